@@ -1,0 +1,638 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class TaskState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TASK_UNKNOWN: _ClassVar[TaskState]
+    TASK_RUNNING: _ClassVar[TaskState]
+    TASK_FINISHED: _ClassVar[TaskState]
+    TASK_FAILED: _ClassVar[TaskState]
+    TASK_CANCELLED: _ClassVar[TaskState]
+
+class StageKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    STAGE_UNKNOWN: _ClassVar[StageKind]
+    STAGE_FRAGMENT: _ClassVar[StageKind]
+    STAGE_CHAIN: _ClassVar[StageKind]
+
+class EdgeKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    EDGE_UNKNOWN: _ClassVar[EdgeKind]
+    EDGE_HASH: _ClassVar[EdgeKind]
+    EDGE_BROADCAST: _ClassVar[EdgeKind]
+    EDGE_ROUND_ROBIN: _ClassVar[EdgeKind]
+    EDGE_GATHER: _ClassVar[EdgeKind]
+    EDGE_FORWARD: _ClassVar[EdgeKind]
+
+class EdgeMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    MODE_UNKNOWN: _ClassVar[EdgeMode]
+    MODE_MATERIALISED: _ClassVar[EdgeMode]
+    MODE_PIPELINED: _ClassVar[EdgeMode]
+
+class JobState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    JOB_UNKNOWN: _ClassVar[JobState]
+    JOB_QUEUED: _ClassVar[JobState]
+    JOB_RUNNING: _ClassVar[JobState]
+    JOB_FINISHED: _ClassVar[JobState]
+    JOB_FAILED: _ClassVar[JobState]
+    JOB_CANCELLED: _ClassVar[JobState]
+    JOB_RELEASED: _ClassVar[JobState]
+TASK_UNKNOWN: TaskState
+TASK_RUNNING: TaskState
+TASK_FINISHED: TaskState
+TASK_FAILED: TaskState
+TASK_CANCELLED: TaskState
+STAGE_UNKNOWN: StageKind
+STAGE_FRAGMENT: StageKind
+STAGE_CHAIN: StageKind
+EDGE_UNKNOWN: EdgeKind
+EDGE_HASH: EdgeKind
+EDGE_BROADCAST: EdgeKind
+EDGE_ROUND_ROBIN: EdgeKind
+EDGE_GATHER: EdgeKind
+EDGE_FORWARD: EdgeKind
+MODE_UNKNOWN: EdgeMode
+MODE_MATERIALISED: EdgeMode
+MODE_PIPELINED: EdgeMode
+JOB_UNKNOWN: JobState
+JOB_QUEUED: JobState
+JOB_RUNNING: JobState
+JOB_FINISHED: JobState
+JOB_FAILED: JobState
+JOB_CANCELLED: JobState
+JOB_RELEASED: JobState
+
+class AgentMessage(_message.Message):
+    __slots__ = ("hello", "heartbeat", "task", "sink", "goodbye")
+    HELLO_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    SINK_FIELD_NUMBER: _ClassVar[int]
+    GOODBYE_FIELD_NUMBER: _ClassVar[int]
+    hello: Hello
+    heartbeat: Heartbeat
+    task: TaskReport
+    sink: SinkReport
+    goodbye: Goodbye
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., task: _Optional[_Union[TaskReport, _Mapping]] = ..., sink: _Optional[_Union[SinkReport, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ...) -> None: ...
+
+class Hello(_message.Message):
+    __slots__ = ("agent_id", "address", "host", "slots", "cpus", "memory_bytes", "version")
+    AGENT_ID_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    CPUS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    agent_id: str
+    address: str
+    host: str
+    slots: int
+    cpus: int
+    memory_bytes: int
+    version: str
+    def __init__(self, agent_id: _Optional[str] = ..., address: _Optional[str] = ..., host: _Optional[str] = ..., slots: _Optional[int] = ..., cpus: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., version: _Optional[str] = ...) -> None: ...
+
+class Heartbeat(_message.Message):
+    __slots__ = ("sequence", "running_tasks", "stored_bytes", "rss_bytes")
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_TASKS_FIELD_NUMBER: _ClassVar[int]
+    STORED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    RSS_BYTES_FIELD_NUMBER: _ClassVar[int]
+    sequence: int
+    running_tasks: int
+    stored_bytes: int
+    rss_bytes: int
+    def __init__(self, sequence: _Optional[int] = ..., running_tasks: _Optional[int] = ..., stored_bytes: _Optional[int] = ..., rss_bytes: _Optional[int] = ...) -> None: ...
+
+class Goodbye(_message.Message):
+    __slots__ = ("reason",)
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    def __init__(self, reason: _Optional[str] = ...) -> None: ...
+
+class TaskKey(_message.Message):
+    __slots__ = ("job_id", "stage", "task", "attempt", "epoch")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    stage: int
+    task: int
+    attempt: int
+    epoch: int
+    def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., task: _Optional[int] = ..., attempt: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class TaskReport(_message.Message):
+    __slots__ = ("key", "state", "error", "outputs", "sink_handle", "rows_in", "rows_out", "seconds")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    SINK_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    ROWS_IN_FIELD_NUMBER: _ClassVar[int]
+    ROWS_OUT_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    key: TaskKey
+    state: TaskState
+    error: ErrorDetail
+    outputs: _containers.RepeatedCompositeFieldContainer[EdgeTotals]
+    sink_handle: bytes
+    rows_in: int
+    rows_out: int
+    seconds: float
+    def __init__(self, key: _Optional[_Union[TaskKey, _Mapping]] = ..., state: _Optional[_Union[TaskState, str]] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., outputs: _Optional[_Iterable[_Union[EdgeTotals, _Mapping]]] = ..., sink_handle: _Optional[bytes] = ..., rows_in: _Optional[int] = ..., rows_out: _Optional[int] = ..., seconds: _Optional[float] = ...) -> None: ...
+
+class EdgeTotals(_message.Message):
+    __slots__ = ("edge", "rows", "bytes")
+    EDGE_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    edge: int
+    rows: int
+    bytes: int
+    def __init__(self, edge: _Optional[int] = ..., rows: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
+
+class SinkReport(_message.Message):
+    __slots__ = ("job_id", "stage", "error")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    stage: int
+    error: ErrorDetail
+    def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ...) -> None: ...
+
+class CoordinatorMessage(_message.Message):
+    __slots__ = ("welcome", "deploy", "cancel", "release", "locations", "sink")
+    WELCOME_FIELD_NUMBER: _ClassVar[int]
+    DEPLOY_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_FIELD_NUMBER: _ClassVar[int]
+    RELEASE_FIELD_NUMBER: _ClassVar[int]
+    LOCATIONS_FIELD_NUMBER: _ClassVar[int]
+    SINK_FIELD_NUMBER: _ClassVar[int]
+    welcome: Welcome
+    deploy: Deploy
+    cancel: CancelTasks
+    release: ReleaseJob
+    locations: Locations
+    sink: SinkCommand
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., deploy: _Optional[_Union[Deploy, _Mapping]] = ..., cancel: _Optional[_Union[CancelTasks, _Mapping]] = ..., release: _Optional[_Union[ReleaseJob, _Mapping]] = ..., locations: _Optional[_Union[Locations, _Mapping]] = ..., sink: _Optional[_Union[SinkCommand, _Mapping]] = ...) -> None: ...
+
+class Welcome(_message.Message):
+    __slots__ = ("epoch", "heartbeat_s", "timeout_s")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_S_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    heartbeat_s: float
+    timeout_s: float
+    def __init__(self, epoch: _Optional[int] = ..., heartbeat_s: _Optional[float] = ..., timeout_s: _Optional[float] = ...) -> None: ...
+
+class Deploy(_message.Message):
+    __slots__ = ("job_id", "stage", "epoch", "node_path", "kind", "fragment", "n_tasks", "tasks", "inputs", "outputs", "addresses", "target_partitions")
+    class AddressesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    NODE_PATH_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    N_TASKS_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    ADDRESSES_FIELD_NUMBER: _ClassVar[int]
+    TARGET_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    stage: int
+    epoch: int
+    node_path: str
+    kind: StageKind
+    fragment: bytes
+    n_tasks: int
+    tasks: _containers.RepeatedCompositeFieldContainer[TaskAssignment]
+    inputs: _containers.RepeatedCompositeFieldContainer[InputEdge]
+    outputs: _containers.RepeatedCompositeFieldContainer[OutputEdge]
+    addresses: _containers.ScalarMap[str, str]
+    target_partitions: int
+    def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., epoch: _Optional[int] = ..., node_path: _Optional[str] = ..., kind: _Optional[_Union[StageKind, str]] = ..., fragment: _Optional[bytes] = ..., n_tasks: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskAssignment, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputEdge, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[OutputEdge, _Mapping]]] = ..., addresses: _Optional[_Mapping[str, str]] = ..., target_partitions: _Optional[int] = ...) -> None: ...
+
+class TaskAssignment(_message.Message):
+    __slots__ = ("task", "attempt", "scans")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    SCANS_FIELD_NUMBER: _ClassVar[int]
+    task: int
+    attempt: int
+    scans: _containers.RepeatedCompositeFieldContainer[ScanSplits]
+    def __init__(self, task: _Optional[int] = ..., attempt: _Optional[int] = ..., scans: _Optional[_Iterable[_Union[ScanSplits, _Mapping]]] = ...) -> None: ...
+
+class ScanSplits(_message.Message):
+    __slots__ = ("scan_id", "splits")
+    SCAN_ID_FIELD_NUMBER: _ClassVar[int]
+    SPLITS_FIELD_NUMBER: _ClassVar[int]
+    scan_id: int
+    splits: _containers.RepeatedCompositeFieldContainer[Split]
+    def __init__(self, scan_id: _Optional[int] = ..., splits: _Optional[_Iterable[_Union[Split, _Mapping]]] = ...) -> None: ...
+
+class Split(_message.Message):
+    __slots__ = ("uri", "begin", "end", "ticket", "n_rows", "n_bytes")
+    URI_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    TICKET_FIELD_NUMBER: _ClassVar[int]
+    N_ROWS_FIELD_NUMBER: _ClassVar[int]
+    N_BYTES_FIELD_NUMBER: _ClassVar[int]
+    uri: str
+    begin: int
+    end: int
+    ticket: bytes
+    n_rows: int
+    n_bytes: int
+    def __init__(self, uri: _Optional[str] = ..., begin: _Optional[int] = ..., end: _Optional[int] = ..., ticket: _Optional[bytes] = ..., n_rows: _Optional[int] = ..., n_bytes: _Optional[int] = ...) -> None: ...
+
+class Producer(_message.Message):
+    __slots__ = ("task", "attempt", "agent_id")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    AGENT_ID_FIELD_NUMBER: _ClassVar[int]
+    task: int
+    attempt: int
+    agent_id: str
+    def __init__(self, task: _Optional[int] = ..., attempt: _Optional[int] = ..., agent_id: _Optional[str] = ...) -> None: ...
+
+class InputEdge(_message.Message):
+    __slots__ = ("edge", "kind", "mode", "n_partitions", "schema", "producers", "node_path")
+    EDGE_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    N_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    PRODUCERS_FIELD_NUMBER: _ClassVar[int]
+    NODE_PATH_FIELD_NUMBER: _ClassVar[int]
+    edge: int
+    kind: EdgeKind
+    mode: EdgeMode
+    n_partitions: int
+    schema: bytes
+    producers: _containers.RepeatedCompositeFieldContainer[Producer]
+    node_path: str
+    def __init__(self, edge: _Optional[int] = ..., kind: _Optional[_Union[EdgeKind, str]] = ..., mode: _Optional[_Union[EdgeMode, str]] = ..., n_partitions: _Optional[int] = ..., schema: _Optional[bytes] = ..., producers: _Optional[_Iterable[_Union[Producer, _Mapping]]] = ..., node_path: _Optional[str] = ...) -> None: ...
+
+class OutputEdge(_message.Message):
+    __slots__ = ("edge", "kind", "mode", "n_partitions", "schema", "keys", "node_path", "buffer_batches", "consumer_stage", "is_result")
+    EDGE_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    N_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    NODE_PATH_FIELD_NUMBER: _ClassVar[int]
+    BUFFER_BATCHES_FIELD_NUMBER: _ClassVar[int]
+    CONSUMER_STAGE_FIELD_NUMBER: _ClassVar[int]
+    IS_RESULT_FIELD_NUMBER: _ClassVar[int]
+    edge: int
+    kind: EdgeKind
+    mode: EdgeMode
+    n_partitions: int
+    schema: bytes
+    keys: _containers.RepeatedScalarFieldContainer[str]
+    node_path: str
+    buffer_batches: int
+    consumer_stage: int
+    is_result: bool
+    def __init__(self, edge: _Optional[int] = ..., kind: _Optional[_Union[EdgeKind, str]] = ..., mode: _Optional[_Union[EdgeMode, str]] = ..., n_partitions: _Optional[int] = ..., schema: _Optional[bytes] = ..., keys: _Optional[_Iterable[str]] = ..., node_path: _Optional[str] = ..., buffer_batches: _Optional[int] = ..., consumer_stage: _Optional[int] = ..., is_result: _Optional[bool] = ...) -> None: ...
+
+class CancelTasks(_message.Message):
+    __slots__ = ("job_id", "reason")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    reason: str
+    def __init__(self, job_id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class ReleaseJob(_message.Message):
+    __slots__ = ("job_id",)
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    def __init__(self, job_id: _Optional[str] = ...) -> None: ...
+
+class SinkCommand(_message.Message):
+    __slots__ = ("job_id", "stage", "publish", "handles")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    PUBLISH_FIELD_NUMBER: _ClassVar[int]
+    HANDLES_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    stage: int
+    publish: bool
+    handles: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., publish: _Optional[bool] = ..., handles: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class Locations(_message.Message):
+    __slots__ = ("version", "full", "edges", "datasets", "addresses", "dropped_jobs", "dropped_datasets")
+    class AddressesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    FULL_FIELD_NUMBER: _ClassVar[int]
+    EDGES_FIELD_NUMBER: _ClassVar[int]
+    DATASETS_FIELD_NUMBER: _ClassVar[int]
+    ADDRESSES_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_JOBS_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_DATASETS_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    full: bool
+    edges: _containers.RepeatedCompositeFieldContainer[EdgeLocation]
+    datasets: _containers.RepeatedCompositeFieldContainer[DatasetLocation]
+    addresses: _containers.ScalarMap[str, str]
+    dropped_jobs: _containers.RepeatedScalarFieldContainer[str]
+    dropped_datasets: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, version: _Optional[int] = ..., full: _Optional[bool] = ..., edges: _Optional[_Iterable[_Union[EdgeLocation, _Mapping]]] = ..., datasets: _Optional[_Iterable[_Union[DatasetLocation, _Mapping]]] = ..., addresses: _Optional[_Mapping[str, str]] = ..., dropped_jobs: _Optional[_Iterable[str]] = ..., dropped_datasets: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class EdgeLocation(_message.Message):
+    __slots__ = ("job_id", "node_path", "edge", "schema", "n_partitions", "kind", "mode", "producers", "complete", "rows", "bytes", "is_result")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    NODE_PATH_FIELD_NUMBER: _ClassVar[int]
+    EDGE_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    N_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    PRODUCERS_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    IS_RESULT_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    node_path: str
+    edge: int
+    schema: bytes
+    n_partitions: int
+    kind: EdgeKind
+    mode: EdgeMode
+    producers: _containers.RepeatedCompositeFieldContainer[Producer]
+    complete: bool
+    rows: int
+    bytes: int
+    is_result: bool
+    def __init__(self, job_id: _Optional[str] = ..., node_path: _Optional[str] = ..., edge: _Optional[int] = ..., schema: _Optional[bytes] = ..., n_partitions: _Optional[int] = ..., kind: _Optional[_Union[EdgeKind, str]] = ..., mode: _Optional[_Union[EdgeMode, str]] = ..., producers: _Optional[_Iterable[_Union[Producer, _Mapping]]] = ..., complete: _Optional[bool] = ..., rows: _Optional[int] = ..., bytes: _Optional[int] = ..., is_result: _Optional[bool] = ...) -> None: ...
+
+class DatasetLocation(_message.Message):
+    __slots__ = ("name", "version", "schema", "keys", "n_partitions", "owners", "parts", "rows")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    N_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    OWNERS_FIELD_NUMBER: _ClassVar[int]
+    PARTS_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    version: int
+    schema: bytes
+    keys: _containers.RepeatedScalarFieldContainer[str]
+    n_partitions: int
+    owners: _containers.RepeatedScalarFieldContainer[str]
+    parts: _containers.RepeatedCompositeFieldContainer[CommittedPart]
+    rows: int
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., schema: _Optional[bytes] = ..., keys: _Optional[_Iterable[str]] = ..., n_partitions: _Optional[int] = ..., owners: _Optional[_Iterable[str]] = ..., parts: _Optional[_Iterable[_Union[CommittedPart, _Mapping]]] = ..., rows: _Optional[int] = ...) -> None: ...
+
+class CommittedPart(_message.Message):
+    __slots__ = ("transaction", "writer", "attempt", "rows")
+    TRANSACTION_FIELD_NUMBER: _ClassVar[int]
+    WRITER_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    transaction: str
+    writer: str
+    attempt: int
+    rows: int
+    def __init__(self, transaction: _Optional[str] = ..., writer: _Optional[str] = ..., attempt: _Optional[int] = ..., rows: _Optional[int] = ...) -> None: ...
+
+class SubmitRequest(_message.Message):
+    __slots__ = ("plan", "name", "client_key", "parallelism")
+    PLAN_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_KEY_FIELD_NUMBER: _ClassVar[int]
+    PARALLELISM_FIELD_NUMBER: _ClassVar[int]
+    plan: bytes
+    name: str
+    client_key: str
+    parallelism: int
+    def __init__(self, plan: _Optional[bytes] = ..., name: _Optional[str] = ..., client_key: _Optional[str] = ..., parallelism: _Optional[int] = ...) -> None: ...
+
+class ExplainReply(_message.Message):
+    __slots__ = ("plan", "optimised", "stages", "svg")
+    PLAN_FIELD_NUMBER: _ClassVar[int]
+    OPTIMISED_FIELD_NUMBER: _ClassVar[int]
+    STAGES_FIELD_NUMBER: _ClassVar[int]
+    SVG_FIELD_NUMBER: _ClassVar[int]
+    plan: str
+    optimised: str
+    stages: str
+    svg: str
+    def __init__(self, plan: _Optional[str] = ..., optimised: _Optional[str] = ..., stages: _Optional[str] = ..., svg: _Optional[str] = ...) -> None: ...
+
+class JobRequest(_message.Message):
+    __slots__ = ("job_id",)
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    def __init__(self, job_id: _Optional[str] = ...) -> None: ...
+
+class ListRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class LocateRequest(_message.Message):
+    __slots__ = ("job_id", "dataset")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    DATASET_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    dataset: str
+    def __init__(self, job_id: _Optional[str] = ..., dataset: _Optional[str] = ...) -> None: ...
+
+class JobStatus(_message.Message):
+    __slots__ = ("job_id", "name", "state", "stages", "error", "submitted_s", "seconds", "result_path", "result_schema", "result_rows")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    STAGES_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    SUBMITTED_S_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    RESULT_PATH_FIELD_NUMBER: _ClassVar[int]
+    RESULT_SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    RESULT_ROWS_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    name: str
+    state: JobState
+    stages: _containers.RepeatedCompositeFieldContainer[StageStatus]
+    error: ErrorDetail
+    submitted_s: float
+    seconds: float
+    result_path: str
+    result_schema: bytes
+    result_rows: int
+    def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[_Union[JobState, str]] = ..., stages: _Optional[_Iterable[_Union[StageStatus, _Mapping]]] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., submitted_s: _Optional[float] = ..., seconds: _Optional[float] = ..., result_path: _Optional[str] = ..., result_schema: _Optional[bytes] = ..., result_rows: _Optional[int] = ...) -> None: ...
+
+class StageStatus(_message.Message):
+    __slots__ = ("stage", "node_path", "n_tasks", "running", "finished", "rows", "bytes")
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    NODE_PATH_FIELD_NUMBER: _ClassVar[int]
+    N_TASKS_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    stage: int
+    node_path: str
+    n_tasks: int
+    running: int
+    finished: int
+    rows: int
+    bytes: int
+    def __init__(self, stage: _Optional[int] = ..., node_path: _Optional[str] = ..., n_tasks: _Optional[int] = ..., running: _Optional[int] = ..., finished: _Optional[int] = ..., rows: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
+
+class JobList(_message.Message):
+    __slots__ = ("jobs",)
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    jobs: _containers.RepeatedCompositeFieldContainer[JobStatus]
+    def __init__(self, jobs: _Optional[_Iterable[_Union[JobStatus, _Mapping]]] = ...) -> None: ...
+
+class AgentStatus(_message.Message):
+    __slots__ = ("agent_id", "address", "state", "slots", "running_tasks", "stored_bytes", "rss_bytes", "seen_s_ago")
+    AGENT_ID_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_TASKS_FIELD_NUMBER: _ClassVar[int]
+    STORED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    RSS_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SEEN_S_AGO_FIELD_NUMBER: _ClassVar[int]
+    agent_id: str
+    address: str
+    state: str
+    slots: int
+    running_tasks: int
+    stored_bytes: int
+    rss_bytes: int
+    seen_s_ago: float
+    def __init__(self, agent_id: _Optional[str] = ..., address: _Optional[str] = ..., state: _Optional[str] = ..., slots: _Optional[int] = ..., running_tasks: _Optional[int] = ..., stored_bytes: _Optional[int] = ..., rss_bytes: _Optional[int] = ..., seen_s_ago: _Optional[float] = ...) -> None: ...
+
+class AgentList(_message.Message):
+    __slots__ = ("agents",)
+    AGENTS_FIELD_NUMBER: _ClassVar[int]
+    agents: _containers.RepeatedCompositeFieldContainer[AgentStatus]
+    def __init__(self, agents: _Optional[_Iterable[_Union[AgentStatus, _Mapping]]] = ...) -> None: ...
+
+class DatasetRequest(_message.Message):
+    __slots__ = ("begin", "commit", "abort", "drop", "list")
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_FIELD_NUMBER: _ClassVar[int]
+    ABORT_FIELD_NUMBER: _ClassVar[int]
+    DROP_FIELD_NUMBER: _ClassVar[int]
+    LIST_FIELD_NUMBER: _ClassVar[int]
+    begin: DatasetBegin
+    commit: DatasetCommit
+    abort: DatasetAbort
+    drop: DatasetDrop
+    list: DatasetList
+    def __init__(self, begin: _Optional[_Union[DatasetBegin, _Mapping]] = ..., commit: _Optional[_Union[DatasetCommit, _Mapping]] = ..., abort: _Optional[_Union[DatasetAbort, _Mapping]] = ..., drop: _Optional[_Union[DatasetDrop, _Mapping]] = ..., list: _Optional[_Union[DatasetList, _Mapping]] = ...) -> None: ...
+
+class DatasetBegin(_message.Message):
+    __slots__ = ("name", "schema", "keys", "n_partitions", "mode", "idempotency_key")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    N_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    IDEMPOTENCY_KEY_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    schema: bytes
+    keys: _containers.RepeatedScalarFieldContainer[str]
+    n_partitions: int
+    mode: str
+    idempotency_key: str
+    def __init__(self, name: _Optional[str] = ..., schema: _Optional[bytes] = ..., keys: _Optional[_Iterable[str]] = ..., n_partitions: _Optional[int] = ..., mode: _Optional[str] = ..., idempotency_key: _Optional[str] = ...) -> None: ...
+
+class DatasetCommit(_message.Message):
+    __slots__ = ("transaction", "parts")
+    TRANSACTION_FIELD_NUMBER: _ClassVar[int]
+    PARTS_FIELD_NUMBER: _ClassVar[int]
+    transaction: str
+    parts: _containers.RepeatedCompositeFieldContainer[CommittedPart]
+    def __init__(self, transaction: _Optional[str] = ..., parts: _Optional[_Iterable[_Union[CommittedPart, _Mapping]]] = ...) -> None: ...
+
+class DatasetAbort(_message.Message):
+    __slots__ = ("transaction",)
+    TRANSACTION_FIELD_NUMBER: _ClassVar[int]
+    transaction: str
+    def __init__(self, transaction: _Optional[str] = ...) -> None: ...
+
+class DatasetDrop(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class DatasetList(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DatasetReply(_message.Message):
+    __slots__ = ("transaction", "location", "datasets", "addresses")
+    class AddressesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    TRANSACTION_FIELD_NUMBER: _ClassVar[int]
+    LOCATION_FIELD_NUMBER: _ClassVar[int]
+    DATASETS_FIELD_NUMBER: _ClassVar[int]
+    ADDRESSES_FIELD_NUMBER: _ClassVar[int]
+    transaction: str
+    location: DatasetLocation
+    datasets: _containers.RepeatedCompositeFieldContainer[DatasetLocation]
+    addresses: _containers.ScalarMap[str, str]
+    def __init__(self, transaction: _Optional[str] = ..., location: _Optional[_Union[DatasetLocation, _Mapping]] = ..., datasets: _Optional[_Iterable[_Union[DatasetLocation, _Mapping]]] = ..., addresses: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class ErrorDetail(_message.Message):
+    __slots__ = ("kind", "message", "job", "node", "task", "agent")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    message: str
+    job: str
+    node: str
+    task: str
+    agent: str
+    def __init__(self, kind: _Optional[str] = ..., message: _Optional[str] = ..., job: _Optional[str] = ..., node: _Optional[str] = ..., task: _Optional[str] = ..., agent: _Optional[str] = ...) -> None: ...

@@ -1,0 +1,132 @@
+"""Every error Fabric raises, and who can mend it.
+
+    FabricError
+    ├── UserError          the caller can mend it; never retried
+    │   ├── PlanError          a plan is wrong: names, types, overwrites (found before start)
+    │   ├── ExpressionError    a value broke an expression: overflow, division by zero, bad cast
+    │   ├── ConfigError        a setting is unknown or out of range
+    │   ├── DataError          a file or stream does not hold what was promised
+    │   ├── NotFoundError      no such job, dataset, node path, partition or file
+    │   ├── AuthError          missing, wrong or expired token, secret or scope
+    │   └── CancelledError     somebody cancelled the job
+    ├── ExternalError      the world outside failed; `retryable` says whether trying again may help
+    │   ├── PeerLostError      an agent or coordinator stopped answering
+    │   ├── PartitionLostError a materialised partition can't be fetched any more
+    │   └── StorageError       a disk or object store refused (full, read-only, gone)
+    └── InternalError      a bug in Fabric
+
+Each carries where it happened (`job`, `node`, `task`, `agent`) as attributes; `str(error)` shows
+what happened, then where. Messages never hold a traceback or a credential.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """The place an error belongs to; an empty string means "not known"."""
+
+    job: str = ""
+    node: str = ""
+    task: str = ""
+    agent: str = ""
+
+    def __str__(self) -> str:
+        known = ((f.name, getattr(self, f.name)) for f in fields(self))
+        return ", ".join(f"{name} {value}" for name, value in known if value)
+
+
+class FabricError(Exception):
+    """The root of the tree; `message` is the text without the place."""
+
+    retryable = False
+
+    def __init__(
+        self, message: str, *, job: str = "", node: str = "", task: str = "", agent: str = ""
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = Where(job=job, node=node, task=task, agent=agent)
+
+    def __str__(self) -> str:
+        place = str(self.where)
+        return f"{self.message} ({place})" if place else self.message
+
+    def at(self, *, job: str = "", node: str = "", task: str = "", agent: str = "") -> FabricError:
+        """Fill in what is not known yet about the place; returns the same error, to raise it."""
+        given = {"job": job, "node": node, "task": task, "agent": agent}
+        missing = {k: v for k, v in given.items() if v and not getattr(self.where, k)}
+        self.where = replace(self.where, **missing)
+        return self
+
+
+class UserError(FabricError):
+    """The caller can mend it; trying again without a change fails again."""
+
+
+class PlanError(UserError):
+    """The plan is wrong; found before anything runs."""
+
+
+class ExpressionError(UserError, ArithmeticError):
+    """A value broke an expression: overflow, division by zero, a cast that can't hold it."""
+
+
+class ConfigError(UserError, ValueError):
+    """A setting is unknown or out of its range."""
+
+
+class DataError(UserError):
+    """A file or stream does not hold what was promised."""
+
+
+class NotFoundError(UserError, LookupError):
+    """There is no such job, dataset, node path, partition or file."""
+
+
+class AuthError(UserError, PermissionError):
+    """A token, secret or scope is missing, wrong or expired."""
+
+
+class CancelledError(UserError):
+    """The job was cancelled."""
+
+
+class ExternalError(FabricError):
+    """The world outside failed."""
+
+    retryable = True
+
+
+class PeerLostError(ExternalError, ConnectionError):
+    """An agent or the coordinator stopped answering."""
+
+
+class PartitionLostError(ExternalError):
+    """A materialised partition can't be fetched any more."""
+
+
+class StorageError(ExternalError, OSError):
+    """A disk or object store refused: full, read-only, gone."""
+
+    retryable = False
+
+    def __str__(self) -> str:  # OSError has a __str__ of its own
+        return FabricError.__str__(self)
+
+
+class InternalError(FabricError):
+    """A bug in Fabric; please report it with the text."""
+
+
+ERRORS: dict[str, type[FabricError]] = {
+    kind.__name__: kind
+    for kind in (
+        FabricError, UserError, PlanError, ExpressionError, ConfigError, DataError, NotFoundError,
+        AuthError, CancelledError, ExternalError, PeerLostError, PartitionLostError, StorageError,
+        InternalError,
+    )
+}  # fmt: skip
+"""Class by name: how an error that crossed the wire finds its class again."""

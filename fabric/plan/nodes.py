@@ -1,0 +1,229 @@
+"""Plan nodes: one frozen logical plan, checked before anything runs.
+
+One job: the shape of a plan. A node knows its children and how to be copied with others; types are
+inferred in `schema.py`, names checked in `check.py`. A node shared by two parents (the same
+object) is computed once. `path` is the address a user gave with ``.named("enrich/join")``; the
+check gives every other node one of its own (``filter_2``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import pyarrow as pa
+
+from fabric.plan.expr import Expr, SortKey
+from fabric.plan.sources import Source, Target
+
+JoinHow = Literal["inner", "left", "semi", "anti"]
+JoinStrategy = Literal["auto", "broadcast", "hash"]
+ExchangeKind = Literal["hash", "broadcast", "round_robin", "gather", "forward"]
+ExchangeMode = Literal["auto", "materialised", "pipelined"]
+AggregatePhase = Literal["single", "partial", "final"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """What every node has: its address."""
+
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf(Base):
+    """A node without children."""
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """No node is below."""
+        return ()
+
+    def with_children(self, children: tuple[Node, ...]) -> Node:
+        """Itself."""
+        assert not children
+        return self  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, slots=True)
+class Unary(Base):
+    """A node with one child."""
+
+    input: Node
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """The one input."""
+        return (self.input,)
+
+    def with_children(self, children: tuple[Node, ...]) -> Node:
+        """A copy over another input; `self` when it is the same object."""
+        (child,) = children
+        return self if child is self.input else replace(self, input=child)  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, slots=True)
+class Scan(Leaf):
+    """Read a source. `schema` is the source's; `columns` (None: all) and `predicate` are pushed down.
+
+    The output has `columns` in their order; `predicate` may read columns that are not put out.
+    `scan_id` numbers the scans of a stage (set by the planner).
+    """
+
+    source: Source
+    schema: pa.Schema
+    columns: tuple[str, ...] | None = None
+    predicate: Expr | None = None
+    scan_id: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class StageInput(Leaf):
+    """Rows that arrive over an edge; only the planner makes it, only inside a stage."""
+
+    edge: int
+    schema: pa.Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Filter(Unary):
+    """Keep the rows whose `predicate` is true; null is not true."""
+
+    predicate: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Select(Unary):
+    """Put out exactly `exprs`."""
+
+    exprs: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WithColumns(Unary):
+    """Put out the input and `exprs` after it; overwriting a column needs `replace`."""
+
+    exprs: tuple[Expr, ...]
+    replace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate(Unary):
+    """Group by `keys` (none: one row) and compute `aggs` (`Agg` or `Alias` of `Agg`).
+
+    `phase` is "single" in a logical plan. The planner splits it: "partial" puts out the keys and
+    state columns, "final" merges those.
+    """
+
+    keys: tuple[Expr, ...]
+    aggs: tuple[Expr, ...]
+    phase: AggregatePhase = "single"
+
+
+@dataclass(frozen=True, slots=True)
+class Join(Base):
+    """Equi-join; null keys match nothing. Output: left columns, then (inner, left) right ones.
+
+    Right keys are not put out again where both sides name them alike; another right column that the
+    left side has too gets `suffix`.
+    """
+
+    left: Node
+    right: Node
+    left_keys: tuple[Expr, ...]
+    right_keys: tuple[Expr, ...]
+    how: JoinHow = "inner"
+    suffix: str = "_right"
+    strategy: JoinStrategy = "auto"
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """Left, right."""
+        return (self.left, self.right)
+
+    def with_children(self, children: tuple[Node, ...]) -> Node:
+        """A copy over other inputs; `self` when they are the same objects."""
+        left, right = children
+        same = left is self.left and right is self.right
+        return self if same else replace(self, left=left, right=right)
+
+
+@dataclass(frozen=True, slots=True)
+class Sort(Unary):
+    """Order all rows by `keys`."""
+
+    keys: tuple[SortKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Limit(Unary):
+    """Skip `offset` rows, put out at most `n`; which ones is open unless a sort is below."""
+
+    n: int
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct(Unary):
+    """Each different row once; nulls are equal, NaNs are equal, -0.0 equals 0.0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Union(Base):
+    """All rows of all inputs (UNION ALL); columns are matched by position, names from the first."""
+
+    inputs: tuple[Node, ...]
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """Every input."""
+        return self.inputs
+
+    def with_children(self, children: tuple[Node, ...]) -> Node:
+        """A copy over other inputs; `self` when they are the same objects."""
+        same = all(a is b for a, b in zip(children, self.inputs, strict=True))
+        return self if same else replace(self, inputs=children)
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange(Unary):
+    """Send rows to partitions: by hash of `keys`, to all, in turn, to one, or straight on.
+
+    `n_partitions` 0 lets the planner choose. `mode` "auto" is materialised in bounded jobs.
+    """
+
+    kind: ExchangeKind
+    keys: tuple[str, ...] = ()
+    n_partitions: int = 0
+    mode: ExchangeMode = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Sink(Unary):
+    """Write the rows to `target`; puts out one row per task: ``rows: int64``."""
+
+    target: Target
+
+
+Node = (
+    Scan | StageInput | Filter | Select | WithColumns | Aggregate | Join | Sort | Limit | Distinct
+    | Union | Exchange | Sink
+)  # fmt: skip
+"""Any plan node."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeConfig:
+    """Settings of one node path; None leaves the default."""
+
+    parallelism: int | None = None
+    exchange: ExchangeMode | None = None
+    buffer_batches: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A root and the settings of its node paths, sorted by path."""
+
+    root: Node
+    config: tuple[tuple[str, NodeConfig], ...] = ()
