@@ -1,0 +1,52 @@
+# Fabric's commands. `make run` and `make test` work on a fresh machine; a second run does no work twice.
+SHELL := /bin/bash
+PY := .venv/bin/python
+NATIVE := $(shell find fabric/_cython -name '*.pyx' -o -name '*.pxd' -o -name '*.hpp' -o -name '*.h')
+PROTOS := fabric/control/control.proto fabric/flight/wire.proto fabric/plan/plan.proto
+COMPILE := .venv/bin/uv pip compile --quiet --generate-hashes --no-emit-index-url --python-version 3.11 --custom-compile-command "make lock"
+
+.PHONY: run test lint bench soak ci lock proto clean
+
+run: .venv/run.stamp ## the main job: real flights through Fabric, two agents and Spark
+	.venv/bin/fabric demo flights
+
+test: .venv/dev.stamp lint ## lint, then every test with real servers; nothing is skipped
+	.venv/bin/pytest -q
+
+lint: .venv/dev.stamp
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/cython-lint --max-line-length 100 fabric/_cython
+	.venv/bin/lint-imports
+	.venv/bin/mypy
+	.ci/stubtest
+
+bench: .venv/dev.stamp ## every benchmark, quick
+	$(PY) -m bench --all --quick
+
+soak: .venv/dev.stamp ## the long ones: more generated plans, more examples a property
+	FABRIC_SOAK=1 .venv/bin/pytest -q tests/integration tests/_cython
+
+ci: ## what CI runs
+	.ci/run
+
+lock: .venv/dev.stamp
+	$(PY) -m pip install -q uv
+	$(COMPILE) requirements/dev.in -o requirements/dev.lock
+	$(COMPILE) -c requirements/dev.lock requirements/run.in -o requirements/run.lock
+
+proto: .venv/dev.stamp ## generate the protobuf modules from the .proto files
+	$(PY) -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. fabric/control/control.proto
+	$(PY) -m grpc_tools.protoc -I. --python_out=. --pyi_out=. fabric/flight/wire.proto fabric/plan/plan.proto
+
+.venv/run.stamp: requirements/run.lock pyproject.toml setup.py $(NATIVE)
+	.ci/setup run
+	@touch $@
+
+.venv/dev.stamp: requirements/dev.lock pyproject.toml setup.py $(NATIVE)
+	.ci/setup dev
+	@touch $@ .venv/run.stamp
+
+clean:
+	rm -rf .venv build dist out *.egg-info
+	find fabric/_cython -name '*.so' -delete -o -name '*.cpp' -delete

@@ -1,0 +1,117 @@
+"""The house rules that a linter can't hold: sizes, folders, purity, what may not be imported where."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+TOP = {
+    ".ci", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "LICENSE", "MANIFEST.in", "Makefile", "README.md",
+    "SECURITY.md", "bench", "clients", "coordinator", "fabric", "pyproject.toml", "requirements", "setup.py",
+    "tests",
+}  # fmt: skip
+CODE = {".py", ".pyi", ".pyx", ".pxd", ".hpp", ".h"}
+# invariant 9: protocol cores take time, randomness and transport as arguments.
+PURE = ("coordinator/core/", "coordinator/planner/", "coordinator/optimizer/", "fabric/agent/core.py", "fabric/plan/")
+IMPURE = {"time", "random", "uuid", "os", "socket", "threading", "asyncio", "secrets", "subprocess", "datetime.now"}
+# Functions a user sends are loaded in one place only, after their MAC was checked.
+UNPICKLERS = {"pickle", "cloudpickle", "marshal", "shelve", "dill"}
+
+
+@cache
+def tracked() -> tuple[Path, ...]:
+    """Files git knows or would add, generated code left out."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    paths = (ROOT / name for name in names.splitlines() if "_pb2" not in name)
+    return tuple(p for p in paths if p.is_file() and not p.is_symlink())
+
+
+def code() -> list[Path]:
+    """Source files, by their path from the root."""
+    return [p for p in tracked() if p.suffix in CODE]
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def test_top_level_is_as_designed() -> None:
+    assert {name_of(p).split("/")[0] for p in tracked()} <= TOP
+
+
+@pytest.mark.parametrize("path", code(), ids=name_of)
+def test_file_and_line_sizes(path: Path) -> None:
+    lines = path.read_text().splitlines()
+    assert len(lines) <= 500, f"{name_of(path)} has {len(lines)} lines; split it"
+    long = [n for n, line in enumerate(lines, 1) if len(line) > 100]
+    assert not long, f"{name_of(path)}: lines over 100 characters: {long[:5]}"
+
+
+@pytest.mark.parametrize("path", [p for p in code() if p.suffix == ".py"], ids=name_of)
+def test_function_sizes(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            size = (node.end_lineno or 0) - node.lineno + 1
+            assert size <= 70, f"{name_of(path)}: {node.name} has {size} lines; split it"
+
+
+@pytest.mark.parametrize("path", [p for p in code() if p.suffix == ".pyx"], ids=name_of)
+def test_compiled_modules_come_in_threes(path: Path) -> None:
+    assert path.with_suffix(".pxd").exists()
+    assert path.with_suffix(".pyi").exists()
+
+
+def imports(path: Path) -> set[str]:
+    """First names of everything a file imports."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module.split(".")[0])
+    return found
+
+
+@pytest.mark.parametrize("path", [p for p in code() if name_of(p).startswith(PURE) and p.suffix == ".py"], ids=name_of)  # fmt: skip
+def test_cores_are_pure(path: Path) -> None:
+    assert not imports(path) & IMPURE
+
+
+def test_nothing_unpickles() -> None:
+    """No Python function travels yet, so nothing at all may load a pickle (SECURITY.md)."""
+    ours = [p for p in code() if p.suffix == ".py" and not name_of(p).startswith(("tests/", "bench/"))]
+    assert [name_of(p) for p in ours if imports(p) & UNPICKLERS] == []
+
+
+def test_no_silent_excepts() -> None:
+    silent = re.compile(r"except(?: (?:Base)?Exception)?:\s*(?:#[^\n]*)?\n?\s*pass\b")
+    assert [name_of(p) for p in code() if silent.search(p.read_text())] == []
+
+
+def test_documents_are_there_and_short() -> None:
+    for name, most in (("README.md", 200), ("ARCHITECTURE.md", 400), ("CHANGELOG.md", 400), ("SECURITY.md", 120)):
+        assert 10 < len((ROOT / name).read_text().splitlines()) <= most, name
+
+
+def test_lock_files_hold_hashes_and_no_addresses() -> None:
+    for lock in sorted((ROOT / "requirements").glob("*.lock")):
+        text = lock.read_text()
+        assert text.count("--hash=sha256:") >= text.count("==")
+        assert "://" not in text
+
+
+def test_generated_protobuf_is_current(tmp_path: Path) -> None:
+    """Committed _pb2 modules are what their .proto files generate."""
+    from grpc_tools import protoc  # noqa: PLC0415
+
+    for proto in sorted(ROOT.glob("fabric/*/*.proto")):
+        assert protoc.main(["", f"-I{ROOT}", f"--python_out={tmp_path}", name_of(proto)]) == 0
+        made = tmp_path / name_of(proto).replace(".proto", "_pb2.py")
+        assert made.read_text() == (ROOT / made.relative_to(tmp_path)).read_text(), name_of(proto)
