@@ -1,0 +1,1 @@
+"""Demonstrations that are also checks: each compares its answer with DuckDB's."""
