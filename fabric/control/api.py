@@ -1,0 +1,49 @@
+"""What a client or an agent may ask of a coordinator, wherever that runs.
+
+One job: the `ControlApi` protocol. `fabric.coordinator.runtime.CoordinatorRuntime` answers in the
+same process, `fabric.control.client.GrpcControl` over the network; both raise `FabricError`s.
+Arguments and results are the messages of `control.proto`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from fabric.control import control_pb2 as pb
+
+ENDED = frozenset(
+    (pb.JOB_FINISHED, pb.JOB_FAILED, pb.JOB_CANCELLED, pb.JOB_RELEASED)
+)  # fmt: skip
+"""Job states that no job leaves, except for `JOB_RELEASED`."""
+
+
+class ControlApi(Protocol):
+    """The calls; each may take as long as one network call, `submit` and `explain` also read footers."""
+
+    def submit(self, request: pb.SubmitRequest) -> pb.JobStatus:
+        """Check, plan and start a plan. The same `client_key` again gives the same job."""
+
+    def explain(self, request: pb.SubmitRequest) -> pb.ExplainReply:
+        """Plan, optimised plan and stages as text, and a picture; starts nothing."""
+
+    def watch(self, request: pb.JobRequest) -> Iterator[pb.JobStatus]:
+        """The status now and after each change, at least once a second; ends after the ended one."""
+
+    def cancel(self, request: pb.JobRequest) -> pb.JobStatus:
+        """Stop a job; one that has ended stays as it is."""
+
+    def release(self, request: pb.JobRequest) -> pb.JobStatus:
+        """Drop a job's partitions on every agent; a running job is cancelled first."""
+
+    def list_jobs(self, request: pb.ListRequest) -> pb.JobList:
+        """Every job the coordinator remembers, oldest first."""
+
+    def list_agents(self, request: pb.ListRequest) -> pb.AgentList:
+        """Every agent that is attached, by id."""
+
+    def locate(self, request: pb.LocateRequest) -> pb.Locations:
+        """Where a job's edges or a dataset's partitions are; `NotFoundError` when unknown."""
+
+    def dataset(self, request: pb.DatasetRequest) -> pb.DatasetReply:
+        """Begin, commit or abort a dataset transaction; drop or list datasets."""
