@@ -1,0 +1,1 @@
+"""What a process tells people about itself: logs now; metrics and traces join here."""
