@@ -1,4 +1,4 @@
-"""Imported as `fabric.coordinator`; the bare name is refused, because it would be a second module."""
+"""Imported as `fabric.coordinator`; the bare name would make a second module and is refused."""
 
 if __name__ != "fabric.coordinator":
-    raise ImportError("import fabric.coordinator instead of coordinator: this folder is part of the fabric package")
+    raise ImportError("import fabric.coordinator instead: this folder is part of that package")

@@ -19,7 +19,7 @@ ENDED = frozenset(
 
 
 class ControlApi(Protocol):
-    """The calls; each may take as long as one network call, `submit` and `explain` also read footers."""
+    """The calls; `submit` and `explain` may read file footers, the others only take a moment."""
 
     def submit(self, request: pb.SubmitRequest) -> pb.JobStatus:
         """Check, plan and start a plan. The same `client_key` again gives the same job."""
@@ -28,7 +28,7 @@ class ControlApi(Protocol):
         """Plan, optimised plan and stages as text, and a picture; starts nothing."""
 
     def watch(self, request: pb.JobRequest) -> Iterator[pb.JobStatus]:
-        """The status now and after each change, at least once a second; ends after the ended one."""
+        """The status now, after each change and every second; ends after the ended one."""
 
     def cancel(self, request: pb.JobRequest) -> pb.JobStatus:
         """Stop a job; one that has ended stays as it is."""

@@ -1,8 +1,9 @@
 """The way between one agent and its coordinator, as the agent sees it.
 
 One job: the `AgentLink` protocol, and `LocalLink`, which joins the two inside one process. The
-network link is `fabric.control.grpc_link.GrpcLink`. An agent opens its link with a hello, then sends
-reports whenever it likes; what the coordinator says comes to `on_message` in one thread, in order.
+network link is `fabric.control.grpc_link.GrpcLink`. An agent opens its link with a hello, then
+sends reports whenever it likes; what the coordinator says comes to `on_message` in one thread, in
+order.
 """
 
 from __future__ import annotations

@@ -1,0 +1,71 @@
+"""Settings of a coordinator.
+
+One job: names, defaults, units and ranges. Where a process finds its files is here too, so that
+`fabric up` and the tests agree on it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fabric.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorConfig:
+    """`home` holds ``secret`` and ``coordinator/``; port 0 takes a free one.
+
+    An agent that is silent for `timeout_s` is lost. Partitions of an ended job are kept `retain_s`;
+    a dataset transaction nobody ends is dropped after `transaction_s`.
+    """
+
+    home: Path = field(default_factory=lambda: Path.home() / ".fabric")
+    host: str = "127.0.0.1"
+    port: int = 6123
+    heartbeat_s: float = 1.0
+    timeout_s: float = 5.0
+    retain_s: float = 600.0
+    transaction_s: float = 3600.0
+    jobs_kept_max: int = 1000
+    message_bytes_max: int = 64 << 20
+    plan_bytes_max: int = 16 << 20
+
+    def __post_init__(self) -> None:
+        positive = (
+            "heartbeat_s", "timeout_s", "retain_s", "transaction_s", "jobs_kept_max",
+            "message_bytes_max", "plan_bytes_max",
+        )  # fmt: skip
+        for name in positive:
+            if (value := getattr(self, name)) <= 0:
+                raise ConfigError(f"{name} must be positive, got {value!r}")
+        if not 0 <= self.port < 65536:
+            raise ConfigError(f"port must be 0 to 65535, got {self.port!r}")
+        if self.timeout_s < 2 * self.heartbeat_s:
+            raise ConfigError(
+                f"timeout_s must be at least two heartbeats ({2 * self.heartbeat_s} s), "
+                f"got {self.timeout_s}"
+            )
+
+    def check_bind(self) -> None:
+        """Refuse to listen where strangers can connect, as long as there is no TLS."""
+        if not is_loopback(self.host):
+            raise ConfigError(
+                f"refusing to listen on {self.host!r} without TLS; bind 127.0.0.1 and reach it "
+                "through an SSH tunnel"
+            )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can connect to `host`.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

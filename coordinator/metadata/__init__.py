@@ -1,0 +1,1 @@
+"""What a coordinator remembers across restarts."""
