@@ -1,0 +1,1 @@
+"""Arrow Flight: descriptors, tickets, headers; server, client and transports between agents."""

@@ -1,0 +1,1 @@
+"""Secrets, tokens and MACs: who may do what, and which bytes are ours."""

@@ -1,0 +1,40 @@
+"""What a Flight server needs from the agent behind it: protocols only.
+
+One job: the contract between `server.py` and the agent. `Backend` is what the agent runtime hands
+over; `FlightControl` is the part of `fabric.control.api.ControlApi` that Flight calls use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from fabric.control import control_pb2 as control
+from fabric.flight.locations import LocationTable
+from fabric.flight.transport import DatasetStore, PartitionSource, Transport
+
+
+class FlightControl(Protocol):
+    """The coordinator, as Flight calls need it. Blocking; raises `FabricError`s."""
+
+    def locate(self, request: control.LocateRequest) -> control.Locations:
+        """Where a job's edges or a dataset are.
+
+        `dataset` may also be the id of an open transaction: the answer then holds the location
+        it writes to (name, schema, keys, owners), with version 0 and no parts.
+        """
+
+    def dataset(self, request: control.DatasetRequest) -> control.DatasetReply:
+        """Begin, commit, abort, drop or list."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """All that serves one agent's Flight calls."""
+
+    agent_id: str
+    source: PartitionSource
+    locations: LocationTable
+    datasets: DatasetStore
+    control: FlightControl
+    transport: Transport

@@ -1,0 +1,96 @@
+"""How agents reach each other's partitions and datasets: protocols only.
+
+One job: the contract. `PartitionSource` is what an agent offers (its store implements it),
+`Transport` is how another one gets it: `inprocess.py` without sockets, `remote.py` over Flight.
+Every method either answers or raises a `FabricError` within its timeouts; nothing hangs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from fabric.flight.descriptor import PutPath
+from fabric.flight.header import EdgeHeader
+from fabric.flight.ticket import DatasetRequest, PartitionRequest
+
+
+class PartitionSource(Protocol):
+    """What an agent holds of its own materialised edges."""
+
+    def edge_schema(self, job: str, edge: int) -> pa.Schema:
+        """The schema of an edge; `NotFoundError` when none of its partitions is here."""
+
+    def read(
+        self, job: str, edge: int, partition: int, producers: Sequence[tuple[int, int]]
+    ) -> Iterator[tuple[bytes, pa.RecordBatch]]:
+        """The sealed rows of one partition, producer by producer.
+
+        Yields encoded headers with their batches; sequence numbers count from 0 per producer, and
+        each producer ends with an END header (totals filled in) beside a batch of 0 rows. A
+        producer attempt that is not here is a `PartitionLostError`.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class PartReceipt:
+    """What one owner sealed of one writer attempt."""
+
+    rows: int
+    crc32c_sum: int
+    """The sum of the CRC32Cs of the batches, modulo 2^32."""
+
+
+class PutWriter(Protocol):
+    """A put on its way to one owner; end it with `seal` or `abandon`."""
+
+    def write(self, partition: int, batch: pa.RecordBatch) -> None:
+        """Send rows of one partition."""
+
+    def seal(self) -> PartReceipt:
+        """Wait until everything lies durably at the owner."""
+
+    def abandon(self) -> None:
+        """Give up; the owner keeps nothing. Fine after `seal` or a failure: does nothing then."""
+
+
+class DatasetStore(Protocol):
+    """The dataset files of one agent (`fabric.io.dataset.files.DatasetFiles`)."""
+
+    def open_write(self, put: PutPath, schema: pa.Schema) -> PutWriter:
+        """Begin to write one attempt aside."""
+
+    def read(self, request: DatasetRequest) -> Iterator[pa.RecordBatch]:
+        """The rows of one partition; `PartitionLostError` or `DataError` names what is wrong."""
+
+    def discard(self, name: str, transaction: str) -> None:
+        """Remove what a transaction left here; nothing there is fine."""
+
+
+class Transport(Protocol):
+    """How to reach an agent by its address (``grpc+tcp://host:port`` or ``local:<agent id>``)."""
+
+    def fetch(
+        self, address: str, request: PartitionRequest
+    ) -> Iterator[tuple[EdgeHeader, pa.RecordBatch | None]]:
+        """The rows and events of one partition, checked; the batch is None with an event.
+
+        Ends after the END of every requested producer. `PartitionLostError` when it is not (or
+        not wholly) there, `PeerLostError` when the agent does not answer; both name the agent,
+        the producing task and the partition. Close the iterator to stop early.
+        """
+
+    def read_dataset(self, address: str, request: DatasetRequest) -> Iterator[pa.RecordBatch]:
+        """The rows of one partition of a dataset from its owner."""
+
+    def open_put(self, address: str, put: PutPath, schema: pa.Schema) -> PutWriter:
+        """Begin to write one attempt's partitions to an owner."""
+
+    def discard(self, address: str, name: str, transaction: str) -> None:
+        """Have an owner remove what a transaction left there."""
+
+    def close(self) -> None:
+        """Close all connections; streams still open fail."""
