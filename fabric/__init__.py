@@ -1,0 +1,109 @@
+"""Fabric: an Arrow Flight dataflow fabric built around shuffle.
+
+One job: the public names. Each is loaded when it is first used, so ``import fabric`` stays fast.
+
+    import fabric
+    from fabric import col
+
+    late = fabric.read_parquet("flights/*.parquet").filter(col("dep_delay") > 15)
+    late.group_by("carrier").count().show()
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fabric import clients, errors
+    from fabric.clients import spark
+    from fabric.clients.dataframe import functions
+    from fabric.clients.dataframe.expr import Expr
+    from fabric.clients.dataframe.frame import DataFrame, concat
+    from fabric.clients.dataframe.functions import (
+        avg,
+        coalesce,
+        col,
+        concat_str,
+        count,
+        count_distinct,
+        lit,
+        max,
+        mean,
+        min,
+        n_unique,
+        sum,
+        when,
+    )
+    from fabric.clients.dataframe.grouped import GroupBy
+    from fabric.clients.dataframe.read import (
+        from_arrow,
+        from_dict,
+        from_dicts,
+        from_pandas,
+        from_polars,
+        read_arrow,
+        read_csv,
+        read_dataset,
+        read_flight,
+        read_ipc,
+        read_parquet,
+    )
+    from fabric.clients.session.connect import connect
+    from fabric.clients.session.job import Job
+    from fabric.clients.session.partition import Partition
+    from fabric.clients.session.session import Session
+    from fabric.errors import FabricError
+
+_FUNCTIONS = (
+    "avg", "coalesce", "col", "concat_str", "count", "count_distinct", "lit", "max", "mean", "min",
+    "n_unique", "sum", "when",
+)  # fmt: skip
+_READERS = (
+    "from_arrow", "from_dict", "from_dicts", "from_pandas", "from_polars", "read_arrow", "read_csv",
+    "read_dataset", "read_flight", "read_ipc", "read_parquet",
+)  # fmt: skip
+_WHERE = {
+    **dict.fromkeys(_FUNCTIONS, "fabric.clients.dataframe.functions"),
+    **dict.fromkeys(_READERS, "fabric.clients.dataframe.read"),
+    "DataFrame": "fabric.clients.dataframe.frame",
+    "Expr": "fabric.clients.dataframe.expr",
+    "FabricError": "fabric.errors",
+    "GroupBy": "fabric.clients.dataframe.grouped",
+    "Job": "fabric.clients.session.job",
+    "Partition": "fabric.clients.session.partition",
+    "Session": "fabric.clients.session.session",
+    "concat": "fabric.clients.dataframe.frame",
+    "connect": "fabric.clients.session.connect",
+}
+_MODULES = {
+    "clients": "fabric.clients",
+    "errors": "fabric.errors",
+    "functions": "fabric.clients.dataframe.functions",
+    "spark": "fabric.clients.spark",
+}
+
+__version__ = "0.1.0"
+__all__ = [
+    "DataFrame", "Expr", "FabricError", "GroupBy", "Job", "Partition", "Session", "__version__",
+    "avg", "clients", "coalesce", "col", "concat", "concat_str", "connect", "count",
+    "count_distinct", "errors", "from_arrow", "from_dict", "from_dicts", "from_pandas",
+    "from_polars", "functions", "lit", "max", "mean", "min", "n_unique", "read_arrow", "read_csv",
+    "read_dataset", "read_flight", "read_ipc", "read_parquet", "spark", "sum", "when",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used."""
+    if name in _MODULES:
+        value: Any = import_module(_MODULES[name])
+    elif name in _WHERE:
+        value = getattr(import_module(_WHERE[name]), name)
+    else:
+        raise AttributeError(f"module 'fabric' has no attribute {name!r}", name=name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

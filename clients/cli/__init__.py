@@ -1,0 +1,1 @@
+"""The command ``fabric``: start a fabric, run files on it, look at jobs."""

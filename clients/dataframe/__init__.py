@@ -1,0 +1,1 @@
+"""The lazy DataFrame and its expressions: what Python developers write with."""

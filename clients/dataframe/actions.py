@@ -1,0 +1,232 @@
+"""What makes a DataFrame run: collect, show, count, write, submit, explain.
+
+One job: hand the plan to a session and give the rows back in the shape asked for. A frame runs on
+its session; one without runs on the newest open one, or on an embedded one that starts by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from fabric.errors import PlanError
+from fabric.plan import nodes, sources
+
+if TYPE_CHECKING:
+    from fabric.clients.dataframe.frame import DataFrame
+    from fabric.clients.dataframe.render import Report
+    from fabric.clients.session.job import Job
+    from fabric.clients.session.session import Session
+
+FileMode = Literal["error", "overwrite"]
+DatasetMode = Literal["create", "append", "overwrite"]
+_ENDINGS = {"parquet": (".parquet", ".pq"), "csv": (".csv",), "ipc": (".arrow", ".ipc", ".feather")}
+
+
+class Actions:
+    """A checked plan and the ways to run it; `DataFrame` adds the verbs that shape rows."""
+
+    __slots__ = ("__weakref__", "_config", "_node", "_schema", "_session")
+
+    def __init__(
+        self, node: nodes.Node, config: dict[str, nodes.NodeConfig], session: Session | None
+    ) -> None:
+        from fabric.plan.check import check
+        from fabric.plan.schema import schema_of
+
+        self._node = node
+        self._config = config
+        self._session = session
+        self._schema: pa.Schema = schema_of(check(self.plan).root)
+
+    @property
+    def plan(self) -> nodes.Plan:
+        """The logical plan, as it travels."""
+        return nodes.Plan(self._node, tuple(sorted(self._config.items(), key=lambda item: item[0])))
+
+    @property
+    def session(self) -> Session:
+        """Where it runs; started now when nothing is open yet."""
+        from fabric.clients.session.default import default_session
+
+        return self._session or default_session()
+
+    # ---- reading out
+    def submit(self, name: str = "", *, parallelism: int | None = None) -> Job:
+        """Start and return at once; ``job.wait()`` and ``job.collect()`` go on from there.
+
+        >>> from fabric import DataFrame
+        >>> job = DataFrame({"a": [1, 2]}).submit("two rows")
+        >>> job.wait().state
+        'finished'
+        """
+        return self.session.submit(self.plan, name=name, parallelism=parallelism)
+
+    def collect(self) -> pa.Table:
+        """Run and return all rows as one Arrow table."""
+        with self.submit() as job:
+            return job.wait().collect()
+
+    def iter_batches(self) -> Iterator[pa.RecordBatch]:
+        """Run and yield the rows batch by batch, without holding them all."""
+        with self.submit() as job:
+            yield from job.wait().iter_batches()
+
+    def to_pandas(self, **options: Any) -> Any:
+        """Run and return a pandas DataFrame; `options` are those of ``pa.Table.to_pandas``."""
+        return self.collect().to_pandas(**options)
+
+    def to_polars(self) -> Any:
+        """Run and return a Polars DataFrame."""
+        try:
+            import polars
+        except ImportError as error:
+            raise PlanError("to_polars needs Polars: pip install polars") from error
+        return polars.from_arrow(self.collect())
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Run and return one dict a row."""
+        rows: list[dict[str, Any]] = self.collect().to_pylist()
+        return rows
+
+    def count(self) -> int:
+        """Run and return how many rows there are.
+
+        >>> from fabric import DataFrame
+        >>> DataFrame({"a": [1, 2]}).count()
+        2
+        """
+        from fabric.clients.dataframe.functions import count
+
+        one: int = self._then(nodes.Aggregate(self._node, (), (count().node,))).collect()[0][0].as_py()
+        return one
+
+    def show(self, n: int = 20, *, width: int | None = None) -> None:
+        """Run as far as needed and print the first `n` rows as a table.
+
+        >>> from fabric import DataFrame
+        >>> DataFrame({"a": [1, None], "b": ["x", "y"]}).show()
+        ┌───────┬────────┐
+        │     a │ b      │
+        │ int64 │ string │
+        ├───────┼────────┤
+        │     1 │ x      │
+        │  null │ y      │
+        └───────┴────────┘
+        2 rows
+        """
+        from fabric.clients.dataframe.render import text_table
+
+        rows = self._then(nodes.Limit(self._node, n + 1)).collect()
+        print(text_table(rows, n, width))
+
+    # ---- writing
+    def write_parquet(
+        self, path: str | Path, *, mode: FileMode = "error", wait: bool = True, **options: Any
+    ) -> Job:
+        """Write one file (``….parquet``) or a folder of parts; nothing is left when it fails.
+
+        Parameters
+        ----------
+        mode
+            ``error`` refuses a target that is there, ``overwrite`` replaces it.
+        wait
+            False returns while the job runs.
+        """
+        return self._write_files("parquet", path, mode, options, wait)
+
+    def write_csv(
+        self, path: str | Path, *, mode: FileMode = "error", wait: bool = True, **options: Any
+    ) -> Job:
+        """Write one CSV file (``….csv``) or a folder of parts; see `write_parquet`."""
+        return self._write_files("csv", path, mode, options, wait)
+
+    def write_ipc(
+        self, path: str | Path, *, mode: FileMode = "error", wait: bool = True, **options: Any
+    ) -> Job:
+        """Write one Arrow file (``….arrow``) or a folder of parts; see `write_parquet`."""
+        return self._write_files("ipc", path, mode, options, wait)
+
+    def write_flight(
+        self, uri: str, *path: str, token: str = "", name: str = "", wait: bool = True
+    ) -> Job:
+        """``do_put`` the rows to any Flight server under the path descriptor `path`."""
+        if not path:
+            raise PlanError('write_flight needs a path: write_flight("grpc+tcp://host:port", "name")')
+        return self._sink(sources.FlightTarget(uri, tuple(path), token), name, wait)
+
+    def write_dataset(
+        self,
+        name: str,
+        *,
+        keys: str | list[str] | tuple[str, ...] = (),
+        n_partitions: int = 0,
+        mode: DatasetMode = "create",
+        wait: bool = True,
+    ) -> Job:
+        """Write a named dataset of the fabric, hash-partitioned by `keys`.
+
+        Any Flight client then reads it as ``["dataset", name]``.
+        """
+        from fabric.ids import check_name
+
+        chosen = (keys,) if isinstance(keys, str) else tuple(keys)
+        target = sources.DatasetTarget(check_name(name, "dataset name"), chosen, n_partitions, mode)
+        return self._sink(target, name, wait)
+
+    def _write_files(
+        self,
+        format: sources.FileFormat,
+        path: str | Path,
+        mode: FileMode,
+        options: dict[str, Any],
+        wait: bool,
+    ) -> Job:
+        if mode not in ("error", "overwrite"):
+            raise PlanError(f"mode={mode!r} is not one; use 'error' or 'overwrite'")
+        full = Path(path).expanduser().absolute()
+        single = full.suffix.lower() in _ENDINGS[format]
+        pairs = tuple(sorted((key, str(value)) for key, value in options.items()))
+        target = sources.FileTarget(format, str(full), single, mode, pairs)
+        return self._sink(target, f"write {full.name}", wait)
+
+    def _sink(self, target: sources.Target, name: str, wait: bool) -> Job:
+        job = self._then(nodes.Sink(self._node, target)).submit(name)
+        return job.wait() if wait else job
+
+    # ---- looking at it
+    def explain(self, format: Literal["text", "svg"] = "text") -> Report:
+        """The plan, the optimised plan and the stages, or a picture of them; nothing runs.
+
+        >>> from fabric import DataFrame, col
+        >>> "filter" in DataFrame({"a": [1]}).filter(col("a") > 0).explain().lower()
+        True
+        """
+        from fabric.clients.dataframe.render import explanation
+
+        return explanation(self.session.explain(self.plan), format)
+
+    def print_schema(self) -> None:
+        """Print the name and the type of each column."""
+        print("\n".join(f"{field.name}: {field.type}" for field in self._schema))
+
+    def __repr__(self) -> str:
+        from fabric.clients.dataframe.render import frame_text
+
+        return frame_text(self.plan, self._schema)
+
+    def _repr_html_(self) -> str:
+        from fabric.clients.dataframe.render import frame_html
+
+        return frame_html(self.plan, self._schema)
+
+    def _then(self, node: nodes.Node) -> DataFrame:
+        """A frame over `node` with this one's settings and session, checked now."""
+        from fabric.clients.dataframe.frame import DataFrame
+
+        return DataFrame.of(node, self._config, self._session)
+
+    to_arrow = collect

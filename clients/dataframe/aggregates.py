@@ -1,0 +1,79 @@
+"""Aggregates inside larger expressions: ``(sum("a") / sum("b")).alias("rate")``.
+
+One job: an aggregate node computes aggregates only, so what surrounds them becomes a select above.
+
+    Select(k, a0 / a1 as rate)
+      Aggregate(k; sum(a) as a0, sum(b) as a1)
+        X
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fabric.errors import PlanError
+from fabric.plan import expr as plan
+from fabric.plan import nodes
+
+
+def has_aggregate(expr: plan.Expr) -> bool:
+    """Whether an aggregate is anywhere in `expr`."""
+    if isinstance(expr, plan.Agg):
+        return True
+    return any(has_aggregate(child) for child in plan.children(expr))
+
+
+def aggregate(
+    source: nodes.Node, keys: tuple[plan.Expr, ...], exprs: Sequence[plan.Expr]
+) -> nodes.Node:
+    """Group `source` by `keys` and put out the keys and `exprs`."""
+    for expr in exprs:
+        _refuse_plain(expr, keys)
+    if all(_is_plain_aggregate(expr) for expr in exprs):
+        return nodes.Aggregate(source, keys, tuple(exprs))
+    found: dict[plan.Agg, str] = {}
+    outer = tuple(_above(expr, found) for expr in exprs)
+    aggs = tuple(plan.Alias(agg, name) for agg, name in found.items())
+    inner = nodes.Aggregate(source, keys, aggs)
+    kept = tuple(plan.Column(plan.output_name(key)) for key in keys)
+    return nodes.Select(inner, (*kept, *outer))
+
+
+def _is_plain_aggregate(expr: plan.Expr) -> bool:
+    return isinstance(expr.input if isinstance(expr, plan.Alias) else expr, plan.Agg)
+
+
+def _refuse_plain(expr: plan.Expr, keys: tuple[plan.Expr, ...]) -> None:
+    """Refuse an output that is no aggregate of the group's rows."""
+    if has_aggregate(expr):
+        return
+    from fabric.plan.printer import expr_text
+
+    text = expr_text(expr)
+    place = "agg" if keys else "select with aggregates"
+    raise PlanError(
+        f"{place}: {text} has one value a row, not one a group; aggregate it, for example "
+        f"{text}.max(), or make it a key: group_by({text})"
+    )
+
+
+def _above(expr: plan.Expr, found: dict[plan.Agg, str]) -> plan.Expr:
+    """`expr` with each aggregate replaced by the column that will hold it; keeps its name."""
+    name = plan.output_name(expr)
+    return plan.Alias(_replaced(expr.input if isinstance(expr, plan.Alias) else expr, found), name)
+
+
+def _replaced(expr: plan.Expr, found: dict[plan.Agg, str]) -> plan.Expr:
+    match expr:
+        case plan.Agg():
+            return plan.Column(found.setdefault(expr, f"__agg_{len(found)}"))
+        case plan.Call(args=args):
+            return replace(expr, args=tuple(_replaced(arg, found) for arg in args))
+        case plan.Case(branches=branches, otherwise=otherwise):
+            mended = tuple((_replaced(c, found), _replaced(v, found)) for c, v in branches)
+            return plan.Case(mended, _replaced(otherwise, found))
+        case plan.Cast(input=source) | plan.IsIn(input=source):
+            return replace(expr, input=_replaced(source, found))
+        case _:
+            return expr

@@ -1,0 +1,138 @@
+"""What DataFrame methods accept, as plan expressions.
+
+One job: strings, expressions, lists, keyword names and `Order`s into tuples of plan nodes. Names are
+not looked up here; the dependency check does that on the whole plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, get_args
+
+from fabric.clients.dataframe.expr import Expr, to_node
+from fabric.clients.dataframe.order import Order
+from fabric.errors import PlanError
+from fabric.plan import expr as plan
+from fabric.plan.nodes import JoinHow
+
+ColumnArgument = str | Expr
+JoinName = Literal[
+    "inner", "left", "semi", "anti", "left_outer", "leftouter", "left_semi", "leftsemi",
+    "left_anti", "leftanti",
+]  # fmt: skip
+_JOINS: dict[str, JoinHow] = {"left_outer": "left", "left_semi": "semi", "left_anti": "anti"}
+_JOINS |= {name.replace("_", ""): how for name, how in _JOINS.items()}
+
+
+def flatten(arguments: Iterable[Any]) -> list[Any]:
+    """Arguments given one by one or as lists, as one list."""
+    flat: list[Any] = []
+    for argument in arguments:
+        flat.extend(argument if isinstance(argument, list | tuple) else [argument])
+    return flat
+
+
+def expressions(
+    arguments: Iterable[Any], named: dict[str, Any], columns: Sequence[str]
+) -> tuple[plan.Expr, ...]:
+    """Positional `arguments` (a string is a column, ``"*"`` all `columns`) and `named` ones after."""
+    found: list[plan.Expr] = []
+    for argument in flatten(arguments):
+        if argument == "*" if isinstance(argument, str) else False:
+            found.extend(plan.Column(name) for name in columns)
+        else:
+            found.append(top(argument))
+    found += [plan.Alias(to_node(value), name) for name, value in named.items()]
+    return tuple(found)
+
+
+def top(argument: Any) -> plan.Expr:
+    """One output expression; its alias stays."""
+    if isinstance(argument, str):
+        return plan.Column(argument)
+    return argument.node if isinstance(argument, Expr) else to_node(argument)
+
+
+def predicate(arguments: Iterable[Any], equal: dict[str, Any]) -> plan.Expr:
+    """All `arguments` and all ``column=value`` of `equal`, joined by and."""
+    conditions = [_condition(argument) for argument in flatten(arguments)]
+    conditions += [plan.Call("eq", (plan.Column(k), to_node(v))) for k, v in equal.items()]
+    if not conditions:
+        raise PlanError('filter needs a condition, for example filter(col("x") > 0)')
+    joined = conditions[0]
+    for condition in conditions[1:]:
+        joined = plan.Call("and", (joined, condition))
+    return joined
+
+
+def _condition(argument: Any) -> plan.Expr:
+    if isinstance(argument, Expr):
+        return to_node(argument)
+    if isinstance(argument, bool):
+        raise PlanError(
+            f"filter got the Python value {argument}, not an expression; a side of the comparison "
+            'must be a column: filter(col("x") == "JFK")'
+        )
+    raise PlanError(
+        f"filter takes expressions, got {argument!r}; SQL text is not one, write "
+        'filter(col("x") > 0)'
+    )
+
+
+def sort_keys(
+    arguments: Iterable[Any], descending: bool | Sequence[bool], nulls_last: bool | None
+) -> tuple[plan.SortKey, ...]:
+    """Keys of a sort: names, expressions and `Order`s; flags are for names and expressions."""
+    keys = flatten(arguments)
+    if not keys:
+        raise PlanError('sort needs a column, for example sort("x") or sort(col("x").desc())')
+    flags = [descending] * len(keys) if isinstance(descending, bool) else list(descending)
+    if len(flags) != len(keys):
+        raise PlanError(f"sort got {len(keys)} keys and {len(flags)} descending flags; give as many")
+    return tuple(_sort_key(*pair, nulls_last) for pair in zip(keys, flags, strict=True))
+
+
+def _sort_key(key: Any, descending: bool, nulls_last: bool | None) -> plan.SortKey:
+    if isinstance(key, Order):
+        return key.key
+    last = descending if nulls_last is None else nulls_last
+    return plan.SortKey(to_node(top_expr(key)), descending, last)
+
+
+def top_expr(argument: Any) -> Expr:
+    """A name as the column it names, an expression as it is."""
+    return Expr(top(argument))
+
+
+def join_keys(
+    on: Any, left_on: Any, right_on: Any
+) -> tuple[tuple[plan.Expr, ...], tuple[plan.Expr, ...]]:
+    """Keys of both sides: `on` for both, or `left_on` and `right_on`."""
+    if on is not None and left_on is None and right_on is None:
+        keys = tuple(to_node(top_expr(key)) for key in flatten([on]))
+        return keys, keys
+    if on is not None or left_on is None or right_on is None:
+        raise PlanError(
+            'join needs on="id", or left_on="id" with right_on="key"; '
+            f"got on={on!r}, left_on={left_on!r}, right_on={right_on!r}"
+        )
+    left = tuple(to_node(top_expr(key)) for key in flatten([left_on]))
+    right = tuple(to_node(top_expr(key)) for key in flatten([right_on]))
+    if len(left) != len(right):
+        raise PlanError(
+            f"join got {len(left)} left keys and {len(right)} right keys; give as many on both sides"
+        )
+    return left, right
+
+
+def join_how(how: str) -> JoinHow:
+    """The kind of join `how` names in Polars or PySpark."""
+    name = how.lower()
+    if name in get_args(JoinHow):
+        return name  # type: ignore[return-value]
+    if name in _JOINS:
+        return _JOINS[name]
+    raise PlanError(
+        f"how={how!r} is no kind of join here; use 'inner', 'left', 'semi' or 'anti'"
+        + ("; for a right join swap the two sides" if name.startswith("right") else "")
+    )

@@ -1,0 +1,63 @@
+"""``when(condition).then(value).otherwise(value)``: a case, branch by branch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fabric.clients.dataframe.expr import Expr, to_node
+from fabric.plan import expr as plan
+from fabric.plan.expr import Case
+
+_Branch = tuple[plan.Expr, plan.Expr]
+
+
+class When:
+    """A condition that waits for its value: ``.then(value)``."""
+
+    __slots__ = ("_branches", "_condition")
+
+    def __init__(self, branches: tuple[_Branch, ...], condition: Any) -> None:
+        self._branches = branches
+        self._condition = to_node(condition)
+
+    def then(self, value: Any) -> Then:
+        """The value where the condition is true."""
+        return Then((*self._branches, (self._condition, to_node(value))))
+
+    def __repr__(self) -> str:
+        return f"when({Expr(self._condition)!r}) without .then(value)"
+
+
+class Then(Expr):
+    """A case that is complete (null where no condition is true) and may go on."""
+
+    __slots__ = ("_branches",)
+
+    def __init__(self, branches: tuple[_Branch, ...]) -> None:
+        super().__init__(Case(branches, to_node(None)))
+        self._branches = branches
+
+    def when(self, condition: Any, value: Any = None) -> Any:
+        """One more condition, looked at where all before are not true.
+
+        With a `value` it is PySpark's form, ``when(c, v).when(c, v)``, and complete.
+        """
+        later = When(self._branches, condition)
+        return later if value is None else later.then(value)
+
+    def otherwise(self, value: Any) -> Expr:
+        """The value where no condition is true."""
+        return Expr(Case(self._branches, to_node(value)))
+
+
+def when(condition: Any, value: Any = None) -> Any:
+    """Begin a case: the first condition that is true gives the value; null is not true.
+
+    Examples
+    --------
+    >>> from fabric import col, when
+    >>> when(col("delay") > 15).then("late").otherwise("on time")
+    when(col("delay") > 15).then("late").otherwise("on time")
+    """
+    first = When((), condition)
+    return first if value is None else first.then(value)

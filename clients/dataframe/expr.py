@@ -1,0 +1,283 @@
+"""The expression users write with: operators, methods and the ``.str`` and ``.dt`` namespaces.
+
+One job: turn Python operators into plan expressions. Nothing is computed and no column is looked up
+here; the DataFrame method that takes the expression checks names and types at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+
+from fabric.clients.dataframe.literal import DTypeLike, to_dtype, to_literal
+from fabric.clients.dataframe.order import Order
+from fabric.errors import PlanError
+from fabric.plan import expr as plan
+
+if TYPE_CHECKING:
+    from fabric.clients.dataframe.dates import DateTimeMethods
+    from fabric.clients.dataframe.strings import StringMethods
+
+_NO_TRUTH = (
+    "an expression has no truth value before the job runs; write & for 'and', | for 'or', ~ for "
+    "'not', with each comparison in brackets: (col(\"a\") > 1) & (col(\"b\") < 2); write "
+    '.between(1, 5) for 1 <= x <= 5 and .is_in([...]) for \'in\'; the expression was: '
+)
+
+
+Text = str  # inside the class `str` is the namespace
+
+
+def to_node(value: Any) -> plan.Expr:
+    """The plan expression of an `Expr` or of a plain Python constant; an inner alias is dropped."""
+    if isinstance(value, Expr):
+        return value.node.input if isinstance(value.node, plan.Alias) else value.node
+    if isinstance(value, Order):
+        raise PlanError(f"{value!r} is an order; use it in sort(...) only")
+    return to_literal(value)
+
+
+def call(function: str, *args: Any) -> Expr:
+    """Registry function `function` of `args`, each an expression or a constant."""
+    return Expr(plan.Call(function, tuple(to_node(arg) for arg in args)))
+
+
+class Expr:
+    """A column to be: read it from the input, compute it, name it.
+
+    Examples
+    --------
+    >>> from fabric import col
+    >>> (col("distance") / col("air_time") * 60).alias("mph")
+    (col("distance") / col("air_time") * 60).alias("mph")
+    """
+
+    __slots__ = ("node",)
+    __hash__: ClassVar[None]  # type: ignore[assignment]  # `==` builds an expression
+
+    def __init__(self, node: plan.Expr) -> None:
+        self.node = node
+
+    # ---- arithmetic: int / int is a fraction, // truncates, overflow is an error (Spark ANSI)
+    def __add__(self, other: Any) -> Expr:
+        return call("add", self, other)
+
+    def __radd__(self, other: Any) -> Expr:
+        return call("add", other, self)
+
+    def __sub__(self, other: Any) -> Expr:
+        return call("subtract", self, other)
+
+    def __rsub__(self, other: Any) -> Expr:
+        return call("subtract", other, self)
+
+    def __mul__(self, other: Any) -> Expr:
+        return call("multiply", self, other)
+
+    def __rmul__(self, other: Any) -> Expr:
+        return call("multiply", other, self)
+
+    def __truediv__(self, other: Any) -> Expr:
+        return call("divide", self, other)
+
+    def __rtruediv__(self, other: Any) -> Expr:
+        return call("divide", other, self)
+
+    def __floordiv__(self, other: Any) -> Expr:
+        return call("floor_divide", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Expr:
+        return call("floor_divide", other, self)
+
+    def __mod__(self, other: Any) -> Expr:
+        return call("modulo", self, other)
+
+    def __rmod__(self, other: Any) -> Expr:
+        return call("modulo", other, self)
+
+    def __neg__(self) -> Expr:
+        return call("negate", self)
+
+    def __abs__(self) -> Expr:
+        return call("abs", self)
+
+    # ---- comparison: null compares to null, NaN equals NaN and is the largest
+    def __eq__(self, other: object) -> Expr:  # type: ignore[override]
+        return call("eq", self, other)
+
+    def __ne__(self, other: object) -> Expr:  # type: ignore[override]
+        return call("ne", self, other)
+
+    def __lt__(self, other: Any) -> Expr:
+        return call("lt", self, other)
+
+    def __le__(self, other: Any) -> Expr:
+        return call("le", self, other)
+
+    def __gt__(self, other: Any) -> Expr:
+        return call("gt", self, other)
+
+    def __ge__(self, other: Any) -> Expr:
+        return call("ge", self, other)
+
+    # ---- boolean
+    def __and__(self, other: Any) -> Expr:
+        return call("and", self, other)
+
+    def __rand__(self, other: Any) -> Expr:
+        return call("and", other, self)
+
+    def __or__(self, other: Any) -> Expr:
+        return call("or", self, other)
+
+    def __ror__(self, other: Any) -> Expr:
+        return call("or", other, self)
+
+    def __invert__(self) -> Expr:
+        return call("not", self)
+
+    def __bool__(self) -> NoReturn:
+        raise PlanError(_NO_TRUTH + repr(self))
+
+    def __iter__(self) -> NoReturn:
+        raise PlanError(f"an expression can't be iterated: {self!r}; give a list of expressions")
+
+    def __repr__(self) -> Text:
+        from fabric.plan.printer import expr_text
+
+        return expr_text(self.node)
+
+    # ---- names and types
+    def alias(self, name: Text) -> Expr:
+        """The same values under the output name `name`."""
+        return Expr(plan.Alias(to_node(self), name))
+
+    def cast(self, dtype: DTypeLike, *, strict: bool = True) -> Expr:
+        """Convert; a value that `dtype` can't hold fails the job, or is null when not `strict`.
+
+        >>> from fabric import col
+        >>> col("price").cast("decimal(10, 2)")
+        col("price").cast("decimal128(10, 2)")
+        """
+        return Expr(plan.Cast(to_node(self), to_dtype(dtype), not strict))
+
+    def try_cast(self, dtype: DTypeLike) -> Expr:
+        """Convert; a value that `dtype` can't hold is null."""
+        return self.cast(dtype, strict=False)
+
+    # ---- nulls and membership
+    def is_null(self) -> Expr:
+        """True where the value is null."""
+        return call("is_null", self)
+
+    def is_not_null(self) -> Expr:
+        """True where the value is not null."""
+        return call("is_not_null", self)
+
+    def is_nan(self) -> Expr:
+        """True where the value is NaN, false where it is null."""
+        return call("is_nan", self)
+
+    def fill_null(self, value: Any) -> Expr:
+        """The value, or `value` where it is null."""
+        return call("coalesce", self, value)
+
+    def is_in(self, values: Iterable[Any]) -> Expr:
+        """True where the value is one of `values`; SQL ``IN``, so null when it can't be known.
+
+        >>> from fabric import col
+        >>> col("origin").is_in(["JFK", "LGA"])
+        col("origin").is_in(["JFK", "LGA"])
+        """
+        if isinstance(values, Text | Expr):
+            raise PlanError(f"is_in takes a list of constants, got {values!r}; write is_in([...])")
+        return Expr(plan.IsIn(to_node(self), tuple(to_literal(value) for value in values)))
+
+    def isin(self, *values: Any) -> Expr:
+        """`is_in` with the values as a list or one by one, as in PySpark."""
+        one = len(values) == 1 and isinstance(values[0], list | tuple | set | frozenset)
+        return self.is_in(values[0] if one else values)
+
+    def between(self, lower: Any, upper: Any) -> Expr:
+        """True where ``lower <= value <= upper``."""
+        return (self >= lower) & (self <= upper)
+
+    def eq_null_safe(self, other: Any) -> Expr:
+        """Equality where null equals null and the answer is never null."""
+        return call("eq_null_safe", self, other)
+
+    # ---- numbers
+    def abs(self) -> Expr:
+        """The absolute value."""
+        return call("abs", self)
+
+    def round(self, decimals: int = 0) -> Expr:
+        """Rounded half away from zero to `decimals` digits."""
+        return call("round", self, decimals)
+
+    def floor(self) -> Expr:
+        """The largest integer that is not above the value."""
+        return call("floor", self)
+
+    def ceil(self) -> Expr:
+        """The smallest integer that is not below the value."""
+        return call("ceil", self)
+
+    # ---- aggregates, for group_by(...).agg(...) and select
+    def sum(self) -> Expr:
+        """The sum of values that are not null; int64 and decimal overflow is an error."""
+        return Expr(plan.Agg("sum", to_node(self)))
+
+    def mean(self) -> Expr:
+        """The mean of values that are not null."""
+        return Expr(plan.Agg("mean", to_node(self)))
+
+    def min(self) -> Expr:
+        """The smallest value."""
+        return Expr(plan.Agg("min", to_node(self)))
+
+    def max(self) -> Expr:
+        """The largest value."""
+        return Expr(plan.Agg("max", to_node(self)))
+
+    def count(self) -> Expr:
+        """How many values are not null."""
+        return Expr(plan.Agg("count", to_node(self)))
+
+    def count_distinct(self) -> Expr:
+        """How many different values there are, nulls left out."""
+        return Expr(plan.Agg("count_distinct", to_node(self)))
+
+    # ---- order
+    def asc(self) -> Order:
+        """Ascending, nulls first."""
+        return Order(to_node(self), descending=False, nulls_last=False)
+
+    def desc(self) -> Order:
+        """Descending, nulls last."""
+        return Order(to_node(self), descending=True, nulls_last=True)
+
+    # ---- namespaces
+    @property
+    def str(self) -> StringMethods:
+        """Functions of strings."""
+        from fabric.clients.dataframe.strings import StringMethods
+
+        return StringMethods(self)
+
+    @property
+    def dt(self) -> DateTimeMethods:
+        """Functions of dates and timestamps."""
+        from fabric.clients.dataframe.dates import DateTimeMethods
+
+        return DateTimeMethods(self)
+
+    # ---- the names Polars and PySpark give the same things
+    name = alias
+    avg = mean
+    n_unique = count_distinct
+    is_between = between
+    eq_missing = eq_null_safe
+    isNull = is_null
+    isNotNull = is_not_null
+    eqNullSafe = eq_null_safe

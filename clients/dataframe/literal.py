@@ -1,0 +1,133 @@
+"""Python values and type names, as plan literals and Arrow types.
+
+One job: decide which Arrow type a Python constant has. Integers that fit are int32, as in Spark and
+Polars; arithmetic then widens to the type of the column beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from fabric.errors import PlanError
+from fabric.plan.expr import Literal
+
+DTypeLike = pa.DataType | str | type
+"""What `cast` takes: an Arrow type, a Spark, Polars or Arrow name, or a Python class."""
+
+_CLASSES: dict[type, pa.DataType] = {
+    int: pa.int64(),
+    float: pa.float64(),
+    str: pa.string(),
+    bytes: pa.binary(),
+    bool: pa.bool_(),
+    date: pa.date32(),
+    datetime: pa.timestamp("us"),
+    timedelta: pa.duration("us"),
+    Decimal: pa.decimal128(38, 18),
+}
+_NAMES: dict[str, pa.DataType] = {
+    "byte": pa.int8(),
+    "tinyint": pa.int8(),
+    "short": pa.int16(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "integer": pa.int32(),
+    "long": pa.int64(),
+    "bigint": pa.int64(),
+    "real": pa.float32(),
+    "boolean": pa.bool_(),
+    "utf8": pa.string(),
+    "str": pa.string(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "datetime": pa.timestamp("us"),
+    "decimal": pa.decimal128(10, 0),
+}
+_DECIMAL = re.compile(r"decimal(?:128)?\((\d+),\s*(-?\d+)\)")
+_ZONED = re.compile(r"timestamp\[(s|ms|us|ns),\s*(?:tz=)?([\w/+:\-]+)\]")
+
+
+def to_dtype(dtype: DTypeLike) -> pa.DataType:
+    """The Arrow type that `dtype` names.
+
+    >>> to_dtype("bigint"), to_dtype(float), to_dtype("decimal(10, 2)")
+    (DataType(int64), DataType(double), Decimal128Type(decimal128(10, 2)))
+    """
+    if isinstance(dtype, pa.DataType):
+        return dtype
+    if isinstance(dtype, type) and dtype in _CLASSES:
+        return _CLASSES[dtype]
+    name = str(dtype).lower().strip()
+    if name in _NAMES:
+        return _NAMES[name]
+    if match := _DECIMAL.fullmatch(name):
+        return pa.decimal128(int(match[1]), int(match[2]))
+    if match := _ZONED.fullmatch(str(dtype).strip()):
+        return pa.timestamp(match[1], match[2])
+    try:
+        return pa.type_for_alias(name)
+    except ValueError:
+        raise PlanError(
+            f"{dtype!r} names no type; use an Arrow type such as pa.int64(), or a name such as "
+            "'int64', 'double', 'string', 'date', 'timestamp', 'decimal(10, 2)'"
+        ) from None
+
+
+def to_literal(value: Any) -> Literal:
+    """`value` as a constant of the plan.
+
+    >>> to_literal(1).dtype, to_literal(1 << 40).dtype, to_literal("a").dtype
+    (DataType(int32), DataType(int64), DataType(string))
+    """
+    if isinstance(value, pa.Scalar):
+        return Literal(value.as_py(), value.type)
+    if hasattr(value, "dtype") and hasattr(value, "item"):  # a numpy scalar keeps its own type
+        scalar = pa.scalar(value)
+        return Literal(scalar.as_py(), scalar.type)
+    if isinstance(value, list | tuple | set | frozenset | dict):
+        raise PlanError(
+            f"a {type(value).__name__} can't be a constant; to test for several values write "
+            'col("x").is_in([...])'
+        )
+    return Literal(value, _type_of(value))
+
+
+def _type_of(value: Any) -> pa.DataType:
+    """The Arrow type of one plain Python value."""
+    match value:
+        case None:
+            return pa.null()
+        case bool():
+            return pa.bool_()
+        case int():
+            return _integer_type(value)
+        case datetime():
+            return pa.timestamp("us", "UTC") if value.tzinfo else pa.timestamp("us")
+        case Decimal():
+            return _decimal_type(value)
+        case float() | str() | bytes() | date() | timedelta() | time():
+            return _CLASSES.get(type(value)) or pa.scalar(value).type
+    raise PlanError(
+        f"a {type(value).__name__} can't be a constant in an expression: {str(value)[:80]!r}; "
+        "use None, bool, int, float, str, bytes, Decimal, date, datetime, timedelta or a pa.Scalar"
+    )
+
+
+def _integer_type(value: int) -> pa.DataType:
+    if -(1 << 31) <= value < 1 << 31:
+        return pa.int32()
+    if -(1 << 63) <= value < 1 << 63:
+        return pa.int64()
+    raise PlanError(f"the integer {value} does not fit 64 bits; use decimal.Decimal('{value}')")
+
+
+def _decimal_type(value: Decimal) -> pa.DataType:
+    if not value.is_finite():
+        raise PlanError(f"a decimal constant must be finite, got {value}; use float({value!s})")
+    return pa.scalar(value).type

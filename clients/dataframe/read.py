@@ -1,0 +1,181 @@
+"""Where frames begin: files, tables of this process, datasets, Flight streams.
+
+One job: a scan node with its schema, known at once (file footers are read, rows are not).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from glob import glob, has_magic
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from fabric.errors import DataError, NotFoundError, PlanError
+from fabric.plan import nodes, sources
+
+if TYPE_CHECKING:
+    from fabric.clients.dataframe.frame import DataFrame
+    from fabric.clients.session.session import Session
+
+Paths = str | Path | Iterable[str | Path]
+_ENDINGS = {
+    "parquet": ("*.parquet", "*.pq"), "csv": ("*.csv",), "ipc": ("*.arrow", "*.ipc", "*.feather"),
+}  # fmt: skip
+
+
+def read_parquet(paths: Paths, *, session: Session | None = None, **options: Any) -> DataFrame:
+    """Rows of Parquet files: one path, several, a folder, or a pattern such as ``data/*.parquet``."""
+    return _files("parquet", paths, options, session)
+
+
+def read_csv(paths: Paths, *, session: Session | None = None, **options: Any) -> DataFrame:
+    """Rows of CSV files with a header; types are found from the values.
+
+    Parameters
+    ----------
+    options
+        ``delimiter``, ``null_values`` (a string or a list), ``header`` …, see `fabric.io.csv`.
+    """
+    return _files("csv", paths, options, session)
+
+
+def read_ipc(paths: Paths, *, session: Session | None = None, **options: Any) -> DataFrame:
+    """Rows of Arrow IPC files (also called Feather)."""
+    return _files("ipc", paths, options, session)
+
+
+def read_arrow(data: Any, *, session: Session | None = None) -> DataFrame:
+    """Rows that are here already: anything that speaks Arrow, a dict of lists, a list of dicts.
+
+    >>> import pyarrow as pa
+    >>> from fabric import read_arrow
+    >>> read_arrow(pa.table({"a": [1, 2]})).columns
+    ['a']
+    """
+    return _frame(memory_scan(data), session)
+
+
+def read_flight(
+    uri: str, *path: str, command: bytes | str = b"", token: str = "",
+    session: Session | None = None,
+) -> DataFrame:  # fmt: skip
+    """Rows of any Arrow Flight server: ``read_flight("grpc+tcp://host:port", "dataset", "x")``."""
+    if bool(path) == bool(command):
+        raise PlanError('read_flight needs a path or a command: read_flight(uri, "dataset", "name")')
+    wanted = command.encode() if isinstance(command, str) else command
+    return _scan(sources.FlightSource(uri, tuple(path), wanted, token), session)
+
+
+def read_dataset(name: str, *, session: Session | None = None) -> DataFrame:
+    """Rows of a dataset of the fabric that `session` (or the newest one) is connected to."""
+    from fabric.clients.session.default import default_session
+
+    chosen = session or default_session()
+    schema = chosen.dataset_schema(name)
+    return _frame(nodes.Scan(sources.DatasetSource(name), schema), chosen)
+
+
+def memory_scan(data: Any) -> nodes.Scan:
+    """A scan of a table in this process."""
+    from fabric.io.memory import register
+
+    table = to_table(data)
+    return nodes.Scan(register(table), table.schema)
+
+
+def to_table(data: Any) -> pa.Table:
+    """`data` as an Arrow table, without a copy where it speaks Arrow."""
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    try:
+        if isinstance(data, Mapping):
+            return pa.table(dict(data))
+        if isinstance(data, list | tuple):
+            return _from_rows(data)
+        if hasattr(data, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(data).read_all()
+        if hasattr(data, "__arrow_c_array__"):
+            return pa.Table.from_batches([pa.record_batch(data)])
+    except (pa.ArrowException, TypeError) as error:
+        raise DataError(f"can't read a {type(data).__name__} as a table: {error}") from error
+    raise PlanError(
+        f"can't read a {type(data).__name__} as a table; give a dict of lists, a list of dicts, or a "
+        "pyarrow, Polars or pandas table"
+    )
+
+
+def _from_rows(rows: list[Any] | tuple[Any, ...]) -> pa.Table:
+    if all(isinstance(row, pa.RecordBatch) for row in rows) and rows:
+        return pa.Table.from_batches(rows)
+    if not all(isinstance(row, Mapping) for row in rows):
+        raise PlanError("a list must hold one dict a row, or record batches")
+    return pa.Table.from_pylist(list(rows))
+
+
+def _files(
+    format: sources.FileFormat, paths: Paths, options: dict[str, Any], session: Session | None
+) -> DataFrame:
+    found = expand(format, [paths] if isinstance(paths, str | Path) else list(paths))
+    pairs = tuple(sorted((key, _option(value)) for key, value in options.items()))
+    return _scan(sources.FileSource(format, found, pairs), session)
+
+
+def _option(value: Any) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case list() | tuple():
+            return ",".join(map(str, value))
+        case _:
+            return str(value)
+
+
+def expand(format: sources.FileFormat, paths: list[str | Path]) -> tuple[str, ...]:
+    """Absolute paths of the files that `paths` (files, folders, patterns) name, in order."""
+    found = [file for path in paths for file in _expand_one(format, Path(path).expanduser())]
+    if not found:
+        raise PlanError(f"read_{format} needs at least one path")
+    return tuple(str(file.absolute()) for file in found)
+
+
+def _expand_one(format: str, path: Path) -> list[Path]:
+    if path.is_file():
+        return [path]
+    if path.is_dir():
+        files = sorted(file for ending in _ENDINGS[format] for file in path.glob(ending))
+        if not files:
+            endings = " or ".join(_ENDINGS[format])
+            raise NotFoundError(f"the folder {path} holds no {endings}; is it the right one?")
+        return files
+    files = sorted(Path(name) for name in glob(str(path), recursive=True)) if has_magic(str(path)) else []
+    if not files:
+        what = "no file matches" if has_magic(str(path)) else "there is no file or folder"
+        raise NotFoundError(f"{what} {path} (looked in {Path.cwd()})")
+    return files
+
+
+def _scan(source: sources.Source, session: Session | None) -> DataFrame:
+    from fabric.io.registry import source_schema
+
+    return _frame(nodes.Scan(source, source_schema(source)), session)
+
+
+def _frame(node: nodes.Scan, session: Session | None) -> DataFrame:
+    from fabric.clients.dataframe.frame import DataFrame
+
+    return DataFrame.of(node, None, session)
+
+
+def from_pandas(frame: Any, *, session: Session | None = None) -> DataFrame:
+    """Rows of a pandas DataFrame, without its index."""
+    return _frame(memory_scan(pa.Table.from_pandas(frame, preserve_index=False)), session)
+
+
+from_arrow = read_arrow
+from_dict = read_arrow
+from_dicts = read_arrow
+from_polars = read_arrow

@@ -1,0 +1,147 @@
+"""Tables, plans and explanations as text and HTML.
+
+One job: strings for people. No dependency; values are cut to what a terminal can hold.
+"""
+
+from __future__ import annotations
+
+import shutil
+from html import escape
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+import pyarrow.types as types
+
+from fabric.errors import PlanError
+from fabric.plan.nodes import Plan
+
+if TYPE_CHECKING:
+    from fabric.control import control_pb2 as pb
+
+_CELL_MAX = 40
+_LINES = "┌┬┐", "├┼┤", "└┴┘"
+
+
+class Report(str):
+    """Text that a prompt shows as it is, and a notebook as a picture when it is one."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return str(self) if self.startswith("<svg") else f"<pre>{escape(str(self))}</pre>"
+
+
+def explanation(reply: pb.ExplainReply, format: Literal["text", "svg"]) -> Report:
+    """What a coordinator says about a plan, as text or as one SVG."""
+    if format == "svg":
+        return Report(reply.svg)
+    if format != "text":
+        raise PlanError(f"explain has no format {format!r}; use 'text' or 'svg'")
+    parts = (("plan", reply.plan), ("optimised plan", reply.optimised), ("stages", reply.stages))
+    return Report("\n\n".join(f"{title}\n{_indented(body)}" for title, body in parts))
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.rstrip().splitlines())
+
+
+def frame_text(plan: Plan, schema: pa.Schema) -> str:
+    """A frame's columns and plan, for a prompt."""
+    from fabric.plan.check import check
+    from fabric.plan.printer import tree
+
+    columns = ", ".join(f"{field.name}: {field.type}" for field in schema)
+    return f"DataFrame[{columns}]\n{_indented(tree(check(plan).root))}"
+
+
+def frame_html(plan: Plan, schema: pa.Schema) -> str:
+    """A frame's columns and plan, for a notebook."""
+    from fabric.plan.check import check
+    from fabric.plan.printer import tree
+
+    rows = "".join(
+        f"<tr><td>{escape(field.name)}</td><td>{escape(str(field.type))}</td></tr>"
+        for field in schema
+    )
+    head = "<tr><th>column</th><th>type</th></tr>"
+    picture = f"<details><summary>plan</summary><pre>{escape(tree(check(plan).root))}</pre></details>"
+    return f"<div><b>fabric.DataFrame</b> (not run yet)<table>{head}{rows}</table>{picture}</div>"
+
+
+def text_table(rows: pa.Table, n: int, width: int | None = None) -> str:
+    """The first `n` rows in a frame, then how many there are; columns that don't fit are left out."""
+    shown = rows.slice(0, n)
+    columns = [_column(field, shown.column(i)) for i, field in enumerate(rows.schema)]
+    kept = _fitting(columns, width or shutil.get_terminal_size((120, 24)).columns)
+    lines = _frame(kept, [types.is_integer(f.type) or types.is_floating(f.type)
+                          or types.is_decimal(f.type) for f in rows.schema])  # fmt: skip
+    more = rows.num_rows > n
+    tail = f"first {n} rows, there are more" if more else _plural(rows.num_rows, "row")
+    if len(kept) < len(columns):
+        hidden = ", ".join(rows.schema.names[len(kept) :])
+        tail += f"; {_plural(len(columns) - len(kept), 'column')} not shown: {hidden[:200]}"
+    return "\n".join([*lines, tail])
+
+
+def _plural(n: int, what: str) -> str:
+    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
+
+
+def _column(field: pa.Field, values: pa.ChunkedArray) -> list[str]:
+    return [_cut(field.name), _cut(str(field.type)), *(_cell(v) for v in values.to_pylist())]
+
+
+def _cell(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return _float(value)
+        case _:
+            return _cut(str(value))
+
+
+def _float(value: float) -> str:
+    """At most six decimals; very small and very large ones with an exponent."""
+    if value and not 1e-4 <= abs(value) < 1e15:
+        return f"{value:.6g}"
+    text = f"{value:.6f}".rstrip("0")
+    return text + "0" if text.endswith(".") else text
+
+
+def _cut(text: str) -> str:
+    plain = "".join(c if c.isprintable() else "·" for c in text)
+    return plain if len(plain) <= _CELL_MAX else plain[: _CELL_MAX - 1] + "…"
+
+
+def _fitting(columns: list[list[str]], width: int) -> list[list[str]]:
+    """As many columns from the left as `width` holds, at least one."""
+    used, kept = 1, 0
+    for column in columns:
+        used += max(map(len, column)) + 3
+        if used > width and kept:
+            break
+        kept += 1
+    return columns[:kept]
+
+
+def _frame(columns: list[list[str]], right: list[bool]) -> list[str]:
+    widths = [max(map(len, column)) for column in columns]
+    top, middle, bottom = (
+        ends[0] + ends[1].join("─" * (width + 2) for width in widths) + ends[2] for ends in _LINES
+    )
+    body = [
+        "│ "
+        + " │ ".join(
+            cell.rjust(width) if flush else cell.ljust(width)
+            for cell, width, flush in zip(row, widths, right, strict=False)
+        )
+        + " │"
+        for row in zip(*columns, strict=True)
+    ]
+    return [top, *body[:2], middle, *body[2:], bottom]

@@ -1,0 +1,103 @@
+"""``fabric.connect``: one call for both kinds of session.
+
+One job: read the address, find the token, choose the kind.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from fabric.errors import AuthError, ConfigError
+
+if TYPE_CHECKING:
+    from fabric.clients.session.session import Session
+
+DEFAULT_PORT = 6123
+
+
+def connect(
+    target: str | None = None,
+    *,
+    token: str | None = None,
+    serve: bool = False,
+    parallelism: int | None = None,
+) -> Session:
+    """Open a session; frames that name no session run on the newest open one.
+
+    Parameters
+    ----------
+    target
+        None runs everything in this process. ``"fabric://host:6123"`` is a coordinator.
+    token
+        What a remote fabric's door asks for; default: the variable FABRIC_TOKEN, else the file
+        ``token`` in FABRIC_HOME (``~/.fabric``).
+    serve
+        Embedded only: also serve this session's jobs to Flight clients on a free local port.
+    parallelism
+        Tasks a stage; default: one for each agent.
+
+    Raises
+    ------
+    ConfigError, AuthError, PeerLostError
+        When the address is no address, the token is missing or wrong, or nobody answers there.
+
+    Examples
+    --------
+    >>> import fabric
+    >>> with fabric.connect() as session:
+    ...     session.read_arrow({"a": [1, 2]}).count()
+    2
+    """
+    if target is None:
+        if token is not None:
+            raise ConfigError("an embedded session needs no token; give connect an address too")
+        from fabric.clients.session.embedded import EmbeddedSession
+
+        return EmbeddedSession(serve=serve, parallelism=parallelism)
+    if serve:
+        raise ConfigError("serve=True is for embedded sessions; a remote fabric serves already")
+    from fabric.clients.session.remote import RemoteSession
+
+    address = parse_address(target)
+    return RemoteSession(address, token or find_token(), parallelism=parallelism)
+
+
+def parse_address(target: str) -> str:
+    """``fabric://host:port`` as ``host:port``; the port is 6123 when left out.
+
+    >>> parse_address("fabric://127.0.0.1")
+    '127.0.0.1:6123'
+    """
+    parts = urlsplit(target if "://" in target else f"fabric://{target}")
+    try:
+        port = parts.port or DEFAULT_PORT
+    except ValueError:
+        port = 0
+    if parts.scheme != "fabric" or not parts.hostname or not port or parts.path.strip("/"):
+        raise ConfigError(
+            f'{target!r} is no fabric address; write connect("fabric://host:{DEFAULT_PORT}")'
+        )
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{host}:{port}"
+
+
+def home_folder() -> Path:
+    """The state folder: FABRIC_HOME, else ``~/.fabric``."""
+    return Path(os.environ.get("FABRIC_HOME") or Path.home() / ".fabric").expanduser()
+
+
+def find_token() -> str:
+    """The token of FABRIC_TOKEN or of the state folder; `AuthError` says where it was sought."""
+    if given := os.environ.get("FABRIC_TOKEN", "").strip():
+        return given
+    file = home_folder() / "token"
+    try:
+        return file.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise AuthError(
+            f"no token: FABRIC_TOKEN is not set and {file} can't be read; give "
+            'connect(..., token="..."), or set FABRIC_HOME to the folder `fabric up` printed'
+        ) from error

@@ -1,0 +1,239 @@
+"""The handle of a job: look at it, wait for it, read it, stop it.
+
+One job: what a user does with a running plan. A handle holds no rows; dropping it stops nothing.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from html import escape
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from fabric.clients.session.progress import JobProgress
+from fabric.control import control_pb2 as pb
+from fabric.control.api import ENDED, ControlApi
+from fabric.control.errors import from_detail
+from fabric.errors import CancelledError, FabricError, InternalError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from fabric.clients.session.partition import Partition
+    from fabric.clients.session.session import Session
+
+_STATES = {
+    pb.JOB_QUEUED: "queued", pb.JOB_RUNNING: "running", pb.JOB_FINISHED: "finished",
+    pb.JOB_FAILED: "failed", pb.JOB_CANCELLED: "cancelled", pb.JOB_RELEASED: "released",
+}  # fmt: skip
+
+
+class Job:
+    """A submitted plan.
+
+    As a context manager it releases the job at the end, and cancels it first when it still runs.
+
+    Examples
+    --------
+    >>> from fabric import DataFrame
+    >>> with DataFrame({"a": [1, 2]}).submit("small") as job:
+    ...     job.collect().num_rows
+    2
+    """
+
+    def __init__(self, session: Session, status: pb.JobStatus) -> None:
+        self.session = session
+        self._status = status
+
+    # ---- facts
+    @property
+    def id(self) -> str:
+        """The job's id: the second element of its Flight descriptors."""
+        return self._status.job_id
+
+    @property
+    def name(self) -> str:
+        """The name it was submitted under."""
+        return self._status.name
+
+    @property
+    def result_path(self) -> str:
+        """The node path whose partitions are the result; empty when the job writes elsewhere."""
+        return self._status.result_path
+
+    @property
+    def rows(self) -> int:
+        """Rows of the result, or rows written, once finished."""
+        return self._status.result_rows
+
+    @property
+    def status(self) -> pb.JobStatus:
+        """What the coordinator says now: stages, rows, seconds, error."""
+        if self._status.state not in ENDED:
+            updates = self.session.control.watch(pb.JobRequest(job_id=self.id))
+            self._status = next(iter(updates), self._status)
+        return self._status
+
+    @property
+    def state(self) -> str:
+        """``queued``, ``running``, ``finished``, ``failed``, ``cancelled`` or ``released``."""
+        return _STATES.get(self.status.state, "unknown")
+
+    @property
+    def error(self) -> FabricError | None:
+        """Why it failed, or None."""
+        status = self.status
+        return from_detail(status.error) if status.HasField("error") else None
+
+    # ---- what can be done
+    def wait(self, timeout_s: float | None = None, *, progress: bool | None = None) -> Job:
+        """Until the job has ended; raises its error when it failed or was cancelled.
+
+        Ctrl-C cancels the job, then raises `KeyboardInterrupt`. Work of more than half a second
+        shows its progress on a terminal (`progress` True or False decides otherwise). After
+        `timeout_s` it raises `TimeoutError`; the job goes on.
+        """
+        display = JobProgress(enabled=progress)
+        try:
+            for status in self._updates(timeout_s):
+                self._status = status
+                display.show(status)
+        except KeyboardInterrupt:
+            self.cancel()
+            raise
+        finally:
+            display.close()
+        return self._checked()
+
+    def cancel(self) -> Job:
+        """Stop it; nothing it wrote stays. One that has ended stays as it is."""
+        self._status = self.session.control.cancel(pb.JobRequest(job_id=self.id))
+        return self
+
+    def release(self) -> Job:
+        """Drop its partitions on every agent; they can't be read any more."""
+        self._status = self.session.control.release(pb.JobRequest(job_id=self.id))
+        return self
+
+    def collect(self) -> pa.Table:
+        """Wait, then all rows as one Arrow table."""
+        self.wait()
+        schema = pa.ipc.read_schema(pa.py_buffer(self._status.result_schema))
+        return pa.Table.from_batches(self.session.result_batches(self._status), schema)
+
+    def iter_batches(self) -> Iterator[pa.RecordBatch]:
+        """Wait, then the rows batch by batch."""
+        self.wait()
+        yield from self.session.result_batches(self._status)
+
+    def partitions(self, node_path: str = "") -> list[Partition]:
+        """The partitions of `node_path` (default: the result) as any Flight client can read them."""
+        return self.session.partitions(self.status, node_path or self.result_path)
+
+    def explain(self) -> str:
+        """The stages as they run: tasks, rows, bytes."""
+        status = self.status
+        lines = [f"{_headline(status)}"]
+        lines += [
+            f"  stage {s.stage} {s.node_path}: {s.finished} of {s.n_tasks} tasks, "
+            f"{s.rows:,} rows, {s.bytes:,} bytes"
+            for s in status.stages
+        ]
+        return "\n".join(lines)
+
+    def _updates(self, timeout_s: float | None) -> Iterator[pb.JobStatus]:
+        """Statuses until the ended one. A thread listens, so that Ctrl-C and time-outs get through."""
+        if self._status.state in ENDED:
+            return
+        heard: queue.SimpleQueue[pb.JobStatus | FabricError | None] = queue.SimpleQueue()
+        request = pb.JobRequest(job_id=self.id)
+        listen = threading.Thread(
+            target=_listen, args=(self.session.control, request, heard), daemon=True,
+            name=f"watch {self.id}",
+        )  # fmt: skip
+        listen.start()
+        end_s = None if timeout_s is None else time.monotonic() + timeout_s
+        while (heard_one := self._next(heard, end_s)) is not None:
+            if isinstance(heard_one, FabricError):
+                raise heard_one
+            yield heard_one
+            if heard_one.state in ENDED:
+                return
+
+    def _next(
+        self, heard: queue.SimpleQueue[pb.JobStatus | FabricError | None], end_s: float | None
+    ) -> pb.JobStatus | FabricError | None:
+        try:
+            return heard.get(timeout=None if end_s is None else max(0.0, end_s - time.monotonic()))
+        except queue.Empty:
+            raise TimeoutError(f"job {self.id} still runs; wait() again or cancel() it") from None
+
+    def _checked(self) -> Job:
+        """Itself when finished, else the error it ended with."""
+        status = self._status
+        if status.state in (pb.JOB_FINISHED, pb.JOB_RELEASED):
+            return self
+        if status.HasField("error"):
+            raise from_detail(status.error).at(job=self.id)
+        if status.state == pb.JOB_CANCELLED:
+            raise CancelledError("the job was cancelled", job=self.id)
+        raise InternalError("the coordinator stopped telling about the job", job=self.id)
+
+    def __enter__(self) -> Job:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+    def __repr__(self) -> str:
+        return f"Job({_headline(self.status)})"
+
+    def _repr_html_(self) -> str:
+        status = self.status
+        rows = "".join(
+            f"<tr><td>{s.stage}</td><td>{escape(s.node_path)}</td><td>{s.finished} / {s.n_tasks}</td>"
+            f"<td>{s.rows:,}</td></tr>"
+            for s in status.stages
+        )
+        head = "<tr><th>stage</th><th>node</th><th>tasks</th><th>rows</th></tr>"
+        return f"<div><b>{escape(_headline(status))}</b><table>{head}{rows}</table></div>"
+
+    result = collect
+    to_arrow = collect
+
+
+def _headline(status: pb.JobStatus) -> str:
+    """One line: id, name, state, rows, seconds, error."""
+    name = f" {status.name!r}" if status.name else ""
+    text = f"{status.job_id}{name}: {_STATES.get(status.state, 'unknown')}"
+    if status.state == pb.JOB_FINISHED:
+        text += f", {status.result_rows:,} rows in {status.seconds:.2f} s"
+    elif status.state == pb.JOB_RUNNING:
+        done = sum(stage.finished for stage in status.stages)
+        text += f", {done} of {sum(stage.n_tasks for stage in status.stages)} tasks done"
+    if status.HasField("error"):
+        text += f", {status.error.kind}: {status.error.message}"
+    return text
+
+
+def _listen(
+    control: ControlApi,
+    request: pb.JobRequest,
+    heard: queue.SimpleQueue[pb.JobStatus | FabricError | None],
+) -> None:
+    """Put every status into `heard`, then None; an error instead when the watch broke."""
+    try:
+        for status in control.watch(request):
+            heard.put(status)
+    except FabricError as error:
+        heard.put(error)
+    heard.put(None)

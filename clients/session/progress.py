@@ -1,0 +1,64 @@
+"""A progress display for long work on a terminal.
+
+One job: a bar a stage, drawn by rich on stderr. Nothing is drawn in the first half second, and
+nothing ever when stderr is no terminal; rich is imported only when something is drawn.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from fabric.control import control_pb2 as pb
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+QUIET_S = 0.5
+
+
+class JobProgress:
+    """Shows each status it is given, once the job took longer than `QUIET_S`."""
+
+    def __init__(self, *, enabled: bool | None = None) -> None:
+        self._enabled = sys.stderr.isatty() if enabled is None else enabled
+        self._begin_s = time.monotonic()
+        self._display: Progress | None = None
+        self._bars: dict[int, TaskID] = {}
+
+    def show(self, status: pb.JobStatus) -> None:
+        """Draw `status`, or not yet."""
+        if not self._enabled or time.monotonic() - self._begin_s < QUIET_S:
+            return
+        display = self._display or self._start()
+        for stage in status.stages:
+            if stage.stage not in self._bars:
+                self._bars[stage.stage] = display.add_task(stage.node_path, total=stage.n_tasks)
+            display.update(
+                self._bars[stage.stage],
+                completed=stage.finished,
+                total=stage.n_tasks,
+                rows=f"{stage.rows:,} rows" if stage.rows else "",
+            )
+
+    def close(self) -> None:
+        """Leave the terminal as it was, the last picture on it."""
+        if self._display is not None:
+            self._display.stop()
+
+    def _start(self) -> Progress:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+        from rich.progress import TimeElapsedColumn
+
+        self._display = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rows]}"),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+        )
+        self._display.start()
+        return self._display

@@ -1,0 +1,201 @@
+"""A session: one connection to a coordinator, in this process or elsewhere.
+
+One job: submit plans and hand back jobs, the same whatever is behind. The two kinds are in
+`embedded.py` and `remote.py`; `fabric.connect` chooses.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from fabric.clients.session.default import closed, opened
+from fabric.clients.session.job import Job
+from fabric.control import control_pb2 as pb
+from fabric.control.api import ControlApi
+from fabric.errors import NotFoundError, PlanError
+from fabric.ids import new_id
+from fabric.plan.nodes import Plan
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from fabric.clients.dataframe.frame import DataFrame
+    from fabric.clients.dataframe.read import Paths
+    from fabric.clients.session.partition import Partition
+
+
+class Session(ABC):
+    """Where plans run. Closing it stops what it started; jobs of a remote fabric go on.
+
+    Examples
+    --------
+    >>> import fabric
+    >>> with fabric.connect(parallelism=2) as session:
+    ...     df = fabric.DataFrame({"k": [1, 1, 2]}).group_by("k").count()
+    ...     session.submit(df.sort("k")).collect().to_pydict()
+    {'k': [1, 2], 'count': [2, 1]}
+    """
+
+    def __init__(self, control: ControlApi, *, parallelism: int | None = None) -> None:
+        if parallelism is not None and parallelism < 1:
+            raise PlanError(f"parallelism must be at least 1, got {parallelism}")
+        self.control = control
+        self.parallelism = parallelism
+        self._closed = False
+        opened(self)
+
+    # ---- jobs
+    def submit(
+        self, plan: Plan | DataFrame, name: str = "", *, parallelism: int | None = None
+    ) -> Job:
+        """Check, plan and start; returns while it runs."""
+        status = self._open_control().submit(self._request(plan, name, parallelism))
+        return Job(self, status)
+
+    def explain(self, plan: Plan | DataFrame) -> pb.ExplainReply:
+        """What the coordinator would do with a plan; starts nothing."""
+        return self._open_control().explain(self._request(plan, "", None))
+
+    def jobs(self) -> list[Job]:
+        """Every job the coordinator remembers, oldest first."""
+        return [Job(self, one) for one in self._open_control().list_jobs(pb.ListRequest()).jobs]
+
+    def job(self, job_id: str) -> Job:
+        """The job of that id, of whoever submitted it."""
+        for job in self.jobs():
+            if job.id == job_id:
+                return job
+        raise NotFoundError(f"there is no job {job_id!r} here; session.jobs() lists them")
+
+    def agents(self) -> list[pb.AgentStatus]:
+        """Every agent that is attached."""
+        return list(self._open_control().list_agents(pb.ListRequest()).agents)
+
+    # ---- datasets
+    def datasets(self) -> list[str]:
+        """Names of the datasets there are."""
+        return sorted(location.name for location in self._datasets())
+
+    def dataset_schema(self, name: str) -> pa.Schema:
+        """Columns of a dataset; `NotFoundError` with the names there are."""
+        known = {location.name: location for location in self._datasets()}
+        if name not in known:
+            raise NotFoundError(
+                f"there is no dataset {name!r} here; there are: {', '.join(sorted(known)) or 'none'}"
+            )
+        return pa.ipc.read_schema(pa.py_buffer(known[name].schema))
+
+    def drop_dataset(self, name: str) -> None:
+        """Remove a dataset and its files on every agent."""
+        request = pb.DatasetRequest(drop=pb.DatasetDrop(name=name))
+        self._open_control().dataset(request)
+
+    def _datasets(self) -> list[pb.DatasetLocation]:
+        reply = self._open_control().dataset(pb.DatasetRequest(list=pb.DatasetList()))
+        return list(reply.datasets)
+
+    # ---- frames of this session
+    def read_parquet(self, paths: Paths, **options: Any) -> DataFrame:
+        """`fabric.read_parquet`, to run here."""
+        from fabric.clients.dataframe.read import read_parquet
+
+        return read_parquet(paths, session=self, **options)
+
+    def read_csv(self, paths: Paths, **options: Any) -> DataFrame:
+        """`fabric.read_csv`, to run here."""
+        from fabric.clients.dataframe.read import read_csv
+
+        return read_csv(paths, session=self, **options)
+
+    def read_ipc(self, paths: Paths, **options: Any) -> DataFrame:
+        """`fabric.read_ipc`, to run here."""
+        from fabric.clients.dataframe.read import read_ipc
+
+        return read_ipc(paths, session=self, **options)
+
+    def read_arrow(self, data: Any) -> DataFrame:
+        """`fabric.read_arrow`, to run here."""
+        from fabric.clients.dataframe.read import read_arrow
+
+        return read_arrow(data, session=self)
+
+    def read_flight(self, uri: str, *path: str, **options: Any) -> DataFrame:
+        """`fabric.read_flight`, to run here."""
+        from fabric.clients.dataframe.read import read_flight
+
+        return read_flight(uri, *path, session=self, **options)
+
+    def read_dataset(self, name: str) -> DataFrame:
+        """`fabric.read_dataset`, from here."""
+        from fabric.clients.dataframe.read import read_dataset
+
+        return read_dataset(name, session=self)
+
+    # ---- what each kind of session does its own way
+    @abstractmethod
+    def result_batches(self, status: pb.JobStatus) -> Iterator[pa.RecordBatch]:
+        """The rows of a finished job."""
+
+    @abstractmethod
+    def partitions(self, status: pb.JobStatus, node_path: str) -> list[Partition]:
+        """What Flight says about the partitions of `node_path`."""
+
+    @property
+    @abstractmethod
+    def flight_url(self) -> str:
+        """An agent's Flight address, for any client; `NotFoundError` when none is served."""
+
+    @property
+    @abstractmethod
+    def token(self) -> str:
+        """The token to send as ``authorization: Bearer``."""
+
+    @abstractmethod
+    def _prepared(self, plan: Plan) -> Plan:
+        """`plan` as the coordinator can run it."""
+
+    @abstractmethod
+    def _stop(self) -> None:
+        """Let go of what this session holds."""
+
+    # ---- life
+    def close(self) -> None:
+        """Stop what this session started; may be called again."""
+        if self._closed:
+            return
+        self._closed = True
+        closed(self)
+        self._stop()
+
+    def _open_control(self) -> ControlApi:
+        if self._closed:
+            raise NotFoundError("this session is closed; fabric.connect(...) opens another")
+        return self.control
+
+    def _request(
+        self, plan: Plan | DataFrame, name: str, parallelism: int | None
+    ) -> pb.SubmitRequest:
+        from fabric.plan.codec import encode
+
+        prepared = self._prepared(plan if isinstance(plan, Plan) else plan.plan)
+        wanted = parallelism if parallelism is not None else self.parallelism
+        if wanted is not None and wanted < 1:
+            raise PlanError(f"parallelism must be at least 1, got {wanted}")
+        return pb.SubmitRequest(
+            plan=encode(prepared), name=name, client_key=new_id("submit"), parallelism=wanted or 0
+        )
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
