@@ -1,0 +1,6 @@
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+def take(array: pa.Array, rows: NDArray[np.uint32]) -> pa.Array: ...
+def scatter(array: pa.Array, targets: NDArray[np.uint32]) -> pa.Array: ...

@@ -1,0 +1,59 @@
+// One batch in, one reordered batch and its partition offsets out.
+//
+// One job: run hash, count, place and take over a batch. Everything it keeps is read-only, so one
+// object serves many threads; working memory and output come from the allocator it is given.
+#pragma once
+#include "hash_column.hpp"
+#include "take_column.hpp"
+
+namespace fabric {
+
+class BatchPartitioner {
+ public:
+  BatchPartitioner(const ArrowSchema& schema, const std::vector<int32_t>& keys,
+                   int32_t n_partitions, uint64_t seed)
+      : type_(parse_type(schema)), keys_(keys), n_partitions_(n_partitions),
+        start_(start_of(seed)) {}
+
+  // Fill n_partitions + 1 offsets and `out`. False, and no `out`, when all rows fall to one
+  // partition: then the batch itself is the answer.
+  bool run(ArrowArray& batch, int cpu, Allocator& allocator, int64_t* offsets,
+           ArrowArray& out) const {
+    const int64_t n = batch.length;
+    Scratch<uint16_t> ids(allocator, n);
+    Scratch<uint32_t> positions(allocator, n_partitions_);
+    assign(batch, cpu, ids.data());
+    count_rows(ids.data(), n, n_partitions_, positions.data());
+    offsets_of(positions.data(), n_partitions_, offsets, positions.data());
+    for (int32_t p = 0; p < n_partitions_; ++p) {
+      if (offsets[p + 1] - offsets[p] == n) return false;
+    }
+    Scratch<uint32_t> target(allocator, n);
+    place_rows(ids.data(), n, positions.data(), target.data());
+    take_array(type_, batch, Order::scatter(target.data(), n, allocator), allocator, out);
+    return true;
+  }
+
+ private:
+  void assign(const ArrowArray& batch, int cpu, uint16_t* ids) const {
+    std::vector<Column> columns;
+    columns.reserve(keys_.size());
+    for (const int32_t key : keys_) {
+      const size_t index = static_cast<size_t>(key);
+      columns.emplace_back(type_.children[index], *batch.children[key], cpu);
+    }
+    uint64_t hashes[HASH_BLOCK];
+    for (int64_t row = 0; row < batch.length; row += HASH_BLOCK) {
+      const int64_t n = std::min(HASH_BLOCK, batch.length - row);
+      hash_block(columns, batch.offset + row, n, start_, cpu, hashes);
+      partition_ids(cpu, hashes, n, n_partitions_, ids + row);
+    }
+  }
+
+  Type type_;
+  std::vector<int32_t> keys_;
+  int32_t n_partitions_;
+  uint64_t start_;
+};
+
+}  // namespace fabric

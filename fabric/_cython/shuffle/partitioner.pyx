@@ -1,0 +1,116 @@
+"""Hash partitioning of record batches: the heart of every exchange.
+
+One job: one batch in; one batch in partition order and the offsets of the partitions out. Partition
+p is ``batch.slice(offsets[p], offsets[p + 1] - offsets[p])``, which copies nothing. Which row
+belongs where is `kernels/hash` (specification) and `kernels/partition`; how columns move is
+`kernels/take`. Output buffers come from a `BufferPool` and go back when the batch is released.
+O(rows + bytes + partitions) a batch, GIL released; one object may serve many threads.
+"""
+
+import numpy as np
+import pyarrow as pa
+
+from fabric._cython.kernels.arrow_c cimport array_of, export_array, schema_of
+from fabric._cython.kernels.cpu cimport current_cpu
+from fabric._cython.kernels.partition cimport checked_partitions
+from fabric._cython.shuffle.pool cimport BufferPool
+
+from fabric._cython.shuffle.pool import default_pool
+
+
+cdef vector[int32_t] key_indices(object schema, tuple keys) except *:
+    """Positions of the key columns; refuses none, unknown and ambiguous ones."""
+    cdef vector[int32_t] indices
+    if not keys:
+        raise ValueError("hash partitioning needs at least one key column, got none")
+    for key in keys:
+        found = schema.get_all_field_indices(key)
+        if len(found) != 1:
+            many = "is there more than once" if found else "is not there"
+            raise ValueError(f"key column {key!r} {many}; columns are {schema.names}")
+        indices.push_back(found[0])
+    return indices
+
+
+cdef class Partitioner:
+    """Hash-partition batches of one schema by `keys`.
+
+    Parameters
+    ----------
+    schema
+        `pyarrow.Schema` of every batch.
+    keys
+        Names of the key columns, in the order they are hashed.
+    n_partitions
+        1 <= n <= 2**15.
+    pool
+        Where output buffers come from; the pool of the process when not given.
+    seed
+        Of the hash; edges and datasets that must agree about owners use the same.
+    Raises
+    ------
+    ValueError
+        If there is no key, a key is unknown or not unique, or `n_partitions` out of its range.
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> batch = pa.record_batch({"k": [1, 2, 1, 3], "v": ["a", "b", "c", "d"]})
+    >>> moved, offsets = Partitioner(batch.schema, ["k"], 2).partition(batch)
+    >>> moved["v"].to_pylist(), offsets.tolist()
+    ([], [0, 0, 0])
+    """
+
+    def __cinit__(self, schema not None, keys, n_partitions, *, BufferPool pool=None,
+                  uint64_t seed=0):
+        self.schema = schema
+        self.keys = tuple(keys)
+        self.n_partitions = checked_partitions(n_partitions)
+        self.pool = default_pool() if pool is None else pool
+        capsule = schema.__arrow_c_schema__()
+        self.core = new BatchPartitioner(
+            schema_of(capsule)[0], key_indices(schema, self.keys), self.n_partitions, seed)
+
+    def __dealloc__(self):
+        del self.core
+
+    def partition(self, batch not None):
+        """Reorder one batch by partition; rows of one partition keep their order.
+
+        Parameters
+        ----------
+        batch
+            A `pyarrow.RecordBatch` of the partitioner's schema. From outside the process it must
+            have passed ``validate(full=True)``.
+        Returns
+        -------
+        batch, offsets
+            The reordered batch (the input itself when all its rows fall to one partition), and
+            int64 of shape (n_partitions + 1,).
+        Raises
+        ------
+        ValueError
+            If the batch has another schema, or holds 2**32 rows or more.
+        OverflowError
+            If lists of the batch hold 2**32 elements or more.
+        """
+        if batch.schema is not self.schema and not batch.schema.equals(self.schema):
+            raise ValueError(
+                f"a batch of another schema: wanted {self.schema.names} as {self.schema.types}, "
+                f"got {batch.schema.names} as {batch.schema.types}")
+        schema_capsule, array_capsule = batch.__arrow_c_array__()
+        cdef ArrowArray* source = array_of(array_capsule)
+        if source.length >> 32:
+            raise ValueError(f"a batch may hold 2**32 - 1 rows at most, got {source.length}")
+        offsets = np.empty(self.n_partitions + 1, dtype=np.int64)
+        cdef int64_t[::1] view = offsets
+        cdef ArrowArray out
+        cdef bool moved
+        with nogil:
+            moved = self.core.run(source[0], current_cpu(), self.pool.pool[0], &view[0], out)
+        if not moved:
+            return batch, offsets
+        return pa.record_batch(export_array(schema_capsule, &out)), offsets
+
+    def partition_table(self, table not None):
+        """Reorder each chunk of a table; a list with one (batch, offsets) a chunk, none for none."""
+        return [self.partition(batch) for batch in table.to_batches()]
