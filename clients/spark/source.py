@@ -1,0 +1,44 @@
+"""The data source class that Spark knows as ``fabric``.
+
+One job: hand Spark a schema, a reader and a writer. Spark pickles these objects to its workers,
+so they hold plain values only and every client is made where it is used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
+
+from fabric.clients.spark.connection import stream_info
+from fabric.clients.spark.options import parse_options
+from fabric.clients.spark.types import arrow_schema, spark_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+class FabricDataSource(DataSource):  # type: ignore[misc]
+    """``format("fabric")``, batch: one Spark partition an endpoint when reading."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return "fabric"
+
+    def schema(self) -> StructType:
+        """The stream's schema as Spark types, from the fabric itself."""
+        return spark_schema(stream_info(parse_options(self.options, writing=False)).schema)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Read the stream; `schema` may name a part of its columns, which are then cast."""
+        from fabric.clients.spark.reader import FabricReader
+
+        return FabricReader(parse_options(self.options, writing=False), arrow_schema(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Write a dataset: staged per task attempt, visible all at once when Spark commits."""
+        from fabric.clients.spark.writer import FabricWriter
+
+        options = parse_options(self.options, writing=True)
+        return FabricWriter(options, arrow_schema(schema), overwrite)
