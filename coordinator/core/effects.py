@@ -1,0 +1,64 @@
+"""What a coordinator wants done.
+
+One job: the effects that `CoordinatorCore.handle` returns. They are to be carried out in order;
+`Persist` before anything that follows it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fabric.control import control_pb2 as pb
+from fabric.coordinator.metadata.store import Write
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Give `message` to the agent on the link of `session`."""
+
+    agent_id: str
+    session: int
+    message: pb.CoordinatorMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnect:
+    """Close the link of `session`; the agent may attach again."""
+
+    agent_id: str
+    session: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Persist:
+    """Apply `writes` to the metadata store."""
+
+    writes: tuple[Write, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JobChanged:
+    """The status of a job is another one now."""
+
+    job_id: str
+    state: pb.JobState
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetAnswered:
+    """The answer to `DatasetAsked`."""
+
+    reply: pb.DatasetReply
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Worth a line in the log."""
+
+    event: str
+    fields: tuple[tuple[str, str | int], ...] = ()
+
+
+Effect = Send | Disconnect | Persist | JobChanged | DatasetAnswered | Note
+"""Whatever `handle` returns."""

@@ -1,0 +1,89 @@
+"""What can happen to a coordinator.
+
+One job: the events that `CoordinatorCore.handle` takes. Ids and wall time are part of the event,
+since the core can make neither.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fabric.control import control_pb2 as pb
+from fabric.coordinator.planner.stages import StageGraph
+
+
+@dataclass(frozen=True, slots=True)
+class AgentAttached:
+    """An agent said hello on a new link; `session` is higher than any before."""
+
+    session: int
+    hello: pb.Hello
+
+
+@dataclass(frozen=True, slots=True)
+class AgentDetached:
+    """The link of a session is gone."""
+
+    agent_id: str
+    session: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSaid:
+    """A message came in on the link of a session."""
+
+    agent_id: str
+    session: int
+    message: pb.AgentMessage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSubmitted:
+    """A plan was checked and cut; `fragments` are the encoded stages, in order."""
+
+    job_id: str
+    name: str
+    client_key: str
+    graph: StageGraph
+    fragments: tuple[bytes, ...]
+    schema: bytes
+    wall_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class JobCancelled:
+    """Somebody wants a job to stop."""
+
+    job_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobReleased:
+    """Nobody needs the partitions of a job any more."""
+
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetAsked:
+    """A dataset request; `transaction_id` is used if it begins one."""
+
+    request: pb.DatasetRequest
+    transaction_id: str
+    wall_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed."""
+
+    wall_s: float
+
+
+Event = (
+    AgentAttached | AgentDetached | AgentSaid | JobSubmitted | JobCancelled | JobReleased
+    | DatasetAsked | Tick
+)  # fmt: skip
+"""Whatever `handle` takes."""

@@ -1,0 +1,176 @@
+"""What the core says, as protobuf.
+
+One job: `Deploy`, `Locations` and `JobStatus` from a `Job`. A deploy is O(producers) for a stage
+and an agent; a location never names pairs of producers and consumers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fabric.control import control_pb2 as pb
+from fabric.control.errors import to_detail
+from fabric.coordinator.core.jobs import Job
+from fabric.coordinator.planner.stages import Edge, ScanSplits, Stage
+
+KINDS: dict[str, pb.EdgeKind] = {
+    "hash": pb.EDGE_HASH,
+    "broadcast": pb.EDGE_BROADCAST,
+    "round_robin": pb.EDGE_ROUND_ROBIN,
+    "gather": pb.EDGE_GATHER,
+    "forward": pb.EDGE_FORWARD,
+}
+MODES: dict[str, pb.EdgeMode] = {
+    "materialised": pb.MODE_MATERIALISED,
+    "pipelined": pb.MODE_PIPELINED,
+}
+
+
+def deploys(
+    job: Job, stage: Stage, epoch: int, addresses: Mapping[str, str], cpus: Mapping[str, int]
+) -> dict[str, pb.Deploy]:
+    """One message for each agent that runs tasks of `stage`, by agent id."""
+    tasks: dict[str, list[int]] = {}
+    for number, task in enumerate(job.stage_tasks(stage.stage)):
+        tasks.setdefault(task.agent_id, []).append(number)
+    inputs = [_input(job, edge) for edge in job.graph.inputs[stage.stage]]
+    producers = sorted({p.agent_id for edge in inputs for p in edge.producers})
+    common = pb.Deploy(
+        job_id=job.job_id,
+        stage=stage.stage,
+        epoch=epoch,
+        node_path=stage.path,
+        kind=pb.STAGE_CHAIN if stage.kind == "chain" else pb.STAGE_FRAGMENT,
+        fragment=job.fragments[stage.stage],
+        n_tasks=stage.n_tasks,
+        inputs=inputs,
+        outputs=[_output(edge) for edge in job.graph.outputs[stage.stage]],
+        addresses={agent_id: addresses.get(agent_id, "") for agent_id in producers},
+    )
+    made = {}
+    for agent_id, numbers in sorted(tasks.items()):
+        deploy = pb.Deploy()
+        deploy.CopyFrom(common)
+        deploy.tasks.extend(_assignment(job, stage, number) for number in numbers)
+        deploy.target_partitions = max(1, cpus.get(agent_id, 1) // len(numbers))
+        made[agent_id] = deploy
+    return made
+
+
+def edge_location(job: Job, edge: Edge) -> pb.EdgeLocation:
+    """Where the sealed output for an edge is."""
+    producers = _producers(job, edge, sealed_only=True)
+    rows, size = job.edge_totals(edge)
+    return pb.EdgeLocation(
+        job_id=job.job_id,
+        node_path=edge.path,
+        edge=edge.edge,
+        schema=_schema(edge),
+        n_partitions=edge.n_partitions,
+        kind=KINDS[edge.kind],
+        mode=MODES[edge.mode],
+        producers=producers,
+        complete=job.sealed(edge.producer),
+        rows=rows,
+        bytes=size,
+        is_result=edge.is_result,
+    )
+
+
+def job_status(job: Job, now: float) -> pb.JobStatus:
+    """What a client is told about a job."""
+    result = job.graph.result
+    end = job.ended if job.ended is not None else now
+    return pb.JobStatus(
+        job_id=job.job_id,
+        name=job.name,
+        state=job.state,
+        stages=[_stage_status(job, stage) for stage in job.graph.stages],
+        error=to_detail(job.error) if job.error is not None else None,
+        submitted_s=job.submitted_s,
+        seconds=max(0.0, end - job.started),
+        result_path=result.path,
+        result_schema=job.schema,
+        result_rows=job.edge_totals(result)[0],
+    )
+
+
+def _stage_status(job: Job, stage: Stage) -> pb.StageStatus:
+    tasks = job.stage_tasks(stage.stage)
+    totals = [job.edge_totals(edge) for edge in job.graph.outputs[stage.stage]]
+    return pb.StageStatus(
+        stage=stage.stage,
+        node_path=stage.path,
+        n_tasks=stage.n_tasks,
+        running=sum(task.state == pb.TASK_RUNNING for task in tasks),
+        finished=sum(task.state == pb.TASK_FINISHED for task in tasks),
+        rows=sum(task.rows_out for task in tasks),
+        bytes=sum(size for _, size in totals),
+    )
+
+
+def _assignment(job: Job, stage: Stage, number: int) -> pb.TaskAssignment:
+    return pb.TaskAssignment(
+        task=number,
+        attempt=job.tasks[stage.stage, number].attempt,
+        scans=_scans(stage.splits[number] if stage.splits else ()),
+    )
+
+
+def _scans(scans: ScanSplits) -> list[pb.ScanSplits]:
+    return [
+        pb.ScanSplits(
+            scan_id=scan_id,
+            splits=[
+                pb.Split(
+                    uri=split.uri,
+                    begin=split.begin,
+                    end=split.end,
+                    ticket=split.ticket,
+                    n_rows=split.n_rows,
+                    n_bytes=split.n_bytes,
+                )
+                for split in splits
+            ],
+        )
+        for scan_id, splits in scans
+    ]
+
+
+def _input(job: Job, edge: Edge) -> pb.InputEdge:
+    return pb.InputEdge(
+        edge=edge.edge,
+        kind=KINDS[edge.kind],
+        mode=MODES[edge.mode],
+        n_partitions=edge.n_partitions,
+        schema=_schema(edge),
+        producers=_producers(job, edge, sealed_only=False),
+        node_path=edge.path,
+    )
+
+
+def _output(edge: Edge) -> pb.OutputEdge:
+    return pb.OutputEdge(
+        edge=edge.edge,
+        kind=KINDS[edge.kind],
+        mode=MODES[edge.mode],
+        n_partitions=edge.n_partitions,
+        schema=_schema(edge),
+        keys=edge.keys,
+        node_path=edge.path,
+        buffer_batches=edge.buffer_batches,
+        consumer_stage=0 if edge.is_result else edge.consumer,
+        is_result=edge.is_result,
+    )
+
+
+def _producers(job: Job, edge: Edge, *, sealed_only: bool) -> list[pb.Producer]:
+    return [
+        pb.Producer(task=number, attempt=task.attempt, agent_id=task.agent_id)
+        for number, task in enumerate(job.stage_tasks(edge.producer))
+        if not sealed_only or task.state == pb.TASK_FINISHED
+    ]
+
+
+def _schema(edge: Edge) -> bytes:
+    return bytes(edge.schema.serialize())

@@ -1,0 +1,275 @@
+"""The dataset catalogue: which datasets exist, and the open transactions on them.
+
+One job: begin, commit, abort, drop and list as pure state changes. Every change comes back as the
+records to write first; the rows themselves lie with the owners (`fabric.io.dataset`). A commit
+publishes just the attempts it lists, all at once, and may be repeated.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+
+import pyarrow as pa
+
+from fabric.control import control_pb2 as pb
+from fabric.coordinator.metadata.store import Write
+from fabric.errors import ConfigError, DataError, NotFoundError, PeerLostError
+from fabric.ids import check_name
+
+MODES = ("create", "append", "overwrite")
+PARTITIONS_MAX = 4096
+_SCHEMA_BYTES_MAX = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transaction:
+    """One begun write; `version` is that of the dataset once committed, 0 before."""
+
+    transaction: str
+    name: str
+    schema: str
+    keys: tuple[str, ...]
+    owners: tuple[str, ...]
+    mode: str
+    idempotency_key: str
+    begun_s: float
+    version: int = 0
+
+    def location(self) -> pb.DatasetLocation:
+        """What a writer needs to know: where each partition goes."""
+        return pb.DatasetLocation(
+            name=self.name,
+            version=self.version,
+            schema=base64.b64decode(self.schema),
+            keys=self.keys,
+            n_partitions=len(self.owners),
+            owners=self.owners,
+        )
+
+
+class Catalogue:
+    """Datasets by name and transactions by id."""
+
+    def __init__(self) -> None:
+        self._datasets: dict[str, pb.DatasetLocation] = {}
+        self._transactions: dict[str, Transaction] = {}
+
+    def restore(
+        self, datasets: Iterable[tuple[str, bytes]], transactions: Iterable[tuple[str, bytes]]
+    ) -> None:
+        """Take what a store kept."""
+        self._datasets = {k: pb.DatasetLocation.FromString(value) for k, value in datasets}
+        self._transactions = {key: _from_record(value) for key, value in transactions}
+
+    def get(self, name: str, version: int = 0) -> pb.DatasetLocation:
+        """The dataset `name`; `NotFoundError` when there is none, or not in this version."""
+        found = self._datasets.get(name)
+        if found is None:
+            known = ", ".join(sorted(self._datasets)[:10]) or "none yet"
+            raise NotFoundError(f"there is no dataset {name[:128]!r}; known: {known}")
+        if version and version != found.version:
+            raise NotFoundError(
+                f"dataset {name!r} is at version {found.version}, version {version} is not kept"
+            )
+        return found
+
+    def all(self) -> list[pb.DatasetLocation]:
+        """Every dataset, by name."""
+        return [self._datasets[name] for name in sorted(self._datasets)]
+
+    def begin(
+        self, request: pb.DatasetBegin, transaction_id: str, agents: Sequence[str], wall_s: float
+    ) -> tuple[Transaction, list[Write]]:
+        """Open a transaction; the same idempotency key gives the open one again."""
+        if request.idempotency_key:
+            for known in self._transactions.values():
+                if known.idempotency_key == request.idempotency_key and known.name == request.name:
+                    return known, []
+        schema, keys = _check_begin(request)
+        owners = self._owners(request, schema, agents)
+        transaction = Transaction(
+            transaction=transaction_id,
+            name=request.name,
+            schema=base64.b64encode(request.schema).decode(),
+            keys=keys or self._known_keys(request),
+            owners=owners,
+            mode=request.mode or "create",
+            idempotency_key=request.idempotency_key,
+            begun_s=wall_s,
+        )
+        return transaction, [self._put(transaction)]
+
+    def commit(
+        self, request: pb.DatasetCommit
+    ) -> tuple[pb.DatasetLocation, list[Write], pb.DatasetLocation | None]:
+        """Publish the listed attempts. The third value is the changed dataset, None on a repeat."""
+        transaction = self._transaction(request.transaction)
+        if transaction.version:
+            known = self._datasets.get(transaction.name)
+            return known or transaction.location(), [], None
+        parts = _check_parts(transaction, request.parts)
+        current = self._datasets.get(transaction.name)
+        if transaction.mode == "create" and current is not None:
+            raise _exists(transaction.name)
+        appends = transaction.mode == "append" and current is not None
+        if appends and current is not None and tuple(current.owners) != transaction.owners:
+            raise ConfigError(
+                f"dataset {transaction.name!r} was replaced after this append began; begin again"
+            )
+        location = transaction.location()
+        location.version = 1 + (current.version if current is not None else 0)
+        if appends and current is not None:
+            location.parts.extend(current.parts)
+        location.parts.extend(parts)
+        location.rows = sum(part.rows for part in location.parts)
+        done = replace(transaction, version=location.version)
+        self._datasets[location.name] = location
+        record = Write("datasets", location.name, location.SerializeToString(deterministic=True))
+        return location, [record, self._put(done)], location
+
+    def abort(self, transaction_id: str) -> list[Write]:
+        """Forget an open transaction; an unknown one is forgotten already."""
+        known = self._transactions.get(transaction_id)
+        if known is None:
+            return []
+        if known.version:
+            raise ConfigError(
+                f"transaction {transaction_id} is committed; drop the dataset instead"
+            )
+        return [self._forget(transaction_id)]
+
+    def drop(self, name: str) -> list[Write]:
+        """Forget a dataset and its open transactions."""
+        self.get(name)
+        del self._datasets[name]
+        ids = [key for key, value in self._transactions.items() if value.name == name]
+        return [Write("datasets", name, None), *(self._forget(key) for key in sorted(ids))]
+
+    def expire(self, older_than_s: float) -> list[Write]:
+        """Forget every transaction begun before; of a committed one only the memory of it goes."""
+        old = [key for key, value in self._transactions.items() if value.begun_s < older_than_s]
+        return [self._forget(key) for key in sorted(old)]
+
+    def _owners(
+        self, request: pb.DatasetBegin, schema: pa.Schema, agents: Sequence[str]
+    ) -> tuple[str, ...]:
+        current = self._datasets.get(request.name)
+        if current is not None and request.mode in ("", "create"):
+            raise _exists(request.name)
+        if current is not None and request.mode == "append":
+            _check_append(request, current, schema)
+            return tuple(current.owners)
+        if not agents:
+            raise PeerLostError("no agent is attached that could own the dataset's partitions")
+        ordered = sorted(agents)
+        n_partitions = request.n_partitions or len(ordered)
+        return tuple(ordered[i % len(ordered)] for i in range(n_partitions))
+
+    def _known_keys(self, request: pb.DatasetBegin) -> tuple[str, ...]:
+        current = self._datasets.get(request.name)
+        return tuple(current.keys) if current is not None and request.mode == "append" else ()
+
+    def _transaction(self, transaction_id: str) -> Transaction:
+        known = self._transactions.get(transaction_id)
+        if known is None:
+            raise NotFoundError(
+                f"there is no transaction {transaction_id[:128]!r}; it was aborted or is too old"
+            )
+        return known
+
+    def _put(self, transaction: Transaction) -> Write:
+        self._transactions[transaction.transaction] = transaction
+        record = json.dumps(asdict(transaction), sort_keys=True).encode()
+        return Write("transactions", transaction.transaction, record)
+
+    def _forget(self, transaction_id: str) -> Write:
+        del self._transactions[transaction_id]
+        return Write("transactions", transaction_id, None)
+
+
+def _check_begin(request: pb.DatasetBegin) -> tuple[pa.Schema, tuple[str, ...]]:
+    check_name(request.name, "dataset name")
+    if request.mode not in ("", *MODES):
+        raise ConfigError(f"mode {request.mode[:40]!r} is unknown; use one of {', '.join(MODES)}")
+    if request.n_partitions > PARTITIONS_MAX:
+        raise ConfigError(
+            f"a dataset has at most {PARTITIONS_MAX} partitions, got {request.n_partitions}"
+        )
+    schema = read_schema(request.schema)
+    for key in request.keys:
+        if schema.get_field_index(key) < 0:
+            raise ConfigError(
+                f"key {key[:128]!r} is no column of the dataset; its columns are "
+                f"{', '.join(schema.names[:20])}"
+            )
+    return schema, tuple(request.keys)
+
+
+def _check_append(request: pb.DatasetBegin, current: pb.DatasetLocation, schema: pa.Schema) -> None:
+    expected = read_schema(current.schema)
+    if not schema.equals(expected):
+        raise DataError(
+            f"dataset {request.name!r} has columns {_columns(expected)}, the rows to append have "
+            f"{_columns(schema)}"
+        )
+    if request.keys and tuple(request.keys) != tuple(current.keys):
+        raise ConfigError(
+            f"dataset {request.name!r} is partitioned by {list(current.keys)}, an append can't "
+            f"partition by {list(request.keys)}"
+        )
+    if request.n_partitions not in (0, current.n_partitions):
+        raise ConfigError(
+            f"dataset {request.name!r} has {current.n_partitions} partitions, an append can't "
+            f"have {request.n_partitions}"
+        )
+
+
+def _check_parts(
+    transaction: Transaction, parts: Iterable[pb.CommittedPart]
+) -> list[pb.CommittedPart]:
+    checked: list[pb.CommittedPart] = []
+    writers: set[str] = set()
+    for part in parts:
+        if part.transaction not in ("", transaction.transaction):
+            raise ConfigError(f"part of writer {part.writer!r} belongs to another transaction")
+        if part.writer in writers:
+            raise ConfigError(
+                f"writer {part.writer!r} is listed twice; a commit takes one attempt of a writer"
+            )
+        writers.add(part.writer)
+        kept = pb.CommittedPart()
+        kept.CopyFrom(part)
+        kept.transaction = transaction.transaction
+        checked.append(kept)
+    return checked
+
+
+def read_schema(data: bytes) -> pa.Schema:
+    """Read a schema that came over the wire; `DataError` when it is none."""
+    if len(data) > _SCHEMA_BYTES_MAX:
+        raise DataError(f"a schema takes at most {_SCHEMA_BYTES_MAX} bytes, got {len(data)}")
+    try:
+        schema = pa.ipc.read_schema(pa.py_buffer(data))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise DataError("the schema can't be read as an Arrow IPC schema message") from error
+    if len(set(schema.names)) != len(schema.names):
+        raise DataError("the schema names a column twice; column names must differ")
+    return schema
+
+
+def _exists(name: str) -> ConfigError:
+    return ConfigError(f"dataset {name!r} exists already; use mode 'append' or 'overwrite'")
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name}: {field.type}" for field in schema)
+
+
+def _from_record(data: bytes) -> Transaction:
+    values = json.loads(data)
+    return Transaction(
+        **{**values, "keys": tuple(values["keys"]), "owners": tuple(values["owners"])}
+    )

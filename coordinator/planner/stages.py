@@ -1,0 +1,143 @@
+"""The stage graph: what the planner makes of a plan, before any agent is chosen.
+
+One job: its dataclasses, their invariants and how they print. A *stage* is a piece of the plan
+without an exchange inside, run by `n_tasks` tasks; an *edge* carries the rows of one stage to
+another, or to whoever collects the result. Task i reads partition i of every edge into its stage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import pyarrow as pa
+from fabric.plan.printer import tree
+
+from fabric.errors import InternalError
+from fabric.plan.nodes import Node
+from fabric.plan.sources import Split
+
+StageKind = Literal["fragment", "chain"]
+EdgeKind = Literal["hash", "broadcast", "round_robin", "gather", "forward"]
+EdgeMode = Literal["materialised", "pipelined"]
+ScanSplits = tuple[tuple[int, tuple[Split, ...]], ...]
+"""For one task: the splits of every scan, by scan id."""
+
+RESULT = -1
+"""The consumer of the result edge."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """Rows of stage `producer` on their way to stage `consumer`.
+
+    `path` is the address under which a Flight client finds the partitions. With kind "broadcast"
+    every partition holds all rows; with "forward" task i writes partition i alone.
+    """
+
+    edge: int
+    path: str
+    producer: int
+    consumer: int
+    kind: EdgeKind
+    mode: EdgeMode
+    n_partitions: int
+    keys: tuple[str, ...] = ()
+    schema: pa.Schema
+    buffer_batches: int = 0
+
+    @property
+    def is_result(self) -> bool:
+        """Whether no stage reads it."""
+        return self.consumer == RESULT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """One fragment or chain. `splits` has an entry a task, empty when nothing is scanned."""
+
+    stage: int
+    path: str
+    root: Node
+    kind: StageKind
+    n_tasks: int
+    splits: tuple[ScanSplits, ...]
+    region: int
+    is_sink: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StageGraph:
+    """All stages and edges of a job; a stage's id is its position, producers come first.
+
+    Stages with the same `region` are joined by pipelined edges and run together on one agent.
+    """
+
+    stages: tuple[Stage, ...]
+    edges: tuple[Edge, ...]
+    inputs: dict[int, tuple[Edge, ...]] = field(init=False, compare=False, repr=False)
+    outputs: dict[int, tuple[Edge, ...]] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        ids = range(len(self.stages))
+        inputs = {i: tuple(e for e in self.edges if e.consumer == i) for i in ids}
+        outputs = {i: tuple(e for e in self.edges if e.producer == i) for i in ids}
+        object.__setattr__(self, "inputs", inputs)
+        object.__setattr__(self, "outputs", outputs)
+        self._check()
+
+    @property
+    def result(self) -> Edge:
+        """The one edge that no stage reads."""
+        (edge,) = (e for e in self.edges if e.is_result)
+        return edge
+
+    def regions(self) -> dict[int, tuple[Stage, ...]]:
+        """Stages by region, in order of the first stage."""
+        found: dict[int, list[Stage]] = {}
+        for stage in self.stages:
+            found.setdefault(stage.region, []).append(stage)
+        return {region: tuple(stages) for region, stages in found.items()}
+
+    def region_inputs(self, region: int) -> tuple[Edge, ...]:
+        """The materialised edges that must be complete before `region` may start."""
+        return tuple(
+            edge
+            for edge in self.edges
+            if not edge.is_result
+            and self.stages[edge.consumer].region == region
+            and self.stages[edge.producer].region != region
+        )
+
+    def _check(self) -> None:
+        if [s.stage for s in self.stages] != list(range(len(self.stages))):
+            raise InternalError("stages of a job must be numbered by position")
+        if sum(e.is_result for e in self.edges) != 1:
+            raise InternalError("a job must have exactly one result edge")
+        for edge in self.edges:
+            if edge.is_result:
+                continue
+            if edge.producer >= edge.consumer:
+                raise InternalError(f"edge {edge.path} runs backwards")
+            if edge.n_partitions != self.stages[edge.consumer].n_tasks:
+                raise InternalError(f"edge {edge.path} has not one partition a consuming task")
+
+
+def graph_text(graph: StageGraph) -> str:
+    """The stages as a person reads them: one block a stage, its edges below."""
+    return "\n".join(line for stage in graph.stages for line in _stage_lines(graph, stage)) + "\n"
+
+
+def _stage_lines(graph: StageGraph, stage: Stage) -> list[str]:
+    tasks = "1 task" if stage.n_tasks == 1 else f"{stage.n_tasks} tasks"
+    lines = [f"stage {stage.stage} ({stage.path}): {tasks}, {stage.kind}"]
+    lines += [f"    {line}" for line in tree(stage.root).splitlines()]
+    lines += [f"  → {_edge_text(edge)}" for edge in graph.outputs[stage.stage]]
+    return lines
+
+
+def _edge_text(edge: Edge) -> str:
+    to = "the result" if edge.is_result else f"stage {edge.consumer}"
+    by = f" by {', '.join(edge.keys)}" if edge.keys else ""
+    parts = "1 partition" if edge.n_partitions == 1 else f"{edge.n_partitions} partitions"
+    return f"edge {edge.edge} ({edge.path}) to {to}: {edge.kind}{by}, {parts}, {edge.mode}"
