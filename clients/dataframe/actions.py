@@ -101,7 +101,9 @@ class Actions:
         """
         from fabric.clients.dataframe.functions import count
 
-        one: int = self._then(nodes.Aggregate(self._node, (), (count().node,))).collect()[0][0].as_py()
+        one: int = (
+            self._then(nodes.Aggregate(self._node, (), (count().node,))).collect()[0][0].as_py()
+        )
         return one
 
     def show(self, n: int = 20, *, width: int | None = None) -> None:
@@ -155,7 +157,9 @@ class Actions:
     ) -> Job:
         """``do_put`` the rows to any Flight server under the path descriptor `path`."""
         if not path:
-            raise PlanError('write_flight needs a path: write_flight("grpc+tcp://host:port", "name")')
+            raise PlanError(
+                'write_flight needs a path: write_flight("grpc+tcp://host:port", "name")'
+            )
         return self._sink(sources.FlightTarget(uri, tuple(path), token), name, wait)
 
     def write_dataset(

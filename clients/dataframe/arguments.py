@@ -1,7 +1,7 @@
 """What DataFrame methods accept, as plan expressions.
 
-One job: strings, expressions, lists, keyword names and `Order`s into tuples of plan nodes. Names are
-not looked up here; the dependency check does that on the whole plan.
+One job: strings, expressions, lists, keyword names and `Order`s into tuples of plan nodes. Names
+are not looked up here; the dependency check does that on the whole plan.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def flatten(arguments: Iterable[Any]) -> list[Any]:
 def expressions(
     arguments: Iterable[Any], named: dict[str, Any], columns: Sequence[str]
 ) -> tuple[plan.Expr, ...]:
-    """Positional `arguments` (a string is a column, ``"*"`` all `columns`) and `named` ones after."""
+    """`arguments` (a string is a column, ``"*"`` all `columns`), then the `named` ones."""
     found: list[plan.Expr] = []
     for argument in flatten(arguments):
-        if argument == "*" if isinstance(argument, str) else False:
+        if isinstance(argument, str) and argument == "*":
             found.extend(plan.Column(name) for name in columns)
         else:
             found.append(top(argument))
@@ -88,7 +88,9 @@ def sort_keys(
         raise PlanError('sort needs a column, for example sort("x") or sort(col("x").desc())')
     flags = [descending] * len(keys) if isinstance(descending, bool) else list(descending)
     if len(flags) != len(keys):
-        raise PlanError(f"sort got {len(keys)} keys and {len(flags)} descending flags; give as many")
+        raise PlanError(
+            f"sort got {len(keys)} keys and {len(flags)} descending flags; give as many"
+        )
     return tuple(_sort_key(*pair, nulls_last) for pair in zip(keys, flags, strict=True))
 
 
@@ -120,7 +122,7 @@ def join_keys(
     right = tuple(to_node(top_expr(key)) for key in flatten([right_on]))
     if len(left) != len(right):
         raise PlanError(
-            f"join got {len(left)} left keys and {len(right)} right keys; give as many on both sides"
+            f"join got {len(left)} left and {len(right)} right keys; give as many on both sides"
         )
     return left, right
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _NO_TRUTH = (
     "an expression has no truth value before the job runs; write & for 'and', | for 'or', ~ for "
-    "'not', with each comparison in brackets: (col(\"a\") > 1) & (col(\"b\") < 2); write "
-    '.between(1, 5) for 1 <= x <= 5 and .is_in([...]) for \'in\'; the expression was: '
+    '\'not\', with each comparison in brackets: (col("a") > 1) & (col("b") < 2); write '
+    ".between(1, 5) for 1 <= x <= 5 and .is_in([...]) for 'in'; the expression was: "
 )
 
 
@@ -200,7 +200,7 @@ class Expr:
 
     def between(self, lower: Any, upper: Any) -> Expr:
         """True where ``lower <= value <= upper``."""
-        return (self >= lower) & (self <= upper)
+        return call("and", call("ge", self, lower), call("le", self, upper))
 
     def eq_null_safe(self, other: Any) -> Expr:
         """Equality where null equals null and the answer is never null."""

@@ -144,7 +144,7 @@ class DataFrame(Actions):
     ) -> DataFrame:
         """All rows in order: ``sort("a", col("b").desc())``.
 
-        Ascending keys have nulls first and descending ones last, unless `nulls_last` says otherwise.
+        Ascending keys have nulls first, descending ones last, unless `nulls_last` says otherwise.
 
         >>> from fabric import DataFrame
         >>> DataFrame({"a": [2, None, 3]}).sort("a", descending=True).collect().to_pydict()
@@ -362,6 +362,10 @@ def concat(frames: Sequence[DataFrame], how: Literal["vertical"] = "vertical") -
     2
     """
     if how != "vertical":
-        raise PlanError(f"concat can put frames below each other only (how='vertical'), got {how!r}")
+        raise PlanError(
+            f"concat can put frames below each other only (how='vertical'), got {how!r}"
+        )
+    if not frames:
+        raise PlanError("concat needs at least one frame")
     first, *others = frames
     return first.union(*others) if others else first

@@ -30,7 +30,9 @@ def col(name: str) -> Expr:
     col("dep_delay") > 15
     """
     if not isinstance(name, str):
-        raise PlanError(f"col takes the name of a column, got {name!r}; for a constant use lit(...)")
+        raise PlanError(
+            f"col takes the name of a column, got {name!r}; for a constant use lit(...)"
+        )
     return Expr(plan.Column(name))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.types as types
+from pyarrow import types
 
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.aggregates import aggregate

@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from fabric.errors import PlanError
 from fabric.plan.expr import Literal
 
-DTypeLike = pa.DataType | str | type
+DTypeLike: TypeAlias = pa.DataType | str | type
 """What `cast` takes: an Arrow type, a Spark, Polars or Arrow name, or a Python class."""
 
 _CLASSES: dict[type, pa.DataType] = {

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from fabric.errors import PlanError
+from fabric.plan.faults import listed, nearest, quoted
 
 _CAMEL = {
     "withColumn": "with_column", "withColumns": "with_columns", "orderBy": "order_by",
@@ -17,15 +17,12 @@ _CAMEL = {
 
 
 def unknown_name(name: str, known: Sequence[str], what: str) -> PlanError:
-    """The error for a column that is not there, with the nearest name and the mended line."""
-    near = get_close_matches(str(name), known, n=1, cutoff=0.5)
-    hint = f'; did you mean "{near[0]}"?' if near else ""
-    return PlanError(f'{what}: there is no column "{name}"{hint} the columns are {_listed(known)}')
-
-
-def _listed(names: Sequence[str], most: int = 20) -> str:
-    shown = ", ".join(names[:most])
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown or "none"
+    """The error for a column that is not there, with the nearest name."""
+    near = nearest(str(name), known)
+    hint = f"; did you mean {quoted(near)}?" if near else ";"
+    return PlanError(
+        f"{what}: there is no column {quoted(str(name))}{hint} the columns are {listed(known)}"
+    )
 
 
 def camel_case(owner: Any, name: str) -> Any:

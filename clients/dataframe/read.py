@@ -26,7 +26,7 @@ _ENDINGS = {
 
 
 def read_parquet(paths: Paths, *, session: Session | None = None, **options: Any) -> DataFrame:
-    """Rows of Parquet files: one path, several, a folder, or a pattern such as ``data/*.parquet``."""
+    """Rows of Parquet files: one path, several, a folder, or a pattern ``data/*.parquet``."""
     return _files("parquet", paths, options, session)
 
 
@@ -63,7 +63,9 @@ def read_flight(
 ) -> DataFrame:  # fmt: skip
     """Rows of any Arrow Flight server: ``read_flight("grpc+tcp://host:port", "dataset", "x")``."""
     if bool(path) == bool(command):
-        raise PlanError('read_flight needs a path or a command: read_flight(uri, "dataset", "name")')
+        raise PlanError(
+            'read_flight needs a path or a command: read_flight(uri, "dataset", "name")'
+        )
     wanted = command.encode() if isinstance(command, str) else command
     return _scan(sources.FlightSource(uri, tuple(path), wanted, token), session)
 
@@ -103,8 +105,8 @@ def to_table(data: Any) -> pa.Table:
     except (pa.ArrowException, TypeError) as error:
         raise DataError(f"can't read a {type(data).__name__} as a table: {error}") from error
     raise PlanError(
-        f"can't read a {type(data).__name__} as a table; give a dict of lists, a list of dicts, or a "
-        "pyarrow, Polars or pandas table"
+        f"can't read a {type(data).__name__} as a table; give a dict of lists, a list of dicts, "
+        "or a pyarrow, Polars or pandas table"
     )
 
 
@@ -151,7 +153,11 @@ def _expand_one(format: str, path: Path) -> list[Path]:
             endings = " or ".join(_ENDINGS[format])
             raise NotFoundError(f"the folder {path} holds no {endings}; is it the right one?")
         return files
-    files = sorted(Path(name) for name in glob(str(path), recursive=True)) if has_magic(str(path)) else []
+    files = (
+        sorted(Path(name) for name in glob(str(path), recursive=True))
+        if has_magic(str(path))
+        else []
+    )
     if not files:
         what = "no file matches" if has_magic(str(path)) else "there is no file or folder"
         raise NotFoundError(f"{what} {path} (looked in {Path.cwd()})")

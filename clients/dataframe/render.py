@@ -10,7 +10,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
-import pyarrow.types as types
+from pyarrow import types
 
 from fabric.errors import PlanError
 from fabric.plan.nodes import Plan
@@ -67,12 +67,14 @@ def frame_html(plan: Plan, schema: pa.Schema) -> str:
         for field in schema
     )
     head = "<tr><th>column</th><th>type</th></tr>"
-    picture = f"<details><summary>plan</summary><pre>{escape(tree(check(plan).root))}</pre></details>"
+    picture = (
+        f"<details><summary>plan</summary><pre>{escape(tree(check(plan).root))}</pre></details>"
+    )
     return f"<div><b>fabric.DataFrame</b> (not run yet)<table>{head}{rows}</table>{picture}</div>"
 
 
 def text_table(rows: pa.Table, n: int, width: int | None = None) -> str:
-    """The first `n` rows in a frame, then how many there are; columns that don't fit are left out."""
+    """The first `n` rows in a frame and how many there are; columns that don't fit are named."""
     shown = rows.slice(0, n)
     columns = [_column(field, shown.column(i)) for i, field in enumerate(rows.schema)]
     kept = _fitting(columns, width or shutil.get_terminal_size((120, 24)).columns)

@@ -90,14 +90,16 @@ def home_folder() -> Path:
 
 
 def find_token() -> str:
-    """The token of FABRIC_TOKEN or of the state folder; `AuthError` says where it was sought."""
-    if given := os.environ.get("FABRIC_TOKEN", "").strip():
-        return given
-    file = home_folder() / "token"
+    """The token of FABRIC_TOKEN, else of the state folder."""
+    return os.environ.get("FABRIC_TOKEN", "").strip() or token_of(home_folder())
+
+
+def token_of(home: Path) -> str:
+    """The token in state folder `home`; `AuthError` says where it was sought."""
     try:
-        return file.read_text(encoding="ascii").strip()
+        return (home / "token").read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise AuthError(
-            f"no token: FABRIC_TOKEN is not set and {file} can't be read; give "
-            'connect(..., token="..."), or set FABRIC_HOME to the folder `fabric up` printed'
+            f"no token: FABRIC_TOKEN is not set and {home / 'token'} can't be read; give "
+            'connect(..., token="..."), or set FABRIC_HOME to the state folder of that fabric'
         ) from error

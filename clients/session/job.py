@@ -71,6 +71,11 @@ class Job:
         return self._status.result_rows
 
     @property
+    def last(self) -> pb.JobStatus:
+        """What this handle heard last; asks nobody."""
+        return self._status
+
+    @property
     def status(self) -> pb.JobStatus:
         """What the coordinator says now: stages, rows, seconds, error."""
         if self._status.state not in ENDED:
@@ -131,7 +136,7 @@ class Job:
         yield from self.session.result_batches(self._status)
 
     def partitions(self, node_path: str = "") -> list[Partition]:
-        """The partitions of `node_path` (default: the result) as any Flight client can read them."""
+        """The partitions of `node_path` (default: the result), as any Flight client sees them."""
         return self.session.partitions(self.status, node_path or self.result_path)
 
     def explain(self) -> str:
@@ -146,7 +151,7 @@ class Job:
         return "\n".join(lines)
 
     def _updates(self, timeout_s: float | None) -> Iterator[pb.JobStatus]:
-        """Statuses until the ended one. A thread listens, so that Ctrl-C and time-outs get through."""
+        """Statuses until the ended one; a thread listens, so that Ctrl-C and time-outs work."""
         if self._status.state in ENDED:
             return
         heard: queue.SimpleQueue[pb.JobStatus | FabricError | None] = queue.SimpleQueue()
@@ -200,8 +205,8 @@ class Job:
     def _repr_html_(self) -> str:
         status = self.status
         rows = "".join(
-            f"<tr><td>{s.stage}</td><td>{escape(s.node_path)}</td><td>{s.finished} / {s.n_tasks}</td>"
-            f"<td>{s.rows:,}</td></tr>"
+            f"<tr><td>{s.stage}</td><td>{escape(s.node_path)}</td>"
+            f"<td>{s.finished} / {s.n_tasks}</td><td>{s.rows:,}</td></tr>"
             for s in status.stages
         )
         head = "<tr><th>stage</th><th>node</th><th>tasks</th><th>rows</th></tr>"

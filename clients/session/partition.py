@@ -19,7 +19,7 @@ class Partition:
     rows: int
 
     def snippet(self) -> str:
-        """Python that reads this partition with plain pyarrow; the token comes from FABRIC_TOKEN."""
+        """Python that reads this partition with plain pyarrow; the token is in FABRIC_TOKEN."""
         path = ", ".join(map(repr, self.path))
         return (
             "import os, pyarrow.flight as flight\n"

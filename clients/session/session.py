@@ -85,7 +85,7 @@ class Session(ABC):
         known = {location.name: location for location in self._datasets()}
         if name not in known:
             raise NotFoundError(
-                f"there is no dataset {name!r} here; there are: {', '.join(sorted(known)) or 'none'}"
+                f"there is no dataset {name!r}; there are: {', '.join(sorted(known)) or 'none'}"
             )
         return pa.ipc.read_schema(pa.py_buffer(known[name].schema))
 

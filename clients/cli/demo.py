@@ -1,0 +1,29 @@
+"""``fabric demo flights``: the main job, from CSV to agents to Spark and back."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="Demonstrations that check themselves.", rich_markup_mode=None)
+
+
+@app.callback()
+def _demo() -> None:
+    """Demonstrations that check themselves."""
+
+
+@app.command()
+def flights(
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave the fabric up and print a snippet.")
+    ] = False,
+    without_spark: Annotated[
+        bool, typer.Option("--without-spark", help="Skip the steps that need Java.")
+    ] = False,
+) -> None:
+    """Real flights through Fabric, two agents and Spark; compared with DuckDB."""
+    from fabric.clients.demo.flights import run
+
+    raise typer.Exit(run(keep=keep, with_spark=not without_spark) or 0)

@@ -1,0 +1,166 @@
+"""``fabric doctor``: is everything here that Fabric needs?
+
+One job: look, say it in one line each, and end with 1 when something needed is missing. What only
+some uses need (Java for Spark) is a warning.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Literal
+
+import typer
+
+from fabric.clients.cli.options import Home, home_of
+
+Level = Literal["ok", "warn", "bad"]
+_MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "bad": ("✗", "red")}
+_NEEDED = ("pyarrow", "numpy", "datafusion", "grpcio", "protobuf", "rocksdict", "typer", "rich")
+_PYARROW = "25.0"
+_JAVA = 17
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check saw."""
+
+    level: Level
+    text: str
+
+
+def doctor(home: Home = None) -> None:
+    """Check versions, kernels, Java, state folder and ports; ends with 1 when one fails."""
+    folder = home_of(home)
+    checks: tuple[Callable[[], Iterator[Finding]], ...] = (
+        python, packages, distributions, kernels, java, lambda: state_folder(folder), port,
+    )  # fmt: skip
+    findings = [finding for check in checks for finding in check()]
+    for finding in findings:
+        mark, color = _MARKS[finding.level]
+        typer.echo(f"{typer.style(mark, fg=color)} {finding.text}")
+    if any(finding.level == "bad" for finding in findings):
+        raise typer.Exit(1)
+
+
+def python() -> Iterator[Finding]:
+    """Python is new enough."""
+    good = sys.version_info >= (3, 11)
+    text = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
+    yield Finding("ok" if good else "bad", text if good else f"{text}; 3.11 or newer is needed")
+
+
+def packages() -> Iterator[Finding]:
+    """Every package Fabric needs is installed; pyarrow of the minor version it was built with."""
+    for name in _NEEDED:
+        version = version_of(name)
+        if version is None:
+            yield Finding("bad", f"{name} is missing: pip install flight-fabric")
+        elif name == "pyarrow" and not version.startswith(_PYARROW + "."):
+            install = f"pip install 'pyarrow~={_PYARROW}.1'"
+            yield Finding("bad", f"pyarrow {version}; Fabric is built for {_PYARROW}: {install}")
+        else:
+            yield Finding("ok", f"{name} {version}")
+
+
+def distributions() -> Iterator[Finding]:
+    """The SSH tool called fabric, which owns the same import name, is not installed too."""
+    if (other := version_of("fabric")) is not None:
+        yield Finding(
+            "bad",
+            f"the SSH tool fabric {other} is installed too and writes the same fabric/__init__.py; "
+            "keep one: pip uninstall fabric, then pip install --force-reinstall flight-fabric",
+        )
+    version = version_of("flight-fabric")
+    if version is None:
+        yield Finding("warn", "flight-fabric is not installed; running from its source folder")
+    else:
+        yield Finding("ok", f"flight-fabric {version}, and no other package called fabric")
+
+
+def kernels() -> Iterator[Finding]:
+    """The compiled kernels load; which instructions they use here."""
+    try:
+        from fabric._cython.kernels.cpu import cpu_path
+    except ImportError as error:
+        yield Finding(
+            "bad", f"the kernels are not built ({error}): python setup.py build_ext --inplace"
+        )
+    else:
+        yield Finding("ok", f"kernels use {cpu_path()}")
+
+
+def java() -> Iterator[Finding]:
+    """Java 17 and PySpark, which only Spark needs."""
+    spark = version_of("pyspark")
+    if spark is None:
+        yield Finding("warn", "PySpark is missing; for Spark: pip install 'flight-fabric[spark]'")
+    major = java_major()
+    if major is None:
+        yield Finding(
+            "warn", f"Java is missing; for Spark install Java {_JAVA} (openjdk-17-jre-headless)"
+        )
+    elif major < _JAVA:
+        yield Finding("warn", f"Java {major} is too old for Spark; install Java {_JAVA}")
+    elif spark:
+        yield Finding("ok", f"PySpark {spark} on Java {major}")
+
+
+def java_major() -> int | None:
+    """The major version of the ``java`` on the PATH, or None."""
+    if shutil.which("java") is None:
+        return None
+    done = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False)
+    found = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
+    return int(found[1]) if found else None
+
+
+def state_folder(home: Path) -> Iterator[Finding]:
+    """The state folder can be written and its secret is private."""
+    nearest = next(folder for folder in (home, *home.parents) if folder.exists())
+    try:
+        with tempfile.TemporaryFile(dir=nearest):
+            free = shutil.disk_usage(nearest).free
+    except OSError as error:
+        yield Finding("bad", f"the state folder {home} can't be written: {error.strerror}")
+        return
+    yield Finding("ok", f"state folder {home} can be written, {free / (1 << 30):.0f} GiB free")
+    secret = home / "secret"
+    if secret.exists() and secret.stat().st_mode & 0o077:
+        yield Finding("bad", f"others can read {secret}: chmod 600 {secret}")
+
+
+def port(number: int = 6123) -> Iterator[Finding]:
+    """The coordinator's port is free, or a fabric is up."""
+    if port_is_free("127.0.0.1", number):
+        yield Finding("ok", f"port {number} is free")
+    else:
+        yield Finding("warn", f"port {number} is taken: a fabric is up, or use fabric up --port")
+
+
+def port_is_free(host: str, number: int) -> bool:
+    """Whether a server could listen there now."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, number))
+        except OSError:
+            return False
+    return True
+
+
+def version_of(distribution: str) -> str | None:
+    """The version of an installed distribution, or None."""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,82 @@
+"""The command ``fabric``: its subcommands, and how its errors look.
+
+One job: the door. Each subcommand is a file of its own. A user's mistake is one red line on stderr
+and exit code 1 (2 for wrong usage); a traceback comes with ``--debug`` only.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from typing import Annotated
+
+import typer
+
+from fabric.clients.cli import demo, doctor, jobs, run, serve, up
+from fabric.errors import FabricError
+
+app = typer.Typer(
+    name="fabric",
+    help="Arrow Flight dataflow: start a fabric, run files on it, look at its jobs.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("up")(up.up)
+app.command("agent")(serve.agent)
+app.command("coordinator")(serve.coordinator)
+app.command("run", context_settings={"allow_interspersed_args": False})(run.run)
+app.command("explain")(run.explain)
+app.add_typer(jobs.app, name="jobs")
+app.command("doctor")(doctor.doctor)
+app.add_typer(demo.app, name="demo")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        import fabric
+
+        typer.echo(f"fabric {fabric.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+) -> None:
+    """Taken out of the arguments by `main`, so that it may stand anywhere; here for the help."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; the entry point exits with what this returns."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    own = given[: given.index("--")] if "--" in given else given
+    debug = "--debug" in own or os.environ.get("FABRIC_DEBUG", "") not in ("", "0")
+    rest = [argument for argument in own if argument != "--debug"] + given[len(own) :]
+    try:
+        app(rest, prog_name="fabric")
+    except SystemExit as done:
+        return done.code if isinstance(done.code, int) else int(done.code is not None)
+    except KeyboardInterrupt:
+        _complain("stopped", debug)
+        return 130
+    except FabricError as error:
+        _complain(f"{type(error).__name__}: {error}", debug)
+        return 1
+    return 0
+
+
+def _complain(text: str, debug: bool) -> None:
+    if debug:
+        traceback.print_exc()
+    line = " ".join(text.split())
+    typer.secho(f"fabric: {line}", fg=typer.colors.RED, err=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

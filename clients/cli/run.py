@@ -1,0 +1,130 @@
+"""``fabric run FILE`` and ``fabric explain FILE``: plans that are written in a Python file.
+
+One job: execute the file and find what it made. A file may do everything at its top level; or leave
+a DataFrame called ``df`` or ``plan``; or define ``main()``, which is called and may return one.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from fabric.clients.cli.options import Connect, Token, open_session
+from fabric.errors import FabricError, NotFoundError, UserError
+
+if TYPE_CHECKING:
+    from fabric.clients.dataframe.frame import DataFrame
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A Python file.")]
+_NAMES = ("df", "plan")
+
+
+def run(
+    file: File,
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="[ARGS]...", help="What FILE sees in sys.argv.")
+    ] = None,
+    connect: Connect = "",
+    token: Token = "",
+    rows: Annotated[int, typer.Option("--rows", "-n", min=1, help="Rows to print.")] = 20,
+) -> None:
+    """Run FILE: embedded, or on the fabric of --connect (give options before FILE).
+
+    The file may work at its top level, leave a DataFrame named df or plan (it is shown), or define
+    main(), which is called; a DataFrame it returns is shown.
+    """
+    session = open_session(connect, token) if connect else None
+    try:
+        frame = load(file, arguments or [], call_main=True)
+        if frame is not None:
+            with _at_line_of(file):
+                frame.show(rows)
+    finally:
+        if session is not None:
+            session.close()
+
+
+def explain(
+    file: File,
+    connect: Connect = "",
+    token: Token = "",
+    format: Annotated[str, typer.Option("--format", help="text or svg.")] = "text",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write there, not to the terminal.")
+    ] = None,
+) -> None:
+    """Show what would run for the DataFrame of FILE (df, plan, or what main() returns)."""
+    wanted: Literal["text", "svg"] = "svg" if format == "svg" else "text"
+    if format not in ("text", "svg"):
+        raise typer.BadParameter(f"{format!r} is not a format; use text or svg")
+    session = open_session(connect, token) if connect else None
+    try:
+        frame = load(file, [], call_main=True)
+        if frame is None:
+            raise NotFoundError(
+                f"{file} leaves no DataFrame named df or plan, and main() returns none"
+            )
+        text = frame.explain(wanted)
+    finally:
+        if session is not None:
+            session.close()
+    if output is None:
+        typer.echo(str(text))
+    else:
+        output.write_text(str(text) + "\n", encoding="utf-8")
+
+
+def load(file: Path, arguments: list[str], *, call_main: bool) -> DataFrame | None:
+    """Execute `file`; the DataFrame it leaves, or None when it leaves none."""
+    if not file.is_file():
+        raise NotFoundError(f"there is no file {file}")
+    before, sys.argv = sys.argv, [str(file), *arguments]
+    sys.path.insert(0, str(file.absolute().parent))
+    try:
+        with _at_line_of(file):
+            left = runpy.run_path(str(file), run_name="__fabric__")
+            returned = left["main"]() if call_main and callable(left.get("main")) else None
+    finally:
+        sys.argv = before
+        sys.path.remove(str(file.absolute().parent))
+    return _frame(left, returned)
+
+
+def _frame(left: dict[str, Any], returned: Any) -> DataFrame | None:
+    from fabric.clients.dataframe.frame import DataFrame
+
+    found = [returned, *(left.get(name) for name in _NAMES)]
+    return next((one for one in found if isinstance(one, DataFrame)), None)
+
+
+@contextmanager
+def _at_line_of(file: Path) -> Iterator[None]:
+    """Errors out of the user's file name the file and the line."""
+    try:
+        yield
+    except FabricError as error:
+        place = _line(error, file)
+        if place and not error.message.startswith(place):
+            error.message = f"{place}: {error.message}"
+        raise
+    except Exception as error:
+        place = _line(error, file) or str(file)
+        raise UserError(f"{place}: {type(error).__name__}: {error}") from error
+
+
+def _line(error: BaseException, file: Path) -> str:
+    """``file.py line 3``, the innermost line of `file` on the way to `error`."""
+    if isinstance(error, SyntaxError) and error.lineno:
+        return f"{file} line {error.lineno}"
+    found, trace = "", error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(file):
+            found = f"{file} line {trace.tb_lineno}"
+        trace = trace.tb_next
+    return found

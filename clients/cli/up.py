@@ -1,0 +1,167 @@
+"""``fabric up``: a coordinator and agents on this machine, as processes of their own.
+
+One job: start them, say how to reach them, and stop all of them cleanly on Ctrl-C, SIGTERM, or when
+one of them ends by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fabric.clients.cli.doctor import port_is_free
+from fabric.clients.cli.options import Home, home_of
+from fabric.control import control_pb2 as pb
+from fabric.errors import ConfigError, ExternalError, PeerLostError
+
+START_S = 30.0
+STOP_S = 10.0
+_POLL_S = 0.05
+
+
+def up(
+    agents: Annotated[int, typer.Option("--agents", min=1, help="How many agents.")] = 2,
+    port: Annotated[
+        int, typer.Option("--port", min=1, max=65535, help="The coordinator's port.")
+    ] = 6123,
+    home: Home = None,
+) -> None:
+    """Start a coordinator and agents here; Ctrl-C stops all of them."""
+    folder = home_of(home)
+    local = LocalProcesses(folder, port)
+    stop = threading.Event()
+    handlers = {sign: signal.signal(sign, lambda *_: stop.set()) for sign in _STOPPERS}
+    try:
+        local.start(agents, stop)
+        if not stop.is_set():
+            typer.echo(welcome(port, folder, local.agents()))
+        while not stop.wait(_POLL_S * 4):
+            local.check()
+    finally:
+        local.stop()
+        for sign, handler in handlers.items():
+            signal.signal(sign, handler)
+    typer.echo("stopped")
+
+
+_STOPPERS = (signal.SIGINT, signal.SIGTERM)
+
+
+class LocalProcesses:
+    """The coordinator and the agents of one fabric on this machine; `stop` leaves none behind."""
+
+    def __init__(self, home: Path, port: int) -> None:
+        if not port_is_free("127.0.0.1", port):
+            raise ConfigError(
+                f"port {port} is taken, maybe by another fabric; stop it, or use: "
+                f"fabric up --port {port + 1}"
+            )
+        self.home, self.port = home, port
+        self._running: list[tuple[str, subprocess.Popen[bytes]]] = []
+
+    @property
+    def address(self) -> str:
+        """The coordinator's, as ``host:port``."""
+        return f"127.0.0.1:{self.port}"
+
+    def start(self, n_agents: int, stop: threading.Event | None = None) -> None:
+        """Start all and wait until every agent is attached (or `stop` is set)."""
+        halted = stop or threading.Event()
+        common = ["--home", str(self.home)]
+        self._spawn("coordinator", [*common, "--port", str(self.port)])
+        self._until(lambda: self._answers() is not None, "the coordinator does not answer", halted)
+        for number in range(n_agents):
+            folder = ["--folder", str(self.home / "agents" / str(number))]
+            arguments = ["--coordinator", self.address, *common, *folder]
+            self._spawn("agent", arguments, f"agent {number}")
+        attached = f"not all of {n_agents} agents attached"
+        self._until(lambda: len(self._answers() or ()) >= n_agents, attached, halted)
+
+    def agents(self) -> list[pb.AgentStatus]:
+        """The agents that are attached now."""
+        return self._answers() or []
+
+    def check(self) -> None:
+        """`PeerLostError` when one of the processes has ended."""
+        for name, process in self._running:
+            if (code := process.poll()) is not None:
+                raise PeerLostError(
+                    f"the {name} ended by itself with code {code}; what it said is above"
+                )
+
+    def stop(self) -> None:
+        """Ask agents, then the coordinator, to end; what has not after 10 s is killed."""
+        for name, process in reversed(self._running):
+            if process.poll() is None and name != "coordinator":
+                process.terminate()
+        for _, process in reversed(self._running):  # the coordinator is the first that was started
+            if process.poll() is None:
+                process.terminate()
+            try:
+                process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._running.clear()
+
+    def _spawn(self, kind: str, arguments: Sequence[str], name: str = "") -> None:
+        base = [sys.executable, "-m", "fabric.clients.cli", kind, "--parent", str(os.getpid())]
+        process = subprocess.Popen(
+            [*base, *arguments],
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is ours; we stop them in order
+        )
+        self._running.append((name or kind, process))
+
+    def _until(self, reached: Any, otherwise: str, halted: threading.Event) -> None:
+        end_s = time.monotonic() + START_S
+        while not halted.is_set() and not reached():
+            self.check()
+            if time.monotonic() > end_s:
+                raise ExternalError(f"{otherwise} after {START_S:.0f} s; what they said is above")
+            halted.wait(_POLL_S)
+
+    def _answers(self) -> list[pb.AgentStatus] | None:
+        """The coordinator's agents, or None while it does not answer."""
+        from fabric.control.client import GrpcControl
+
+        from fabric.clients.session.connect import token_of
+
+        if not (self.home / "token").exists():
+            return None
+        control = GrpcControl(self.address, token_of(self.home))
+        try:
+            return list(control.list_agents(pb.ListRequest()).agents)
+        except PeerLostError:
+            return None
+        finally:
+            control.close()
+
+
+def welcome(port: int, home: Path, agents: Sequence[pb.AgentStatus]) -> str:
+    """What a person needs to go on."""
+    address, token_file = f"fabric://127.0.0.1:{port}", home / "token"
+    usual = home == Path.home() / ".fabric"
+    token = "" if usual else f', token=open("{token_file}").read().strip()'
+    return "\n".join(
+        (
+            f"{address} is up with {len(agents)} agents",
+            f"  token   {token_file}",
+            *(f"  agent   {agent.agent_id} at {agent.address}" for agent in agents),
+            "",
+            "  import fabric",
+            f'  session = fabric.connect("{address}"{token})',
+            '  fabric.read_csv("flights.csv").group_by("carrier").count().show()',
+            "",
+            "Ctrl-C stops everything",
+        )
+    )

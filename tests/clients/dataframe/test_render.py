@@ -1,0 +1,66 @@
+"""Tables for people: every value fits, nothing raises, what is hidden is said."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabric.clients.dataframe.render import Report, explanation, text_table
+from fabric.control import control_pb2 as pb
+from fabric.errors import PlanError
+
+
+def test_a_table() -> None:
+    rows = pa.table({"name": ["Ann", None], "delay": [1.5, float("nan")], "late": [True, False]})
+    assert text_table(rows, 5).splitlines() == [
+        "┌────────┬────────┬───────┐",
+        "│ name   │  delay │ late  │",
+        "│ string │ double │ bool  │",
+        "├────────┼────────┼───────┤",
+        "│ Ann    │    1.5 │ true  │",
+        "│ null   │    nan │ false │",
+        "└────────┴────────┴───────┘",
+        "2 rows",
+    ]
+
+
+def test_more_rows_and_columns_than_fit_are_told() -> None:
+    rows = pa.table({f"column_{i}": list(range(4)) for i in range(9)})
+    text = text_table(rows, 3, width=40)
+    assert max(map(len, text.splitlines()[:-1])) <= 40
+    assert text.splitlines()[-1].startswith("first 3 rows, there are more; 7 columns not shown: ")
+
+
+@given(st.lists(st.tuples(st.text(), st.floats() | st.none()), max_size=5))
+def test_every_line_is_as_long(rows: list[tuple[str, float | None]]) -> None:
+    table = pa.table({"t": [t for t, _ in rows], "f": pa.array([f for _, f in rows], pa.float64())})
+    lines = text_table(table, 10, width=200).split("\n")
+    assert len({len(line) for line in lines[:-1]}) == 1
+    assert len(lines) == len(rows) + 6
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(336776.0, "336776.0"), (1e-9, "1e-09"), (1e300, "1e+300"), (12.3456789, "12.345679"), (-0.5, "-0.5"),
+     (float("inf"), "inf"), (0.0, "0.0")],
+)  # fmt: skip
+def test_floats(value: float, shown: str) -> None:
+    assert f"│ {shown.rjust(6)} │" in text_table(pa.table({"x": [value]}), 1)
+
+
+def test_no_rows_no_columns() -> None:
+    assert text_table(pa.table({"a": pa.array([], pa.int8())}), 3).endswith("0 rows")
+    assert text_table(pa.table({}), 3).endswith("0 rows")
+
+
+def test_reports_show_themselves() -> None:
+    reply = pb.ExplainReply(plan="scan\n", optimised="scan", stages="stage 0", svg="<svg></svg>")
+    text = explanation(reply, "text")
+    assert repr(text) == str(text) == "plan\n  scan\n\noptimised plan\n  scan\n\nstages\n  stage 0"
+    assert text._repr_html_().startswith("<pre>plan")
+    assert explanation(reply, "svg")._repr_html_() == "<svg></svg>"
+    assert Report("a < b")._repr_html_() == "<pre>a &lt; b</pre>"
+    with pytest.raises(PlanError, match="no format 'png'; use 'text' or 'svg'"):
+        explanation(reply, "png")  # type: ignore[arg-type]
