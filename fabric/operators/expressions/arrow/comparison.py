@@ -1,0 +1,98 @@
+"""Comparisons and null tests: NaN equals NaN and is the largest, -0.0 equals 0.0.
+
+One job: eq ne lt le gt ge eq_null_safe not is_null is_not_null is_nan. Arrow compares floats by IEEE
+rules, where NaN is unequal to all; the rows with a NaN are mended when there are any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as t
+
+from fabric.operators.expressions.arrow.bound import (
+    Bound,
+    Datum,
+    Implementation,
+    Kernel,
+    Request,
+)
+
+_ARROW: dict[str, Kernel] = {
+    "eq": pc.equal,
+    "ne": pc.not_equal,
+    "lt": pc.less,
+    "le": pc.less_equal,
+    "gt": pc.greater,
+    "ge": pc.greater_equal,
+}
+
+_WITH_NAN: dict[str, Callable[[Datum, Datum], Datum]] = {
+    "eq": pc.and_,
+    "ne": pc.xor,
+    "lt": lambda left, right: pc.and_(pc.invert(left), right),
+    "le": lambda _, right: right,
+    "gt": lambda left, right: pc.and_(left, pc.invert(right)),
+    "ge": lambda left, _: left,
+}
+"""The answer from ``is_nan(left), is_nan(right)`` on rows where one of them is true."""
+
+
+def _comparison(request: Request) -> Bound:
+    return Bound(compare(request.name, request.operands[0]))
+
+
+def compare(name: str, dtype: pa.DataType) -> Kernel:
+    """The kernel of one of the six comparisons of two values of `dtype`."""
+    if t.is_null(dtype):
+        return _unknown
+    return _nan_aware(name) if t.is_floating(dtype) else _ARROW[name]
+
+
+def _unknown(left: Datum, right: Datum) -> Datum:
+    """Comparing nothing with nothing."""
+    return pa.nulls(max(len(v) for v in (left, right) if isinstance(v, pa.Array)), pa.bool_())
+
+
+def _null_safe(request: Request) -> Bound:
+    """Equality where null equals null; never null."""
+    equal = compare("eq", request.operands[0])
+
+    def kernel(left: Datum, right: Datum) -> Datum:
+        both_null = pc.and_(pc.is_null(left), pc.is_null(right))
+        return pc.or_(pc.fill_null(equal(left, right), False), both_null)
+
+    return Bound(kernel, order="all")
+
+
+def _nan_aware(name: str) -> Kernel:
+    def kernel(left: Datum, right: Datum) -> Datum:
+        answer = _ARROW[name](left, right)
+        left_nan, right_nan = pc.is_nan(left), pc.is_nan(right)
+        either = pc.or_(left_nan, right_nan)
+        if not pc.any(either).as_py():
+            return answer
+        return pc.if_else(either, _WITH_NAN[name](left_nan, right_nan), answer)
+
+    return kernel
+
+
+def _simple(kernel: Kernel) -> Implementation:
+    return lambda _: Bound(kernel)
+
+
+def _is_nan(value: Datum) -> Datum:
+    """False for null, as in Spark."""
+    return pc.fill_null(pc.is_nan(value), False)
+
+
+IMPLEMENTATIONS: dict[str, Implementation] = {
+    **dict.fromkeys(_ARROW, _comparison),
+    "eq_null_safe": _null_safe,
+    "not": _simple(pc.invert),
+    "is_null": _simple(pc.is_null),
+    "is_not_null": _simple(pc.is_valid),
+    "is_nan": _simple(_is_nan),
+}

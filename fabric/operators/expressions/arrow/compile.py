@@ -1,0 +1,204 @@
+"""Compile an expression for a schema into a function over record batches.
+
+One job: walk the expression once, bind every function to its types and cast the arguments. What
+functions do is in the families beside this file; what is evaluated on which rows is in `lazy.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from fabric.errors import ExpressionError, PlanError
+from fabric.operators.expressions.arrow import lazy
+from fabric.operators.expressions.arrow.bound import Bound, Datum, Kernel, Request
+from fabric.operators.expressions.arrow.casts import cast_kernel
+from fabric.operators.expressions.arrow.frame import Frame, flat_type, restored
+from fabric.operators.expressions.arrow.implementations import IMPLEMENTATIONS
+from fabric.operators.expressions.arrow.lazy import Compiled
+from fabric.operators.expressions.arrow.membership import is_in
+from fabric.operators.expressions.errors import value_fault
+from fabric.plan.expr import Agg, Alias, Call, Case, Cast, Column, Expr, IsIn, Literal
+from fabric.plan.functions import signature
+from fabric.plan.printer import expr_text
+from fabric.plan.schema import type_of
+from fabric.plan.types import common_of
+
+Evaluate = Callable[[pa.RecordBatch], pa.Array]
+
+
+def compile_expr(expr: Expr, schema: pa.Schema) -> Evaluate:
+    """A function from a batch of `schema` to one value per row, of ``type_of(expr, schema)``.
+
+    Raises
+    ------
+    PlanError
+        Now, if a column or function is not there or the types do not fit.
+    ExpressionError
+        When called, if a value breaks the expression (overflow, division by zero, a bad cast).
+
+    Examples
+    --------
+    >>> batch = pa.record_batch({"a": [1, None, 3]})
+    >>> double = Call("add", (Column("a"), Column("a")))
+    >>> compile_expr(double, batch.schema)(batch).to_pylist()
+    [2, None, 6]
+    """
+    inner = expr.input if isinstance(expr, Alias) else expr
+    dtype = type_of(inner, schema)
+    if isinstance(inner, Column):
+        index = schema.get_field_index(inner.name)
+        return lambda batch: batch.column(index)
+    compiled = Compiler(schema).compile(inner)
+    return lambda batch: restored(compiled.array(Frame.of(batch)), dtype)
+
+
+class Compiler:
+    """Compiles the parts of an expression over one schema, each object once.
+
+    Compiled forms are flat, and tell the columns they read and whether they can raise.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self._done: dict[int, tuple[Expr, Compiled]] = {}
+
+    def compile(self, expr: Expr) -> Compiled:
+        """The compiled form of `expr`; the same object again for the same object."""
+        if id(expr) not in self._done:
+            self._done[id(expr)] = (expr, self._compile(expr))
+        return self._done[id(expr)][1]
+
+    def operands(self, expr: Call) -> list[Compiled]:
+        """The arguments of a call, cast to what its function takes."""
+        types, _ = self._signature(expr)
+        text = expr_text(expr)
+        return [
+            converted(self.compile(arg), dtype, text)
+            for arg, dtype in zip(expr.args, types, strict=True)
+        ]
+
+    def _compile(self, expr: Expr) -> Compiled:
+        match expr:
+            case Column(name=name):
+                index = self.schema.get_field_index(name)
+                dtype = flat_type(self.schema.field(index).type)
+                return Compiled(lambda frame: frame.column(index), dtype, True, frozenset((index,)))
+            case Literal(value=value, dtype=dtype):
+                return constant(pa.scalar(value, flat_type(dtype)))
+            case Alias(input=source):
+                return self.compile(source)
+            case Cast(input=source, dtype=dtype, try_=try_):
+                return converted(self.compile(source), dtype, expr_text(expr), try_=try_)
+            case Case():
+                return self._case(expr)
+            case IsIn():
+                return self._is_in(expr)
+            case Call():
+                return self._call(expr)
+            case Agg():
+                raise PlanError(f"{expr_text(expr)} is an aggregate; it needs a group_by().agg()")
+
+    def _signature(self, expr: Call) -> tuple[Sequence[pa.DataType], pa.DataType]:
+        literals = [arg if isinstance(arg, Literal) else None for arg in expr.args]
+        types = signature(expr.function, [self.compile(arg).dtype for arg in expr.args], literals)
+        return types.args, flat_type(types.result)
+
+    def _call(self, expr: Call) -> Compiled:
+        operands = self.operands(expr)
+        _, result = self._signature(expr)
+        if expr.function in ("and", "or", "coalesce"):
+            return _lazy_call(expr.function, operands, result)
+        request = Request(
+            expr.function,
+            tuple(operand.dtype for operand in operands),
+            tuple((arg.value,) if isinstance(arg, Literal) else None for arg in expr.args),
+            result,
+        )
+        bound = IMPLEMENTATIONS[expr.function](request)
+        return _applied(bound, operands, result, expr_text(expr))
+
+    def _case(self, expr: Case) -> Compiled:
+        text = expr_text(expr)
+        values = [self.compile(value) for _, value in expr.branches]
+        otherwise = self.compile(expr.otherwise)
+        dtype = common_of([value.dtype for value in (*values, otherwise)])
+        assert dtype is not None, f"{text} was not checked"
+        otherwise = converted(otherwise, dtype, text)
+        branches = [
+            (converted(self.compile(test), pa.bool_(), text), converted(value, dtype, text))
+            for (test, _), value in zip(expr.branches, values, strict=True)
+        ]
+        parts = [*(each for branch in branches for each in branch), otherwise]
+        total = all(each.total for each in parts)
+        run = lazy.case(branches, otherwise)
+        return Compiled(run, otherwise.dtype, total, lazy.all_columns(parts))
+
+    def _is_in(self, expr: IsIn) -> Compiled:
+        source, values = self.membership(expr)
+        run = lazy.call([source], is_in(values, source.dtype), "left")
+        return Compiled(run, pa.bool_(), source.total, source.columns)
+
+    def membership(self, expr: IsIn) -> tuple[Compiled, list[pa.Scalar]]:
+        """The input and the constants of an `IsIn`, cast to one type."""
+        text = expr_text(expr)
+        source = self.compile(expr.input)
+        dtype = common_of((source.dtype, *(value.dtype for value in expr.values)))
+        assert dtype is not None, f"{text} was not checked"
+        values = [converted(self.compile(value), dtype, text) for value in expr.values]
+        return converted(source, dtype, text), [value_of(value) for value in values]
+
+
+def value_of(compiled: Compiled) -> pa.Scalar:
+    """The one value of an expression without columns."""
+    nothing = Frame.of(pa.record_batch([pa.nulls(1)], names=["_"]))
+    value = compiled.run(nothing)
+    return value if isinstance(value, pa.Scalar) else value[0]
+
+
+def constant(value: pa.Scalar) -> Compiled:
+    """The same value in every row."""
+    return Compiled(lambda _: value, value.type, True, frozenset())
+
+
+def converted(source: Compiled, dtype: pa.DataType, text: str, *, try_: bool = False) -> Compiled:
+    """`source` cast by the ANSI rules; itself when it is of that type. `text` is for errors."""
+    target = flat_type(dtype)
+    if source.dtype.equals(target):
+        return source
+    kernel, total = cast_kernel(source.dtype, target, try_=try_)
+    run = lazy.call([source], kernel if total else _explained(kernel, text), "left")
+    found = Compiled(run, target, source.total and total, source.columns)
+    return constant(value_of(found)) if found.total and not found.columns else found
+
+
+def _applied(bound: Bound, args: Sequence[Compiled], result: pa.DataType, text: str) -> Compiled:
+    kernel = bound.kernel if bound.total else _explained(bound.kernel, text)
+    run = lazy.call(args, kernel, bound.order)
+    total = bound.total and all(arg.total for arg in args)
+    return Compiled(run, result, total, lazy.all_columns(args))
+
+
+def _lazy_call(function: str, args: Sequence[Compiled], result: pa.DataType) -> Compiled:
+    if function == "coalesce":
+        run = lazy.coalesce(args)
+    else:
+        left, right = args
+        run = lazy.short_circuit(left, right, stop=function == "or")
+    return Compiled(run, result, all(arg.total for arg in args), lazy.all_columns(args))
+
+
+def _explained(kernel: Kernel, text: str) -> Kernel:
+    """The kernel; what it says about a value becomes an error that names the expression."""
+
+    def explained(*values: Datum) -> Datum:
+        try:
+            return kernel(*values)
+        except (pa.ArrowInvalid, ExpressionError) as error:
+            fault = error.message if isinstance(error, ExpressionError) else value_fault(str(error))
+            if not fault:
+                raise
+            raise ExpressionError(f"{fault} in {text}") from error
+
+    return explained

@@ -1,0 +1,100 @@
+"""The rows an expression is evaluated on: a batch, or some rows of one.
+
+One job: hand columns out in a flat layout, and take a subset of rows for a branch that is evaluated
+lazily. Flat means that dictionaries and run ends are decoded and string views are strings, because
+most kernels of Arrow take nothing else. Only columns that are read are decoded or copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as t
+
+from fabric.plan.types import plain
+
+
+class Frame:
+    """Columns by index, all of `n_rows` rows."""
+
+    __slots__ = ("_flat", "_source", "n_rows")
+
+    def __init__(self, source: Callable[[int], pa.Array], n_rows: int) -> None:
+        self._source = source
+        self._flat: dict[int, pa.Array] = {}
+        self.n_rows = n_rows
+
+    @classmethod
+    def of(cls, batch: pa.RecordBatch) -> Frame:
+        """All rows of a batch."""
+        return cls(batch.column, batch.num_rows)
+
+    def column(self, index: int) -> pa.Array:
+        """The values of a column, flat."""
+        if (found := self._flat.get(index)) is None:
+            found = self._flat[index] = flat(self._source(index))
+        return found
+
+    def take(self, rows: pa.Array, columns: Iterable[int]) -> Frame:
+        """The given rows of the given columns."""
+        taken = {index: self.column(index).take(rows) for index in columns}
+        return Frame(taken.__getitem__, len(rows))
+
+
+def flat_type(dtype: pa.DataType) -> pa.DataType:
+    """The layout that values of a type have while they are computed with.
+
+    >>> flat_type(pa.dictionary(pa.int32(), pa.string_view()))
+    DataType(string)
+    """
+    dtype = plain(dtype)
+    if t.is_string_view(dtype):
+        return pa.string()
+    return pa.binary() if t.is_binary_view(dtype) else dtype
+
+
+def flat(values: pa.Array) -> pa.Array:
+    """The same values in `flat_type`."""
+    if t.is_run_end_encoded(values.type):
+        values = pc.run_end_decode(values)
+    target = flat_type(values.type)
+    return values if values.type.equals(target) else values.cast(target)
+
+
+def restored(values: pa.Array, dtype: pa.DataType) -> pa.Array:
+    """Flat values in the layout that the schema promises."""
+    if values.type.equals(dtype):
+        return values
+    if t.is_run_end_encoded(dtype):
+        encoded = restored(values, dtype.value_type)
+        return pc.run_end_encode(encoded, run_end_type=dtype.run_end_type)
+    if t.is_dictionary(dtype):
+        values = restored(values, flat_type(dtype)).dictionary_encode()
+    return values.cast(dtype)
+
+
+def rows_where(mask: pa.Array) -> pa.Array:
+    """Indices of the true values (null is not true), int64."""
+    return pc.indices_nonzero(pc.fill_null(mask, False)).view(pa.int64())
+
+
+def all_rows(n_rows: int) -> pa.Array:
+    """The indices 0 to `n_rows` - 1, int64."""
+    buffer = pa.py_buffer(np.arange(n_rows, dtype=np.int64))
+    return pa.Array.from_buffers(pa.int64(), n_rows, [None, buffer])
+
+
+def merge(pieces: list[pa.Array], places: list[pa.Array]) -> pa.Array:
+    """Put values computed on disjoint rows back in row order; together they cover all rows."""
+    if len(pieces) == 1:
+        return pieces[0]
+    order = pc.inverse_permutation(pa.concat_arrays(places))
+    return pa.concat_arrays(pieces).take(order)
+
+
+def spread(values: pa.Array, rows: pa.Array, n_rows: int) -> pa.Array:
+    """Put values on their rows among `n_rows`; the other rows are null."""
+    return pc.scatter(values, rows, max_index=n_rows - 1)

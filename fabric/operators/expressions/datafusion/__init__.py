@@ -1,0 +1,10 @@
+"""Expressions inside DataFusion: `to_datafusion`.
+
+lower.py   what DataFusion computes natively with Spark's meaning, and what not
+native.py  the native form of each function, by operand types
+wrap.py    the Arrow definition as a scalar UDF, for all the rest
+"""
+
+from fabric.operators.expressions.datafusion.lower import to_datafusion
+
+__all__ = ["to_datafusion"]

@@ -1,0 +1,95 @@
+"""The native DataFusion form of a function, where it means what Spark means.
+
+One job: `NATIVE`, from a function's name and operand types to a builder, or None where DataFusion
+differs. Nothing here can raise on a value.
+
+Comparison of floats: DataFusion has -0.0 = 0.0 and NaN = NaN, but a NaN with its sign bit set (which
+x86 makes of inf - inf) is its smallest value; `nanvl` makes every NaN the positive one first.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+
+import datafusion
+import pyarrow as pa
+from datafusion import functions as f
+from pyarrow import types as t
+
+Build = Callable[..., datafusion.Expr]
+Choose = Callable[[Sequence[pa.DataType]], Build | None]
+
+
+def literal(value: pa.Scalar) -> datafusion.Expr:
+    """A constant of exactly the scalar's type."""
+    return datafusion.Expr.literal(value)
+
+
+def one_nan(value: datafusion.Expr, dtype: pa.DataType) -> datafusion.Expr:
+    """Every NaN as the positive one, so that it is the largest value."""
+    return f.nanvl(value, literal(pa.scalar(float("nan"), dtype)))
+
+
+def _compare(build: Build) -> Choose:
+    def choose(operands: Sequence[pa.DataType]) -> Build | None:
+        dtype = operands[0]
+        if t.is_floating(dtype):
+            return lambda left, right: build(one_nan(left, dtype), one_nan(right, dtype))
+        return build if is_plain(dtype) else None
+
+    return choose
+
+
+def is_plain(dtype: pa.DataType) -> bool:
+    """Types that DataFusion compares as Spark does."""
+    return bool(
+        t.is_integer(dtype) or t.is_boolean(dtype) or t.is_string(dtype) or t.is_large_string(dtype)
+        or t.is_binary(dtype) or t.is_large_binary(dtype) or t.is_date32(dtype)
+        or t.is_timestamp(dtype) or t.is_decimal128(dtype)
+    )  # fmt: skip
+
+
+def _floats(build: Build) -> Choose:
+    return lambda operands: build if t.is_floating(operands[0]) else None
+
+
+def _always(build: Build) -> Choose:
+    return lambda _: build
+
+
+def _is_nan(value: datafusion.Expr) -> datafusion.Expr:
+    return f.coalesce(f.isnan(value), literal(pa.scalar(False)))
+
+
+NATIVE: dict[str, Choose] = {
+    "eq": _compare(operator.eq),
+    "ne": _compare(operator.ne),
+    "lt": _compare(operator.lt),
+    "le": _compare(operator.le),
+    "gt": _compare(operator.gt),
+    "ge": _compare(operator.ge),
+    "add": _floats(operator.add),
+    "subtract": _floats(operator.sub),
+    "multiply": _floats(operator.mul),
+    "abs": _floats(f.abs),
+    "and": _always(operator.and_),
+    "or": _always(operator.or_),
+    "not": _always(operator.invert),
+    "is_null": _always(lambda value: value.is_null()),
+    "is_not_null": _always(lambda value: value.is_not_null()),
+    "is_nan": _floats(_is_nan),
+    "coalesce": _always(f.coalesce),
+}
+
+
+def casts_natively(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether DataFusion's cast never fails and agrees: integers widened, numbers to floats."""
+    if t.is_null(source):
+        return True
+    if t.is_integer(source) and t.is_signed_integer(target):
+        needed = source.bit_width + (not t.is_signed_integer(source))
+        return bool(needed <= target.bit_width)
+    if t.is_floating(target):
+        return bool(t.is_integer(source) or t.is_floating(source))
+    return t.is_string(source) and t.is_large_string(target)
