@@ -1,0 +1,86 @@
+"""What runs inside a task: fragments, chains and sinks behind one small face.
+
+One job: name what a task needs of `fabric.operators` and `fabric.io`, and import it only when the
+first task needs it, so that an idle agent stays small. Tests put their own engine in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from fabric.errors import FabricError
+from fabric.ids import TaskId
+from fabric.plan.nodes import Node, Scan
+from fabric.plan.sources import Split, Target
+
+Inputs = Mapping[int, Sequence[pa.RecordBatch]]
+Splits = Mapping[int, Sequence[Split]]
+
+
+class Chain(Protocol):
+    """Operators that take a batch at a time; see `fabric.operators.chain`."""
+
+    @property
+    def done(self) -> bool:
+        """Whether no more input can change the output."""
+
+    def on_batch(self, edge: int, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+        """Take rows of one edge; returns what comes out."""
+
+    def on_end(self, edge: int) -> list[pa.RecordBatch]:
+        """One edge has ended; returns what comes out."""
+
+
+class SinkWriter(Protocol):
+    """One task's output to the outside; see `fabric.io.sinks`."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Write rows aside."""
+
+    def prepare(self) -> bytes:
+        """Make what was written durable; returns the handle that publishes or abandons it."""
+
+    def abandon(self) -> None:
+        """Remove everything written."""
+
+
+class ReadSplit(Protocol):
+    """Reads one split of a scan that only an agent can read (datasets)."""
+
+    def __call__(self, scan: Scan, split: Split) -> Iterator[pa.RecordBatch]:
+        """The rows of the split."""
+
+
+class Engine(Protocol):
+    """Everything a task calls to do its work."""
+
+    def decode(self, fragment: bytes) -> Node:
+        """The root of a stage."""
+
+    def schema_of(self, root: Node) -> pa.Schema:
+        """What `root` puts out."""
+
+    def execute(
+        self, root: Node, inputs: Inputs, splits: Splits, target_partitions: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Run a fragment; closing the iterator stops it."""
+
+    def chain(self, root: Node) -> Chain:
+        """Build a chain."""
+
+    def open_sink(
+        self, target: Target, schema: pa.Schema, task: TaskId, n_tasks: int
+    ) -> SinkWriter:
+        """Open one task's part of a sink."""
+
+    def publish(self, handles: Sequence[bytes]) -> None:
+        """Make prepared output visible, all of it; may be repeated."""
+
+    def abandon(self, handles: Sequence[bytes]) -> None:
+        """Remove prepared output; may be repeated."""
+
+    def as_fabric(self, error: BaseException) -> FabricError:
+        """The error as one of ours."""

@@ -1,0 +1,220 @@
+"""How a task gets its input: sealed partitions from any agent, or queues in this process.
+
+One job: the rows of the input edges of one task. Partitions of this agent come straight from its
+store; those of others through the transport, several agents at once. A peer that is gone or lost
+its partitions is an error that names agent, producing task and partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+import pyarrow as pa
+
+from fabric.agent.cancellation import Cancellation
+from fabric.agent.pipe import Pipes, Port, Rows
+from fabric.agent.routing import partitions_of, producers_of
+from fabric.agent.store import PartitionStore
+from fabric.control import control_pb2 as pb
+from fabric.errors import PeerLostError
+from fabric.flight.header import Event
+from fabric.flight.ticket import PartitionRequest
+from fabric.flight.transport import Transport
+from fabric.ids import TaskId
+
+T = TypeVar("T")
+
+FETCHES_MAX = 4
+"""Agents that one task reads from at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one agent holds of one partition of one edge."""
+
+    edge: int
+    agent_id: str
+    request: PartitionRequest
+
+
+class Inputs:
+    """The input edges of one task."""
+
+    def __init__(
+        self,
+        deploy: pb.Deploy,
+        task: TaskId,
+        *,
+        agent_id: str,
+        store: PartitionStore,
+        transport: Transport,
+        pipes: Pipes,
+        cancellation: Cancellation,
+    ) -> None:
+        self._deploy, self._task, self._agent_id = deploy, task, agent_id
+        self._store, self._transport, self._pipes = store, transport, pipes
+        self._cancellation = cancellation
+        self.rows = 0
+
+    @property
+    def materialised(self) -> list[int]:
+        """Edges whose partitions are complete."""
+        return [e.edge for e in self._deploy.inputs if e.mode != pb.MODE_PIPELINED]
+
+    @property
+    def pipelined(self) -> list[int]:
+        """Edges whose rows are still being made."""
+        return [e.edge for e in self._deploy.inputs if e.mode == pb.MODE_PIPELINED]
+
+    def fetch_all(self) -> dict[int, list[pa.RecordBatch]]:
+        """All rows of every materialised edge, in this process."""
+        pieces = self._pieces(self.materialised)
+        remote = len({p.agent_id for p in pieces} - {self._agent_id})
+        stop = Cancellation()
+        with (
+            self._cancellation.waking(lambda: stop.cancel("the task was cancelled")),
+            ThreadPoolExecutor(
+                max_workers=max(1, min(FETCHES_MAX, remote)),
+                thread_name_prefix=f"fetch {self._task}",
+            ) as pool,
+        ):
+            futures = [pool.submit(self._fetch, piece, stop) for piece in pieces]
+            wait(futures, return_when=FIRST_EXCEPTION)
+            stop.cancel("another fetch of the task failed")
+        self._cancellation.check()
+        errors = [e for e in (f.exception() for f in futures) if e is not None]
+        if errors:
+            raise min(errors, key=lambda e: isinstance(e, StopFetchError))
+        found: dict[int, list[pa.RecordBatch]] = {edge: [] for edge in self.materialised}
+        for piece, future in zip(pieces, futures, strict=True):
+            found[piece.edge] += future.result()
+        self.rows += sum(batch.num_rows for batches in found.values() for batch in batches)
+        return found
+
+    def stream(self, edge: int) -> Iterator[pa.RecordBatch]:
+        """The rows of one materialised edge, a message at a time."""
+        for piece in self._pieces([edge]):
+            with closing(self._open(piece)) as batches:
+                for batch in batches:
+                    self._cancellation.check()
+                    self.rows += batch.num_rows
+                    yield batch
+
+    def take(self) -> Iterator[tuple[int, pa.RecordBatch | None]]:
+        """(edge, batch) of every pipelined edge as they come; None when the edge has ended."""
+        expected = self._expected()
+        open_ports = [port for port, producers in expected.items() if producers]
+        for edge in self.pipelined:
+            if not any(port[0] == edge for port in open_ports):
+                yield edge, None
+        while open_ports:
+            port, item = self._pipes.take(open_ports)
+            open_ports.remove(port)
+            if isinstance(item, Rows):
+                self.rows += item.batch.num_rows
+                open_ports.append(port)  # to the back of the line
+                yield port[0], item.batch
+                continue
+            if item.event is Event.END:
+                expected[port].discard(item.producer)
+            if expected[port]:
+                open_ports.append(port)
+            elif not any(other[0] == port[0] for other in open_ports):
+                yield port[0], None
+
+    def close(self) -> None:
+        """Tell the producers of pipelined edges that no more is wanted."""
+        for port in self._expected():
+            self._pipes.close(port)
+
+    def _expected(self) -> dict[Port, set[int]]:
+        """Producers whose END is awaited, by port."""
+        expected: dict[Port, set[int]] = {}
+        for edge in self._deploy.inputs:
+            if edge.mode != pb.MODE_PIPELINED:
+                continue
+            self._pipes.declare(edge.edge, edge.n_partitions)
+            for partition in self._partitions(edge):
+                producers = {p.task for p in producers_of(edge, partition)}
+                expected[edge.edge, partition] = producers
+        return expected
+
+    def _partitions(self, edge: pb.InputEdge) -> list[int]:
+        n_tasks = max(1, self._deploy.n_tasks)
+        return partitions_of(edge.kind, edge.n_partitions, self._task.task, n_tasks)
+
+    def _pieces(self, edges: Sequence[int]) -> list[Piece]:
+        return [
+            piece
+            for edge in self._deploy.inputs
+            if edge.edge in edges
+            for partition in self._partitions(edge)
+            for piece in self._pieces_of(edge, partition)
+        ]
+
+    def _pieces_of(self, edge: pb.InputEdge, partition: int) -> list[Piece]:
+        by_agent: dict[str, list[tuple[int, int]]] = {}
+        for producer in producers_of(edge, partition):
+            by_agent.setdefault(producer.agent_id, []).append((producer.task, producer.attempt))
+        return [
+            Piece(
+                edge.edge,
+                agent_id,
+                PartitionRequest(
+                    job=self._task.job,
+                    edge=edge.edge,
+                    node_path=edge.node_path,
+                    partition=partition,
+                    producers=tuple(producers),
+                ),
+            )
+            for agent_id, producers in by_agent.items()
+        ]
+
+    def _fetch(self, piece: Piece, stop: Cancellation) -> list[pa.RecordBatch]:
+        found: list[pa.RecordBatch] = []
+        if stop.cancelled:
+            raise StopFetchError
+        with closing(self._open(piece)) as batches:
+            for batch in batches:
+                if stop.cancelled:
+                    raise StopFetchError
+                found.append(batch)
+        return found
+
+    def _open(self, piece: Piece) -> Generator[pa.RecordBatch, None, None]:
+        ask = piece.request
+        if piece.agent_id == self._agent_id:
+            yield from self._store.batches(ask.job, ask.edge, ask.partition, ask.producers)
+            return
+        address = self._deploy.addresses.get(piece.agent_id, "")
+        if not address:
+            raise PeerLostError(
+                f"agent {piece.agent_id} is gone and with it partition {ask.partition} of "
+                f"{ask.node_path}, written there by task {ask.producers[0][0]}",
+                job=ask.job,
+                agent=piece.agent_id,
+            )
+        with closed(self._transport.fetch(address, ask)) as messages:
+            for _, batch in messages:
+                if batch is not None:
+                    yield batch
+
+
+class StopFetchError(Exception):
+    """A fetch that was told to stop; never leaves this module."""
+
+
+@contextmanager
+def closed(items: Iterator[T]) -> Iterator[Iterator[T]]:
+    """Close an iterator at the end of the block, when it can be closed."""
+    try:
+        yield items
+    finally:
+        close = getattr(items, "close", None)
+        if close is not None:
+            close()

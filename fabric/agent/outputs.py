@@ -1,0 +1,138 @@
+"""What one task writes to its edges.
+
+One job: route every batch to each output edge, into the store (materialised) or into the job's
+queues (pipelined), then seal and count. Belongs to the task's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fabric.agent.pipe import Item, Mark, Pipes, Port, Rows
+from fabric.agent.routing import Router, make_router
+from fabric.agent.store import Offsets, PartitionStore
+from fabric.control import control_pb2 as pb
+from fabric.errors import InternalError
+from fabric.flight.header import Event
+from fabric.ids import EdgeId, TaskId
+
+
+def read_schema(data: bytes) -> pa.Schema:
+    """The schema an edge message carries."""
+    return pa.ipc.read_schema(pa.py_buffer(data))
+
+
+def shaped(batch: pa.RecordBatch, schema: pa.Schema, where: str) -> pa.RecordBatch:
+    """`batch` under exactly `schema`: only metadata and nullability may differ, nothing else."""
+    if batch.schema.equals(schema, check_metadata=True):
+        return batch
+    if batch.schema.names != schema.names or batch.schema.types != schema.types:
+        raise InternalError(f"{where} carries {schema}, but the stage made {batch.schema}")
+    return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+
+class EdgeOutput:
+    """One output edge of one task."""
+
+    def __init__(self, edge: pb.OutputEdge, task: TaskId) -> None:
+        self.edge = EdgeId(task.job, edge.edge)
+        self.pipelined = edge.mode == pb.MODE_PIPELINED
+        self.schema = read_schema(edge.schema)
+        self.n_partitions = edge.n_partitions
+        self.buffer_batches = edge.buffer_batches
+        self._task = task
+        self._path = edge.node_path
+        self._router: Router = make_router(edge, self.schema, task.task)
+        self._sent: NDArray[np.int64] = np.zeros(edge.n_partitions, dtype=np.int64)
+        self.rows = self.n_bytes = 0
+
+    def route(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Offsets | None]:
+        """The batch reordered by partition, counted."""
+        rows, offsets = self._router.route(shaped(batch, self.schema, f"edge {self._path}"))
+        self.rows += rows.num_rows
+        self.n_bytes += rows.nbytes
+        self._sent += rows.num_rows if offsets is None else np.diff(offsets)
+        return rows, offsets
+
+    def sends(self, batch: pa.RecordBatch) -> list[tuple[Port, Item]]:
+        """The batch as items for the queues of a pipelined edge."""
+        rows, offsets = self.route(batch)
+        bounds = (
+            [(0, rows.num_rows)] * self.n_partitions
+            if offsets is None
+            else list(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True))
+        )
+        return [
+            ((self.edge.edge, partition), Rows(self._task.task, rows.slice(begin, end - begin)))
+            for partition, (begin, end) in enumerate(bounds)
+            if end > begin
+        ]
+
+    def ends(self) -> list[tuple[Port, Item]]:
+        """END with totals for every partition."""
+        return [
+            ((self.edge.edge, partition), Mark(self._task.task, Event.END, total_rows=total))
+            for partition, total in enumerate(self._sent.tolist())
+        ]
+
+
+class Outputs:
+    """All output edges of one task attempt: `write` batches, then `finish` or `abort`."""
+
+    def __init__(
+        self, edges: Sequence[pb.OutputEdge], task: TaskId, store: PartitionStore, pipes: Pipes
+    ) -> None:
+        self._task, self._store, self._pipes = task, store, pipes
+        self._edges = [EdgeOutput(edge, task) for edge in edges]
+        self.rows = 0
+        for out in self._edges:
+            if out.pipelined:
+                pipes.declare(out.edge.edge, out.n_partitions, out.buffer_batches)
+            else:
+                store.begin(out.edge, out.schema, out.n_partitions, task.task, task.attempt)
+
+    @property
+    def wanted(self) -> bool:
+        """False when every edge is pipelined and all its consumers have had enough."""
+        if not self._edges or not all(out.pipelined for out in self._edges):
+            return True
+        return any(self._pipes.wanted(out.edge.edge) for out in self._edges)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Give the rows to every edge; waits while a pipelined one is full."""
+        self.rows += batch.num_rows
+        if batch.num_rows == 0:
+            return
+        sends: list[tuple[Port, Item]] = []
+        for out in self._edges:
+            if out.pipelined:
+                sends += out.sends(batch)
+            else:
+                rows, offsets = out.route(batch)
+                task = self._task
+                self._store.append(out.edge, task.task, task.attempt, rows, offsets)
+        if sends:
+            self._pipes.put(sends)
+
+    def finish(self) -> list[pb.EdgeTotals]:
+        """Seal and end every edge; returns what each carried."""
+        ends = [send for out in self._edges if out.pipelined for send in out.ends()]
+        if ends:
+            self._pipes.put(ends)
+        for out in self._edges:
+            if not out.pipelined:
+                self._store.seal(out.edge, self._task.task, self._task.attempt)
+        return [
+            pb.EdgeTotals(edge=out.edge.edge, rows=out.rows, bytes=out.n_bytes)
+            for out in self._edges
+        ]
+
+    def abort(self) -> None:
+        """Drop what was written; consumers of pipelined edges hear of it by the cancel."""
+        for out in self._edges:
+            if not out.pipelined:
+                self._store.discard(out.edge, self._task.task, self._task.attempt)

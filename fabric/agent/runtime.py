@@ -1,0 +1,272 @@
+"""One agent at work: the core's decisions carried out with threads, store and link.
+
+One job: run `AgentCore` in one thread ("agent <id>"), a thread per running task and one for sink
+commands, and hand messages between them and the coordinator's link. The same object serves embedded
+agents and agent processes. After `close()` no thread of it is left.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from queue import SimpleQueue
+
+import structlog
+
+from fabric.agent.cancellation import Cancellation
+from fabric.agent.core import (
+    AbandonSinks,
+    AgentCore,
+    Cancel,
+    DropJob,
+    Effect,
+    Ended,
+    Event,
+    LinkLost,
+    Relocate,
+    RunSink,
+    Said,
+    Send,
+    SinkDone,
+    Start,
+    TaskSpec,
+)
+from fabric.agent.engine import Engine
+from fabric.agent.pipe import Pipes
+from fabric.agent.store import PartitionStore
+from fabric.agent.tasks import Services, TaskRun
+from fabric.clock import Clock, SystemClock
+from fabric.control import control_pb2 as pb
+from fabric.control.errors import to_detail
+from fabric.control.link import AgentLink, OnLost
+from fabric.errors import FabricError
+from fabric.flight.locations import LocationTable
+from fabric.flight.transport import DatasetStore, Transport
+from fabric.ids import TaskId
+
+_log = structlog.get_logger("fabric.agent")
+
+CLOSE_S = 30.0
+"""How long `close` waits for a task's thread that was told to stop."""
+
+Work = Callable[[], None]
+
+
+@dataclass(slots=True)
+class _Running:
+    cancellation: Cancellation
+    thread: threading.Thread
+
+
+class AgentRuntime:
+    """An agent: `start` attaches it, `close` stops everything it began."""
+
+    def __init__(
+        self,
+        *,
+        hello: pb.Hello,
+        link: AgentLink,
+        transport: Transport,
+        engine: Engine,
+        store: PartitionStore | None = None,
+        locations: LocationTable | None = None,
+        datasets: DatasetStore | None = None,
+        clock: Clock | None = None,
+        on_lost: OnLost | None = None,
+    ) -> None:
+        self.hello = hello
+        self.agent_id = hello.agent_id
+        self.store = store or PartitionStore(self.agent_id)
+        self.locations = locations or LocationTable()
+        self._datasets = datasets
+        self._link, self._on_lost = link, on_lost or _forget
+        self._services = Services(
+            agent_id=self.agent_id,
+            store=self.store,
+            transport=transport,
+            engine=engine,
+            clock=clock or SystemClock(),
+        )
+        self._core = AgentCore(hello.slots)
+        self._inbox: SimpleQueue[Event | None] = SimpleQueue()
+        self._sinks: SimpleQueue[Work | None] = SimpleQueue()
+        self._running: dict[TaskId, _Running] = {}
+        self._pipes: dict[str, Pipes] = {}
+        self._n_running = 0
+        self._threads = [
+            threading.Thread(target=self._loop, name=f"agent {self.agent_id}", daemon=True),
+            threading.Thread(target=self._work, name=f"sinks {self.agent_id}", daemon=True),
+        ]
+        self._closed = False
+
+    # ---- life
+
+    def start(self) -> None:
+        """Begin to work and attach to the coordinator; raises when that can't be reached."""
+        for thread in self._threads:
+            thread.start()
+        try:
+            self.attach()
+        except BaseException:
+            self.close(attached=False)
+            raise
+
+    def attach(self) -> None:
+        """Open the link; again after it was lost."""
+        self._link.open(self.hello, self._on_message, self._lost, self.beat)
+
+    def close(self, *, attached: bool = True) -> None:
+        """Say goodbye, stop every task and wait for all threads; further calls do nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        if attached:
+            self._link.close()
+        self._inbox.put(None)
+        self._threads[0].join()
+        self._sinks.put(None)
+        self._threads[1].join(CLOSE_S)
+
+    @property
+    def running_tasks(self) -> int:
+        """Tasks that have a thread now."""
+        return self._n_running
+
+    def beat(self) -> pb.Heartbeat:
+        """What a heartbeat says; any thread may ask."""
+        return pb.Heartbeat(
+            running_tasks=self._n_running,
+            stored_bytes=self.store.stored_bytes,
+            rss_bytes=resident_bytes(),
+        )
+
+    # ---- the agent's thread
+
+    def _on_message(self, message: pb.CoordinatorMessage) -> None:
+        self._inbox.put(Said(message))
+
+    def _lost(self, error: FabricError) -> None:
+        self._inbox.put(LinkLost())
+        self._on_lost(error)
+
+    def _loop(self) -> None:
+        while (event := self._inbox.get()) is not None:
+            try:
+                self._handle(event)
+            except Exception:  # a bug; the other jobs of this agent must go on
+                _log.exception("an agent's event failed", agent=self.agent_id)
+        for job in self.store.jobs() | self._pipes.keys() | {i.job for i in self._running}:
+            release = pb.CoordinatorMessage(release=pb.ReleaseJob(job_id=job))
+            self._handle(Said(release))
+        self._join_tasks()
+
+    def _join_tasks(self) -> None:
+        deadline = self._services.clock.monotonic_s() + CLOSE_S
+        for running in list(self._running.values()):
+            running.thread.join(max(0.0, deadline - self._services.clock.monotonic_s()))
+        while not self._inbox.empty():
+            if (event := self._inbox.get()) is not None:
+                self._handle(event)
+
+    def _handle(self, event: Event) -> None:
+        if isinstance(event, Ended):
+            self._forget_thread(event.report)
+        for effect in self._core.handle(event):
+            try:
+                self._obey(effect)
+            except FabricError as error:  # a broken link; its loss is told elsewhere
+                _log.warning("an agent's step failed", step=type(effect).__name__, error=str(error))
+        self._n_running = self._core.running
+
+    def _obey(self, effect: Effect) -> None:
+        match effect:
+            case Start(spec=spec):
+                self._start_task(spec)
+            case Cancel(id=task_id, reason=reason):
+                self._cancel_task(task_id, reason)
+            case Send(message=message) if not self._closed:
+                self._link.send(message)
+            case DropJob(job=job):
+                self._drop(job)
+            case RunSink(command=command):
+                self._sinks.put(lambda: self._run_sink(command))
+            case AbandonSinks(handles=handles):
+                self._sinks.put(lambda: self._services.engine.abandon(handles))
+            case Relocate(locations=locations):
+                self._relocate(locations)
+            case _:  # nobody listens any more
+                return
+
+    def _start_task(self, spec: TaskSpec) -> None:
+        cancellation = Cancellation()
+        pipes = self._pipes.setdefault(spec.id.job, Pipes(spec.id.job))
+        run = TaskRun(spec, self._services, pipes, cancellation)
+        thread = threading.Thread(
+            target=lambda: self._inbox.put(Ended(run.run())), name=f"task {spec.id}", daemon=True
+        )
+        self._running[spec.id] = _Running(cancellation, thread)
+        thread.start()
+
+    def _cancel_task(self, task_id: TaskId, reason: str) -> None:
+        if running := self._running.get(task_id):
+            running.cancellation.cancel(reason)
+        if pipes := self._pipes.get(task_id.job):
+            pipes.cancel(reason)
+
+    def _forget_thread(self, report: pb.TaskReport) -> None:
+        key = report.key
+        task_id = TaskId(key.job_id, key.stage, key.task, key.attempt)
+        if running := self._running.pop(task_id, None):
+            running.thread.join()
+
+    def _drop(self, job: str) -> None:
+        if pipes := self._pipes.pop(job, None):
+            pipes.cancel("the job was released")
+        self.store.release(job)
+
+    def _relocate(self, locations: pb.Locations) -> None:
+        changes = self.locations.apply(locations)
+        for job in changes.dropped_jobs:
+            self._inbox.put(Said(pb.CoordinatorMessage(release=pb.ReleaseJob(job_id=job))))
+        if self._datasets is not None:
+            for dataset in changes.dropped_datasets:
+                for transaction in {part.transaction for part in dataset.parts}:
+                    self._sinks.put(self._discarding(dataset.name, transaction))
+
+    def _discarding(self, name: str, transaction: str) -> Work:
+        datasets = self._datasets
+        assert datasets is not None
+        return lambda: datasets.discard(name, transaction)
+
+    # ---- the sinks' thread
+
+    def _work(self) -> None:
+        while (work := self._sinks.get()) is not None:
+            try:
+                work()
+            except Exception:
+                _log.exception("dropping output failed", agent=self.agent_id)
+
+    def _run_sink(self, command: pb.SinkCommand) -> None:
+        report = pb.SinkReport(job_id=command.job_id, stage=command.stage)
+        engine = self._services.engine
+        try:
+            (engine.publish if command.publish else engine.abandon)(command.handles)
+        except Exception as error:
+            report.error.CopyFrom(to_detail(engine.as_fabric(error)))
+        self._inbox.put(SinkDone(report))
+
+
+def _forget(error: FabricError) -> None:
+    _log.warning("the link to the coordinator was lost", error=str(error))
+
+
+def resident_bytes() -> int:
+    """Memory of this process that is in RAM now (Linux); 0 where that is not known."""
+    try:
+        with open("/proc/self/statm", "rb") as statm:
+            return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0

@@ -1,0 +1,184 @@
+"""One task attempt from its input to its report.
+
+One job: get the input, run the fragment or chain, write to the edges or the sink, and say how it
+went. Whatever happens inside, what comes back is a report, and a task that did not succeed leaves
+nothing: its output is discarded and its sink abandoned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import structlog
+
+from fabric.agent.cancellation import Cancellation
+from fabric.agent.core import TaskSpec
+from fabric.agent.engine import Engine, SinkWriter
+from fabric.agent.inputs import Inputs, closed
+from fabric.agent.outputs import Outputs, read_schema
+from fabric.agent.pipe import Pipes
+from fabric.agent.store import PartitionStore
+from fabric.clock import Clock
+from fabric.control import control_pb2 as pb
+from fabric.control.errors import to_detail
+from fabric.errors import CancelledError, FabricError, InternalError
+from fabric.flight.transport import Transport
+from fabric.plan.nodes import Node, Sink
+from fabric.plan.sources import Split
+
+_log = structlog.get_logger("fabric.agent")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """What every task of one agent works with."""
+
+    agent_id: str
+    store: PartitionStore
+    transport: Transport
+    engine: Engine
+    clock: Clock
+
+
+class TaskRun:
+    """One attempt; `run` is called once, in the task's own thread."""
+
+    def __init__(
+        self, spec: TaskSpec, services: Services, pipes: Pipes, cancellation: Cancellation
+    ) -> None:
+        self._spec, self._services = spec, services
+        self._pipes, self._cancellation = pipes, cancellation
+        self._inputs = Inputs(
+            spec.deploy,
+            spec.id,
+            agent_id=services.agent_id,
+            store=services.store,
+            transport=services.transport,
+            pipes=pipes,
+            cancellation=cancellation,
+        )
+        self._outputs: Outputs | None = None
+        self._writer: SinkWriter | None = None
+        self._handle = b""
+
+    def run(self) -> pb.TaskReport:
+        """Do the work; returns the report of how it ended, and never raises."""
+        started = self._services.clock.monotonic_s()
+        report = pb.TaskReport(key=self._spec.key)
+        try:
+            report.outputs.extend(self._work())
+            report.state = pb.TASK_FINISHED
+            report.sink_handle = self._handle
+        except BaseException as error:  # also a panic of DataFusion: it must become a report
+            self._clean_up()
+            cancelled = self._cancellation.cancelled
+            report.state = pb.TASK_CANCELLED if cancelled else pb.TASK_FAILED
+            report.error.CopyFrom(to_detail(self._explained(error)))
+        finally:
+            self._inputs.close()
+        report.rows_in = self._inputs.rows
+        report.rows_out = self._outputs.rows if self._outputs else 0
+        report.seconds = self._services.clock.monotonic_s() - started
+        return report
+
+    def _work(self) -> list[pb.EdgeTotals]:
+        spec = self._spec
+        root = self._services.engine.decode(spec.deploy.fragment)
+        self._outputs = outputs = Outputs(
+            spec.deploy.outputs, spec.id, self._services.store, self._pipes
+        )
+        if isinstance(root, Sink):
+            self._write_sink(root, outputs)
+        else:
+            with closed(self._rows(root)) as batches:
+                for batch in batches:
+                    self._cancellation.check()
+                    outputs.write(batch)
+                    if not outputs.wanted:
+                        break
+        self._cancellation.check()
+        return outputs.finish()
+
+    def _write_sink(self, root: Sink, outputs: Outputs) -> None:
+        spec, engine = self._spec, self._services.engine
+        self._writer = writer = engine.open_sink(
+            root.target, engine.schema_of(root.input), spec.id, spec.deploy.n_tasks
+        )
+        rows = 0
+        with closed(self._rows(root.input)) as batches:
+            for batch in batches:
+                self._cancellation.check()
+                writer.write(batch)
+                rows += batch.num_rows
+        self._cancellation.check()
+        self._handle = writer.prepare()
+        if spec.deploy.outputs:
+            schema = read_schema(spec.deploy.outputs[0].schema)
+            count = pa.array([rows], schema.field(0).type)
+            outputs.write(pa.RecordBatch.from_arrays([count], schema=schema))
+
+    def _rows(self, root: Node) -> Iterator[pa.RecordBatch]:
+        if self._spec.deploy.kind == pb.STAGE_CHAIN:
+            return self._chained(root)
+        return self._fragment(root)
+
+    def _fragment(self, root: Node) -> Iterator[pa.RecordBatch]:
+        """Starts when all its input is here: a fragment never waits inside DataFusion."""
+        if self._inputs.pipelined:
+            raise InternalError("a fragment was given a pipelined edge; only a chain can read one")
+        deploy = self._spec.deploy
+        inputs = self._inputs.fetch_all()
+        threads = max(1, deploy.target_partitions)
+        batches = self._services.engine.execute(root, inputs, self._splits(), threads)
+        del inputs
+        with closed(batches):
+            yield from batches
+
+    def _chained(self, root: Node) -> Iterator[pa.RecordBatch]:
+        chain = self._services.engine.chain(root)
+        for edge in self._inputs.materialised:
+            with closed(self._inputs.stream(edge)) as batches:
+                for batch in batches:
+                    yield from chain.on_batch(edge, batch)
+                    if chain.done:
+                        return
+            yield from chain.on_end(edge)
+        for edge, item in self._inputs.take():
+            yield from chain.on_end(edge) if item is None else chain.on_batch(edge, item)
+            if chain.done:
+                return
+
+    def _splits(self) -> dict[int, list[Split]]:
+        return {
+            scan.scan_id: [
+                Split(s.uri, s.begin, s.end, s.ticket, s.n_rows, s.n_bytes) for s in scan.splits
+            ]
+            for scan in self._spec.assignment.scans
+        }
+
+    def _clean_up(self) -> None:
+        """Leave nothing behind; a second error is logged, the first one is what gets reported."""
+        for undo in (
+            self._writer.abandon if self._writer else None,
+            self._outputs.abort if self._outputs else None,
+        ):
+            try:
+                if undo is not None:
+                    undo()
+            except Exception:
+                _log.exception("cleaning up failed", task=str(self._spec.id))
+
+    def _explained(self, error: BaseException) -> FabricError:
+        known = error if isinstance(error, FabricError) else self._services.engine.as_fabric(error)
+        if isinstance(known, InternalError):
+            _log.error("task failed by a bug", task=str(self._spec.id), exc_info=error)
+        if self._cancellation.cancelled and not isinstance(known, CancelledError):
+            known = CancelledError(self._cancellation.reason)
+        return known.at(
+            job=self._spec.id.job,
+            node=self._spec.deploy.node_path,
+            task=str(self._spec.id),
+            agent=self._services.agent_id,
+        )

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fabric.agent.core import (
+    AbandonSinks,
+    AgentCore,
+    Cancel,
+    DropJob,
+    Effect,
+    Ended,
+    LinkLost,
+    Relocate,
+    RunSink,
+    Said,
+    Send,
+    SinkDone,
+    Start,
+    TaskSpec,
+)
+from fabric.control import control_pb2 as pb
+from fabric.ids import TaskId
+
+
+def deploy(
+    job: str = "j", stage: int = 0, tasks: Iterable[int] = (0,), *, attempt: int = 0,
+    epoch: int = 1, mode: pb.EdgeMode = pb.MODE_MATERIALISED,
+) -> Said:  # fmt: skip
+    return Said(
+        pb.CoordinatorMessage(
+            deploy=pb.Deploy(
+                job_id=job, stage=stage, epoch=epoch,
+                tasks=[pb.TaskAssignment(task=t, attempt=attempt) for t in tasks],
+                outputs=[pb.OutputEdge(edge=1, mode=mode)],
+            )
+        )
+    )  # fmt: skip
+
+
+def cancel(job: str = "j") -> Said:
+    return Said(pb.CoordinatorMessage(cancel=pb.CancelTasks(job_id=job, reason="why not")))
+
+
+def release(job: str = "j") -> Said:
+    return Said(pb.CoordinatorMessage(release=pb.ReleaseJob(job_id=job)))
+
+
+def ended(spec: TaskSpec, state: pb.TaskState = pb.TASK_FINISHED, handle: bytes = b"") -> Ended:
+    return Ended(pb.TaskReport(key=spec.key, state=state, sink_handle=handle))
+
+
+def started(effects: list[Effect]) -> list[TaskSpec]:
+    return [effect.spec for effect in effects if isinstance(effect, Start)]
+
+
+def of(effects: list[Effect], kind: type) -> list[Effect]:
+    return [effect for effect in effects if isinstance(effect, kind)]
+
+
+def test_tasks_start_in_order_as_slots_get_free() -> None:
+    core = AgentCore(slots=2)
+    first = core.handle(deploy(tasks=(0, 1, 2)))
+    assert [str(spec.id) for spec in started(first)] == ["j/0.0#0", "j/0.1#0"]
+    states = [e.message.task.state for e in first if isinstance(e, Send)]
+    assert states == [pb.TASK_RUNNING, pb.TASK_RUNNING]
+    assert core.running == 2
+    second = core.handle(ended(started(first)[1]))
+    assert isinstance(second[0], Send)
+    assert second[0].message.task.state == pb.TASK_FINISHED
+    assert [spec.id.task for spec in started(second)] == [2]
+
+
+def test_pipelined_tasks_all_run_at_once() -> None:
+    core = AgentCore(slots=1)
+    assert len(started(core.handle(deploy(tasks=range(5), mode=pb.MODE_PIPELINED)))) == 5
+    assert len(started(core.handle(deploy(job="other", tasks=(0, 1))))) == 1
+
+
+def test_duplicates_and_older_ones_are_refused_and_counted() -> None:
+    core = AgentCore(slots=4)
+    core.handle(deploy(attempt=1, epoch=2))
+    assert core.handle(deploy(attempt=1, epoch=2)) == []
+    assert core.handle(deploy(attempt=0, epoch=2)) == []
+    assert core.handle(deploy(attempt=5, epoch=1)) == []
+    assert core.refused == {"duplicate": 1, "older attempt": 1, "older epoch": 1}
+
+
+def test_the_report_of_an_ended_task_is_said_again_when_it_is_asked_for_again() -> None:
+    core = AgentCore(slots=4)
+    (spec,) = started(core.handle(deploy()))
+    core.handle(ended(spec))
+    (again,) = core.handle(deploy())
+    assert isinstance(again, Send)
+    assert again.message.task.state == pb.TASK_FINISHED
+
+
+def test_a_newer_attempt_stops_the_older_one() -> None:
+    core = AgentCore(slots=4)
+    (old,) = started(core.handle(deploy()))
+    effects = core.handle(deploy(attempt=1))
+    assert of(effects, Cancel) == [Cancel(old.id, "a newer attempt of the task was started")]
+    assert [spec.id.attempt for spec in started(effects)] == [1]
+    late = core.handle(ended(old, handle=b"h"))  # its output is not wanted, nor its report
+    assert late == [AbandonSinks("j", (b"h",))]
+
+
+def test_cancel_stops_running_reports_waiting_and_refuses_later_ones() -> None:
+    core = AgentCore(slots=1)
+    (spec,) = started(core.handle(deploy(tasks=(0, 1))))
+    effects = core.handle(cancel())
+    assert effects[0] == Cancel(TaskId("j", 0, 0), "why not")
+    (waiting,) = of(effects, Send)
+    assert isinstance(waiting, Send)
+    assert waiting.message.task.state == pb.TASK_CANCELLED
+    assert waiting.message.task.key.task == 1
+    assert core.handle(cancel()) == []
+    assert core.handle(deploy(stage=1)) == []
+    assert core.refused["cancelled"] == 1
+    after = core.handle(ended(spec, pb.TASK_CANCELLED))
+    assert started(after) == []
+
+
+def test_prepared_output_of_a_cancelled_job_is_abandoned() -> None:
+    core = AgentCore(slots=2)
+    one, two = started(core.handle(deploy(tasks=(0, 1))))
+    core.handle(ended(one, handle=b"1"))
+    assert AbandonSinks("j", (b"1",)) in core.handle(cancel())
+    assert AbandonSinks("j", (b"2",)) in core.handle(ended(two, handle=b"2"))
+
+
+def test_published_output_is_not_abandoned() -> None:
+    core = AgentCore(slots=2)
+    (spec,) = started(core.handle(deploy()))
+    core.handle(ended(spec, handle=b"1"))
+    command = pb.SinkCommand(job_id="j", stage=0, publish=True, handles=[b"1"])
+    said = Said(pb.CoordinatorMessage(sink=command))
+    assert core.handle(said) == [RunSink(command)]
+    assert of(core.handle(cancel()), AbandonSinks) == []
+    report = pb.SinkReport(job_id="j", stage=0)
+    assert core.handle(SinkDone(report)) == [Send(pb.AgentMessage(sink=report))]
+
+
+def test_release_drops_when_the_last_thread_is_gone() -> None:
+    core = AgentCore(slots=2)
+    one, two = started(core.handle(deploy(tasks=(0, 1))))
+    assert of(core.handle(release()), DropJob) == []
+    assert of(core.handle(ended(one, pb.TASK_CANCELLED)), DropJob) == []
+    assert of(core.handle(ended(two, pb.TASK_CANCELLED)), DropJob) == [DropJob("j")]
+    assert core.handle(deploy()) == []
+    assert core.refused["released"] == 1
+    assert core.handle(release("unknown")) == [DropJob("unknown")]
+
+
+def test_a_lost_link_gives_up_unfinished_jobs_only() -> None:
+    core = AgentCore(slots=4)
+    (done,) = started(core.handle(deploy("done")))
+    core.handle(ended(done, handle=b"kept"))
+    (busy,) = started(core.handle(deploy("busy")))
+    assert core.handle(LinkLost()) == [Cancel(busy.id, "the link to the coordinator was lost")]
+    welcome = Said(pb.CoordinatorMessage(welcome=pb.Welcome(epoch=2)))
+    assert core.handle(welcome) == []
+
+
+def test_locations_pass_through_and_unknown_messages_are_counted() -> None:
+    core = AgentCore(slots=1)
+    locations = pb.Locations(version=3)
+    said = Said(pb.CoordinatorMessage(locations=locations))
+    assert core.handle(said) == [Relocate(locations)]
+    assert core.handle(Said(pb.CoordinatorMessage())) == []
+    assert core.refused["unknown message"] == 1
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("dcreLx"), st.integers(0, 2), st.integers(0, 2)), max_size=40))  # fmt: skip
+def test_whatever_comes_slots_are_kept_and_every_start_ends_once(
+    steps: list[tuple[str, int, int]],
+) -> None:
+    """Random orders: no more threads than slots, no task started twice, all can be dropped."""
+    core, live, seen = AgentCore(slots=2), {}, set()
+    for kind, job, number in steps:
+        name = f"j{job}"
+        match kind:
+            case "d":
+                effects = core.handle(deploy(name, tasks=range(number + 1), attempt=number))
+            case "c":
+                effects = core.handle(cancel(name))
+            case "r":
+                effects = core.handle(release(name))
+            case "L":
+                effects = core.handle(LinkLost())
+            case _:
+                spec = next(iter(live.values()), None)
+                effects = core.handle(ended(live.pop(spec.id))) if spec else []
+        for spec in started(effects):
+            assert spec.id not in seen
+            seen.add(spec.id)
+            live[spec.id] = spec
+        assert len(live) == core.running <= 2
+    for spec in list(live.values()):
+        more = core.handle(ended(spec))
+        while fresh := started(more):
+            more = [e for s in fresh for e in core.handle(ended(s))]
+    assert core.running == 0
