@@ -1,12 +1,13 @@
 """Expression nodes: frozen, hashable, compared by structure.
 
 One job: the shape of an expression. What a function is called, takes and returns is in
-`functions/`; the class with operators that users write with is `fabric.clients.dataframe.expr.Expr`.
+`functions/`; the class with operators that users write with is `fabric.clients.dataframe.expr`'s.
 Every expression means what Spark 4.3 says in ANSI mode, in all places.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,7 +42,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """``CASE WHEN c THEN v ... ELSE otherwise END``; the first true condition wins, null is not true."""
+    """``CASE WHEN c THEN v ... ELSE otherwise END``; the first true condition wins."""
 
     branches: tuple[tuple[Expr, Expr], ...]
     otherwise: Expr
@@ -49,7 +50,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """ANSI cast: a value that `dtype` can't hold is an `ExpressionError`; with `try_` it is null."""
+    """ANSI cast: a value `dtype` can't hold is an `ExpressionError`; with `try_` it is null."""
 
     input: Expr
     dtype: pa.DataType
@@ -108,20 +109,33 @@ def children(expr: Expr) -> tuple[Expr, ...]:
             return ()
 
 
+def _parts(expr: Expr) -> Iterator[Expr]:
+    """Every different expression object in `expr`, before those below it, in reading order."""
+    stack: list[Expr] = [expr]
+    seen: set[int] = set()
+    while stack:
+        part = stack.pop()
+        if id(part) not in seen:
+            seen.add(id(part))
+            yield part
+            stack.extend(reversed(children(part)))
+
+
 def columns_of(expr: Expr) -> frozenset[str]:
     """Names of all columns that `expr` reads."""
-    if isinstance(expr, Column):
-        return frozenset((expr.name,))
-    return frozenset().union(*(columns_of(child) for child in children(expr)))
+    return frozenset(part.name for part in _parts(expr) if isinstance(part, Column))
 
 
 def output_name(expr: Expr) -> str:
-    """The name of the column `expr` produces: its alias, else the leftmost column, else its text."""
-    match expr:
-        case Alias(name=name) | Column(name=name):
-            return name
-        case Agg(function=function, input=None):
-            return function
-        case _:
-            below = children(expr)
-            return output_name(below[0]) if below else "literal"
+    """The name of the column `expr` produces: its alias, else its first column, else "literal".
+
+    >>> output_name(Call("subtract", (Literal(1, pa.int32()), Column("a"))))
+    'a'
+    """
+    for part in _parts(expr):
+        match part:
+            case Alias(name=name) | Column(name=name):
+                return name
+            case Agg(function=function, input=None):
+                return function
+    return "literal"

@@ -23,9 +23,9 @@ ExchangeMode = Literal["auto", "materialised", "pipelined"]
 AggregatePhase = Literal["single", "partial", "final"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class Base:
-    """What every node has: its address."""
+    """What every node has: its address. Don't hash or compare deep plans: both recurse."""
 
     path: str = ""
 
@@ -64,7 +64,7 @@ class Unary(Base):
 
 @dataclass(frozen=True, slots=True)
 class Scan(Leaf):
-    """Read a source. `schema` is the source's; `columns` (None: all) and `predicate` are pushed down.
+    """Read a source of `schema`; `columns` (None: all) and `predicate` are pushed down.
 
     The output has `columns` in their order; `predicate` may read columns that are not put out.
     `scan_id` numbers the scans of a stage (set by the planner).

@@ -25,7 +25,7 @@ class FileSource:
     options: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class MemorySource:
     """A table of the calling process, kept by `fabric.io.memory` under `token`.
 
@@ -90,7 +90,7 @@ class FlightTarget:
 
 @dataclass(frozen=True, slots=True)
 class GateTarget:
-    """For tests: hold the job open at its sink until `fabric.testing` opens gate `name` (a file)."""
+    """For tests: hold the job at its sink until `fabric.testing` opens gate `name` (a file)."""
 
     name: str
 

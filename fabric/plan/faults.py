@@ -1,0 +1,69 @@
+"""What is wrong with an expression, before it is known which node holds it.
+
+One job: carry the message and, when there is one, the mended expression, from type inference up to
+where it becomes a `PlanError` with the node's path and its mended line. Never leaves `fabric.plan`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from fabric.plan.expr import Expr
+
+_SHOWN = 12
+
+
+class ExprFault(Exception):
+    """`message` says what is wrong with `old`; `new` would be right in its place, when known."""
+
+    def __init__(self, message: str, old: Expr | None = None, new: Expr | None = None) -> None:
+        super().__init__(message)
+        self.message, self.old, self.new = message, old, new
+
+
+class ArgumentFault(Exception):
+    """A function's argument `index` has a type it can't take; cast to `wanted` it could."""
+
+    def __init__(self, message: str, index: int = -1, wanted: object = None) -> None:
+        super().__init__(message)
+        self.message, self.index, self.wanted = message, index, wanted
+
+
+def quoted(name: str) -> str:
+    """A name as a Python string with double quotes, whatever it holds.
+
+    >>> print(quoted('a"b'))
+    "a\\"b"
+    """
+    return '"' + "".join(map(_escaped, name)) + '"'
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return "\\" + character
+    return character if character.isprintable() else repr(character)[1:-1]
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The one of `known` that `name` was most likely meant to be, or None.
+
+    >>> nearest("dealy", ["delay", "carrier"]), nearest("CARRIER", ["delay", "carrier"])
+    ('delay', 'carrier')
+    """
+    names = list(known)
+    folded = {candidate.casefold(): candidate for candidate in reversed(names)}
+    close = get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)
+    return folded[close[0]] if close else None
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names for a message; a long list is cut.
+
+    >>> print(listed(["a", "b c"]))
+    "a", "b c"
+    """
+    names = list(names)
+    shown = ", ".join(quoted(name[:80]) for name in names[:_SHOWN])
+    more = len(names) - _SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown or "none"

@@ -1,0 +1,146 @@
+"""Arithmetic and rounding: add … abs, round, floor, ceil.
+
+One job: their types, which are Spark's in ANSI mode. Integers widen to the wider; an integer with a
+float32 is float64; decimals follow Spark's precision rules; ``/`` of integers is float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+from pyarrow import types as t
+
+from fabric.plan.expr import Literal
+from fabric.plan.functions.registry import Arguments, Function, Rule, Signature, wrong_type
+from fabric.plan.types import adjusted, as_decimal, bounded, common_number, numeric, plain
+
+DecimalRule = Callable[[pa.DataType, pa.DataType], pa.DataType]
+
+
+def _numbers(name: str, args: Arguments) -> list[pa.DataType]:
+    """The arguments as number types; null takes the type of the other, float64 when alone."""
+    known = [None if t.is_null(plain(dtype)) else numeric(dtype) for dtype in args.types]
+    for index, (number, dtype) in enumerate(zip(known, args.types, strict=True)):
+        if number is None and not t.is_null(plain(dtype)):
+            other = next((n for n in known if n is not None), pa.float64())
+            raise wrong_type(name, index, dtype, "numbers", other)
+    fallback = next((n for n in known if n is not None), pa.float64())
+    return [fallback if number is None else number for number in known]
+
+
+def _as_operand(dtype: pa.DataType, literal: Literal | None) -> pa.DataType:
+    """An integer beside a decimal; a constant counts with the digits it has, as in Spark."""
+    if t.is_integer(dtype) and literal is not None and isinstance(literal.value, int):
+        return pa.decimal128(len(str(abs(literal.value))), 0)
+    return as_decimal(dtype)
+
+
+def _decimals(left: pa.DataType, right: pa.DataType, args: Arguments) -> list[pa.DataType] | None:
+    """Both operands as decimals when one is and none is a float, else None."""
+    pair = (left, right)
+    if any(map(t.is_floating, pair)) or not any(map(t.is_decimal, pair)):
+        return None
+    return [_as_operand(d, lit) for d, lit in zip(pair, args.literals, strict=True)]
+
+
+def _add(a: pa.DataType, b: pa.DataType) -> pa.DataType:
+    scale = max(a.scale, b.scale)
+    return adjusted(max(a.precision - a.scale, b.precision - b.scale) + scale + 1, scale)
+
+
+def _multiply(a: pa.DataType, b: pa.DataType) -> pa.DataType:
+    return adjusted(a.precision + b.precision + 1, a.scale + b.scale)
+
+
+def _divide(a: pa.DataType, b: pa.DataType) -> pa.DataType:
+    scale = max(6, a.scale + b.precision + 1)
+    return adjusted(a.precision - a.scale + b.scale + scale, scale)
+
+
+def _modulo(a: pa.DataType, b: pa.DataType) -> pa.DataType:
+    scale = max(a.scale, b.scale)
+    return adjusted(min(a.precision - a.scale, b.precision - b.scale) + scale, scale)
+
+
+def _binary(name: str, decimal: DecimalRule) -> Rule:
+    """``+ - * %``: the wider of both."""
+
+    def rule(args: Arguments) -> Signature:
+        left, right = _numbers(name, args)
+        if pair := _decimals(left, right, args):
+            return Signature(tuple(pair), decimal(*pair))
+        common = common_number(left, right)
+        return Signature((common, common), common)
+
+    return rule
+
+
+def _fraction(args: Arguments) -> Signature:
+    left, right = _numbers("divide", args)
+    if pair := _decimals(left, right, args):
+        return Signature(tuple(pair), _divide(*pair))
+    return Signature((pa.float64(), pa.float64()), pa.float64())
+
+
+def _whole(args: Arguments) -> Signature:
+    left, right = _numbers("floor_divide", args)
+    for index, dtype in enumerate((left, right)):
+        if t.is_floating(dtype) and not t.is_null(args.types[index]):
+            raise wrong_type("floor_divide", index, dtype, "integers or decimals", pa.int64())
+    if pair := _decimals(left, right, args):
+        return Signature(tuple(pair), pa.int64())
+    return Signature((pa.int64(), pa.int64()), pa.int64())
+
+
+def _same(name: str) -> Rule:
+    def rule(args: Arguments) -> Signature:
+        (number,) = _numbers(name, args)
+        return Signature((number,), number)
+
+    return rule
+
+
+def _to_whole(name: str) -> Rule:
+    """floor and ceil: int64; of a decimal a decimal without fraction."""
+
+    def rule(args: Arguments) -> Signature:
+        (number,) = _numbers(name, args)
+        if t.is_decimal(number):
+            digits = number.precision - number.scale + (number.scale > 0)
+            return Signature((number,), bounded(digits, 0))
+        return Signature((number,), pa.int64())
+
+    return rule
+
+
+def _round(args: Arguments) -> Signature:
+    number = _numbers("round", Arguments(args.types[:1], args.literals[:1]))[0]
+    if len(args.types) == 2 and not t.is_integer(plain(args.types[1])):
+        raise wrong_type("round", 1, args.types[1], "a whole number of digits", None)
+    rest = (pa.int32(),) * (len(args.types) - 1)
+    if not t.is_decimal(number):
+        return Signature((number, *rest), number)
+    literal = args.literals[1] if len(args.types) == 2 else None
+    digits = int(literal.value) if literal is not None and literal.value is not None else 0
+    integral = number.precision - number.scale + 1
+    if digits < 0:
+        return Signature((number, *rest), bounded(max(integral, 1 - digits), 0))
+    scale = min(number.scale, digits)
+    return Signature((number, *rest), bounded(integral + scale, scale))
+
+
+FUNCTIONS = (
+    Function("add", (2, 2), _binary("add", _add), "a + b; overflow is an error"),
+    Function("subtract", (2, 2), _binary("subtract", _add), "a - b; overflow is an error"),
+    Function("multiply", (2, 2), _binary("multiply", _multiply), "a * b; overflow is an error"),
+    Function("divide", (2, 2), _fraction, "a / b as a fraction; b = 0 is an error"),
+    Function("floor_divide", (2, 2), _whole, "a // b, truncated to int64; b = 0 is an error"),
+    Function("modulo", (2, 2), _binary("modulo", _modulo),
+             "the remainder of a / b with the sign of a; b = 0 is an error"),
+    Function("negate", (1, 1), _same("negate"), "-a; overflow is an error"),
+    Function("abs", (1, 1), _same("abs"), "a without its sign; overflow is an error"),
+    Function("round", (1, 2), _round, "half away from zero, to b (constant) digits", (1,)),
+    Function("floor", (1, 1), _to_whole("floor"), "the largest whole number not above a"),
+    Function("ceil", (1, 1), _to_whole("ceil"), "the smallest whole number not below a"),
+)  # fmt: skip

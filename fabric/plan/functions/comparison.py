@@ -1,0 +1,95 @@
+"""Comparison, boolean logic and null tests: eq … eq_null_safe, and or not, is_null … coalesce.
+
+One job: their types. Both sides of a comparison are cast to one type first; a string is never
+compared with a number or a date unless the plan casts it.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyarrow import types as t
+
+from fabric.plan.faults import ArgumentFault
+from fabric.plan.functions.registry import Arguments, Function, Rule, Signature, wrong_type
+from fabric.plan.types import (
+    common_of,
+    common_type,
+    is_boolean,
+    is_comparable,
+    is_string,
+    numeric,
+    plain,
+)
+
+
+def no_common(what: str, left: pa.DataType, right: pa.DataType) -> ArgumentFault:
+    """The fault of two types that can't be made equal; casts the string, else the right side."""
+    index, wanted = (0, right) if is_string(left) else (1, left)
+    return ArgumentFault(f"{what} {left} and {right}", index, wanted)
+
+
+def _compare(name: str) -> Rule:
+    def rule(args: Arguments) -> Signature:
+        left, right = args.types
+        for index, dtype in enumerate(args.types):
+            if not is_comparable(dtype):
+                raise wrong_type(name, index, dtype, "single values", None)
+        common = common_type(left, right)
+        if common is None:
+            raise no_common(f"{name} can't compare", left, right)
+        return Signature((common, common), pa.bool_())
+
+    return rule
+
+
+def _logic(name: str) -> Rule:
+    def rule(args: Arguments) -> Signature:
+        for index, dtype in enumerate(args.types):
+            if not (is_boolean(dtype) or t.is_null(plain(dtype))):
+                raise wrong_type(name, index, dtype, "true or false", pa.bool_())
+        return Signature((pa.bool_(),) * len(args.types), pa.bool_())
+
+    return rule
+
+
+def _null_test(args: Arguments) -> Signature:
+    return Signature(args.types, pa.bool_())
+
+
+def _is_nan(args: Arguments) -> Signature:
+    (dtype,) = args.types
+    number = pa.float64() if t.is_null(plain(dtype)) else numeric(dtype)
+    if number is None:
+        raise wrong_type("is_nan", 0, dtype, "a number", pa.float64())
+    return Signature((number if t.is_floating(number) else pa.float64(),), pa.bool_())
+
+
+def _coalesce(args: Arguments) -> Signature:
+    common = common_of(args.types)
+    if common is None:
+        bad = next(i for i in range(len(args.types)) if common_of(args.types[: i + 1]) is None)
+        before = common_of(args.types[:bad])
+        raise ArgumentFault(
+            f"coalesce can't make {before} and {args.types[bad]} one type", bad, before
+        )
+    return Signature((common,) * len(args.types), common)
+
+
+FUNCTIONS = (
+    *(Function(name, (2, 2), _compare(name), doc) for name, doc in (
+        ("eq", "a = b; null when one is null; NaN = NaN"),
+        ("ne", "a <> b; null when one is null"),
+        ("lt", "a < b; NaN is the largest"),
+        ("le", "a <= b"),
+        ("gt", "a > b"),
+        ("ge", "a >= b"),
+        ("eq_null_safe", "a = b where null equals null; never null"),
+    )),
+    Function("and", (2, 2), _logic("and"), "both true; false wins over null"),
+    Function("or", (2, 2), _logic("or"), "one true; true wins over null"),
+    Function("not", (1, 1), _logic("not"), "the opposite; null stays null"),
+    Function("is_null", (1, 1), _null_test, "whether a is null"),
+    Function("is_not_null", (1, 1), _null_test, "whether a is not null"),
+    Function("is_nan", (1, 1), _is_nan, "whether a is NaN; false for null"),
+    Function("coalesce", (1, None), _coalesce, "the first argument that is not null"),
+)  # fmt: skip

@@ -1,0 +1,98 @@
+"""Functions of dates and timestamps: year … add_interval.
+
+One job: their types. Fields are int32. The session zone is UTC: a timestamp with a zone is read in
+UTC whatever zone its type names, one without stays without. A date becomes a UTC timestamp where a
+time is needed, as in Spark.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyarrow import types as t
+
+from fabric.plan.functions.registry import (
+    Arguments,
+    Function,
+    Rule,
+    Signature,
+    check_unit,
+    wrong_type,
+)
+from fabric.plan.types import is_date, is_string, is_timestamp, plain
+
+UNITS = (
+    "microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "quarter",
+    "year",
+)  # fmt: skip
+STAMP = pa.timestamp("us", "UTC")
+
+
+def _time(name: str, index: int, dtype: pa.DataType) -> pa.DataType:
+    """The argument as a timestamp of microseconds."""
+    if is_date(dtype) or t.is_null(plain(dtype)):
+        return STAMP
+    if is_timestamp(dtype):
+        return pa.timestamp("us", plain(dtype).tz)
+    raise wrong_type(name, index, dtype, "a timestamp or date", STAMP)
+
+
+def _field(name: str, *, of_time: bool) -> Rule:
+    """One field; of a date too, whose time is midnight."""
+
+    def rule(args: Arguments) -> Signature:
+        (dtype,) = args.types
+        taken = pa.date32() if is_date(dtype) and not of_time else _time(name, 0, dtype)
+        return Signature((taken,), pa.int32())
+
+    return rule
+
+
+def _date_trunc(args: Arguments) -> Signature:
+    unit, dtype = args.types
+    if not is_string(unit):
+        raise wrong_type("date_trunc", 0, unit, "a unit such as 'hour'", None)
+    check_unit("date_trunc", args.literals[0], 0, UNITS)
+    stamp = _time("date_trunc", 1, dtype)
+    return Signature((pa.string(), stamp), stamp)
+
+
+def _add_interval(args: Arguments) -> Signature:
+    dtype, number, unit = args.types
+    stamp = _time("add_interval", 0, dtype)
+    if not (t.is_integer(plain(number)) or t.is_null(plain(number))):
+        raise wrong_type("add_interval", 1, number, "a whole number", pa.int64())
+    if not is_string(unit):
+        raise wrong_type("add_interval", 2, unit, "a unit such as 'hour'", None)
+    check_unit("add_interval", args.literals[2], 2, UNITS)
+    return Signature((stamp, pa.int64(), pa.string()), stamp)
+
+
+def _to_date(args: Arguments) -> Signature:
+    (dtype,) = args.types
+    if is_string(dtype):
+        raise wrong_type("to_date", 0, dtype, "a timestamp or date", pa.date32())
+    return Signature((pa.date32() if is_date(dtype) else _time("to_date", 0, dtype),), pa.date32())
+
+
+def _to_timestamp(args: Arguments) -> Signature:
+    for index, dtype in enumerate(args.types):
+        if not (is_string(dtype) or (index == 0 and t.is_null(plain(dtype)))):
+            raise wrong_type("to_timestamp", index, dtype, "a string", pa.string())
+    return Signature((pa.string(),) * len(args.types), STAMP)
+
+
+FUNCTIONS = (
+    Function("year", (1, 1), _field("year", of_time=False), "the year"),
+    Function("month", (1, 1), _field("month", of_time=False), "the month, 1 to 12"),
+    Function("day", (1, 1), _field("day", of_time=False), "the day of the month, 1 to 31"),
+    Function("hour", (1, 1), _field("hour", of_time=True), "the hour, 0 to 23"),
+    Function("minute", (1, 1), _field("minute", of_time=True), "the minute, 0 to 59"),
+    Function("second", (1, 1), _field("second", of_time=True), "the whole second, 0 to 59"),
+    Function("day_of_week", (1, 1), _field("day_of_week", of_time=False),
+             "the day of the week, 1 (Sunday) to 7"),
+    Function("date_trunc", (2, 2), _date_trunc, "the beginning of the unit that b lies in", (0,)),
+    Function("to_date", (1, 1), _to_date, "the day of a timestamp"),
+    Function("to_timestamp", (1, 2), _to_timestamp,
+             "a string as a timestamp, by a Spark pattern (constant) when given", (1,)),
+    Function("add_interval", (3, 3), _add_interval, "b units (constant c) after a", (2,)),
+)  # fmt: skip

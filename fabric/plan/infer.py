@@ -1,0 +1,213 @@
+"""The type of an expression over a schema, or what is wrong with it.
+
+One job: type inference, without recursion. What is wrong is an `ExprFault` that holds the mended
+expression where one is known. Expressions are limited in depth and size, because engines recurse
+over them: `DEPTH_MAX` levels, `SIZE_MAX` parts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyarrow import types as t
+
+from fabric.plan.expr import Agg, Alias, Call, Case, Cast, Column, Expr, IsIn, Literal, children
+from fabric.plan.faults import ArgumentFault, ExprFault, listed, nearest, quoted
+from fabric.plan.functions import AGGREGATES, find
+from fabric.plan.types import can_cast, common_of, common_type, is_boolean, plain
+from fabric.plan.walk import fold
+
+DEPTH_MAX = 200
+SIZE_MAX = 20_000
+
+
+class _Typed(NamedTuple):
+    """What inference knows of a part: its type, and how deep and large it is."""
+
+    dtype: pa.DataType
+    depth: int
+    size: int
+
+
+def infer(expr: Expr, schema: pa.Schema) -> pa.DataType:
+    """The type of a row expression; an aggregate in it is a fault."""
+    inner = expr.input if isinstance(expr, Alias) else expr
+
+    def one(part: Expr, below: tuple[_Typed, ...]) -> _Typed:
+        depth = 1 + max((child.depth for child in below), default=0)
+        size = 1 + sum(child.size for child in below)
+        if depth > DEPTH_MAX or size > SIZE_MAX:
+            raise ExprFault(
+                f"an expression is too large: {depth} levels, {size} parts; at most {DEPTH_MAX} "
+                f"and {SIZE_MAX} are allowed; compute parts of it in an earlier with_columns"
+            )
+        return _Typed(_part_type(part, tuple(b.dtype for b in below), schema), depth, size)
+
+    return fold(inner, one).dtype
+
+
+def infer_agg(expr: Expr, schema: pa.Schema) -> pa.DataType:
+    """The type of an `Agg`, which may have an alias; anything else is a fault."""
+    agg = expr.input if isinstance(expr, Alias) else expr
+    if not isinstance(agg, Agg):
+        raise ExprFault("this is not an aggregate", expr)
+    if agg.function not in AGGREGATES:
+        near = nearest(agg.function, AGGREGATES)
+        new = None if near is None else replace(agg, function=near)
+        raise ExprFault(f"there is no aggregate {agg.function[:80]!r}", agg, new)
+    if agg.input is None:
+        if agg.function != "count":
+            raise ExprFault(f"{agg.function} needs an input; only count goes without", agg)
+        return pa.int64()
+    dtype = infer(agg.input, schema)
+    try:
+        return AGGREGATES[agg.function].result(dtype)
+    except ArgumentFault as fault:
+        raise ExprFault(fault.message, agg, _with_cast(agg, agg.input, dtype, fault)) from None
+
+
+def infer_boolean(expr: Expr, schema: pa.Schema, what: str) -> None:
+    """Refuse a predicate that is not true, false or null."""
+    dtype = infer(expr, schema)
+    if not (is_boolean(dtype) or t.is_null(plain(dtype))):
+        raise ExprFault(
+            f"{what} must be true or false, got {dtype}", expr, _as_boolean(expr, dtype)
+        )
+
+
+def _part_type(part: Expr, below: tuple[pa.DataType, ...], schema: pa.Schema) -> pa.DataType:
+    """The type of one part whose children have the types `below`."""
+    match part:
+        case Column(name=name):
+            return _column_type(part, name, schema)
+        case Literal():
+            return _literal_type(part)
+        case Call():
+            return _call_type(part, below)
+        case Case():
+            return _case_type(part, below)
+        case Cast(dtype=dtype):
+            if not can_cast(below[0], dtype):
+                raise ExprFault(f"there is no cast from {below[0]} to {dtype}", part)
+            return dtype
+        case IsIn():
+            return _is_in_type(part, below[0])
+        case Alias(input=inner):
+            raise ExprFault("an alias goes around the whole expression, not inside it", part, inner)
+        case Agg(function=function):
+            raise ExprFault(f"the aggregate {function} needs a group_by(...).agg(...)", part)
+
+
+def _column_type(part: Expr, name: str, schema: pa.Schema) -> pa.DataType:
+    index = schema.get_field_index(name)
+    if index >= 0:
+        return schema.field(index).type
+    near = nearest(name, schema.names)
+    hint = f"; did you mean {quoted(near)}?" if near is not None else ""
+    message = (
+        f"there is no column {quoted(name)} here{hint}; the columns are {listed(schema.names)}"
+    )
+    raise ExprFault(message, part, None if near is None else Column(near))
+
+
+def _literal_type(part: Literal) -> pa.DataType:
+    if part.value is not None:
+        try:
+            pa.scalar(part.value, part.dtype)
+        except (pa.ArrowException, OverflowError, TypeError, ValueError):
+            raise ExprFault(f"{str(part.value)[:80]!r} is no {part.dtype}", part) from None
+    return part.dtype
+
+
+def _call_type(part: Call, below: tuple[pa.DataType, ...]) -> pa.DataType:
+    literals = tuple(arg if isinstance(arg, Literal) else None for arg in part.args)
+    try:
+        return find(part.function).signature(below, literals).result
+    except ArgumentFault as fault:
+        new = None
+        if fault.index >= 0:
+            arg, dtype = part.args[fault.index], below[fault.index]
+            new = _with_cast(part, arg, dtype, fault)
+        elif near := nearest(part.function, _names()):
+            new = replace(part, function=near)
+        raise ExprFault(fault.message, part, new) from None
+
+
+def _names() -> list[str]:
+    from fabric.plan.functions import FUNCTIONS
+
+    return list(FUNCTIONS)
+
+
+def _with_cast(
+    part: Call | Agg, arg: Expr, dtype: pa.DataType, fault: ArgumentFault
+) -> Expr | None:
+    """`part` with the argument mended as `fault` wants it, or None."""
+    mended = _mended(arg, dtype, fault.wanted)
+    if mended is None:
+        return None
+    if isinstance(part, Agg):
+        return replace(part, input=mended)
+    args = tuple(mended if i == fault.index else a for i, a in enumerate(part.args))
+    return replace(part, args=args)
+
+
+def _mended(arg: Expr, dtype: pa.DataType, wanted: object) -> Expr | None:
+    """`arg` made what is wanted: another literal, a converted literal, or a cast."""
+    if isinstance(wanted, Literal):
+        return wanted
+    if not isinstance(wanted, pa.DataType) or not can_cast(dtype, wanted):
+        return None
+    if isinstance(arg, Literal):
+        try:
+            return Literal(pa.scalar(arg.value, arg.dtype).cast(wanted).as_py(), wanted)
+        except pa.ArrowException:
+            return None
+    return Cast(arg, wanted)
+
+
+def _as_boolean(expr: Expr, dtype: pa.DataType) -> Expr | None:
+    """What was probably meant by a predicate that is no boolean: ``x != 0``, a cast string."""
+    if isinstance(expr, Literal):
+        return None
+    zero = common_type(dtype, pa.int32())
+    if zero is not None:
+        return Call("ne", (expr, Literal(0, pa.int32())))
+    return Call("is_not_null", (expr,))
+
+
+def _case_type(part: Case, below: tuple[pa.DataType, ...]) -> pa.DataType:
+    if not part.branches:
+        raise ExprFault("a case needs at least one when(...).then(...)", part)
+    parts = children(part)
+    for condition, dtype in list(zip(parts, below, strict=True))[:-1:2]:
+        if not (is_boolean(dtype) or t.is_null(plain(dtype))):
+            message = f"the condition of a when must be true or false, got {dtype}"
+            raise ExprFault(message, condition, _as_boolean(condition, dtype))
+    values = [*zip(parts[1::2], below[1::2], strict=True), (parts[-1], below[-1])]
+    found = pa.null()
+    for value, dtype in values:
+        common = common_type(found, dtype)
+        if common is None:
+            new = _mended(value, dtype, found)
+            raise ExprFault(f"the values of a case must be one type, got {found} and {dtype}",
+                            value, new)  # fmt: skip
+        found = common
+    return found
+
+
+def _is_in_type(part: IsIn, dtype: pa.DataType) -> pa.DataType:
+    for value in part.values:
+        if not isinstance(value, Literal):
+            raise ExprFault("is_in takes constants only", part)
+    types = [_literal_type(value) for value in part.values]
+    if common_of([dtype, *types]) is None:
+        wrong = next(v for v, d in zip(part.values, types, strict=True)
+                     if common_type(dtype, d) is None)  # fmt: skip
+        values = [_mended(value, value.dtype, dtype) for value in part.values]
+        fits = [value for value in values if isinstance(value, Literal)]
+        new = replace(part, values=tuple(fits)) if len(fits) == len(values) else None
+        raise ExprFault(f"is_in can't compare {dtype} and {wrong.dtype}", part, new)
+    return pa.bool_()

@@ -1,0 +1,87 @@
+"""From what is wrong with an expression to what the user should write instead.
+
+One job: the `PlanError` of a node, with its mended line as Python code to paste.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from fabric.errors import PlanError
+from fabric.plan.expr import Column, Expr, Literal
+from fabric.plan.exprs import map_exprs
+from fabric.plan.faults import ExprFault
+from fabric.plan.node_text import node_text
+from fabric.plan.nodes import Aggregate, Node, Select
+from fabric.plan.python import expr_text
+from fabric.plan.walk import rewrite_expr
+
+_LINE_MAX = 600
+_EXPR_MAX = 200
+
+
+def mended(message: str, line: Node | str | None) -> PlanError:
+    """The error with the line to write instead, when there is one of bearable length."""
+    text = line if line is None or isinstance(line, str) else node_text(line)
+    if text is None or len(text) > _LINE_MAX:
+        return PlanError(message)
+    return PlanError(f"{message}; write: {text}")
+
+
+def of_fault(fault: ExprFault, node: Node) -> PlanError:
+    """The error of `node`, one of whose expressions has `fault`."""
+    old, new = fault.old, fault.new
+    if isinstance(old, Column):
+        lost = _lost(node, old.name)
+        if lost is not None:
+            return mended(f"{fault.message}; an earlier step leaves it out, there", lost)
+    shown = "" if old is None or isinstance(old, Column | Literal) else _shown(old)
+    if old is None or new is None:
+        return PlanError(fault.message + shown)
+    line = map_exprs(node, lambda expr: substitute(expr, old, new))
+    return mended(fault.message + shown, line)
+
+
+def _shown(expr: Expr) -> str:
+    text = expr_text(expr)
+    return f" in {text if len(text) <= _EXPR_MAX else text[:_EXPR_MAX] + ' ...'}"
+
+
+def substitute(expr: Expr, old: Expr, new: Expr) -> Expr:
+    """`expr` with `new` for the object `old`; a column is replaced wherever it is read."""
+
+    def swap(part: Expr) -> Expr:
+        same_column = isinstance(old, Column) and isinstance(part, Column) and part == old
+        return new if part is old or same_column else part
+
+    return rewrite_expr(expr, swap)
+
+
+def _lost(node: Node, name: str) -> Node | None:
+    """The step below `node` that had the column and left it out, mended to keep it."""
+    from fabric.plan.schema import schema_of
+
+    below = node.children
+    while len(below) == 1:
+        (step,) = below
+        if isinstance(step, Select | Aggregate) and name in schema_of(step.input).names:
+            column = Column(name)
+            if isinstance(step, Select):
+                return replace(step, exprs=(*step.exprs, column))
+            return replace(step, keys=(*step.keys, column))
+        below = step.children
+    return None
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """`name`, or the first of ``name_2``, ``name_3`` … that is not taken.
+
+    >>> free_name("a", ["a", "a_2"])
+    'a_3'
+    """
+    number, free = 1, name
+    while free in taken:
+        number += 1
+        free = f"{name}_{number}"
+    return free

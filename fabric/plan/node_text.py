@@ -1,0 +1,159 @@
+"""A node as the method call that makes it: ``.filter(col("delay") > 15)``.
+
+One job: one line of Python for one node, for mended lines, trees and pictures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from fabric.plan.expr import Column, Expr
+from fabric.plan.faults import quoted
+from fabric.plan.nodes import (
+    Aggregate,
+    Distinct,
+    Exchange,
+    Filter,
+    Join,
+    Limit,
+    Node,
+    Scan,
+    Select,
+    Sink,
+    Sort,
+    StageInput,
+    Union,
+    WithColumns,
+)
+from fabric.plan.python import column_text, expr_text, sort_key_text
+from fabric.plan.sources import (
+    DatasetSource,
+    DatasetTarget,
+    FileSource,
+    FileTarget,
+    FlightSource,
+    FlightTarget,
+    GateTarget,
+    MemorySource,
+    Source,
+    Target,
+)
+
+
+def node_text(node: Node) -> str:
+    """The step that makes `node`, as a user would write it after its input.
+
+    >>> import pyarrow as pa
+    >>> node_text(Limit(StageInput(0, pa.schema([])), 3))
+    '.limit(3)'
+    """
+    return _TEXT[type(node)](node)
+
+
+def _columns(exprs: Iterable[Expr]) -> str:
+    return ", ".join(column_text(expr) for expr in exprs)
+
+
+def _scan(node: Scan) -> str:
+    text = _source(node.source)
+    if node.predicate is not None:
+        text += f".filter({expr_text(node.predicate)})"
+    if node.columns is not None:
+        text += f".select({', '.join(quoted(name) for name in node.columns)})"
+    return text
+
+
+def _source(source: Source) -> str:
+    match source:
+        case FileSource(format=format, paths=paths):
+            more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+            return f"read_{format}({quoted(paths[0]) if paths else ''}{more})"
+        case MemorySource(n_rows=n_rows):
+            return f"DataFrame({n_rows} rows)"
+        case DatasetSource(name=name, version=version):
+            return f"read_dataset({quoted(name)}{f', version={version}' if version else ''})"
+        case FlightSource(uri=uri):
+            return f"read_flight({quoted(uri)})"
+
+
+def _aggregate(node: Aggregate) -> str:
+    text = f".group_by({_columns(node.keys)})" if node.keys else ""
+    text += f".agg({_columns(node.aggs)})"
+    return text if node.phase == "single" else f"{text} {node.phase}"
+
+
+def _join(node: Join) -> str:
+    parts = ["other"]
+    if node.left_keys == node.right_keys:
+        parts.append(f"on={_one_or_list(node.left_keys)}")
+    else:
+        parts.append(f"left_on={_one_or_list(node.left_keys)}")
+        parts.append(f"right_on={_one_or_list(node.right_keys)}")
+    if node.how != "inner":
+        parts.append(f'how="{node.how}"')
+    if node.suffix != "_right":
+        parts.append(f"suffix={quoted(node.suffix)}")
+    if node.strategy != "auto":
+        parts.append(f'strategy="{node.strategy}"')
+    return f".join({', '.join(parts)})"
+
+
+def _one_or_list(keys: tuple[Expr, ...]) -> str:
+    return _columns(keys) if len(keys) == 1 else f"[{_columns(keys)}]"
+
+
+def _exchange(node: Exchange) -> str:
+    parts = [quoted(key) for key in node.keys]
+    if node.n_partitions:
+        parts.append(f"n_partitions={node.n_partitions}")
+    if node.kind != ("hash" if node.keys else "round_robin"):
+        parts.append(f'kind="{node.kind}"')
+    if node.mode != "auto":
+        parts.append(f'mode="{node.mode}"')
+    return f".exchange({', '.join(parts)})"
+
+
+def _target(target: Target) -> str:
+    match target:
+        case FileTarget(format=format, path=path, mode=mode):
+            overwrite = ', mode="overwrite"' if mode == "overwrite" else ""
+            return f"write_{format}({quoted(path)}{overwrite})"
+        case DatasetTarget(name=name, keys=keys):
+            listed = f", keys=[{_columns(map(Column, keys))}]" if keys else ""
+            return f"write_dataset({quoted(name)}{listed})"
+        case FlightTarget(uri=uri):
+            return f"write_flight({quoted(uri)})"
+        case GateTarget(name=name):
+            return f"write_gate({quoted(name)})"
+
+
+def _with_columns(node: WithColumns) -> str:
+    return f".with_columns({_columns(node.exprs)}{', replace=True' if node.replace else ''})"
+
+
+def _limit(node: Limit) -> str:
+    return f".limit({node.n}{f', offset={node.offset}' if node.offset else ''})"
+
+
+def _union(node: Union) -> str:
+    n_others = len(node.inputs) - 1
+    others = [f"other_{i + 1}" for i in range(n_others)] if n_others > 1 else ["other"] * n_others
+    return f".union({', '.join(others)})"
+
+
+_TEXT: dict[type, Callable[[Any], str]] = {
+    Scan: _scan,
+    StageInput: lambda node: f"stage_input({node.edge})",
+    Filter: lambda node: f".filter({expr_text(node.predicate)})",
+    Select: lambda node: f".select({_columns(node.exprs)})",
+    WithColumns: _with_columns,
+    Aggregate: _aggregate,
+    Join: _join,
+    Sort: lambda node: f".sort({', '.join(sort_key_text(key) for key in node.keys)})",
+    Limit: _limit,
+    Distinct: lambda _: ".distinct()",
+    Union: _union,
+    Exchange: _exchange,
+    Sink: lambda node: f".{_target(node.target)}",
+}

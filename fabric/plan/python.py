@@ -1,0 +1,194 @@
+"""Expressions as the Python a user would write.
+
+One job: text of an expression that can be pasted: ``col("delay") > 15``. Nodes are in
+`node_text.py`, the tree of a whole plan in `printer.py`. No recursion, so anything can be shown.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from fabric.plan.expr import Agg, Alias, Call, Case, Cast, Column, Expr, IsIn, Literal, SortKey
+from fabric.plan.faults import quoted
+from fabric.plan.walk import fold
+
+_COMPARE, _OR, _AND, _SUM, _PRODUCT, _UNARY, _ATOM = range(7)
+_OPERATORS: dict[str, tuple[str, int]] = {
+    "eq": ("==", _COMPARE), "ne": ("!=", _COMPARE), "lt": ("<", _COMPARE), "le": ("<=", _COMPARE),
+    "gt": (">", _COMPARE), "ge": (">=", _COMPARE), "or": ("|", _OR), "and": ("&", _AND),
+    "add": ("+", _SUM), "subtract": ("-", _SUM), "multiply": ("*", _PRODUCT),
+    "divide": ("/", _PRODUCT), "floor_divide": ("//", _PRODUCT), "modulo": ("%", _PRODUCT),
+}  # fmt: skip
+_STRING = ("upper", "lower", "length", "trim", "ltrim", "rtrim", "substring", "contains",
+           "starts_with", "ends_with", "replace", "concat", "to_timestamp")  # fmt: skip
+_DATE = ("year", "month", "day", "hour", "minute", "second", "day_of_week")
+_METHODS: dict[str, str] = {
+    **{name: name for name in ("is_null", "is_not_null", "is_nan", "eq_null_safe", "abs", "round",
+                               "floor", "ceil")},
+    **{name: f"str.{name}" for name in _STRING},
+    **{name: f"dt.{name}" for name in _DATE},
+    "to_date": "dt.date", "add_interval": "dt.add", "date_trunc": "dt.date_trunc",
+}  # fmt: skip
+_SUBJECT = {"date_trunc": 1}
+_WHOLE_STRING = (1 << 31) - 1
+
+
+class _Text(NamedTuple):
+    """Text of a part, how tightly it binds, and how it reads where a plain constant may stand."""
+
+    text: str
+    level: int
+    bare: str
+
+
+def expr_text(expr: Expr) -> str:
+    """`expr` as Python code.
+
+    >>> expr_text(Call("gt", (Column("delay"), Literal(15, pa.int32()))))
+    'col("delay") > 15'
+    """
+    return fold(expr, _part).text
+
+
+def column_text(expr: Expr) -> str:
+    """`expr` where a name alone means a column: in select, group_by, sort and join keys."""
+    return quoted(expr.name) if isinstance(expr, Column) else expr_text(expr)
+
+
+def sort_key_text(key: SortKey) -> str:
+    """One key of a sort.
+
+    >>> sort_key_text(SortKey(Column("a"), descending=True, nulls_last=True))
+    'col("a").desc()'
+    """
+    if not key.descending and not key.nulls_last:
+        return column_text(key.input)
+    text = _atom(fold(key.input, _part))
+    if key.descending:
+        return f"{text}.desc()" + ("" if key.nulls_last else ".nulls_first()")
+    return f"{text}.asc().nulls_last()"
+
+
+def dtype_text(dtype: pa.DataType) -> str:
+    """A type as `cast` and `lit` take it."""
+    return quoted(str(dtype))
+
+
+def _part(part: Expr, below: tuple[_Text, ...]) -> _Text:
+    if isinstance(part, Literal):
+        return _literal(part)
+    text, level = _inner(part, below)
+    return _Text(text, level, text)
+
+
+def _inner(part: Expr, below: tuple[_Text, ...]) -> tuple[str, int]:
+    match part:
+        case Column(name=name):
+            return f"col({quoted(name)})", _ATOM
+        case Call(function=function):
+            return _call(function, below)
+        case Case():
+            return _case(part, below), _ATOM
+        case Cast(dtype=dtype, try_=try_):
+            method = "try_cast" if try_ else "cast"
+            return f"{_atom(below[0])}.{method}({dtype_text(dtype)})", _ATOM
+        case IsIn(values=values):
+            listed = ", ".join(_scalar(value) for value in values)
+            return f"{_atom(below[0])}.is_in([{listed}])", _ATOM
+        case Alias(name=name):
+            return f"{_atom(below[0])}.alias({quoted(name)})", _ATOM
+        case Agg(function=function):
+            return (f"{_atom(below[0])}.{function}()" if below else f"{function}()"), _ATOM
+        case _:
+            raise AssertionError(part)
+
+
+def _atom(text: _Text) -> str:
+    """The text with brackets if a method call after it needs them."""
+    return text.text if text.level == _ATOM else f"({text.text})"
+
+
+def _at(text: _Text, level: int) -> str:
+    return text.text if text.level >= level else f"({text.text})"
+
+
+def _call(function: str, args: Sequence[_Text]) -> tuple[str, int]:
+    if function in _OPERATORS and len(args) == 2:
+        operator, level = _OPERATORS[function]
+        left = _at(args[0], level + (level == _COMPARE))
+        right = args[1].bare if args[1].bare != args[1].text else _at(args[1], level + 1)
+        return f"{left} {operator} {right}", level
+    if function in ("not", "negate") and len(args) == 1:
+        return ("~" if function == "not" else "-") + _at(args[0], _UNARY), _UNARY
+    if function in _METHODS and len(args) > _SUBJECT.get(function, 0):
+        subject = _SUBJECT.get(function, 0)
+        rest = [arg.bare for i, arg in enumerate(args) if i != subject]
+        if function == "substring" and rest[1:] == [str(_WHOLE_STRING)]:
+            rest.pop()
+        return f"{_atom(args[subject])}.{_METHODS[function]}({', '.join(rest)})", _ATOM
+    return f"{function}({', '.join(arg.text for arg in args)})", _ATOM
+
+
+def _case(part: Case, below: Sequence[_Text]) -> str:
+    pairs = zip(below[:-1:2], below[1::2], strict=True)
+    text = ".".join(f"when({c.bare}).then({v.bare})" for c, v in pairs)
+    nothing = part.otherwise == Literal(None, pa.null())
+    return text if nothing else f"{text}.otherwise({below[-1].bare})"
+
+
+def _literal(literal: Literal) -> _Text:
+    """A constant: ``lit(...)`` by itself, bare beside an expression when its type is the usual."""
+    value, usual = literal.value, usual_type(literal.value)
+    text = _value(value)
+    if usual is not None and usual.equals(literal.dtype):
+        whole = f"lit({text})"
+        return _Text(whole, _ATOM, whole if value is None else text)
+    whole = f"lit({text}, {dtype_text(literal.dtype)})"
+    return _Text(whole, _ATOM, whole)
+
+
+def _scalar(literal: Literal) -> str:
+    """A constant inside a list of constants."""
+    usual = usual_type(literal.value)
+    if usual is not None and usual.equals(literal.dtype):
+        return _value(literal.value)
+    return f"pa.scalar({_value(literal.value)}, {dtype_text(literal.dtype)})"
+
+
+def usual_type(value: Any) -> pa.DataType | None:
+    """The type a Python constant gets by itself, or None when it can't be one.
+
+    >>> usual_type(1), usual_type("a")
+    (DataType(int32), DataType(string))
+    """
+    match value:
+        case bool():
+            return pa.bool_()
+        case int():
+            return pa.int32() if -(1 << 31) <= value < 1 << 31 else pa.int64()
+        case datetime.datetime():
+            return pa.timestamp("us", "UTC" if value.tzinfo else None)
+        case None | float() | str() | bytes() | Decimal() | datetime.date() | datetime.time():
+            return pa.scalar(value).type
+        case datetime.timedelta():
+            return pa.duration("us")
+        case _:
+            return None
+
+
+def _value(value: Any) -> str:
+    match value:
+        case str():
+            return quoted(value)
+        case float() if not math.isfinite(value):
+            return f'float("{value}")'
+        case datetime.datetime() if value.tzinfo is not None:
+            return f'datetime.datetime.fromisoformat("{value.isoformat()}")'
+        case _:
+            return repr(value)

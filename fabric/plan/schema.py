@@ -1,0 +1,101 @@
+"""Names and types of what a node puts out, inferred before anything runs.
+
+One job: `schema_of` a node and `type_of` an expression. Every field may be null and carries no
+metadata, whatever the source said. A node's schema is computed once and remembered while it lives.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from fabric.errors import PlanError
+from fabric.plan import aggregate
+from fabric.plan.expr import Agg, Alias, Expr
+from fabric.plan.faults import ExprFault
+from fabric.plan.infer import infer, infer_agg
+from fabric.plan.nodes import Aggregate, Node
+from fabric.plan.python import expr_text
+from fabric.plan.rules import output_schema
+from fabric.plan.walk import postorder
+
+_known: dict[int, tuple[weakref.ref[Node], pa.Schema]] = {}
+
+
+def schema_of(node: Node, paths: Mapping[int, str] | None = None) -> pa.Schema:
+    """What `node` puts out; raises `PlanError` with the path of the node that is wrong.
+
+    Parameters
+    ----------
+    node
+        The root of a plan or of any part of one.
+    paths
+        Paths by ``id(node)`` for errors, where nodes have none of their own yet.
+
+    Examples
+    --------
+    >>> from fabric.plan.expr import Column
+    >>> from fabric.plan.nodes import Select, StageInput
+    >>> source = StageInput(0, pa.schema([("a", pa.int32()), ("b", pa.string())]))
+    >>> schema_of(Select(source, (Column("b"),))).names
+    ['b']
+    """
+    found = _remembered(node)
+    if found is not None:
+        return found
+    for part in _unknown(node):
+        inputs = [schema_of(child) for child in part.children]
+        try:
+            found = output_schema(part, inputs)
+        except PlanError as error:
+            raise error.at(node=(paths or {}).get(id(part), part.path)) from None
+        _remember(part, found)
+    assert found is not None
+    return found
+
+
+def type_of(expr: Expr, schema: pa.Schema) -> pa.DataType:
+    """The type of `expr` over `schema`, an aggregate's too; raises `PlanError`.
+
+    >>> from fabric.plan.expr import Call, Column
+    >>> type_of(Call("length", (Column("s"),)), pa.schema([("s", pa.string())]))
+    DataType(int32)
+    """
+    inner = expr.input if isinstance(expr, Alias) else expr
+    try:
+        return infer_agg(inner, schema) if isinstance(inner, Agg) else infer(inner, schema)
+    except ExprFault as fault:
+        hint = f"; write: {expr_text(fault.new)}" if fault.new is not None else ""
+        raise PlanError(fault.message + hint) from None
+
+
+def partial_schema(node: Aggregate) -> pa.Schema:
+    """What the partial phase of `node` puts out: keys, then state columns."""
+    return pa.schema(aggregate.partial_columns(node, schema_of(node.input)))
+
+
+def _unknown(node: Node) -> list[Node]:
+    """The nodes at and below `node` that have no schema yet, children first."""
+
+    def below(part: Node) -> tuple[Node, ...]:
+        return () if _remembered(part) is not None else part.children
+
+    return [part for part in postorder(node, below) if _remembered(part) is None]
+
+
+def _remembered(node: Node) -> pa.Schema | None:
+    entry = _known.get(id(node))
+    return entry[1] if entry is not None and entry[0]() is node else None
+
+
+def _remember(node: Node, schema: pa.Schema) -> None:
+    key = id(node)
+
+    def forget(dead: weakref.ref[Node]) -> None:
+        entry = _known.get(key)
+        if entry is not None and entry[0] is dead:
+            del _known[key]
+
+    _known[key] = (weakref.ref(node, forget), schema)

@@ -1,0 +1,98 @@
+"""One walk and one rewrite over plans, and a fold over expressions.
+
+One job: visit every node once, children first, without recursion, so that a plan may be thousands
+of nodes deep; nodes are told apart by identity, never hashed or compared (that would recurse).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from fabric.plan.expr import Agg, Alias, Call, Case, Cast, Expr, IsIn
+from fabric.plan.expr import children as expr_children
+from fabric.plan.nodes import Node
+
+T = TypeVar("T")
+
+
+def postorder(root: T, below: Callable[[T], Sequence[T]]) -> Iterator[T]:
+    """Each object once, after all objects below it, left to right."""
+    seen: set[int] = set()
+    stack: list[tuple[T, bool]] = [(root, False)]
+    while stack:
+        item, ready = stack.pop()
+        if ready:
+            yield item
+        elif id(item) not in seen:
+            seen.add(id(item))
+            stack.append((item, True))
+            stack.extend((child, False) for child in reversed(below(item)))
+
+
+def walk(root: Node) -> Iterator[Node]:
+    """Every node of the plan once (a shared one too), children before parents.
+
+    >>> from fabric.plan.nodes import Limit, StageInput
+    >>> import pyarrow as pa
+    >>> [type(node).__name__ for node in walk(Limit(StageInput(0, pa.schema([])), 3))]
+    ['StageInput', 'Limit']
+    """
+    return postorder(root, lambda node: node.children)
+
+
+def rewrite(root: Node, fn: Callable[[Node], Node]) -> Node:
+    """`fn` applied to every node once, bottom up, over its rewritten children.
+
+    A node shared by two parents stays shared. Where nothing changes, the result is the same object.
+    """
+    done: dict[int, Node] = {}
+    for node in walk(root):
+        children = tuple(done[id(child)] for child in node.children)
+        done[id(node)] = fn(node.with_children(children))
+    return done[id(root)]
+
+
+def walk_expr(root: Expr) -> Iterator[Expr]:
+    """Every expression object in `root` once, arguments before what uses them."""
+    return postorder(root, expr_children)
+
+
+def fold(root: Expr, fn: Callable[[Expr, tuple[T, ...]], T]) -> T:
+    """``fn(expr, results of its children)`` from the leaves up; shared objects are computed once.
+
+    >>> from fabric.plan.expr import Call, Column
+    >>> fold(Call("add", (Column("a"), Column("b"))), lambda _, below: 1 + sum(below))
+    3
+    """
+    done: dict[int, T] = {}
+    for expr in walk_expr(root):
+        done[id(expr)] = fn(expr, tuple(done[id(child)] for child in expr_children(expr)))
+    return done[id(root)]
+
+
+def with_expr_children(expr: Expr, below: Sequence[Expr]) -> Expr:
+    """`expr` over other children; the same object when they are the same objects."""
+    if all(a is b for a, b in zip(expr_children(expr), below, strict=True)):
+        return expr
+    match expr:
+        case Call():
+            return replace(expr, args=tuple(below))
+        case Case():
+            pairs = tuple(zip(below[:-1:2], below[1::2], strict=True))
+            return Case(pairs, below[-1])
+        case Cast() | IsIn() | Alias() | Agg():
+            return replace(expr, input=below[0])
+        case _:
+            return expr
+
+
+def rewrite_expr(root: Expr, fn: Callable[[Expr], Expr]) -> Expr:
+    """`fn` applied to every part of `root` once, arguments first; unchanged is the same object.
+
+    >>> from fabric.plan.expr import Column
+    >>> rewrite_expr(Alias(Column("a"), "x"), lambda e: Column("b") if e == Column("a") else e)
+    Alias(input=Column(name='b'), name='x')
+    """
+    return fold(root, lambda expr, below: fn(with_expr_children(expr, below)))
