@@ -1,0 +1,66 @@
+"""Arrow IPC files, memory-mapped: batches of an uncompressed file are views of the page cache.
+
+One job: read IPC files. A unit is a record batch. A file must not be shortened in place while a job
+reads it: the system kills a process that touches a mapped page which is gone (replacing a file by
+renaming another over it is safe).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from fabric.io.faults import reading
+from fabric.io.files.units import Unit
+
+OPTIONS: frozenset[str] = frozenset()
+"""Reader options: none."""
+
+
+def file_schema(path: str, options: dict[str, str]) -> pa.Schema:
+    """Columns and types from the footer."""
+    with reading(path, "Arrow IPC"), pa.memory_map(path) as file:
+        return pa.ipc.open_file(file).schema
+
+
+def units(path: str, options: dict[str, str]) -> list[Unit]:
+    """Record batches with their rows; every batch's head is read, no body of an uncompressed one."""
+    with reading(path, "Arrow IPC"), pa.memory_map(path) as file:
+        reader = pa.ipc.open_file(file)
+        n_batches = reader.num_record_batches
+        rows = [reader.get_batch(i).num_rows for i in range(n_batches)]
+        row_bytes = file.size() / max(1, sum(rows))
+    return [Unit(n_rows, int(n_rows * row_bytes)) for n_rows in rows]
+
+
+def is_mapped(path: str) -> bool:
+    """Whether the file's batches are views of the mapping (not compressed), so all fit in memory."""
+    with reading(path, "Arrow IPC"), pa.memory_map(path) as file:
+        reader = pa.ipc.open_file(file)
+        if not reader.num_record_batches:
+            return True
+        batch, start = reader.get_batch(0), _base(file)
+        end = start + file.size()
+        buffers = [
+            b for column in batch.columns for b in column.buffers() if b is not None and b.size
+        ]
+        return all(start <= buffer.address < end for buffer in buffers)
+
+
+def _base(file: pa.MemoryMappedFile) -> int:
+    file.seek(0)
+    return int(file.read_buffer(1).address)
+
+
+def read_units(
+    path: str, options: dict[str, str], schema: pa.Schema, begin: int, end: int
+) -> Iterator[pa.RecordBatch]:
+    """Record batches `begin` to `end` (0:0 means all) with the columns of `schema`."""
+    with reading(path, "Arrow IPC"):
+        file = pa.memory_map(path)
+        reader = pa.ipc.open_file(file)
+        indices = [reader.schema.get_field_index(name) for name in schema.names]
+        for index in range(begin, end or reader.num_record_batches):
+            batch = reader.get_batch(index)
+            yield pa.RecordBatch.from_arrays([batch.column(i) for i in indices], schema=schema)

@@ -1,0 +1,58 @@
+"""Parquet files: schema and row groups from the footer, rows through Arrow's scanner.
+
+One job: read Parquet. A unit is a row group. Row groups whose statistics exclude a predicate are left
+out (`pruning.py` says when that is exact).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from fabric.io.faults import reading
+from fabric.io.files.units import Unit
+
+OPTIONS: frozenset[str] = frozenset()
+"""Reader options: none."""
+
+
+def file_schema(path: str, options: dict[str, str]) -> pa.Schema:
+    """Columns and types from the footer."""
+    with reading(path, "Parquet"):
+        return pq.read_schema(path)
+
+
+def units(path: str, options: dict[str, str]) -> list[Unit]:
+    """Row groups with their rows and bytes on disk."""
+    with reading(path, "Parquet"):
+        footer = pq.read_metadata(path)
+    groups = (footer.row_group(i) for i in range(footer.num_row_groups))
+    return [Unit(group.num_rows, group.total_byte_size) for group in groups]
+
+
+def fragment(path: str, begin: int, end: int) -> ds.ParquetFileFragment:
+    """Row groups `begin` to `end` of a file as a dataset fragment (0:0 means all)."""
+    from pyarrow.fs import LocalFileSystem
+
+    groups = list(range(begin, end)) if end else None
+    with reading(path, "Parquet"):
+        return ds.ParquetFileFormat().make_fragment(path, LocalFileSystem(), row_groups=groups)
+
+
+def read_units(
+    path: str,
+    options: dict[str, str],
+    schema: pa.Schema,
+    begin: int,
+    end: int,
+    pruning: ds.Expression | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Rows of row groups `begin` to `end`; those that `pruning` excludes may be left out."""
+    with reading(path, "Parquet"):
+        part = fragment(path, begin, end)
+        if pruning is not None:
+            part = part.subset(pruning, schema=part.physical_schema)
+        yield from part.to_batches(columns=schema.names, schema=part.physical_schema)
