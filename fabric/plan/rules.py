@@ -129,7 +129,9 @@ def _only_aggregates(node: Aggregate, schema: pa.Schema) -> None:
         if not any(isinstance(part, Agg) for part in walk_expr(inner)):
             infer(inner, schema)
             name = quoted(output_name(expr))
-            line = replace(node, keys=(*node.keys, expr), aggs=others)
+            keys = (*node.keys, expr)
+            distinct = f"{node_text(Select(node.input, keys))}.distinct()"
+            line = replace(node, keys=keys, aggs=others) if others else distinct
             raise mended(f"agg takes aggregates only, and {name} is none; make it a key", line)
         raise _split_arithmetic(node, expr, others)
 

@@ -51,7 +51,7 @@ def schema_of(node: Node, paths: Mapping[int, str] | None = None) -> pa.Schema:
             found = output_schema(part, inputs)
         except PlanError as error:
             raise error.at(node=(paths or {}).get(id(part), part.path)) from None
-        _remember(part, found)
+        remember(part, found)
     assert found is not None
     return found
 
@@ -90,7 +90,8 @@ def _remembered(node: Node) -> pa.Schema | None:
     return entry[1] if entry is not None and entry[0]() is node else None
 
 
-def _remember(node: Node, schema: pa.Schema) -> None:
+def remember(node: Node, schema: pa.Schema) -> None:
+    """Let `schema_of` answer `schema` for `node`: for copies that differ in their path only."""
     key = id(node)
 
     def forget(dead: weakref.ref[Node]) -> None:

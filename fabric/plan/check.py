@@ -1,0 +1,163 @@
+"""The dependency check: everything that can be known to be wrong before a plan runs.
+
+One job: take a user's plan and return it complete: a path on every node, all types known, inputs of
+a union cast to one type. A mistake is a `PlanError` with the node's path, the nearest name and the
+line to write instead. What one node may read and put out is in `rules.py`. A second check changes
+nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any, get_args
+
+import pyarrow as pa
+
+from fabric.errors import PlanError
+from fabric.plan import nodes as n
+from fabric.plan.expr import Alias, Cast, Column, Expr
+from fabric.plan.faults import listed, nearest, quoted
+from fabric.plan.nodes import Node, NodeConfig, Plan
+from fabric.plan.paths import assign_paths
+from fabric.plan.rules import PARTITIONS_MAX
+from fabric.plan.schema import remember, schema_of
+from fabric.plan.walk import rewrite, walk
+
+_CHOICES: dict[tuple[type, str], tuple[str, ...]] = {
+    (n.Join, "how"): get_args(n.JoinHow),
+    (n.Join, "strategy"): get_args(n.JoinStrategy),
+    (n.Exchange, "kind"): get_args(n.ExchangeKind),
+    (n.Exchange, "mode"): get_args(n.ExchangeMode),
+    (n.Aggregate, "phase"): ("single",),
+}
+
+
+def check(plan: Plan) -> Plan:
+    """Return `plan` complete, or raise `PlanError`.
+
+    Parameters
+    ----------
+    plan
+        As a client built it: paths may be missing, config in any order.
+
+    Returns
+    -------
+    Plan
+        Every node with a path, config sorted by path. Nodes that need no change are the same
+        objects; shared nodes stay shared.
+
+    Examples
+    --------
+    >>> from fabric.plan.nodes import Limit, Scan
+    >>> from fabric.plan.sources import MemorySource
+    >>> scan = Scan(MemorySource("t", 1), pa.schema([("a", pa.int32())]))
+    >>> check(Plan(Limit(scan, 3))).root.path
+    'limit_1'
+    """
+    paths = assign_paths(plan.root)
+    for node in walk(plan.root):
+        try:
+            _check_shape(node, plan.root)
+        except PlanError as error:
+            raise error.at(node=paths[id(node)]) from None
+    schema_of(plan.root, paths)
+    root = _complete(plan.root, paths)
+    return Plan(root, _checked_config(plan, set(paths.values())))
+
+
+def _check_shape(node: Node, root: Node) -> None:
+    """Refuse what only a planner makes, settings that are none, and a sink that is not last."""
+    if isinstance(node, n.StageInput):
+        raise PlanError("a stage input has no place in a user's plan; begin with a read")
+    for (kind, name), allowed in _CHOICES.items():
+        if isinstance(node, kind) and getattr(node, name) not in allowed:
+            choices = ", ".join(map(quoted, allowed))
+            raise PlanError(f"{name}={getattr(node, name)!r} is none of {choices}")
+    if isinstance(node, n.Sink) and node is not root:
+        raise PlanError("a write is the last step: it puts out no rows to go on with")
+
+
+def _complete(root: Node, paths: dict[int, str]) -> Node:
+    """The plan with paths on all nodes and casts below unions."""
+    taken = set(paths.values())
+    by_node = iter([paths[id(node)] for node in walk(root)])  # rewrite visits in the same order
+
+    def finish(node: Node) -> Node:
+        path = next(by_node)
+        done = node if node.path else replace(node, path=path)
+        return _with_casts(done, taken) if isinstance(done, n.Union) else done
+
+    originals = walk(root)
+
+    def finish_and_remember(node: Node) -> Node:
+        done = finish(node)
+        remember(done, schema_of(next(originals)))
+        return done
+
+    return rewrite(root, finish_and_remember)
+
+
+def _with_casts(union: n.Union, taken: set[str]) -> Node:
+    """Inputs whose types differ from the union's, behind a select that casts them."""
+    wanted = schema_of(union).types
+    inputs = []
+    for number, child in enumerate(union.inputs, 1):
+        schema = schema_of(child)
+        if schema.types == wanted:
+            inputs.append(child)
+            continue
+        exprs = tuple(map(_as, schema, wanted))
+        path = f"{union.path}/input_{number}"
+        while path in taken:
+            path += "_"
+        taken.add(path)
+        inputs.append(n.Select(child, exprs, path=path))
+    return union.with_children(tuple(inputs))
+
+
+def _as(field: pa.Field, dtype: pa.DataType) -> Expr:
+    column = Column(field.name)
+    return column if field.type.equals(dtype) else Alias(Cast(column, dtype), field.name)
+
+
+def _checked_config(plan: Plan, paths: set[str]) -> tuple[tuple[str, NodeConfig], ...]:
+    """The settings sorted by path; an unknown path or value is refused."""
+    config = dict(plan.config)
+    if len(config) < len(plan.config):
+        raise PlanError("a path is configured twice; give each path one NodeConfig")
+    for path, settings in config.items():
+        if path not in paths:
+            raise _unknown_path(path, settings, paths)
+        _check_settings(path, settings)
+    return tuple(sorted(config.items(), key=lambda item: item[0]))
+
+
+def _unknown_path(path: str, settings: NodeConfig, paths: set[str]) -> PlanError:
+    near = nearest(path, sorted(paths))
+    line = "" if near is None else f"; write: {_configure(near, settings)}"
+    return PlanError(
+        f"there is no step {quoted(path[:200])} to configure; the steps are "
+        f"{listed(sorted(paths))}{line}"
+    )
+
+
+def _configure(path: str, settings: NodeConfig) -> str:
+    """The call that makes these settings."""
+    given: dict[str, Any] = {f.name: getattr(settings, f.name) for f in fields(settings)}
+    text = "".join(
+        f", {name}={quoted(value) if isinstance(value, str) else value}"
+        for name, value in given.items()
+        if value is not None
+    )
+    return f".configure({quoted(path)}{text})"
+
+
+def _check_settings(path: str, settings: NodeConfig) -> None:
+    limits = (("parallelism", PARTITIONS_MAX), ("buffer_batches", 1 << 20))
+    for name, most in limits:
+        value = getattr(settings, name)
+        if value is not None and not (type(value) is int and 1 <= value <= most):
+            raise PlanError(f"{name} must be 1 to {most}, got {value!r}", node=path)
+    if settings.exchange is not None and settings.exchange not in get_args(n.ExchangeMode):
+        choices = ", ".join(map(quoted, get_args(n.ExchangeMode)))
+        raise PlanError(f"exchange={settings.exchange!r} is none of {choices}", node=path)

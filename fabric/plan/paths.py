@@ -1,0 +1,79 @@
+"""An address for every node: the user's where given, ``filter_2`` and so on elsewhere.
+
+One job: choose paths and refuse doubles. A node shared by two parents has one path. Numbers count
+the nodes of a kind in walk order, so the same plan always gets the same paths.
+"""
+
+from __future__ import annotations
+
+import re
+
+from fabric.errors import PlanError
+from fabric.plan.faults import quoted
+from fabric.plan.mend import free_name
+from fabric.plan.node_text import node_text
+from fabric.plan.nodes import Node
+from fabric.plan.walk import walk
+
+PATH_MAX = 200
+_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def assign_paths(root: Node) -> dict[int, str]:
+    """The path of every node by ``id(node)``; raises `PlanError` for a bad or doubled one."""
+    nodes = list(walk(root))
+    given: dict[str, Node] = {}
+    for node in nodes:
+        if node.path:
+            check_path(node.path)
+            if node.path in given:
+                raise _doubled(node, given)
+            given[node.path] = node
+    return _numbered(nodes, given)
+
+
+def display_paths(root: Node) -> dict[int, str]:
+    """The path of every node by ``id(node)``, for showing a plan that may be wrong."""
+    nodes = list(walk(root))
+    return _numbered(nodes, {node.path: node for node in nodes if node.path})
+
+
+def _numbered(nodes: list[Node], given: dict[str, Node]) -> dict[int, str]:
+    counts: dict[str, int] = {}
+    return {id(node): node.path or _next(node, counts, given) for node in nodes}
+
+
+def check_path(path: str) -> str:
+    """Return `path` when it can be an address, else raise `PlanError`.
+
+    >>> check_path("enrich/join")
+    'enrich/join'
+    """
+    segments = path.split("/")
+    good = all(part and part == part.strip() and part.isprintable() for part in segments)
+    if good and len(path) <= PATH_MAX:
+        return path
+    raise PlanError(
+        f"the path {quoted(path[:PATH_MAX])} is not allowed; use up to {PATH_MAX} printable "
+        'characters in parts between "/", for example .named("enrich/join")'
+    )
+
+
+def _doubled(node: Node, given: dict[str, Node]) -> PlanError:
+    """The error for two different nodes of one path."""
+    path = node.path
+    first, second = node_text(given[path])[:80], node_text(node)[:80]
+    free = quoted(free_name(path, given))
+    return PlanError(
+        f"two steps are called {quoted(path)}: {first} and {second}; write: .named({free})",
+        node=path,
+    )
+
+
+def _next(node: Node, counts: dict[str, int], given: dict[str, Node]) -> str:
+    kind = _WORDS.sub("_", type(node).__name__).lower()
+    while True:
+        counts[kind] = counts.get(kind, 0) + 1
+        path = f"{kind}_{counts[kind]}"
+        if path not in given:
+            return path
