@@ -27,6 +27,9 @@ class FlightControl(Protocol):
     def dataset(self, request: control.DatasetRequest) -> control.DatasetReply:
         """Begin, commit, abort, drop or list."""
 
+    def list_jobs(self, request: control.ListRequest) -> control.JobList:
+        """Every job the coordinator remembers."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:

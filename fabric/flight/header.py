@@ -8,10 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+import pyarrow as pa
 from google.protobuf.message import DecodeError
 
+from fabric._cython.shuffle.checksum import batch_crc32c
 from fabric.errors import DataError
 from fabric.flight import wire_pb2
+from fabric.ids import PartitionId
 
 VERSION = 1
 
@@ -86,3 +89,35 @@ def decode_header(data: bytes) -> EdgeHeader:
         crc32c=message.crc32c, event=Event(message.event), event_value=message.event_value,
         total_rows=message.total_rows, total_bytes=message.total_bytes,
     )  # fmt: skip
+
+
+def rows_header(source: PartitionId, sequence: int, batch: pa.RecordBatch) -> bytes:
+    """The header of one message of rows of one partition, checksum included."""
+    return encode_header(
+        EdgeHeader(
+            job=source.edge.job,
+            edge=source.edge.edge,
+            producer=source.producer,
+            attempt=source.attempt,
+            sequence=sequence,
+            partitions=((source.partition, batch.num_rows),),
+            crc32c=batch_crc32c(batch),
+        )
+    )
+
+
+def end_header(source: PartitionId, sequence: int, rows: int, n_bytes: int) -> bytes:
+    """The header of the END event of one producer's partition, with its totals."""
+    return encode_header(
+        EdgeHeader(
+            job=source.edge.job,
+            edge=source.edge.edge,
+            producer=source.producer,
+            attempt=source.attempt,
+            sequence=sequence,
+            partitions=((source.partition, 0),),
+            event=Event.END,
+            total_rows=rows,
+            total_bytes=n_bytes,
+        )
+    )

@@ -73,6 +73,11 @@ class LocationTable:
         with self._lock:
             self._add(message, newer_only=True)
 
+    def forget_dataset(self, name: str) -> None:
+        """Take a dataset out before the coordinator's message arrives: we dropped it ourselves."""
+        with self._lock:
+            self._tables.datasets.pop(name, None)
+
     def edge(self, job: str, node_path: str) -> EdgeLocation | None:
         """The exchange at `node_path` of `job`."""
         with self._lock:

@@ -7,12 +7,14 @@ Every method either answers or raises a `FabricError` within its timeouts; nothi
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
 
+from fabric.errors import PartitionLostError
 from fabric.flight.descriptor import PutPath
 from fabric.flight.header import EdgeHeader
 from fabric.flight.ticket import DatasetRequest, PartitionRequest
@@ -43,6 +45,19 @@ class PartReceipt:
     crc32c_sum: int
     """The sum of the CRC32Cs of the batches, modulo 2^32."""
 
+    def to_json(self) -> bytes:
+        """As it travels in a put's acknowledgement."""
+        return json.dumps({"rows": self.rows, "crc32c_sum": self.crc32c_sum}).encode()
+
+    @classmethod
+    def from_json(cls, data: bytes) -> PartReceipt:
+        """Read an acknowledgement; an empty one means that nothing was sealed."""
+        try:
+            fields = json.loads(data)
+            return cls(int(fields["rows"]), int(fields["crc32c_sum"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise PartitionLostError("the owner ended a put without acknowledging it") from error
+
 
 class PutWriter(Protocol):
     """A put on its way to one owner; end it with `seal` or `abandon`."""
@@ -65,6 +80,12 @@ class DatasetStore(Protocol):
 
     def read(self, request: DatasetRequest) -> Iterator[pa.RecordBatch]:
         """The rows of one partition; `PartitionLostError` or `DataError` names what is wrong."""
+
+    def schema(self, request: DatasetRequest) -> pa.Schema | None:
+        """The schema the requested parts were written with; None when there are no parts."""
+
+    def has(self, request: DatasetRequest) -> bool:
+        """Whether every part of the request was sealed here."""
 
     def discard(self, name: str, transaction: str) -> None:
         """Remove what a transaction left here; nothing there is fine."""

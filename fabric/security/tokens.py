@@ -36,6 +36,10 @@ _INCLUDES: dict[str, frozenset[str]] = {
 }
 
 
+class ScopeError(AuthError):
+    """The token is genuine but its scope does not suffice."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claims:
     """What a checked token says."""
@@ -57,7 +61,9 @@ class Claims:
     def require(self, scope: Scope, what: str) -> None:
         """Raise `AuthError` unless `scope` is allowed; `what` names the call."""
         if not self.allows(scope):
-            raise AuthError(f"{what} needs a token of scope {scope!r}, this one has {self.scope!r}")
+            raise ScopeError(
+                f"{what} needs a token of scope {scope!r}, this one has {self.scope!r}"
+            )
 
 
 class Signer:
@@ -99,7 +105,7 @@ class Signer:
         ------
         AuthError
             The same text whatever is wrong with the signature; another when the token is expired
-            (beyond 60 s of clock difference) or of a scope that does not suffice.
+            (beyond 60 s of clock difference); `ScopeError` when its scope does not suffice.
         """
         body, _, mac = token.rpartition(".")
         known = _mac(self._keys["token"], body.encode("utf-8", "replace"))
@@ -115,7 +121,7 @@ class Signer:
             raise AuthError("the token has expired; ask for a new one")
         if not any(claims.allows(scope) for scope in scopes):
             needed = " or ".join(repr(scope) for scope in scopes)
-            raise AuthError(f"this needs a token of scope {needed}, this one has {claims.scope!r}")
+            raise ScopeError(f"this needs a token of scope {needed}, this one has {claims.scope!r}")
         return claims
 
     def sign(self, payload: bytes, purpose: Purpose = "ticket") -> bytes:

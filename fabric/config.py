@@ -1,0 +1,200 @@
+"""Settings: frozen, with units, checked at birth; an unknown one is an error.
+
+One job: `FabricHome` (where files lie), `AgentConfig`, and `load`, which fills any such dataclass
+from ``FABRIC_<PREFIX>_<FIELD>`` environment variables and keyword arguments. The coordinator's
+settings are in `fabric.coordinator.config`.
+
+Every setting has an environment variable: ``FABRIC_AGENT_IDLE_S=5`` is ``AgentConfig(idle_s=5)``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+import os
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fabric.errors import ConfigError, StorageError
+
+T = TypeVar("T")
+
+
+def default_home() -> Path:
+    """``FABRIC_HOME``, else ``~/.fabric``."""
+    return Path(os.environ.get("FABRIC_HOME") or Path.home() / ".fabric")
+
+
+@dataclass(frozen=True, slots=True)
+class FabricHome:
+    """The folder of one fabric on this machine.
+
+    >>> FabricHome(Path("/x")).agent("1").as_posix()
+    '/x/agents/1'
+    """
+
+    root: Path = field(default_factory=default_home)
+
+    @property
+    def secret(self) -> Path:
+        """The fabric secret (0600); whoever reads it is the fabric."""
+        return self.root / "secret"
+
+    @property
+    def token(self) -> Path:
+        """A token of scope submit for this user (0600)."""
+        return self.root / "token"
+
+    @property
+    def coordinator(self) -> Path:
+        """The coordinator's metadata."""
+        return self.root / "coordinator"
+
+    def agent(self, name: str) -> Path:
+        """The folder of one agent: its id, its dataset files."""
+        return self.root / "agents" / name
+
+    def create(self) -> FabricHome:
+        """Make the folder, for its owner only; returns itself."""
+        try:
+            self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise StorageError(f"can't make the folder {self.root}: {error.strerror}") from error
+        return self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentConfig:
+    """One agent process.
+
+    `folder` holds the agent's id and data (default: ``agents/<name>`` in `home`). `port` 0 takes a
+    free one; `advertise` is the host that others reach it by (default: `host`). `slots` 0 is the
+    number of CPUs. A message of a stream may take `idle_s`; a ticket holds `ticket_s`; an abandoned
+    dataset transaction's files go after `sweep_s`; stopping waits `drain_s` for open streams.
+    """
+
+    home: Path = field(default_factory=default_home)
+    name: str = "1"
+    folder: Path | None = None
+    coordinator: str = "127.0.0.1:6123"
+    host: str = "127.0.0.1"
+    port: int = 0
+    advertise: str = ""
+    slots: int = 0
+    streams_max: int = 512
+    idle_s: float = 30.0
+    ticket_s: float = 3600.0
+    sweep_s: float = 3600.0
+    drain_s: float = 5.0
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    tls_roots: Path | None = None
+
+    def __post_init__(self) -> None:
+        check_port(self.port)
+        check_positive(self, "streams_max", "idle_s", "ticket_s", "sweep_s", "drain_s")
+        if self.slots < 0:
+            raise ConfigError(f"slots must not be negative, got {self.slots!r}")
+        check_bind(self.host, self.tls_certificate, self.tls_key)
+
+    @property
+    def files(self) -> Path:
+        """Where this agent keeps what must outlive it."""
+        return self.folder or FabricHome(self.home).agent(self.name)
+
+    @property
+    def scheme(self) -> str:
+        """Of the advertised address."""
+        return "grpc+tls" if self.tls_certificate else "grpc+tcp"
+
+
+def load(kind: type[T], prefix: str, environ: Mapping[str, str] | None = None, **given: Any) -> T:
+    """A `kind` from ``FABRIC_<prefix>_*`` in `environ`, with `given` before those.
+
+    Raises
+    ------
+    ConfigError
+        For a variable that names no field (with the nearest that does), or a value of a wrong type.
+
+    Examples
+    --------
+    >>> load(AgentConfig, "AGENT", {"FABRIC_AGENT_IDLE_S": "5"}, port=7000).idle_s
+    5.0
+    """
+    environ = os.environ if environ is None else environ
+    start = f"FABRIC_{prefix}_"
+    known = typing.get_type_hints(kind)
+    names = [f.name for f in fields(kind)]  # type: ignore[arg-type]
+    _check_known(given, names, "setting", str)
+    variables = {key: value for key, value in environ.items() if key.startswith(start)}
+    by_name = {key.removeprefix(start).lower(): (key, value) for key, value in variables.items()}
+    _check_known(by_name, names, "environment variable", lambda name: start + name.upper())
+    values = {
+        name: _convert(text, known[name], key)
+        for name, (key, text) in by_name.items()
+        if given.get(name) is None
+    }
+    return kind(**values, **{name: value for name, value in given.items() if value is not None})
+
+
+def check_port(port: int) -> None:
+    """Raise `ConfigError` unless `port` is one, or 0."""
+    if not 0 <= port < 65536:
+        raise ConfigError(f"port must be 0 to 65535, got {port!r}")
+
+
+def check_positive(config: object, *names: str) -> None:
+    """Raise `ConfigError` unless these fields of `config` are positive."""
+    for name in names:
+        if (value := getattr(config, name)) <= 0:
+            raise ConfigError(f"{name} must be positive, got {value!r}")
+
+
+def check_bind(host: str, tls_certificate: Path | None, tls_key: Path | None) -> None:
+    """Refuse to listen where strangers can connect unless the line is encrypted.
+
+    Authentication by token is always on, but a token sent in the clear can be read on the way.
+    """
+    if (tls_certificate is None) != (tls_key is None):
+        raise ConfigError("tls_certificate and tls_key belong together; give both or none")
+    if tls_certificate is None and not is_loopback(host):
+        raise ConfigError(
+            f"refusing to listen on {host!r} without TLS; give tls_certificate and tls_key, or "
+            "listen on 127.0.0.1"
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can connect to `host`.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _check_known(
+    given: typing.Iterable[str], names: list[str], what: str, shown: typing.Callable[[str], str]
+) -> None:
+    for name in given:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = f"; did you mean {shown(near[0])}?" if near else ""
+            raise ConfigError(f"{what} {shown(name)} is unknown{hint}")
+
+
+def _convert(text: str, kind: Any, key: str) -> Any:
+    """`text` as a field's type; Optional types take their first member."""
+    options = [k for k in typing.get_args(kind) or (kind,) if k is not type(None)]
+    try:
+        return options[0](text)
+    except ValueError as error:
+        raise ConfigError(f"{key} must be {options[0].__name__}, got {text[:80]!r}") from error

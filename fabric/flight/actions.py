@@ -1,0 +1,229 @@
+"""DoAction: what any Flight client can ask for besides rows.
+
+One job: a table of actions. Bodies and answers are JSON objects (one answer each), so that a client
+in any language can call them; an unknown field is refused. `dataset.begin` takes the schema as
+base64 of an Arrow IPC schema message.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fabric.control import control_pb2 as pb
+from fabric.errors import ConfigError, NotFoundError
+from fabric.flight.backend import Backend
+from fabric.flight.directory import Directory
+from fabric.flight.puts import Puts
+from fabric.security.tokens import Claims, Scope
+
+BODY_BYTES_MAX = 4 << 20
+Fields = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ActionKind:
+    """One action: who may call it, what its body may hold, what it does."""
+
+    name: str
+    scope: Scope
+    description: str
+    fields: Mapping[str, type]
+    run: Callable[[Fields], dict[str, object]]
+
+
+class Actions:
+    """The actions of one server."""
+
+    def __init__(self, backend: Backend, puts: Puts, version: str) -> None:
+        self._backend, self._puts, self._version = backend, puts, version
+        self._directory = Directory(backend)
+        kinds = [
+            ActionKind("healthcheck", "read", "{}: agent, version", {}, self._health),
+            ActionKind("job.list", "read", "{}: jobs with state and result path", {}, self._jobs),
+            ActionKind("dataset.list", "read", "{}: datasets, their versions", {}, self._list),
+            ActionKind(
+                "dataset.begin", "write",
+                "{name, schema (base64 IPC), keys, partitions, mode create|append|overwrite, "
+                "idempotency_key}: transaction",
+                {"name": str, "schema": str, "keys": list, "partitions": int, "mode": str,
+                 "idempotency_key": str}, self._begin,
+            ),
+            ActionKind(
+                "dataset.commit", "write",
+                "{transaction, parts: [{writer, attempt, rows}]}: version; may be repeated",
+                {"transaction": str, "parts": list}, self._commit,
+            ),
+            ActionKind(
+                "dataset.abort", "write", "{transaction, name}: forget an open transaction",
+                {"transaction": str, "name": str}, self._abort,
+            ),
+            ActionKind("dataset.drop", "write", "{name}: remove it", {"name": str}, self._drop),
+            ActionKind(
+                "dataset.discard", "agent", "{name, transaction}: agents remove files here",
+                {"name": str, "transaction": str}, self._discard,
+            ),
+        ]  # fmt: skip
+        self._kinds = {kind.name: kind for kind in kinds}
+
+    def list(self, claims: Claims) -> list[tuple[str, str]]:
+        """Name and description of what the caller may call."""
+        return [(k.name, k.description) for k in self._kinds.values() if claims.allows(k.scope)]
+
+    def run(self, claims: Claims, name: str, body: bytes) -> bytes:
+        """Call one action."""
+        kind = self._kinds.get(name)
+        if kind is None:
+            known = ", ".join(name for name, _ in self.list(claims))
+            raise NotFoundError(f"there is no action {name[:80]!r}; known: {known}")
+        claims.require(kind.scope, f"action {name}")
+        return json.dumps(kind.run(_fields(kind, body))).encode()
+
+    def _health(self, _fields: Fields) -> dict[str, object]:
+        return {"status": "ok", "agent": self._backend.agent_id, "version": self._version}
+
+    def _jobs(self, _fields: Fields) -> dict[str, object]:
+        jobs = self._backend.control.list_jobs(pb.ListRequest()).jobs
+        return {
+            "jobs": [
+                {
+                    "job": job.job_id,
+                    "name": job.name,
+                    "state": pb.JobState.Name(job.state).removeprefix("JOB_").lower(),
+                    "result": job.result_path,
+                    "rows": job.result_rows,
+                }
+                for job in jobs
+            ]
+        }
+
+    def _list(self, _fields: Fields) -> dict[str, object]:
+        reply = self._ask(pb.DatasetRequest(list=pb.DatasetList()))
+        return {"datasets": [_about(location) for location in reply.datasets]}
+
+    def _begin(self, fields: Fields) -> dict[str, object]:
+        name = _needed(fields, "name")
+        mode = fields.get("mode", "create")
+        if "schema" in fields:
+            schema = _base64(fields["schema"])
+        elif mode == "append":
+            schema = self._directory.dataset(name).schema
+        else:
+            raise ConfigError(f"dataset.begin with mode {mode!r} needs a schema")
+        begin = pb.DatasetBegin(
+            name=name,
+            schema=schema,
+            keys=_texts(fields.get("keys", [])),
+            n_partitions=_count(fields.get("partitions", 0), "partitions"),
+            mode=mode,
+            idempotency_key=fields.get("idempotency_key", ""),
+        )
+        reply = self._ask(pb.DatasetRequest(begin=begin))
+        return {"transaction": reply.transaction, **_about(reply.location)}
+
+    def _commit(self, fields: Fields) -> dict[str, object]:
+        transaction = _needed(fields, "transaction")
+        parts = [_part(transaction, part) for part in fields.get("parts", [])]
+        commit = pb.DatasetCommit(transaction=transaction, parts=parts)
+        reply = self._ask(pb.DatasetRequest(commit=commit))
+        self._backend.locations.merge(pb.Locations(datasets=[reply.location]))
+        return _about(reply.location)
+
+    def _abort(self, fields: Fields) -> dict[str, object]:
+        transaction = _needed(fields, "transaction")
+        if name := fields.get("name", ""):
+            self._puts.undo(transaction, self._directory.transaction(name, transaction))
+        else:
+            self._ask(pb.DatasetRequest(abort=pb.DatasetAbort(transaction=transaction)))
+        return {"transaction": transaction}
+
+    def _drop(self, fields: Fields) -> dict[str, object]:
+        location = self._directory.dataset(_needed(fields, "name"))
+        self._ask(pb.DatasetRequest(drop=pb.DatasetDrop(name=location.name)))
+        for transaction in sorted({part.transaction for part in location.parts}):
+            self._puts.discard(transaction, location)
+        self._backend.locations.forget_dataset(location.name)
+        return {"name": location.name}
+
+    def _discard(self, fields: Fields) -> dict[str, object]:
+        name, transaction = _needed(fields, "name"), _needed(fields, "transaction")
+        self._backend.datasets.discard(name, transaction)
+        return {}
+
+    def _ask(self, request: pb.DatasetRequest) -> pb.DatasetReply:
+        reply = self._backend.control.dataset(request)
+        if reply.addresses:
+            self._backend.locations.merge(pb.Locations(addresses=dict(reply.addresses)))
+        return reply
+
+
+def _fields(kind: ActionKind, body: bytes) -> Fields:
+    """The body as a JSON object with known fields of the right types; an empty one is {}."""
+    if len(body) > BODY_BYTES_MAX:
+        raise ConfigError(f"the body of {kind.name} has at most {BODY_BYTES_MAX} bytes")
+    try:
+        fields = json.loads(body) if body else {}
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"the body of {kind.name} must be JSON: {kind.description}") from error
+    if not isinstance(fields, dict):
+        raise ConfigError(f"the body of {kind.name} must be a JSON object: {kind.description}")
+    for name, value in fields.items():
+        wanted = kind.fields.get(name)
+        if wanted is None:
+            raise ConfigError(f"{kind.name} has no field {name[:80]!r}: {kind.description}")
+        if not isinstance(value, wanted) or isinstance(value, bool):
+            raise ConfigError(f"field {name!r} of {kind.name} must be {wanted.__name__}")
+    return fields
+
+
+def _needed(fields: Fields, name: str) -> str:
+    if not fields.get(name):
+        raise ConfigError(f"field {name!r} is missing")
+    return str(fields[name])
+
+
+def _texts(values: list[object]) -> list[str]:
+    if not all(isinstance(value, str) for value in values):
+        raise ConfigError("field 'keys' must be a list of column names")
+    return [str(value) for value in values]
+
+
+def _count(value: object, what: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 31:
+        raise ConfigError(f"field {what!r} must be a number from 0, got {str(value)[:40]}")
+    return value
+
+
+def _part(transaction: str, part: object) -> pb.CommittedPart:
+    if not isinstance(part, dict) or not isinstance(part.get("writer"), str):
+        raise ConfigError("field 'parts' must be a list of {writer, attempt, rows}")
+    rows = part.get("rows", 0)
+    if not isinstance(rows, int) or isinstance(rows, bool) or not 0 <= rows < 1 << 63:
+        raise ConfigError("field 'rows' of a part must be a number from 0")
+    return pb.CommittedPart(
+        transaction=transaction,
+        writer=part["writer"],
+        attempt=_count(part.get("attempt", 0), "attempt"),
+        rows=rows,
+    )
+
+
+def _base64(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (ValueError, binascii.Error) as error:
+        raise ConfigError("field 'schema' must be base64 of an Arrow IPC schema message") from error
+
+
+def _about(location: pb.DatasetLocation) -> dict[str, object]:
+    return {
+        "name": location.name,
+        "version": location.version,
+        "rows": location.rows,
+        "keys": list(location.keys),
+        "partitions": location.n_partitions,
+    }

@@ -1,0 +1,121 @@
+"""Errors over Flight: a status class for any client, and the whole error for ours.
+
+One job: `FabricError` to a Flight error with an `ErrorDetail` in `extra_info`, and back. Which
+Flight status tells what, for clients in any language:
+
+    UNAUTHENTICATED  no token, or not one of this fabric      UNAVAILABLE  try again later
+    UNAUTHORIZED     the token's scope does not suffice       INTERNAL     a bug of ours
+    UNKNOWN          everything the caller can mend; the text says how
+
+CANCELLED is never sent: pyarrow clients turn it into a KeyboardInterrupt of the whole process.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+import pyarrow.flight as fl
+import structlog
+from google.protobuf.message import DecodeError
+
+from fabric.control.control_pb2 import ErrorDetail
+from fabric.control.errors import from_detail, to_detail
+from fabric.errors import (
+    ERRORS,
+    AuthError,
+    CancelledError,
+    DataError,
+    ExternalError,
+    FabricError,
+    InternalError,
+    NotFoundError,
+    PeerLostError,
+)
+from fabric.security.tokens import ScopeError
+
+_log = structlog.get_logger("fabric.flight")
+
+# What pyarrow and gRPC put behind a server's own words.
+_CLUTTER = re.compile(
+    r"(\. Detail: |\. gRPC client debug context: | Client context: ).*", re.DOTALL
+)
+_LEAD = re.compile(r"^(Flight returned [a-z ]+ error, with message: |Unknown error: |IOError: )+")
+
+_BY_CLASS: tuple[tuple[type[BaseException], type[FabricError]], ...] = (
+    (fl.FlightUnauthenticatedError, AuthError),
+    (fl.FlightUnauthorizedError, AuthError),
+    (fl.FlightUnavailableError, PeerLostError),
+    (fl.FlightTimedOutError, PeerLostError),
+    (fl.FlightCancelledError, CancelledError),
+    (pa.ArrowKeyError, NotFoundError),
+    (pa.ArrowInvalid, DataError),
+)
+
+
+def to_flight(error: BaseException) -> Exception:
+    """The Flight error to raise in a server's handler for `error`.
+
+    An error that is not ours is logged here and leaves as an internal one without its text.
+    """
+    if isinstance(error, fl.FlightError):
+        return error  # type: ignore[no-any-return]
+    if not isinstance(error, FabricError):
+        _log.error("unexpected error in a Flight call", exc_info=error)
+    detail = to_detail(error)
+    text = f"{detail.kind}: {detail.message}"
+    return _status(error)(text, detail.SerializeToString())  # type: ignore[no-any-return]
+
+
+def from_flight(error: BaseException, *, agent: str = "") -> FabricError:
+    """What a Flight client's exception says, as one of our errors; `agent` fills in the place."""
+    if isinstance(error, FabricError):
+        return error.at(agent=agent)
+    extra = getattr(error, "extra_info", None)
+    if extra and (detail := _detail(extra)) is not None:
+        return from_detail(detail).at(agent=agent)
+    kind = next((ours for theirs, ours in _BY_CLASS if isinstance(error, theirs)), ExternalError)
+    return kind(plain_text(error), agent=agent)
+
+
+def plain_text(error: BaseException) -> str:
+    """The words of a pyarrow error without pyarrow's and gRPC's wrapping.
+
+    >>> plain_text(OSError("Flight returned unavailable error, with message: no. Detail: x"))
+    'no'
+    """
+    text = _LEAD.sub("", _CLUTTER.sub("", str(error))).strip()
+    return text or type(error).__name__
+
+
+def _status(error: BaseException) -> type[fl.FlightError]:
+    """Which Flight status class tells a foreign client most about `error`."""
+    if isinstance(error, ScopeError):
+        return fl.FlightUnauthorizedError  # type: ignore[no-any-return]
+    if isinstance(error, AuthError):
+        return fl.FlightUnauthenticatedError  # type: ignore[no-any-return]
+    if isinstance(error, ExternalError) and error.retryable:
+        return fl.FlightUnavailableError  # type: ignore[no-any-return]
+    if isinstance(error, InternalError) or not isinstance(error, FabricError):
+        return fl.FlightInternalError  # type: ignore[no-any-return]
+    return fl.FlightServerError  # type: ignore[no-any-return]
+
+
+def _detail(extra: bytes) -> ErrorDetail | None:
+    try:
+        detail = ErrorDetail.FromString(extra)
+    except DecodeError:
+        return None
+    return detail if detail.kind in ERRORS else None
+
+
+class SchemaRefusedError(Exception):
+    """For `get_schema` alone: pyarrow adds the traceback of whatever that handler raises.
+
+    It does so with `traceback.format_exception`, and falls back to the class name when that fails;
+    so this one makes it fail.
+    """
+
+    @property
+    def __suppress_context__(self) -> bool:  # type: ignore[override]
+        raise AttributeError("not to be printed")

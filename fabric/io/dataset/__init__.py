@@ -1,0 +1,1 @@
+"""Datasets of this fabric: files with their owners, splits, reading and writing (design 4.10)."""

@@ -1,0 +1,1 @@
+"""Any Arrow Flight server as a source or target."""
