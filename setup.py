@@ -21,7 +21,7 @@ from Cython.Build import cythonize  # noqa: E402
 FOLDER = Path("fabric/_cython")
 JOBS = int(os.environ.get("FABRIC_BUILD_JOBS", "2"))
 SANITIZE = os.environ.get("FABRIC_SANITIZE", "")
-FLAGS = ["-O3", "-std=c++20", "-fno-math-errno", "-fvisibility=hidden", "-fstack-protector-strong",
+FLAGS = ["-O3", "-std=c++20", "-fno-math-errno", "-fvisibility=hidden", "-fstack-protector-strong", "-Wno-maybe-uninitialized",
          "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]  # fmt: skip
 LINK = ["-Wl,-z,relro,-z,now"]
 if SANITIZE:

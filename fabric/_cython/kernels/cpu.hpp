@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #define FABRIC_INLINE __attribute__((always_inline)) inline
+#define FABRIC_LAMBDA __attribute__((always_inline))
 
 namespace fabric {
 
@@ -22,14 +23,17 @@ __attribute__((target("arch=x86-64-v3"))) void run_avx2(Arguments... arguments) 
 }
 
 template <class Body, class... Arguments>
-__attribute__((target("arch=x86-64-v4,prefer-vector-width=512")))
+__attribute__((target("arch=x86-64-v4,avx512vbmi2,avx512vpopcntdq,prefer-vector-width=512")))
 void run_avx512(Arguments... arguments) {
   Body::run(arguments...);
 }
 
 inline int best_cpu() {
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("x86-64-v4")) return CPU_AVX512;
+  if (__builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512vbmi2") &&
+      __builtin_cpu_supports("avx512vpopcntdq")) {
+    return CPU_AVX512;  // Ice Lake, Zen 4 and later
+  }
   return __builtin_cpu_supports("x86-64-v3") ? CPU_AVX2 : CPU_SCALAR;
 }
 #else

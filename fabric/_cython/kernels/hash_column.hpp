@@ -28,6 +28,15 @@ class Column {
     if (type.value == Value::decimal) factor_ = scale_factor(type.scale);
   }
 
+  // The words themselves, where a column is nothing but 64-bit words; else nullptr.
+  const Raw<uint64_t>* plain(int64_t row) const {
+    const bool is_word = type_.layout == Layout::fixed && type_.width == 8 &&
+                         (type_.value == Value::signed_int || type_.value == Value::unsigned_int ||
+                          (type_.value == Value::temporal && type_.nanoseconds == 1));
+    if (!is_word || validity_ != nullptr) return nullptr;
+    return buffer_of<uint64_t>(array_, 1) + array_.offset + row;
+  }
+
   // One word for each of the rows [row, row + n), counted from the array's own offset.
   void words(int64_t row, int64_t n, uint64_t* out) const {
     row += array_.offset;
@@ -76,9 +85,9 @@ class Column {
   bool valid(int64_t row) const { return validity_ == nullptr || bit_at(validity_, row); }
 
   template <class T>
-  void integers(int64_t row, int64_t n, uint64_t* out, int64_t unit = 1) const {
+  void integers(int64_t row, int64_t n, uint64_t* out) const {
     const Raw<T>* in = buffer_of<T>(array_, 1) + row;
-    by_cpu<IntegerWords<T>>(cpu_, in, out, n, static_cast<uint64_t>(unit));
+    by_cpu<IntegerWords<T>>(cpu_, in, out, n);
   }
 
   void integers_of_width(bool is_signed, int64_t row, int64_t n, uint64_t* out) const {
@@ -96,8 +105,9 @@ class Column {
       case Value::signed_int: return integers_of_width(true, row, n, out);
       case Value::unsigned_int: return integers_of_width(false, row, n, out);
       case Value::temporal:
-        if (type_.width == 4) return integers<int32_t>(row, n, out, type_.nanoseconds);
-        return integers<int64_t>(row, n, out, type_.nanoseconds);
+        integers_of_width(true, row, n, out);
+        if (type_.nanoseconds == 1) return;
+        return by_cpu<ScaleWords>(cpu_, out, n, static_cast<uint64_t>(type_.nanoseconds));
       case Value::float64:
         return by_cpu<FloatWords<double>>(cpu_, buffer_of<double>(array_, 1) + row, out, n);
       case Value::float32:
@@ -186,7 +196,7 @@ class Column {
     std::fill(out, out + n, STRUCT_START);
     for (const Column& child : children_) {
       child.words(row, n, words.data());
-      by_cpu<StepWords>(cpu_, out, static_cast<const uint64_t*>(words.data()), n);
+      by_cpu<StepWords>(cpu_, out, reinterpret_cast<const Raw<uint64_t>*>(words.data()), n);
     }
   }
 
@@ -254,15 +264,21 @@ class Column {
   std::vector<uint64_t> dictionary_words_;
 };
 
+// The words of a block of rows: the column's own, or made in `room`.
+inline const Raw<uint64_t>* words_of(const Column& column, int64_t row, int64_t n,
+                                     uint64_t* room) {
+  if (const auto* plain = column.plain(row); plain != nullptr) return plain;
+  column.words(row, n, room);
+  return reinterpret_cast<const Raw<uint64_t>*>(room);
+}
+
 // Hashes of the rows [row, row + n) of bound key columns; n <= HASH_BLOCK.
 inline void hash_block(const std::vector<Column>& keys, int64_t row, int64_t n, uint64_t start,
                        int cpu, uint64_t* hashes) {
-  uint64_t words[HASH_BLOCK];
-  for (size_t i = 0; i < keys.size(); ++i) {
-    keys[i].words(row, n, words);
-    const uint64_t* from = words;
-    if (i == 0) by_cpu<StepFirst>(cpu, hashes, from, n, start);
-    else by_cpu<StepWords>(cpu, hashes, from, n);
+  uint64_t room[HASH_BLOCK];
+  by_cpu<StepFirst>(cpu, hashes, words_of(keys[0], row, n, room), n, start);
+  for (size_t i = 1; i < keys.size(); ++i) {
+    by_cpu<StepWords>(cpu, hashes, words_of(keys[i], row, n, room), n);
   }
 }
 
@@ -271,11 +287,10 @@ inline void step_array(const ArrowSchema& schema, const ArrowArray& array, int c
                        uint64_t* hashes) {
   const Type type = parse_type(schema);
   const Column column(type, array, cpu);
-  uint64_t words[HASH_BLOCK];
+  uint64_t room[HASH_BLOCK];
   for (int64_t row = 0; row < array.length; row += HASH_BLOCK) {
     const int64_t n = std::min(HASH_BLOCK, array.length - row);
-    column.words(row, n, words);
-    by_cpu<StepWords>(cpu, hashes + row, static_cast<const uint64_t*>(words), n);
+    by_cpu<StepWords>(cpu, hashes + row, words_of(column, row, n, room), n);
   }
 }
 

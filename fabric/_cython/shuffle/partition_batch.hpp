@@ -21,32 +21,43 @@ class BatchPartitioner {
            ArrowArray& out) const {
     const int64_t n = batch.length;
     Scratch<uint16_t> ids(allocator, n);
-    Scratch<uint32_t> positions(allocator, n_partitions_);
-    assign(batch, cpu, ids.data());
-    count_rows(ids.data(), n, n_partitions_, positions.data());
-    offsets_of(positions.data(), n_partitions_, offsets, positions.data());
+    Scratch<uint32_t> tables(allocator, table_entries(cpu, n_partitions_));
+    std::fill(tables.data(), tables.data() + table_entries(cpu, n_partitions_), 0);
+    assign_and_count(batch, cpu, ids.data(), tables.data());
+    offsets_of(cpu, n_partitions_, tables.data(), offsets);
     for (int32_t p = 0; p < n_partitions_; ++p) {
       if (offsets[p + 1] - offsets[p] == n) return false;
     }
     Scratch<uint32_t> target(allocator, n);
-    place_rows(ids.data(), n, positions.data(), target.data());
+    place_rows(cpu, ids.data(), n, n_partitions_, tables.data(), target.data());
     take_array(type_, batch, Order::scatter(target.data(), n, allocator), allocator, out);
     return true;
   }
 
  private:
-  void assign(const ArrowArray& batch, int cpu, uint16_t* ids) const {
+  // Block by block, so that counting one block hides the memory behind the next.
+  void assign_and_count(const ArrowArray& batch, int cpu, uint16_t* ids, uint32_t* tables) const {
     std::vector<Column> columns;
     columns.reserve(keys_.size());
     for (const int32_t key : keys_) {
       const size_t index = static_cast<size_t>(key);
       columns.emplace_back(type_.children[index], *batch.children[key], cpu);
     }
-    uint64_t hashes[HASH_BLOCK];
-    for (int64_t row = 0; row < batch.length; row += HASH_BLOCK) {
-      const int64_t n = std::min(HASH_BLOCK, batch.length - row);
+    const auto assign = [&](int64_t row, int64_t n) {
+      uint64_t hashes[HASH_BLOCK];
       hash_block(columns, batch.offset + row, n, start_, cpu, hashes);
       partition_ids(cpu, hashes, n, n_partitions_, ids + row);
+    };
+    const Segments segments(cpu, batch.length, n_partitions_);
+    for (int64_t row = 0; row < segments.quarter; row += HASH_BLOCK) {
+      const int64_t n = std::min(HASH_BLOCK, segments.quarter - row);
+      for (int64_t s = 0; s < N_SEGMENTS; ++s) assign(s * segments.quarter + row, n);
+      count_quarters(segments, ids, row, n, tables);
+    }
+    for (int64_t row = segments.rest(); row < batch.length; row += HASH_BLOCK) {
+      const int64_t n = std::min(HASH_BLOCK, batch.length - row);
+      assign(row, n);
+      count_last(cpu, segments, ids, row, n, n_partitions_, tables);
     }
   }
 
