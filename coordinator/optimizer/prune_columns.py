@@ -1,0 +1,167 @@
+"""Read, compute and send only columns that somebody needs.
+
+    Select(a)                 Select(a)
+      Join(k)                   Join(k)
+        Scan(a, b, k)    =>       Scan(a, k)
+        WithColumns(f as c)       Scan(k)
+          Scan(k, d)
+
+Valid because a column that nobody reads can't change a row; what is left keeps its order. Unlike
+the other rules it looks at the whole plan: a node shared by two parents keeps what either needs.
+Join sides, exchanges, sorts and unions also lose what only the node below them needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import pyarrow as pa
+
+from fabric.coordinator.optimizer.nodes import join_names
+from fabric.plan.expr import Column, Expr, columns_of, output_name
+from fabric.plan.nodes import (
+    Aggregate,
+    Exchange,
+    Filter,
+    Join,
+    Limit,
+    Node,
+    Scan,
+    Select,
+    Sort,
+    Union,
+    WithColumns,
+)
+from fabric.plan.schema import schema_of
+from fabric.plan.walk import walk
+
+Names = frozenset[str]
+
+
+def prune_columns(root: Node) -> Node:
+    """Prune the plan below `root`, whose columns all stay; `root` itself when all are needed."""
+    order = list(walk(root))
+    required = _required(root, order)
+    done: dict[int, Node] = {}
+    for node in order:
+        children = tuple(
+            _narrowed(node, child, done[id(child)], wanted)
+            for child, wanted in zip(
+                node.children, _child_needs(node, required[id(node)]), strict=True
+            )
+        )
+        done[id(node)] = _pruned(node.with_children(children), required[id(node)])
+    return done[id(root)]
+
+
+def _required(root: Node, order: list[Node]) -> dict[int, Names]:
+    """What each node must put out; parents come before children."""
+    required: dict[int, Names] = {id(root): frozenset(schema_of(root).names)}
+    for node in reversed(order):
+        mine = required[id(node)] = _at_least_one(required[id(node)], schema_of(node))
+        for child, wanted in zip(node.children, _child_needs(node, mine), strict=True):
+            required[id(child)] = required.get(id(child), frozenset()) | wanted
+    return required
+
+
+def _child_needs(node: Node, mine: Names) -> tuple[Names, ...]:
+    """What a node that must put out `mine` needs from each child."""
+    needs: tuple[Names, ...]
+    match node:
+        case Filter(predicate=predicate):
+            needs = (mine | columns_of(predicate),)
+        case Select(exprs=exprs):
+            needs = (_read(_kept(exprs, mine)),)
+        case WithColumns(input=source, exprs=exprs):
+            needs = ((mine & frozenset(schema_of(source).names)) | _read(_kept(exprs, mine)),)
+        case Aggregate(keys=keys, aggs=aggs):
+            needs = (_read(keys) | _read(_kept(aggs, mine)),)
+        case Join():
+            needs = _join_needs(node, mine)
+        case Sort(keys=keys):
+            needs = (mine | _read(key.input for key in keys),)
+        case Exchange(keys=names):
+            needs = (mine | frozenset(names),)
+        case Limit():
+            needs = (mine,)
+        case Union(inputs=inputs):
+            wanted = [i for i, name in enumerate(schema_of(node).names) if name in mine]
+            return tuple(frozenset(schema_of(x).names[i] for i in wanted) for x in inputs)
+        case _:
+            return tuple(frozenset(schema_of(child).names) for child in node.children)
+    return tuple(
+        _at_least_one(names, schema_of(child))
+        for names, child in zip(needs, node.children, strict=True)
+    )
+
+
+def _join_needs(join: Join, mine: Names) -> tuple[Names, Names]:
+    left, right = join_names(join)
+    from_right = {output: name for output, name in right.items() if output in mine}
+    from_left = frozenset(left) & mine
+    # without the left column of that name, the right one would lose its suffix
+    twins = frozenset(name for out, name in from_right.items() if out != name) & frozenset(left)
+    return (
+        from_left | twins | _read(join.left_keys),
+        frozenset(from_right.values()) | _read(join.right_keys),
+    )
+
+
+def _pruned(node: Node, mine: Names) -> Node:
+    """`node` over its pruned children, without what is not in `mine`."""
+    match node:
+        case Scan(schema=schema, columns=columns):
+            names = schema.names if columns is None else columns
+            kept = tuple(name for name in names if name in mine)
+            return node if len(kept) == len(names) else replace(node, columns=kept)
+        case Select(exprs=exprs):
+            return _with_exprs(exprs, mine, lambda kept: replace(node, exprs=kept), node)
+        case WithColumns(input=source, exprs=exprs):
+            if not _kept(exprs, mine):
+                return source
+            return _with_exprs(exprs, mine, lambda kept: replace(node, exprs=kept), node)
+        case Aggregate(aggs=aggs):
+            return _with_exprs(aggs, mine, lambda kept: replace(node, aggs=kept), node)
+        case _:
+            return node
+
+
+def _with_exprs(
+    exprs: tuple[Expr, ...], mine: Names, make: Callable[[tuple[Expr, ...]], Node], node: Node
+) -> Node:
+    kept = _kept(exprs, mine) or exprs[:1]
+    return node if len(kept) == len(exprs) else make(kept)
+
+
+def _narrowed(parent: Node, child: Node, pruned: Node, wanted: Names) -> Node:
+    """`pruned` with just what `parent` wants of it, where rows may travel."""
+    if not isinstance(parent, Join | Exchange | Sort | Union) or isinstance(pruned, Scan):
+        return pruned
+    names = schema_of(pruned).names
+    kept = tuple(Column(name) for name in names if name in wanted)
+    if len(kept) == len(names):
+        return pruned
+    return Select(pruned, kept, path=f"{child.path}/columns")
+
+
+def _kept(exprs: Iterable[Expr], mine: Names) -> tuple[Expr, ...]:
+    return tuple(expr for expr in exprs if output_name(expr) in mine)
+
+
+def _read(exprs: Iterable[Expr]) -> Names:
+    return frozenset().union(*map(columns_of, exprs))
+
+
+def _at_least_one(names: Names, schema: pa.Schema) -> Names:
+    """`names`, or the cheapest column when there is none: rows without columns can't travel."""
+    if names or not schema.names:
+        return names
+    return frozenset((min(schema, key=_width).name,))
+
+
+def _width(field: pa.Field) -> int:
+    try:
+        return int(field.type.bit_width)
+    except ValueError:
+        return 1 << 20

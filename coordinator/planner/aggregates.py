@@ -1,0 +1,97 @@
+"""Aggregates and distinct rows in stages.
+
+    Aggregate(k; sum a)        Aggregate final
+      X                   =>     exchange by k
+                                   Aggregate partial
+                                     X
+
+One job: the two phases, and when one suffices: all rows in one task, or equal keys in one task
+already. `count_distinct` has no partial form, so there the rows themselves travel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+
+from fabric.coordinator.planner.draft import Draft
+from fabric.coordinator.planner.exchanges import gather, hash_by, refuse_broadcast
+from fabric.coordinator.planner.flows import Flow, kept_names
+from fabric.plan.expr import Agg, Alias, Column, Expr, Literal, columns_of, output_name
+from fabric.plan.nodes import Aggregate, Distinct, Select
+from fabric.plan.schema import schema_of, type_of
+
+
+def plan_aggregate(draft: Draft, node: Aggregate, flow: Flow, n: int) -> Flow:
+    """The aggregate over `flow`, spread over `n` tasks where it needs an exchange."""
+    refuse_broadcast(flow)
+    names = kept_names(node.keys)
+    together = flow.keys is not None and all(name in names for name, _ in flow.keys)
+    if (flow.n == 1 and n == 1) or (together and node.keys):
+        return replace(flow, flexible=False).renamed(replace(node, input=flow.node), names)
+    if any(_agg(expr).function == "count_distinct" for expr in node.aggs):
+        return _by_rows(draft, node, flow, n)
+    return _by_phases(draft, node, flow, n)
+
+
+def plan_distinct(draft: Draft, node: Distinct, flow: Flow, n: int) -> Flow:
+    """Different rows: first of each task, then of all that may be equal."""
+    refuse_broadcast(flow)
+    if (flow.n == 1 and n == 1) or flow.keys is not None:
+        return replace(flow, node=replace(node, input=flow.node), flexible=False)
+    local = replace(flow, node=replace(node, input=flow.node), flexible=False)
+    schema = schema_of(node)
+    columns = [Column(name) for name in schema.names]
+    sent = hash_by(
+        draft, local, columns, schema.types, n, path=f"{node.path}/exchange", settings=node.path
+    )
+    return sent.over(replace(node, input=sent.node))
+
+
+def _by_phases(draft: Draft, node: Aggregate, flow: Flow, n: int) -> Flow:
+    partial = replace(node, input=flow.node, phase="partial")
+    local = replace(flow, node=partial, keys=None, flexible=False)
+    names = [output_name(key) for key in node.keys]
+    keys = tuple(Column(name) for name in names)
+    path = f"{node.path}/exchange"
+    if keys:
+        schema = schema_of(partial)
+        types = [schema.field(name).type for name in names]
+        sent = hash_by(draft, local, keys, types, n, path=path, settings=node.path)
+    else:
+        sent = gather(draft, local, path=path, settings=node.path)
+    aggs = tuple(_final(expr, schema_of(node.input)) for expr in node.aggs)
+    return sent.over(replace(node, input=sent.node, keys=keys, aggs=aggs, phase="final"))
+
+
+def _by_rows(draft: Draft, node: Aggregate, flow: Flow, n: int) -> Flow:
+    schema = schema_of(flow.node)
+    needed = frozenset().union(*map(columns_of, (*node.keys, *node.aggs)))
+    columns = tuple(Column(name) for name in schema.names if name in needed)
+    if columns and len(columns) < len(schema.names):
+        flow = flow.over(Select(flow.node, columns, path=f"{node.path}/columns"))
+    path = f"{node.path}/exchange"
+    if node.keys:
+        types = [type_of(key, schema) for key in node.keys]
+        sent = hash_by(draft, flow, node.keys, types, n, path=path, settings=node.path)
+    else:
+        sent = gather(draft, flow, path=path, settings=node.path)
+    return sent.renamed(replace(node, input=sent.node), kept_names(node.keys))
+
+
+def _agg(expr: Expr) -> Agg:
+    bare = expr.input if isinstance(expr, Alias) else expr
+    assert isinstance(bare, Agg)
+    return bare
+
+
+def _final(expr: Expr, schema: pa.Schema) -> Expr:
+    """`expr` for the final phase: a decimal mean must be told its input's type."""
+    agg = _agg(expr)
+    if agg.function != "mean" or agg.input is None:
+        return expr
+    dtype = type_of(agg.input, schema)
+    if not pa.types.is_decimal(dtype):
+        return expr
+    return Alias(Agg("mean", Literal(None, dtype)), output_name(expr))

@@ -1,0 +1,117 @@
+"""Stages and edges while they are still being made.
+
+One job: `Draft`, to which the planner adds exchanges; each distinct producer object becomes one
+stage, however many edges leave it. `finish.py` makes the `StageGraph` of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from fabric.coordinator.planner.stages import EdgeKind
+from fabric.errors import PlanError
+from fabric.plan.nodes import ExchangeMode, Node, NodeConfig, StageInput
+from fabric.plan.schema import schema_of
+
+MAX_PARALLELISM = 128
+
+
+@dataclass(slots=True)
+class DraftStage:
+    """One stage: its root and its number of tasks."""
+
+    root: Node
+    n_tasks: int
+    flexible: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftEdge:
+    """One edge; `settings` is the path whose configuration counts (None: only `mode`)."""
+
+    edge: int
+    path: str
+    producer: int
+    kind: EdgeKind
+    n_partitions: int
+    keys: tuple[str, ...]
+    mode: ExchangeMode
+    buffer_batches: int
+    schema: pa.Schema
+    is_result: bool = False
+
+
+class Draft:
+    """Stages by number in order of creation, edges by id."""
+
+    def __init__(self, config: dict[str, NodeConfig]) -> None:
+        self._config = config
+        self.stages: list[DraftStage] = []
+        self.edges: list[DraftEdge] = []
+        self._by_root: dict[int, int] = {}
+        self._paths: set[str] = set()
+        self._replaced: list[Node] = []  # alive, so that no new node gets the id of an old one
+
+    def stage(self, root: Node, n_tasks: int, *, flexible: bool) -> int:
+        """The stage that ends in `root`, made when it is new."""
+        number = self._by_root.get(id(root))
+        if number is None:
+            number = self._by_root[id(root)] = len(self.stages)
+            self.stages.append(DraftStage(root, n_tasks, flexible))
+        stage = self.stages[number]
+        stage.n_tasks = max(stage.n_tasks, n_tasks)  # only a flexible one is asked for twice
+        return number
+
+    def set_root(self, number: int, root: Node) -> None:
+        """Replace what a stage computes; the old root is still found as its producer."""
+        self._replaced.append(self.stages[number].root)
+        self.stages[number].root = root
+        self._by_root[id(root)] = number
+
+    def edge(
+        self,
+        producer: int,
+        *,
+        path: str,
+        kind: EdgeKind,
+        n_partitions: int,
+        keys: tuple[str, ...] = (),
+        mode: ExchangeMode = "auto",
+        buffer_batches: int = 0,
+        settings: str = "",
+        is_result: bool = False,
+    ) -> StageInput:
+        """Add an edge out of a stage; returns what stands for its rows in the consumer."""
+        check_parallelism(n_partitions, settings or path)
+        configured = self._config.get(settings or path, NodeConfig())
+        edge = DraftEdge(
+            edge=len(self.edges),
+            path=self._unique(path),
+            producer=producer,
+            kind=kind,
+            n_partitions=n_partitions,
+            keys=keys,
+            mode=configured.exchange or mode,
+            buffer_batches=configured.buffer_batches or buffer_batches,
+            schema=schema_of(self.stages[producer].root),
+            is_result=is_result,
+        )
+        self.edges.append(edge)
+        return StageInput(edge.edge, edge.schema, path=edge.path)
+
+    def _unique(self, path: str) -> str:
+        candidate, number = path, 1
+        while candidate in self._paths:
+            number += 1
+            candidate = f"{path}_{number}"
+        self._paths.add(candidate)
+        return candidate
+
+
+def check_parallelism(n_tasks: int, path: str) -> int:
+    """`n_tasks` if it is allowed."""
+    if not 1 <= n_tasks <= MAX_PARALLELISM:
+        raise PlanError(f"parallelism must be 1 to {MAX_PARALLELISM}, got {n_tasks}", node=path)
+    return n_tasks

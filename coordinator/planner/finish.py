@@ -1,0 +1,157 @@
+"""The draft made whole: shared work, modes, regions, splits, numbers.
+
+One job: a `StageGraph` from a `Draft`. Stages are numbered so that producers come first; splits are
+dealt to tasks in contiguous blocks, so that task after task reads the source in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from fabric.coordinator.planner.draft import Draft, DraftEdge
+from fabric.coordinator.planner.regions import edge_modes, regions
+from fabric.coordinator.planner.share import cut_shared
+from fabric.coordinator.planner.stages import (
+    RESULT,
+    Edge,
+    EdgeMode,
+    ScanSplits,
+    Stage,
+    StageGraph,
+)
+from fabric.plan.nodes import Node, Scan, Sink, StageInput
+from fabric.plan.sources import Split
+from fabric.plan.walk import rewrite, walk
+
+
+def finish(
+    draft: Draft, scans: Sequence[Scan], splits: Mapping[str, Sequence[Split]]
+) -> StageGraph:
+    """Number and complete the stages of `draft`."""
+    cut_shared(draft)
+    consumers = _consumers(draft)
+    order = _order(draft, consumers)
+    number = {old: new for new, old in enumerate(order)}
+    producers = {edge.edge: edge.producer for edge in draft.edges}
+    roots = {old: draft.stages[old].root for old in order}
+    modes = edge_modes(draft.edges, producers, consumers, roots)
+    region = regions(order, draft.edges, consumers, modes)
+    edges = sorted(
+        (_edge(draft, edge, consumers, modes, number) for edge in draft.edges),
+        key=lambda edge: (edge.producer, edge.edge),
+    )
+    renumbered = {edge.edge: new for new, edge in enumerate(edges)}
+    by_path = {scan.scan_id: tuple(splits.get(scan.path, ())) for scan in scans}
+    piped = {consumers[edge.edge] for edge in draft.edges if modes[edge.edge] == "pipelined"}
+    stages = tuple(
+        Stage(
+            stage=new,
+            path=roots[old].path,
+            root=_renumber(roots[old], renumbered),
+            kind="chain" if old in piped else "fragment",
+            n_tasks=draft.stages[old].n_tasks,
+            splits=_deal(roots[old], by_path, draft.stages[old].n_tasks),
+            region=region[old],
+            is_sink=isinstance(roots[old], Sink),
+        )
+        for new, old in enumerate(order)
+    )
+    return StageGraph(stages, tuple(replace(e, edge=renumbered[e.edge]) for e in edges))
+
+
+def deal(splits: Sequence[Split], n_tasks: int) -> list[tuple[Split, ...]]:
+    """Splits in order, in `n_tasks` contiguous blocks of about the same weight.
+
+    >>> a, b, c = (Split("f", i, i + 1, n_rows=10) for i in range(3))
+    >>> [len(block) for block in deal([a, b, c], 2)]
+    [2, 1]
+    """
+    weights = [max(1, split.n_bytes or split.n_rows) for split in splits]
+    whole = sum(weights)
+    blocks: list[list[Split]] = [[] for _ in range(n_tasks)]
+    before = 0
+    for split, weight in zip(splits, weights, strict=True):
+        middle = 2 * before + weight
+        blocks[min(n_tasks - 1, middle * n_tasks // (2 * whole))].append(split)
+        before += weight
+    return [tuple(block) for block in blocks]
+
+
+def _consumers(draft: Draft) -> dict[int, int]:
+    """The stage that reads each edge; `RESULT` for the result."""
+    found = {edge.edge: RESULT for edge in draft.edges}
+    for number, stage in enumerate(draft.stages):
+        for node in walk(stage.root):
+            if isinstance(node, StageInput):
+                found[node.edge] = number
+    return found
+
+
+def _order(draft: Draft, consumers: Mapping[int, int]) -> list[int]:
+    """Stages with producers first, and those only that lead to the result."""
+    producers: dict[int, list[int]] = {}
+    for edge in draft.edges:
+        producers.setdefault(consumers[edge.edge], []).append(edge.producer)
+    (last,) = (edge.producer for edge in draft.edges if edge.is_result)
+    order: list[int] = []
+    stack: list[tuple[int, bool]] = [(last, False)]
+    seen: set[int] = set()
+    while stack:
+        stage, ready = stack.pop()
+        if ready:
+            order.append(stage)
+        elif stage not in seen:
+            seen.add(stage)
+            stack.append((stage, True))
+            stack.extend((p, False) for p in reversed(producers.get(stage, [])))
+    return order
+
+
+def _edge(
+    draft: Draft,
+    edge: DraftEdge,
+    consumers: Mapping[int, int],
+    modes: Mapping[int, EdgeMode],
+    number: Mapping[int, int],
+) -> Edge:
+    consumer = consumers[edge.edge]
+    kind = edge.kind
+    if kind == "forward" and draft.stages[edge.producer].n_tasks != edge.n_partitions:
+        kind = "round_robin"  # a scan that others wanted in more tasks
+    return Edge(
+        edge=edge.edge,
+        path=edge.path,
+        producer=number[edge.producer],
+        consumer=RESULT if consumer == RESULT else number[consumer],
+        kind=kind,
+        mode=modes[edge.edge],
+        n_partitions=edge.n_partitions,
+        keys=edge.keys,
+        schema=edge.schema,
+        buffer_batches=edge.buffer_batches,
+    )
+
+
+def _renumber(root: Node, edges: Mapping[int, int]) -> Node:
+    """`root` with the final edge ids in its leaves."""
+
+    def one(node: Node) -> Node:
+        if isinstance(node, StageInput) and edges[node.edge] != node.edge:
+            return replace(node, edge=edges[node.edge])
+        return node
+
+    return rewrite(root, one)
+
+
+def _deal(
+    root: Node, splits: Mapping[int, tuple[Split, ...]], n_tasks: int
+) -> tuple[ScanSplits, ...]:
+    """What each task scans; empty when the stage scans nothing."""
+    scans = sorted(node.scan_id for node in walk(root) if isinstance(node, Scan))
+    if not scans:
+        return ()
+    dealt = [(scan_id, deal(splits[scan_id], n_tasks)) for scan_id in scans]
+    return tuple(
+        tuple((scan_id, blocks[task]) for scan_id, blocks in dealt) for task in range(n_tasks)
+    )

@@ -1,0 +1,265 @@
+"""From a checked, optimised plan to a stage graph.
+
+One job: `plan_stages`, which visits the plan bottom-up and decides at each node whether its rows
+can stay in the stage they are in. Pure: the splits of every scan come in as an argument. With
+parallelism 1 everything stays in one stage, except where the plan itself has an exchange.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from fabric.coordinator.planner.aggregates import plan_aggregate, plan_distinct
+from fabric.coordinator.planner.draft import Draft, check_parallelism
+from fabric.coordinator.planner.estimate import Size, estimates
+from fabric.coordinator.planner.exchanges import exchange, gather, refuse_broadcast, spread
+from fabric.coordinator.planner.finish import finish
+from fabric.coordinator.planner.flows import Flow, Request, kept_names
+from fabric.coordinator.planner.joins import plan_join
+from fabric.coordinator.planner.stages import StageGraph
+from fabric.errors import InternalError
+from fabric.plan.expr import output_name
+from fabric.plan.nodes import (
+    Aggregate,
+    Distinct,
+    Exchange,
+    Filter,
+    Join,
+    Limit,
+    Node,
+    NodeConfig,
+    Plan,
+    Scan,
+    Select,
+    Sink,
+    Sort,
+    Union,
+    WithColumns,
+)
+from fabric.plan.sources import FileTarget, FlightTarget, Split
+from fabric.plan.walk import walk
+
+_ROWS_MAX = (1 << 63) - 1
+
+
+def plan_stages(
+    plan: Plan,
+    splits: Mapping[str, Sequence[Split]],
+    parallelism: int,
+    *,
+    result_path: str = "",
+) -> StageGraph:
+    """Cut `plan` into stages.
+
+    Parameters
+    ----------
+    plan
+        Checked and optimised.
+    splits
+        The splits of every scan, by its path.
+    parallelism
+        Tasks of a stage where neither plan nor data say something else.
+    result_path
+        The path of the result edge; by default that of the root.
+
+    Raises
+    ------
+    PlanError
+        If an exchange can't be as the plan wants it; names the node.
+    """
+    return _Planner(plan, splits, check_parallelism(parallelism, "")).plan(
+        result_path or plan.root.path
+    )
+
+
+class _Planner:
+    """One run over one plan."""
+
+    def __init__(self, plan: Plan, splits: Mapping[str, Sequence[Split]], parallelism: int) -> None:
+        self._root = plan.root
+        self._splits = splits
+        self._parallelism = parallelism
+        self._config = dict(plan.config)
+        self._draft = Draft(self._config)
+        self._sizes: dict[int, Size] = estimates(plan.root, splits)
+        self._scans: list[Scan] = []
+        self._top_n = _limits_over_sorts(plan.root)
+
+    def plan(self, result_path: str) -> StageGraph:
+        """Visit every node once, then end the last stage."""
+        flows: dict[int, Flow] = {}
+        for node in walk(self._root):
+            if node is self._root and isinstance(node, Exchange) and node.kind != "broadcast":
+                self._result_exchange(node, flows[id(node.input)], result_path)
+                return self._finish()
+            below = [flows[id(child)] for child in node.children]
+            flows[id(node)] = self._visit(node, below)
+        flow = flows[id(self._root)]
+        refuse_broadcast(flow)
+        last = self._draft.stage(flow.node, flow.n, flexible=flow.flexible)
+        self._draft.edge(
+            last, path=result_path, kind="forward", n_partitions=flow.n, is_result=True
+        )
+        return self._finish()
+
+    def _finish(self) -> StageGraph:
+        return finish(self._draft, self._scans, self._splits)
+
+    def _visit(self, node: Node, below: list[Flow]) -> Flow:
+        match node:
+            case Scan():
+                return self._scan(node)
+            case Filter() | Select() | WithColumns():
+                return _narrow(node, self._spread(node, below[0]))
+            case Aggregate():
+                n = self._n(node, below[0].n)
+                return plan_aggregate(self._draft, node, below[0], n)
+            case Join():
+                sizes = self._sizes[id(node.left)], self._sizes[id(node.right)]
+                n = self._n(node, max(below[0].n, below[1].n))
+                return plan_join(self._draft, node, below[0], below[1], sizes=sizes, n=n)
+            case Sort():
+                return self._sort(node, below[0])
+            case Limit():
+                return self._limit(node, below[0])
+            case Distinct():
+                n = self._n(node, below[0].n)
+                return plan_distinct(self._draft, node, below[0], n)
+            case Union():
+                return self._union(node, below)
+            case Exchange():
+                return self._exchange(node, below[0])
+            case Sink():
+                return self._sink(node, below[0])
+            case _:
+                raise InternalError("a plan can't hold the input of a stage", node=node.path)
+
+    def _configured(self, path: str) -> int | None:
+        n = self._config.get(path, NodeConfig()).parallelism
+        return None if n is None else check_parallelism(n, path)
+
+    def _n(self, node: Node, n_below: int) -> int:
+        """Tasks after an exchange: as configured; else 1 if there was one before."""
+        return self._configured(node.path) or (1 if n_below == 1 else self._parallelism)
+
+    def _scan(self, node: Scan) -> Flow:
+        n_splits = max(1, len(self._splits.get(node.path, ())))
+        n = self._configured(node.path) or min(self._parallelism, n_splits)
+        scan = replace(node, scan_id=len(self._scans))
+        self._scans.append(scan)
+        return Flow(scan, n, flexible=True)
+
+    def _spread(self, node: Node, flow: Flow) -> Flow:
+        """The input of a narrow operator, in as many tasks as somebody configured."""
+        n = self._configured(node.path)
+        if n is None:
+            return flow
+        return spread(self._draft, flow, n, path=f"{node.path}/input", settings=node.path)
+
+    def _sort(self, node: Sort, flow: Flow) -> Flow:
+        """One task sorts; below a limit, each task sends only its first rows there."""
+        limit = self._top_n.get(id(node))
+        if flow.n > 1 and limit is not None:
+            refuse_broadcast(flow)
+            sorted_here = replace(node, input=flow.node)
+            flow = replace(flow, node=_first(limit, sorted_here), flexible=False)
+        return self._in_one(node, flow)
+
+    def _limit(self, node: Limit, flow: Flow) -> Flow:
+        """Each task sends only as many rows as may be needed to the one that counts."""
+        if flow.n > 1:
+            refuse_broadcast(flow)
+            flow = replace(flow, node=_first(node, flow.node), flexible=False)
+        return self._in_one(node, flow)
+
+    def _in_one(self, node: Sort | Limit, flow: Flow) -> Flow:
+        flow = gather(self._draft, flow, path=f"{node.path}/gather", settings=node.path)
+        return replace(flow, node=replace(node, input=flow.node), flexible=False)
+
+    def _union(self, node: Union, below: list[Flow]) -> Flow:
+        for flow in below:
+            refuse_broadcast(flow)
+        n = self._configured(node.path) or max(flow.n for flow in below)
+        flows = [
+            spread(self._draft, flow, n, path=f"{node.path}/input", settings=node.path)
+            for flow in below
+        ]
+        union = replace(node, inputs=tuple(flow.node for flow in flows))
+        return Flow(union, n, flexible=all(flow.flexible for flow in flows))
+
+    def _exchange(self, node: Exchange, flow: Flow) -> Flow:
+        if node.kind == "broadcast":
+            refuse_broadcast(flow)
+            return replace(flow, broadcast=Request(node.path, node.mode))
+        n = self._exchange_n(node, flow)
+        return exchange(
+            self._draft, flow, node.kind, n, path=node.path, keys=node.keys, mode=node.mode
+        )
+
+    def _exchange_n(self, node: Exchange, flow: Flow) -> int:
+        if node.kind == "gather":
+            return 1
+        if node.kind == "forward":
+            return flow.n
+        chosen = self._configured(node.path) or node.n_partitions
+        return check_parallelism(chosen or self._parallelism, node.path)
+
+    def _result_exchange(self, node: Exchange, flow: Flow, path: str) -> None:
+        refuse_broadcast(flow)
+        producer = self._draft.stage(flow.node, flow.n, flexible=flow.flexible)
+        self._draft.edge(
+            producer,
+            path=path,
+            kind=node.kind,
+            n_partitions=self._exchange_n(node, flow),
+            keys=node.keys,
+            mode="materialised",
+            settings=node.path,
+            is_result=True,
+        )
+
+    def _sink(self, node: Sink, flow: Flow) -> Flow:
+        target = node.target
+        single = isinstance(target, FlightTarget) or (
+            isinstance(target, FileTarget) and target.single
+        )
+        if single:
+            flow = gather(self._draft, flow, path=f"{node.path}/gather", settings=node.path)
+        else:
+            flow = self._spread(node, flow)
+        refuse_broadcast(flow)
+        return Flow(replace(node, input=flow.node), flow.n)
+
+
+def _narrow(node: Filter | Select | WithColumns, flow: Flow) -> Flow:
+    """A row by row operator in the stage of its input."""
+    moved = replace(node, input=flow.node)
+    match node:
+        case Select(exprs=exprs):
+            return flow.renamed(moved, kept_names(exprs))
+        case WithColumns(exprs=exprs):
+            new = {output_name(expr) for expr in exprs}
+            kept = [name for name, _ in flow.keys or () if name not in new]
+            return flow.renamed(moved, {name: name for name in kept})
+        case _:
+            return flow.over(moved)
+
+
+def _first(limit: Limit, source: Node) -> Limit:
+    """The rows of one task that can be among those that `limit` keeps of all."""
+    return replace(limit, input=source, n=min(_ROWS_MAX, limit.n + limit.offset), offset=0)
+
+
+def _limits_over_sorts(root: Node) -> dict[int, Limit]:
+    """By ``id(sort)``: the limit that is a sort's only parent."""
+    parents: dict[int, list[Node]] = {}
+    for node in walk(root):
+        for child in node.children:
+            if isinstance(child, Sort):
+                parents.setdefault(id(child), []).append(node)
+    found: dict[int, Limit] = {}
+    for sort, above in parents.items():
+        if len(above) == 1 and isinstance(above[0], Limit):
+            found[sort] = above[0]
+    return found

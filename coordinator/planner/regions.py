@@ -1,0 +1,110 @@
+"""Which edges are pipelined, and which stages therefore run together.
+
+One job: modes and regions, and a refusal where they would never finish. Stages joined by pipelined
+edges form a region, which runs as a whole on one agent. The consumer of a pipelined edge must be a
+chain, since a fragment waits for all of its input. An edge inside a region can't be materialised,
+nor can one leave a region and come back: the consumer would wait for a producer that waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fabric.coordinator.planner.draft import DraftEdge
+from fabric.coordinator.planner.stages import RESULT, EdgeMode
+from fabric.errors import PlanError
+from fabric.plan.nodes import Filter, Limit, Node, Select, Sink, StageInput, Union, WithColumns
+from fabric.plan.walk import walk
+
+_CHAINABLE = (Filter, Select, WithColumns, Union, Limit, StageInput)
+
+
+def edge_modes(
+    edges: Sequence[DraftEdge],
+    producers: Mapping[int, int],
+    consumers: Mapping[int, int],
+    roots: Mapping[int, Node],
+) -> dict[int, EdgeMode]:
+    """The mode of every edge; "auto" is materialised unless both ends run together anyway."""
+    piped = [edge for edge in edges if edge.mode == "pipelined" and not edge.is_result]
+    region = _joined(roots, [(e.producer, consumers[e.edge]) for e in piped])
+    modes: dict[int, EdgeMode] = {}
+    for edge in edges:
+        consumer = consumers[edge.edge]
+        together = consumer != RESULT and region[producers[edge.edge]] == region[consumer]
+        if together and edge.mode == "materialised":
+            raise PlanError(
+                "this exchange can't be materialised, because its two ends are also joined by a "
+                "pipelined one and run together; make both pipelined or both materialised",
+                node=edge.path,
+            )
+        modes[edge.edge] = "pipelined" if together else "materialised"
+        if together and (bad := _not_chainable(roots[consumer])) is not None:
+            raise PlanError(
+                f"the exchange can't be pipelined, because {type(bad).__name__.lower()} "
+                f"{bad.path!r} after it needs its whole input first; leave 'pipelined' out",
+                node=edge.path,
+            )
+    return modes
+
+
+def regions(
+    order: Sequence[int],
+    edges: Sequence[DraftEdge],
+    consumers: Mapping[int, int],
+    modes: Mapping[int, EdgeMode],
+) -> dict[int, int]:
+    """Region by stage, counted in the order of their first stages; refuses circles."""
+    inner = [e for e in edges if not e.is_result and modes[e.edge] == "pipelined"]
+    root = _joined(dict.fromkeys(order), [(e.producer, consumers[e.edge]) for e in inner])
+    names: dict[int, int] = {}
+    for stage in order:
+        names.setdefault(root[stage], len(names))
+    found = {stage: names[root[stage]] for stage in order}
+    outer = [e for e in edges if not e.is_result and modes[e.edge] == "materialised"]
+    _refuse_circles(found, outer, consumers)
+    return found
+
+
+def _joined(stages: Mapping[int, object], pairs: Sequence[tuple[int, int]]) -> dict[int, int]:
+    """A representative of each stage's set, after joining every pair."""
+    parent = {stage: stage for stage in stages}
+
+    def find(stage: int) -> int:
+        while parent[stage] != stage:
+            parent[stage] = parent[parent[stage]]
+            stage = parent[stage]
+        return stage
+
+    for a, b in pairs:
+        parent[find(a)] = find(b)
+    return {stage: find(stage) for stage in stages}
+
+
+def _not_chainable(root: Node) -> Node | None:
+    """The node nearest to the input that no chain can run; a sink may be on top."""
+    return next(
+        (
+            node
+            for node in walk(root)
+            if not isinstance(node, _CHAINABLE) and not (node is root and isinstance(node, Sink))
+        ),
+        None,
+    )
+
+
+def _refuse_circles(
+    region: Mapping[int, int], edges: Sequence[DraftEdge], consumers: Mapping[int, int]
+) -> None:
+    waiting = [(region[edge.producer], region[consumers[edge.edge]], edge) for edge in edges]
+    alive = set(region.values())
+    while alive:
+        blocked = {to for source, to, _ in waiting if source in alive and to in alive}
+        if blocked == alive:
+            edge = next(e for source, to, e in waiting if source in alive and to in alive)
+            raise PlanError(
+                "this materialised exchange leaves stages that are joined by pipelined ones and "
+                "leads back to them, so both would wait for each other; make it pipelined too",
+                node=edge.path,
+            )
+        alive = blocked

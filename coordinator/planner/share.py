@@ -1,0 +1,78 @@
+"""Work that two stages need is done once.
+
+    stage A: f(X)                stage X: X ─┬─ forward ─ stage A: f(input)
+    stage B: g(X)          =>                └─ forward ─ stage B: g(input)
+
+One job: find nodes that ended up in more than one stage and give them a stage of their own. Only a
+scan of something that can be read again is left alone: reading twice costs less than keeping it.
+Rows that arrive over an edge and are read by two stages get an edge for each.
+"""
+
+from __future__ import annotations
+
+from fabric.coordinator.planner.draft import Draft
+from fabric.coordinator.planner.stages import EdgeKind
+from fabric.plan.nodes import Node, Scan, StageInput
+from fabric.plan.sources import FlightSource
+from fabric.plan.walk import rewrite, walk
+
+
+def cut_shared(draft: Draft) -> None:
+    """Cut until no two stages compute the same node."""
+    while (found := _topmost_shared(draft)) is not None:
+        node, users = found
+        if isinstance(node, StageInput):
+            _double(draft, node, users[1:])
+        else:
+            _cut(draft, node, users)
+
+
+def _topmost_shared(draft: Draft) -> tuple[Node, list[int]] | None:
+    """A shared node with no shared node above it in its first stage, and the stages it is in."""
+    users: dict[int, list[int]] = {}
+    for number, stage in enumerate(draft.stages):
+        for node in walk(stage.root):
+            users.setdefault(id(node), []).append(number)
+    for stage in draft.stages:
+        for node in reversed(list(walk(stage.root))):
+            if len(users[id(node)]) > 1 and not _repeatable(node):
+                return node, users[id(node)]
+    return None
+
+
+def _repeatable(node: Node) -> bool:
+    return isinstance(node, Scan) and not isinstance(node.source, FlightSource)
+
+
+def _cut(draft: Draft, node: Node, users: list[int]) -> None:
+    n_tasks = max(draft.stages[user].n_tasks for user in users)
+    own = draft.stage(node, n_tasks, flexible=False)
+    made = draft.stages[own].n_tasks
+    for user in users:
+        if user == own:
+            continue
+        wanted = draft.stages[user].n_tasks
+        kind: EdgeKind = "forward" if wanted == made else "gather" if wanted == 1 else "round_robin"
+        leaf = draft.edge(own, path=node.path, kind=kind, n_partitions=wanted)
+        _put(draft, user, node, leaf)
+
+
+def _double(draft: Draft, leaf: StageInput, users: list[int]) -> None:
+    edge = draft.edges[leaf.edge]
+    for user in users:
+        copy = draft.edge(
+            edge.producer,
+            path=edge.path,
+            kind=edge.kind,
+            n_partitions=edge.n_partitions,
+            keys=edge.keys,
+            mode=edge.mode,
+            buffer_batches=edge.buffer_batches,
+        )
+        _put(draft, user, leaf, copy)
+
+
+def _put(draft: Draft, user: int, old: Node, new: Node) -> None:
+    """Let stage `user` read `new` where it computed `old`."""
+    root = rewrite(draft.stages[user].root, lambda node: new if node is old else node)
+    draft.set_root(user, root)
