@@ -70,7 +70,7 @@ class Actions:
         ]  # fmt: skip
         self._kinds = {kind.name: kind for kind in kinds}
 
-    def list(self, claims: Claims) -> list[tuple[str, str]]:
+    def offered(self, claims: Claims) -> list[tuple[str, str]]:
         """Name and description of what the caller may call."""
         return [(k.name, k.description) for k in self._kinds.values() if claims.allows(k.scope)]
 
@@ -78,7 +78,7 @@ class Actions:
         """Call one action."""
         kind = self._kinds.get(name)
         if kind is None:
-            known = ", ".join(name for name, _ in self.list(claims))
+            known = ", ".join(name for name, _ in self.offered(claims))
             raise NotFoundError(f"there is no action {name[:80]!r}; known: {known}")
         claims.require(kind.scope, f"action {name}")
         return json.dumps(kind.run(_fields(kind, body))).encode()

@@ -79,7 +79,7 @@ class Spread:
         """Give up; nothing stays with any owner. Does nothing after `seal`."""
         self._held.clear()
         self._held_bytes.clear()
-        for writer in self._writers.values():
+        for writer in list(self._writers.values()):
             writer.abandon()
 
     def _hold(self, partition: int, rows: pa.RecordBatch) -> None:

@@ -1,1 +1,9 @@
-"""Any Arrow Flight server as a source or target."""
+"""Any Arrow Flight server as a source or target.
+
+The functions here are what `fabric.io.registry` and `fabric.io.sinks` dispatch to.
+"""
+
+from fabric.io.flight.sink import abandon, open_sink, publish
+from fabric.io.flight.source import enumerate_splits, read_split, source_schema
+
+__all__ = ["abandon", "enumerate_splits", "open_sink", "publish", "read_split", "source_schema"]

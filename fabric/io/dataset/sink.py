@@ -1,0 +1,130 @@
+"""Writing a dataset of this fabric from the tasks of a job.
+
+One job: the sink of a `DatasetTarget`. All tasks of the stage share one transaction (its
+idempotency key is the stage), each is a writer of its own; rows go to the owners at once, and
+become a version when the coordinator publishes the handles of all tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from fabric.control import control_pb2 as pb
+from fabric.errors import ConfigError, NotFoundError, PeerLostError
+from fabric.flight.descriptor import PutPath
+from fabric.flight.spread import Spread
+from fabric.ids import TaskId
+from fabric.io.dataset.access import DatasetAccess, current
+from fabric.io.sinks.protocol import Handle
+from fabric.plan.sources import DatasetTarget
+
+
+class DatasetSink:
+    """One task's writer; `prepare` gives the handle to publish."""
+
+    def __init__(self, target: DatasetTarget, schema: pa.Schema, task: TaskId) -> None:
+        access = current()
+        begin = pb.DatasetBegin(
+            name=target.name,
+            schema=schema.serialize().to_pybytes(),
+            keys=target.keys,
+            n_partitions=target.n_partitions,
+            mode=target.mode,
+            idempotency_key=f"{task.job}.{task.stage}",
+        )
+        begun = access.control.dataset(pb.DatasetRequest(begin=begin))
+        addresses = {**access.locations.addresses(), **begun.addresses}
+        self._put = PutPath(target.name, begun.transaction, f"task-{task.task}", task.attempt)
+        self._schema = schema
+        self._spread = Spread(self._put, begun.location, access.transport, addresses)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Send rows to their owners."""
+        self._spread.write(batch)
+
+    def prepare(self) -> bytes:
+        """Wait until the rows lie durably with their owners."""
+        receipt = self._spread.seal()
+        put = self._put
+        facts = {
+            "dataset": put.name,
+            "transaction": put.transaction,
+            "writer": put.writer,
+            "attempt": put.attempt,
+            "rows": receipt.rows,
+        }
+        return Handle("dataset", facts).encode()
+
+    def abandon(self) -> None:
+        """Forget what this task wrote."""
+        self._spread.abandon()
+
+
+def open_sink(target: DatasetTarget, schema: pa.Schema, task: TaskId, n_tasks: int) -> DatasetSink:
+    """The writer of one task; `n_tasks` makes no difference here."""
+    return DatasetSink(target, schema, task)
+
+
+def check_target(target: DatasetTarget) -> None:
+    """Refuse before start what can't be written."""
+    try:
+        current().location(target.name)
+    except NotFoundError:
+        return
+    if target.mode == "create":
+        raise ConfigError(
+            f"dataset {target.name!r} exists already; use mode 'append' or 'overwrite'"
+        )
+
+
+def publish(handles: Sequence[Handle]) -> None:
+    """Commit what the tasks prepared, all at once; may be repeated."""
+    access = current()
+    for transaction, parts in _by_transaction(handles).items():
+        commit = pb.DatasetCommit(
+            transaction=transaction,
+            parts=[
+                pb.CommittedPart(
+                    transaction=transaction,
+                    writer=part["writer"],
+                    attempt=part["attempt"],
+                    rows=part["rows"],
+                )
+                for part in parts
+            ],
+        )
+        reply = access.control.dataset(pb.DatasetRequest(commit=commit))
+        access.locations.merge(pb.Locations(datasets=[reply.location]))
+
+
+def abandon(handles: Sequence[Handle]) -> None:
+    """Abort the transaction and have its owners remove the files; may be repeated."""
+    access = current()
+    for transaction, parts in _by_transaction(handles).items():
+        name = parts[0]["dataset"]
+        owners = _owners(access, name, transaction)
+        access.control.dataset(pb.DatasetRequest(abort=pb.DatasetAbort(transaction=transaction)))
+        for owner in sorted(owners):
+            try:
+                address = access.address(owner, name)
+                access.transport.discard(address, name, transaction)
+            except (PeerLostError, NotFoundError):
+                continue  # that owner's sweep removes the files
+
+
+def _owners(access: DatasetAccess, name: str, transaction: str) -> set[str]:
+    try:
+        answer = access.control.locate(pb.LocateRequest(dataset=transaction))
+    except NotFoundError:
+        return set()
+    return {owner for at in answer.datasets if at.name == name for owner in at.owners}
+
+
+def _by_transaction(handles: Sequence[Handle]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for handle in handles:
+        found.setdefault(handle.facts["transaction"], []).append(handle.facts)
+    return found

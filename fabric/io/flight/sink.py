@@ -1,0 +1,127 @@
+"""Writing to any Arrow Flight server by `do_put`.
+
+One job: the sink of a `FlightTarget`. A fabric's agent has transactions: every task puts an attempt
+of its own, and `publish` commits them all at once. Any other server takes rows as they come: there
+each task streams one put, and what the server does with it is its own affair.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from fabric.errors import AuthError, FabricError, PeerLostError
+from fabric.flight.batches import small_messages
+from fabric.flight.client import Client
+from fabric.ids import TaskId
+from fabric.io.sinks.protocol import Handle
+from fabric.plan.sources import FlightTarget
+
+BEGIN = "dataset.begin"
+
+
+class FlightSink:
+    """One task's put; `transaction` is empty for servers without transactions."""
+
+    def __init__(self, target: FlightTarget, schema: pa.Schema, task: TaskId) -> None:
+        self._target = target
+        self._client = Client(target.uri, target.token)
+        self._writer = f"task-{task.task}"
+        self._attempt = task.attempt
+        self._rows = 0
+        try:
+            self._transaction = self._begin(schema, task)
+            path = list(target.path)
+            if self._transaction:
+                path += [self._transaction, self._writer, str(self._attempt)]
+            self._put = self._client.open_put(path, schema)
+        except BaseException:
+            self._client.close()
+            raise
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Send rows, in messages of at most 4 MiB."""
+        for message in small_messages(batch):
+            self._put.write(message)
+        self._rows += batch.num_rows
+
+    def prepare(self) -> bytes:
+        """End the put and wait for the server's acknowledgement."""
+        self._put.finish()
+        self._client.close()
+        facts = {
+            "uri": self._target.uri,
+            "token": self._target.token,
+            "transaction": self._transaction,
+            "dataset": self._target.path[1] if self._transaction else "",
+            "writer": self._writer,
+            "attempt": self._attempt,
+            "rows": self._rows,
+        }
+        return Handle("flight", facts).encode()
+
+    def abandon(self) -> None:
+        """Break the put off."""
+        self._put.abandon()
+        self._client.close()
+
+    def _begin(self, schema: pa.Schema, task: TaskId) -> str:
+        """Join the stage's transaction, where the server has such a thing."""
+        target = self._target
+        if len(target.path) != 2 or target.path[0] != "dataset":
+            return ""
+        if BEGIN not in _actions(self._client):
+            return ""
+        begun = self._client.action(
+            BEGIN,
+            name=target.path[1],
+            schema=base64.b64encode(schema.serialize()).decode(),
+            mode="append",
+            idempotency_key=f"{task.job}.{task.stage}",
+        )
+        return str(begun["transaction"])
+
+
+def open_sink(target: FlightTarget, schema: pa.Schema, task: TaskId, n_tasks: int) -> FlightSink:
+    """The writer of one task; `n_tasks` makes no difference here."""
+    return FlightSink(target, schema, task)
+
+
+def publish(handles: Sequence[Handle]) -> None:
+    """Commit what the tasks put; may be repeated. Servers without transactions have it already."""
+    for facts in _by_transaction(handles):
+        first = facts[0]
+        keep = ("writer", "attempt", "rows")
+        parts = [{name: fact[name] for name in keep} for fact in facts]
+        with Client(first["uri"], first["token"]) as client:
+            client.action("dataset.commit", transaction=first["transaction"], parts=parts)
+
+
+def abandon(handles: Sequence[Handle]) -> None:
+    """Abort what the tasks put; may be repeated."""
+    for facts in _by_transaction(handles):
+        first = facts[0]
+        with Client(first["uri"], first["token"]) as client:
+            client.action("dataset.abort", transaction=first["transaction"], name=first["dataset"])
+
+
+def _actions(client: Client) -> list[str]:
+    """What the server offers; one that can't say offers nothing."""
+    try:
+        return client.actions()
+    except (AuthError, PeerLostError):
+        raise
+    except FabricError:
+        return []
+
+
+def _by_transaction(handles: Sequence[Handle]) -> list[list[dict[str, Any]]]:
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for handle in handles:
+        facts = handle.facts
+        if facts["transaction"]:
+            found.setdefault((facts["uri"], facts["transaction"]), []).append(facts)
+    return list(found.values())
