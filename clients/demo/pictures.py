@@ -30,7 +30,9 @@ def draw_delays(carriers: pa.Table, weather: pa.Table, path: Path) -> Path:
 
 def _draw_weather(axes: object, weather: pa.Table) -> None:
     rows = weather.to_pylist()
-    skies = [sky for sky in ("dry", "fog", "rain", "heavy rain") if any(r["sky"] == sky for r in rows)]
+    skies = [
+        sky for sky in ("dry", "fog", "rain", "heavy rain") if any(r["sky"] == sky for r in rows)
+    ]
     origins = sorted({row["origin"] for row in rows})
     width = 0.8 / len(origins)
     for index, origin in enumerate(origins):

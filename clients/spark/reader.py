@@ -7,7 +7,6 @@ Spark retries the task, because sealed partitions and dataset versions are re-re
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -15,17 +14,6 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from fabric.clients.spark.connection import read_endpoint, stream_info
 from fabric.clients.spark.options import SparkOptions
 from fabric.clients.spark.types import conform
-
-
-@dataclass
-class Endpoint(InputPartition):  # type: ignore[misc]
-    """One endpoint: where, and the opaque ticket."""
-
-    location: str
-    ticket: bytes = field(repr=False)
-
-    def __post_init__(self) -> None:
-        super().__init__(self.location)
 
 
 class FabricReader(DataSourceReader):  # type: ignore[misc]
@@ -36,12 +24,10 @@ class FabricReader(DataSourceReader):  # type: ignore[misc]
         self.wanted = wanted
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One a Flight endpoint; the endpoint's first location, or the asked agent if it names none."""
-        found = stream_info(self.options)
-        return [Endpoint(location, ticket) for location, ticket in found.endpoints]
+        """One a Flight endpoint."""
+        return [InputPartition(endpoint) for endpoint in stream_info(self.options).endpoints]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The batches of one endpoint."""
-        assert isinstance(partition, Endpoint)
-        for batch in read_endpoint(partition.location, partition.ticket, self.options.token):
+        for batch in read_endpoint(partition.value, self.options.token):
             yield conform(batch, self.wanted)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from fabric.clients.spark.connection import DatasetWriter
+from fabric.clients.spark.connection import DatasetWriter, at_agent
 from fabric.clients.spark.options import SparkOptions
 from fabric.clients.spark.types import conform
 
@@ -32,7 +32,7 @@ class FabricWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
     def __init__(self, options: SparkOptions, schema: pa.Schema, overwrite: bool) -> None:
         self.schema = schema
-        self.dataset = DatasetWriter(options, "overwrite" if overwrite else "append")
+        self.dataset = DatasetWriter(at_agent(options), "overwrite" if overwrite else "append")
         self.transaction = self.dataset.begin(schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
