@@ -40,9 +40,12 @@ def _lay(data: Path, name: str, folder: Path) -> Path:
     target = folder / f"{name}.csv"
     packed = data / f"{name}.csv.zip"
     if packed.exists():
-        with zipfile.ZipFile(packed) as archive, archive.open(f"{name}.csv") as source:
-            with target.open("wb") as out:
-                shutil.copyfileobj(source, out)
+        with (
+            zipfile.ZipFile(packed) as archive,
+            archive.open(f"{name}.csv") as source,
+            target.open("wb") as out,
+        ):
+            shutil.copyfileobj(source, out)
     else:
         shutil.copyfile(data / f"{name}.csv", target)
     return target

@@ -52,8 +52,9 @@ def parse_options(given: Mapping[str, str], *, writing: bool) -> SparkOptions:
     values: dict[str, str] = {}
     for name, value in given.items():
         if name.lower() not in known:
+            verb = "writing" if writing else "reading"
             raise ConfigError(
-                f'format("fabric") has no option {name!r} for {"writing" if writing else "reading"}; '
+                f'format("fabric") has no option {name!r} for {verb}; '
                 f"its options are {', '.join(allowed)}"
             )
         values[known[name.lower()]] = value

@@ -16,7 +16,7 @@ from fabric.clients.spark.options import SparkOptions
 from fabric.clients.spark.types import conform
 
 
-class FabricReader(DataSourceReader):  # type: ignore[misc]
+class FabricReader(DataSourceReader):
     """Pull endpoints; batches are cast to `wanted`, which may name a part of the columns."""
 
     def __init__(self, options: SparkOptions, wanted: pa.Schema) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-class FabricDataSource(DataSource):  # type: ignore[misc]
+class FabricDataSource(DataSource):
     """``format("fabric")``, batch: one Spark partition an endpoint when reading."""
 
     @classmethod

@@ -1,8 +1,8 @@
 """Write a dataset from Spark: staged per task attempt, visible all at once at commit.
 
-One job: begin a transaction on the driver, `do_put` a task's rows in a Python worker, commit or abort
-on the driver. Attempts that Spark did not commit (retries, speculation) are simply not listed in the
-commit, so their rows are never seen.
+One job: begin a transaction on the driver, `do_put` a task's rows in a Python worker, commit or
+abort on the driver. Attempts that Spark did not commit (retries, speculation) are simply not listed
+in the commit, so their rows are never seen.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fabric.clients.spark.types import conform
 
 
 @dataclass
-class TaskWritten(WriterCommitMessage):  # type: ignore[misc]
+class TaskWritten(WriterCommitMessage):
     """What one task attempt put: the commit lists exactly these."""
 
     writer: str
@@ -27,7 +27,7 @@ class TaskWritten(WriterCommitMessage):  # type: ignore[misc]
     rows: int
 
 
-class FabricWriter(DataSourceArrowWriter):  # type: ignore[misc]
+class FabricWriter(DataSourceArrowWriter):
     """One write of one DataFrame."""
 
     def __init__(self, options: SparkOptions, schema: pa.Schema, overwrite: bool) -> None:
