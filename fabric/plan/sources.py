@@ -11,6 +11,8 @@ from typing import Literal
 import pyarrow as pa
 
 FileFormat = Literal["parquet", "csv", "ipc"]
+FileMode = Literal["error", "overwrite"]
+DatasetMode = Literal["create", "append", "overwrite"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class FileTarget:
     format: FileFormat
     path: str
     single: bool
-    mode: Literal["error", "overwrite"] = "error"
+    mode: FileMode = "error"
     options: tuple[tuple[str, str], ...] = ()
 
 
@@ -76,7 +78,7 @@ class DatasetTarget:
     name: str
     keys: tuple[str, ...] = ()
     n_partitions: int = 0
-    mode: Literal["create", "append", "overwrite"] = "create"
+    mode: DatasetMode = "create"
 
 
 @dataclass(frozen=True, slots=True)

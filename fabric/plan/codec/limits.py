@@ -1,0 +1,36 @@
+"""How large a plan on the wire may be: bytes, table rows, depth.
+
+One job: the numbers, and the check for depth and index that reader and writer share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+VERSION = 1
+BYTES_MAX = 64 << 20
+NODES_MAX = 100_000
+EXPRS_MAX = 1_000_000
+DEPTH_MAX = 10_000
+EXPR_DEPTH_MAX = 400
+
+
+class Depths:
+    """The depth of each row of a table whose rows point backwards."""
+
+    def __init__(self, what: str, rows_max: int, depth_max: int) -> None:
+        self._what, self._rows_max, self._depth_max = what, rows_max, depth_max
+        self._depths: list[int] = []
+
+    def add(self, below: Sequence[int]) -> None:
+        """Note a row that points to the rows `below`; raises `ValueError` beyond a limit."""
+        n_rows = len(self._depths)
+        if n_rows >= self._rows_max:
+            raise ValueError(f"more than {self._rows_max} {self._what}s")
+        for index in below:
+            if index >= n_rows:
+                raise ValueError(f"{self._what} {n_rows} points to {index}, which is not before it")
+        depth = 1 + max((self._depths[index] for index in below), default=0)
+        if depth > self._depth_max:
+            raise ValueError(f"{self._what}s nested more than {self._depth_max} deep")
+        self._depths.append(depth)

@@ -1,0 +1,229 @@
+"""A plan out of tables of protobuf messages, whoever wrote them.
+
+One job: rebuild nodes and expressions row by row; an index may only point backwards, every choice
+is looked up, numbers are in range. Raises `ValueError` otherwise; names and types are `check`'s work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+import pyarrow as pa
+
+from fabric.plan import nodes as n
+from fabric.plan import plan_pb2 as pb
+from fabric.plan.codec.limits import (
+    DEPTH_MAX,
+    EXPR_DEPTH_MAX,
+    EXPRS_MAX,
+    NODES_MAX,
+    Depths,
+)
+from fabric.plan.codec.places import choice, read_source, read_target
+from fabric.plan.codec.values import read_value, schema_from_bytes
+from fabric.plan.expr import (
+    Agg,
+    Alias,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Expr,
+    IsIn,
+    Literal,
+    SortKey,
+)
+
+T = TypeVar("T")
+_INT64_MAX = (1 << 63) - 1
+
+
+def _at(table: Sequence[T], index: int, what: str) -> T:
+    if index >= len(table):
+        raise ValueError(f"{what} {index} of {len(table)} does not exist")
+    return table[index]
+
+
+def _small(number: int) -> int:
+    if number > _INT64_MAX:
+        raise ValueError(f"the number {number} is too large")
+    return number
+
+
+class Reader:
+    """Reads one plan message."""
+
+    def __init__(self, message: pb.Plan) -> None:
+        self._message = message
+        self._types: list[pa.DataType] = schema_from_bytes(message.types).types
+        self._schemas = [schema_from_bytes(data) for data in message.schemas]
+        self._exprs: list[Expr] = []
+        self._nodes: list[n.Node] = []
+
+    def plan(self) -> n.Plan:
+        """The whole plan."""
+        depths = Depths("expression", EXPRS_MAX, EXPR_DEPTH_MAX)
+        for expr in self._message.exprs:
+            depths.add(_expr_indices(expr))
+            self._exprs.append(self._part(expr))
+        depths = Depths("node", NODES_MAX, DEPTH_MAX)
+        for node in self._message.nodes:
+            depths.add(node.inputs)
+            self._nodes.append(self._node(node))
+        config = tuple((entry.path, _config(entry)) for entry in self._message.config)
+        return n.Plan(_at(self._nodes, self._message.root, "root node"), config)
+
+    # ---- expressions
+    def _all(self, indices: Iterable[int]) -> tuple[Expr, ...]:
+        return tuple(_at(self._exprs, index, "expression") for index in indices)
+
+    def _one(self, index: int) -> Expr:
+        return _at(self._exprs, index, "expression")
+
+    def _part(self, message: pb.Expr) -> Expr:
+        match message.WhichOneof("kind"):
+            case "column":
+                return Column(message.column)
+            case "literal":
+                return self._literal(message.literal)
+            case "call":
+                return Call(message.call.function, self._all(message.call.args))
+            case "case":
+                return self._case(message.case)
+            case "cast":
+                cast = message.cast
+                dtype = _at(self._types, cast.type, "type")
+                return Cast(self._one(cast.input), dtype, getattr(cast, "try"))
+            case "is_in":
+                values = tuple(self._literal(value) for value in message.is_in.values)
+                return IsIn(self._one(message.is_in.input), values)
+            case "alias":
+                return Alias(self._one(message.alias.input), message.alias.name)
+            case "agg":
+                agg = message.agg
+                return Agg(agg.function, self._one(agg.input) if agg.HasField("input") else None)
+        raise ValueError("an empty expression")
+
+    def _literal(self, message: pb.Literal) -> Literal:
+        return read_value(message, _at(self._types, message.type, "type"))
+
+    def _case(self, message: pb.Case) -> Case:
+        parts = self._all(message.parts)
+        if len(parts) % 2 == 0:
+            raise ValueError("a case without its otherwise")
+        return Case(tuple(zip(parts[:-1:2], parts[1::2], strict=True)), parts[-1])
+
+    # ---- nodes
+    def _node(self, message: pb.Node) -> n.Node:
+        kind = message.WhichOneof("kind")
+        inputs = [_at(self._nodes, index, "node") for index in message.inputs]
+        expected = {"scan": 0, "stage_input": 0, "join": 2, "union": len(inputs)}.get(kind or "", 1)
+        if len(inputs) != expected:
+            raise ValueError(f"a {kind} needs {expected} inputs, got {len(inputs)}")
+        path = message.path
+        match kind:
+            case "scan":
+                return self._scan(message.scan, path)
+            case "stage_input":
+                leaf = message.stage_input
+                return n.StageInput(leaf.edge, _at(self._schemas, leaf.schema, "schema"), path=path)
+            case "join":
+                return self._join(inputs, message.join, path)
+            case "union":
+                return n.Union(tuple(inputs), path=path)
+            case None:
+                raise ValueError("an empty node")
+        return self._unary(inputs[0], kind, message, path)
+
+    def _scan(self, message: pb.Scan, path: str) -> n.Node:
+        return n.Scan(
+            read_source(message.source),
+            _at(self._schemas, message.schema, "schema"),
+            tuple(message.columns.names) if message.HasField("columns") else None,
+            self._one(message.predicate) if message.HasField("predicate") else None,
+            message.scan_id,
+            path=path,
+        )
+
+    def _join(self, inputs: Sequence[n.Node], message: pb.Join, path: str) -> n.Node:
+        return n.Join(
+            inputs[0],
+            inputs[1],
+            self._all(message.left_keys),
+            self._all(message.right_keys),
+            choice(message.how, n.JoinHow, "how"),
+            message.suffix,
+            choice(message.strategy, n.JoinStrategy, "strategy"),
+            path=path,
+        )
+
+    def _unary(self, source: n.Node, kind: str, message: pb.Node, path: str) -> n.Node:
+        match kind:
+            case "filter":
+                return n.Filter(source, self._one(message.filter), path=path)
+            case "select":
+                return n.Select(source, self._all(message.select.exprs), path=path)
+            case "with_columns":
+                with_columns = message.with_columns
+                exprs = self._all(with_columns.exprs)
+                return n.WithColumns(source, exprs, with_columns.replace, path=path)
+            case "aggregate":
+                return self._aggregate(source, message.aggregate, path)
+            case "sort":
+                keys = message.sort.keys
+                made = (SortKey(self._one(k.input), k.descending, k.nulls_last) for k in keys)
+                return n.Sort(source, tuple(made), path=path)
+            case "limit":
+                limit = message.limit
+                return n.Limit(source, _small(limit.n), _small(limit.offset), path=path)
+            case "distinct":
+                return n.Distinct(source, path=path)
+            case "exchange":
+                return _exchange(source, message.exchange, path)
+            case _:
+                return n.Sink(source, read_target(message.sink.target), path=path)
+
+    def _aggregate(self, source: n.Node, message: pb.Aggregate, path: str) -> n.Node:
+        phase = choice(message.phase, n.AggregatePhase, "phase")
+        keys, aggs = self._all(message.keys), self._all(message.aggs)
+        return n.Aggregate(source, keys, aggs, phase, path=path)
+
+
+def _exchange(source: n.Node, message: pb.Exchange, path: str) -> n.Node:
+    return n.Exchange(
+        source,
+        choice(message.kind, n.ExchangeKind, "kind"),
+        tuple(message.keys),
+        message.n_partitions,
+        choice(message.mode, n.ExchangeMode, "mode"),
+        path=path,
+    )
+
+
+def _config(message: pb.Config) -> n.NodeConfig:
+    mode = message.exchange if message.HasField("exchange") else None
+    return n.NodeConfig(
+        parallelism=message.parallelism if message.HasField("parallelism") else None,
+        exchange=None if mode is None else choice(mode, n.ExchangeMode, "exchange"),
+        buffer_batches=message.buffer_batches if message.HasField("buffer_batches") else None,
+    )
+
+
+def _expr_indices(message: pb.Expr) -> Sequence[int]:
+    """The rows that an expression row points to."""
+    match message.WhichOneof("kind"):
+        case "call":
+            return message.call.args
+        case "case":
+            return message.case.parts
+        case "cast":
+            return (message.cast.input,)
+        case "is_in":
+            return (message.is_in.input,)
+        case "alias":
+            return (message.alias.input,)
+        case "agg" if message.agg.HasField("input"):
+            return (message.agg.input,)
+        case _:
+            return ()

@@ -1,0 +1,98 @@
+"""Arrow types, schemas and constants as bytes.
+
+One job: both directions for the three. A time is an integer in the unit of its type, a decimal its
+text. Nested constants don't exist.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import types as t
+
+from fabric.plan import plan_pb2 as pb
+from fabric.plan.expr import Literal
+from fabric.plan.types import is_binary, is_string, plain
+
+_UNSIGNED_MIN = 1 << 63
+
+
+def types_to_bytes(dtypes: list[pa.DataType]) -> bytes:
+    """Types as one schema message."""
+    fields = [pa.field(str(index), dtype) for index, dtype in enumerate(dtypes)]
+    return schema_to_bytes(pa.schema(fields))
+
+
+def schema_to_bytes(schema: pa.Schema) -> bytes:
+    """A schema message, without metadata of the schema itself."""
+    return bytes(schema.remove_metadata().serialize())
+
+
+def schema_from_bytes(data: bytes) -> pa.Schema:
+    """The schema in a schema message; raises `ValueError` for anything else."""
+    try:
+        return pa.ipc.read_schema(pa.py_buffer(data))
+    except (pa.ArrowException, OSError) as error:  # Arrow raises both
+        raise ValueError(f"not an Arrow schema: {error}") from error
+
+
+def write_value(literal: Literal, message: pb.Literal) -> None:
+    """Put the value of `literal` into `message`; raises `ValueError` when it has no form."""
+    if literal.value is None:
+        return
+    dtype = plain(literal.dtype)
+    value = pa.scalar(literal.value, dtype)
+    if t.is_boolean(dtype):
+        message.boolean = value.as_py()
+    elif t.is_integer(dtype) or t.is_temporal(dtype):
+        number = value.as_py() if t.is_integer(dtype) else _ticks(value)
+        if number >= _UNSIGNED_MIN:
+            message.unsigned = number
+        else:
+            message.integer = number
+    elif t.is_floating(dtype):
+        message.real = float(value.as_py())
+    elif is_string(dtype) or t.is_decimal(dtype):
+        message.text = str(value.as_py())
+    elif is_binary(dtype):
+        message.binary = value.as_py()
+    else:
+        raise ValueError(f"a constant can't be a {dtype}")
+
+
+def _ticks(value: pa.Scalar) -> int:
+    """A time as an integer in its unit (pyarrow's own ``as_py`` would need pandas for ns)."""
+    wide = pa.int32() if t.is_date32(value.type) or t.is_time32(value.type) else pa.int64()
+    return int(value.cast(wide).as_py())
+
+
+def read_value(message: pb.Literal, dtype: pa.DataType) -> Literal:
+    """The constant in `message`; raises `ValueError` when `dtype` can't hold it."""
+    kind = message.WhichOneof("value")
+    if kind is None:
+        return Literal(None, dtype)
+    value: Any = getattr(message, kind)
+    inner = plain(dtype)
+    if kind not in _kinds(inner):
+        raise ValueError(f"a {kind} value is no {dtype}")
+    if t.is_decimal(inner):
+        value = Decimal(value)
+    scalar = pa.scalar(value, inner)
+    if t.is_temporal(inner):
+        return Literal(value if getattr(inner, "unit", "") == "ns" else scalar.as_py(), dtype)
+    return Literal(scalar.as_py(), dtype)
+
+
+def _kinds(dtype: pa.DataType) -> tuple[str, ...]:
+    """The fields of `pb.Literal` that may hold a value of `dtype`."""
+    if t.is_boolean(dtype):
+        return ("boolean",)
+    if t.is_integer(dtype) or t.is_temporal(dtype):
+        return ("integer", "unsigned")
+    if t.is_floating(dtype):
+        return ("real",)
+    if is_string(dtype) or t.is_decimal(dtype):
+        return ("text",)
+    return ("binary",) if is_binary(dtype) else ()

@@ -1,0 +1,188 @@
+"""A plan into tables of protobuf messages.
+
+One job: number nodes, expressions, types and schemas, each object once, and write a message a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from fabric.plan import nodes as n
+from fabric.plan import plan_pb2 as pb
+from fabric.plan.codec.limits import (
+    DEPTH_MAX,
+    EXPR_DEPTH_MAX,
+    EXPRS_MAX,
+    NODES_MAX,
+    VERSION,
+    Depths,
+)
+from fabric.plan.codec.places import write_source, write_target
+from fabric.plan.codec.values import schema_to_bytes, types_to_bytes, write_value
+from fabric.plan.expr import (
+    Agg,
+    Alias,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Expr,
+    IsIn,
+    Literal,
+    children,
+)
+from fabric.plan.walk import postorder, walk
+
+
+class Writer:
+    """Writes one plan; make a new one for each."""
+
+    def __init__(self) -> None:
+        self._message = pb.Plan(version=VERSION)
+        self._nodes: dict[int, int] = {}
+        self._exprs: dict[int, int] = {}
+        self._types: dict[pa.DataType, int] = {}
+        self._schemas: dict[bytes, int] = {}
+        self._node_depths = Depths("node", NODES_MAX, DEPTH_MAX)
+        self._expr_depths = Depths("expression", EXPRS_MAX, EXPR_DEPTH_MAX)
+
+    def plan(self, plan: n.Plan) -> pb.Plan:
+        """The whole plan; raises `ValueError` beyond a limit."""
+        for node in walk(plan.root):
+            inputs = [self._nodes[id(child)] for child in node.children]
+            self._node_depths.add(inputs)
+            message = self._message.nodes.add(path=node.path, inputs=inputs)
+            self._node(node, message)
+            self._nodes[id(node)] = len(self._nodes)
+        self._message.root = self._nodes[id(plan.root)]
+        self._message.types = types_to_bytes(list(self._types))
+        self._message.schemas.extend(self._schemas)
+        for path, config in plan.config:
+            self._message.config.add(
+                path=path,
+                parallelism=config.parallelism,
+                exchange=config.exchange,
+                buffer_batches=config.buffer_batches,
+            )
+        return self._message
+
+    # ---- nodes
+    def _node(self, node: n.Node, message: pb.Node) -> None:
+        match node:
+            case n.Scan() | n.StageInput():
+                self._leaf(node, message)
+            case n.Filter(predicate=predicate):
+                message.filter = self._expr(predicate)
+            case n.Select(exprs=exprs):
+                message.select.CopyFrom(pb.Select(exprs=self._all(exprs)))
+            case n.WithColumns(exprs=exprs, replace=replace):
+                message.with_columns.CopyFrom(
+                    pb.WithColumns(exprs=self._all(exprs), replace=replace)
+                )
+            case n.Aggregate(keys=keys, aggs=aggs, phase=phase):
+                message.aggregate.CopyFrom(
+                    pb.Aggregate(keys=self._all(keys), aggs=self._all(aggs), phase=phase)
+                )
+            case n.Join():
+                message.join.CopyFrom(self._join(node))
+            case _:
+                self._plain(node, message)
+
+    def _leaf(self, node: n.Scan | n.StageInput, message: pb.Node) -> None:
+        schema = self._schema(node.schema)
+        if isinstance(node, n.StageInput):
+            message.stage_input.CopyFrom(pb.StageInput(edge=node.edge, schema=schema))
+            return
+        scan = pb.Scan(source=write_source(node.source), schema=schema, scan_id=node.scan_id)
+        if node.columns is not None:
+            scan.columns.CopyFrom(pb.Names(names=node.columns))
+        if node.predicate is not None:
+            scan.predicate = self._expr(node.predicate)
+        message.scan.CopyFrom(scan)
+
+    def _plain(self, node: n.Node, message: pb.Node) -> None:
+        match node:
+            case n.Sort(keys=keys):
+                message.sort.CopyFrom(pb.Sort(keys=[
+                    pb.SortKey(input=self._expr(k.input), descending=k.descending,
+                               nulls_last=k.nulls_last) for k in keys
+                ]))  # fmt: skip
+            case n.Limit(n=number, offset=offset):
+                message.limit.CopyFrom(pb.Limit(n=number, offset=offset))
+            case n.Distinct():
+                message.distinct.SetInParent()
+            case n.Union():
+                message.union.SetInParent()
+            case n.Exchange(kind=kind, keys=keys, n_partitions=n_partitions, mode=mode):
+                message.exchange.CopyFrom(
+                    pb.Exchange(kind=kind, keys=keys, n_partitions=n_partitions, mode=mode)
+                )
+            case n.Sink(target=target):
+                message.sink.CopyFrom(pb.Sink(target=write_target(target)))
+            case _:
+                raise ValueError(f"a {type(node).__name__} is no plan node")
+
+    def _join(self, node: n.Join) -> pb.Join:
+        return pb.Join(
+            left_keys=self._all(node.left_keys),
+            right_keys=self._all(node.right_keys),
+            how=node.how,
+            suffix=node.suffix,
+            strategy=node.strategy,
+        )
+
+    # ---- expressions
+    def _all(self, exprs: Iterable[Expr]) -> list[int]:
+        return [self._expr(expr) for expr in exprs]
+
+    def _expr(self, root: Expr) -> int:
+        """The index of `root`; it and what is below it are written when they are new."""
+
+        def below(part: Expr) -> tuple[Expr, ...]:
+            return () if id(part) in self._exprs else children(part)
+
+        for part in postorder(root, below):
+            if id(part) not in self._exprs:
+                indices = [self._exprs[id(child)] for child in children(part)]
+                self._expr_depths.add(indices)
+                self._part(part, indices, self._message.exprs.add())
+                self._exprs[id(part)] = len(self._exprs)
+        return self._exprs[id(root)]
+
+    def _part(self, part: Expr, below: list[int], message: pb.Expr) -> None:
+        match part:
+            case Column(name=name):
+                message.column = name
+            case Literal():
+                message.literal.CopyFrom(self._literal(part))
+            case Call(function=function):
+                message.call.CopyFrom(pb.Call(function=function, args=below))
+            case Case():
+                message.case.CopyFrom(pb.Case(parts=below))
+            case Cast(dtype=dtype, try_=try_):
+                message.cast.input = below[0]
+                message.cast.type = self._type(dtype)
+                setattr(message.cast, "try", try_)
+            case IsIn(values=values):
+                literals = [self._literal(value) for value in values]
+                message.is_in.CopyFrom(pb.IsIn(input=below[0], values=literals))
+            case Alias(name=name):
+                message.alias.CopyFrom(pb.Alias(input=below[0], name=name))
+            case Agg(function=function):
+                message.agg.CopyFrom(pb.Agg(function=function, input=below[0] if below else None))
+            case _:
+                raise ValueError(f"a {type(part).__name__} is no expression")
+
+    def _literal(self, literal: Literal) -> pb.Literal:
+        message = pb.Literal(type=self._type(literal.dtype))
+        write_value(literal, message)
+        return message
+
+    # ---- tables
+    def _type(self, dtype: pa.DataType) -> int:
+        return self._types.setdefault(dtype, len(self._types))
+
+    def _schema(self, schema: pa.Schema) -> int:
+        return self._schemas.setdefault(schema_to_bytes(schema), len(self._schemas))

@@ -1,0 +1,384 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Plan(_message.Message):
+    __slots__ = ("version", "nodes", "root", "exprs", "types", "schemas", "config")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    ROOT_FIELD_NUMBER: _ClassVar[int]
+    EXPRS_FIELD_NUMBER: _ClassVar[int]
+    TYPES_FIELD_NUMBER: _ClassVar[int]
+    SCHEMAS_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    nodes: _containers.RepeatedCompositeFieldContainer[Node]
+    root: int
+    exprs: _containers.RepeatedCompositeFieldContainer[Expr]
+    types: bytes
+    schemas: _containers.RepeatedScalarFieldContainer[bytes]
+    config: _containers.RepeatedCompositeFieldContainer[Config]
+    def __init__(self, version: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., root: _Optional[int] = ..., exprs: _Optional[_Iterable[_Union[Expr, _Mapping]]] = ..., types: _Optional[bytes] = ..., schemas: _Optional[_Iterable[bytes]] = ..., config: _Optional[_Iterable[_Union[Config, _Mapping]]] = ...) -> None: ...
+
+class Config(_message.Message):
+    __slots__ = ("path", "parallelism", "exchange", "buffer_batches")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    PARALLELISM_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_FIELD_NUMBER: _ClassVar[int]
+    BUFFER_BATCHES_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    parallelism: int
+    exchange: str
+    buffer_batches: int
+    def __init__(self, path: _Optional[str] = ..., parallelism: _Optional[int] = ..., exchange: _Optional[str] = ..., buffer_batches: _Optional[int] = ...) -> None: ...
+
+class Expr(_message.Message):
+    __slots__ = ("column", "literal", "call", "case", "cast", "is_in", "alias", "agg")
+    COLUMN_FIELD_NUMBER: _ClassVar[int]
+    LITERAL_FIELD_NUMBER: _ClassVar[int]
+    CALL_FIELD_NUMBER: _ClassVar[int]
+    CASE_FIELD_NUMBER: _ClassVar[int]
+    CAST_FIELD_NUMBER: _ClassVar[int]
+    IS_IN_FIELD_NUMBER: _ClassVar[int]
+    ALIAS_FIELD_NUMBER: _ClassVar[int]
+    AGG_FIELD_NUMBER: _ClassVar[int]
+    column: str
+    literal: Literal
+    call: Call
+    case: Case
+    cast: Cast
+    is_in: IsIn
+    alias: Alias
+    agg: Agg
+    def __init__(self, column: _Optional[str] = ..., literal: _Optional[_Union[Literal, _Mapping]] = ..., call: _Optional[_Union[Call, _Mapping]] = ..., case: _Optional[_Union[Case, _Mapping]] = ..., cast: _Optional[_Union[Cast, _Mapping]] = ..., is_in: _Optional[_Union[IsIn, _Mapping]] = ..., alias: _Optional[_Union[Alias, _Mapping]] = ..., agg: _Optional[_Union[Agg, _Mapping]] = ...) -> None: ...
+
+class Literal(_message.Message):
+    __slots__ = ("type", "boolean", "integer", "unsigned", "real", "text", "binary")
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    BOOLEAN_FIELD_NUMBER: _ClassVar[int]
+    INTEGER_FIELD_NUMBER: _ClassVar[int]
+    UNSIGNED_FIELD_NUMBER: _ClassVar[int]
+    REAL_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    BINARY_FIELD_NUMBER: _ClassVar[int]
+    type: int
+    boolean: bool
+    integer: int
+    unsigned: int
+    real: float
+    text: str
+    binary: bytes
+    def __init__(self, type: _Optional[int] = ..., boolean: _Optional[bool] = ..., integer: _Optional[int] = ..., unsigned: _Optional[int] = ..., real: _Optional[float] = ..., text: _Optional[str] = ..., binary: _Optional[bytes] = ...) -> None: ...
+
+class Call(_message.Message):
+    __slots__ = ("function", "args")
+    FUNCTION_FIELD_NUMBER: _ClassVar[int]
+    ARGS_FIELD_NUMBER: _ClassVar[int]
+    function: str
+    args: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, function: _Optional[str] = ..., args: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Case(_message.Message):
+    __slots__ = ("parts",)
+    PARTS_FIELD_NUMBER: _ClassVar[int]
+    parts: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, parts: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Cast(_message.Message):
+    __slots__ = ("input", "type")
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    TRY_FIELD_NUMBER: _ClassVar[int]
+    input: int
+    type: int
+    def __init__(self, input: _Optional[int] = ..., type: _Optional[int] = ..., **kwargs) -> None: ...
+
+class IsIn(_message.Message):
+    __slots__ = ("input", "values")
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    input: int
+    values: _containers.RepeatedCompositeFieldContainer[Literal]
+    def __init__(self, input: _Optional[int] = ..., values: _Optional[_Iterable[_Union[Literal, _Mapping]]] = ...) -> None: ...
+
+class Alias(_message.Message):
+    __slots__ = ("input", "name")
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    input: int
+    name: str
+    def __init__(self, input: _Optional[int] = ..., name: _Optional[str] = ...) -> None: ...
+
+class Agg(_message.Message):
+    __slots__ = ("function", "input")
+    FUNCTION_FIELD_NUMBER: _ClassVar[int]
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    function: str
+    input: int
+    def __init__(self, function: _Optional[str] = ..., input: _Optional[int] = ...) -> None: ...
+
+class Node(_message.Message):
+    __slots__ = ("path", "inputs", "scan", "stage_input", "filter", "select", "with_columns", "aggregate", "join", "sort", "limit", "distinct", "union", "exchange", "sink")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    SCAN_FIELD_NUMBER: _ClassVar[int]
+    STAGE_INPUT_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    SELECT_FIELD_NUMBER: _ClassVar[int]
+    WITH_COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    AGGREGATE_FIELD_NUMBER: _ClassVar[int]
+    JOIN_FIELD_NUMBER: _ClassVar[int]
+    SORT_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    DISTINCT_FIELD_NUMBER: _ClassVar[int]
+    UNION_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_FIELD_NUMBER: _ClassVar[int]
+    SINK_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    inputs: _containers.RepeatedScalarFieldContainer[int]
+    scan: Scan
+    stage_input: StageInput
+    filter: int
+    select: Select
+    with_columns: WithColumns
+    aggregate: Aggregate
+    join: Join
+    sort: Sort
+    limit: Limit
+    distinct: Distinct
+    union: Union
+    exchange: Exchange
+    sink: Sink
+    def __init__(self, path: _Optional[str] = ..., inputs: _Optional[_Iterable[int]] = ..., scan: _Optional[_Union[Scan, _Mapping]] = ..., stage_input: _Optional[_Union[StageInput, _Mapping]] = ..., filter: _Optional[int] = ..., select: _Optional[_Union[Select, _Mapping]] = ..., with_columns: _Optional[_Union[WithColumns, _Mapping]] = ..., aggregate: _Optional[_Union[Aggregate, _Mapping]] = ..., join: _Optional[_Union[Join, _Mapping]] = ..., sort: _Optional[_Union[Sort, _Mapping]] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., distinct: _Optional[_Union[Distinct, _Mapping]] = ..., union: _Optional[_Union[Union, _Mapping]] = ..., exchange: _Optional[_Union[Exchange, _Mapping]] = ..., sink: _Optional[_Union[Sink, _Mapping]] = ...) -> None: ...
+
+class Scan(_message.Message):
+    __slots__ = ("source", "schema", "columns", "predicate", "scan_id")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    PREDICATE_FIELD_NUMBER: _ClassVar[int]
+    SCAN_ID_FIELD_NUMBER: _ClassVar[int]
+    source: Source
+    schema: int
+    columns: Names
+    predicate: int
+    scan_id: int
+    def __init__(self, source: _Optional[_Union[Source, _Mapping]] = ..., schema: _Optional[int] = ..., columns: _Optional[_Union[Names, _Mapping]] = ..., predicate: _Optional[int] = ..., scan_id: _Optional[int] = ...) -> None: ...
+
+class Names(_message.Message):
+    __slots__ = ("names",)
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    names: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, names: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class StageInput(_message.Message):
+    __slots__ = ("edge", "schema")
+    EDGE_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    edge: int
+    schema: int
+    def __init__(self, edge: _Optional[int] = ..., schema: _Optional[int] = ...) -> None: ...
+
+class Select(_message.Message):
+    __slots__ = ("exprs",)
+    EXPRS_FIELD_NUMBER: _ClassVar[int]
+    exprs: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, exprs: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class WithColumns(_message.Message):
+    __slots__ = ("exprs", "replace")
+    EXPRS_FIELD_NUMBER: _ClassVar[int]
+    REPLACE_FIELD_NUMBER: _ClassVar[int]
+    exprs: _containers.RepeatedScalarFieldContainer[int]
+    replace: bool
+    def __init__(self, exprs: _Optional[_Iterable[int]] = ..., replace: _Optional[bool] = ...) -> None: ...
+
+class Aggregate(_message.Message):
+    __slots__ = ("keys", "aggs", "phase")
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    AGGS_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    keys: _containers.RepeatedScalarFieldContainer[int]
+    aggs: _containers.RepeatedScalarFieldContainer[int]
+    phase: str
+    def __init__(self, keys: _Optional[_Iterable[int]] = ..., aggs: _Optional[_Iterable[int]] = ..., phase: _Optional[str] = ...) -> None: ...
+
+class Join(_message.Message):
+    __slots__ = ("left_keys", "right_keys", "how", "suffix", "strategy")
+    LEFT_KEYS_FIELD_NUMBER: _ClassVar[int]
+    RIGHT_KEYS_FIELD_NUMBER: _ClassVar[int]
+    HOW_FIELD_NUMBER: _ClassVar[int]
+    SUFFIX_FIELD_NUMBER: _ClassVar[int]
+    STRATEGY_FIELD_NUMBER: _ClassVar[int]
+    left_keys: _containers.RepeatedScalarFieldContainer[int]
+    right_keys: _containers.RepeatedScalarFieldContainer[int]
+    how: str
+    suffix: str
+    strategy: str
+    def __init__(self, left_keys: _Optional[_Iterable[int]] = ..., right_keys: _Optional[_Iterable[int]] = ..., how: _Optional[str] = ..., suffix: _Optional[str] = ..., strategy: _Optional[str] = ...) -> None: ...
+
+class Sort(_message.Message):
+    __slots__ = ("keys",)
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    keys: _containers.RepeatedCompositeFieldContainer[SortKey]
+    def __init__(self, keys: _Optional[_Iterable[_Union[SortKey, _Mapping]]] = ...) -> None: ...
+
+class SortKey(_message.Message):
+    __slots__ = ("input", "descending", "nulls_last")
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    DESCENDING_FIELD_NUMBER: _ClassVar[int]
+    NULLS_LAST_FIELD_NUMBER: _ClassVar[int]
+    input: int
+    descending: bool
+    nulls_last: bool
+    def __init__(self, input: _Optional[int] = ..., descending: _Optional[bool] = ..., nulls_last: _Optional[bool] = ...) -> None: ...
+
+class Limit(_message.Message):
+    __slots__ = ("n", "offset")
+    N_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    n: int
+    offset: int
+    def __init__(self, n: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class Distinct(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Union(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Exchange(_message.Message):
+    __slots__ = ("kind", "keys", "n_partitions", "mode")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    N_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    keys: _containers.RepeatedScalarFieldContainer[str]
+    n_partitions: int
+    mode: str
+    def __init__(self, kind: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., n_partitions: _Optional[int] = ..., mode: _Optional[str] = ...) -> None: ...
+
+class Sink(_message.Message):
+    __slots__ = ("target",)
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    target: Target
+    def __init__(self, target: _Optional[_Union[Target, _Mapping]] = ...) -> None: ...
+
+class Option(_message.Message):
+    __slots__ = ("name", "value")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: str
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+
+class Source(_message.Message):
+    __slots__ = ("file", "memory", "dataset", "flight")
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
+    DATASET_FIELD_NUMBER: _ClassVar[int]
+    FLIGHT_FIELD_NUMBER: _ClassVar[int]
+    file: FileSource
+    memory: MemorySource
+    dataset: DatasetSource
+    flight: FlightSource
+    def __init__(self, file: _Optional[_Union[FileSource, _Mapping]] = ..., memory: _Optional[_Union[MemorySource, _Mapping]] = ..., dataset: _Optional[_Union[DatasetSource, _Mapping]] = ..., flight: _Optional[_Union[FlightSource, _Mapping]] = ...) -> None: ...
+
+class FileSource(_message.Message):
+    __slots__ = ("format", "paths", "options")
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    PATHS_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    format: str
+    paths: _containers.RepeatedScalarFieldContainer[str]
+    options: _containers.RepeatedCompositeFieldContainer[Option]
+    def __init__(self, format: _Optional[str] = ..., paths: _Optional[_Iterable[str]] = ..., options: _Optional[_Iterable[_Union[Option, _Mapping]]] = ...) -> None: ...
+
+class MemorySource(_message.Message):
+    __slots__ = ("token", "n_rows")
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    N_ROWS_FIELD_NUMBER: _ClassVar[int]
+    token: str
+    n_rows: int
+    def __init__(self, token: _Optional[str] = ..., n_rows: _Optional[int] = ...) -> None: ...
+
+class DatasetSource(_message.Message):
+    __slots__ = ("name", "version")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    version: int
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ...) -> None: ...
+
+class FlightSource(_message.Message):
+    __slots__ = ("uri", "path", "command", "token")
+    URI_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    COMMAND_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    uri: str
+    path: _containers.RepeatedScalarFieldContainer[str]
+    command: bytes
+    token: str
+    def __init__(self, uri: _Optional[str] = ..., path: _Optional[_Iterable[str]] = ..., command: _Optional[bytes] = ..., token: _Optional[str] = ...) -> None: ...
+
+class Target(_message.Message):
+    __slots__ = ("file", "dataset", "flight", "gate")
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    DATASET_FIELD_NUMBER: _ClassVar[int]
+    FLIGHT_FIELD_NUMBER: _ClassVar[int]
+    GATE_FIELD_NUMBER: _ClassVar[int]
+    file: FileTarget
+    dataset: DatasetTarget
+    flight: FlightTarget
+    gate: GateTarget
+    def __init__(self, file: _Optional[_Union[FileTarget, _Mapping]] = ..., dataset: _Optional[_Union[DatasetTarget, _Mapping]] = ..., flight: _Optional[_Union[FlightTarget, _Mapping]] = ..., gate: _Optional[_Union[GateTarget, _Mapping]] = ...) -> None: ...
+
+class FileTarget(_message.Message):
+    __slots__ = ("format", "path", "single", "mode", "options")
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    SINGLE_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    format: str
+    path: str
+    single: bool
+    mode: str
+    options: _containers.RepeatedCompositeFieldContainer[Option]
+    def __init__(self, format: _Optional[str] = ..., path: _Optional[str] = ..., single: _Optional[bool] = ..., mode: _Optional[str] = ..., options: _Optional[_Iterable[_Union[Option, _Mapping]]] = ...) -> None: ...
+
+class DatasetTarget(_message.Message):
+    __slots__ = ("name", "keys", "n_partitions", "mode")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    N_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    keys: _containers.RepeatedScalarFieldContainer[str]
+    n_partitions: int
+    mode: str
+    def __init__(self, name: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., n_partitions: _Optional[int] = ..., mode: _Optional[str] = ...) -> None: ...
+
+class FlightTarget(_message.Message):
+    __slots__ = ("uri", "path", "token")
+    URI_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    uri: str
+    path: _containers.RepeatedScalarFieldContainer[str]
+    token: str
+    def __init__(self, uri: _Optional[str] = ..., path: _Optional[_Iterable[str]] = ..., token: _Optional[str] = ...) -> None: ...
+
+class GateTarget(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
