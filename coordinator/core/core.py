@@ -54,6 +54,10 @@ class CoordinatorCore:
         """Attached agents, in order."""
         return self._agents.ids()
 
+    def agent_hellos(self) -> list[pb.Hello]:
+        """What attached agents said of themselves, by id."""
+        return [agent.hello for agent in self._agents.all()]
+
     def addresses(self) -> dict[str, str]:
         """Flight address by attached agent."""
         return self._agents.addresses()

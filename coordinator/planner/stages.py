@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import pyarrow as pa
-from fabric.plan.printer import tree
 
 from fabric.errors import InternalError
 from fabric.plan.nodes import Node
+from fabric.plan.printer import tree
 from fabric.plan.sources import Split
 
 StageKind = Literal["fragment", "chain"]

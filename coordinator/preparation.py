@@ -1,0 +1,168 @@
+"""A submitted plan made ready to run.
+
+One job: decode, check, optimise, ask the sources for their splits, cut into stages, encode the
+stages. A submitted plan is not trusted before it was decoded and checked. Reading file footers is
+the only I/O, and it happens here, before the pure planner is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from fabric.control import control_pb2 as pb
+from fabric.coordinator.datasets import read_schema
+from fabric.coordinator.optimizer.optimizer import optimize
+from fabric.coordinator.planner.draft import MAX_PARALLELISM
+from fabric.coordinator.planner.planner import plan_stages
+from fabric.coordinator.planner.stages import StageGraph, graph_text
+from fabric.errors import ConfigError, DataError, FabricError, NotFoundError, PlanError
+from fabric.plan.check import check
+from fabric.plan.codec import decode, encode
+from fabric.plan.nodes import NodeConfig, Plan, Scan, Sink
+from fabric.plan.printer import tree
+from fabric.plan.schema import schema_of
+from fabric.plan.sources import (
+    DatasetSource,
+    DatasetTarget,
+    FileTarget,
+    MemorySource,
+    Split,
+)
+from fabric.plan.svg import svg
+from fabric.plan.walk import walk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What planning must know of the fabric: a copy, so that no lock is held meanwhile.
+
+    `datasets` are those there are, `agents` the attached ones, `n_cpus` their processors together,
+    `parallelism` the default.
+    """
+
+    parallelism: int
+    n_cpus: int
+    embedded: bool
+    datasets: Mapping[str, pb.DatasetLocation]
+    agents: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A plan in all its forms."""
+
+    plan: Plan
+    optimised: Plan
+    graph: StageGraph
+    schema: pa.Schema
+
+    def fragments(self) -> tuple[bytes, ...]:
+        """The stages as they travel."""
+        return tuple(encode(Plan(stage.root)) for stage in self.graph.stages)
+
+    def explain(self) -> pb.ExplainReply:
+        """The plan as a person reads it."""
+        return pb.ExplainReply(
+            plan=tree(self.plan.root),
+            optimised=tree(self.optimised.root),
+            stages=graph_text(self.graph),
+            svg=svg(self.optimised.root),
+        )
+
+
+def prepare(request: pb.SubmitRequest, around: Surroundings, plan_bytes_max: int) -> Prepared:
+    """Make a submitted plan ready; raises a `FabricError` that names the node that is wrong."""
+    if len(request.plan) > plan_bytes_max:
+        raise PlanError(
+            f"the plan takes {len(request.plan)} bytes, at most {plan_bytes_max} are allowed; "
+            "read large constants from a file or dataset instead"
+        )
+    if request.parallelism > MAX_PARALLELISM:
+        raise ConfigError(f"parallelism must be 1 to {MAX_PARALLELISM}, got {request.parallelism}")
+    plan = check(decode(request.plan))
+    _check_sink(plan, around)
+    optimised = optimize(plan)
+    parallelism = request.parallelism or around.parallelism
+    splits = _splits(optimised, around, parallelism)
+    graph = plan_stages(optimised, splits, parallelism, result_path=plan.root.path)
+    return Prepared(plan=plan, optimised=optimised, graph=graph, schema=schema_of(plan.root))
+
+
+def _check_sink(plan: Plan, around: Surroundings) -> None:
+    """Refuse what is bound to fail at the end of the job."""
+    if not isinstance(plan.root, Sink):
+        return
+    target, path = plan.root.target, plan.root.path
+    if isinstance(target, FileTarget):
+        from fabric.io.sinks import check_target
+
+        try:
+            check_target(target)
+        except FabricError as error:
+            raise error.at(node=path) from error.__cause__
+    if (
+        isinstance(target, DatasetTarget)
+        and target.mode == "create"
+        and target.name in around.datasets
+    ):
+        raise ConfigError(
+            f"dataset {target.name!r} exists already; write with mode 'append' or 'overwrite'",
+            node=path,
+        )
+
+
+def _splits(plan: Plan, around: Surroundings, parallelism: int) -> dict[str, Sequence[Split]]:
+    config = dict(plan.config)
+    found: dict[str, Sequence[Split]] = {}
+    for node in walk(plan.root):
+        if isinstance(node, Scan) and node.path not in found:
+            n = config.get(node.path, NodeConfig()).parallelism or parallelism
+            try:
+                found[node.path] = _scan_splits(node, around, max(n, around.n_cpus))
+            except FabricError as error:
+                raise error.at(node=node.path) from error.__cause__
+    return found
+
+
+def _scan_splits(scan: Scan, around: Surroundings, n_target: int) -> Sequence[Split]:
+    source = scan.source
+    if isinstance(source, DatasetSource):
+        return _dataset_splits(scan, source, around)
+    if isinstance(source, MemorySource) and not around.embedded:
+        raise PlanError(
+            "a table in memory can only be read by an embedded fabric; write it as a dataset first"
+        )
+    from fabric.io.registry import enumerate_splits
+
+    return enumerate_splits(source, n_target)
+
+
+def _dataset_splits(scan: Scan, source: DatasetSource, around: Surroundings) -> list[Split]:
+    """One split a partition, to be read from its owner."""
+    location = around.datasets.get(source.name)
+    if location is None or source.version not in (0, location.version):
+        version = f" of version {source.version}" if source.version else ""
+        raise NotFoundError(f"there is no dataset {source.name!r}{version}")
+    found = read_schema(location.schema)
+    if not found.equals(scan.schema):
+        raise DataError(
+            f"dataset {source.name!r} has columns {_columns(found)}, the plan expects "
+            f"{_columns(scan.schema)}; make the plan again"
+        )
+    for partition, owner in enumerate(location.owners):
+        if owner not in around.agents:
+            raise NotFoundError(
+                f"partition {partition} of dataset {source.name!r} lies with agent {owner}, which "
+                "is not attached; start that agent again with the same folder",
+                agent=owner,
+            )
+    from fabric.io.dataset.splits import dataset_splits
+
+    return dataset_splits(location)
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name}: {field.type}" for field in schema)
