@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from fabric import DataFrame
 
 NAMES = ("delays_by_carrier", "delays_by_weather")
+KEYS = {
+    "flights": ("carrier",),
+    "airlines": ("carrier",),
+    "planes": ("tailnum",),
+    "weather": ("origin", "time_hour"),
+}
+"""What each table is hash-partitioned by on the agents."""
 
 
 def delays_by_carrier(tables: Mapping[str, DataFrame]) -> DataFrame:

@@ -1,0 +1,241 @@
+"""The main job: real flights from CSV to agents to Spark and back, checked against DuckDB.
+
+One job: the steps in their order. What is asked is in `questions.py`, the data in `data.py`, what
+Spark does in `spark_steps.py`. Any difference from DuckDB's answer fails the command.
+"""
+
+from __future__ import annotations
+
+import socket
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+from rich.console import Console
+
+import fabric
+from fabric.clients.cli.up import LocalProcesses
+from fabric.clients.demo import data, questions
+from fabric.clients.demo.agreement import Agreement, checksum
+from fabric.clients.demo.pictures import draw_delays
+from fabric.clients.demo.snippet import snippet
+from fabric.errors import ExternalError
+
+if TYPE_CHECKING:
+    from fabric import DataFrame, Job, Session
+
+OUT = Path("out/flights")
+N_AGENTS = 2
+T = TypeVar("T")
+
+
+def run(*, keep: bool = False, with_spark: bool = True, out: Path = OUT) -> int:
+    """Run the demo; 0 when every answer agrees with DuckDB's.
+
+    `out` gets the CSVs, a picture of the delays, the job graph and (with Spark) Parquet files.
+    """
+    console = Console(highlight=False)
+    with ThreadPoolExecutor(1, "spark") as background, tempfile.TemporaryDirectory() as home:
+        spark = background.submit(_start_spark) if with_spark else None
+        try:
+            return Flights(console, out, Path(home), spark).run(keep)
+        finally:
+            if spark is not None and spark.exception() is None:
+                spark.result().stop()
+
+
+def _start_spark() -> Any:
+    from fabric.clients.demo.spark_steps import start
+
+    return start()
+
+
+class Flights:
+    """One run of the demo."""
+
+    def __init__(self, console: Console, out: Path, home: Path, spark: Future[Any] | None) -> None:
+        self._console, self._out, self._home, self._spark = console, out, home, spark
+        self._files = data.unpack(out)
+        self._agreement = Agreement(console, questions.ask_duckdb(self._files))
+
+    def run(self, keep: bool) -> int:
+        """Steps 0, 1, 2, 4, 5; step 3 (the replay as a stream) needs streams, which come later."""
+        embedded = self._alone()
+        fabric_ = LocalProcesses(self._home, free_port())
+        try:
+            fabric_.start(N_AGENTS)
+            with fabric.connect(f"fabric://{fabric_.address}", token=_token(self._home)) as session:
+                self._load(session)
+                jobs = self._on_agents(session, embedded)
+                if self._spark is not None:
+                    self._back_to_spark(session, jobs)
+                self._show(session, embedded, jobs)
+                if keep:
+                    self._keep(session, jobs)
+        finally:
+            fabric_.stop()
+        return 0 if self._agreement.holds else 1
+
+    # ---- steps
+    def _alone(self) -> dict[str, pa.Table]:
+        """Step 0."""
+        size = sum(path.stat().st_size for path in self._files.values())
+        self._say(0, f"Fabric alone reads {len(self._files)} CSV files ({size / 1e6:.1f} MB)")
+        with fabric.connect() as session:
+            tables = _csv_tables(session, self._files)
+            answers, seconds = _timed(
+                lambda: {name: df.collect() for name, df in questions.ask(tables).items()}
+            )
+        for name, table in answers.items():
+            self._print_table(name, table)
+            self._agreement.check(f"{name}, embedded", name, table)
+        self._console.print(f"  in {seconds:.2f} s, files included")
+        return answers
+
+    def _load(self, session: Session) -> None:
+        """Step 1."""
+        if self._spark is None:
+            self._say(
+                1, "skipped (--without-spark): Fabric itself loads the tables onto the agents"
+            )
+            tables = _csv_tables(session, self._files)
+            written = {name: _load_one(tables[name], name) for name in data.TABLES}
+        else:
+            from fabric.clients.demo import spark_steps
+
+            spark = self._waited_for_spark()
+            self._say(1, "PySpark reads, types and cleans the CSVs and writes them through Flight")
+            written = {
+                name: spark_steps.load(spark, session, name, self._files[name])
+                for name in data.TABLES
+            }
+        for name, (rows, seconds) in written.items():
+            keys = ", ".join(questions.KEYS[name])
+            rate = rows / seconds
+            self._console.print(
+                f"  {name}: {rows:,} rows, hash-partitioned by {keys}, {rate:,.0f} rows/s"
+            )
+
+    def _on_agents(self, session: Session, embedded: Mapping[str, pa.Table]) -> dict[str, Job]:
+        """Step 2."""
+        self._say(2, f"the same questions as jobs on {N_AGENTS} agent processes")
+        tables = {name: session.read_dataset(name) for name in data.TABLES}
+        jobs: dict[str, Job] = {}
+        for name, df in questions.ask(tables).items():
+            job, seconds = _timed(lambda df=df, name=name: session.submit(df, name).wait())  # type: ignore[misc]
+            jobs[name] = job
+            answer = job.collect()
+            rate = sum(t.num_rows for t in embedded.values()) and _input_rows(self._files) / seconds
+            self._console.print(f"  {name}: {seconds:.2f} s, {rate:,.0f} input rows/s")
+            self._agreement.check(f"{name}, on agents", name, answer)
+            if checksum(answer) != checksum(embedded[name]):
+                self._agreement.differ(f"{name}: agents and embedded")
+        self._plain_client(session, jobs["delays_by_carrier"])
+        return jobs
+
+    def _plain_client(self, session: Session, job: Job) -> None:
+        """One partition read by pyarrow.flight alone."""
+        from pyarrow import flight
+
+        headers = [(b"authorization", f"Bearer {session.token}".encode())]
+        options = flight.FlightCallOptions(headers=headers)
+        partition = job.partitions("by_carrier")[0]
+        with flight.connect(partition.locations[0]) as client:
+            table = client.do_get(flight.Ticket(partition.ticket), options).read_all()
+        where = "/".join(partition.path)
+        self._console.print(f"  a plain pyarrow.flight client read {where}: {table.num_rows} rows")
+
+    def _back_to_spark(self, session: Session, jobs: Mapping[str, Job]) -> None:
+        """Step 4."""
+        from fabric.clients.demo import spark_steps
+
+        spark = self._waited_for_spark()
+        self._say(4, "PySpark reads both results back through Flight and writes Parquet")
+        for name, job in jobs.items():
+            folder = self._out / f"{name}.parquet"
+            table = spark_steps.read_back(spark, session, job, folder)
+            self._console.print(f"  {folder}: {table.num_rows} rows")
+            self._agreement.check(f"{name}, from Spark's Parquet", name, table)
+
+    def _show(
+        self, session: Session, answers: Mapping[str, pa.Table], jobs: Mapping[str, Job]
+    ) -> None:
+        """Step 5."""
+        self._say(5, "the plan, what it did, and the pictures")
+        tables = {name: session.read_dataset(name) for name in data.TABLES}
+        frame = questions.ask(tables)["delays_by_carrier"]
+        self._console.print(frame.explain(), markup=False)
+        for job in jobs.values():
+            self._console.print(job.explain(), markup=False)
+        graph = self._out / "job_graph.svg"
+        graph.write_text(str(frame.explain(format="svg")))
+        picture = draw_delays(
+            answers["delays_by_carrier"], answers["delays_by_weather"], self._out / "delays.png"
+        )
+        self._console.print(f"  pictures: {picture} and {graph}")
+        self._agreement.summary()
+
+    def _keep(self, session: Session, jobs: Mapping[str, Job]) -> None:
+        self._console.print(snippet(session, jobs["delays_by_carrier"]), markup=False)
+        self._console.print("the fabric stays up; Ctrl-C stops it")
+        try:
+            while True:
+                time.sleep(3600)
+        except KeyboardInterrupt:
+            self._console.print("stopped")
+
+    # ---- words
+    def _say(self, step: int, text: str) -> None:
+        self._console.print(f"\n[bold]step {step}[/bold] · {text}")
+
+    def _print_table(self, name: str, table: pa.Table) -> None:
+        self._console.print(f"\n{name}")
+        fabric.DataFrame(table).show(20)
+
+    def _waited_for_spark(self) -> Any:
+        assert self._spark is not None
+        if not self._spark.done():
+            self._console.print("  (waiting for the Spark session)")
+        return self._spark.result()
+
+
+def _csv_tables(session: Session, files: Mapping[str, Path]) -> dict[str, DataFrame]:
+    return {name: session.read_csv(path, null_values=data.NULL) for name, path in files.items()}
+
+
+def _load_one(df: DataFrame, name: str) -> tuple[int, float]:
+    job, seconds = _timed(
+        lambda: df.write_dataset(name, keys=questions.KEYS[name], mode="overwrite")
+    )
+    return job.rows, seconds
+
+
+def _input_rows(files: Mapping[str, Path]) -> int:
+    def lines(path: Path) -> int:
+        with path.open("rb") as file:
+            return sum(1 for _ in file) - 1
+
+    return sum(lines(path) for path in files.values())
+
+
+def _timed(call: Callable[[], T]) -> tuple[T, float]:
+    begin = time.perf_counter()
+    answer = call()
+    return answer, time.perf_counter() - begin
+
+
+def _token(home: Path) -> str:
+    return (home / "token").read_text().strip()
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that is free now, below the range that outgoing connections use."""
+    for port in range(16123, 16623):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return port
+    raise ExternalError("no free port from 16123 to 16622 on 127.0.0.1")
