@@ -132,9 +132,8 @@ class LocalProcesses:
 
     def _answers(self) -> list[pb.AgentStatus] | None:
         """The coordinator's agents, or None while it does not answer."""
-        from fabric.control.client import GrpcControl
-
         from fabric.clients.session.connect import token_of
+        from fabric.control.client import GrpcControl
 
         if not (self.home / "token").exists():
             return None

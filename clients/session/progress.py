@@ -34,7 +34,9 @@ class JobProgress:
         display = self._display or self._start()
         for stage in status.stages:
             if stage.stage not in self._bars:
-                self._bars[stage.stage] = display.add_task(stage.node_path, total=stage.n_tasks)
+                self._bars[stage.stage] = display.add_task(
+                    stage.node_path, total=stage.n_tasks, rows=""
+                )
             display.update(
                 self._bars[stage.stage],
                 completed=stage.finished,

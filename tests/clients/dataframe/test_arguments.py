@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+
 from fabric import col
 from fabric.clients.dataframe import arguments as args
 from fabric.errors import PlanError
@@ -63,7 +64,7 @@ def test_join_names(name: str, how: str) -> None:
         (lambda: args.predicate([True], {}), "filter got the Python value True"),
         (lambda: args.predicate(["a > 1"], {}), "SQL text is not one"),
         (lambda: args.sort_keys([], False, None), "sort needs a column"),
-        (lambda: args.sort_keys(["a"], [True, False], None), "1 keys and 2 flags"),
+        (lambda: args.sort_keys(["a"], [True, False], None), "1 keys and 2 descending flags"),
         (lambda: args.join_keys(None, None, None), r'join needs on="id"'),
         (lambda: args.join_keys("a", "b", None), r'join needs on="id"'),
         (lambda: args.join_keys(None, ["a"], ["a", "b"]), "1 left and 2 right keys"),
