@@ -80,10 +80,17 @@ def check_unchanged(source: FileSource, schema: pa.Schema, path: str) -> None:
         raise DataError(f"{path} has changed since the plan was made: {text}")
 
 
-def file_rows(source: FileSource, path: str) -> int:
-    """The rows of a whole file by its footer; 0 for CSV."""
+def check_split(source: FileSource, schema: pa.Schema, split: Split) -> None:
+    """Raise the error that names the file, if it is no longer what `split` was cut from."""
+    check_unchanged(source, schema, split.uri)
     reader, options = _reader(source)
-    return sum(unit.n_rows for unit in reader.units(path, options))
+    units = reader.units(split.uri, options)
+    n_rows = sum(unit.n_rows for unit in units[split.begin : split.end or len(units)])
+    if n_rows != split.n_rows or split.end > len(units):
+        raise DataError(
+            f"{split.uri} has changed since the plan was made: {n_rows} rows where "
+            f"{split.n_rows} were"
+        )
 
 
 def _reader(source: FileSource) -> tuple[ModuleType, dict[str, str]]:

@@ -1,0 +1,155 @@
+"""Plan nodes to DataFusion data frames.
+
+One job: walk a fragment bottom up, each shared node once, and lower the simple nodes; aggregates,
+joins and scans have files of their own. A shared node whose rows may come out otherwise a second time
+(a limit, a float sum) is computed to the end and kept; a cheap one is simply read twice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import datafusion
+import pyarrow as pa
+
+from fabric.errors import FabricError, InternalError
+from fabric.operators.expressions.errors import as_fabric
+from fabric.operators.fragment.aggregate import lower_aggregate
+from fabric.operators.fragment.join import lower_join
+from fabric.operators.fragment.keys import normalised
+from fabric.operators.fragment.relation import Output, Relation, select
+from fabric.operators.fragment.scan import Tables
+from fabric.operators.fragment.size import estimated_rows
+from fabric.plan.expr import output_name
+from fabric.plan.nodes import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Join,
+    Limit,
+    Node,
+    Scan,
+    Select,
+    Sort,
+    StageInput,
+    Union,
+    WithColumns,
+)
+from fabric.plan.schema import schema_of, type_of
+from fabric.plan.walk import walk
+
+Collect = Callable[[datafusion.DataFrame], list[pa.RecordBatch]]
+_BLOCKING = Aggregate | Join | Sort | Distinct | Limit
+
+
+def lower(root: Node, tables: Tables, collect: Collect) -> Relation:
+    """The data frame of `root`; `collect` runs one to the end, for shared nodes."""
+    uses = Counter(id(child) for node in walk(root) for child in node.children)
+    lowering = _Lowering(tables, root)
+    done: dict[int, Relation] = {}
+    for node in walk(root):
+        try:
+            relation = lowering.node(node, [done[id(child)] for child in node.children])
+        except FabricError as error:
+            raise error.at(node=node.path) from None
+        except Exception as error:  # whatever DataFusion raises: it has no classes of its own
+            raise as_fabric(error).at(node=node.path) from error
+        if uses[id(node)] > 1 and any(isinstance(part, _BLOCKING) for part in walk(node)):
+            relation = tables.kept(relation, collect(relation.df), ordered=_is_ordered(node))
+        done[id(node)] = relation
+    return done[id(root)]
+
+
+def _is_ordered(node: Node) -> bool:
+    return any(isinstance(part, Sort) for part in walk(node))
+
+
+class _Lowering:
+    def __init__(self, tables: Tables, root: Node) -> None:
+        self._tables = tables
+        self._rows = estimated_rows(root, tables.n_rows)
+
+    def node(self, node: Node, below: list[Relation]) -> Relation:
+        """One node over its lowered inputs."""
+        match node:
+            case Scan():
+                return _filtered_scan(node, self._tables.scan(node))
+            case StageInput():
+                return self._tables.stage_input(node)
+            case Filter(predicate=predicate):
+                return below[0].over(below[0].df.filter(below[0].expr(predicate)))
+            case Select() | WithColumns():
+                return _project(node, below[0])
+            case Aggregate():
+                return lower_aggregate(node, below[0], schema_of(node))
+            case Join(left=left, right=right):
+                smaller = self._rows[id(right)] < self._rows[id(left)]
+                return lower_join(node, below[0], below[1], smaller_right=smaller)
+            case Sort():
+                return _sort(node, below[0])
+            case Limit(n=n, offset=offset):
+                return below[0].over(below[0].df.limit(n, offset))
+            case Distinct():
+                return _distinct(below[0])
+            case Union():
+                return _union(node, below)
+            case _:
+                raise InternalError(f"a {type(node).__name__} can't be inside a fragment")
+
+
+def _filtered_scan(node: Scan, read: Relation) -> Relation:
+    """The scan's own filter and columns, over all columns that were read."""
+    if node.predicate is not None:
+        read = read.over(read.df.filter(read.expr(node.predicate)))
+    fields = schema_of(node)
+    outputs = [Output(read.column(field.name), field.name, field.type) for field in fields]
+    return select(read.df, outputs, read.names)
+
+
+def _project(node: Select | WithColumns, source: Relation) -> Relation:
+    made = {output_name(expr): expr for expr in node.exprs}
+    outputs = []
+    for field in schema_of(node):
+        given = made.get(field.name)
+        expr = source.column(field.name) if given is None else source.expr(given)
+        outputs.append(Output(expr, field.name, field.type))
+    return select(source.df, outputs, source.names)
+
+
+def _sort(node: Sort, source: Relation) -> Relation:
+    """Sort by computed key columns, which are dropped afterwards."""
+    kept = [datafusion.col(name) for name in source.inner]
+    keys, order = [], []
+    for key in node.keys:
+        name, dtype = source.names.fresh(), type_of(key.input, source.schema)
+        keys.append(normalised(source.expr(key.input), dtype).alias(name))
+        column = datafusion.col(name)
+        order.append(column.sort(ascending=not key.descending, nulls_first=not key.nulls_last))
+    return source.over(source.df.select(*kept, *keys).sort(*order).select(*kept))
+
+
+def _distinct(source: Relation) -> Relation:
+    same = [
+        Output(normalised(output.expr, output.dtype), output.name, output.dtype)
+        for output in source.outputs()
+    ]
+    relation = select(source.df, same, source.names)
+    return relation.over(relation.df.distinct())
+
+
+def _union(node: Union, below: list[Relation]) -> Relation:
+    """All inputs in the types of the output, stacked by position."""
+    fields = schema_of(node)
+    parts = []
+    for source in below:
+        outputs = [
+            Output(output.expr, field.name, field.type)
+            for output, field in zip(source.outputs(), fields, strict=True)
+        ]
+        parts.append(select(source.df, outputs, source.names))
+    df = parts[0].df
+    for part in parts[1:]:
+        columns = zip(part.inner, parts[0].inner, strict=True)
+        df = df.union(part.df.select(*(datafusion.col(a).alias(b) for a, b in columns)))
+    return parts[0].over(df)

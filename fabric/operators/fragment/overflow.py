@@ -1,0 +1,46 @@
+"""Sums that wrapped, found by a float sum beside them.
+
+One job: `checked_sum`. DataFusion's int64 and decimal sums wrap silently. An exact sum and a float
+sum of the same values are close, unless the exact one wrapped: then they are 2^64 (or 2^128) apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import datafusion
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as t
+
+from fabric.errors import ExpressionError
+
+DECIMAL_SAFE_DIGITS = 28
+"""A decimal sum of fewer digits can't pass 38 digits in less than 10^10 rows."""
+
+_INT_SLACK = float(1 << 62)
+
+
+def checked_sum(dtype: pa.DataType, name: str) -> datafusion.ScalarUDF:
+    """A function (sum, float sum) that returns the sum, or raises when it has wrapped."""
+    slack, limit = _INT_SLACK, float(1 << 63)
+    if t.is_decimal(dtype):
+        limit = 10.0 ** (dtype.precision - dtype.scale)
+        slack = limit / 2
+
+    def check(total: pa.Array, near: pa.Array) -> pa.Array:
+        apart = pc.abs(pc.subtract(total.cast(pa.float64(), safe=False), near))
+        wrapped = pc.or_(pc.greater(apart, slack), pc.greater(pc.abs(near), limit * 1.0001))
+        if pc.any(wrapped).as_py():
+            raise ExpressionError(
+                f"the sum {name!r} does not fit in {dtype}; sum a cast to float64 or a wider decimal"
+            )
+        return total
+
+    return _udf(check, dtype)
+
+
+def _udf(
+    check: Callable[[pa.Array, pa.Array], pa.Array], dtype: pa.DataType
+) -> datafusion.ScalarUDF:
+    return datafusion.udf(check, [dtype, pa.float64()], dtype, "volatile", "fabric_checked_sum")

@@ -1,0 +1,226 @@
+"""Running a fragment: batches out, errors as ours, stopped from any thread.
+
+One job: `execute_fragment`. DataFusion is driven through an event loop of the fragment's own, because
+only an awaited batch can be given up half way: `close` from another thread ends a sort in its midst.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+
+from fabric.errors import CancelledError, FabricError
+from fabric.operators.fragment.failure import failure
+from fabric.plan.nodes import Aggregate, Distinct, Join, Limit, Node, Sort
+from fabric.plan.schema import schema_of
+from fabric.plan.sources import Split
+from fabric.plan.walk import walk
+
+if TYPE_CHECKING:
+    import datafusion
+
+    from fabric.operators.fragment.scan import ReadSplit
+
+T = TypeVar("T")
+Inputs = Mapping[int, Sequence[pa.RecordBatch]]
+Splits = Mapping[int, Sequence[Split]]
+
+
+def execute_fragment(
+    root: Node,
+    inputs: Inputs,
+    splits: Splits,
+    *,
+    target_partitions: int = 1,
+    batch_rows: int = 65_536,
+    read: ReadSplit | None = None,
+) -> FragmentStream:
+    """Run `root` (no Exchange or Sink inside) over complete inputs, by DataFusion.
+
+    Parameters
+    ----------
+    inputs
+        All batches of each `StageInput`, by edge.
+    splits
+        What each `Scan` reads, by scan id.
+    target_partitions
+        Threads to use.
+    batch_rows
+        About how many rows an output batch has; smaller ones are put together.
+    read
+        Reads a split of a dataset or Flight source; default `fabric.io.registry.read_split`.
+
+    Returns
+    -------
+    FragmentStream
+        Batches with exactly ``schema_of(root)``. Their order means something only as far as the plan
+        sorts. Nothing runs before the first batch is asked for.
+
+    Raises
+    ------
+    FabricError
+        While iterating: `ExpressionError` for a value, `DataError` naming a file that is not what it
+        was when planned, `CancelledError` after `close`.
+
+    Examples
+    --------
+    >>> from fabric.plan.expr import Call, Column, Literal
+    >>> from fabric.plan.nodes import Filter, StageInput
+    >>> batch = pa.record_batch({"a": [1, 2, 3]})
+    >>> more = Call("gt", (Column("a"), Literal(1, pa.int64())))
+    >>> root = Filter(StageInput(0, batch.schema), more)
+    >>> [b.to_pydict() for b in execute_fragment(root, {0: [batch]}, {})]
+    [{'a': [2, 3]}]
+    """
+    return FragmentStream(
+        root, inputs, splits, target_partitions=target_partitions, batch_rows=batch_rows, read=read
+    )
+
+
+class FragmentStream(Iterator[pa.RecordBatch]):
+    """The output batches of one fragment; iterate from one thread, `close` from any."""
+
+    def __init__(
+        self,
+        root: Node,
+        inputs: Inputs,
+        splits: Splits,
+        *,
+        target_partitions: int,
+        batch_rows: int,
+        read: ReadSplit | None,
+    ) -> None:
+        self.schema = schema_of(root)
+        self._root, self._inputs, self._splits, self._read = root, inputs, splits, read
+        self._n_partitions, self._batch_rows = _partitions(root, target_partitions), batch_rows
+        self._batches: AsyncIterator[Any] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._lock, self._closed, self._ended = Lock(), False, False
+
+    def __next__(self) -> pa.RecordBatch:
+        if self._ended:
+            raise StopIteration
+        try:
+            if self._batches is None:
+                self._start()
+            batch = self._await(self._gathered())
+        except BaseException as error:
+            self._finish()
+            if isinstance(error, KeyboardInterrupt | SystemExit):
+                raise
+            raise self._failure(error) from error
+        if batch is None:
+            self._finish()
+            raise StopIteration
+        return batch
+
+    def close(self) -> None:
+        """Stop the work; a `next` that waits in another thread raises `CancelledError`."""
+        with self._lock:
+            self._closed = True
+            loop, task = self._loop, self._task
+            if task is not None and loop is not None:
+                loop.call_soon_threadsafe(task.cancel)
+                return
+        self._finish()
+
+    def __del__(self) -> None:
+        self._finish()
+
+    def _start(self) -> None:
+        """Lower the fragment; shared parts of it already run now."""
+        from fabric.operators.fragment.lower import lower
+        from fabric.operators.fragment.scan import Tables
+        from fabric.operators.fragment.session import new_session
+
+        keep_order = any(isinstance(node, Sort) for node in walk(self._root))
+        session = new_session(self._n_partitions, self._batch_rows, keep_order=keep_order)
+        tables = Tables(
+            session, self._inputs, self._splits, self._read,
+            n_partitions=self._n_partitions, batch_rows=self._batch_rows,
+            check=self._check_open,
+        )  # fmt: skip
+        relation = lower(self._root, tables, self._collected)
+        names = relation.inner or (relation.df.schema().names[0],)
+        self._batches = aiter(relation.df.select(*(f'"{name}"' for name in names)).execute_stream())
+        self._inputs = {}
+
+    async def _gathered(self) -> pa.RecordBatch | None:
+        """The next output batch of about `batch_rows`, or None at the end."""
+        assert self._batches is not None
+        parts: list[pa.RecordBatch] = []
+        n_rows = 0
+        while n_rows * 2 < self._batch_rows:
+            part = await anext(self._batches, None)
+            if part is None:
+                break
+            batch = part.to_pyarrow()
+            if batch.num_rows:
+                parts.append(batch)
+                n_rows += batch.num_rows
+        if not parts:
+            return None
+        return _conformed(parts[0] if len(parts) == 1 else pa.concat_batches(parts), self.schema)
+
+    async def _everything(self, df: datafusion.DataFrame) -> list[pa.RecordBatch]:
+        return [batch.to_pyarrow() async for batch in df.execute_stream()]
+
+    def _collected(self, df: datafusion.DataFrame) -> list[pa.RecordBatch]:
+        return self._await(self._everything(df))
+
+    def _await(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run `work` here, so that `close` can cancel it from elsewhere."""
+        with self._lock:
+            if self._closed:
+                work.close()
+                raise CancelledError("the fragment was stopped")
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+            loop = self._loop
+            task = self._task = loop.create_task(work)
+        try:
+            return loop.run_until_complete(task)
+        finally:
+            with self._lock:
+                self._task = None
+            if not task.done():  # Ctrl-C in the middle
+                task.cancel()
+                loop.run_until_complete(asyncio.wait([task]))
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise CancelledError("the fragment was stopped")
+
+    def _finish(self) -> None:
+        """Let go of everything; DataFusion stops when its stream is dropped."""
+        with self._lock:
+            self._ended, self._batches, self._inputs = True, None, {}
+            loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.close()
+
+    def _failure(self, error: BaseException) -> FabricError:
+        if self._closed or isinstance(error, asyncio.CancelledError):
+            return CancelledError("the fragment was stopped")
+        return failure(error, self._root, self._splits)
+
+
+def _partitions(root: Node, target_partitions: int) -> int:
+    """One thread where a limit takes the first rows of plain ones, so that these are the first."""
+    nodes = list(walk(root))
+    blocking = any(isinstance(node, Aggregate | Distinct | Join | Sort) for node in nodes)
+    limited = any(isinstance(node, Limit) for node in nodes)
+    return 1 if limited and not blocking else max(1, target_partitions)
+
+
+def _conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch under user names; without columns its rows are only a number."""
+    if len(schema):
+        return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+    rows = pa.array([{}] * batch.num_rows, pa.struct([]))
+    return pa.RecordBatch.from_struct_array(rows)

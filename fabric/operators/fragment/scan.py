@@ -1,0 +1,239 @@
+"""Splits and stage inputs as DataFusion tables.
+
+One job: choose how rows get into DataFusion. What is in memory or mapped is registered as it is;
+Parquet files read whole are scanned by DataFusion itself, which knows their statistics; row groups go
+through Arrow's scanner; CSV and compressed IPC are streamed. Rows from elsewhere (datasets, Flight) are
+fetched first, because a fragment must not wait inside DataFusion.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import count
+
+import datafusion
+import pyarrow as pa
+
+from fabric.errors import InternalError
+from fabric.io import registry
+from fabric.io.files import ipc, parquet
+from fabric.io.files.pruning import pruning_filter
+from fabric.io.files.source import check_unchanged
+from fabric.operators.expressions.datafusion.wrap import column
+from fabric.operators.fragment.keys import opaque
+from fabric.operators.fragment.relation import Names, Output, Relation, select
+from fabric.operators.fragment.streams import GroupPart, StreamDataset, StreamPart
+from fabric.plan.expr import columns_of
+from fabric.plan.nodes import Scan, StageInput
+from fabric.plan.sources import FileSource, MemorySource, Split
+
+ReadSplit = Callable[[Scan, Split], Iterator[pa.RecordBatch]]
+_NATIVE_FILES_MAX = 16
+_NATIVE_PATH = re.compile(r"[A-Za-z0-9_./\-]+\.(parquet|pq)")
+"""Others might be taken for patterns or URLs."""
+
+_ROW_BYTES = 50
+
+
+class Tables:
+    """The leaves of one fragment, registered with its session."""
+
+    def __init__(
+        self,
+        session: datafusion.SessionContext,
+        inputs: Mapping[int, Sequence[pa.RecordBatch]],
+        splits: Mapping[int, Sequence[Split]],
+        read: ReadSplit | None,
+        *,
+        n_partitions: int,
+        batch_rows: int,
+        check: Callable[[], None],
+    ) -> None:
+        self._session, self._inputs, self._splits, self._read = session, inputs, splits, read
+        self._n_partitions, self._batch_rows, self._check = n_partitions, batch_rows, check
+        self._names, self._numbers = Names(), count()
+
+    def scan(self, node: Scan) -> Relation:
+        """All columns that `node` puts out or filters by."""
+        schema = _read_schema(node)
+        splits = self._splits_of(node)
+        match node.source:
+            case FileSource(format="parquet") as source:
+                for path in {split.uri for split in splits}:
+                    check_unchanged(source, node.schema, path)
+                return self._parquet(node, schema, splits)
+            case FileSource(format="ipc"):
+                if not all(ipc.is_mapped(path) for path in {split.uri for split in splits}):
+                    return self._streamed(node, schema, splits)
+            case FileSource():
+                return self._streamed(node, schema, splits)
+        return self._table(schema, self._rows(node, schema, splits))
+
+    def stage_input(self, node: StageInput) -> Relation:
+        """Rows that arrived over an edge."""
+        if node.edge not in self._inputs:
+            raise InternalError(f"the fragment was given no input for edge {node.edge}")
+        schema = pa.schema(list(zip(node.schema.names, node.schema.types, strict=True)))
+        return self._table(schema, self._inputs[node.edge])
+
+    def kept(self, like: Relation, batches: list[pa.RecordBatch], *, ordered: bool) -> Relation:
+        """Computed rows of `like`, registered as a table."""
+        n_partitions = 1 if ordered else self._n_partitions
+        return self._table(like.schema, batches, n_partitions)
+
+    def n_rows(self, node: Scan | StageInput) -> float:
+        """About how many rows a leaf has."""
+        if isinstance(node, StageInput):
+            return sum(batch.num_rows for batch in self._inputs.get(node.edge, ()))
+        splits = self._splits.get(node.scan_id, ())
+        return sum(split.n_rows or split.n_bytes / _ROW_BYTES for split in splits)
+
+    def _splits_of(self, node: Scan) -> Sequence[Split]:
+        if node.scan_id not in self._splits:
+            raise InternalError(f"the fragment was given no splits for scan {node.scan_id}")
+        return self._splits[node.scan_id]
+
+    def _rows(
+        self, node: Scan, schema: pa.Schema, splits: Sequence[Split]
+    ) -> Iterator[pa.RecordBatch]:
+        local = isinstance(node.source, FileSource | MemorySource)
+        for split in splits:
+            if self._read is None or local:
+                batches = registry.read_split(node.source, node.schema, split, schema.names)
+            else:
+                batches = self._read(node, split)
+            for batch in batches:
+                self._check()
+                yield batch.select(schema.names)
+
+    def _table(
+        self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], n_partitions: int = 0
+    ) -> Relation:
+        """Batches in memory, cut small without a copy and dealt out in runs of equal rows."""
+        inner = tuple(self._names.fresh() for _ in schema)
+        renamed = _inner_schema(schema, inner)
+        small = [
+            p for batch in batches for p in _pieces(_renamed(batch, renamed), self._batch_rows)
+        ]
+        name = f"t{next(self._numbers)}"
+        parts = _dealt(small, n_partitions or self._n_partitions)
+        self._session.register_record_batches(name, parts or [[_empty(renamed)]])
+        return Relation(self._session.table(name), schema, inner, self._names)
+
+    def _streamed(self, node: Scan, schema: pa.Schema, splits: Sequence[Split]) -> Relation:
+        """Rows that are read while the query runs, a partition for every run of splits."""
+        inner = tuple(self._names.fresh() for _ in schema)
+        user = dict(zip(inner, schema.names, strict=True))
+        renamed = _inner_schema(schema, inner)
+        parts = []
+        for run in _runs(splits, self._n_partitions):
+
+            def read(names: list[str], run: Sequence[Split] = run) -> Iterator[pa.RecordBatch]:
+                wanted = [user[name] for name in names if name in user]
+                part = pa.schema([renamed.field(name) for name in names])
+                for split in run:
+                    for batch in registry.read_split(node.source, node.schema, split, wanted):
+                        yield _renamed(batch, part)
+
+            parts.append(StreamPart(renamed, read))
+        name = f"t{next(self._numbers)}"
+        self._session.register_dataset(name, StreamDataset(renamed, parts))
+        relation = Relation(self._session.table(name), schema, inner, self._names)
+        return _opaque(relation)
+
+    def _parquet(self, node: Scan, schema: pa.Schema, splits: Sequence[Split]) -> Relation:
+        paths = [split.uri for split in splits]
+        whole = all(split.end == 0 for split in splits) and len(set(paths)) == len(paths)
+        names_fit = all(_NATIVE_PATH.fullmatch(path) for path in paths)
+        if not (whole and names_fit and 0 < len(paths) <= _NATIVE_FILES_MAX and len(schema)):
+            return self._parquet_groups(node, schema, splits)
+        tables = [self._native(path) for path in paths]
+        if not all(_same_types(table.schema(), schema) for table in tables):
+            return self._parquet_groups(node, schema, splits)
+        df = tables[0].select(*(column(name) for name in schema.names))
+        for table in tables[1:]:
+            df = df.union(table.select(*(column(name) for name in schema.names)))
+        return _opaque(self._named(df, schema))
+
+    def _native(self, path: str) -> datafusion.DataFrame:
+        name = f"t{next(self._numbers)}"
+        self._session.register_parquet(name, path, file_extension=path[path.rindex(".") :])
+        return self._session.table(name)
+
+    def _parquet_groups(self, node: Scan, schema: pa.Schema, splits: Sequence[Split]) -> Relation:
+        pruning = pruning_filter(node.predicate, node.schema)
+        parts = []
+        for run in _runs(splits, self._n_partitions):
+            fragments = [parquet.fragment(split.uri, split.begin, split.end) for split in run]
+            if pruning is not None:
+                fragments = [part.subset(pruning, schema=node.schema) for part in fragments]
+            parts.append(GroupPart(node.schema, fragments))
+        name = f"t{next(self._numbers)}"
+        self._session.register_dataset(name, StreamDataset(node.schema, parts))
+        return _opaque(self._named(self._session.table(name), schema))
+
+    def _named(self, df: datafusion.DataFrame, schema: pa.Schema) -> Relation:
+        """`df`, which has user names, under internal ones."""
+        outputs = [Output(column(field.name), field.name, field.type) for field in schema]
+        return select(df, outputs, self._names)
+
+
+def _read_schema(node: Scan) -> pa.Schema:
+    """The columns to read, in the order of the source."""
+    wanted = set(node.schema.names if node.columns is None else node.columns)
+    if node.predicate is not None:
+        wanted |= columns_of(node.predicate)
+    return pa.schema([(f.name, f.type) for f in node.schema if f.name in wanted])
+
+
+def _inner_schema(schema: pa.Schema, inner: Sequence[str]) -> pa.Schema:
+    """Internal names; rows without any column get one of nulls, so that they can be counted."""
+    if not inner:
+        return pa.schema([("rows", pa.null())])
+    return pa.schema(list(zip(inner, schema.types, strict=True)))
+
+
+def _renamed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    columns = batch.columns or [pa.nulls(batch.num_rows)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
+
+
+def _pieces(batch: pa.RecordBatch, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    for start in range(0, batch.num_rows, batch_rows):
+        yield batch.slice(start, batch_rows)
+
+
+def _dealt(batches: list[pa.RecordBatch], n_parts: int) -> list[list[pa.RecordBatch]]:
+    """At most `n_parts` runs of about equal rows; no empty ones."""
+    total, done = sum(batch.num_rows for batch in batches), 0
+    parts: list[list[pa.RecordBatch]] = [[] for _ in range(n_parts)]
+    for batch in batches:
+        parts[min(n_parts - 1, done * n_parts // total)].append(batch)
+        done += batch.num_rows
+    return [part for part in parts if part]
+
+
+def _runs(splits: Sequence[Split], n_runs: int) -> list[Sequence[Split]]:
+    """Splits dealt in turn to at most `n_runs` partitions."""
+    return [run for i in range(n_runs) if (run := splits[i::n_runs])]
+
+
+def _same_types(found: pa.Schema, wanted: pa.Schema) -> bool:
+    names = found.names
+    return all(f.name in names and found.field(f.name).type.equals(f.type) for f in wanted)
+
+
+def _opaque(relation: Relation) -> Relation:
+    """Float columns hidden from statistics and from filters of others, which read NaN otherwise."""
+    if not any(pa.types.is_floating(dtype) for dtype in relation.schema.types):
+        return relation
+    outputs = [
+        Output(opaque(output.expr, output.dtype), output.name, output.dtype)
+        for output in relation.outputs()
+    ]
+    return select(relation.df, outputs, relation.names)

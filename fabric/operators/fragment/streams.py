@@ -1,0 +1,87 @@
+"""Rows that DataFusion pulls while it runs, through a dataset of ours.
+
+One job: give `register_dataset` what it asks for without an Arrow dataset behind it. Each fragment is
+one partition. DataFusion pushes the filters it can translate into `scanner` and does not apply them
+again; `apply` therefore does. They mean Arrow's comparisons, so floats are hidden from it before
+(`keys.opaque`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+Read = Callable[[list[str]], Iterator[pa.RecordBatch]]
+
+
+class StreamDataset(ds.Dataset):  # type: ignore[misc]
+    """Partitions of rows of one schema; each is read once, when DataFusion asks for it."""
+
+    def __init__(self, schema: pa.Schema, parts: Sequence[Any]) -> None:
+        # Arrow's own __init__ refuses; there is no C++ dataset behind this one.
+        self._schema, self._parts = schema, list(parts)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns of all parts."""
+        return self._schema
+
+    def get_fragments(self, filter: ds.Expression | None = None) -> Iterator[Any]:
+        """The partitions."""
+        return iter(self._parts)
+
+
+class StreamPart:
+    """One partition: `read` gives the batches of the named columns."""
+
+    def __init__(self, schema: pa.Schema, read: Read) -> None:
+        self._schema, self._read = schema, read
+
+    def scanner(
+        self,
+        columns: list[str] | None = None,
+        filter: ds.Expression | None = None,
+        batch_size: int | None = None,
+        **_: Any,
+    ) -> _Scanner:
+        """The rows of `columns` that pass `filter`."""
+        names = self._schema.names if columns is None else list(columns)
+        return _Scanner(self._schema, names, filter, self._read)
+
+
+class _Scanner:
+    def __init__(
+        self, schema: pa.Schema, names: list[str], filter: ds.Expression | None, read: Read
+    ) -> None:
+        self._schema, self._names, self._filter, self._read = schema, names, filter, read
+
+    @property
+    def projected_schema(self) -> pa.Schema:
+        return pa.schema([self._schema.field(name) for name in self._names])
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        if self._filter is None:
+            yield from self._read(self._names)
+            return
+        for batch in self._read(self._schema.names):
+            kept = pa.Table.from_batches([batch]).filter(self._filter).select(self._names)
+            yield from kept.to_batches()
+
+
+class GroupPart:
+    """One partition of several Arrow fragments, scanned by Arrow's own threads."""
+
+    def __init__(self, schema: pa.Schema, fragments: Sequence[ds.Fragment]) -> None:
+        from pyarrow.fs import LocalFileSystem
+
+        self._dataset = ds.FileSystemDataset(
+            list(fragments), schema, ds.ParquetFileFormat(), LocalFileSystem()
+        )
+
+    def scanner(self, **options: Any) -> ds.Scanner:
+        """Arrow's scanner over all of them."""
+        options.pop("schema", None)
+        return self._dataset.scanner(**options)
