@@ -1,7 +1,7 @@
 """A plan out of tables of protobuf messages, whoever wrote them.
 
 One job: rebuild nodes and expressions row by row; an index may only point backwards, every choice
-is looked up, numbers are in range. Raises `ValueError` otherwise; names and types are `check`'s work.
+is looked up, numbers are in range. Raises `ValueError` otherwise; `check` looks at names and types.
 """
 
 from __future__ import annotations

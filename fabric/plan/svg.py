@@ -1,0 +1,122 @@
+"""A plan as a picture: boxes from the sources down to the result, arrows the way rows go.
+
+One job: an SVG that stands alone (no script, font, style sheet or link outside). Each box has the
+path, the step and the output columns; the whole text shows when the mouse rests on it.
+"""
+
+from __future__ import annotations
+
+from html import escape
+
+from fabric.plan.layout import Layout, layout
+from fabric.plan.node_text import node_text
+from fabric.plan.nodes import (
+    Aggregate,
+    Distinct,
+    Exchange,
+    Join,
+    Node,
+    Scan,
+    Sink,
+    StageInput,
+    Union,
+)
+from fabric.plan.paths import display_paths
+from fabric.plan.printer import columns_text
+from fabric.plan.walk import walk
+
+BOX_WIDTH, BOX_HEIGHT = 330, 62
+GAP_X, GAP_Y, MARGIN = 28, 34, 16
+_LETTERS = 44  # of 11 px monospace in a box
+_COLORS: dict[type, str] = {
+    Scan: "#2e7d32", StageInput: "#2e7d32", Exchange: "#d9690f", Sink: "#7b3fa0",
+    Join: "#1f5fa8", Union: "#1f5fa8", Aggregate: "#b3261e", Distinct: "#b3261e",
+}  # fmt: skip
+_OTHER = "#5f6b7a"
+
+
+def svg(root: Node) -> str:
+    """The picture of the plan under `root` as the text of an SVG file.
+
+    >>> from fabric.plan.nodes import Limit, StageInput
+    >>> import pyarrow as pa
+    >>> svg(Limit(StageInput(0, pa.schema([("a", pa.int32())])), 3)).count("<rect")
+    5
+    """
+    placed = layout(root)
+    paths = display_paths(root)
+    right = max(column for column, _ in placed.places.values())
+    width = round(2 * MARGIN + BOX_WIDTH + right * (BOX_WIDTH + GAP_X))
+    height = 2 * MARGIN + placed.n_layers * (BOX_HEIGHT + GAP_Y) - GAP_Y
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+        f'height="{height}" role="img" font-family="ui-monospace, Menlo, Consolas, monospace" '
+        'font-size="11">',
+        "<title>plan</title>",
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
+        *(_arrow(points) for points in placed.edges),
+        *(_box(node, paths[id(node)], placed) for node in walk(root)),
+        "</svg>",
+    ]
+    return "\n".join(parts)
+
+
+def _left(column: float) -> float:
+    return MARGIN + column * (BOX_WIDTH + GAP_X)
+
+
+def _top(layer: int) -> float:
+    return MARGIN + layer * (BOX_HEIGHT + GAP_Y)
+
+
+def _box(node: Node, path: str, placed: Layout) -> str:
+    """One node: frame, coloured edge, three lines."""
+    column, layer = placed.places[id(node)]
+    x, y = _left(column), _top(layer)
+    color = next((c for kind, c in _COLORS.items() if isinstance(node, kind)), _OTHER)
+    step, columns = node_text(node), columns_text(node)
+    lines = (
+        (path, 18, 'font-weight="bold" fill="#1b1f24"'),
+        (step, 35, 'fill="#1b1f24"'),
+        (columns, 52, 'fill="#5f6b7a"'),
+    )
+    texts = "".join(
+        f'<text x="{x + 14:.1f}" y="{y + down:.1f}" {style}>{_cut(text)}</text>'
+        for text, down, style in lines
+    )
+    return (
+        f"<g><title>{_safe(f'{path}: {step} -> {columns_text(node, 1000)}')}</title>"
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{BOX_WIDTH}" height="{BOX_HEIGHT}" rx="5" '
+        f'fill="#f7f8fa" stroke="#c9d0d8"/>'
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="6" height="{BOX_HEIGHT}" rx="3" fill="{color}"/>'
+        f"{texts}</g>"
+    )
+
+
+def _arrow(points: list[tuple[float, int]]) -> str:
+    """The line from the bottom of a box, down through its bends, to the top of the next box."""
+    middle = BOX_WIDTH / 2
+    (column, layer), *rest = points
+    x, y = _left(column) + middle, _top(layer) + BOX_HEIGHT
+    path = [f"M{x:.1f},{y:.1f}"]
+    for place, (column, layer) in enumerate(rest, 1):
+        end = place == len(rest)
+        to_x, to_y = _left(column) + middle, _top(layer) - (6 if end else 0)
+        bend = (to_y - y) / 2
+        path.append(f"C{x:.1f},{y + bend:.1f} {to_x:.1f},{to_y - bend:.1f} {to_x:.1f},{to_y:.1f}")
+        x, y = to_x, to_y
+        if not end:  # straight past the boxes of a layer
+            y += BOX_HEIGHT
+            path.append(f"V{y:.1f}")
+    head = f"M{x - 4:.1f},{y - 1:.1f}L{x:.1f},{y + 6:.1f}L{x + 4:.1f},{y - 1:.1f}Z"
+    line = f'<path d="{"".join(path)}" fill="none" stroke="#8a94a0" stroke-width="1.5"/>'
+    return f'{line}<path d="{head}" fill="#8a94a0"/>'
+
+
+def _cut(text: str) -> str:
+    return _safe(text if len(text) <= _LETTERS else text[: _LETTERS - 1] + "…")
+
+
+def _safe(text: str) -> str:
+    """Text for XML, which has no control characters at all."""
+    return escape("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text))
