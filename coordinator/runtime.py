@@ -399,6 +399,7 @@ class CoordinatorRuntime:
             case Disconnect(agent_id=agent_id, session=session, reason=reason):
                 line = lines.get(agent_id)
                 if line is not None and line.session == session:
+                    self._forget_line(agent_id, session)
                     line.disconnect(reason)
             case JobChanged(job_id=job_id):
                 with self._lock:
@@ -409,6 +410,11 @@ class CoordinatorRuntime:
                 self._log(event, dict(fields))
             case DatasetAnswered() | Persist():
                 pass
+
+    def _forget_line(self, agent_id: str, session: int) -> None:
+        with self._lock:
+            if self._session(agent_id) == session:
+                del self._lines[agent_id]
 
     def _send(self, agent_id: str, line: _Line, message: pb.CoordinatorMessage) -> None:
         try:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from fabric.control import control_pb2 as pb
 from fabric.errors import ERRORS, FabricError, InternalError
 
-MESSAGE_CHARS_MAX = 8192
-_PLACE_CHARS_MAX = 512
+MESSAGE_CHARS_MAX = 4096
+_PLACE_CHARS_MAX = 256
 
 
 def to_detail(error: BaseException) -> pb.ErrorDetail:

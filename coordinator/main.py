@@ -1,0 +1,106 @@
+"""A coordinator as a process.
+
+One job: secret, store, runtime and server from settings, until a signal comes. The secret is made
+when it is missing, and with it a token for whoever may read the folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import structlog
+
+from fabric.clock import Clock, SystemClock
+from fabric.coordinator.config import CoordinatorConfig
+from fabric.coordinator.metadata.rocksdb import RocksStore
+from fabric.coordinator.runtime import CoordinatorRuntime
+from fabric.coordinator.server import ControlServer
+from fabric.errors import StorageError
+from fabric.security.secret import load_or_create
+from fabric.security.tokens import Signer
+from fabric.telemetry.logs import configure_logs
+
+TOKEN_S = 30 * 86_400.0
+"""How long the token in the home folder holds; each start makes a new one."""
+
+
+def run_coordinator(
+    config: CoordinatorConfig,
+    ready: Callable[[str], None] | None = None,
+    stop: threading.Event | None = None,
+) -> None:
+    """Serve until SIGTERM, SIGINT or `stop`; `ready` is told the address.
+
+    Raises
+    ------
+    ConfigError, StorageError, AuthError
+        When the address, the folder or the secret can't be used; nothing is left running then.
+    """
+    config.check_bind()
+    clock = SystemClock()
+    signer = Signer(load_or_create(config.home / "secret"))
+    store = RocksStore(config.home / "coordinator")
+    halted = stop or threading.Event()
+    with CoordinatorRuntime(store, clock, config=config, log=_log) as runtime:
+        server = ControlServer(runtime, signer, clock, config, _log)
+        address = server.start()
+        try:
+            write_token(config.home / "token", signer, clock)
+            _log("coordinator listens", {"address": address, "epoch": runtime.epoch})
+            if ready is not None:
+                ready(address)
+            _wait(halted, runtime)
+        finally:
+            server.stop()
+    if runtime.broken is not None:
+        raise StorageError(runtime.broken.message)
+
+
+def write_token(path: Path, signer: Signer, clock: Clock) -> None:
+    """Leave a token of scope "submit" in a file that only its owner can read."""
+    token = signer.token("submit", "home", TOKEN_S, clock.wall_s())
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(token + "\n")
+        aside.replace(path)
+    except OSError as error:
+        raise StorageError(f"can't write the token file {path}: {error.strerror}") from error
+
+
+def _wait(halted: threading.Event, runtime: CoordinatorRuntime) -> None:
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: halted.set())
+    while not halted.wait(1.0):
+        if runtime.broken is not None:
+            return
+
+
+def _log(event: str, fields: Mapping[str, str | int]) -> None:
+    structlog.get_logger("fabric.coordinator").info(event, **fields)
+
+
+def main() -> None:
+    """The command line of ``python -m fabric.coordinator.main``; prints its address when ready."""
+    defaults = CoordinatorConfig()
+    parser = argparse.ArgumentParser(prog="fabric coordinator", description=__doc__)
+    parser.add_argument("--home", type=Path, default=defaults.home)
+    parser.add_argument("--host", default=defaults.host)
+    parser.add_argument("--port", type=int, default=defaults.port)
+    chosen = parser.parse_args()
+    configure_logs()
+    run_coordinator(
+        CoordinatorConfig(home=chosen.home, host=chosen.host, port=chosen.port),
+        ready=lambda address: print(f"coordinator listening on {address}", flush=True),
+    )
+
+
+if __name__ == "__main__":
+    main()

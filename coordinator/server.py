@@ -1,0 +1,97 @@
+"""The thread that serves gRPC.
+
+One job: `ControlServer`, which runs the event loop (uvloop) of `service.py` in a thread of its own,
+so that the process's main thread stays free for signals.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import grpc
+import uvloop
+
+from fabric.clock import Clock
+from fabric.control.control_pb2_grpc import add_ControlServicer_to_server
+from fabric.control.rpc import server_options
+from fabric.coordinator.auth import AuthInterceptor
+from fabric.coordinator.config import CoordinatorConfig
+from fabric.coordinator.runtime import CoordinatorRuntime, Log
+from fabric.coordinator.service import ControlService
+from fabric.errors import ConfigError
+from fabric.security.tokens import Signer
+
+STOP_S = 2.0
+"""How long calls under way may take to end when the server stops."""
+
+
+class ControlServer:
+    """A server for `runtime`; `start` returns its address."""
+
+    def __init__(
+        self,
+        runtime: CoordinatorRuntime,
+        signer: Signer,
+        clock: Clock,
+        config: CoordinatorConfig,
+        log: Log,
+    ) -> None:
+        self._service = ControlService(runtime, log)
+        self._auth = AuthInterceptor(signer, clock, log)
+        self._config = config
+        self._loop = uvloop.new_event_loop()
+        self._ready = threading.Event()
+        self._address = ""
+        self._failure: Exception | None = None
+        self._stopped: asyncio.Event | None = None
+        self._thread = threading.Thread(target=self._run, name="control server", daemon=True)
+
+    def start(self) -> str:
+        """Listen; returns ``host:port``. `ConfigError` when the address can't be had."""
+        self._config.check_bind()
+        self._thread.start()
+        self._ready.wait()
+        if self._failure is not None:
+            self._thread.join()
+            raise self._failure
+        return self._address
+
+    def stop(self) -> None:
+        """End all calls and the thread."""
+        if self._stopped is not None and self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stopped.set)
+        if self._thread.is_alive():
+            self._thread.join()
+        self._service.close()
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_until_complete(self._serve())
+        except Exception as error:
+            self._failure = error
+        finally:
+            self._loop.close()
+            self._ready.set()
+
+    async def _serve(self) -> None:
+        self._stopped = asyncio.Event()
+        server: Any = grpc.aio.server(
+            interceptors=(self._auth,), options=server_options(self._config.message_bytes_max)
+        )
+        add_ControlServicer_to_server(self._service, server)  # type: ignore[no-untyped-call]
+        host, port = self._config.host, self._config.port
+        shown = f"[{host}]" if ":" in host else host
+        try:
+            bound = server.add_insecure_port(f"{shown}:{port}")
+        except RuntimeError:
+            raise ConfigError(
+                f"can't listen on {shown}:{port}; is another coordinator running there? port 0 "
+                "takes a free one"
+            ) from None
+        self._address = f"{shown}:{bound}"
+        await server.start()
+        self._ready.set()
+        await self._stopped.wait()
+        await server.stop(STOP_S)

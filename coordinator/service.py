@@ -1,0 +1,190 @@
+"""The coordinator's gRPC server.
+
+One job: carry calls to the runtime and errors back. Calls that may take time run in threads, so
+the event loop (uvloop) always answers; streams cost no thread. Nothing but `FabricError` details
+leaves: an unexpected error is logged here and told as "internal". Who may call what: `auth.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import grpc
+
+from fabric.control import control_pb2 as pb
+from fabric.control.api import ENDED
+from fabric.control.control_pb2_grpc import ControlServicer
+from fabric.control.rpc import status_of
+from fabric.coordinator.runtime import WATCH_S, CoordinatorRuntime, Log
+from fabric.errors import ConfigError, FabricError, PeerLostError
+
+Request = TypeVar("Request")
+Reply = TypeVar("Reply")
+
+_EOF: Any = grpc.aio.EOF  # type: ignore[attr-defined]
+THREADS = 16
+QUEUE_MAX = 10_000
+"""Messages waiting for one agent; one that reads no more than that is given up."""
+
+
+class ControlService(ControlServicer):
+    """The servicer; `close` lets its threads go."""
+
+    def __init__(self, runtime: CoordinatorRuntime, log: Log) -> None:
+        self._runtime = runtime
+        self._log = log
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="control")
+
+    def close(self) -> None:
+        """Wait for the calls under way."""
+        self._threads.shutdown(wait=True)
+
+    async def Submit(self, request: pb.SubmitRequest, context: Any) -> pb.JobStatus:
+        """See `ControlApi.submit`."""
+        return await self._in_thread(context, self._runtime.submit, request)
+
+    async def Explain(self, request: pb.SubmitRequest, context: Any) -> pb.ExplainReply:
+        """See `ControlApi.explain`."""
+        return await self._in_thread(context, self._runtime.explain, request)
+
+    async def Cancel(self, request: pb.JobRequest, context: Any) -> pb.JobStatus:
+        """See `ControlApi.cancel`."""
+        return await self._in_thread(context, self._runtime.cancel, request)
+
+    async def Release(self, request: pb.JobRequest, context: Any) -> pb.JobStatus:
+        """See `ControlApi.release`."""
+        return await self._in_thread(context, self._runtime.release, request)
+
+    async def ListJobs(self, request: pb.ListRequest, context: Any) -> pb.JobList:
+        """See `ControlApi.list_jobs`."""
+        return await self._in_thread(context, self._runtime.list_jobs, request)
+
+    async def ListAgents(self, request: pb.ListRequest, context: Any) -> pb.AgentList:
+        """See `ControlApi.list_agents`."""
+        return await self._in_thread(context, self._runtime.list_agents, request)
+
+    async def Locate(self, request: pb.LocateRequest, context: Any) -> pb.Locations:
+        """See `ControlApi.locate`."""
+        return await self._in_thread(context, self._runtime.locate, request)
+
+    async def Dataset(self, request: pb.DatasetRequest, context: Any) -> pb.DatasetReply:
+        """See `ControlApi.dataset`."""
+        return await self._in_thread(context, self._runtime.dataset, request)
+
+    async def Watch(self, request: pb.JobRequest, context: Any) -> None:
+        """See `ControlApi.watch`."""
+        await self._guarded(context, self._watch(request, context))
+
+    async def Attach(self, requests: Any, context: Any) -> None:
+        """One agent's link, until either side ends it."""
+        await self._guarded(context, self._attach(context))
+
+    async def _in_thread(
+        self, context: Any, call: Callable[[Request], Reply], request: Request
+    ) -> Reply:
+        loop = asyncio.get_running_loop()
+        answer = loop.run_in_executor(self._threads, call, request)
+        return await self._guarded(context, answer)
+
+    async def _guarded(self, context: Any, work: Awaitable[Reply]) -> Reply:
+        """The result of `work`; a failure ends the call with its status."""
+        try:
+            return await work
+        except FabricError as error:
+            failure: Exception = error
+        except Exception as error:
+            self._log("control call failed", {"error": repr(error)})
+            failure = error
+        code, text, trailing = status_of(failure)
+        await context.abort(code, text, trailing)
+        raise failure  # abort has raised already
+
+    async def _watch(self, request: pb.JobRequest, context: Any) -> None:
+        loop = asyncio.get_running_loop()
+        changed = asyncio.Event()
+        end = self._runtime.subscribe(request.job_id, _thread_safe(loop, changed.set))
+        try:
+            while True:
+                changed.clear()
+                status = self._runtime.status(request)
+                await context.write(status)
+                if status.state in ENDED:
+                    return
+                try:
+                    await asyncio.wait_for(changed.wait(), WATCH_S)
+                except TimeoutError:
+                    continue
+        finally:
+            end()
+
+    async def _attach(self, context: Any) -> None:
+        first = await context.read()
+        if first is _EOF or first.WhichOneof("kind") != "hello":
+            raise ConfigError("the first message of an agent must be its hello")
+        agent_id = first.hello.agent_id
+        line = _Line(asyncio.get_running_loop(), context)
+        loop = asyncio.get_running_loop()
+        session = await loop.run_in_executor(
+            self._threads, self._runtime.attach, agent_id, first.hello, line.send, line.disconnect
+        )
+        reason = "its link broke"
+        writer = asyncio.create_task(line.write())
+        reader = asyncio.create_task(self._read(agent_id, session, context))
+        try:
+            done, _ = await asyncio.wait((reader, writer), return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+            reason = "it ended its link"
+        finally:
+            self._runtime.detach(agent_id, reason, session)
+            for task in (reader, writer):
+                task.cancel()
+            await asyncio.gather(reader, writer, return_exceptions=True)
+        if line.given_up is not None:
+            raise PeerLostError(line.given_up)
+
+    async def _read(self, agent_id: str, session: int, context: Any) -> None:
+        while (message := await context.read()) is not _EOF:
+            self._runtime.receive(agent_id, message, session)
+
+
+class _Line:
+    """Messages to one agent; filled from the runtime's thread, emptied in the loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, context: Any) -> None:
+        self._context = context
+        self._queue: asyncio.Queue[pb.CoordinatorMessage | None] = asyncio.Queue()
+        self._put = _thread_safe(loop, self._queue.put_nowait)
+        self.given_up: str | None = None
+
+    def send(self, message: pb.CoordinatorMessage) -> None:
+        """Queue one message; never blocks."""
+        if self._queue.qsize() > QUEUE_MAX:
+            self.disconnect("the agent does not read its messages")
+        elif self.given_up is None:
+            self._put(message)
+
+    def disconnect(self, reason: str) -> None:
+        """End the link from this side."""
+        self.given_up = reason
+        self._put(None)
+
+    async def write(self) -> None:
+        """Send what is queued until the link is given up."""
+        while (message := await self._queue.get()) is not None:
+            await self._context.write(message)
+
+
+def _thread_safe(
+    loop: asyncio.AbstractEventLoop, call: Callable[..., object]
+) -> Callable[..., None]:
+    """`call`, to be made from any thread; forgotten once the loop is closed."""
+
+    def later(*args: object) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(call, *args)
+
+    return later

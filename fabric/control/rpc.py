@@ -1,0 +1,140 @@
+"""What client and server must agree on about gRPC itself.
+
+One job: options, limits, and errors as gRPC statuses. The detail rides in the trailing metadata
+`ERROR_KEY`; the status code is for people and proxies. The one trap: by default a server cancels
+calls once about a thousand are waiting (`max_pending_requests`), so servers raise that limit and
+clients bound their own concurrency.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+
+from fabric.control import control_pb2 as pb
+from fabric.control.errors import from_detail, to_detail
+from fabric.errors import (
+    AuthError,
+    CancelledError,
+    ConfigError,
+    FabricError,
+    InternalError,
+    NotFoundError,
+    PeerLostError,
+    StorageError,
+    UserError,
+)
+
+ERROR_KEY = "fabric-error-bin"
+MESSAGE_BYTES_MAX = 64 << 20
+CALLS_MAX = 64
+"""Calls one client has under way at a time."""
+
+_CODES: tuple[tuple[type[FabricError], grpc.StatusCode], ...] = (
+    (AuthError, grpc.StatusCode.UNAUTHENTICATED),
+    (NotFoundError, grpc.StatusCode.NOT_FOUND),
+    (CancelledError, grpc.StatusCode.FAILED_PRECONDITION),
+    (UserError, grpc.StatusCode.INVALID_ARGUMENT),
+    (PeerLostError, grpc.StatusCode.UNAVAILABLE),
+    (StorageError, grpc.StatusCode.FAILED_PRECONDITION),
+)
+
+Options = list[tuple[str, int]]
+
+
+def client_options() -> Options:
+    """Options of every channel to a coordinator."""
+    return [
+        ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
+        ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+        ("grpc.max_metadata_size", 64 << 10),
+        ("grpc.keepalive_time_ms", 10_000),
+        ("grpc.keepalive_timeout_ms", 5_000),
+        ("grpc.http2.max_pings_without_data", 0),
+        ("grpc.initial_reconnect_backoff_ms", 100),
+        ("grpc.min_reconnect_backoff_ms", 100),
+        ("grpc.max_reconnect_backoff_ms", 2_000),
+        ("grpc.enable_http_proxy", 0),
+    ]
+
+
+def server_options(message_bytes_max: int = MESSAGE_BYTES_MAX) -> Options:
+    """Options of a coordinator's server."""
+    return [
+        ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
+        ("grpc.max_receive_message_length", message_bytes_max),
+        ("grpc.server.max_pending_requests", 100_000),
+        ("grpc.server.max_pending_requests_hard_limit", 200_000),
+        ("grpc.max_concurrent_streams", 4_096),
+        ("grpc.so_reuseport", 0),
+        ("grpc.keepalive_time_ms", 10_000),
+        ("grpc.keepalive_timeout_ms", 5_000),
+        ("grpc.http2.min_recv_ping_interval_without_data_ms", 1_000),
+    ]
+
+
+def status_of(error: BaseException) -> tuple[grpc.StatusCode, str, tuple[tuple[str, bytes], ...]]:
+    """Status code, short text and trailing metadata that tell `error`."""
+    detail = to_detail(error)
+    found = (code for kind, code in _CODES if isinstance(error, kind))
+    text = detail.message.encode("ascii", "replace").decode()[:200]
+    code = next(found, grpc.StatusCode.INTERNAL)
+    return code, text, ((ERROR_KEY, detail.SerializeToString()),)
+
+
+def from_rpc(error: grpc.RpcError, address: str) -> FabricError:
+    """The error a call to the coordinator at `address` failed with."""
+    for key, value in _trailing(error):
+        if key == ERROR_KEY:
+            return from_detail(pb.ErrorDetail.FromString(value))
+    code = error.code() if isinstance(error, grpc.Call) else None
+    match code:
+        case grpc.StatusCode.UNAUTHENTICATED:
+            return AuthError(f"the coordinator at {address} refuses the token")
+        case grpc.StatusCode.RESOURCE_EXHAUSTED:
+            return ConfigError(
+                f"a message to or from the coordinator at {address} is larger than "
+                f"{MESSAGE_BYTES_MAX >> 20} MiB; read large constants from a file or dataset"
+            )
+        case grpc.StatusCode.UNIMPLEMENTED:
+            return ConfigError(
+                f"the coordinator at {address} does not know this call; is it another version?"
+            )
+        case grpc.StatusCode.DEADLINE_EXCEEDED:
+            return PeerLostError(f"the coordinator at {address} did not answer in time")
+        case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.CANCELLED | grpc.StatusCode.UNKNOWN:
+            return unreachable(address)
+        case _:
+            return InternalError(f"the call to the coordinator at {address} failed with {code}")
+
+
+def unreachable(address: str) -> PeerLostError:
+    """Nobody answers at `address`.
+
+    >>> str(unreachable("127.0.0.1:6123"))
+    'no coordinator answers at 127.0.0.1:6123; is it running? `fabric up` starts one'
+    """
+    return PeerLostError(
+        f"no coordinator answers at {address}; is it running? `fabric up` starts one"
+    )
+
+
+def bearer(token: str) -> tuple[tuple[str, str], ...]:
+    """Call metadata that shows `token`; `AuthError` when it can't be one."""
+    if not token or not token.isascii() or not token.isprintable():
+        raise AuthError("the token is missing or no token; use the text of the fabric's token file")
+    return (("authorization", f"Bearer {token}"),)
+
+
+def connect(channel: Any, address: str, within_s: float) -> None:
+    """Wait until the channel is up; `PeerLostError` when it is not `within_s`."""
+    try:
+        grpc.channel_ready_future(channel).result(timeout=within_s)
+    except grpc.FutureTimeoutError:
+        raise unreachable(address) from None
+
+
+def _trailing(error: grpc.RpcError) -> list[tuple[str, bytes]]:
+    metadata: Any = error.trailing_metadata() if isinstance(error, grpc.Call) else None
+    return [(key, value) for key, value in metadata or () if isinstance(value, bytes)]
