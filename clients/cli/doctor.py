@@ -22,6 +22,7 @@ from typing import Literal
 import typer
 
 from fabric.clients.cli.options import Home, home_of
+from fabric.config import FabricHome
 
 Level = Literal["ok", "warn", "bad"]
 _MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "bad": ("✗", "red")}
@@ -42,7 +43,7 @@ def doctor(home: Home = None) -> None:
     """Check versions, kernels, Java, state folder and ports; ends with 1 when one fails."""
     folder = home_of(home)
     checks: tuple[Callable[[], Iterator[Finding]], ...] = (
-        python, packages, distributions, kernels, java, lambda: state_folder(folder), port,
+        python, packages, distributions, kernels, java, lambda: state_folder(folder.root), port,
     )  # fmt: skip
     findings = [finding for check in checks for finding in check()]
     for finding in findings:
@@ -134,7 +135,7 @@ def state_folder(home: Path) -> Iterator[Finding]:
         yield Finding("bad", f"the state folder {home} can't be written: {error.strerror}")
         return
     yield Finding("ok", f"state folder {home} can be written, {free / (1 << 30):.0f} GiB free")
-    secret = home / "secret"
+    secret = FabricHome(home).secret
     if secret.exists() and secret.stat().st_mode & 0o077:
         yield Finding("bad", f"others can read {secret}: chmod 600 {secret}")
 

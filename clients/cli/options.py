@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fabric.config import FabricHome
+
 if TYPE_CHECKING:
     from fabric.clients.session.session import Session
 
@@ -26,11 +28,9 @@ Home = Annotated[
 ]  # fmt: skip
 
 
-def home_of(home: Path | None) -> Path:
+def home_of(home: Path | None) -> FabricHome:
     """The state folder that was given, or the default."""
-    from fabric.clients.session.connect import home_folder
-
-    return home.expanduser().absolute() if home else home_folder()
+    return FabricHome(home.expanduser().absolute()) if home else FabricHome()
 
 
 def open_session(address: str, token: str) -> Session:

@@ -13,13 +13,13 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from fabric.clients.cli.doctor import port_is_free
 from fabric.clients.cli.options import Home, home_of
+from fabric.config import FabricHome
 from fabric.control import control_pb2 as pb
 from fabric.errors import ConfigError, ExternalError, PeerLostError
 
@@ -59,7 +59,7 @@ _STOPPERS = (signal.SIGINT, signal.SIGTERM)
 class LocalProcesses:
     """The coordinator and the agents of one fabric on this machine; `stop` leaves none behind."""
 
-    def __init__(self, home: Path, port: int) -> None:
+    def __init__(self, home: FabricHome, port: int) -> None:
         if not port_is_free("127.0.0.1", port):
             raise ConfigError(
                 f"port {port} is taken, maybe by another fabric; stop it, or use: "
@@ -76,11 +76,11 @@ class LocalProcesses:
     def start(self, n_agents: int, stop: threading.Event | None = None) -> None:
         """Start all and wait until every agent is attached (or `stop` is set)."""
         halted = stop or threading.Event()
-        common = ["--home", str(self.home)]
+        common = ["--home", str(self.home.root)]
         self._spawn("coordinator", [*common, "--port", str(self.port)])
         self._until(lambda: self._answers() is not None, "the coordinator does not answer", halted)
         for number in range(n_agents):
-            folder = ["--folder", str(self.home / "agents" / str(number))]
+            folder = ["--name", str(number + 1)]
             arguments = ["--coordinator", self.address, *common, *folder]
             self._spawn("agent", arguments, f"agent {number}")
         attached = f"not all of {n_agents} agents attached"
@@ -135,7 +135,7 @@ class LocalProcesses:
         from fabric.clients.session.connect import token_of
         from fabric.control.client import GrpcControl
 
-        if not (self.home / "token").exists():
+        if not self.home.token.exists():
             return None
         control = GrpcControl(self.address, token_of(self.home))
         try:
@@ -146,10 +146,10 @@ class LocalProcesses:
             control.close()
 
 
-def welcome(port: int, home: Path, agents: Sequence[pb.AgentStatus]) -> str:
+def welcome(port: int, home: FabricHome, agents: Sequence[pb.AgentStatus]) -> str:
     """What a person needs to go on."""
-    address, token_file = f"fabric://127.0.0.1:{port}", home / "token"
-    usual = home == Path.home() / ".fabric"
+    address, token_file = f"fabric://127.0.0.1:{port}", home.token
+    usual = home == FabricHome()
     token = "" if usual else f', token=open("{token_file}").read().strip()'
     return "\n".join(
         (

@@ -6,10 +6,10 @@ One job: read the address, find the token, choose the kind.
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from fabric.config import FabricHome
 from fabric.errors import AuthError, ConfigError
 
 if TYPE_CHECKING:
@@ -84,22 +84,17 @@ def parse_address(target: str) -> str:
     return f"{host}:{port}"
 
 
-def home_folder() -> Path:
-    """The state folder: FABRIC_HOME, else ``~/.fabric``."""
-    return Path(os.environ.get("FABRIC_HOME") or Path.home() / ".fabric").expanduser()
-
-
 def find_token() -> str:
     """The token of FABRIC_TOKEN, else of the state folder."""
-    return os.environ.get("FABRIC_TOKEN", "").strip() or token_of(home_folder())
+    return os.environ.get("FABRIC_TOKEN", "").strip() or token_of(FabricHome())
 
 
-def token_of(home: Path) -> str:
-    """The token in state folder `home`; `AuthError` says where it was sought."""
+def token_of(home: FabricHome) -> str:
+    """The token in a state folder; `AuthError` says where it was sought."""
     try:
-        return (home / "token").read_text(encoding="ascii").strip()
+        return home.token.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise AuthError(
-            f"no token: FABRIC_TOKEN is not set and {home / 'token'} can't be read; give "
+            f"no token: FABRIC_TOKEN is not set and {home.token} can't be read; give "
             'connect(..., token="..."), or set FABRIC_HOME to the state folder of that fabric'
         ) from error

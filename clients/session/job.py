@@ -122,6 +122,7 @@ class Job:
     def release(self) -> Job:
         """Drop its partitions on every agent; they can't be read any more."""
         self._status = self.session.control.release(pb.JobRequest(job_id=self.id))
+        self.session.job_ended(self.id)
         return self
 
     def collect(self) -> pa.Table:
@@ -167,6 +168,7 @@ class Job:
                 raise heard_one
             yield heard_one
             if heard_one.state in ENDED:
+                self.session.job_ended(self.id)
                 return
 
     def _next(

@@ -1,13 +1,18 @@
-"""One partition of a job's node as a Flight client sees it."""
+"""A partition of a job's node as a Flight client sees it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow.flight as fl
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """A descriptor, the agents that serve it, and a snippet that reads it.
+    """What one agent holds of one partition: a descriptor, where, and the ticket that reads it.
 
     `ticket` is what ``do_get`` takes at each of `locations`; it expires, the descriptor does not.
     """
@@ -15,21 +20,30 @@ class Partition:
     number: int
     path: tuple[str, ...]
     locations: tuple[str, ...]
-    ticket: bytes
-    rows: int
+    ticket: bytes = field(repr=False)
 
     def snippet(self) -> str:
         """Python that reads this partition with plain pyarrow; the token is in FABRIC_TOKEN."""
         path = ", ".join(map(repr, self.path))
         return (
-            "import os, pyarrow.flight as flight\n"
+            "import os, pyarrow as pa, pyarrow.flight as flight\n"
             f"client = flight.connect({self.locations[0]!r})\n"
-            "auth = flight.FlightCallOptions(headers=[(b'authorization', b'Bearer ' + "
-            "os.environ['FABRIC_TOKEN'].encode())])\n"
+            "bearer = b'Bearer ' + os.environ['FABRIC_TOKEN'].encode()\n"
+            "auth = flight.FlightCallOptions(headers=[(b'authorization', bearer)])\n"
             f"info = client.get_flight_info(flight.FlightDescriptor.for_path({path}), auth)\n"
-            "table = client.do_get(info.endpoints[0].ticket, auth).read_all()\n"
+            "parts = [client.do_get(end.ticket, auth).read_all() for end in info.endpoints]\n"
+            "table = pa.concat_tables(parts)\n"
         )
 
-    def __repr__(self) -> str:
-        where = ", ".join(self.locations)
-        return f"Partition({self.number}, {'/'.join(self.path)}, {self.rows:,} rows, at {where})"
+
+def partitions_of(info: fl.FlightInfo, path: tuple[str, ...]) -> Iterator[Partition]:
+    """The endpoints of `info`, which answers the descriptor ``["job", job, node path]``."""
+    for endpoint in info.endpoints:
+        number = endpoint.app_metadata.decode()
+        found = [location.uri.decode() for location in endpoint.locations]
+        yield Partition(
+            number=int(number),
+            path=(*path, number),
+            locations=tuple(uri for uri in found if uri.startswith("grpc")),
+            ticket=endpoint.ticket.ticket,
+        )

@@ -15,7 +15,7 @@ import pyarrow as pa
 from fabric.clients.session.default import closed, opened
 from fabric.clients.session.job import Job
 from fabric.control import control_pb2 as pb
-from fabric.control.api import ControlApi
+from fabric.control.api import ENDED, ControlApi
 from fabric.errors import NotFoundError, PlanError
 from fabric.ids import new_id
 from fabric.plan.nodes import Plan
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame
     from fabric.clients.dataframe.read import Paths
     from fabric.clients.session.partition import Partition
+
+_KEPT_MAX = 16
 
 
 class Session(ABC):
@@ -46,6 +48,7 @@ class Session(ABC):
         self.control = control
         self.parallelism = parallelism
         self._closed = False
+        self._kept: dict[str, Plan] = {}
         opened(self)
 
     # ---- jobs
@@ -53,12 +56,15 @@ class Session(ABC):
         self, plan: Plan | DataFrame, name: str = "", *, parallelism: int | None = None
     ) -> Job:
         """Check, plan and start; returns while it runs."""
-        status = self._open_control().submit(self._request(plan, name, parallelism))
+        given = plan if isinstance(plan, Plan) else plan.plan
+        status = self._open_control().submit(self._request(given, name, parallelism))
+        self._keep(status.job_id, given)
         return Job(self, status)
 
     def explain(self, plan: Plan | DataFrame) -> pb.ExplainReply:
         """What the coordinator would do with a plan; starts nothing."""
-        return self._open_control().explain(self._request(plan, "", None))
+        given = plan if isinstance(plan, Plan) else plan.plan
+        return self._open_control().explain(self._request(given, "", None))
 
     def jobs(self) -> list[Job]:
         """Every job the coordinator remembers, oldest first."""
@@ -176,17 +182,29 @@ class Session(ABC):
             raise NotFoundError("this session is closed; fabric.connect(...) opens another")
         return self.control
 
-    def _request(
-        self, plan: Plan | DataFrame, name: str, parallelism: int | None
-    ) -> pb.SubmitRequest:
+    def job_ended(self, job_id: str) -> None:
+        """Forget what was kept for a job while it ran."""
+        self._kept.pop(job_id, None)
+
+    def _keep(self, job_id: str, plan: Plan) -> None:
+        """Hold on to a plan, and so to its tables of this process, while its job runs."""
+        self._kept[job_id] = plan
+        if len(self._kept) > _KEPT_MAX:
+            jobs = self.control.list_jobs(pb.ListRequest()).jobs
+            for ended in {job.job_id for job in jobs if job.state in ENDED}:
+                self.job_ended(ended)
+
+    def _request(self, plan: Plan, name: str, parallelism: int | None) -> pb.SubmitRequest:
         from fabric.plan.codec import encode
 
-        prepared = self._prepared(plan if isinstance(plan, Plan) else plan.plan)
         wanted = parallelism if parallelism is not None else self.parallelism
         if wanted is not None and wanted < 1:
             raise PlanError(f"parallelism must be at least 1, got {wanted}")
         return pb.SubmitRequest(
-            plan=encode(prepared), name=name, client_key=new_id("submit"), parallelism=wanted or 0
+            plan=encode(self._prepared(plan)),
+            name=name,
+            client_key=new_id("submit"),
+            parallelism=wanted or 0,
         )
 
     def __enter__(self) -> Session:

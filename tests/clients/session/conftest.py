@@ -62,7 +62,7 @@ class FakeSession(Session):
 
     def partitions(self, status: pb.JobStatus, node_path: str) -> list[Partition]:
         return [
-            Partition(number=0, path=("job", "job-1", node_path, "0"), ticket=b"t", rows=2,
+            Partition(number=0, path=("job", "job-1", node_path, "0"), ticket=b"t",
                       locations=("grpc+tcp://127.0.0.1:1",))
         ]  # fmt: skip
 

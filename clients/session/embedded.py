@@ -1,0 +1,161 @@
+"""A coordinator and an agent in this process: the default session.
+
+One job: put the parts together, without sockets, and take them apart again. This is the one module
+of `clients/` that imports `agent` and `coordinator`, and it is imported when the first embedded
+session starts.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pyarrow as pa
+
+from fabric.agent.engine import FabricEngine
+from fabric.agent.runtime import AgentRuntime
+from fabric.agent.store import PartitionStore
+from fabric.clients.session.partition import Partition, partitions_of
+from fabric.clients.session.session import Session
+from fabric.clock import SystemClock
+from fabric.control import control_pb2 as pb
+from fabric.control.link import LocalLink
+from fabric.coordinator.runtime import CoordinatorRuntime
+from fabric.errors import InternalError, NotFoundError
+from fabric.flight.backend import Backend
+from fabric.flight.inprocess import InProcessTransport
+from fabric.flight.locations import LocationTable
+from fabric.flight.ticket import PartitionRequest
+from fabric.ids import new_id
+from fabric.io.dataset.access import DatasetAccess
+from fabric.io.dataset.files import DatasetFiles
+from fabric.plan.nodes import Plan
+from fabric.security.tokens import Signer
+
+_TOKEN_S = 30 * 24 * 3600.0
+_NOT_SERVED = "this session serves no Flight clients; open it with fabric.connect(serve=True)"
+
+
+class EmbeddedSession(Session):
+    """Everything in this process; with `serve` also a Flight server on a free local port."""
+
+    def __init__(self, *, serve: bool = False, parallelism: int | None = None) -> None:
+        with ExitStack() as stack:
+            coordinator = stack.enter_context(CoordinatorRuntime(embedded=True))
+            self._transport = InProcessTransport()
+            stack.callback(self._transport.close)
+            agent_id = new_id("agent")
+            backend = _backend(agent_id, coordinator, self._transport, stack)
+            self._signer = Signer(secrets.token_bytes(32))
+            self._url = self._serve(backend, stack) if serve else ""
+            address = self._url or f"local:{agent_id}"
+            self._transport.register(address, backend.source, backend.datasets)
+            slots = max(os.cpu_count() or 1, parallelism or 1)
+            stack.enter_context(_agent(backend, coordinator, address, slots)).attach()
+            super().__init__(coordinator, parallelism=parallelism)
+            self._parts = stack.pop_all()
+
+    def _serve(self, backend: Backend, stack: ExitStack) -> str:
+        from fabric.flight.server import FabricFlightServer
+
+        server = FabricFlightServer(backend, self._signer)
+        stack.callback(server.stop)
+        return f"grpc+tcp://127.0.0.1:{server.port}"
+
+    def result_batches(self, status: pb.JobStatus) -> Iterator[pa.RecordBatch]:
+        """See `Session`; read straight from the agent's memory."""
+        located = self.control.locate(pb.LocateRequest(job_id=status.job_id))
+        edge = next((edge for edge in located.edges if edge.is_result), None)
+        if edge is None:
+            raise InternalError("the job has ended and its result is nowhere", job=status.job_id)
+        for partition in range(1 if edge.kind == pb.EDGE_BROADCAST else edge.n_partitions):
+            for producer in edge.producers:
+                request = PartitionRequest(
+                    job=status.job_id,
+                    edge=edge.edge,
+                    node_path=edge.node_path,
+                    partition=partition,
+                    producers=((producer.task, producer.attempt),),
+                )
+                address = located.addresses[producer.agent_id]
+                for _, batch in self._transport.fetch(address, request):
+                    if batch is not None:
+                        yield batch
+
+    def partitions(self, status: pb.JobStatus, node_path: str) -> list[Partition]:
+        """See `Session`; `NotFoundError` when this session does not serve."""
+        from fabric.flight.client import Client
+
+        path = ("job", status.job_id, node_path)
+        with Client(self.flight_url, self.token) as client:
+            return list(partitions_of(client.info(path), path))
+
+    @property
+    def flight_url(self) -> str:
+        """See `Session`."""
+        if not self._url:
+            raise NotFoundError(_NOT_SERVED)
+        return self._url
+
+    @property
+    def token(self) -> str:
+        """See `Session`."""
+        if not self._url:
+            raise NotFoundError(_NOT_SERVED)
+        return self._signer.token("submit", "embedded", _TOKEN_S, SystemClock().wall_s())
+
+    def _prepared(self, plan: Plan) -> Plan:
+        """Agents of this process read its tables where they are."""
+        return plan
+
+    def _stop(self) -> None:
+        self._parts.close()
+
+    def __repr__(self) -> str:
+        return f"Session(embedded{', at ' + self._url if self._url else ''})"
+
+
+def _backend(
+    agent_id: str, coordinator: CoordinatorRuntime, transport: InProcessTransport, stack: ExitStack
+) -> Backend:
+    """What the one agent holds; its datasets live as long as the session."""
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="fabric-"))
+    return Backend(
+        agent_id=agent_id,
+        source=PartitionStore(agent_id),
+        locations=LocationTable(),
+        datasets=DatasetFiles(Path(folder), agent_id),
+        control=coordinator,
+        transport=transport,
+    )
+
+
+def _agent(
+    backend: Backend, coordinator: CoordinatorRuntime, address: str, slots: int
+) -> AgentRuntime:
+    """The agent over `backend`."""
+    hello = pb.Hello(
+        agent_id=backend.agent_id,
+        address=address,
+        host=socket.gethostname(),
+        slots=slots,
+        cpus=os.cpu_count() or 1,
+    )
+    assert isinstance(backend.source, PartitionStore)
+    return AgentRuntime(
+        hello=hello,
+        link=LocalLink(coordinator),
+        transport=backend.transport,
+        engine=FabricEngine(),
+        store=backend.source,
+        locations=backend.locations,
+        datasets=backend.datasets,
+        access=DatasetAccess(
+            control=backend.control, transport=backend.transport, locations=backend.locations
+        ),
+    )

@@ -1,0 +1,156 @@
+"""A fabric of agents elsewhere: plans travel by gRPC, rows by Flight.
+
+One job: the network kind of session. Tables of this process are uploaded as datasets of the fabric
+before a plan that reads them is submitted, and dropped when nobody can use them any more.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import weakref
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pyarrow as pa
+import pyarrow.flight as fl
+
+from fabric.clients.session.partition import Partition, partitions_of
+from fabric.clients.session.session import Session
+from fabric.control import control_pb2 as pb
+from fabric.control.client import GrpcControl
+from fabric.errors import FabricError, NotFoundError, PartitionLostError
+from fabric.flight.client import Client
+from fabric.flight.descriptor import PutPath
+from fabric.ids import new_id
+from fabric.io.memory import table_of
+from fabric.plan.nodes import Node, Plan, Scan
+from fabric.plan.sources import DatasetSource, MemorySource
+from fabric.plan.walk import rewrite
+
+_READERS = 4
+_SEALED_S = 10.0
+_POLL_S = 0.005
+
+
+class RemoteSession(Session):
+    """A session on the coordinator at `address` (``host:port``)."""
+
+    def __init__(self, address: str, token: str, *, parallelism: int | None = None) -> None:
+        self._address, self._token = address, token
+        self._uploads: dict[str, tuple[weakref.ref[MemorySource], str]] = {}
+        self._grpc = GrpcControl(address, token)
+        try:
+            self._grpc.list_agents(pb.ListRequest())  # a wrong address or token is told here
+        except BaseException:
+            self._grpc.close()
+            raise
+        super().__init__(self._grpc, parallelism=parallelism)
+
+    def result_batches(self, status: pb.JobStatus) -> Iterator[pa.RecordBatch]:
+        """See `Session`; several endpoints are read at once, rows come in their order."""
+        with Client(self.flight_url, self._token) as client:
+            info = self._sealed(client, ("job", status.job_id, status.result_path))
+            with ThreadPoolExecutor(_READERS, "fabric-read") as pool:
+                ahead: deque[Future[list[pa.RecordBatch]]] = deque()
+                for endpoint in info.endpoints:
+                    ahead.append(pool.submit(_read, client, endpoint))
+                    if len(ahead) >= _READERS:
+                        yield from ahead.popleft().result()
+                while ahead:
+                    yield from ahead.popleft().result()
+
+    def partitions(self, status: pb.JobStatus, node_path: str) -> list[Partition]:
+        """See `Session`."""
+        path = ("job", status.job_id, node_path)
+        with Client(self.flight_url, self._token) as client:
+            return list(partitions_of(client.info(path), path))
+
+    @property
+    def flight_url(self) -> str:
+        """See `Session`."""
+        for agent in self.agents():
+            if agent.address.startswith("grpc"):
+                return str(agent.address)
+        raise NotFoundError(
+            f"no agent is attached to {self._address}; start one: "
+            f"fabric agent --coordinator {self._address}"
+        )
+
+    @property
+    def token(self) -> str:
+        """See `Session`."""
+        return self._token
+
+    def _sealed(self, client: Client, path: tuple[str, ...]) -> fl.FlightInfo:
+        """The endpoints of a finished job's result; agents learn of its end a moment later."""
+        end_s = time.monotonic() + _SEALED_S
+        while True:
+            info = client.info(path)
+            if json.loads(info.app_metadata or b"{}").get("complete", True):
+                return info
+            if time.monotonic() > end_s:
+                raise PartitionLostError(
+                    "an agent does not hear that the job has ended", job=path[1]
+                )
+            time.sleep(_POLL_S)
+
+    # ---- tables of this process
+    def _prepared(self, plan: Plan) -> Plan:
+        """Memory scans become scans of uploaded datasets."""
+        self._drop_unused()
+
+        def uploaded(node: Node) -> Node:
+            if not isinstance(node, Scan) or not isinstance(node.source, MemorySource):
+                return node
+            name = self._upload(node.source)
+            return Scan(
+                DatasetSource(name), node.schema, node.columns, node.predicate, path=node.path
+            )
+
+        return Plan(rewrite(plan.root, uploaded), plan.config)
+
+    def _upload(self, source: MemorySource) -> str:
+        """The dataset that holds the table of `source`; written once."""
+        if source.token in self._uploads:
+            return self._uploads[source.token][1]
+        table, name = table_of(source), new_id("upload")
+        begin = pb.DatasetBegin(
+            name=name, schema=table.schema.serialize().to_pybytes(), mode="create"
+        )
+        transaction = self.control.dataset(pb.DatasetRequest(begin=begin)).transaction
+        with Client(self.flight_url, self._token) as client:
+            put = PutPath(name, transaction, "client", 0)
+            client.put(put.path, table.schema, table.to_batches())
+        part = pb.CommittedPart(
+            transaction=transaction, writer=put.writer, attempt=put.attempt, rows=table.num_rows
+        )
+        commit = pb.DatasetCommit(transaction=transaction, parts=[part])
+        self.control.dataset(pb.DatasetRequest(commit=commit))
+        self._uploads[source.token] = (weakref.ref(source), name)
+        return name
+
+    def _drop_unused(self) -> None:
+        """Drop uploads whose table is gone here; a running job's plan keeps its tables."""
+        for token in [token for token, (source, _) in self._uploads.items() if source() is None]:
+            self.drop_dataset(self._uploads.pop(token)[1])
+
+    def _stop(self) -> None:
+        try:
+            for _, name in self._uploads.values():
+                self._grpc.dataset(pb.DatasetRequest(drop=pb.DatasetDrop(name=name)))
+        except FabricError:
+            return  # the fabric is gone, and what was uploaded with it
+        finally:
+            self._uploads.clear()
+            self._grpc.close()
+
+    def __repr__(self) -> str:
+        return f"Session(fabric://{self._address})"
+
+
+def _read(client: Client, endpoint: fl.FlightEndpoint) -> list[pa.RecordBatch]:
+    """All rows of one endpoint."""
+    locations = [location.uri.decode() for location in endpoint.locations]
+    return list(client.read_endpoint(endpoint.ticket.ticket, locations))
