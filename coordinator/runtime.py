@@ -95,7 +95,8 @@ class CoordinatorRuntime:
         self._closed = False
         self._broken: StorageError | None = None
         self._thread = threading.Thread(target=self._run, name="coordinator", daemon=True)
-        self._carry(self._core.restore(self._store))
+        with self._lock:
+            self._carry(self._core.restore(self._store))
 
     # ---- life
 
@@ -350,7 +351,7 @@ class CoordinatorRuntime:
         return effects
 
     def _carry(self, effects: list[Effect]) -> None:
-        """Write down what must be, queue the rest; the lock is held (or nobody knows us yet)."""
+        """Write down what must be, queue the rest; the lock is held."""
         for effect in effects:
             if not isinstance(effect, Persist):
                 self._outbox.append(effect)
