@@ -1,0 +1,1 @@
+"""Sources and sinks, one folder or file a system, behind `registry` and `sinks`."""

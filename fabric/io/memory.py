@@ -1,8 +1,8 @@
 """Tables of this process as sources.
 
 One job: keep a table under a token for as long as somebody needs it, and cut it into row ranges. A
-table is forgotten when the `MemorySource` that `register` gave is gone and every `retain` has had its
-`release`. Reading is zero-copy.
+table is forgotten when the `MemorySource` that `register` gave is gone and every `retain` has had
+its `release`. Reading is zero-copy.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def release(token: str) -> None:
 
 
 def table_of(source: MemorySource) -> pa.Table:
-    """The table of `source`; raises `NotFoundError` where it was never registered or is released."""
+    """The table of `source`; raises `NotFoundError` where it is not (any more)."""
     with _LOCK:
         return _entry(source.token).table
 

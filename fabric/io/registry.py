@@ -1,7 +1,7 @@
 """Every kind of source behind three functions.
 
-One job: find the module that serves a source. Flight and dataset modules are imported when the first
-such source comes.
+One job: find the module that serves a source. Flight and dataset modules are imported when the
+first such source comes.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ def read_split(
     """
     module = _serve(source)
     if isinstance(source, FileSource):
-        return module.read_split(source, schema, split, columns, predicate)  # type: ignore[no-any-return]
-    return module.read_split(source, schema, split, columns)  # type: ignore[no-any-return]
+        return module.read_split(source, schema, split, columns, predicate)  # type:
+        ignore[no-any-return] return module.read_split(source, schema, split, columns)  # type:
+        ignore[no-any-return]
 
 
 def _serve(source: Source) -> Any:

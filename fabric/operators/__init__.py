@@ -1,0 +1,1 @@
+"""What runs inside a task: relational fragments, and operators on one contract."""

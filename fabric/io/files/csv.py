@@ -1,13 +1,14 @@
 """CSV files, read by Arrow's parser a block at a time.
 
-One job: read CSV. Types come from the first `sample_bytes` of the first file; a later value that does
-not fit its column's type is a `DataError` that names the file. A unit is the whole file. Options:
+One job: read CSV. Types come from the first `sample_bytes` of the first file; a later value that
+does not fit its column's type is a `DataError` that names the file. A unit is the whole file.
+Options:
 
     delimiter      one character; default ","
     quote          one character, or empty for no quoting; default '"'
     header         "true" (default) or "false": columns are then called f0, f1, ...
-    null_values    texts that mean null, separated by commas; default: empty, "NA", "NULL", "null", "NaN" ...
-                   (Arrow's list); text columns know only the ones given here
+    null_values    texts that mean null, separated by commas; default is Arrow's list (empty, NA,
+                   NULL, null, NaN, ...), but then a text column never has nulls
     encoding       default utf8
     sample_bytes   how much is looked at for types; default 8388608
     types          "name:type" pairs separated by commas, e.g. "flight:int64,tailnum:string"

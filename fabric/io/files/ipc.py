@@ -25,7 +25,7 @@ def file_schema(path: str, options: dict[str, str]) -> pa.Schema:
 
 
 def units(path: str, options: dict[str, str]) -> list[Unit]:
-    """Record batches with their rows; every batch's head is read, no body of an uncompressed one."""
+    """Record batches with their rows; only heads are touched when not compressed."""
     with reading(path, "Arrow IPC"), pa.memory_map(path) as file:
         reader = pa.ipc.open_file(file)
         n_batches = reader.num_record_batches
@@ -35,7 +35,7 @@ def units(path: str, options: dict[str, str]) -> list[Unit]:
 
 
 def is_mapped(path: str) -> bool:
-    """Whether the file's batches are views of the mapping (not compressed), so all fit in memory."""
+    """Whether batches are views of the mapping (not compressed), so that all fit in memory."""
     with reading(path, "Arrow IPC"), pa.memory_map(path) as file:
         reader = pa.ipc.open_file(file)
         if not reader.num_record_batches:

@@ -1,7 +1,7 @@
 """Parquet files: schema and row groups from the footer, rows through Arrow's scanner.
 
-One job: read Parquet. A unit is a row group. Row groups whose statistics exclude a predicate are left
-out (`pruning.py` says when that is exact).
+One job: read Parquet. A unit is a row group. Row groups whose statistics exclude a predicate are
+left out (`pruning.py` says when that is exact).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which part of a predicate may decide about row groups by their statistics.
 
-One job: turn the conjuncts ``column op constant`` whose column is an integer, string, binary, boolean
-or date of the constant's own type into an Arrow expression. Floats never: statistics leave NaN out,
-which is the largest value here. The filter itself always runs afterwards.
+One job: turn the conjuncts ``column op constant`` whose column is an integer, string, binary,
+boolean or date of the constant's own type into an Arrow expression. Floats never: statistics leave
+NaN out, which is the largest value here. The filter itself always runs afterwards.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Writing to the outside: aside first, published by the coordinator's word.
 
-One job: the sink protocol and its dispatch by target. A task opens a writer, writes, and `prepare`s a
-durable handle; when all tasks have, one agent `publish`es all handles, or `abandon`s them. Both may be
-repeated.
+One job: the sink protocol and its dispatch by target. A task opens a writer, writes, and `prepare`s
+a durable handle; when all tasks have, one agent `publish`es all handles, or `abandon`s them. Both
+may be repeated.
 """
 
 from fabric.io.sinks.dispatch import abandon, check_target, open_sink, publish

@@ -18,7 +18,7 @@ from fabric.plan.sources import DatasetTarget, FileTarget, FlightTarget, GateTar
 
 
 def check_target(target: Target) -> None:
-    """Refuse a target that can't be written, before the job starts: it exists, has no folder, ..."""
+    """Refuse a target that can't be written, before the job starts."""
     if isinstance(target, FileTarget):
         from fabric.io.sinks import files
 
@@ -63,7 +63,7 @@ def publish(handles: Sequence[bytes]) -> None:
 
 
 def abandon(handles: Sequence[bytes]) -> None:
-    """Remove the prepared output of all tasks of one sink; may be repeated, also after `publish`."""
+    """Remove the prepared output of all tasks of one sink; may be repeated."""
     for module, group in _grouped(handles).items():
         _module(module).abandon(group)
 

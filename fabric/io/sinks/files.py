@@ -4,8 +4,8 @@
     out/.name.<job>.new/part-00000.parquet            publish gathers the listed ones, and
     out/name/part-00000.parquet                       renames the folder (or the single file)
 
-One job: `FileSink`, `publish` and `abandon`. Nobody sees a partial file: a failure at any step leaves
-the target as it was and, after `abandon`, nothing beside it. Every step may be repeated.
+One job: `FileSink`, `publish` and `abandon`. Nobody sees a partial file: a failure at any step
+leaves the target as it was and, after `abandon`, nothing beside it. Every step may be repeated.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ POLL_S = 0.02
 
 
 def gate_file(name: str) -> Path:
-    """The file that opens gate `name`: in ``FABRIC_GATES``, else in the system's temporary folder."""
+    """The file that opens gate `name`: in ``FABRIC_GATES``, else the temporary folder."""
     folder = os.environ.get("FABRIC_GATES") or str(Path(tempfile.gettempdir()) / "fabric-gates")
     return Path(folder) / check_name(name, "gate")
 

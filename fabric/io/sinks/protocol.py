@@ -1,7 +1,7 @@
 """What every sink has, and the handle that names prepared output.
 
-One job: `SinkWriter` and `Handle`. A handle is JSON with a version and a kind, so that any agent can
-publish what another one prepared.
+One job: `SinkWriter` and `Handle`. A handle is JSON with a version and a kind, so that any agent
+can publish what another one prepared.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def _from_rows(node: Aggregate, source: Relation) -> Iterator[_State]:
 
 
 def _sum_states(index: int, value: datafusion.Expr, dtype: pa.DataType) -> Iterator[_State]:
-    number = _F64 if t.is_null(dtype) else numeric(dtype)
+    number = _number(dtype)
     if t.is_decimal(number):
         yield _State(index, "sum", value, number, f.sum)
         if number.precision > DECIMAL_SAFE_DIGITS:
@@ -105,8 +105,15 @@ def _sum_states(index: int, value: datafusion.Expr, dtype: pa.DataType) -> Itera
         yield _State(index, "sum_f64", value, _F64, f.sum)
 
 
-def _mean_states(index: int, value: datafusion.Expr, dtype: pa.DataType) -> Iterator[_State]:
+def _number(dtype: pa.DataType) -> pa.DataType:
+    """The type a value is added up in; the plan's check let only numbers through."""
     number = _F64 if t.is_null(dtype) else numeric(dtype)
+    assert number is not None
+    return number
+
+
+def _mean_states(index: int, value: datafusion.Expr, dtype: pa.DataType) -> Iterator[_State]:
+    number = _number(dtype)
     yield _State(index, "count", value, dtype, f.count)
     if t.is_decimal(number):
         yield from _sum_states(index, value, dtype)

@@ -1,7 +1,7 @@
 """What a failed fragment means.
 
-One job: the Fabric error behind whatever DataFusion raised, with the node's path where only one node
-can have raised it, and the file where one has changed. Rust's texts stay inside.
+One job: the Fabric error behind whatever DataFusion raised, with the node's path where only one
+node can have raised it, and the file where one has changed. Rust's texts stay inside.
 """
 
 from __future__ import annotations

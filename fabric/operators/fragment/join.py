@@ -7,6 +7,7 @@ table. DataFusion builds on its left input unless statistics tell it otherwise; 
 from __future__ import annotations
 
 import datafusion
+import pyarrow as pa
 
 from fabric.operators.fragment.keys import normalised
 from fabric.operators.fragment.relation import Output, Relation, select
@@ -42,13 +43,14 @@ def _joined(
     right_on: list[str],
     how: str,
 ) -> datafusion.DataFrame:
-    return left.join(
+    joined: datafusion.DataFrame = left.join(
         right, left_on=left_on, right_on=right_on, how=how, coalesce_duplicate_keys=False
-    )  # type: ignore[call-overload]
+    )
+    return joined
 
 
 def _with_keys(
-    side: Relation, keys: tuple[Expr, ...], types: list
+    side: Relation, keys: tuple[Expr, ...], types: list[pa.DataType]
 ) -> tuple[datafusion.DataFrame, list[str]]:
     """The side with each key as a column of its own, beside the user's columns."""
     names = [side.names.fresh() for _ in keys]

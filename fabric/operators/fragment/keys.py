@@ -1,8 +1,8 @@
 """Float values made equal as Spark has it.
 
 One job: one NaN, one zero. DataFusion compares by bits in several places (NaNs of different sign or
-payload, -0.0 in row keys), and answers maxima and drops row groups by Parquet statistics, which leave
-NaN out; an expression that is not a plain column keeps it from doing so.
+payload, -0.0 in row keys), and answers maxima and drops row groups by Parquet statistics, which
+leave NaN out; an expression that is not a plain column keeps it from doing so.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Plan nodes to DataFusion data frames.
 
 One job: walk a fragment bottom up, each shared node once, and lower the simple nodes; aggregates,
-joins and scans have files of their own. A shared node whose rows may come out otherwise a second time
-(a limit, a float sum) is computed to the end and kept; a cheap one is simply read twice.
+joins and scans have files of their own. A shared node whose rows may come out otherwise a second
+time (a limit, a float sum) is computed to the end and kept; a cheap one is simply read twice.
 """
 
 from __future__ import annotations

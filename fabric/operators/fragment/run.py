@@ -1,7 +1,8 @@
 """Running a fragment: batches out, errors as ours, stopped from any thread.
 
-One job: `execute_fragment`. DataFusion is driven through an event loop of the fragment's own, because
-only an awaited batch can be given up half way: `close` from another thread ends a sort in its midst.
+One job: `execute_fragment`. DataFusion is driven through an event loop of the fragment's own,
+because only an awaited batch can be given up half way: `close` from another thread ends a sort in
+its midst.
 """
 
 from __future__ import annotations
@@ -57,14 +58,14 @@ def execute_fragment(
     Returns
     -------
     FragmentStream
-        Batches with exactly ``schema_of(root)``. Their order means something only as far as the plan
-        sorts. Nothing runs before the first batch is asked for.
+        Batches with exactly ``schema_of(root)``. Their order means something only as far as the
+        plan sorts. Nothing runs before the first batch is asked for.
 
     Raises
     ------
     FabricError
-        While iterating: `ExpressionError` for a value, `DataError` naming a file that is not what it
-        was when planned, `CancelledError` after `close`.
+        While iterating: `ExpressionError` for a value, `DataError` naming a file that is not what
+        it was when planned, `CancelledError` after `close`.
 
     Examples
     --------
@@ -184,7 +185,8 @@ class FragmentStream(Iterator[pa.RecordBatch]):
             loop = self._loop
             task = self._task = loop.create_task(work)
         try:
-            return loop.run_until_complete(task)
+            result: T = loop.run_until_complete(task)
+            return result
         finally:
             with self._lock:
                 self._task = None

@@ -1,9 +1,9 @@
 """Splits and stage inputs as DataFusion tables.
 
 One job: choose how rows get into DataFusion. What is in memory or mapped is registered as it is;
-Parquet files read whole are scanned by DataFusion itself, which knows their statistics; row groups go
-through Arrow's scanner; CSV and compressed IPC are streamed. Rows from elsewhere (datasets, Flight) are
-fetched first, because a fragment must not wait inside DataFusion.
+Parquet files read whole are scanned by DataFusion itself, which knows their statistics; row groups
+go through Arrow's scanner; CSV and compressed IPC are streamed. Rows from elsewhere (datasets,
+Flight) are fetched first, because a fragment must not wait inside DataFusion.
 """
 
 from __future__ import annotations
@@ -85,9 +85,9 @@ class Tables:
     def n_rows(self, node: Scan | StageInput) -> float:
         """About how many rows a leaf has."""
         if isinstance(node, StageInput):
-            return sum(batch.num_rows for batch in self._inputs.get(node.edge, ()))
+            return float(sum(batch.num_rows for batch in self._inputs.get(node.edge, ())))
         splits = self._splits.get(node.scan_id, ())
-        return sum(split.n_rows or split.n_bytes / _ROW_BYTES for split in splits)
+        return float(sum(split.n_rows or split.n_bytes / _ROW_BYTES for split in splits))
 
     def _splits_of(self, node: Scan) -> Sequence[Split]:
         if node.scan_id not in self._splits:

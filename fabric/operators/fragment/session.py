@@ -1,7 +1,7 @@
 """The DataFusion session of one fragment.
 
-One job: its settings. Sessions are cheap (0.3 ms) and never shared, so that names need only be unique
-in a fragment, and everything of it is gone when its stream is.
+One job: its settings. Sessions are cheap (0.3 ms) and never shared, so that names need only be
+unique in a fragment, and everything of it is gone when its stream is.
 """
 
 from __future__ import annotations
