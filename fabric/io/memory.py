@@ -10,6 +10,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from threading import Lock
 
 import pyarrow as pa
@@ -83,7 +84,7 @@ def enumerate_splits(source: MemorySource, n_target: int) -> list[Split]:
     cuts = [n_rows * i // n_splits for i in range(n_splits + 1)]
     return [
         Split(source.token, begin, end, n_rows=end - begin, n_bytes=int((end - begin) * row_bytes))
-        for begin, end in zip(cuts, cuts[1:], strict=False)
+        for begin, end in pairwise(cuts)
     ]
 
 
@@ -102,7 +103,7 @@ def read_split(
 def _entry(token: str) -> _Kept:
     if token not in _KEPT:
         raise NotFoundError(
-            f"table {token} is not in this process; keep its DataFrame until the job has ended, and "
-            "on agents of another process read it from a file or a dataset"
+            f"table {token} is not in this process; keep its DataFrame until the job has ended, "
+            "and on agents of another process read it from a file or a dataset"
         )
     return _KEPT[token]

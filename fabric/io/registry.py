@@ -51,10 +51,9 @@ def read_split(
     `predicate` is a hint: rows that can't satisfy it may be left out, the others come all.
     """
     module = _serve(source)
-    if isinstance(source, FileSource):
-        return module.read_split(source, schema, split, columns, predicate)  # type:
-        ignore[no-any-return] return module.read_split(source, schema, split, columns)  # type:
-        ignore[no-any-return]
+    hint = (predicate,) if isinstance(source, FileSource) else ()
+    batches: Iterator[pa.RecordBatch] = module.read_split(source, schema, split, columns, *hint)
+    return batches
 
 
 def _serve(source: Source) -> Any:

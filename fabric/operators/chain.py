@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import pyarrow as pa
 
@@ -119,7 +120,7 @@ class Chain:
         for index, child in enumerate(node.children):
             for batch in out[id(child)]:
                 if not operator.done:
-                    found += _at(node, lambda b=batch, i=index: operator.on_batch(i, b))
+                    found += _at(node, partial(operator.on_batch, index, batch))
         return found
 
     def _end(self, node: Node) -> Batches:
@@ -128,7 +129,7 @@ class Chain:
         self._ended.add(id(node))
         operator = self._operators[id(node)]
         inputs = range(len(node.children))
-        return [batch for i in inputs for batch in _at(node, lambda i=i: operator.on_end(i))]
+        return [batch for i in inputs for batch in _at(node, partial(operator.on_end, i))]
 
     def _is_done(self) -> bool:
         finished: dict[int, bool] = {}

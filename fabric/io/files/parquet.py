@@ -43,16 +43,21 @@ def fragment(path: str, begin: int, end: int) -> ds.ParquetFileFragment:
 
 
 def read_units(
-    path: str,
-    options: dict[str, str],
-    schema: pa.Schema,
-    begin: int,
-    end: int,
-    pruning: ds.Expression | None = None,
+    path: str, options: dict[str, str], schema: pa.Schema, begin: int, end: int
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of row groups `begin` to `end`; those that `pruning` excludes may be left out."""
-    with reading(path, "Parquet"):
-        part = fragment(path, begin, end)
-        if pruning is not None:
-            part = part.subset(pruning, schema=part.physical_schema)
+    """Rows of row groups `begin` to `end` (0:0 means all) with the columns of `schema`."""
+    return read_fragment(fragment(path, begin, end), schema)
+
+
+def read_fragment(part: ds.ParquetFileFragment, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Rows of the row groups that `part` has."""
+    with reading(part.path, "Parquet"):
         yield from part.to_batches(columns=schema.names, schema=part.physical_schema)
+
+
+def pruned(part: ds.ParquetFileFragment, pruning: ds.Expression | None) -> ds.ParquetFileFragment:
+    """`part` without the row groups whose statistics exclude `pruning`."""
+    if pruning is None:
+        return part
+    with reading(part.path, "Parquet"):
+        return part.subset(pruning, schema=part.physical_schema)

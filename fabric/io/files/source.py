@@ -63,7 +63,8 @@ def read_split(
         from fabric.io.files.pruning import pruning_filter
 
         pruning = pruning_filter(predicate, schema)
-        batches = parquet.read_units(split.uri, options, wanted, split.begin, split.end, pruning)
+        part = parquet.fragment(split.uri, split.begin, split.end)
+        batches = parquet.read_fragment(parquet.pruned(part, pruning), wanted)
     else:
         batches = reader.read_units(split.uri, options, wanted, split.begin, split.end)
     for batch in batches:

@@ -6,6 +6,8 @@ table. DataFusion builds on its left input unless statistics tell it otherwise; 
 
 from __future__ import annotations
 
+from typing import Literal
+
 import datafusion
 import pyarrow as pa
 
@@ -15,7 +17,8 @@ from fabric.plan.expr import Cast, Expr
 from fabric.plan.join import key_types, output_columns
 from fabric.plan.nodes import Join
 
-_SWAPPED = {"inner": "inner", "left": "right"}
+_How = Literal["inner", "left", "right", "semi", "anti"]
+_SWAPPED: dict[str, _How] = {"inner": "inner", "left": "right"}
 
 
 def lower_join(node: Join, left: Relation, right: Relation, *, smaller_right: bool) -> Relation:
@@ -41,7 +44,7 @@ def _joined(
     right: datafusion.DataFrame,
     left_on: list[str],
     right_on: list[str],
-    how: str,
+    how: _How,
 ) -> datafusion.DataFrame:
     joined: datafusion.DataFrame = left.join(
         right, left_on=left_on, right_on=right_on, how=how, coalesce_duplicate_keys=False

@@ -6,8 +6,6 @@ sum of the same values are close, unless the exact one wrapped: then they are 2^
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import datafusion
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,14 +31,8 @@ def checked_sum(dtype: pa.DataType, name: str) -> datafusion.ScalarUDF:
         wrapped = pc.or_(pc.greater(apart, slack), pc.greater(pc.abs(near), limit * 1.0001))
         if pc.any(wrapped).as_py():
             raise ExpressionError(
-                f"the sum {name!r} does not fit in {dtype}; sum a cast to float64 or a wider decimal"
+                f"the sum {name!r} does not fit in {dtype}; sum a cast to a wider decimal"
             )
         return total
 
-    return _udf(check, dtype)
-
-
-def _udf(
-    check: Callable[[pa.Array, pa.Array], pa.Array], dtype: pa.DataType
-) -> datafusion.ScalarUDF:
     return datafusion.udf(check, [dtype, pa.float64()], dtype, "volatile", "fabric_checked_sum")

@@ -166,9 +166,9 @@ class Tables:
         parts = []
         for run in _runs(splits, self._n_partitions):
             fragments = [parquet.fragment(split.uri, split.begin, split.end) for split in run]
-            if pruning is not None:
-                fragments = [part.subset(pruning, schema=node.schema) for part in fragments]
-            parts.append(GroupPart(node.schema, fragments))
+            parts.append(
+                GroupPart(node.schema, [parquet.pruned(part, pruning) for part in fragments])
+            )
         name = f"t{next(self._numbers)}"
         self._session.register_dataset(name, StreamDataset(node.schema, parts))
         return _opaque(self._named(self._session.table(name), schema))
