@@ -54,7 +54,7 @@ def optimize(plan: Plan) -> Plan:
     root = apply(plan.root, (*PUSH, *MERGE))
     root = prune_columns(root)
     root = apply(root, (filter_into_scan, *MERGE))
-    root = prune_columns(root)
+    root = apply(prune_columns(root), MERGE)
     if not schema_of(root).equals(schema_of(plan.root)):
         raise InternalError("the optimizer changed the columns of a plan", node=plan.root.path)
     return plan if root is plan.root else replace(plan, root=root)

@@ -1,0 +1,125 @@
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pyarrow as pa
+
+from fabric.coordinator.optimizer.prune_columns import prune_columns
+from fabric.plan.expr import Agg, Alias, Column, SortKey
+from fabric.plan.nodes import (
+    Aggregate,
+    Distinct,
+    Exchange,
+    Filter,
+    Join,
+    Scan,
+    Select,
+    Sort,
+    Union,
+    WithColumns,
+)
+from fabric.plan.schema import schema_of
+from fabric.plan.walk import walk
+
+K = (Column("k"),)
+
+
+def scans(root: object) -> dict[str, tuple[str, ...] | None]:
+    return {node.path: node.columns for node in walk(root) if isinstance(node, Scan)}
+
+
+def test_scan_reads_what_is_needed(p: SimpleNamespace) -> None:
+    t = p.table()
+    plan = Select(Filter(t, p.call("gt", "b", 1)), (Column("a"),))
+    expected = Select(Filter(replace(t, columns=("a", "b")), p.call("gt", "b", 1)), (Column("a"),))
+    assert prune_columns(plan) == expected
+
+
+def test_columns_nobody_reads_are_not_computed(p: SimpleNamespace) -> None:
+    t = p.table()
+    risky = p.alias(p.call("divide", "a", "b"), "q")
+    plan = Select(WithColumns(t, (risky,)), (Column("a"),))
+    assert prune_columns(plan) == Select(replace(t, columns=("a",)), (Column("a"),))
+    plan = Select(WithColumns(t, (risky, p.alias("s", "z"))), (Column("z"),))
+    found = prune_columns(plan)
+    assert found.input.exprs == (p.alias("s", "z"),)
+    assert scans(found) == {"t": ("s",)}
+
+
+def test_replaced_column_keeps_its_place(p: SimpleNamespace) -> None:
+    t = p.table()
+    plan = WithColumns(t, (p.alias(p.call("add", "b", 1), "a"),), True)
+    assert prune_columns(plan) is plan
+    narrow = Select(plan, (Column("a"), Column("s")))
+    assert schema_of(prune_columns(narrow)) == schema_of(narrow)
+
+
+def test_join_sides_send_only_what_is_read(p: SimpleNamespace) -> None:
+    left = p.table("l", k=pa.int64(), a=pa.int64(), b=pa.int64())
+    right = p.table("r", k=pa.int64(), c=pa.int64(), d=pa.int64())
+    filtered = Filter(right, p.call("gt", "d", 1), path="f")
+    plan = Select(Join(left, filtered, K, K), (Column("a"), Column("c")))
+    found = prune_columns(plan)
+    assert scans(found) == {"l": ("k", "a"), "r": None}
+    assert isinstance(found.input.right, Select)
+    assert schema_of(found.input.right).names == ["k", "c"]
+    assert found.input.right.path == "f/columns"
+
+
+def test_suffix_survives(p: SimpleNamespace) -> None:
+    left = p.table("l", k=pa.int64(), x=pa.int64(), y=pa.int64())
+    right = p.table("r", k=pa.int64(), x=pa.int64())
+    plan = Select(Join(left, right, K, K), (Column("x_right"),))
+    found = prune_columns(plan)
+    assert scans(found) == {"l": ("k", "x"), "r": None}
+    assert schema_of(found) == schema_of(plan)
+
+
+def test_semi_join_needs_only_keys_of_the_right(p: SimpleNamespace) -> None:
+    left = p.table("l", k=pa.int64(), a=pa.int64())
+    right = p.table("r", k=pa.int64(), c=pa.int64())
+    assert scans(prune_columns(Join(left, right, K, K, "semi"))) == {"l": None, "r": ("k",)}
+
+
+def test_count_reads_the_cheapest_column(p: SimpleNamespace) -> None:
+    t = p.table(s=pa.string(), b=pa.int64(), c=pa.int16())
+    plan = Aggregate(t, (), (Agg("count", None),))
+    assert scans(prune_columns(plan)) == {"t": ("c",)}
+
+
+def test_aggregates_nobody_reads_are_dropped(p: SimpleNamespace) -> None:
+    t = p.table()
+    aggs = (Alias(Agg("sum", Column("b")), "x"), Alias(Agg("count", None), "n"))
+    found = prune_columns(Select(Aggregate(t, (Column("a"),), aggs), (Column("n"),)))
+    assert found.input == Aggregate(replace(t, columns=("a",)), (Column("a"),), aggs[1:])
+
+
+def test_union_goes_by_position(p: SimpleNamespace) -> None:
+    x = p.table("x", a=pa.int64(), b=pa.int64())
+    y = p.table("y", c=pa.int64(), d=pa.int64())
+    filtered = Filter(y, p.call("gt", "c", 1), path="f")
+    found = prune_columns(Select(Union((x, filtered)), (Column("b"),)))
+    assert scans(found) == {"x": ("b",), "y": None}
+    assert [schema_of(child).names for child in found.input.inputs] == [["b"], ["d"]]
+
+
+def test_exchange_and_sort_keep_their_keys(p: SimpleNamespace) -> None:
+    t = p.table()
+    sent = Select(Exchange(t, "hash", ("b",)), (Column("a"),))
+    assert scans(prune_columns(sent)) == {"t": ("a", "b")}
+    ordered = Select(Sort(t, (SortKey(Column("s")),)), (Column("a"),))
+    assert scans(prune_columns(ordered)) == {"t": ("a", "s")}
+
+
+def test_shared_node_keeps_what_either_parent_needs(p: SimpleNamespace) -> None:
+    t = p.table()
+    shared = Filter(t, p.call("gt", "a", 1), path="f")
+    plan = Union((Select(shared, (Column("a"),)), Select(shared, (Column("b"),))))
+    found = prune_columns(plan)
+    assert scans(found) == {"t": ("a", "b")}
+    assert found.inputs[0].input is found.inputs[1].input
+
+
+def test_leaves_others(p: SimpleNamespace) -> None:
+    t = p.table()
+    for plan in (t, Distinct(t), Select(t, (Column("a"), Column("b"), Column("s")))):
+        assert prune_columns(plan) is plan
