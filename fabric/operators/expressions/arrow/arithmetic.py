@@ -6,7 +6,6 @@ Where a divisor is zero and neither side is null, division is an error, for floa
 
 from __future__ import annotations
 
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc

@@ -137,7 +137,7 @@ class Compiler:
 
     def _is_in(self, expr: IsIn) -> Compiled:
         source, values = self.membership(expr)
-        run = lazy.call([source], is_in(values, source.dtype), "left")
+        run = lazy.call([source], is_in(values, source.dtype), array=0)
         return Compiled(run, pa.bool_(), source.total, source.columns)
 
     def membership(self, expr: IsIn) -> tuple[Compiled, list[pa.Scalar]]:
@@ -168,14 +168,14 @@ def converted(source: Compiled, dtype: pa.DataType, text: str, *, try_: bool = F
     if source.dtype.equals(target):
         return source
     kernel, total = cast_kernel(source.dtype, target, try_=try_)
-    run = lazy.call([source], kernel if total else _explained(kernel, text), "left")
+    run = lazy.call([source], kernel if total else _explained(kernel, text), array=0)
     found = Compiled(run, target, source.total and total, source.columns)
     return constant(value_of(found)) if found.total and not found.columns else found
 
 
 def _applied(bound: Bound, args: Sequence[Compiled], result: pa.DataType, text: str) -> Compiled:
     kernel = bound.kernel if bound.total else _explained(bound.kernel, text)
-    run = lazy.call(args, kernel, bound.order)
+    run = lazy.call(args, kernel, bound.order, bound.array)
     total = bound.total and all(arg.total for arg in args)
     return Compiled(run, result, total, lazy.all_columns(args))
 

@@ -1,10 +1,142 @@
-"""Decimal arithmetic by Spark's rules: exact, then rounded half up to the result's scale."""
+"""Decimal arithmetic by Spark's rules: exact, then rounded half up to the result's scale.
+
+One job: the decimal half of `arithmetic.py` and `rounding.py`. Sums and products are computed in
+decimal256 where they fit its 76 digits, the rest in Python's `decimal`. A result that needs more
+than its precision is an overflow.
+"""
 
 from __future__ import annotations
 
-from fabric.errors import PlanError
-from fabric.operators.expressions.arrow.bound import Bound, Request
+import decimal
+from collections.abc import Callable
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as t
+
+from fabric.errors import ExpressionError
+from fabric.operators.expressions.arrow.bound import Bound, Datum, Kernel, Request, as_array
+
+CONTEXT = Context(prec=200, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
+_DIGITS_MAX = 76
+_DIVISION_SCALE = 38
+"""Spark divides to 38 fraction digits, and rounds that again to the result's scale."""
 
 
 def arithmetic(request: Request) -> Bound:
-    raise PlanError("decimal arithmetic is not there yet")
+    """The kernel of an arithmetic function whose operands are decimals."""
+    result = request.result
+    if request.name in ("negate", "abs"):
+        return Bound(pc.negate if request.name == "negate" else pc.abs)
+    if request.name in ("divide", "floor_divide", "modulo"):
+        return Bound(_divisions(request.name, result), total=False, order="right")
+    return Bound(_exact(request), total=False)
+
+
+def _exact(request: Request) -> Kernel:
+    """Add, subtract, multiply: in decimal256 if no digit can be lost there."""
+    left, right = request.operands
+    if request.name == "multiply":
+        digits, kernel = left.precision + right.precision + 1, pc.multiply
+    else:
+        scale = max(left.scale, right.scale)
+        whole = max(left.precision - left.scale, right.precision - right.scale)
+        digits, kernel = scale + whole + 1, pc.add if request.name == "add" else pc.subtract
+    if digits > _DIGITS_MAX:
+        return _by_row(_PYTHON[request.name], request.result)
+
+    def exact(a: Datum, b: Datum) -> Datum:
+        return fitted(kernel(_wide(a), _wide(b)), request.result)
+
+    return exact
+
+
+def _wide(value: Datum) -> Datum:
+    return value.cast(pa.decimal256(value.type.precision, value.type.scale))
+
+
+_PYTHON: dict[str, Callable[[Decimal, Decimal], Decimal]] = {
+    "add": CONTEXT.add,
+    "subtract": CONTEXT.subtract,
+    "multiply": CONTEXT.multiply,
+}
+
+
+def fitted(value: Datum, result: pa.DataType) -> Datum:
+    """Any decimals rounded half up to the scale of `result`; one too large raises."""
+    wide = pa.decimal256(_DIGITS_MAX, value.type.scale)
+    if value.type.scale > result.scale:
+        value = pc.round(value.cast(wide), ndigits=result.scale, round_mode="half_towards_infinity")
+    try:
+        return value.cast(result)
+    except pa.ArrowInvalid as error:
+        raise ExpressionError(f"overflow: a value does not fit {result}") from error
+
+
+def rounding(digits: int, result: pa.DataType) -> Kernel:
+    """Round to `digits` after the point, or before it when negative."""
+
+    def kernel(value: pa.Array, *_: Datum) -> pa.Array:
+        if digits >= value.type.scale:
+            return value.cast(result)
+        if -digits > value.type.precision - value.type.scale:
+            return pc.if_else(pc.is_valid(value), pa.scalar(Decimal(0), result), None)
+        wide = value.cast(pa.decimal256(_DIGITS_MAX, value.type.scale))
+        return pc.round(wide, ndigits=digits, round_mode="half_towards_infinity").cast(result)
+
+    return kernel
+
+
+def _divisions(name: str, result: pa.DataType) -> Kernel:
+    compute = {"divide": _quotient, "floor_divide": _whole_quotient, "modulo": CONTEXT.remainder}
+    return _by_row(_checked_divisor(compute[name]), result)
+
+
+def _checked_divisor(compute: Callable[[Decimal, Decimal], object]) -> Callable[..., object]:
+    def checked(a: Decimal, b: Decimal) -> object:
+        if not b:
+            raise ExpressionError("division by zero")
+        return compute(a, b)
+
+    return checked
+
+
+def _quotient(a: Decimal, b: Decimal) -> Decimal:
+    return half_up(CONTEXT.divide(a, b), _DIVISION_SCALE)
+
+
+def _whole_quotient(a: Decimal, b: Decimal) -> int:
+    """The low 64 bits of the truncated quotient: Spark wraps here, even in ANSI mode."""
+    whole = int(CONTEXT.divide(a, b).to_integral_value(ROUND_DOWN))
+    return (whole + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def half_up(value: Decimal, scale: int) -> Decimal:
+    """Rounded half away from zero to `scale` fraction digits.
+
+    >>> half_up(Decimal("-1.25"), 1)
+    Decimal('-1.3')
+    """
+    return value.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, CONTEXT)
+
+
+def _by_row(compute: Callable[[Decimal, Decimal], object], result: pa.DataType) -> Kernel:
+    def kernel(a: Datum, b: Datum) -> pa.Array:
+        n_rows = next(len(value) for value in (a, b) if isinstance(value, pa.Array))
+        pairs = zip(*(as_array(value, n_rows).to_pylist() for value in (a, b)), strict=True)
+        answers = [None if x is None or y is None else compute(x, y) for x, y in pairs]
+        if not t.is_decimal(result):
+            return pa.array(answers, result)
+        return to_array(answers, result)
+
+    return kernel
+
+
+def to_array(values: list[Decimal | None], result: pa.DataType) -> pa.Array:
+    """Decimals rounded half up to the scale of `result`; one too large raises."""
+    limit = Decimal(10) ** (result.precision - result.scale)
+    rounded = [None if value is None else half_up(value, result.scale) for value in values]
+    if any(value is not None and abs(value) >= limit for value in rounded):
+        raise ExpressionError(f"overflow: a value does not fit {result}")
+    return pa.array(rounded, result)

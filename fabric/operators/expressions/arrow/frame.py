@@ -1,8 +1,8 @@
 """The rows an expression is evaluated on: a batch, or some rows of one.
 
 One job: hand columns out in a flat layout, and take a subset of rows for a branch that is evaluated
-lazily. Flat means that dictionaries and run ends are decoded and string views are strings, because
-most kernels of Arrow take nothing else. Only columns that are read are decoded or copied.
+lazily. Flat means that dictionaries and run ends are decoded and odd layouts widened (string views are
+strings, half floats floats), because most kernels of Arrow take nothing else. Only columns that are read are decoded or copied.
 """
 
 from __future__ import annotations
@@ -44,6 +44,14 @@ class Frame:
         return Frame(taken.__getitem__, len(rows))
 
 
+_FLAT = {
+    pa.string_view(): pa.string(),
+    pa.binary_view(): pa.binary(),
+    pa.float16(): pa.float32(),
+    pa.date64(): pa.date32(),
+}
+
+
 def flat_type(dtype: pa.DataType) -> pa.DataType:
     """The layout that values of a type have while they are computed with.
 
@@ -51,9 +59,11 @@ def flat_type(dtype: pa.DataType) -> pa.DataType:
     DataType(string)
     """
     dtype = plain(dtype)
-    if t.is_string_view(dtype):
-        return pa.string()
-    return pa.binary() if t.is_binary_view(dtype) else dtype
+    if t.is_fixed_size_binary(dtype):
+        return pa.binary()
+    if t.is_decimal32(dtype) or t.is_decimal64(dtype):
+        return pa.decimal128(dtype.precision, dtype.scale)
+    return _FLAT.get(dtype, dtype)
 
 
 def flat(values: pa.Array) -> pa.Array:

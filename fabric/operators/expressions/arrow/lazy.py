@@ -12,7 +12,7 @@ which is cheaper; a part that can is computed on just the rows where Spark would
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -148,26 +148,35 @@ def _case_everywhere(
     return result
 
 
-def call(args: Sequence[Compiled], kernel: Kernel, order: Order) -> Run:
+def call(
+    args: Sequence[Compiled], kernel: Kernel, order: Order = "left", array: int | None = None
+) -> Run:
     """Apply a kernel to arguments that are evaluated from the left or the right, up to a null."""
     places = range(len(args)) if order != "right" else reversed(range(len(args)))
     sequence = [(place, args[place]) for place in places]
     guarded = order != "all" and any(not arg.total for _, arg in sequence[1:])
 
     def run(frame: Frame) -> Datum:
-        if not guarded:
-            return applied(kernel, [arg.run(frame) for arg in args])
-        values: list[Datum] = [pa.scalar(None)] * len(args)
-        seen: list[Datum] = []
-        for place, arg in sequence:
-            values[place] = arg.run(frame) if arg.total else _where_valid(arg, seen, frame)
-            seen.append(values[place])
+        if guarded:
+            values = _guarded(sequence, frame)
+        else:
+            values = [arg.run(frame) for arg in args]
+        if array is not None:
+            values[array] = as_array(values[array], frame.n_rows)
         return applied(kernel, values)
 
     return run
 
 
-def _where_valid(arg: Compiled, seen: Sequence[Datum], frame: Frame) -> Datum:
+def _guarded(sequence: Sequence[tuple[int, Compiled]], frame: Frame) -> list[Datum]:
+    """The values of the arguments, each where the ones before it in `sequence` are not null."""
+    seen: dict[int, Datum] = {}
+    for place, arg in sequence:
+        seen[place] = arg.run(frame) if arg.total else _where_valid(arg, seen.values(), frame)
+    return [seen[place] for place in range(len(sequence))]
+
+
+def _where_valid(arg: Compiled, seen: Iterable[Datum], frame: Frame) -> Datum:
     """`arg` on the rows where nothing seen is null; null elsewhere."""
     valid: Datum = pa.scalar(True)
     for value in seen:

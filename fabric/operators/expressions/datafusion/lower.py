@@ -13,7 +13,6 @@ from collections.abc import Sequence
 import datafusion
 import pyarrow as pa
 from datafusion import functions as f
-from pyarrow import types as t
 
 from fabric.operators.expressions.arrow.compile import Compiler, value_of
 from fabric.operators.expressions.arrow.frame import flat_type

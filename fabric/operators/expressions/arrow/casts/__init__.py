@@ -6,28 +6,45 @@ One job: pick the module of a pair of types. Types here are flat (`frame.flat_ty
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as t
 
 from fabric.errors import PlanError
-from fabric.operators.expressions.arrow.bound import Kernel
-from fabric.operators.expressions.arrow.casts import numbers
-from fabric.plan.types import can_cast, is_binary, is_boolean, is_string
+from fabric.operators.expressions.arrow.casts import decimals, from_text, numbers, times, to_text
+from fabric.operators.expressions.arrow.casts.checked import Cast
+from fabric.plan.types import can_cast, is_string, is_timestamp
+
+__all__ = ["cast_kernel"]
 
 
-def cast_kernel(
-    source: pa.DataType, target: pa.DataType, *, try_: bool = False
-) -> tuple[Kernel, bool]:
+def cast_kernel(source: pa.DataType, target: pa.DataType, *, try_: bool = False) -> Cast:
     """The kernel of a cast and whether it is total; with `try_` a failing value is null."""
     if source.equals(target) or t.is_null(source):
         return (lambda value: value.cast(target)), True
     if not can_cast(source, target):
         raise PlanError(f"there is no cast from {source} to {target}")
+    if is_string(target) and not is_string(source):
+        return to_text.to_text(source, target), True
+    if is_string(source) and not is_string(target):
+        kernel, total = from_text.from_text(target, try_=try_)
+        return (lambda value: kernel(value.cast(pa.string()))), total
+    return _typed(source, target, try_=try_)
+
+
+def _typed(source: pa.DataType, target: pa.DataType, *, try_: bool) -> Cast:
+    """A cast that neither reads nor writes text."""
+    if t.is_date(source) or t.is_date(target) or (is_timestamp(source) and is_timestamp(target)):
+        return times.cast_times(source, target, try_=try_)
+    if is_timestamp(source):
+        return times.from_timestamp(source, target, try_=try_)
+    if is_timestamp(target):
+        return times.to_timestamp(source, target, try_=try_)
+    if t.is_decimal(target):
+        return decimals.to_decimal(source, target, try_=try_)
+    if t.is_decimal(source):
+        return decimals.from_decimal(source, target, try_=try_)
     if _is_number(source) and _is_number(target):
-        return numbers.cast_kernel(source, target, try_=try_)
-    if is_string(source) and is_string(target):
-        return (lambda value: value.cast(target)), True
-    raise PlanError(f"there is no cast from {source} to {target} yet")
+        return numbers.cast_numbers(source, target, try_=try_)
+    return (lambda value: value.cast(target, safe=False)), True
 
 
 def _is_number(dtype: pa.DataType) -> bool:

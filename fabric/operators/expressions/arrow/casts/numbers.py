@@ -1,47 +1,35 @@
 """Casts between integers, floats and booleans.
 
 One job: a float is truncated towards zero before it becomes an integer; what does not fit, and NaN,
-is an overflow. Decimals are in `to_decimal.py`.
+is an overflow. Decimals are in `decimals.py`.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
-from fabric.errors import ExpressionError
-from fabric.operators.expressions.arrow.bound import Datum, Kernel
+from fabric.operators.expressions.arrow.bound import Kernel
+from fabric.operators.expressions.arrow.casts.checked import Cast, Test, between, checked
 
 
-def cast_kernel(source: pa.DataType, target: pa.DataType, *, try_: bool) -> tuple[Kernel, bool]:
+def cast_numbers(source: pa.DataType, target: pa.DataType, *, try_: bool) -> Cast:
     """The kernel of a cast and whether it is total."""
     if t.is_boolean(target):
-        zero = pa.scalar(0).cast(source)
+        zero = pa.scalar(0, source) if t.is_integer(source) else pa.scalar(0.0, source)
         return (lambda value: pc.not_equal(value, zero)), True
     if t.is_boolean(source) or t.is_floating(target):
         return (lambda value: value.cast(target, safe=False)), True
+    if t.is_floating(source):
+        saturating = _to_integer(target)
+        return checked(_float_fits(source, target), saturating, target, try_=try_)
     if _widens(source, target):
         return (lambda value: value.cast(target)), True
-    fits = _float_fits(source, target) if t.is_floating(source) else _integer_fits(source, target)
-
-    def kernel(value: Datum) -> Datum:
-        ok = fits(value)
-        if pc.all(ok).as_py() is False:
-            if not try_:
-                raise ExpressionError(f"overflow: a value does not fit {target}")
-            value = pc.if_else(ok, value, pa.scalar(None, source))
-        return value.cast(target, safe=False)
-
-    return kernel, try_
-
-
-def _widens(source: pa.DataType, target: pa.DataType) -> bool:
-    if not (t.is_integer(source) and t.is_integer(target)):
-        return False
-    return bool(limits(source)[0] >= limits(target)[0] and limits(source)[1] <= limits(target)[1])
+    low = max(limits(source)[0], limits(target)[0])
+    high = min(limits(source)[1], limits(target)[1])
+    fits = between(pa.scalar(low, source), pa.scalar(high, source))
+    return checked(fits, lambda value: value.cast(target), target, try_=try_)
 
 
 def limits(dtype: pa.DataType) -> tuple[int, int]:
@@ -56,26 +44,31 @@ def limits(dtype: pa.DataType) -> tuple[int, int]:
     return 0, (1 << bits) - 1
 
 
-def _integer_fits(source: pa.DataType, target: pa.DataType) -> Callable[[Datum], Datum]:
-    low = max(limits(source)[0], limits(target)[0])
-    high = min(limits(source)[1], limits(target)[1])
-    return between(pa.scalar(low, source), pa.scalar(high, source))
+def _widens(source: pa.DataType, target: pa.DataType) -> bool:
+    return limits(source)[0] >= limits(target)[0] and limits(source)[1] <= limits(target)[1]
 
 
-def _float_fits(source: pa.DataType, target: pa.DataType) -> Callable[[Datum], Datum]:
-    """Truncated, the value lies in ``[low, high + 1)``, whose ends are powers of two or zero."""
-    low, high = limits(target)
-    above = pa.scalar(float(high + 1), source)
+def _float_fits(source: pa.DataType, target: pa.DataType) -> Test:
+    """The truncated value lies within the limits, where a float is compared with them as a float.
 
-    def fits(value: Datum) -> Datum:
-        whole = pc.trunc(value)
-        return pc.and_(
-            pc.greater_equal(whole, pa.scalar(float(low), source)), pc.less(whole, above)
-        )
-
-    return fits
+    So 2**63 counts as the largest int64, which it is when that is made a float; Spark has it so.
+    """
+    low, high = (pa.scalar(float(limit), pa.float64()) for limit in limits(target))
+    test = between(low, high)
+    return lambda value: test(pc.trunc(value.cast(pa.float64())))
 
 
-def between(low: pa.Scalar, high: pa.Scalar) -> Callable[[Datum], Datum]:
-    """A test for ``low <= value <= high``; null for null."""
-    return lambda value: pc.and_(pc.greater_equal(value, low), pc.less_equal(value, high))
+def _to_integer(target: pa.DataType) -> Kernel:
+    """Truncates; the float above the largest integer becomes that integer."""
+    largest = limits(target)[1]
+    above = pa.scalar(float(largest + 1), pa.float64())
+
+    def convert(value: pa.Array) -> pa.Array:
+        wide = value.cast(pa.float64())
+        over = pc.equal(wide, above)
+        if not pc.any(over).as_py():
+            return wide.cast(target, safe=False)
+        rest = pc.if_else(over, pa.scalar(0.0), wide).cast(target, safe=False)
+        return pc.if_else(over, pa.scalar(largest, target), rest)
+
+    return convert

@@ -1,0 +1,173 @@
+"""Casts from strings, read as Spark reads them.
+
+One job: numbers, booleans, dates and timestamps. Blanks and control characters around the value are
+dropped. Strings in the usual form go through Arrow's kernels; when one is not, all are read by the
+functions here, each different string once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as t
+
+from fabric.errors import ExpressionError
+from fabric.operators.expressions.arrow.bound import Kernel
+from fabric.operators.expressions.arrow.casts.checked import Cast
+from fabric.operators.expressions.arrow.casts.numbers import limits
+from fabric.operators.expressions.arrow.casts.texts import day_of_text, micros_of_text
+from fabric.operators.expressions.arrow.casts.times import cast_times
+from fabric.operators.expressions.arrow.decimals import half_up
+from fabric.operators.expressions.arrow.rows import bad_value, by_value
+
+_BLANKS = "".join(map(chr, range(33))) + "\x7f"
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?")
+_HEX_FLOAT = re.compile(
+    r"[+-]?0[xX]([0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[fFdD]?"
+)
+_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_INFINITIES = {"inf": 1, "+inf": 1, "infinity": 1, "+infinity": 1, "-inf": -1, "-infinity": -1}
+_BOOLEANS = {
+    **dict.fromkeys(("t", "true", "y", "yes", "1"), True),
+    **dict.fromkeys(("f", "false", "n", "no", "0"), False),
+}
+_SPARK_DIGITS_MAX = 38
+
+_USUAL = {
+    "integer": r"^-?[0-9]{1,18}$",
+    "float": r"^-?[0-9]{1,17}(\.[0-9]{1,17})?$",
+    "date": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
+    "timestamp": r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?$",
+}
+"""Forms in which Arrow's own cast reads what Spark's does; a failing value then takes the slow way."""
+
+
+def from_text(target: pa.DataType, *, try_: bool) -> Cast:
+    """The cast of a string to anything but a string, and whether it is total."""
+    if t.is_binary(target) or t.is_large_binary(target):
+        return (lambda value: value.cast(target)), True
+    if t.is_boolean(target):
+        return _parsed(_boolean, target, try_=try_), try_
+    if t.is_integer(target):
+        return _usually("integer", target, _parsed(_integer(target), target, try_=try_)), try_
+    if t.is_floating(target):
+        wide = _usually("float", pa.float64(), _parsed(_float, pa.float64(), try_=try_))
+        return (lambda value: wide(value).cast(target, safe=False)), try_
+    if t.is_decimal(target):
+        return _parsed(_decimal(target), target, try_=try_), try_
+    if t.is_date(target):
+        slow = _parsed(day_of_text, pa.int32(), try_=try_, shown=target)
+        return _usually("date", target, lambda value: slow(value).view(target)), try_
+    return _timestamp(target, try_=try_), try_
+
+
+def _timestamp(target: pa.DataType, *, try_: bool) -> Kernel:
+    micros = pa.timestamp("us")
+    naive = target.tz is None
+    slow = _parsed(
+        lambda text: micros_of_text(text, naive=naive), pa.int64(), try_=try_, shown=target
+    )
+    read = _usually("timestamp", micros, lambda value: slow(value).view(micros))
+    finish, _ = cast_times(micros, pa.timestamp(target.unit), try_=try_)
+    return lambda value: finish(read(value)).view(target)
+
+
+def _usually(form: str, target: pa.DataType, slow: Kernel) -> Kernel:
+    """Arrow's cast if every string has the usual form, else `slow`."""
+    pattern = _USUAL[form]
+
+    def kernel(value: pa.Array) -> pa.Array:
+        usual = pc.match_substring_regex(value, pattern=pattern)
+        if pc.all(usual).as_py() is False:
+            return slow(value)
+        try:
+            return value.cast(target)
+        except pa.ArrowInvalid:
+            return slow(value)
+
+    return kernel
+
+
+def _parsed(
+    parse: Callable[[str], Any], dtype: pa.DataType, *, try_: bool, shown: pa.DataType | None = None
+) -> Kernel:
+    """A kernel from a function that raises ValueError (no value) or ExpressionError (too large)."""
+
+    def one(text: str) -> Any:
+        try:
+            return parse(text.strip(_BLANKS))
+        except (ValueError, ExpressionError) as error:
+            if try_:
+                return None
+            if isinstance(error, ExpressionError):
+                raise
+            raise bad_value(text, shown or dtype) from error
+
+    return lambda value: by_value(value, one, dtype)
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in _BOOLEANS:
+        raise ValueError(text)
+    return _BOOLEANS[text.lower()]
+
+
+def _integer(target: pa.DataType) -> Callable[[str], int]:
+    low, high = limits(target)
+
+    def parse(text: str) -> int:
+        if not _INTEGER.fullmatch(text) or len(text) > 400:
+            raise ValueError(text)
+        number = int(text)
+        if not low <= number <= high:
+            raise ValueError(text)
+        return number
+
+    return parse
+
+
+def _float(text: str) -> float:
+    """Java's syntax, so ``1.5f`` and hexadecimal floats are numbers too."""
+    if _FLOAT.fullmatch(text):
+        return float(text.rstrip("fFdD"))
+    if (sign := _INFINITIES.get(text.lower())) is not None:
+        return sign * float("inf")
+    if text.lower() == "nan" or text in ("+NaN", "-NaN"):
+        return float("nan")
+    if _HEX_FLOAT.fullmatch(text):
+        return _hex_float(text)
+    raise ValueError(text)
+
+
+def _hex_float(text: str) -> float:
+    """The suffix letters are hexadecimal digits too, so only one after the exponent is cut off."""
+    try:
+        return float.fromhex(text.rstrip("fFdD"))
+    except OverflowError:
+        return float("-inf") if text.startswith("-") else float("inf")
+
+
+def _decimal(target: pa.DataType) -> Callable[[str], Decimal]:
+    limit = Decimal(10) ** (target.precision - target.scale)
+
+    def parse(text: str) -> Decimal:
+        if not _DECIMAL.fullmatch(text):
+            raise ValueError(text)
+        try:
+            number = Decimal(text)
+        except InvalidOperation as error:
+            raise ValueError(text) from error
+        if number and number.adjusted() >= _SPARK_DIGITS_MAX:
+            raise ExpressionError(f"overflow: {text[:60]} does not fit {target}")
+        rounded = half_up(number, target.scale)
+        if abs(rounded) >= limit:
+            raise ExpressionError(f"overflow: {text[:60]} does not fit {target}")
+        return rounded
+
+    return parse

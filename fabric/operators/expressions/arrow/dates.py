@@ -1,0 +1,169 @@
+"""Functions of dates and timestamps of microseconds; a timestamp with a zone is read in UTC.
+
+One job: year month day hour minute second day_of_week date_trunc to_date to_timestamp
+add_interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fabric.errors import ExpressionError
+from fabric.operators.expressions.arrow.bound import (
+    Bound,
+    Datum,
+    Implementation,
+    Request,
+    as_array,
+)
+from fabric.operators.expressions.arrow.buffers import Values, from_numpy, to_numpy
+from fabric.operators.expressions.arrow.casts import cast_kernel
+from fabric.operators.expressions.arrow.civil import (
+    DAY_US,
+    civil_from_days,
+    days_from_civil,
+    days_of,
+    month_length,
+)
+from fabric.operators.expressions.arrow.patterns import parser
+
+_UNIT_US = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": DAY_US,
+    "week": 7 * DAY_US,
+}
+_UNIT_MONTHS = {"month": 1, "quarter": 3, "year": 12}
+_MONTHS_MAX = 178_956_970
+"""Spark keeps months in an int32; years times twelve must fit too."""
+
+
+def _whole(
+    compute: Callable[[pa.Array], Values], dtype: pa.DataType | None = None
+) -> Implementation:
+    """A function of one date or timestamp from numbers to numbers; nulls stay."""
+
+    def implementation(request: Request) -> Bound:
+        result = dtype or request.result
+
+        def kernel(value: pa.Array) -> pa.Array:
+            valid = pc.is_valid(value) if value.null_count else None
+            return from_numpy(compute(value), result, valid)
+
+        return Bound(kernel)
+
+    return implementation
+
+
+def _part(index: int) -> Callable[[pa.Array], Values]:
+    return lambda value: civil_from_days(days_of(value))[index]
+
+
+def _clock(unit: str, modulus: int) -> Callable[[pa.Array], Values]:
+    return lambda value: to_numpy(value) // _UNIT_US[unit] % modulus
+
+
+def _day_of_week(value: pa.Array) -> Values:
+    """1 is Sunday; 1970-01-01 was a Thursday."""
+    return (days_of(value) + 4) % 7 + 1
+
+
+def _date_trunc(request: Request) -> Bound:
+    unit = request.constant(0)
+
+    def kernel(_: Datum, value: pa.Array) -> pa.Array:
+        valid = pc.is_valid(value) if value.null_count else None
+        raw = to_numpy(value)
+        start = _month_start(raw, unit) if unit in _UNIT_MONTHS else _unit_start(raw, unit)
+        return from_numpy(start, request.result, valid)
+
+    return Bound(kernel, array=1)
+
+
+def _unit_start(micros: Values, unit: str) -> Values:
+    """Weeks begin on Monday; day 4 was the first one."""
+    size = _UNIT_US[unit]
+    shift = 4 * DAY_US if unit == "week" else 0
+    return (micros - shift) // size * size + shift
+
+
+def _month_start(micros: Values, unit: str) -> Values:
+    year, month, _ = civil_from_days(micros // DAY_US)
+    size = _UNIT_MONTHS[unit]
+    first = (month - 1) // size * size + 1
+    return days_from_civil(year, first, np.ones_like(first)) * DAY_US
+
+
+def _add_interval(request: Request) -> Bound:
+    """Quantity first: Spark looks at it before the timestamp."""
+    unit = request.constant(2)
+    add = _add_months if unit in _UNIT_MONTHS else _add_fixed
+
+    def kernel(value: Datum, number: Datum, _: Datum) -> Datum:
+        n_rows = next(len(v) for v in (value, number) if isinstance(v, pa.Array))
+        return add(as_array(value, n_rows), as_array(number, n_rows), unit)
+
+    return Bound(kernel, total=False, order="right")
+
+
+def _add_fixed(value: pa.Array, number: pa.Array, unit: str) -> pa.Array:
+    shift = pc.multiply_checked(number, pa.scalar(_UNIT_US[unit]))
+    return pc.add_checked(value.view(pa.int64()), shift).view(value.type)
+
+
+def _add_months(value: pa.Array, number: pa.Array, unit: str) -> pa.Array:
+    """The day is cut to the length of the month it ends in."""
+    valid = pc.and_(pc.is_valid(value), pc.is_valid(number))
+    months = to_numpy(pc.fill_null(number, 0))
+    limit = _MONTHS_MAX * 12 // _UNIT_MONTHS[unit] + 1
+    if np.any(np.abs(months) > limit):
+        raise ExpressionError(f"overflow: too many {unit}s")
+    micros = to_numpy(value)
+    days = micros // DAY_US
+    year, month, day = civil_from_days(days)
+    total = year * 12 + (month - 1) + months * _UNIT_MONTHS[unit]
+    year, month = total // 12, total % 12 + 1
+    day = np.minimum(day, month_length(year, month))
+    moved = from_numpy(days_from_civil(year, month, day), pa.int64(), valid)
+    time = from_numpy(micros - days * DAY_US, pa.int64())
+    start = pc.multiply_checked(moved, pa.scalar(DAY_US))
+    return pc.add_checked(start, time).view(value.type)
+
+
+def _to_date(request: Request) -> Bound:
+    return Bound(cast_kernel(request.operands[0], pa.date32())[0])
+
+
+def _to_timestamp(request: Request) -> Bound:
+    if len(request.operands) == 1:
+        kernel, total = cast_kernel(pa.string(), request.result)
+        return Bound(kernel, total=total)
+    pattern = request.constant(1)
+    parse = parser(pattern) if pattern is not None else None
+
+    def by_pattern(value: pa.Array, _: Datum) -> pa.Array:
+        return pa.nulls(len(value), request.result) if parse is None else parse(value)
+
+    return Bound(by_pattern, total=False, array=0)
+
+
+IMPLEMENTATIONS: dict[str, Implementation] = {
+    "year": _whole(_part(0)),
+    "month": _whole(_part(1)),
+    "day": _whole(_part(2)),
+    "hour": _whole(_clock("hour", 24)),
+    "minute": _whole(_clock("minute", 60)),
+    "second": _whole(_clock("second", 60)),
+    "day_of_week": _whole(_day_of_week),
+    "date_trunc": _date_trunc,
+    "to_date": _to_date,
+    "to_timestamp": _to_timestamp,
+    "add_interval": _add_interval,
+}

@@ -1,0 +1,177 @@
+"""Parse timestamps by a Spark datetime pattern, such as ``yyyy-MM-dd HH:mm``.
+
+One job: `parser`. A pattern becomes one regular expression whose groups are cut out of all strings at
+once. Fields that a pattern leaves out are those of 1970-01-01 00:00:00 UTC.
+
+    yyyy year (4 digits)   yy year (2 digits, 2000 and later)
+    M MM month   MMM month's English short name   d dd day
+    H HH hour 0-23   h hh hour 1-12, with a   a AM or PM   m mm minute   s ss second
+    S.. fraction of a second, up to as many digits as letters
+    X XX XXX zone offset, Z for UTC   '...' text   '' a quote   other signs themselves
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fabric.errors import ExpressionError, PlanError
+from fabric.operators.expressions.arrow.buffers import Values, from_numpy, to_numpy
+from fabric.operators.expressions.arrow.civil import DAY_US, days_from_civil, month_length
+from fabric.operators.expressions.arrow.rows import bad_value
+
+STAMP = pa.timestamp("us", "UTC")
+_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+_TOKEN = re.compile(
+    r"'(?P<text>(?:[^']|'')+)'|(?P<quote>'')|(?P<letters>([A-Za-z])\4*)|(?P<sign>.)", re.S
+)
+_LETTERS = {
+    "yyyy": ("year", r"[0-9]{4}"),
+    "yy": ("short_year", r"[0-9]{2}"),
+    "M": ("month", r"[0-9]{1,2}"),
+    "MM": ("month", r"[0-9]{2}"),
+    "MMM": ("month_name", "|".join(_MONTHS)),
+    "d": ("day", r"[0-9]{1,2}"),
+    "dd": ("day", r"[0-9]{2}"),
+    "H": ("hour", r"[0-9]{1,2}"),
+    "HH": ("hour", r"[0-9]{2}"),
+    "h": ("clock_hour", r"[0-9]{1,2}"),
+    "hh": ("clock_hour", r"[0-9]{2}"),
+    "a": ("half", r"(?i:AM|PM)"),
+    "m": ("minute", r"[0-9]{1,2}"),
+    "mm": ("minute", r"[0-9]{2}"),
+    "s": ("second", r"[0-9]{1,2}"),
+    "ss": ("second", r"[0-9]{2}"),
+    "X": ("zone", r"Z|[+-][0-9]{2}(?:[0-9]{2})?"),
+    "XX": ("zone", r"Z|[+-][0-9]{4}"),
+    "XXX": ("zone", r"Z|[+-][0-9]{2}:[0-9]{2}"),
+}
+_RANGES = {
+    "month": (1, 12), "day": (1, 31), "hour": (0, 23), "clock_hour": (1, 12), "minute": (0, 59),
+    "second": (0, 59),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    """A regular expression with a named group per field."""
+
+    text: str
+    regex: str
+    fields: tuple[str, ...]
+
+
+def parser(pattern: str) -> Callable[[pa.Array], pa.Array]:
+    """A function from strings to timestamps in UTC; a string that does not fit raises.
+
+    >>> parser("d/M/yyyy")(pa.array(["5/1/2024", None])).cast(pa.string()).to_pylist()
+    ['2024-01-05 00:00:00.000000Z', None]
+    """
+    compiled = _compiled(pattern)
+
+    def parse(values: pa.Array) -> pa.Array:
+        parts = pc.extract_regex(values, pattern=compiled.regex)
+        _refuse(values, pc.and_(pc.is_valid(values), pc.is_null(parts)), pattern)
+        valid = pc.is_valid(values)
+        fields = {name: _number(parts, name) for name in compiled.fields}
+        micros, wrong = _assembled(fields, len(values))
+        _refuse(values, pc.and_(valid, from_numpy(wrong, pa.int8()).cast(pa.bool_())), pattern)
+        return from_numpy(micros, STAMP, valid)
+
+    return parse
+
+
+def _compiled(pattern: str) -> _Pattern:
+    regex: list[str] = []
+    fields: list[str] = []
+    for token in _TOKEN.finditer(pattern):
+        if (letters := token["letters"]) is not None:
+            name, expression = _field(letters, pattern)
+            if name in fields:
+                raise PlanError(f"to_timestamp: the pattern {pattern!r} names the {name} twice")
+            fields.append(name)
+            regex.append(f"(?P<{name}>{expression})")
+        elif token["sign"] is not None and token["sign"] in "[]{}#'":
+            raise PlanError(f"to_timestamp: {token['sign']!r} is not supported in {pattern!r}")
+        else:
+            text = (token["text"] or "'").replace("''", "'") if not token["sign"] else token["sign"]
+            regex.append(re.escape(text))
+    _check(fields, pattern)
+    return _Pattern(pattern, f"^{''.join(regex)}$", tuple(fields))
+
+
+def _field(letters: str, pattern: str) -> tuple[str, str]:
+    if set(letters) == {"S"} and len(letters) <= 9:
+        return "fraction", f"[0-9]{{1,{len(letters)}}}"
+    if letters not in _LETTERS:
+        known = ", ".join(key for key, _ in groupby(_LETTERS))
+        raise PlanError(
+            f"to_timestamp knows no {letters!r} in the pattern {pattern!r}; use {known}, S, "
+            "and quotes around text"
+        )
+    return _LETTERS[letters]
+
+
+def _check(fields: list[str], pattern: str) -> None:
+    if ("clock_hour" in fields) != ("half" in fields):
+        raise PlanError(f"to_timestamp: h and a need each other in the pattern {pattern!r}")
+
+
+def _number(parts: pa.Array, name: str) -> Values:
+    """A field of every row as an integer; anything where the row is null."""
+    text = pc.fill_null(pc.struct_field(parts, name), "")
+    if name == "half":
+        return to_numpy(pc.equal(pc.ascii_upper(text), "PM").cast(pa.int64()))
+    if name == "month_name":
+        found = pc.index_in(text, value_set=pa.array(_MONTHS))
+        return to_numpy(pc.fill_null(found, 0).cast(pa.int64())) + 1
+    if name == "zone":
+        return _zone_minutes(text)
+    if name == "fraction":
+        text = pc.utf8_slice_codeunits(pc.utf8_rpad(text, 6, "0"), 0, 6)
+    return to_numpy(pc.if_else(pc.equal(text, ""), "0", text).cast(pa.int64()))
+
+
+def _zone_minutes(text: pa.Array) -> Values:
+    digits = pc.replace_substring_regex(text, "[^0-9]", "")
+    padded = pc.utf8_rpad(digits, 4, "0")
+    number = to_numpy(padded.cast(pa.int64()))
+    minutes = number // 100 * 60 + number % 100
+    return np.where(to_numpy(pc.starts_with(text, "-").cast(pa.int64())) == 1, -minutes, minutes)
+
+
+def _assembled(fields: dict[str, Values], n_rows: int) -> tuple[Values, Values]:
+    """Microseconds since 1970, and which rows name no day or time."""
+
+    def field(name: str, default: int) -> Values:
+        return fields.get(name, np.full(n_rows, default, np.int64))
+
+    year = fields["short_year"] + 2000 if "short_year" in fields else field("year", 1970)
+    month = fields["month_name"] if "month_name" in fields else field("month", 1)
+    day = field("day", 1)
+    hour = field("hour", 0)
+    if "clock_hour" in fields:
+        hour = fields["clock_hour"] % 12 + 12 * fields["half"]
+    wrong = np.zeros(n_rows, bool)
+    for name, (low, high) in _RANGES.items():
+        if name in fields:
+            wrong |= (fields[name] < low) | (fields[name] > high)
+    month = np.clip(month, 1, 12)
+    wrong |= (day > month_length(year, month)) | (year == 0)
+    wrong |= np.abs(field("zone", 0)) > 18 * 60
+    seconds = (hour * 60 + field("minute", 0) - field("zone", 0)) * 60 + field("second", 0)
+    days = days_from_civil(year, month, np.maximum(day, 1))
+    return days * DAY_US + seconds * 1_000_000 + field("fraction", 0), wrong
+
+
+def _refuse(values: pa.Array, wrong: pa.Array, pattern: str) -> None:
+    """Raise for the first row that is wrong."""
+    if pc.any(wrong).as_py():
+        value = values.filter(wrong)[0].as_py()
+        raise ExpressionError(f"{bad_value(value, STAMP).message} by the pattern {pattern!r}")

@@ -1,0 +1,88 @@
+"""Round half away from zero by decimal digits, floor and ceil to whole numbers.
+
+One job: round floor ceil. How a float is rounded by digits is in `halves.py`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as t
+
+from fabric.errors import ExpressionError
+from fabric.operators.expressions.arrow import decimals
+from fabric.operators.expressions.arrow.bound import Bound, Datum, Implementation, Request
+from fabric.operators.expressions.arrow.buffers import from_numpy, to_numpy
+from fabric.operators.expressions.arrow.casts.numbers import limits
+from fabric.operators.expressions.arrow.halves import EXACT_POWER, half_up_text, scaled
+
+
+def _round(request: Request) -> Bound:
+    digits = request.constant(1) if len(request.operands) == 2 else 0
+    dtype = request.operands[0]
+    if digits is None:
+        return Bound(lambda value, *_: pa.nulls(len(value), request.result), array=0)
+    if t.is_decimal(dtype):
+        return Bound(decimals.rounding(digits, request.result), array=0)
+    if t.is_floating(dtype):
+        return Bound(lambda value, *_: _rounded_floats(value, digits), array=0)
+    if digits >= 0:
+        return Bound(lambda value, *_: value)
+    return Bound(lambda value, *_: _rounded_integers(value, -digits), total=False, array=0)
+
+
+def _rounded_integers(value: pa.Array, places: int) -> pa.Array:
+    """To tens, hundreds, ...; half goes away from zero, what does not fit is an overflow."""
+    _, high = limits(value.type)
+    step = 10**places
+    if step // 2 > high:
+        return pc.if_else(pc.is_valid(value), pa.scalar(0, value.type), value)
+    wide = pa.decimal128(38, 0)
+    rounded = pc.round(value.cast(wide), ndigits=-places, round_mode="half_towards_infinity")
+    return rounded.cast(value.type)
+
+
+def _rounded_floats(value: pa.Array, digits: int) -> pa.Array:
+    """Infinities and NaN stay; no -0.0 comes out."""
+    source = to_numpy(pc.fill_null(value, 0.0)).astype(np.float64)
+    finite = np.isfinite(source)
+    whole, doubtful = scaled(np.where(finite, source, 0.0), digits)
+    with np.errstate(over="ignore", invalid="ignore"):
+        power = 10.0 ** abs(digits) if abs(digits) <= EXACT_POWER else np.inf
+        result = whole / power if digits >= 0 else whole * power
+    for row in np.flatnonzero(doubtful):
+        result[row] = float(half_up_text(source[row], digits))
+    result = np.where(finite, result + 0.0, source)
+    return from_numpy(result, value.type, pc.is_valid(value) if value.null_count else None)
+
+
+def _whole(name: str) -> Implementation:
+    kernel = pc.floor if name == "floor" else pc.ceil
+
+    def implementation(request: Request) -> Bound:
+        dtype = request.operands[0]
+        if t.is_decimal(dtype):
+            return Bound(lambda value: decimals.fitted(kernel(value), request.result))
+        if t.is_integer(dtype):
+            return Bound(lambda value: value.cast(pa.int64()))
+        return Bound(lambda value: _to_int64(kernel(value)), total=False)
+
+    return implementation
+
+
+def _to_int64(whole: Datum) -> Datum:
+    """NaN is 0, as Java's cast has it; what an int64 can't hold is an overflow."""
+    whole = pc.if_else(pc.is_nan(whole), pa.scalar(0.0, whole.type), whole)
+    bound = pa.scalar(2.0**63, whole.type)
+    fits = pc.and_(pc.greater_equal(whole, pc.negate(bound)), pc.less(whole, bound))
+    if pc.all(fits).as_py() is False:
+        raise ExpressionError("overflow: a value does not fit int64")
+    return whole.cast(pa.int64())
+
+
+IMPLEMENTATIONS: dict[str, Implementation] = {
+    "round": _round,
+    "floor": _whole("floor"),
+    "ceil": _whole("ceil"),
+}

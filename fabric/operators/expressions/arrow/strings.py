@@ -1,0 +1,123 @@
+"""Functions of strings; lengths and positions count Unicode characters, the first is 1.
+
+One job: upper lower length trim ltrim rtrim substring concat contains starts_with ends_with
+replace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as t
+
+from fabric.operators.expressions.arrow.bound import Bound, Datum, Implementation, Kernel, Request
+from fabric.operators.expressions.arrow.rows import by_row, by_value
+
+_INT32_MAX = (1 << 31) - 1
+_INT32_MIN = -(1 << 31)
+
+
+def _case(ascii_kernel: Kernel, convert: Callable[[str], str]) -> Implementation:
+    """Full Unicode case mapping, which may change the length (``ß`` becomes ``SS``)."""
+
+    def kernel(value: pa.Array) -> pa.Array:
+        if pc.all(pc.string_is_ascii(value)).as_py() is not False:
+            return ascii_kernel(value)
+        return by_value(value, convert, value.type)
+
+    return lambda _: Bound(kernel)
+
+
+def _length(request: Request) -> Bound:
+    count = pc.binary_length if t.is_binary(request.operands[0]) else pc.utf8_length
+    return Bound(lambda value: count(value).cast(pa.int32()))
+
+
+def _trim(kernel: Callable[..., Datum]) -> Implementation:
+    """Only spaces, no tabs."""
+    return lambda _: Bound(lambda value: kernel(value, characters=" "))
+
+
+def substring_of(text: str, start: int, length: int = _INT32_MAX) -> str:
+    """Spark's rule: 0 is the beginning too, below 0 counts from the end and may begin before it.
+
+    >>> substring_of("abc", 2), substring_of("abc", -5, 3), substring_of("abc", 0, 2)
+    ('bc', 'a', 'ab')
+    """
+    begin = start - 1 if start > 0 else len(text) + start if start < 0 else 0
+    end = max(_INT32_MIN, min(begin + length, _INT32_MAX))
+    return text[max(begin, 0) : max(end, 0)]
+
+
+def _substring(request: Request) -> Bound:
+    by_rows = by_row(substring_of, pa.string())
+    if any(constant is None or constant[0] is None for constant in request.constants[1:]):
+        return Bound(by_rows)
+    start = request.constant(1)
+    length = request.constant(2) if len(request.operands) == 3 else _INT32_MAX
+    begin = start - 1 if start > 0 else start
+    end: int | None = begin + length
+    if begin < 0 and begin + length >= 0:
+        end = None
+
+    def kernel(value: pa.Array, *_: Datum) -> pa.Array:
+        if length <= 0:
+            return pc.utf8_slice_codeunits(value, 0, 0)
+        return pc.utf8_slice_codeunits(value, begin, end)
+
+    return Bound(kernel, array=0)
+
+
+def _concat(request: Request) -> Bound:
+    separator = pa.scalar("", request.result)
+    join = pc.binary_join_element_wise
+    return Bound(lambda *parts: join(*parts, separator, null_handling="emit_null"), order="all")
+
+
+def _search(kernel: Callable[..., Datum], test: Callable[[str, str], bool]) -> Implementation:
+    """A kernel for a constant pattern, rows for others."""
+
+    def implementation(request: Request) -> Bound:
+        by_rows = by_row(test, pa.bool_())
+        constant = request.constants[1]
+        if constant is None or constant[0] is None:
+            return Bound(by_rows)
+        return Bound(lambda value, _: kernel(value, pattern=constant[0]), array=0)
+
+    return implementation
+
+
+def replaced(text: str, old: str, new: str) -> str:
+    """Every `old` replaced, from the left; an empty `old` replaces nothing."""
+    return text.replace(old, new) if old else text
+
+
+def _replace(request: Request) -> Bound:
+    by_rows = by_row(replaced, pa.string())
+    old, new = request.constants[1:]
+    if old is None or new is None or old[0] is None or new[0] is None:
+        return Bound(by_rows)
+
+    if old[0] == "":
+        return Bound(lambda value, *_: value, array=0)
+    return Bound(
+        lambda value, *_: pc.replace_substring(value, pattern=old[0], replacement=new[0]), array=0
+    )
+
+
+IMPLEMENTATIONS: dict[str, Implementation] = {
+    "upper": _case(pc.ascii_upper, str.upper),
+    "lower": _case(pc.ascii_lower, str.lower),
+    "length": _length,
+    "trim": _trim(pc.utf8_trim),
+    "ltrim": _trim(pc.utf8_ltrim),
+    "rtrim": _trim(pc.utf8_rtrim),
+    "substring": _substring,
+    "concat": _concat,
+    "contains": _search(pc.match_substring, lambda text, part: part in text),
+    "starts_with": _search(pc.starts_with, str.startswith),
+    "ends_with": _search(pc.ends_with, str.endswith),
+    "replace": _replace,
+}
