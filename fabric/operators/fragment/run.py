@@ -30,6 +30,9 @@ T = TypeVar("T")
 Inputs = Mapping[int, Sequence[pa.RecordBatch]]
 Splits = Mapping[int, Sequence[Split]]
 
+_ROW_BYTES = 32
+"""A guess for rows that nobody has counted (CSV)."""
+
 
 def execute_fragment(
     root: Node,
@@ -97,7 +100,8 @@ class FragmentStream(Iterator[pa.RecordBatch]):
     ) -> None:
         self.schema = schema_of(root)
         self._root, self._inputs, self._splits, self._read = root, inputs, splits, read
-        self._n_partitions, self._batch_rows = _partitions(root, target_partitions), batch_rows
+        n_partitions = 1 if _is_small(inputs, splits, batch_rows) else target_partitions
+        self._n_partitions, self._batch_rows = _partitions(root, n_partitions), batch_rows
         self._batches: AsyncIterator[Any] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[Any] | None = None
@@ -218,6 +222,16 @@ def _partitions(root: Node, target_partitions: int) -> int:
     blocking = any(isinstance(node, Aggregate | Distinct | Join | Sort) for node in nodes)
     limited = any(isinstance(node, Limit) for node in nodes)
     return 1 if limited and not blocking else max(1, target_partitions)
+
+
+def _is_small(inputs: Inputs, splits: Splits, batch_rows: int) -> bool:
+    """Whether all input fits one batch: threads gain nothing then, and rows keep their order."""
+    n_rows = sum(batch.num_rows for batches in inputs.values() for batch in batches)
+    of_scans = [split for each in splits.values() for split in each]
+    if any(not split.n_rows and not split.n_bytes for split in of_scans):
+        return False
+    n_rows += sum(split.n_rows or split.n_bytes // _ROW_BYTES for split in of_scans)
+    return n_rows <= batch_rows
 
 
 def _conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
