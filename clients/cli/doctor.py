@@ -9,7 +9,6 @@ from __future__ import annotations
 import platform
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,7 @@ from typing import Literal
 import typer
 
 from fabric.clients.cli.options import Home, home_of
+from fabric.clients.cli.ports import port_is_free
 from fabric.config import FabricHome
 
 Level = Literal["ok", "warn", "bad"]
@@ -146,17 +146,6 @@ def port(number: int = 6123) -> Iterator[Finding]:
         yield Finding("ok", f"port {number} is free")
     else:
         yield Finding("warn", f"port {number} is taken: a fabric is up, or use fabric up --port")
-
-
-def port_is_free(host: str, number: int) -> bool:
-    """Whether a server could listen there now."""
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, number))
-        except OSError:
-            return False
-    return True
 
 
 def version_of(distribution: str) -> str | None:

@@ -17,8 +17,8 @@ from typing import Annotated, Any
 
 import typer
 
-from fabric.clients.cli.doctor import port_is_free
 from fabric.clients.cli.options import Home, home_of
+from fabric.clients.cli.ports import port_is_free
 from fabric.config import FabricHome
 from fabric.control import control_pb2 as pb
 from fabric.errors import ConfigError, ExternalError, PeerLostError

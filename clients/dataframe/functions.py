@@ -40,7 +40,7 @@ def lit(value: Any, dtype: DTypeLike | None = None) -> Expr:
     """The constant `value`, of type `dtype` when given.
 
     >>> lit("JFK"), lit(1, "int64")
-    ("JFK", 1)
+    (lit("JFK"), lit(1, "int64"))
     """
     literal = to_literal(value)
     if dtype is None:
