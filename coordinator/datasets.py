@@ -76,6 +76,11 @@ class Catalogue:
             )
         return found
 
+    def locate(self, name: str) -> pb.DatasetLocation:
+        """The dataset `name`; or where the open transaction of that id writes (version 0)."""
+        begun = self._transactions.get(name)
+        return begun.location() if begun and not begun.version else self.get(name)
+
     def all(self) -> list[pb.DatasetLocation]:
         """Every dataset, by name."""
         return [self._datasets[name] for name in sorted(self._datasets)]

@@ -84,7 +84,7 @@ class CoordinatorCore:
         if request.job_id:
             found.edges.extend(self._progress.edges(request.job_id))
         if request.dataset:
-            found.datasets.append(self._catalogue.get(request.dataset))
+            found.datasets.append(self._catalogue.locate(request.dataset))
         return found
 
     def restore(self, store: MetadataStore) -> list[Effect]:
