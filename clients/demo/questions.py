@@ -129,4 +129,4 @@ def ask_duckdb(files: Mapping[str, Path]) -> dict[str, pa.Table]:
             database.execute(
                 f"create table {name} as select * from read_csv('{text}', nullstr='NA')"
             )
-        return {name: database.execute(SQL[name]).to_arrow_table() for name in NAMES}
+        return {name: database.sql(SQL[name]).to_arrow_table() for name in NAMES}

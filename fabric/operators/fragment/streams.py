@@ -33,6 +33,11 @@ class StreamDataset(ds.Dataset):  # type: ignore[misc]
         """The partitions."""
         return iter(self._parts)
 
+    def scanner(self, columns: list[str] | None = None, **_: Any) -> _Scanner:
+        """What DataFusion asks for the projected schema; the inherited one would read a null."""
+        names = self._schema.names if columns is None else list(columns)
+        return _Scanner(self._schema, names, None, lambda _: iter(()))
+
 
 class StreamPart:
     """One partition: `read` gives the batches of the named columns."""
@@ -42,9 +47,9 @@ class StreamPart:
 
     def scanner(
         self,
+        schema: pa.Schema | None = None,
         columns: list[str] | None = None,
         filter: ds.Expression | None = None,
-        batch_size: int | None = None,
         **_: Any,
     ) -> _Scanner:
         """The rows of `columns` that pass `filter`."""
@@ -81,7 +86,6 @@ class GroupPart:
             list(fragments), schema, ds.ParquetFileFormat(), LocalFileSystem()
         )
 
-    def scanner(self, **options: Any) -> ds.Scanner:
-        """Arrow's scanner over all of them."""
-        options.pop("schema", None)
+    def scanner(self, schema: pa.Schema | None = None, **options: Any) -> ds.Scanner:
+        """Arrow's scanner over all of them; they have `schema` already."""
         return self._dataset.scanner(**options)
