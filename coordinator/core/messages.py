@@ -80,6 +80,8 @@ def edge_location(job: Job, edge: Edge) -> pb.EdgeLocation:
 def job_status(job: Job, now: float) -> pb.JobStatus:
     """What a client is told about a job."""
     result = job.graph.result
+    written = job.graph.stages[result.producer].is_sink
+    n_rows = rows_of(job, result.producer) if written else job.edge_totals(result)[0]
     end = job.ended if job.ended is not None else now
     return pb.JobStatus(
         job_id=job.job_id,
@@ -91,7 +93,7 @@ def job_status(job: Job, now: float) -> pb.JobStatus:
         seconds=max(0.0, end - job.started),
         result_path=result.path,
         result_schema=job.schema,
-        result_rows=job.edge_totals(result)[0],
+        result_rows=n_rows,
     )
 
 
@@ -104,9 +106,14 @@ def _stage_status(job: Job, stage: Stage) -> pb.StageStatus:
         n_tasks=stage.n_tasks,
         running=sum(task.state == pb.TASK_RUNNING for task in tasks),
         finished=sum(task.state == pb.TASK_FINISHED for task in tasks),
-        rows=sum(task.rows_out for task in tasks),
+        rows=rows_of(job, stage.stage),
         bytes=sum(size for _, size in totals),
     )
+
+
+def rows_of(job: Job, stage: int) -> int:
+    """Rows that the tasks of a stage put out, or wrote if it is a sink."""
+    return sum(task.rows_out for task in job.stage_tasks(stage))
 
 
 def _assignment(job: Job, stage: Stage, number: int) -> pb.TaskAssignment:
