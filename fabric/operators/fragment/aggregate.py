@@ -10,6 +10,7 @@ aggregate's result is computed from its states afterwards:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -85,8 +86,7 @@ def _from_rows(node: Aggregate, source: Relation) -> Iterator[_State]:
             case "count_distinct":
                 yield _State(index, "count", normalised(value, dtype), dtype, _count_distinct)
             case "min" | "max" as name:
-                build = f.min if name == "min" else f.max
-                yield _State(index, name, normalised(value, dtype), dtype, build)
+                yield from _extreme_states(index, name, value, dtype)
             case "sum":
                 yield from _sum_states(index, value, dtype)
             case _:
@@ -103,6 +103,20 @@ def _sum_states(index: int, value: datafusion.Expr, dtype: pa.DataType) -> Itera
     yield _State(index, "sum", value, _I64 if t.is_integer(number) else _F64, f.sum)
     if dtype.equals(_I64):
         yield _State(index, "sum_f64", value, _F64, f.sum)
+
+
+def _extreme_states(
+    index: int, kind: str, value: datafusion.Expr, dtype: pa.DataType
+) -> Iterator[_State]:
+    """Floats without NaN, and whether there was one: DataFusion's grouped extremes lose it."""
+    build = f.min if kind == "min" else f.max
+    if not t.is_floating(dtype):
+        yield _State(index, kind, value, dtype, build)
+        return
+    null = datafusion.lit(pa.scalar(None, dtype))
+    same = normalised(value, dtype)
+    yield _State(index, kind, f.when(f.isnan(same), null).otherwise(same), dtype, build)
+    yield _State(index, "nan", f.isnan(same), pa.bool_(), f.bool_or)
 
 
 def _number(dtype: pa.DataType) -> pa.DataType:
@@ -130,8 +144,10 @@ def _merged(node: Aggregate, source: Relation) -> Iterator[_State]:
             if at < 0 or not _has_state(unaliased(item), kind):
                 continue
             dtype, value = source.schema.field(at).type, source.column(name)
-            build = {"min": f.min, "max": f.max}.get(kind, f.sum)
-            yield _State(index, kind, value, dtype, build)
+            if kind in ("min", "max"):
+                yield from _extreme_states(index, kind, value, dtype)
+                continue
+            yield _State(index, kind, value, dtype, f.sum)
             if kind == "sum" and t.is_decimal(dtype) and dtype.precision > DECIMAL_SAFE_DIGITS:
                 yield _State(index, "near", value, _F64, f.sum)
 
@@ -187,12 +203,22 @@ class _Results:
         """One state; a sum is checked against its float companion where it has one."""
         name = self._named[index, kind]
         column = datafusion.col(name)
+        if (nan := self._named.get((index, "nan"))) is not None:
+            return self._extreme(kind, column, datafusion.col(nan), name)
         other = self._named.get((index, exact)) or self._named.get((index, "near"))
         if kind != "sum" or other is None:
             return column
         dtype = self._relation.schema.field(name).type
         what = output_name(self._node.aggs[index])
         return checked_sum(dtype, what)(column, datafusion.col(other))
+
+    def _extreme(
+        self, kind: str, column: datafusion.Expr, has_nan: datafusion.Expr, name: str
+    ) -> datafusion.Expr:
+        """NaN is the largest: always the maximum, and the minimum of nothing else."""
+        nan = datafusion.lit(pa.scalar(math.nan, self._relation.schema.field(name).type))
+        only = has_nan if kind == "max" else has_nan & column.is_null()
+        return f.when(only, nan).otherwise(column)
 
     def _mean(self, index: int, dtype: pa.DataType) -> datafusion.Expr:
         n = self._named[index, "count"]

@@ -95,7 +95,7 @@ class _Lowering:
             case Union():
                 return _union(node, below)
             case _:
-                raise InternalError(f"a {type(node).__name__} can't be inside a fragment")
+                raise InternalError(f"{type(node).__name__} can't be inside a fragment")
 
 
 def _filtered_scan(node: Scan, read: Relation) -> Relation:

@@ -98,14 +98,14 @@ class FragmentStream(Iterator[pa.RecordBatch]):
         batch_rows: int,
         read: ReadSplit | None,
     ) -> None:
+        self._lock, self._closed, self._ended = Lock(), False, False
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.schema = schema_of(root)
         self._root, self._inputs, self._splits, self._read = root, inputs, splits, read
         n_partitions = 1 if _is_small(inputs, splits, batch_rows) else target_partitions
         self._n_partitions, self._batch_rows = _partitions(root, n_partitions), batch_rows
         self._batches: AsyncIterator[Any] | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[Any] | None = None
-        self._lock, self._closed, self._ended = Lock(), False, False
 
     def __next__(self) -> pa.RecordBatch:
         if self._ended:
@@ -231,7 +231,7 @@ def _is_small(inputs: Inputs, splits: Splits, batch_rows: int) -> bool:
     if any(not split.n_rows and not split.n_bytes for split in of_scans):
         return False
     n_rows += sum(split.n_rows or split.n_bytes // _ROW_BYTES for split in of_scans)
-    return n_rows <= batch_rows
+    return bool(n_rows <= batch_rows)
 
 
 def _conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
