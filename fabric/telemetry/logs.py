@@ -61,6 +61,7 @@ def configure_logs(stream: TextIO | None = None) -> None:
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
+            *([] if out.isatty() else [structlog.processors.format_exc_info]),
             mask_secrets,
             escape_lines,
             renderer,

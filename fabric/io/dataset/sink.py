@@ -106,6 +106,8 @@ def abandon(handles: Sequence[Handle]) -> None:
     for transaction, parts in _by_transaction(handles).items():
         name = parts[0]["dataset"]
         owners = _owners(access, name, transaction)
+        if not owners:  # committed by the publishing agent, or aborted already
+            continue
         access.control.dataset(pb.DatasetRequest(abort=pb.DatasetAbort(transaction=transaction)))
         for owner in sorted(owners):
             try:
