@@ -4,6 +4,7 @@ One job: take the C structs out of an object's capsules, and hand a kernel's out
 object that any Arrow library imports without copying. No libarrow, so no ABI to keep up with.
 """
 
+cimport cython
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from libc.stdlib cimport free, malloc
 
@@ -25,8 +26,9 @@ cdef void release_array(object capsule) noexcept:
     free(array)
 
 
+@cython.final
 cdef class ExportedArray:
-    """A kernel's output, to be imported once by `pyarrow.array`, `pyarrow.record_batch` or others."""
+    """A kernel's output, to be imported once, by `pyarrow.record_batch` for example."""
 
     def __arrow_c_array__(self, requested_schema=None):
         """The schema and array capsules (Arrow PyCapsule interface); no cast is offered."""

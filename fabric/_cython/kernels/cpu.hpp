@@ -9,6 +9,12 @@
 #define FABRIC_INLINE __attribute__((always_inline)) inline
 #define FABRIC_LAMBDA __attribute__((always_inline))
 
+#if defined(__x86_64__)  // AVX-512 as of Ice Lake and Zen 4
+#define FABRIC_AVX512_TARGET "arch=x86-64-v4,avx512vbmi2,avx512vpopcntdq"
+#define FABRIC_AVX512 __attribute__((target(FABRIC_AVX512_TARGET)))
+#define FABRIC_AVX512_INLINE FABRIC_AVX512 __attribute__((always_inline)) static inline
+#endif
+
 namespace fabric {
 
 enum Cpu : int { CPU_SCALAR = 0, CPU_AVX2 = 1, CPU_AVX512 = 2 };
@@ -23,7 +29,7 @@ __attribute__((target("arch=x86-64-v3"))) void run_avx2(Arguments... arguments) 
 }
 
 template <class Body, class... Arguments>
-__attribute__((target("arch=x86-64-v4,avx512vbmi2,avx512vpopcntdq,prefer-vector-width=512")))
+__attribute__((target(FABRIC_AVX512_TARGET ",prefer-vector-width=512")))
 void run_avx512(Arguments... arguments) {
   Body::run(arguments...);
 }
@@ -32,7 +38,7 @@ inline int best_cpu() {
   __builtin_cpu_init();
   if (__builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512vbmi2") &&
       __builtin_cpu_supports("avx512vpopcntdq")) {
-    return CPU_AVX512;  // Ice Lake, Zen 4 and later
+    return CPU_AVX512;
   }
   return __builtin_cpu_supports("x86-64-v3") ? CPU_AVX2 : CPU_SCALAR;
 }

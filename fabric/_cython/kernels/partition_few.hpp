@@ -4,7 +4,7 @@
 // as a bit mask; its population is their count, and expanding 0, 1, 2, … into it their rank. Half
 // the time of the tables in memory; from 32 partitions on the tables win.
 #pragma once
-#include <cstdint>
+#include "cpu.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -13,12 +13,9 @@ namespace fabric {
 
 constexpr int32_t FEW_PARTITIONS_MAX = 16;
 
-#define FABRIC_FEW __attribute__((target("arch=x86-64-v4,avx512vbmi2,avx512vpopcntdq")))
-#define FABRIC_FEW_INLINE FABRIC_FEW __attribute__((always_inline)) static inline
-
 struct FewPartitions {
   // The 64 ids from `ids` on as bytes; rows past the end get an id that no partition has.
-  FABRIC_FEW_INLINE __m512i load_ids(const uint16_t* ids, int64_t n) {
+  FABRIC_AVX512_INLINE __m512i load_ids(const uint16_t* ids, int64_t n) {
     const __m512i none = _mm512_set1_epi16(255);
     const __mmask32 low = n >= 32 ? ~0u : (1u << n) - 1;
     const __mmask32 high = n >= 64 ? ~0u : n <= 32 ? 0u : (1u << (n - 32)) - 1;
@@ -29,7 +26,7 @@ struct FewPartitions {
   }
 
   // Population of 16 masks, as 32-bit lanes.
-  FABRIC_FEW_INLINE __m512i populations(const uint64_t* masks) {
+  FABRIC_AVX512_INLINE __m512i populations(const uint64_t* masks) {
     const __m512i low = _mm512_popcnt_epi64(_mm512_load_si512(masks));
     const __m512i high = _mm512_popcnt_epi64(_mm512_load_si512(masks + 8));
     const __m512i lanes = _mm512_castsi256_si512(_mm512_cvtepi64_epi32(low));
@@ -37,7 +34,7 @@ struct FewPartitions {
   }
 
   // Add the rows of each partition to counts[0 .. 15].
-  FABRIC_FEW static void count(const uint16_t* ids, int64_t n, uint32_t* counts) {
+  FABRIC_AVX512 static void count(const uint16_t* ids, int64_t n, uint32_t* counts) {
     __m512i sum = _mm512_loadu_si512(counts);
     alignas(64) uint64_t masks[FEW_PARTITIONS_MAX];
     for (int64_t i = 0; i < n; i += 64) {
@@ -52,7 +49,7 @@ struct FewPartitions {
   }
 
   // target[i] = positions[ids[i]]++ for 16 positions.
-  FABRIC_FEW static void place(const uint16_t* ids, int64_t n, const uint32_t* positions,
+  FABRIC_AVX512 static void place(const uint16_t* ids, int64_t n, const uint32_t* positions,
                                uint32_t* target) {
     alignas(64) uint8_t numbers[64];
     for (int i = 0; i < 64; ++i) numbers[i] = static_cast<uint8_t>(i);
@@ -81,7 +78,7 @@ struct FewPartitions {
 
  private:
   template <int PART>
-  FABRIC_FEW_INLINE void store(__m512i bytes, __m512i rank, __m512i next, int64_t left,
+  FABRIC_AVX512_INLINE void store(__m512i bytes, __m512i rank, __m512i next, int64_t left,
                                uint32_t* target) {
     const int64_t rows = left - 16 * PART;
     const __mmask16 there = rows >= 16 ? 0xFFFF : rows <= 0 ? 0 : (1u << rows) - 1;

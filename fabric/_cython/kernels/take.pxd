@@ -18,5 +18,5 @@ cdef extern from "take_column.hpp" namespace "fabric" nogil:
         @staticmethod
         Order scatter(const uint32_t* target, int64_t n, Allocator& allocator) noexcept
 
-    void take_array(const Type& type, ArrowArray& array, const Order& order, Allocator& allocator,
-                    ArrowArray& out) except +
+    void take_array(const Type& type, ArrowArray& array, const Order& order, int cpu,
+                    Allocator& allocator, ArrowArray& out) except +

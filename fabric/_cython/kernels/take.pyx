@@ -14,6 +14,7 @@ from libc.stdint cimport int64_t, uint32_t
 from fabric._cython.kernels.arrow_c cimport (
     ArrowArray, ArrowSchema, array_of, export_array, parse_type, schema_of,
 )
+from fabric._cython.kernels.cpu cimport current_cpu
 
 
 def take(array, const uint32_t[::1] rows not None):
@@ -82,11 +83,13 @@ cdef object reorder(object array, const uint32_t* places, int64_t n_rows, bint b
     cdef const ArrowSchema* schema = schema_of(schema_capsule)
     cdef ArrowArray* source = array_of(array_capsule)
     cdef ArrowArray out
+    cdef int cpu = current_cpu()
     with nogil:
         if by_target:
             take_array(parse_type(schema[0]), source[0],
-                       Order.scatter(places, n_rows, system_allocator()), system_allocator(), out)
+                       Order.scatter(places, n_rows, system_allocator()), cpu, system_allocator(),
+                       out)
         else:
-            take_array(parse_type(schema[0]), source[0], Order.gather(places, n_rows),
+            take_array(parse_type(schema[0]), source[0], Order.gather(places, n_rows), cpu,
                        system_allocator(), out)
     return pa.array(export_array(schema_capsule, &out))

@@ -23,7 +23,7 @@ class Order {
   int64_t n() const { return n_; }
   const uint32_t* target() const { return target_; }
   const uint32_t* rows() const {  // the inverse is made when first asked for
-    if (rows_ == nullptr) {
+    if (rows_ == nullptr && target_ != nullptr) {
       inverse_.emplace(*allocator_, n_);
       invert(target_, n_, inverse_->data());
       rows_ = inverse_->data();
@@ -43,7 +43,7 @@ class Order {
 
 class Taker {
  public:
-  explicit Taker(Holder& holder) : holder_(holder) {}
+  Taker(Holder& holder, int cpu) : holder_(holder), cpu_(cpu) {}
 
   // Rows of `in`, counted from `base` past its own offset, in `order`, as `out`.
   void take(const Type& type, ArrowArray& in, int64_t base, const Order& order, ArrowArray& out) {
@@ -132,19 +132,27 @@ class Taker {
   template <class Offset>
   void binary(const Type& type, const ArrowArray& in, int64_t base, const Order& order,
               ArrowArray& out) {
-    holder_.init(out, order.n(), 3, 0);
+    const int64_t n = order.n();
+    holder_.init(out, n, 3, 0);
     const uint8_t* valid = validity(type, in, base, order, out);
-    const Raw<Offset>* from = buffer_of<Offset>(in, 1);
     const uint8_t* data = bytes_of(in, 2);
-    const uint8_t* end = order.n() == 0 ? data : data + from[in.offset + in.length];
-    from += base;
+    const uint8_t* end = n == 0 ? data : data + buffer_of<Offset>(in, 1)[in.offset + in.length];
+    const Raw<Offset>* from = buffer_of<Offset>(in, 1) + base;
+#if defined(__x86_64__)
+    if (cpu_ == CPU_AVX512 && order.target() != nullptr) {
+      Offset* to = holder_.buffer<Offset>(n + 1);
+      scatter_offsets(from, order.target(), n, valid ? bytes_of(in, 0) : nullptr, base, to);
+      uint8_t* made = holder_.buffer<uint8_t>(to[n]);
+      scatter_bytes(from, data, order.target(), n, to, made);
+      out.buffers[1] = to;
+      out.buffers[2] = made;
+      return;
+    }
+#endif
     Offset* to = offsets_from<Offset>(
         order, valid, [from](uint32_t row) { return from[row + int64_t{1}] - from[row]; });
-    uint8_t* made = holder_.buffer<uint8_t>(to[order.n()]);
-    const uint32_t* rows = order.rows();
-    for (int64_t j = 0; j < order.n(); ++j) {
-      copy_bytes(data + from[rows[j]], end, to[j + 1] - to[j], made + to[j]);
-    }
+    uint8_t* made = holder_.buffer<uint8_t>(to[n]);
+    gather_bytes(from, data, end, order.rows(), n, to, made);
     out.buffers[1] = to;
     out.buffers[2] = made;
   }
@@ -355,14 +363,15 @@ class Taker {
   }
 
   Holder& holder_;
+  int cpu_;
 };
 
 // Reorder an array into `out`; on failure `out` is left released and the error goes on.
-inline void take_array(const Type& type, ArrowArray& in, const Order& order, Allocator& allocator,
-                       ArrowArray& out) {
+inline void take_array(const Type& type, ArrowArray& in, const Order& order, int cpu,
+                       Allocator& allocator, ArrowArray& out) {
   Holder* holder = new Holder(allocator);
   try {
-    Taker(*holder).take(type, in, 0, order, out);
+    Taker(*holder, cpu).take(type, in, 0, order, out);
   } catch (...) {
     out.release = nullptr;
     holder->abandon();

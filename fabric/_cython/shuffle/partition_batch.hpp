@@ -30,7 +30,8 @@ class BatchPartitioner {
     }
     Scratch<uint32_t> target(allocator, n);
     place_rows(cpu, ids.data(), n, n_partitions_, tables.data(), target.data());
-    take_array(type_, batch, Order::scatter(target.data(), n, allocator), allocator, out);
+    const Order order = Order::scatter(target.data(), n, allocator);
+    take_array(type_, batch, order, cpu, allocator, out);
     return true;
   }
 

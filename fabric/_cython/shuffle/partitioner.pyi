@@ -1,4 +1,5 @@
 from collections.abc import Iterable
+from typing import Self, final
 
 import numpy as np
 import pyarrow as pa
@@ -6,16 +7,17 @@ from numpy.typing import NDArray
 
 from fabric._cython.shuffle.pool import BufferPool
 
+@final
 class Partitioner:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         schema: pa.Schema,
         keys: Iterable[str],
         n_partitions: int,
         *,
         pool: BufferPool | None = None,
         seed: int = 0,
-    ) -> None: ...
+    ) -> Self: ...
     @property
     def pool(self) -> BufferPool: ...
     @property

@@ -10,6 +10,8 @@ O(rows + bytes + partitions) a batch, GIL released; one object may serve many th
 import numpy as np
 import pyarrow as pa
 
+cimport cython
+
 from fabric._cython.kernels.arrow_c cimport array_of, export_array, schema_of
 from fabric._cython.kernels.cpu cimport current_cpu
 from fabric._cython.kernels.partition cimport checked_partitions
@@ -32,6 +34,7 @@ cdef vector[int32_t] key_indices(object schema, tuple keys) except *:
     return indices
 
 
+@cython.final
 cdef class Partitioner:
     """Hash-partition batches of one schema by `keys`.
 
@@ -112,5 +115,5 @@ cdef class Partitioner:
         return pa.record_batch(export_array(schema_capsule, &out)), offsets
 
     def partition_table(self, table not None):
-        """Reorder each chunk of a table; a list with one (batch, offsets) a chunk, none for none."""
+        """Reorder a `pyarrow.Table` chunk by chunk; returns a list of (batch, offsets)."""
         return [self.partition(batch) for batch in table.to_batches()]

@@ -1,5 +1,8 @@
+from typing import Self, final
+
+@final
 class BufferPool:
-    def __init__(self, kept_bytes_max: int = ...) -> None: ...
+    def __new__(cls, kept_bytes_max: int = ...) -> Self: ...
     @property
     def kept_bytes_max(self) -> int: ...
     @property

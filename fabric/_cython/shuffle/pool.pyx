@@ -5,7 +5,10 @@ made from a pool gives its buffers back when its last array is released, from an
 stops needing it calls `trim`; what is kept never exceeds `kept_bytes_max`.
 """
 
+cimport cython
 
+
+@cython.final
 cdef class BufferPool:
     """Recycled buffers under a byte budget.
 

@@ -1,0 +1,6 @@
+from typing_extensions import Buffer
+
+import pyarrow as pa
+
+def batch_crc32c(batch: pa.RecordBatch | pa.Array) -> int: ...
+def crc32c(data: Buffer) -> int: ...
