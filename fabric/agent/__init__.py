@@ -1,0 +1,1 @@
+"""The agent: tasks, partitions and queues of one process, and the process itself."""

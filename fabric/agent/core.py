@@ -76,8 +76,8 @@ class TaskSpec:
     @property
     def pipelined(self) -> bool:
         """Whether it runs together with other tasks, joined by a pipelined edge."""
-        edges = [edge.mode for edge in (*self.deploy.inputs, *self.deploy.outputs)]
-        return pb.MODE_PIPELINED in edges
+        modes = {e.mode for e in self.deploy.inputs} | {e.mode for e in self.deploy.outputs}
+        return pb.MODE_PIPELINED in modes
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ class AgentCore:
         self._jobs: OrderedDict[str, _Job] = OrderedDict()
         self._released: OrderedDict[str, None] = OrderedDict()
         self.refused: Counter[str] = Counter()
-        """How often what was refused: duplicate, older attempt, older epoch, cancelled, released."""
+        """How often what was refused: duplicates, older attempts and epochs, ended jobs."""
 
     @property
     def running(self) -> int:

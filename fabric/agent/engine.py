@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from fabric.errors import FabricError
 from fabric.ids import TaskId
-from fabric.plan.nodes import Node, Scan
+from fabric.plan.nodes import Node
 from fabric.plan.sources import Split, Target
 
 Inputs = Mapping[int, Sequence[pa.RecordBatch]]
@@ -34,6 +34,19 @@ class Chain(Protocol):
         """One edge has ended; returns what comes out."""
 
 
+class Stream(Protocol):
+    """What a fragment puts out; see `fabric.operators.fragment`."""
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Itself."""
+
+    def __next__(self) -> pa.RecordBatch:
+        """The next batch."""
+
+    def close(self) -> None:
+        """Stop the work; any thread may call it, at any time, twice."""
+
+
 class SinkWriter(Protocol):
     """One task's output to the outside; see `fabric.io.sinks`."""
 
@@ -44,14 +57,7 @@ class SinkWriter(Protocol):
         """Make what was written durable; returns the handle that publishes or abandons it."""
 
     def abandon(self) -> None:
-        """Remove everything written."""
-
-
-class ReadSplit(Protocol):
-    """Reads one split of a scan that only an agent can read (datasets)."""
-
-    def __call__(self, scan: Scan, split: Split) -> Iterator[pa.RecordBatch]:
-        """The rows of the split."""
+        """Remove everything written; any thread may call it, at any time, twice."""
 
 
 class Engine(Protocol):
@@ -63,10 +69,8 @@ class Engine(Protocol):
     def schema_of(self, root: Node) -> pa.Schema:
         """What `root` puts out."""
 
-    def execute(
-        self, root: Node, inputs: Inputs, splits: Splits, target_partitions: int
-    ) -> Iterator[pa.RecordBatch]:
-        """Run a fragment; closing the iterator stops it."""
+    def execute(self, root: Node, inputs: Inputs, splits: Splits, target_partitions: int) -> Stream:
+        """Run a fragment."""
 
     def chain(self, root: Node) -> Chain:
         """Build a chain."""
@@ -84,3 +88,57 @@ class Engine(Protocol):
 
     def as_fabric(self, error: BaseException) -> FabricError:
         """The error as one of ours."""
+
+
+class FabricEngine:
+    """The real one."""
+
+    def decode(self, fragment: bytes) -> Node:
+        """See `Engine`."""
+        from fabric.plan.codec import decode
+
+        return decode(fragment).root
+
+    def schema_of(self, root: Node) -> pa.Schema:
+        """See `Engine`."""
+        from fabric.plan.schema import schema_of
+
+        return schema_of(root)
+
+    def execute(self, root: Node, inputs: Inputs, splits: Splits, target_partitions: int) -> Stream:
+        """See `Engine`."""
+        from fabric.operators.fragment import execute_fragment
+
+        return execute_fragment(root, inputs, splits, target_partitions=target_partitions)
+
+    def chain(self, root: Node) -> Chain:
+        """See `Engine`."""
+        from fabric.operators.chain import build_chain
+
+        return build_chain(root)
+
+    def open_sink(
+        self, target: Target, schema: pa.Schema, task: TaskId, n_tasks: int
+    ) -> SinkWriter:
+        """See `Engine`."""
+        from fabric.io.sinks import open_sink
+
+        return open_sink(target, schema, task, n_tasks)
+
+    def publish(self, handles: Sequence[bytes]) -> None:
+        """See `Engine`."""
+        from fabric.io.sinks import publish
+
+        publish(handles)
+
+    def abandon(self, handles: Sequence[bytes]) -> None:
+        """See `Engine`."""
+        from fabric.io.sinks import abandon
+
+        abandon(handles)
+
+    def as_fabric(self, error: BaseException) -> FabricError:
+        """See `Engine`."""
+        from fabric.operators.expressions.errors import as_fabric
+
+        return as_fabric(error)

@@ -10,8 +10,10 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from queue import SimpleQueue
+from types import TracebackType
 
 import structlog
 
@@ -45,6 +47,7 @@ from fabric.errors import FabricError
 from fabric.flight.locations import LocationTable
 from fabric.flight.transport import DatasetStore, Transport
 from fabric.ids import TaskId
+from fabric.io.dataset.access import DatasetAccess, use
 
 _log = structlog.get_logger("fabric.agent")
 
@@ -75,12 +78,13 @@ class AgentRuntime:
         datasets: DatasetStore | None = None,
         clock: Clock | None = None,
         on_lost: OnLost | None = None,
+        access: DatasetAccess | None = None,
     ) -> None:
         self.hello = hello
         self.agent_id = hello.agent_id
         self.store = store or PartitionStore(self.agent_id)
         self.locations = locations or LocationTable()
-        self._datasets = datasets
+        self._datasets, self._access = datasets, access
         self._link, self._on_lost = link, on_lost or _forget
         self._services = Services(
             agent_id=self.agent_id,
@@ -99,35 +103,47 @@ class AgentRuntime:
             threading.Thread(target=self._loop, name=f"agent {self.agent_id}", daemon=True),
             threading.Thread(target=self._work, name=f"sinks {self.agent_id}", daemon=True),
         ]
-        self._closed = False
+        self._detached = self._closed = False
 
     # ---- life
 
     def start(self) -> None:
-        """Begin to work and attach to the coordinator; raises when that can't be reached."""
+        """Begin to work; what there is to do comes once `attach` was called."""
         for thread in self._threads:
             thread.start()
-        try:
-            self.attach()
-        except BaseException:
-            self.close(attached=False)
-            raise
 
     def attach(self) -> None:
-        """Open the link; again after it was lost."""
+        """Open the link, also again after it was lost; raises when there is no coordinator."""
         self._link.open(self.hello, self._on_message, self._lost, self.beat)
 
-    def close(self, *, attached: bool = True) -> None:
-        """Say goodbye, stop every task and wait for all threads; further calls do nothing."""
+    def detach(self) -> None:
+        """Say goodbye: the coordinator sends nothing more. Tasks and partitions stay."""
+        if not self._detached:
+            self._detached = True
+            self._link.close()
+
+    def close(self) -> None:
+        """Detach, stop every task and wait for all threads; further calls do nothing."""
+        self.detach()
         if self._closed:
             return
         self._closed = True
-        if attached:
-            self._link.close()
         self._inbox.put(None)
         self._threads[0].join()
         self._sinks.put(None)
         self._threads[1].join(CLOSE_S)
+
+    def __enter__(self) -> AgentRuntime:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
 
     @property
     def running_tasks(self) -> int:
@@ -186,7 +202,7 @@ class AgentRuntime:
                 self._start_task(spec)
             case Cancel(id=task_id, reason=reason):
                 self._cancel_task(task_id, reason)
-            case Send(message=message) if not self._closed:
+            case Send(message=message) if not self._detached:
                 self._link.send(message)
             case DropJob(job=job):
                 self._drop(job)
@@ -203,9 +219,13 @@ class AgentRuntime:
         cancellation = Cancellation()
         pipes = self._pipes.setdefault(spec.id.job, Pipes(spec.id.job))
         run = TaskRun(spec, self._services, pipes, cancellation)
-        thread = threading.Thread(
-            target=lambda: self._inbox.put(Ended(run.run())), name=f"task {spec.id}", daemon=True
-        )
+
+        def work() -> None:
+            with self._datasets_reached():
+                report = run.run()
+            self._inbox.put(Ended(report))
+
+        thread = threading.Thread(target=work, name=f"task {spec.id}", daemon=True)
         self._running[spec.id] = _Running(cancellation, thread)
         thread.start()
 
@@ -245,9 +265,14 @@ class AgentRuntime:
     def _work(self) -> None:
         while (work := self._sinks.get()) is not None:
             try:
-                work()
+                with self._datasets_reached():
+                    work()
             except Exception:
                 _log.exception("dropping output failed", agent=self.agent_id)
+
+    def _datasets_reached(self) -> AbstractContextManager[None]:
+        """Within the block, this thread reads and writes the fabric's datasets."""
+        return use(self._access) if self._access is not None else nullcontext()
 
     def _run_sink(self, command: pb.SinkCommand) -> None:
         report = pb.SinkReport(job_id=command.job_id, stage=command.stage)

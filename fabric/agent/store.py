@@ -95,7 +95,7 @@ class PartitionStore:
         batch: pa.RecordBatch,
         offsets: Offsets | None,
     ) -> None:
-        """Add rows: partition p owns ``batch[offsets[p]:offsets[p + 1]]``; None gives all to all."""
+        """Add rows: partition p owns ``batch[offsets[p]:offsets[p + 1]]``; None: all own all."""
         output = self._open_output(edge, producer, attempt)
         if batch.num_rows == 0:
             return

@@ -62,6 +62,7 @@ class TaskRun:
         self._outputs: Outputs | None = None
         self._writer: SinkWriter | None = None
         self._handle = b""
+        self._written: int | None = None
 
     def run(self) -> pb.TaskReport:
         """Do the work; returns the report of how it ended, and never raises."""
@@ -79,7 +80,8 @@ class TaskRun:
         finally:
             self._inputs.close()
         report.rows_in = self._inputs.rows
-        report.rows_out = self._outputs.rows if self._outputs else 0
+        put_out = self._outputs.rows if self._outputs else 0
+        report.rows_out = put_out if self._written is None else self._written
         report.seconds = self._services.clock.monotonic_s() - started
         return report
 
@@ -107,13 +109,16 @@ class TaskRun:
             root.target, engine.schema_of(root.input), spec.id, spec.deploy.n_tasks
         )
         rows = 0
-        with closed(self._rows(root.input)) as batches:
+        with (
+            self._cancellation.waking(writer.abandon),
+            closed(self._rows(root.input)) as batches,
+        ):
             for batch in batches:
                 self._cancellation.check()
                 writer.write(batch)
                 rows += batch.num_rows
-        self._cancellation.check()
-        self._handle = writer.prepare()
+            self._cancellation.check()
+            self._handle, self._written = writer.prepare(), rows
         if spec.deploy.outputs:
             schema = read_schema(spec.deploy.outputs[0].schema)
             count = pa.array([rows], schema.field(0).type)
@@ -133,7 +138,7 @@ class TaskRun:
         threads = max(1, deploy.target_partitions)
         batches = self._services.engine.execute(root, inputs, self._splits(), threads)
         del inputs
-        with closed(batches):
+        with self._cancellation.waking(batches.close), closed(batches):
             yield from batches
 
     def _chained(self, root: Node) -> Iterator[pa.RecordBatch]:

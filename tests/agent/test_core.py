@@ -25,6 +25,9 @@ from fabric.control import control_pb2 as pb
 from fabric.ids import TaskId
 
 
+SMALL = st.integers(0, 2)
+
+
 def deploy(
     job: str = "j", stage: int = 0, tasks: Iterable[int] = (0,), *, attempt: int = 0,
     epoch: int = 1, mode: pb.EdgeMode = pb.MODE_MATERIALISED,
@@ -174,7 +177,7 @@ def test_locations_pass_through_and_unknown_messages_are_counted() -> None:
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.sampled_from("dcreLx"), st.integers(0, 2), st.integers(0, 2)), max_size=40))  # fmt: skip
+@given(st.lists(st.tuples(st.sampled_from("dcreLx"), SMALL, SMALL), max_size=40))
 def test_whatever_comes_slots_are_kept_and_every_start_ends_once(
     steps: list[tuple[str, int, int]],
 ) -> None:

@@ -23,7 +23,7 @@ def test_rows_stay_in_order_and_messages_keep_their_sizes(
     messages = list(coalesce([texts(s) for s in slices], bytes_min, bytes_max))
     assert [v for m in messages for v in m.column(0).to_pylist()] == [v for s in slices for v in s]
     for message in messages:
-        assert 0 < message.num_rows
+        assert message.num_rows > 0
         assert message.nbytes <= bytes_max or message.num_rows == 1
     assert all(m.nbytes >= bytes_min or _next_too_big(messages, i, bytes_max)
                for i, m in enumerate(messages[:-1]))  # fmt: skip

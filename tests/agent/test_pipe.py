@@ -51,7 +51,7 @@ class Spawned:
 
 def drain(pipes: Pipes, ports: list[tuple[int, int]], producers: int) -> list[Item]:
     """Take from all ports until every producer ended on each."""
-    left = {port: producers for port in ports}
+    left = dict.fromkeys(ports, producers)
     found: list[Item] = []
     while left:
         port, item = pipes.take(list(left))

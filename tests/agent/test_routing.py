@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -25,11 +27,7 @@ def routed(kind: pb.EdgeKind, n: int, task: int, *batches: pa.RecordBatch) -> li
     found: list[list[int]] = [[] for _ in range(n)]
     for rows in batches:
         out, offsets = router.route(rows)
-        bounds = (
-            [(0, out.num_rows)] * n
-            if offsets is None
-            else list(zip(offsets, offsets[1:], strict=False))
-        )
+        bounds = [(0, out.num_rows)] * n if offsets is None else list(pairwise(offsets))
         for p, (a, b) in enumerate(bounds):
             found[p] += out.column("v").to_pylist()[a:b]
     return found

@@ -1,0 +1,107 @@
+"""A whole fabric in this process, of real parts, without sockets.
+
+One job: `embedded_pair`: one coordinator and n agents that read each other's partitions through
+the in-process transport. Leaving the block stops every thread and removes every file.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from fabric.agent.engine import Engine, FabricEngine
+from fabric.agent.runtime import AgentRuntime
+from fabric.agent.store import PartitionStore
+from fabric.clock import Clock, SystemClock
+from fabric.control import control_pb2 as pb
+from fabric.control.link import LocalLink
+from fabric.coordinator.runtime import CoordinatorRuntime
+from fabric.flight.inprocess import InProcessTransport
+from fabric.flight.locations import LocationTable
+from fabric.io.dataset.access import DatasetAccess
+from fabric.io.dataset.files import DatasetFiles
+from fabric.plan.nodes import Node, NodeConfig
+from fabric.testing import running
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedFabric:
+    """What `embedded_pair` yields."""
+
+    control: CoordinatorRuntime
+    agents: list[AgentRuntime]
+    transport: InProcessTransport
+
+    def submit(
+        self, root: Node, *, parallelism: int = 0, config: dict[str, NodeConfig] | None = None
+    ) -> str:
+        """Start a plan; `parallelism` 0 is the number of agents. Returns the job's id."""
+        return running.submit(self.control, root, parallelism or len(self.agents), config)
+
+    def wait(self, job_id: str) -> pb.JobStatus:
+        """The status in which a job ended; its error is raised."""
+        return running.wait(self.control, job_id)
+
+    def collect(
+        self, root: Node, *, parallelism: int = 0, config: dict[str, NodeConfig] | None = None
+    ) -> pa.Table:
+        """Run a plan, take its rows, release the job."""
+        job_id = self.submit(root, parallelism=parallelism, config=config)
+        try:
+            self.wait(job_id)
+            return running.result(self.control, self.transport, job_id)
+        finally:
+            self.control.release(pb.JobRequest(job_id=job_id))
+
+
+@contextmanager
+def embedded_pair(
+    n_agents: int = 2,
+    *,
+    slots: int = 2,
+    clock: Clock | None = None,
+    engine: Engine | None = None,
+) -> Iterator[EmbeddedFabric]:
+    """A coordinator and `n_agents` agents of `slots` slots in this process."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fabric-test-")))
+        control = stack.enter_context(CoordinatorRuntime(clock=clock, embedded=True))
+        transport = InProcessTransport()
+        stack.callback(transport.close)
+        agents = []
+        for number in range(n_agents):
+            agent = _agent(f"agent-{number}", folder, control, transport, slots, clock, engine)
+            agents.append(stack.enter_context(agent))
+            agent.attach()
+        yield EmbeddedFabric(control, agents, transport)
+
+
+def _agent(
+    agent_id: str,
+    folder: Path,
+    control: CoordinatorRuntime,
+    transport: InProcessTransport,
+    slots: int,
+    clock: Clock | None,
+    engine: Engine | None,
+) -> AgentRuntime:
+    store, locations = PartitionStore(agent_id), LocationTable()
+    datasets = DatasetFiles(folder / agent_id, agent_id)
+    hello = pb.Hello(agent_id=agent_id, address=f"local:{agent_id}", slots=slots, cpus=1)
+    transport.register(hello.address, store, datasets)
+    return AgentRuntime(
+        hello=hello,
+        link=LocalLink(control),
+        transport=transport,
+        engine=engine or FabricEngine(),
+        store=store,
+        locations=locations,
+        datasets=datasets,
+        clock=clock or SystemClock(),
+        access=DatasetAccess(control=control, transport=transport, locations=locations),
+    )

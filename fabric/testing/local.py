@@ -1,0 +1,214 @@
+"""Real coordinator and agent processes on this machine, for tests.
+
+One job: `local_fabric`: start them on free loopback ports in a temporary folder, wait until every
+agent is attached, stop them all. What they print goes to files in the folder and into the message
+when one does not start.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+import pyarrow as pa
+
+from fabric.clock import SystemClock
+from fabric.control import control_pb2 as pb
+from fabric.control.client import GrpcControl
+from fabric.errors import ExternalError, PeerLostError
+from fabric.flight.remote import FlightTransport
+from fabric.plan.nodes import Node, NodeConfig
+from fabric.security.secret import load
+from fabric.security.tokens import Signer
+from fabric.testing import running
+
+START_S = 60.0
+STOP_S = 15.0
+POLL_S = 0.02
+
+
+@dataclass(slots=True)
+class Child:
+    """One process of a fabric."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def said(self, prefix: str) -> str | None:
+        """The rest of the line it printed that begins so."""
+        for line in self.log.read_text(errors="replace").splitlines():
+            if line.startswith(prefix):
+                return line.removeprefix(prefix).strip()
+        return None
+
+    def check(self) -> None:
+        """`ExternalError` with what it printed when it has ended."""
+        if (code := self.process.poll()) is not None:
+            text = self.log.read_text(errors="replace")[-2000:]
+            raise ExternalError(f"the {self.name} ended with code {code} and said: {text}")
+
+
+@dataclass(slots=True)
+class LocalFabric:
+    """A running fabric; `address` is the coordinator's ``host:port``."""
+
+    home: Path
+    slots: int
+    address: str = ""
+    coordinator: Child | None = None
+    agents: list[Child] = field(default_factory=list)
+    control: GrpcControl = field(init=False)
+    transport: FlightTransport = field(init=False)
+
+    @property
+    def token(self) -> str:
+        """A token of scope submit."""
+        return (self.home / "token").read_text(encoding="ascii").strip()
+
+    @property
+    def signer(self) -> Signer:
+        """Signs with the fabric's secret."""
+        return Signer(load(self.home / "secret"))
+
+    def attached(self) -> list[pb.AgentStatus]:
+        """The agents the coordinator knows now."""
+        return list(self.control.list_agents(pb.ListRequest()).agents)
+
+    def agent_id(self, i: int) -> str:
+        """The id that agent `i` keeps in its folder."""
+        return (self.agents[i].log.parent / "agent-id").read_text(encoding="ascii").strip()
+
+    def submit(
+        self, root: Node, *, parallelism: int = 0, config: dict[str, NodeConfig] | None = None
+    ) -> str:
+        """Start a plan; returns the job's id."""
+        return running.submit(self.control, root, parallelism, config)
+
+    def wait(self, job_id: str) -> pb.JobStatus:
+        """The status in which a job ended; its error is raised."""
+        return running.wait(self.control, job_id)
+
+    def collect(
+        self, root: Node, *, parallelism: int = 0, config: dict[str, NodeConfig] | None = None
+    ) -> pa.Table:
+        """Run a plan, take its rows, release the job."""
+        job_id = self.submit(root, parallelism=parallelism, config=config)
+        try:
+            self.wait(job_id)
+            return running.result(self.control, self.transport, job_id)
+        finally:
+            self.control.release(pb.JobRequest(job_id=job_id))
+
+    def kill(self, i: int) -> None:
+        """SIGKILL agent `i` and wait for its end."""
+        self.agents[i].process.kill()
+        self.agents[i].process.wait()
+
+    def terminate(self, i: int) -> int:
+        """Ask agent `i` to stop (SIGTERM); returns its exit code."""
+        self.agents[i].process.terminate()
+        return self.agents[i].process.wait(STOP_S)
+
+    def pause(self, i: int) -> None:
+        """SIGSTOP agent `i`: it is there and says nothing."""
+        self.agents[i].process.send_signal(signal.SIGSTOP)
+
+    def resume(self, i: int) -> None:
+        """SIGCONT agent `i`."""
+        self.agents[i].process.send_signal(signal.SIGCONT)
+
+    def restart(self, i: int) -> None:
+        """Start agent `i` anew in its folder, and wait until it is attached."""
+        self.agents[i] = self._start_agent(i)
+        self._until(self._all_attached, "the agent did not attach")
+
+    def start(self, n_agents: int) -> None:
+        """Start everything; called once."""
+        arguments = ["fabric.coordinator.main", "--home", str(self.home), "--port", "0"]
+        self.coordinator = started = self._spawn("coordinator", arguments, self.home)
+        prefix = "coordinator listening on "
+        self._until(lambda: started.said(prefix), "the coordinator did not start")
+        self.address = (started.said(prefix) or "").split("://")[-1]
+        self.control = GrpcControl(self.address, self.token)
+        self.transport = FlightTransport(self.signer, agent_id="test")
+        self.agents = [self._start_agent(i) for i in range(n_agents)]
+        self._until(self._all_attached, "not all agents attached")
+
+    def stop(self) -> None:
+        """End every process; agents first, so that none looks for a coordinator."""
+        for name in ("control", "transport"):
+            if hasattr(self, name):
+                getattr(self, name).close()
+        for group in (self.agents, [self.coordinator] if self.coordinator else []):
+            for child in group:
+                child.process.terminate()
+                child.process.send_signal(signal.SIGCONT)
+            for child in group:
+                try:
+                    child.process.wait(STOP_S)
+                except subprocess.TimeoutExpired:
+                    child.process.kill()
+                    child.process.wait()
+
+    def _start_agent(self, i: int) -> Child:
+        folder = self.home / "agents" / str(i)
+        arguments = [
+            "fabric.agent.process", "--home", str(self.home), "--folder", str(folder),
+            "--coordinator", self.address, "--slots", str(self.slots),
+        ]  # fmt: skip
+        return self._spawn(f"agent {i}", arguments, folder)
+
+    def _all_attached(self) -> bool:
+        wanted = len(self.agents)
+        ids = {agent.agent_id for agent in self.attached()}
+        ready = [c for c in self.agents if (c.log.parent / "agent-id").exists()]
+        return len(ready) == wanted and all(self.agent_id(i) in ids for i in range(wanted))
+
+    def _spawn(self, name: str, arguments: list[str], folder: Path) -> Child:
+        folder.mkdir(parents=True, exist_ok=True)
+        log = folder / "log"
+        with log.open("wb") as out:
+            return Child(name, _popen(arguments, out), log)
+
+    def _until(self, reached: Callable[[], object], otherwise: str) -> None:
+        clock = SystemClock()
+        deadline = clock.monotonic_s() + START_S
+        while not reached():
+            for child in [*self.agents, *([self.coordinator] if self.coordinator else [])]:
+                child.check()
+            if clock.monotonic_s() > deadline:
+                raise PeerLostError(f"{otherwise} within {START_S:.0f} s")
+            time.sleep(POLL_S)
+
+
+@contextmanager
+def local_fabric(n_agents: int = 2, *, slots: int = 2) -> Iterator[LocalFabric]:
+    """A coordinator and `n_agents` agent processes with `slots` slots each; none outlives it."""
+    with tempfile.TemporaryDirectory(prefix="fabric-test-") as folder:
+        fabric = LocalFabric(Path(folder), slots)
+        try:
+            fabric.start(n_agents)
+            yield fabric
+        finally:
+            fabric.stop()
+
+
+def _popen(arguments: list[str], out: IO[bytes]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=out,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )

@@ -1,0 +1,290 @@
+"""The runtime with its real threads, a fake coordinator and a fake engine."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from fabric.agent.runtime import AgentRuntime, resident_bytes
+from fabric.control import control_pb2 as pb
+from fabric.control.link import Beat, OnLost, OnMessage, idle_beat
+from fabric.errors import FabricError, PeerLostError, StorageError
+from fabric.flight.inprocess import InProcessTransport
+from fabric.operators.expressions.errors import as_fabric
+from fabric.plan.nodes import Node, StageInput
+
+SCHEMA = pa.schema([("a", pa.int64())])
+
+
+def until(condition: Callable[[], Any], what: str = "condition") -> Any:
+    """Poll with a deadline."""
+    deadline = time.monotonic() + 20
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"never: {what}"
+        threading.Event().wait(0.005)
+    return found
+
+
+class FakeLink:
+    """The coordinator's end is the test."""
+
+    def __init__(self) -> None:
+        self.sent: list[pb.AgentMessage] = []
+        self.closed = 0
+        self.beat: Beat = idle_beat
+        self.refuse = False
+
+    def open(
+        self, hello: pb.Hello, on_message: OnMessage, on_lost: OnLost, beat: Beat = idle_beat
+    ) -> None:
+        if self.refuse:
+            raise PeerLostError("nobody answers")
+        self.say, self.lose, self.beat = on_message, on_lost, beat
+        self.say(pb.CoordinatorMessage(welcome=pb.Welcome(epoch=1)))
+
+    def send(self, message: pb.AgentMessage) -> None:
+        self.sent.append(message)
+
+    def close(self) -> None:
+        self.closed += 1
+
+    def states(self) -> list[tuple[str, str]]:
+        reports = [m.task for m in list(self.sent) if m.WhichOneof("kind") == "task"]
+        return [(f"{r.key.stage}.{r.key.task}", pb.TaskState.Name(r.state)[5:]) for r in reports]
+
+
+class Stream:
+    def __init__(self, work: Callable[[threading.Event], Iterator[pa.RecordBatch]]) -> None:
+        self._closed = threading.Event()
+        self._batches = work(self._closed)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        return next(self._batches)
+
+    def close(self) -> None:
+        self._closed.set()
+
+
+class Passing:
+    """A chain that passes on."""
+
+    done = False
+
+    def on_batch(self, edge: int, rows: pa.RecordBatch) -> list[pa.RecordBatch]:
+        return [rows]
+
+    def on_end(self, edge: int) -> list[pa.RecordBatch]:
+        return []
+
+
+class FakeEngine:
+    """The fragment's bytes name what it does."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, tuple[bytes, ...]]] = []
+        self.publish_error: Exception | None = None
+        self.stages: dict[bytes, Callable[[threading.Event], Iterator[pa.RecordBatch]]] = {
+            b"rows": lambda closed: iter([batch(1, 2), batch(3)]),
+            b"wait": lambda closed: (batch(i) for i in range(2) if i == 0 or closed.wait(20)),
+            b"many": lambda closed: (batch(i) for i in range(200)),
+        }
+
+    def decode(self, fragment: bytes) -> Node:
+        return StageInput(0, SCHEMA, path=fragment.decode())
+
+    def schema_of(self, root: Node) -> pa.Schema:
+        return SCHEMA
+
+    def execute(self, root: Node, inputs: Any, splits: Any, target_partitions: int) -> Stream:
+        return Stream(self.stages[root.path.encode()])
+
+    def chain(self, root: Node) -> Passing:
+        return Passing()
+
+    def open_sink(self, target: Any, schema: Any, task: Any, n_tasks: int) -> Any: ...
+
+    def publish(self, handles: Sequence[bytes]) -> None:
+        if self.publish_error is not None:
+            raise self.publish_error
+        self.calls.append(("publish", tuple(handles)))
+
+    def abandon(self, handles: Sequence[bytes]) -> None:
+        self.calls.append(("abandon", tuple(handles)))
+
+    def as_fabric(self, error: BaseException) -> FabricError:
+        return as_fabric(error)
+
+
+def batch(*values: int) -> pa.RecordBatch:
+    return pa.record_batch([pa.array(values, pa.int64())], schema=SCHEMA)
+
+
+class Running:
+    """A started agent; its threads are counted."""
+
+    def __init__(self, slots: int = 2) -> None:
+        self.link, self.engine = FakeLink(), FakeEngine()
+        self.lost: list[FabricError] = []
+        self.runtime = AgentRuntime(
+            hello=pb.Hello(agent_id="agent-1", address="local:agent-1", slots=slots),
+            link=self.link,
+            transport=InProcessTransport(),
+            engine=self.engine,
+            on_lost=self.lost.append,
+        )
+
+    def say(self, **kind: Any) -> None:
+        self.link.say(pb.CoordinatorMessage(**kind))
+
+    def deploy(
+        self,
+        fragment: bytes,
+        tasks: Sequence[int] = (0,),
+        stage: int = 0,
+        outputs: Sequence[pb.OutputEdge] = (),
+        inputs: Sequence[pb.InputEdge] = (),
+        kind: pb.StageKind = pb.STAGE_FRAGMENT,
+    ) -> None:
+        assignments = [pb.TaskAssignment(task=task) for task in tasks]
+        self.say(
+            deploy=pb.Deploy(
+                job_id="job", stage=stage, epoch=1, fragment=fragment, n_tasks=len(tasks),
+                tasks=assignments, outputs=outputs, inputs=inputs, kind=kind,
+            )
+        )  # fmt: skip
+
+    def ended(self, *tasks: str) -> list[str]:
+        """States in which these tasks ended, once all have."""
+        wanted = set(tasks)
+
+        def found() -> dict[str, str]:
+            ends = {t: s for t, s in self.link.states() if s != "RUNNING" and t in wanted}
+            return ends if len(ends) == len(wanted) else {}
+
+        ends = until(found, f"the end of {tasks}")
+        return [ends[task] for task in tasks]
+
+
+@pytest.fixture()
+def agent() -> Iterator[Running]:
+    before = set(threading.enumerate())
+    running = Running()
+    with running.runtime:
+        running.runtime.attach()
+        yield running
+    left = [t.name for t in set(threading.enumerate()) - before]
+    assert left == []
+    assert running.link.closed == 1
+    assert running.runtime.store.stored_bytes == 0
+
+
+def output(edge: int, n: int, mode: pb.EdgeMode = pb.MODE_MATERIALISED) -> pb.OutputEdge:
+    return pb.OutputEdge(
+        edge=edge, kind=pb.EDGE_ROUND_ROBIN, mode=mode, n_partitions=n, buffer_batches=1,
+        schema=SCHEMA.serialize().to_pybytes(),
+    )  # fmt: skip
+
+
+def test_a_task_runs_reports_and_its_partitions_stay_until_release(agent: Running) -> None:
+    agent.deploy(b"rows", outputs=[output(1, 1)])
+    assert agent.ended("0.0") == ["FINISHED"]
+    assert agent.link.states()[0] == ("0.0", "RUNNING")
+    assert agent.runtime.store.stored_bytes == 24
+    beat = agent.link.beat()
+    assert (beat.running_tasks, beat.stored_bytes) == (0, 24)
+    assert 10 << 20 < beat.rss_bytes == pytest.approx(resident_bytes(), rel=0.2)
+    agent.say(release=pb.ReleaseJob(job_id="job"))
+    until(lambda: agent.runtime.store.stored_bytes == 0)
+
+
+def test_slots_bound_the_threads(agent: Running) -> None:
+    agent.deploy(b"wait", tasks=(0, 1, 2, 3))
+    until(lambda: agent.runtime.running_tasks == 2)
+    names = [t.name for t in threading.enumerate() if t.name.startswith("task ")]
+    assert sorted(names) == ["task job/0.0#0", "task job/0.1#0"]
+    agent.say(cancel=pb.CancelTasks(job_id="job", reason="stop"))
+    assert agent.ended("0.0", "0.1", "0.2", "0.3") == ["CANCELLED"] * 4
+
+
+def test_a_pipelined_diamond_with_one_batch_buffers_ends(agent: Running) -> None:
+    """One source, two branches, one union: six tasks at once on two slots."""
+    pipelined = pb.MODE_PIPELINED
+
+    def edge(number: int, n: int, producers: int) -> pb.InputEdge:
+        return pb.InputEdge(
+            edge=number, kind=pb.EDGE_ROUND_ROBIN, mode=pipelined, n_partitions=n,
+            producers=[pb.Producer(task=i, agent_id="agent-1") for i in range(producers)],
+        )  # fmt: skip
+
+    chain = pb.STAGE_CHAIN
+    agent.deploy(b"union", (0, 1), 3, [output(9, 1)], [edge(3, 2, 1), edge(4, 2, 2)], kind=chain)
+    agent.deploy(b"left", (0,), 1, [output(3, 2, pipelined)], [edge(1, 1, 1)], kind=chain)
+    agent.deploy(b"right", (0, 1), 2, [output(4, 2, pipelined)], [edge(2, 2, 1)], kind=chain)
+    agent.deploy(b"many", (0,), 0, [output(1, 1, pipelined), output(2, 2, pipelined)])
+    assert set(agent.ended("0.0", "1.0", "2.0", "2.1", "3.0", "3.1")) == {"FINISHED"}
+    store = agent.runtime.store
+    found = [v for b in store.batches("job", 9, 0, [(0, 0), (1, 0)]) for v in b[0].to_pylist()]
+    assert sorted(found) == sorted([*range(200)] * 2)
+
+
+def test_cancel_wakes_a_region_that_waits_for_itself(agent: Running) -> None:
+    pipe = output(1, 1, pb.MODE_PIPELINED)
+    agent.deploy(b"many", outputs=[pipe])  # nobody takes
+    waiting = pb.InputEdge(
+        edge=2, kind=pb.EDGE_GATHER, mode=pb.MODE_PIPELINED, n_partitions=1,
+        producers=[pb.Producer(agent_id="agent-1")],
+    )  # fmt: skip
+    agent.deploy(b"union", stage=1, inputs=[waiting], kind=pb.STAGE_CHAIN)  # nobody gives
+    until(lambda: agent.runtime.running_tasks == 2)
+    agent.say(cancel=pb.CancelTasks(job_id="job", reason="stop"))
+    assert agent.ended("0.0", "1.0") == ["CANCELLED"] * 2
+
+
+def test_sink_commands_are_carried_out_and_told(agent: Running) -> None:
+    agent.say(sink=pb.SinkCommand(job_id="job", stage=4, publish=True, handles=[b"1", b"2"]))
+    agent.say(sink=pb.SinkCommand(job_id="job", stage=4, publish=False, handles=[b"3"]))
+    reports = until(lambda: [m.sink for m in agent.link.sent if m.HasField("sink")][1:])
+    assert agent.engine.calls == [("publish", (b"1", b"2")), ("abandon", (b"3",))]
+    assert not reports[0].HasField("error")
+    agent.engine.publish_error = StorageError("no space left on /out")
+    agent.say(sink=pb.SinkCommand(job_id="job", stage=5, publish=True))
+    report = until(lambda: [m.sink for m in agent.link.sent if m.sink.stage == 5])[0]
+    assert (report.error.kind, report.error.message) == ("StorageError", "no space left on /out")
+
+
+def test_a_lost_link_stops_tasks_and_can_be_opened_again(agent: Running) -> None:
+    agent.deploy(b"wait")
+    until(lambda: agent.runtime.running_tasks == 1)
+    agent.link.lose(PeerLostError("gone"))
+    assert agent.ended("0.0") == ["CANCELLED"]
+    assert [str(error) for error in agent.lost] == ["gone"]
+    agent.link.refuse = True
+    with pytest.raises(PeerLostError, match="nobody answers"):
+        agent.runtime.attach()
+    agent.link.refuse = False
+    agent.runtime.attach()
+
+
+def test_jobs_that_locations_drop_are_released(agent: Running) -> None:
+    agent.deploy(b"rows", outputs=[output(1, 1)])
+    agent.ended("0.0")
+    location = pb.EdgeLocation(job_id="job", node_path="rows", edge=1)
+    agent.say(locations=pb.Locations(version=1, full=True, edges=[location]))
+    agent.say(locations=pb.Locations(version=2, full=True))
+    until(lambda: agent.runtime.store.stored_bytes == 0)
+    assert agent.runtime.locations.version == 2
+
+
+def test_close_stops_running_tasks(agent: Running) -> None:
+    agent.deploy(b"wait", tasks=(0, 1, 2), outputs=[output(1, 2)])
+    until(lambda: agent.runtime.running_tasks == 2)
+    agent.runtime.close()
+    agent.runtime.close()
