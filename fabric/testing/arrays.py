@@ -11,6 +11,7 @@ import decimal
 import os
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
@@ -90,6 +91,8 @@ def _decimal(kind: pa.DataType) -> st.SearchStrategy[decimal.Decimal]:
 def _number(kind: pa.DataType) -> st.SearchStrategy[Any]:
     if pa.types.is_boolean(kind):
         return st.booleans()
+    if pa.types.is_float16(kind):  # hypothesis discards most of what it draws of this width
+        return st.integers(0, 2**16 - 1).map(lambda bits: np.uint16(bits).view(np.float16))
     if pa.types.is_floating(kind):
         return st.floats(width=kind.bit_width)
     if pa.types.is_decimal(kind):

@@ -1,6 +1,5 @@
-from typing_extensions import Buffer
-
 import pyarrow as pa
+from typing_extensions import Buffer
 
 def batch_crc32c(batch: pa.RecordBatch | pa.Array) -> int: ...
 def crc32c(data: Buffer) -> int: ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import struct
 import subprocess
@@ -20,7 +21,13 @@ from hypothesis import strategies as st
 from fabric._cython.kernels.cpu import cpu_path, cpu_paths, set_cpu_path
 from fabric._cython.kernels.hash import hash_columns
 from fabric.testing.arrays import (
-    FLAT, INTEGERS, N_EXAMPLES, arrays, encoded_arrays, plain_arrays, types,
+    FLAT,
+    INTEGERS,
+    N_EXAMPLES,
+    arrays,
+    encoded_arrays,
+    plain_arrays,
+    types,
 )  # fmt: skip
 
 VECTORS = Path(__file__).with_name("hash_vectors.json")
@@ -70,7 +77,7 @@ def bytes_word(data: bytes) -> int:
 
 
 def float_word(value: float) -> int:
-    if value != value:
+    if math.isnan(value):
         return 0x7FF8000000000000
     return int(struct.unpack("<Q", struct.pack("<d", value + 0.0))[0])
 
