@@ -1,15 +1,19 @@
-"""Plans in few words, for the tests of optimizer and planner."""
+"""Plans in few words, and a tiny executor, for the tests of optimizer and planner."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
+from zlib import crc32
 
 import pyarrow as pa
 import pytest
 
+from fabric.coordinator.planner.stages import Edge, StageGraph
+from fabric.operators.fragment import execute_fragment
 from fabric.plan.expr import Alias, Call, Column, Expr, Literal
 from fabric.plan.nodes import Scan
+from fabric.plan.schema import schema_of
 from fabric.plan.sources import FileSource, MemorySource
 
 
@@ -53,3 +57,65 @@ def file(path: str = "f", **types: pa.DataType) -> Scan:
 def p() -> SimpleNamespace:
     """The words above under one short name."""
     return SimpleNamespace(call=call, alias=alias, both=both, table=table, file=file)
+
+
+def run_graph(graph: StageGraph) -> pa.Table:
+    """Run a stage graph in this thread: one task after the other, edges as lists of batches."""
+    parts: dict[int, list[list[pa.RecordBatch]]] = {
+        edge.edge: [[] for _ in range(edge.n_partitions)] for edge in graph.edges
+    }
+    for stage in graph.stages:
+        for task in range(stage.n_tasks):
+            inputs = {edge.edge: parts[edge.edge][task] for edge in graph.inputs[stage.stage]}
+            splits = dict(stage.splits[task]) if stage.splits else {}
+            batches = list(execute_fragment(stage.root, inputs, splits))
+            schema = schema_of(stage.root)
+            rows = pa.Table.from_batches(batches, schema).combine_chunks()
+            for edge in graph.outputs[stage.stage]:
+                assert schema.equals(edge.schema)
+                _send(edge, task, rows, parts[edge.edge])
+    result = parts[graph.result.edge]
+    return pa.Table.from_batches([b for part in result for b in part], graph.result.schema)
+
+
+def _send(edge: Edge, task: int, rows: pa.Table, parts: list[list[pa.RecordBatch]]) -> None:
+    if edge.kind == "broadcast":
+        targets = [list(range(rows.num_rows)) for _ in parts]
+    else:
+        targets = [[] for _ in parts]
+        keys = [rows.column(key).to_pylist() for key in edge.keys]
+        for row in range(rows.num_rows):
+            targets[_target(edge, task, row, [key[row] for key in keys])].append(row)
+    for part, chosen in zip(parts, targets, strict=True):
+        part.extend(rows.take(pa.array(chosen, pa.int64())).to_batches())
+
+
+def _target(edge: Edge, task: int, row: int, values: list[Any]) -> int:
+    match edge.kind:
+        case "hash":
+            return crc32(repr([_plain(value) for value in values]).encode()) % edge.n_partitions
+        case "round_robin":
+            return (task + row) % edge.n_partitions
+        case "forward":
+            return task
+        case _:
+            return 0
+
+
+def _plain(value: Any) -> Any:
+    """NaNs and zeros of either sign are one value each."""
+    if isinstance(value, float):
+        return "nan" if value != value else value + 0.0  # noqa: PLR0124
+    return value
+
+
+def rows_of(table: pa.Table) -> list[str]:
+    """Rows as sorted text, for comparison as a multiset."""
+    columns = [column.to_pylist() for column in table.columns]
+    return sorted(repr([_plain(value) for value in row]) for row in zip(*columns, strict=True))
+
+
+@pytest.fixture
+def runner() -> SimpleNamespace:
+    """`run_graph` and `rows_of` under one short name."""
+    return SimpleNamespace(run=run_graph, rows=rows_of)

@@ -1,0 +1,373 @@
+"""The state machine by script: what each event leads to, and what is refused."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fabric.control import control_pb2 as pb
+from fabric.coordinator.core.events import (
+    AgentDetached,
+    JobCancelled,
+    JobReleased,
+    Tick,
+)
+from fabric.errors import InternalError, NotFoundError, PeerLostError
+
+ERROR = pb.ErrorDetail(kind="ExpressionError", message="division by zero")
+
+
+def run_first_stage(world: Any) -> None:
+    world.finish("x", 0, 0, outputs=[pb.EdgeTotals(edge=0, rows=5, bytes=50)])
+    world.finish("y", 0, 1, outputs=[pb.EdgeTotals(edge=0, rows=7, bytes=70)])
+
+
+def test_welcome_comes_first_then_the_whole_table(world: Any) -> None:
+    first, second = (send.message for send in world.sent if send.agent_id == "y")
+    assert first.welcome == pb.Welcome(epoch=1, heartbeat_s=1.0, timeout_s=5.0)
+    assert second.locations.full
+    assert dict(second.locations.addresses) == {"x": "grpc+tcp://x", "y": "grpc+tcp://y"}
+    assert dict(world.heard("x", "locations")[-1].addresses) == {"y": "grpc+tcp://y"}
+
+
+def test_a_job_from_submit_to_result(world: Any, graphs: SimpleNamespace) -> None:
+    world.submit(graphs.shuffle())
+    assert world.state() == "running"
+    (deploy,) = world.heard("x", "deploy")
+    assert (deploy.stage, deploy.n_tasks, deploy.epoch) == (0, 2, 1)
+    assert [task.task for task in deploy.tasks] == [0]
+    assert deploy.target_partitions == 4
+    world.report("x", 0, 0, pb.TASK_RUNNING)
+    world.finish("x", 0, 0)
+    assert len(world.heard("x", "deploy")) == 1  # stage 1 waits for the other producer
+    world.finish("y", 0, 1)
+    deploy = world.heard("y", "deploy")[-1]
+    assert (deploy.stage, deploy.fragment) == (1, b"1")
+    assert [(p.task, p.agent_id) for p in deploy.inputs[0].producers] == [(0, "x"), (1, "y")]
+    assert dict(deploy.addresses) == {"x": "grpc+tcp://x", "y": "grpc+tcp://y"}
+    world.finish("x", 1, 0, rows_out=3, outputs=[pb.EdgeTotals(edge=1, rows=3, bytes=9)])
+    world.finish("y", 1, 1, rows_out=4, outputs=[pb.EdgeTotals(edge=1, rows=4, bytes=9)])
+    status = world.core.status("job-1", world.now)
+    assert (status.state, status.result_path, status.result_rows) == (
+        pb.JOB_FINISHED, "edge_1", 7,
+    )  # fmt: skip
+    assert not world.core.refused
+
+
+def test_locations_name_what_is_sealed(world: Any, graphs: SimpleNamespace) -> None:
+    world.submit(graphs.shuffle())
+    listed = world.heard("y", "locations")[-1].edges
+    assert [(edge.edge, edge.complete, len(edge.producers)) for edge in listed] == [
+        (0, False, 0), (1, False, 0),
+    ]  # fmt: skip
+    run_first_stage(world)
+    (edge,) = world.heard("x", "locations")[-1].edges
+    assert (edge.complete, edge.rows, edge.bytes) == (True, 12, 120)
+    versions = [table.version for table in world.heard("x", "locations")]
+    assert versions == sorted(set(versions))
+    assert versions[0] >> 32 == 1
+    found = world.core.locate(pb.LocateRequest(job_id="job-1"))
+    assert [edge.node_path for edge in found.edges] == ["edge_0", "edge_1"]
+
+
+def test_a_pipelined_region_goes_to_one_agent_at_once(world: Any, graphs: SimpleNamespace) -> None:
+    world.submit(graphs.piped())
+    run_first_stage(world)
+    told = {agent: [d.stage for d in world.heard(agent, "deploy")] for agent in "xy"}
+    assert sorted(told.values(), key=len) == [[0], [0, 1, 2]]
+    assert [e.edge for e in world.core.locate(pb.LocateRequest(job_id="job-1")).edges] == [0, 2]
+
+
+def test_sinks_are_published_once_all_tasks_have_finished(
+    world: Any, graphs: SimpleNamespace
+) -> None:
+    world.submit(graphs.shuffle(sink=True))
+    run_first_stage(world)
+    world.finish("x", 1, 0, sink_handle=b"h0")
+    assert not world.heard("x", "sink")
+    world.finish("y", 1, 1, sink_handle=b"h1")
+    (command,) = world.heard("x", "sink")
+    assert (command.publish, list(command.handles)) == (True, [b"h0", b"h1"])
+    assert world.state() == "running"
+    world.do(JobCancelled("job-1", ""))
+    assert world.state() == "running"  # what is being published can't be taken back
+    world.say("y", sink=pb.SinkReport(job_id="job-1", stage=1))
+    assert world.core.refused["sink not asked"] == 1
+    world.say("x", sink=pb.SinkReport(job_id="job-1", stage=1))
+    assert world.state() == "finished"
+
+
+def test_a_sink_that_can_not_publish_fails_the_job(world: Any, graphs: SimpleNamespace) -> None:
+    world.submit(graphs.shuffle(sink=True))
+    run_first_stage(world)
+    world.finish("x", 1, 0, sink_handle=b"h0")
+    world.finish("y", 1, 1, sink_handle=b"h1")
+    error = pb.ErrorDetail(kind="StorageError", message="disk full")
+    world.say("x", sink=pb.SinkReport(job_id="job-1", stage=1, error=error))
+    assert world.state() == "failed"
+    assert [c.publish for c in world.heard("x", "sink")] == [True, False]
+
+
+def test_publishing_goes_on_elsewhere_when_the_agent_is_lost(
+    world: Any, graphs: SimpleNamespace
+) -> None:
+    world.submit(graphs.shuffle(sink=True))
+    run_first_stage(world)
+    world.finish("x", 1, 0, sink_handle=b"h0")
+    world.finish("y", 1, 1, sink_handle=b"h1")
+    world.detach("x")
+    (command,) = world.heard("y", "sink")
+    assert (command.publish, list(command.handles)) == (True, [b"h0", b"h1"])
+    world.say("y", sink=pb.SinkReport(job_id="job-1", stage=1))
+    assert world.state() == "finished"
+
+
+def test_no_agent_left_to_publish(world: Any, graphs: SimpleNamespace) -> None:
+    world.submit(graphs.shuffle(sink=True))
+    run_first_stage(world)
+    world.finish("x", 1, 0, sink_handle=b"h0")
+    world.finish("y", 1, 1, sink_handle=b"h1")
+    world.detach("y")
+    world.detach("x")
+    status = world.core.status("job-1", world.now)
+    assert status.state == pb.JOB_FAILED
+    assert "may be complete" in status.error.message
+
+
+@pytest.mark.parametrize("state", [pb.TASK_FAILED, pb.TASK_CANCELLED])
+def test_one_failed_task_ends_the_job(world: Any, graphs: SimpleNamespace, state: int) -> None:
+    world.submit(graphs.shuffle(sink=True))
+    world.submit(graphs.shuffle(), "job-2")
+    run_first_stage(world)
+    world.finish("x", 1, 0, sink_handle=b"h0")
+    world.report("y", 1, 1, state, error=ERROR)
+    status = world.core.status("job-1", world.now)
+    assert status.state == pb.JOB_FAILED
+    assert status.error == pb.ErrorDetail(
+        kind="ExpressionError",
+        message="division by zero",
+        job="job-1",
+        node="node_1",
+        task="job-1/1.1#0",
+        agent="y",
+    )
+    assert [c.job_id for c in world.heard("x", "cancel")] == ["job-1"]
+    (abandon,) = world.heard("x", "sink")
+    assert (abandon.publish, list(abandon.handles)) == (False, [b"h0"])
+    assert world.state("job-2") == "running"
+
+
+def test_output_prepared_too_late_is_abandoned(world: Any, graphs: SimpleNamespace) -> None:
+    world.submit(graphs.shuffle(sink=True))
+    run_first_stage(world)
+    world.do(JobCancelled("job-1", "no longer wanted"))
+    world.finish("y", 1, 1, sink_handle=b"h1")
+    (abandon,) = world.heard("y", "sink")
+    assert (abandon.publish, list(abandon.handles)) == (False, [b"h1"])
+    assert world.core.refused == {"late": 1}
+
+
+def test_a_lost_agent_fails_the_jobs_it_had_tasks_of(world: Any, graphs: SimpleNamespace) -> None:
+    single = graphs.shuffle().__class__((graphs.stage(0, 1),), (graphs.edge(0, 0, -1, 1),))
+    world.submit(graphs.shuffle(), "job-1")
+    world.submit(single, "job-2")  # on y: the second job begins there
+    world.detach("x")
+    status = world.core.status("job-1", world.now)
+    assert (status.state, status.error.kind, status.error.agent) == (
+        pb.JOB_FAILED, "PeerLostError", "x",
+    )  # fmt: skip
+    assert world.state("job-2") == "running"
+    assert dict(world.heard("y", "locations")[-1].addresses) == {"y": "grpc+tcp://y"}
+    world.finish("y", 0, 0, job_id="job-2")
+    assert world.state("job-2") == "finished"
+
+
+def test_silence_is_loss(world: Any, graphs: SimpleNamespace) -> None:
+    world.submit(graphs.shuffle())
+    for _ in range(10):
+        world.do(Tick(0.0), after=0.5)
+        world.say("y", heartbeat=pb.Heartbeat(sequence=1))
+    assert world.core.agent_ids() == ["x", "y"]
+    world.do(Tick(0.0), after=0.5)
+    assert world.core.agent_ids() == ["y"]
+    assert world.state() == "failed"
+    assert "no heartbeat for 5.5 s" in world.core.status("job-1", world.now).error.message
+
+
+def test_a_coordinator_that_slept_blames_nobody(world: Any) -> None:
+    world.do(Tick(0.0), after=0.5)
+    world.do(Tick(0.0), after=3600.0)
+    assert world.core.agent_ids() == ["x", "y"]
+
+
+def test_embedded_agents_are_not_lost_by_silence(make_world: Any) -> None:
+    world = make_world()
+    world.core = type(world.core)(world.config, 1, embedded=True)
+    world.attach("x")
+    for _ in range(20):
+        world.do(Tick(0.0), after=1.0)
+    assert world.core.agent_ids() == ["x"]
+
+
+def test_reattaching_ends_the_old_session(world: Any, graphs: SimpleNamespace) -> None:
+    world.submit(graphs.shuffle())
+    old = world.sessions["x"]
+    world.attach("x")
+    assert world.state() == "failed"
+    world.say("x", old, heartbeat=pb.Heartbeat())
+    world.do(AgentDetached("x", old, "late"))
+    assert world.core.refused["old session"] == 2
+    assert world.core.agent_ids() == ["x", "y"]
+
+
+def test_goodbye_is_not_held_against_other_jobs(world: Any) -> None:
+    world.say("x", goodbye=pb.Goodbye(reason="stopped"))
+    assert world.core.agent_ids() == ["y"]
+
+
+@pytest.mark.parametrize(
+    ("agent", "fields", "reason"),
+    [
+        ("x", {"epoch": 0}, "old epoch"),
+        ("x", {"epoch": 2}, "old epoch"),
+        ("x", {"attempt": 1}, "old attempt"),
+        ("x", {"job_id": "job-9"}, "unknown job"),
+        ("x", {"task": 7}, "unknown task"),
+        ("x", {"stage": 9}, "unknown task"),
+        ("y", {}, "another agent's task"),
+        ("x", {"stage": 1}, "task not deployed"),
+        ("x", {"state": pb.TASK_UNKNOWN}, "unknown state"),
+        ("x", {"state": 77}, "unknown state"),
+        ("x", {"session": 99}, "old session"),
+    ],
+)
+def test_reports_that_do_not_fit_are_refused_and_counted(
+    world: Any, graphs: SimpleNamespace, agent: str, fields: dict[str, Any], reason: str
+) -> None:
+    world.submit(graphs.shuffle())
+    before, n_sent = world.core.status("job-1", world.now), len(world.sent)
+    chosen = {"stage": 0, "task": 0, "state": pb.TASK_FINISHED} | fields
+    world.report(agent, **chosen)
+    assert world.core.refused == {reason: 1}
+    assert world.core.status("job-1", world.now) == before
+    assert len(world.sent) == n_sent
+
+
+def test_reports_may_come_twice(world: Any, graphs: SimpleNamespace) -> None:
+    world.submit(graphs.shuffle())
+    for _ in range(2):
+        world.report("x", 0, 0, pb.TASK_RUNNING)
+        world.finish("x", 0, 0, rows_out=5)
+        world.report("x", 0, 0, pb.TASK_FAILED, error=ERROR)
+    assert world.core.refused == {"duplicate": 4}
+    assert world.state() == "running"
+    assert world.core.status("job-1", world.now).stages[0].rows == 5
+
+
+def test_reports_after_the_end_are_late(world: Any, graphs: SimpleNamespace) -> None:
+    world.submit(graphs.shuffle())
+    world.do(JobCancelled("job-1", "enough"))
+    world.finish("x", 0, 0)
+    world.report("y", 0, 1, pb.TASK_CANCELLED)
+    assert world.core.refused == {"late": 2}
+    assert world.state() == "cancelled"
+    assert world.core.status("job-1", world.now).error.kind == "CancelledError"
+
+
+def test_old_heartbeats_do_not_overwrite_newer_ones(world: Any) -> None:
+    world.say("x", heartbeat=pb.Heartbeat(sequence=2, running_tasks=2))
+    world.say("x", heartbeat=pb.Heartbeat(sequence=1, running_tasks=9))
+    assert [agent.running_tasks for agent in world.core.agents(world.now)] == [2, 0]
+
+
+def test_a_client_key_submits_once(world: Any, graphs: SimpleNamespace) -> None:
+    world.submit(graphs.shuffle(), "job-1", key="once")
+    world.submit(graphs.shuffle(), "job-2", key="once")
+    assert world.core.job_of_key("once") == "job-1"
+    assert [status.job_id for status in world.core.jobs(world.now)] == ["job-1"]
+    assert len(world.heard("x", "deploy")) == 1
+
+
+def test_nothing_changes_when_a_request_is_refused(make_world: Any, graphs: Any) -> None:
+    world = make_world()
+    with pytest.raises(PeerLostError, match="no agent is attached"):
+        world.submit(graphs.shuffle())
+    assert world.core.jobs(world.now) == []
+    world.attach("x")
+    world.submit(graphs.shuffle())
+    with pytest.raises(InternalError, match="given twice"):
+        world.submit(graphs.shuffle())
+    for event in (JobCancelled("job-9", ""), JobReleased("job-9")):
+        with pytest.raises(NotFoundError, match="no job 'job-9'"):
+            world.do(event)
+
+
+def test_release(world: Any, graphs: SimpleNamespace) -> None:
+    world.submit(graphs.shuffle())
+    world.do(JobReleased("job-1"))  # cancels first
+    assert world.state() == "released"
+    assert [r.job_id for r in world.heard("y", "release")] == ["job-1"]
+    assert list(world.heard("y", "locations")[-1].dropped_jobs) == ["job-1"]
+    with pytest.raises(NotFoundError, match="are gone"):
+        world.core.locate(pb.LocateRequest(job_id="job-1"))
+    world.do(JobReleased("job-1"))
+    assert world.state() == "released"
+    assert list(world.store.scan("tasks")) == []
+
+
+def test_ended_jobs_are_released_after_a_while(make_world: Any, graphs: SimpleNamespace) -> None:
+    world = make_world(retain_s=3.0)
+    world.attach("x", "y")
+    world.submit(graphs.shuffle())
+    world.report("x", 0, 0, pb.TASK_FAILED, error=ERROR)
+    world.do(Tick(0.0), after=1.5)
+    world.do(Tick(0.0), after=1.4)
+    assert not world.heard("y", "release")
+    world.do(Tick(0.0), after=0.1)
+    assert world.heard("y", "release")
+    assert world.state() == "failed"  # the reason is still known
+
+
+def test_history_is_bounded(make_world: Any, graphs: SimpleNamespace) -> None:
+    world = make_world(jobs_kept_max=2)
+    world.attach("x")
+    for number in range(4):
+        world.submit(graphs.shuffle(), f"job-{number}", key=f"key-{number}")
+        world.do(JobReleased(f"job-{number}"))
+    assert [status.job_id for status in world.core.jobs(world.now)] == ["job-2", "job-3"]
+    assert world.core.job_of_key("key-0") is None
+    assert [key for key, _ in world.store.scan("jobs")] == ["job-2", "job-3"]
+
+
+def test_after_a_restart(world: Any, graphs: SimpleNamespace) -> None:
+    world.submit(graphs.shuffle(), "job-1")
+    run_first_stage(world)
+    world.submit(graphs.shuffle(), "job-2")
+    world.do(JobCancelled("job-2", "enough"))
+    assert len(list(world.store.scan("tasks"))) == 2
+    world.start()
+    assert world.core.epoch == 2
+    assert world.state("job-1") == "failed"
+    assert "was restarted" in world.core.status("job-1", world.now).error.message
+    assert world.state("job-2") == "cancelled"
+    assert list(world.store.scan("tasks")) == []
+    world.attach("x")
+    assert world.heard("x", "welcome")[-1].epoch == 2
+    assert world.heard("x", "locations")[-1].version >> 32 == 2
+    world.finish("x", 1, 0, epoch=1)
+    assert world.core.refused == {"old epoch": 1}
+
+
+def test_the_same_script_gives_the_same_effects(make_world: Any, graphs: Any) -> None:
+    def run() -> list[bytes]:
+        world = make_world()
+        world.attach("y", "x", "z")
+        world.submit(graphs.piped())
+        world.finish("x", 0, 0)
+        world.detach("z")
+        world.do(Tick(5.0), after=10.0)
+        return [s.message.SerializeToString(deterministic=True) for s in world.sent]
+
+    assert run() == run()
