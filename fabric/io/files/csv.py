@@ -7,8 +7,8 @@ Options:
     delimiter      one character; default ","
     quote          one character, or empty for no quoting; default '"'
     header         "true" (default) or "false": columns are then called f0, f1, ...
-    null_values    texts that mean null, separated by commas; default is Arrow's list (empty, NA,
-                   NULL, null, NaN, ...), but then a text column never has nulls
+    null_values    texts that mean null, separated by commas; default is an empty field, NA, N/A,
+                   NULL and null in columns of numbers and dates, and nothing in text columns
     encoding       default utf8
     sample_bytes   how much is looked at for types; default 8388608
     types          "name:type" pairs separated by commas, e.g. "flight:int64,tailnum:string"
@@ -22,14 +22,15 @@ from os import stat
 import pyarrow as pa
 import pyarrow.csv as pc
 
-from fabric.errors import ConfigError
-from fabric.io.faults import reading
+from fabric.errors import ConfigError, DataError
+from fabric.io.faults import first_line, reading
 from fabric.io.files.units import Unit
 
 OPTIONS = frozenset(
     ("delimiter", "quote", "header", "null_values", "encoding", "sample_bytes", "types")
 )
 _SAMPLE_BYTES = 8 << 20
+_NULLS = ["", "NA", "N/A", "NULL", "null"]
 _BLOCK_BYTES = 1 << 20
 
 
@@ -63,8 +64,17 @@ def read_units(
     end: int,
 ) -> Iterator[pa.RecordBatch]:
     """All rows with the columns and types of `schema`."""
-    with reading(path, "CSV"), _open(path, options, schema, schema.names, _BLOCK_BYTES) as reader:
-        yield from reader
+    with reading(path, "CSV"):
+        try:
+            with _open(path, options, schema, schema.names, _BLOCK_BYTES) as reader:
+                yield from reader
+        except pa.ArrowInvalid as error:
+            if "conversion error" not in str(error):
+                raise
+            raise DataError(
+                f"a value of {path} does not fit its column, whose type was found from the file's "
+                f'head: {first_line(error)}; name the type, as in types="column:string"'
+            ) from error
 
 
 def _open(
@@ -79,7 +89,7 @@ def _open(
     convert = pc.ConvertOptions(
         column_types=schema,
         include_columns=columns,
-        null_values=None if nulls is None else nulls.split(","),
+        null_values=_NULLS if nulls is None else nulls.split(","),
         strings_can_be_null=nulls is not None,
     )
     parse = pc.ParseOptions(

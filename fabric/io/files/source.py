@@ -7,11 +7,13 @@ file, or one that differs, is an error that names it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from os import stat
 from types import ModuleType
 
 import pyarrow as pa
 
 from fabric.errors import ConfigError, DataError
+from fabric.io.faults import reading
 from fabric.io.files import csv, ipc, parquet
 from fabric.io.files.units import file_splits
 from fabric.io.schemas import checked_schema, difference
@@ -59,6 +61,8 @@ def read_split(
     wanted = checked_schema(wanted, split.uri)
     reader, options = _reader(source)
     check_unchanged(source, schema, split.uri)
+    if source.format == "csv":
+        _check_length(split)
     if source.format == "parquet":
         from fabric.io.files.pruning import pruning_filter
 
@@ -79,6 +83,17 @@ def check_unchanged(source: FileSource, schema: pa.Schema, path: str) -> None:
     found = checked_schema(reader.file_schema(path, options), path)
     if text := difference(checked_schema(schema, path), found):
         raise DataError(f"{path} has changed since the plan was made: {text}")
+
+
+def _check_length(split: Split) -> None:
+    """CSV has no footer; its length is all there is to tell a cut file by."""
+    with reading(split.uri, "CSV"):
+        n_bytes = stat(split.uri).st_size
+    if n_bytes < split.n_bytes:
+        raise DataError(
+            f"{split.uri} has been cut since the plan was made: {n_bytes} bytes where "
+            f"{split.n_bytes} were"
+        )
 
 
 def check_split(source: FileSource, schema: pa.Schema, split: Split) -> None:

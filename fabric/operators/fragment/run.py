@@ -24,7 +24,7 @@ from fabric.plan.walk import walk
 if TYPE_CHECKING:
     import datafusion
 
-    from fabric.operators.fragment.scan import ReadSplit
+    from fabric.operators.fragment.scan import ReadSplit, Tables
 
 T = TypeVar("T")
 Inputs = Mapping[int, Sequence[pa.RecordBatch]]
@@ -106,6 +106,7 @@ class FragmentStream(Iterator[pa.RecordBatch]):
         self._n_partitions, self._batch_rows = _partitions(root, n_partitions), batch_rows
         self._batches: AsyncIterator[Any] | None = None
         self._task: asyncio.Task[Any] | None = None
+        self._tables: Tables | None = None
 
     def __next__(self) -> pa.RecordBatch:
         if self._ended:
@@ -150,6 +151,7 @@ class FragmentStream(Iterator[pa.RecordBatch]):
             n_partitions=self._n_partitions, batch_rows=self._batch_rows,
             check=self._check_open,
         )  # fmt: skip
+        self._tables = tables
         relation = lower(self._root, tables, self._collected)
         names = relation.inner or (relation.df.schema().names[0],)
         self._batches = aiter(relation.df.select(*(f'"{name}"' for name in names)).execute_stream())
@@ -213,7 +215,8 @@ class FragmentStream(Iterator[pa.RecordBatch]):
     def _failure(self, error: BaseException) -> FabricError:
         if self._closed or isinstance(error, asyncio.CancelledError):
             return CancelledError("the fragment was stopped")
-        return failure(error, self._root, self._splits)
+        inner = self._tables.raised if self._tables is not None else []
+        return failure(inner[0] if inner else error, self._root, self._splits)
 
 
 def _partitions(root: Node, target_partitions: int) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import count
 
 import datafusion
@@ -53,6 +54,8 @@ class Tables:
         self._session, self._inputs, self._splits, self._read = session, inputs, splits, read
         self._n_partitions, self._batch_rows, self._check = n_partitions, batch_rows, check
         self._names, self._numbers = Names(), count()
+        self.raised: list[Exception] = []
+        """What reading raised inside DataFusion, which would only hand on its text."""
 
     def scan(self, node: Scan) -> Relation:
         """All columns that `node` puts out or filters by."""
@@ -126,17 +129,21 @@ class Tables:
         inner = tuple(self._names.fresh() for _ in schema)
         user = dict(zip(inner, schema.names, strict=True))
         renamed = _inner_schema(schema, inner)
-        parts = []
-        for run in _runs(splits, self._n_partitions):
 
-            def read(names: list[str], run: Sequence[Split] = run) -> Iterator[pa.RecordBatch]:
-                wanted = [user[name] for name in names if name in user]
-                part = pa.schema([renamed.field(name) for name in names])
+        def read(run: Sequence[Split], names: list[str]) -> Iterator[pa.RecordBatch]:
+            names = names or list(inner[:1])
+            wanted, part = [user[name] for name in names], [renamed.field(name) for name in names]
+            try:
                 for split in run:
                     for batch in registry.read_split(node.source, node.schema, split, wanted):
-                        yield _renamed(batch, part)
+                        self._check()
+                        yield _renamed(batch, pa.schema(part))
+            except Exception as error:
+                self.raised.append(error)
+                raise
 
-            parts.append(StreamPart(renamed, read))
+        runs = _runs(splits, self._n_partitions)
+        parts = [StreamPart(renamed, partial(read, run)) for run in runs]
         name = f"t{next(self._numbers)}"
         self._session.register_dataset(name, StreamDataset(renamed, parts))
         relation = Relation(self._session.table(name), schema, inner, self._names)
@@ -180,10 +187,11 @@ class Tables:
 
 
 def _read_schema(node: Scan) -> pa.Schema:
-    """The columns to read, in the order of the source."""
+    """The columns to read, in the order of the source; one where rows are only counted."""
     wanted = set(node.schema.names if node.columns is None else node.columns)
     if node.predicate is not None:
         wanted |= columns_of(node.predicate)
+    wanted = wanted or set(node.schema.names[:1])
     return pa.schema([(f.name, f.type) for f in node.schema if f.name in wanted])
 
 
