@@ -23,6 +23,7 @@ from fabric.clients.demo import data, questions
 from fabric.clients.demo.agreement import Agreement, checksum
 from fabric.clients.demo.pictures import draw_delays
 from fabric.clients.demo.snippet import snippet
+from fabric.config import FabricHome
 from fabric.errors import ExternalError
 
 if TYPE_CHECKING:
@@ -38,11 +39,11 @@ def run(*, keep: bool = False, with_spark: bool = True, out: Path = OUT) -> int:
 
     `out` gets the CSVs, a picture of the delays, the job graph and (with Spark) Parquet files.
     """
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
     with ThreadPoolExecutor(1, "spark") as background, tempfile.TemporaryDirectory() as home:
         spark = background.submit(_start_spark) if with_spark else None
         try:
-            return Flights(console, out, Path(home), spark).run(keep)
+            return Flights(console, out, FabricHome(Path(home)), spark).run(keep)
         finally:
             if spark is not None and spark.exception() is None:
                 spark.result().stop()
@@ -57,7 +58,9 @@ def _start_spark() -> Any:
 class Flights:
     """One run of the demo."""
 
-    def __init__(self, console: Console, out: Path, home: Path, spark: Future[Any] | None) -> None:
+    def __init__(
+        self, console: Console, out: Path, home: FabricHome, spark: Future[Any] | None
+    ) -> None:
         self._console, self._out, self._home, self._spark = console, out, home, spark
         self._files = data.unpack(out)
         self._agreement = Agreement(console, questions.ask_duckdb(self._files))
@@ -143,7 +146,7 @@ class Flights:
 
         headers = [(b"authorization", f"Bearer {session.token}".encode())]
         options = flight.FlightCallOptions(headers=headers)
-        partition = job.partitions("by_carrier")[0]
+        partition = job.partitions("by_carrier/exchange")[0]
         with flight.connect(partition.locations[0]) as client:
             table = client.do_get(flight.Ticket(partition.ticket), options).read_all()
         where = "/".join(partition.path)
@@ -200,7 +203,8 @@ class Flights:
         assert self._spark is not None
         if not self._spark.done():
             self._console.print("  (waiting for the Spark session)")
-        return self._spark.result()
+        self._spark.result()
+        return _start_spark()
 
 
 def _csv_tables(session: Session, files: Mapping[str, Path]) -> dict[str, DataFrame]:
@@ -228,8 +232,8 @@ def _timed(call: Callable[[], T]) -> tuple[T, float]:
     return answer, time.perf_counter() - begin
 
 
-def _token(home: Path) -> str:
-    return (home / "token").read_text().strip()
+def _token(home: FabricHome) -> str:
+    return home.token.read_text().strip()
 
 
 def free_port() -> int:

@@ -6,6 +6,7 @@ One job: Spark's half of steps 1 and 4. Nothing here computes an answer.
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from fabric import Job, Session
 
-_QUIET = "-Dlog4j2.level=error"
 _SCHEMAS = {
     "airlines": "carrier string, name string",
     "planes": "tailnum string, year int, type string, manufacturer string, model string, "
@@ -38,18 +38,21 @@ _SCHEMAS = {
 
 
 def start() -> SparkSession:
-    """A local session on two cores, with ``format("fabric")``, quiet, in UTC."""
+    """A local session on two cores, with ``format("fabric")``, quiet, in UTC.
+
+    Called again it gives the same session, for use in the calling thread.
+    """
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers need Fabric too
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": _QUIET,
     }
     builder: Any = SparkSession.builder.master("local[2]").appName("fabric demo flights")
     try:

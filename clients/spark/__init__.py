@@ -19,8 +19,14 @@ __all__ = ["install"]
 
 
 def install(spark: SparkSession) -> SparkSession:
-    """Register ``format("fabric")`` with a Spark session; returns the session."""
+    """Register ``format("fabric")`` with a Spark session; returns the session.
+
+    It also makes the session the calling thread's own: when Spark writes, it looks a format up in
+    the session of the thread, and a thread that did not make the session has none.
+    """
     from fabric.clients.spark.source import FabricDataSource
 
     spark.dataSource.register(FabricDataSource)
+    if (jvm := getattr(spark, "_jvm", None)) is not None:  # Spark Connect has none, and no threads
+        jvm.SparkSession.setActiveSession(spark._jsparkSession)
     return spark
