@@ -211,6 +211,8 @@ class Actions:
         """
         from fabric.clients.dataframe.render import explanation
 
+        if format not in ("text", "svg"):
+            raise PlanError(f"explain has no format {format!r}; use 'text' or 'svg'")
         return explanation(self.session.explain(self.plan), format)
 
     def print_schema(self) -> None:

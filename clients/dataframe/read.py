@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from fabric.clients.dataframe.literal import to_dtype
 from fabric.errors import DataError, NotFoundError, PlanError
 from fabric.plan import nodes, sources
 
@@ -36,7 +37,8 @@ def read_csv(paths: Paths, *, session: Session | None = None, **options: Any) ->
     Parameters
     ----------
     options
-        ``delimiter``, ``null_values`` (a string or a list), ``header`` …, see `fabric.io.csv`.
+        ``delimiter``, ``header``, ``null_values`` (a string or a list), ``types`` (a dict of
+        column and type) …; `fabric.io.files.csv` has them all.
     """
     return _files("csv", paths, options, session)
 
@@ -132,6 +134,8 @@ def _option(value: Any) -> str:
             return "true" if value else "false"
         case list() | tuple():
             return ",".join(map(str, value))
+        case Mapping():
+            return ",".join(f"{name}:{to_dtype(dtype)}" for name, dtype in value.items())
         case _:
             return str(value)
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 from pyarrow import types
 
-from fabric.errors import PlanError
 from fabric.plan.nodes import Plan
 
 if TYPE_CHECKING:
@@ -38,8 +37,6 @@ def explanation(reply: pb.ExplainReply, format: Literal["text", "svg"]) -> Repor
     """What a coordinator says about a plan, as text or as one SVG."""
     if format == "svg":
         return Report(reply.svg)
-    if format != "text":
-        raise PlanError(f"explain has no format {format!r}; use 'text' or 'svg'")
     parts = (("plan", reply.plan), ("optimised plan", reply.optimised), ("stages", reply.stages))
     return Report("\n\n".join(f"{title}\n{_indented(body)}" for title, body in parts))
 

@@ -1,0 +1,159 @@
+"""The command line in this process: help, versions, files, errors and their exit codes."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+import fabric
+from fabric.clients.cli import doctor
+from fabric.clients.cli.main import main
+
+Captured = pytest.CaptureFixture[str]
+HEAD = (
+    'import sys\nimport fabric\nfrom fabric import col\nrows = fabric.DataFrame({"a": [1, 2, 3]})\n'
+)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "job.py"
+
+
+def test_help_names_every_command(capsys: Captured) -> None:
+    assert main(["--help"]) == 0
+    out = capsys.readouterr().out
+    for command in ("up", "agent", "coordinator", "run", "jobs", "explain", "doctor", "demo"):
+        assert f"\n  {command} " in out
+
+
+def test_version(capsys: Captured) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"fabric {fabric.__version__}\n"
+
+
+@pytest.mark.parametrize("wrong", [["nope"], ["run"], ["up", "--agents", "0"], ["explain", "--x"]])
+def test_wrong_usage_is_2(wrong: list[str], capsys: Captured) -> None:
+    assert main(wrong) == 2
+    assert "Error:" in capsys.readouterr().err
+
+
+def test_run_shows_df(file: Path, capsys: Captured) -> None:
+    file.write_text(HEAD + 'df = rows.filter(col("a") > 1)\n')
+    assert main(["run", str(file)]) == 0
+    assert capsys.readouterr().out.endswith("2 rows\n")
+
+
+def test_run_calls_main_with_arguments(file: Path, capsys: Captured) -> None:
+    file.write_text(
+        HEAD + "def main():\n    print(sys.argv[1:], __name__)\n    return rows\n"
+        'if __name__ == "__main__":\n    main()\n'
+    )
+    assert main(["run", "--rows", "2", str(file), "--rows", "x"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("['--rows', 'x'] __fabric__\n")
+    assert out.endswith("first 2 rows, there are more\n")
+
+
+def test_run_a_plain_script(file: Path, capsys: Captured) -> None:
+    file.write_text(HEAD + "print(rows.count())\n")
+    assert main(["run", str(file)]) == 0
+    assert capsys.readouterr().out == "3\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ('rows.filter(col("b") > 1)\n', 'job.py line 5: there is no column "b"'),
+        ("{}['x']\n", "UserError: {file} line 5: KeyError: 'x'"),
+        ("def f(:\n", "line 5: SyntaxError"),
+        ('df = rows.select(x=col("a") // (col("a") - col("a")))\n', "ExpressionError"),
+    ],
+)
+def test_errors_are_one_line_with_the_place(
+    file: Path, line: str, says: str, capsys: Captured
+) -> None:
+    file.write_text(HEAD + line)
+    assert main(["run", str(file)]) == 1
+    err = capsys.readouterr().err
+    assert says.format(file=file) in err
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+
+
+def test_debug_shows_the_traceback_wherever_it_stands(file: Path, capsys: Captured) -> None:
+    file.write_text(HEAD + 'rows.select("b")\n')
+    for arguments in (["--debug", "run", str(file)], ["run", "--debug", str(file)]):
+        assert main(arguments) == 1
+        assert "Traceback" in capsys.readouterr().err
+
+
+def test_missing_file_and_missing_frame(file: Path, capsys: Captured) -> None:
+    assert main(["run", "no_such.py"]) == 1
+    assert "there is no file no_such.py" in capsys.readouterr().err
+    file.write_text("x = 1\n")
+    assert main(["explain", str(file)]) == 1
+    assert "leaves no DataFrame named df or plan" in capsys.readouterr().err
+
+
+def test_explain(file: Path, tmp_path: Path, capsys: Captured) -> None:
+    file.write_text(HEAD + 'plan = rows.group_by("a").count().named("by_a")\n')
+    assert main(["explain", str(file)]) == 0
+    assert "by_a" in capsys.readouterr().out
+    assert main(["explain", str(file), "--format", "svg", "-o", str(tmp_path / "plan.svg")]) == 0
+    assert (tmp_path / "plan.svg").read_text().startswith("<svg")
+    assert main(["explain", str(file), "--format", "png"]) == 2
+
+
+def test_jobs_without_token_or_fabric(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setenv("FABRIC_HOME", str(tmp_path))
+    monkeypatch.delenv("FABRIC_TOKEN", raising=False)
+    assert main(["jobs"]) == 1
+    assert "FABRIC_TOKEN is not set" in capsys.readouterr().err
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = f"fabric://127.0.0.1:{taken.getsockname()[1]}"
+        assert main(["jobs", "--connect", address, "--token", "x"]) == 1
+    assert "PeerLostError" in capsys.readouterr().err
+
+
+def test_an_occupied_port_is_refused_before_anything_starts(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        for command in ("up", "coordinator"):
+            assert main([command, "--port", str(port), "--home", str(tmp_path / "home")]) == 1
+            assert f"port {port}" in capsys.readouterr().err
+    assert main(["coordinator", "--host", "0.0.0.0", "--home", str(tmp_path / "home")]) == 1
+    assert "without TLS" in capsys.readouterr().err
+
+
+def test_doctor_here(tmp_path: Path, capsys: Captured) -> None:
+    assert main(["doctor", "--home", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "pyarrow 25." in out
+    assert "kernels use " in out
+    assert "✗" not in out
+
+
+def test_doctor_finds_what_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    (tmp_path / "secret").write_text("x")
+    (tmp_path / "secret").chmod(0o644)
+    versions = {"fabric": "3.2", "pyarrow": "24.0.0", "datafusion": None, "pyspark": None}
+    real = doctor.version_of
+    monkeypatch.setattr(doctor, "version_of", lambda name: versions.get(name, real(name)))
+    monkeypatch.setattr(doctor, "java_major", lambda: 11)
+    assert main(["doctor", "--home", str(tmp_path)]) == 1
+    out = capsys.readouterr().out
+    assert "✗ the SSH tool fabric 3.2 is installed too" in out
+    assert "✗ pyarrow 24.0.0; Fabric is built for 25.0" in out
+    assert "✗ datafusion is missing" in out
+    assert "! Java 11 is too old for Spark" in out
+    assert "✗ others can read" in out

@@ -1,0 +1,209 @@
+"""``fabric up`` as a process: what it prints, running on it, stopping it, nothing left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import fabric
+from fabric import Session, col, count
+from fabric.clients.cli.main import main
+from fabric.config import FabricHome
+from fabric.errors import AuthError, ExpressionError
+
+ROWS = pa.table({"k": [f"k{i % 5}" for i in range(1000)], "x": list(range(1000))})
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _until(reached: Callable[[], bool], deadline_s: float = 30.0) -> None:
+    end_s = time.monotonic() + deadline_s
+    while not reached():
+        assert time.monotonic() < end_s, "it did not come about in time"
+        time.sleep(0.02)
+
+
+def _children(pid: int) -> list[int]:
+    """Processes whose command line says that `pid` started them."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+            except OSError:  # it has just ended
+                continue
+            if any(pair == (b"--parent", b"%d" % pid) for pair in pairwise(words)):
+                found.append(int(folder.name))
+    return found
+
+
+class Up:
+    """A running ``fabric up --agents 2``."""
+
+    def __init__(self, home: Path) -> None:
+        self.home, self.port = home, _free_port()
+        self.out = home.with_suffix(".out")
+        command = [sys.executable, "-m", "fabric.clients.cli", "up", "--home", str(home)]
+        with self.out.open("wb") as out:
+            self.process = subprocess.Popen(
+                [*command, "--port", str(self.port)], stdout=out, stderr=subprocess.STDOUT
+            )
+        _until(lambda: "Ctrl-C stops" in self.text() or self.process.poll() is not None)
+        assert self.process.poll() is None, self.text()
+
+    def text(self) -> str:
+        return self.out.read_text()
+
+    @property
+    def address(self) -> str:
+        return f"fabric://127.0.0.1:{self.port}"
+
+    @property
+    def token(self) -> str:
+        return FabricHome(self.home).token.read_text().strip()
+
+    def stop(self, how: int = signal.SIGINT) -> None:
+        self.process.send_signal(how)
+        self.process.wait(30)
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    running = Up(tmp_path_factory.mktemp("up") / "home")
+    yield running
+    running.stop(signal.SIGTERM)
+    assert running.process.returncode == 0, running.text()
+
+
+@pytest.fixture
+def session(up: Up) -> Iterator[Session]:
+    with fabric.connect(up.address, token=up.token) as opened:
+        yield opened
+
+
+def test_prints_how_to_go_on(up: Up) -> None:
+    assert f"{up.address} is up with 2 agents" in up.text()
+    assert f"token   {up.home}/token" in up.text()
+    assert f'session = fabric.connect("{up.address}"' in up.text()
+    assert (up.home / "secret").stat().st_mode & 0o077 == 0
+
+
+def test_rows_of_this_process_are_computed_there(session: Session) -> None:
+    rows = fabric.read_arrow(ROWS)
+    assert rows.filter(col("x") >= 500).count() == 500
+    groups = rows.group_by("k").agg(count().alias("n")).sort("k").collect()
+    assert groups.to_pydict() == {"k": [f"k{i}" for i in range(5)], "n": [200] * 5}
+    assert len(session.datasets()) == 1  # uploaded once
+    del rows
+    fabric.DataFrame({"a": [1]}).count()
+    assert len(session.datasets()) == 1  # the first one is dropped, the new one is there
+
+
+def test_partitions_are_flight_streams(session: Session) -> None:
+    import pyarrow.flight as fl
+
+    job = (
+        session.read_arrow(ROWS).exchange("k", n_partitions=4).named("by_k").submit("parts").wait()
+    )
+    parts = job.partitions()
+    assert {part.number for part in parts} == set(range(4))
+    assert len({part.locations[0] for part in parts}) == 2
+    bearer = [(b"authorization", f"Bearer {session.token}".encode())]
+    options = fl.FlightCallOptions(headers=bearer)
+    n_rows = 0
+    for part in parts:
+        with fl.connect(part.locations[0]) as client:
+            n_rows += client.do_get(fl.Ticket(part.ticket), options).read_all().num_rows
+    assert n_rows == 1000
+    assert job.collect().num_rows == 1000
+    job.release()
+
+
+def test_a_snippet_runs_as_it_is(session: Session) -> None:
+    job = session.read_arrow(ROWS).submit("snippet").wait()
+    code = job.partitions()[0].snippet() + "print(table.num_columns)\n"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "FABRIC_TOKEN": session.token},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == "2\n"
+
+
+def test_errors_come_back_as_they_were(session: Session) -> None:
+    broken = session.read_arrow(ROWS).select(r=col("x") // (col("x") - col("x")))
+    with pytest.raises(ExpressionError, match="zero") as caught:
+        broken.collect()
+    assert caught.value.where.agent.startswith("agent-")
+    assert "Traceback" not in str(caught.value)
+
+
+def test_datasets(session: Session, tmp_path: Path) -> None:
+    job = session.read_arrow(ROWS).write_dataset("rows", keys="k", mode="overwrite")
+    assert job.rows == 1000
+    frame = session.read_dataset("rows")
+    assert frame.count() == 1000
+    assert frame.write_parquet(tmp_path / "out").rows == 1000
+    assert session.read_parquet(tmp_path / "out").count() == 1000
+    session.drop_dataset("rows")
+
+
+def test_a_wrong_token_is_refused(up: Up) -> None:
+    with pytest.raises(AuthError, match="token"):
+        fabric.connect(up.address, token="fab1.wrong.token")
+
+
+def test_commands_on_it(up: Up, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    there = ["--connect", up.address, "--token", up.token]
+    file = tmp_path / "job.py"
+    file.write_text('import fabric\ndf = fabric.DataFrame({"a": [1, 2]})\n')
+    assert main(["run", *there, str(file)]) == 0
+    assert capsys.readouterr().out.endswith("2 rows\n")
+    with fabric.connect(up.address, token=up.token) as session:
+        job = session.read_arrow(ROWS).submit("listed").wait()
+    assert main(["jobs", *there]) == 0
+    assert f"{job.id}  listed" in capsys.readouterr().out
+    assert main(["jobs", "show", job.id, *there]) == 0
+    assert "Partition(number=0" in capsys.readouterr().out
+    assert main(["jobs", *there, "release", job.id]) == 0
+    assert "released" in capsys.readouterr().out
+    assert main(["jobs", "cancel", "job-0", *there]) == 1
+    assert "there is no job 'job-0'" in capsys.readouterr().err
+
+
+def test_ctrl_c_stops_everything(tmp_path: Path) -> None:
+    running = Up(tmp_path / "home")
+    children = _children(running.process.pid)
+    assert len(children) == 3
+    running.stop()
+    assert running.process.returncode == 0
+    assert running.text().endswith("stopped\n")
+    assert "Traceback" not in running.text()
+    assert _children(running.process.pid) == []
+
+
+def test_a_killed_up_leaves_nothing(tmp_path: Path) -> None:
+    running = Up(tmp_path / "home")
+    running.stop(signal.SIGKILL)
+    _until(lambda: _children(running.process.pid) == [])
+
+
+def test_a_dead_agent_ends_it_with_an_error(tmp_path: Path) -> None:
+    running = Up(tmp_path / "home")
+    os.kill(max(_children(running.process.pid)), signal.SIGKILL)
+    assert running.process.wait(30) == 1
+    assert "ended by itself with code -9" in running.text()
+    assert _children(running.process.pid) == []
