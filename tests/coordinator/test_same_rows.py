@@ -68,7 +68,7 @@ PREDICATES: list[Expr] = [
     call("is_not_null", S),
     call("and", call("lt", V, lit(4)), call("ne", K, V)),
     call("gt", call("modulo", V, lit(3)), lit(0)),
-    call("and", call("ne", V, lit(0)), call("ge", call("floor_divide", lit(9), V), lit(2))),
+    call("or", call("is_null", V), call("eq", S, Literal("a", pa.string()))),
     call("eq", call("coalesce", K, lit(7)), lit(7)),
 ]
 
