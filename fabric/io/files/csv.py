@@ -31,7 +31,7 @@ OPTIONS = frozenset(
 )
 _SAMPLE_BYTES = 8 << 20
 _NULLS = ["", "NA", "N/A", "NULL", "null"]
-_BLOCK_BYTES = 1 << 20
+_BLOCK_BYTES = 4 << 20
 
 
 def file_schema(path: str, options: dict[str, str]) -> pa.Schema:
@@ -92,8 +92,10 @@ def _open(
         null_values=_NULLS if nulls is None else nulls.split(","),
         strings_can_be_null=nulls is not None,
     )
+    quote = options.get("quote", '"')
     parse = pc.ParseOptions(
-        delimiter=options.get("delimiter", ","), quote_char=options.get("quote", '"') or False
+        delimiter=_character("delimiter", options.get("delimiter", ",")),
+        quote_char=_character("quote", quote) if quote else False,
     )
     read = pc.ReadOptions(
         block_size=block_bytes,
@@ -108,6 +110,12 @@ def _flag(options: dict[str, str], name: str, default: bool) -> bool:
     if value not in ("true", "false"):
         raise ConfigError(f"option {name} must be true or false, got {value!r}")
     return value == "true"
+
+
+def _character(name: str, value: str) -> str:
+    if len(value.encode()) != 1:
+        raise ConfigError(f"option {name} must be one character, got {value!r}")
+    return value
 
 
 def _number(options: dict[str, str], name: str, default: int) -> int:

@@ -1,0 +1,60 @@
+"""The gate holds its task until its file is there, or somebody gives up."""
+
+from threading import Thread
+
+import pyarrow as pa
+import pytest
+
+from fabric.errors import CancelledError, ConfigError
+from fabric.ids import TaskId
+from fabric.io.sinks import abandon, open_sink, publish
+from fabric.io.sinks.gate import gate_file
+from fabric.plan.sources import GateTarget
+
+BATCH = pa.record_batch({"a": [1, 2]})
+
+
+@pytest.fixture
+def gate(tmp_path, monkeypatch):
+    monkeypatch.setenv("FABRIC_GATES", str(tmp_path))
+    return open_sink(GateTarget("g1"), BATCH.schema, TaskId("job-1", 0, 0), 1)
+
+
+def waiting(gate):
+    ended = []
+
+    def work():
+        try:
+            ended.append(gate.prepare())
+        except CancelledError as error:
+            ended.append(error.message)
+
+    thread = Thread(target=work)
+    thread.start()
+    thread.join(0.1)
+    assert thread.is_alive()
+    return thread, ended
+
+
+def test_opens_when_its_file_appears(gate):
+    gate.write(BATCH)
+    thread, ended = waiting(gate)
+    gate_file("g1").touch()
+    thread.join(10)
+    assert b'"rows": 2' in ended[0]
+    publish(ended)
+    abandon(ended)
+
+
+def test_giving_up_ends_the_wait(gate):
+    thread, ended = waiting(gate)
+    gate.abandon()
+    thread.join(10)
+    assert ended == ["gate g1 was abandoned before it opened"]
+    with pytest.raises(CancelledError):
+        gate.write(BATCH)
+
+
+def test_its_name_is_no_path():
+    with pytest.raises(ConfigError, match="is not allowed"):
+        open_sink(GateTarget("../g"), BATCH.schema, TaskId("job-1", 0, 0), 1)

@@ -1,0 +1,187 @@
+"""Sources behind three functions: file schemas, splits, and what is refused."""
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from fabric.errors import ConfigError, DataError, NotFoundError, PlanError
+from fabric.io import registry
+from fabric.plan.expr import Call, Column, Literal
+from fabric.plan.sources import FileSource
+
+I64 = pa.int64()
+
+
+@pytest.fixture
+def save(tmp_path):
+    """``save(name, table)``: the path of a file whose ending says the format."""
+
+    def go(name, table, **options):
+        path = tmp_path / name
+        if name.endswith("csv"):
+            pyarrow.csv.write_csv(table, path)
+        elif name.endswith("parquet"):
+            pq.write_table(table, path, **options)
+        else:
+            with pa.ipc.new_file(path, table.schema) as writer:
+                writer.write_table(table, **options)
+        return str(path)
+
+    return go
+
+
+def rows(source, n_target=1, **options):
+    schema = registry.source_schema(source)
+    splits = registry.enumerate_splits(source, n_target)
+    return [
+        row
+        for split in splits
+        for batch in registry.read_split(source, schema, split, **options)
+        for row in batch.to_pylist()
+    ]
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv", "ipc"])
+@pytest.mark.parametrize("n_target", [1, 2, 5, 100])
+def test_splits_hold_every_row_once(save, format, n_target):
+    sizes = {"max_chunksize": 7} if format == "ipc" else {"row_group_size": 7}
+    tables = [pa.table({"a": list(range(i * 100, i * 100 + 50))}) for i in range(3)]
+    paths = tuple(
+        save(f"{i}.{format}", t, **({} if format == "csv" else sizes)) for i, t in enumerate(tables)
+    )
+    source = FileSource(format, paths)
+    expected = [{"a": v} for t in tables for v in t["a"].to_pylist()]
+    assert rows(source, n_target) == expected
+    splits = registry.enumerate_splits(source, n_target)
+    assert len(splits) <= max(n_target + 2, 3)
+    if format != "csv":
+        assert sum(split.n_rows for split in splits) == 150
+        assert len(splits) >= min(n_target, 24) // 2
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv", "ipc"])
+def test_files_without_rows(save, format):
+    empty = save(f"e.{format}", pa.table({"a": pa.array([], I64)}))
+    full = save(f"f.{format}", pa.table({"a": [1]}))
+    if format == "csv":
+        assert registry.source_schema(FileSource(format, (empty,))).field("a").type == pa.string()
+        return
+    assert rows(FileSource(format, (empty, full)), 4) == [{"a": 1}]
+    assert rows(FileSource(format, (empty,)), 4) == []
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv", "ipc"])
+def test_a_file_that_differs_is_named(save, format):
+    first = save(f"first.{format}", pa.table({"a": [1], "b": ["x"]}))
+    other = save(f"other.{format}", pa.table({"a": ["y"], "b": ["x"]}))
+    with pytest.raises(DataError) as caught:
+        registry.source_schema(FileSource(format, (first, other)))
+    assert caught.value.message == (
+        f"{other} differs from {first}: column 'a' is string, expected int64"
+    )
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv", "ipc"])
+def test_a_missing_file_is_named(tmp_path, format):
+    path = str(tmp_path / f"nothing.{format}")
+    with pytest.raises(NotFoundError, match=r"there is no file .*nothing"):
+        registry.source_schema(FileSource(format, (path,)))
+    with pytest.raises((NotFoundError, DataError), match=str(tmp_path)):
+        registry.source_schema(FileSource(format, (str(tmp_path),)))
+
+
+@pytest.mark.parametrize("format", ["parquet", "ipc"])
+def test_a_truncated_file_is_named_at_every_length(save, format):
+    path = save(f"x.{format}", pa.table({"a": list(range(100))}))
+    whole = Path(path).read_bytes()
+    for length in {0, 1, 4, 8, len(whole) // 2, len(whole) - 8, len(whole) - 1}:
+        os.unlink(path)
+        Path(path).write_bytes(whole[:length])
+        with pytest.raises(DataError, match=r"x\.\w+ is not a whole (Parquet|Arrow IPC) file"):
+            registry.source_schema(FileSource(format, (path,)))
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv", "ipc"])
+def test_unknown_formats_and_options_are_refused(save, format):
+    path = save(f"x.{format}", pa.table({"a": [1]}))
+    with pytest.raises(ConfigError, match=f"read_{format} has no option 'delimeter'; it has: "):
+        registry.source_schema(FileSource(format, (path,), (("delimeter", ";"),)))
+    with pytest.raises(ConfigError, match="there is no file format 'xml'; use parquet, csv, ipc"):
+        registry.source_schema(FileSource("xml", (path,)))
+    with pytest.raises(PlanError, match="nothing here can read a str"):
+        registry.source_schema("x")
+    with pytest.raises(DataError, match="needs at least one file"):
+        registry.source_schema(FileSource(format, ()))
+
+
+def test_schemas_have_no_metadata_and_may_all_be_null(save):
+    schema = pa.schema([pa.field("a", I64, nullable=False)], {"pandas": "{}"})
+    for name in ("x.parquet", "x.arrow"):
+        path = save(name, pa.table({"a": [1]}, schema))
+        found = registry.source_schema(FileSource("ipc" if "arrow" in name else "parquet", (path,)))
+        assert found.equals(pa.schema([("a", I64)]), check_metadata=True)
+
+
+def test_csv_options(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("1;'a;b';-\n2;c;NA\n;-;3.5\n")
+    options = (
+        ("delimiter", ";"), ("header", "false"), ("null_values", "-,NA,"), ("quote", "'"),
+        ("types", "f0:int8"),
+    )  # fmt: skip
+    source = FileSource("csv", (str(path),), tuple(sorted(options)))
+    assert registry.source_schema(source).types == [pa.int8(), pa.string(), pa.float64()]
+    assert rows(source) == [
+        {"f0": 1, "f1": "a;b", "f2": None}, {"f0": 2, "f1": "c", "f2": None},
+        {"f0": None, "f1": None, "f2": 3.5},
+    ]  # fmt: skip
+
+
+def test_csv_defaults(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text('n,s,f,none\n1,NA,NaN,\nNA,"",2.5,\n,x,inf,\n')
+    source = FileSource("csv", (str(path),))
+    assert registry.source_schema(source).types == [I64, pa.string(), pa.float64(), pa.string()]
+    found = rows(source)
+    assert [row["n"] for row in found] == [1, None, None]
+    assert [row["s"] for row in found] == ["NA", "", "x"]
+    assert [str(row["f"]) for row in found] == ["nan", "2.5", "inf"]
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (("header", "maybe"), "option header must be true or false, got 'maybe'"),
+        (("sample_bytes", "-1"), "option sample_bytes must be a positive number, got '-1'"),
+        (("types", "a"), "option types has 'a'; write name:type"),
+        (("types", "z:int8"), "option types names 'z', which .* does not have"),
+        (("delimiter", ""), "option delimiter must be one character, got ''"),
+    ],
+)
+def test_csv_options_of_the_wrong_kind(tmp_path, option, message):
+    path = tmp_path / "x.csv"
+    path.write_text("a\n1\n")
+    with pytest.raises(ConfigError, match=message):
+        registry.source_schema(FileSource("csv", (str(path),), (option,)))
+
+
+def test_row_groups_are_left_out_by_statistics_only_where_that_is_exact(save):
+    table = pa.table({"a": list(range(100)), "f": [float(i) for i in range(99)] + [float("nan")]})
+    source = FileSource("parquet", (save("x.parquet", table, row_group_size=10),))
+
+    def read(function, column, value, dtype):
+        return rows(source, predicate=Call(function, (Column(column), Literal(value, dtype))))
+
+    assert len(read("ge", "a", 95, I64)) == 10
+    assert len(read("eq", "a", 42, pa.int8())) == 10
+    assert len(read("lt", "a", 0, I64)) == 0
+    assert len(read("ne", "a", 5, I64)) == 100
+    assert len(read("gt", "f", 1e9, pa.float64())) == 100
+    swapped = Call("gt", (Literal(10, I64), Column("a")))
+    assert len(rows(source, predicate=swapped)) == 10
+    both = Call("and", (swapped, Call("is_null", (Column("f"),))))
+    assert len(rows(source, predicate=both)) == 10

@@ -1,0 +1,122 @@
+"""Chains: the same rows as fragments, whatever the batches and the wiring."""
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fabric.errors import ExpressionError, InternalError, PlanError
+from fabric.operators.chain import build_chain, unsupported
+from fabric.operators.fragment import execute_fragment
+from fabric.plan.expr import Agg, Alias, Call, Case, Column, Literal, SortKey
+from fabric.plan.nodes import (
+    Aggregate,
+    Filter,
+    Limit,
+    Select,
+    Sort,
+    StageInput,
+    Union,
+    WithColumns,
+)
+from fabric.plan.schema import schema_of
+
+A, I64 = Column("a"), pa.int64()
+SCHEMA = pa.schema([("a", I64), ("s", pa.string())])
+SOURCE = StageInput(0, SCHEMA)
+MORE = Filter(SOURCE, Call("gt", (A, Literal(3, I64))), path="more")
+FEW = Filter(SOURCE, Call("is_null", (A,)), path="few")
+CASE = Case(((Call("gt", (A, Literal(5, I64))), Column("s")),), Literal("-", pa.string()))
+PLANS = {
+    "filter": MORE,
+    "project": Select(SOURCE, (Alias(Call("add", (A, A)), "b"), Column("s"))),
+    "with_columns": WithColumns(SOURCE, (Alias(CASE, "c"), Alias(CASE, "s")), replace=True),
+    "diamond": Union((MORE, FEW)),
+    "widened": Union((Select(MORE, (Alias(Literal(1.5, pa.float64()), "x"),)), Select(FEW, (A,)))),
+    "deep": Select(WithColumns(Filter(Union((MORE, FEW)), Call("not", (Call("eq", (A, A)),))),
+                               (Alias(A, "z"),)), (Column("z"),)),
+}  # fmt: skip
+ROWS = st.lists(st.tuples(st.none() | st.integers(0, 9), st.sampled_from(["x", "y", None])))
+
+
+def run(root, batches, edge=0):
+    chain = build_chain(root)
+    out = [row for batch in batches for row in chain.on_batch(edge, batch)]
+    out += chain.on_end(edge)
+    assert chain.done
+    chain.close()
+    assert all(batch.schema.equals(schema_of(root), check_metadata=True) for batch in out)
+    return pa.Table.from_batches(out, schema_of(root))
+
+
+def ordered(table):
+    return sorted(map(repr, zip(*table.to_pydict().values(), strict=True)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=ROWS, plan=st.sampled_from(sorted(PLANS)), crumb=st.integers(1, 5))
+def test_agrees_with_the_fragment(rows, plan, crumb):
+    root = PLANS[plan]
+    table = pa.Table.from_pylist([{"a": a, "s": s} for a, s in rows], SCHEMA)
+    found = run(root, table.to_batches(max_chunksize=crumb))
+    batches = list(execute_fragment(root, {0: table.to_batches()}, {}))
+    assert ordered(found) == ordered(pa.Table.from_batches(batches, schema_of(root)))
+
+
+def test_one_edge_may_feed_two_branches_and_two_edges_one_union():
+    other = StageInput(7, pa.schema([("n", pa.int32()), ("t", pa.large_string())]))
+    chain = build_chain(Union((SOURCE, other, SOURCE)))
+    assert chain.inputs == [0, 7]
+    one = pa.record_batch({"a": [1], "s": ["x"]}, SCHEMA)
+    two = pa.record_batch({"n": [2], "t": ["y"]}, other.schema)
+    assert [b.to_pydict() for b in chain.on_batch(0, one)] == [{"a": [1], "s": ["x"]}] * 2
+    assert [b.to_pydict() for b in chain.on_batch(7, two)] == [{"a": [2], "s": ["y"]}]
+    assert chain.on_end(0) == []
+    assert not chain.done
+    assert chain.on_end(7) == []
+    assert chain.done
+    with pytest.raises(InternalError, match="edge 7 is not one of the chain's, or has ended"):
+        chain.on_batch(7, two)
+
+
+def test_a_limit_ends_the_chain_early():
+    root = Select(Limit(MORE, 2, 1), (A,))
+    chain = build_chain(root)
+    batch = pa.record_batch({"a": [4, 1, 5, 6, 7, 8], "s": ["x"] * 6}, SCHEMA)
+    assert [b.to_pydict() for b in chain.on_batch(0, batch)] == [{"a": [5, 6]}]
+    assert chain.done
+    assert chain.on_batch(0, batch) == []
+    half = build_chain(Union((Limit(SOURCE, 1), MORE)))
+    assert sum(b.num_rows for b in half.on_batch(0, batch)) == 6
+    assert not half.done
+    assert build_chain(Limit(SOURCE, 0)).done
+
+
+def test_names_and_metadata_of_the_batches_do_not_matter():
+    batch = pa.record_batch([[5], ["x"]], pa.schema([("p", I64), ("q", pa.string())], {"k": "v"}))
+    (found,) = build_chain(MORE).on_batch(0, batch)
+    assert found.to_pydict() == {"a": [5], "s": ["x"]}
+
+
+def test_an_error_names_its_node():
+    bad = Select(SOURCE, (Alias(Call("divide", (A, Literal(0, I64))), "x"),), path="ratio")
+    chain = build_chain(Limit(bad, 5))
+    with pytest.raises(ExpressionError, match=r"division by zero.*\(node ratio\)"):
+        chain.on_batch(0, pa.record_batch({"a": [1], "s": ["x"]}, SCHEMA))
+
+
+def test_what_a_chain_can_not_run_is_named():
+    total = Aggregate(MORE, (), (Alias(Agg("count", None), "n"),), path="total")
+    assert unsupported(Limit(total, 1)) == "total"
+    assert unsupported(Sort(SOURCE, (SortKey(A),))) == "sort"
+    assert unsupported(PLANS["deep"]) is None
+    with pytest.raises(PlanError, match="total needs all its input at once") as caught:
+        build_chain(total)
+    assert caught.value.where.node == "total"
+
+
+def test_a_thousand_nodes():
+    node = SOURCE
+    for i in range(1000):
+        node = Filter(node, Call("ne", (A, Literal(i + 10, I64))))
+    assert run(node, [pa.record_batch({"a": [1], "s": ["x"]}, SCHEMA)]).num_rows == 1

@@ -1,0 +1,84 @@
+"""Every operator straight, aborted at each batch and restored, and on another number of tasks."""
+
+import pyarrow as pa
+import pytest
+
+from fabric.operators.contract import Context, Operator, Snapshot
+from fabric.operators.filter import FilterOperator
+from fabric.operators.limit import LimitOperator
+from fabric.operators.project import ProjectOperator
+from fabric.operators.union import UnionOperator
+from fabric.plan.expr import Call, Column, Literal
+from fabric.testing.operators import run_aborted, run_rescaled, run_straight
+
+SCHEMA = pa.schema([("a", pa.int64())])
+BATCHES = [pa.record_batch({"a": range(i * 10, i * 10 + 3 + i)}, SCHEMA) for i in range(5)]
+INPUTS = [(0, batch) for batch in BATCHES]
+ODD = Call("eq", (Call("modulo", (Column("a"), Literal(2, pa.int64()))), Literal(1, pa.int64())))
+OUTPUT = pa.schema([("b", pa.bool_())])
+STATELESS = {
+    "filter": lambda: FilterOperator(ODD, SCHEMA),
+    "project": lambda: ProjectOperator([ODD], SCHEMA, OUTPUT),
+    "union": lambda: UnionOperator([SCHEMA], pa.schema([("a", pa.int64())])),
+}
+ALL = {**STATELESS, "limit": lambda: LimitOperator(11, 4)}
+
+
+def values(batches):
+    return [value for batch in batches for value in batch.column(0).to_pylist()]
+
+
+@pytest.mark.parametrize("abort_at", range(5))
+@pytest.mark.parametrize("name", ALL)
+def test_an_abort_changes_nothing(name, abort_at):
+    straight = values(run_straight(ALL[name], INPUTS))
+    assert straight
+    assert values(run_aborted(ALL[name], INPUTS, abort_at)) == straight
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 3), (3, 1), (2, 4)])
+@pytest.mark.parametrize("name", STATELESS)
+def test_another_number_of_tasks_changes_no_row(name, before, after):
+    straight = values(run_straight(STATELESS[name], INPUTS))
+    assert sorted(values(run_rescaled(STATELESS[name], INPUTS, before, after))) == sorted(straight)
+
+
+def test_the_harness_sees_state_that_is_not_in_the_snapshot():
+    class Forgetful(LimitOperator):
+        def on_barrier(self, checkpoint):
+            return Snapshot()
+
+    straight = values(run_straight(ALL["limit"], INPUTS))
+    assert values(run_aborted(lambda: Forgetful(11, 4), INPUTS, 3)) != straight
+
+
+@pytest.mark.parametrize(("n", "offset"), [(0, 0), (3, 0), (4, 2), (100, 0), (2, 24), (5, 100)])
+def test_limit_is_a_slice(n, offset):
+    everything = values(BATCHES)
+    found = values(run_straight(lambda: LimitOperator(n, offset), INPUTS))
+    assert found == everything[offset : offset + n]
+
+
+def test_defaults_pass_time_through():
+    class Plain(Operator):
+        def on_batch(self, input, batch):
+            return [batch]
+
+    operator = Plain()
+    operator.open(Context())
+    assert operator.on_watermark(5) == []
+    assert operator.on_timers(BATCHES[0], [1], "event") == []
+    assert operator.on_barrier(1) == Snapshot()
+    assert operator.on_end(0) == []
+    assert not operator.done
+    operator.on_complete(1)
+    operator.on_abort(2)
+    operator.restore([], range(10))
+    operator.close()
+
+
+def test_filter_copies_nothing_when_all_or_none_pass():
+    batch = pa.record_batch({"a": [1, 3]}, SCHEMA)
+    operator = STATELESS["filter"]()
+    assert operator.on_batch(0, batch)[0] is batch
+    assert operator.on_batch(0, pa.record_batch({"a": [2, None]}, SCHEMA)) == []
