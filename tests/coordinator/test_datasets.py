@@ -1,0 +1,198 @@
+"""The dataset catalogue: what each request leads to, repeated or refused."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from fabric.control import control_pb2 as pb
+from fabric.coordinator.datasets import Catalogue, read_schema
+from fabric.coordinator.metadata.memory import MemoryStore
+from fabric.errors import ConfigError, DataError, NotFoundError, PeerLostError
+
+SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])
+
+
+def begin_request(name: str = "d", **fields: object) -> pb.DatasetBegin:
+    chosen = {"schema": SCHEMA.serialize().to_pybytes(), "mode": "create"} | fields
+    return pb.DatasetBegin(name=name, **chosen)
+
+
+def part(writer: str, rows: int = 1, attempt: int = 0, transaction: str = "") -> pb.CommittedPart:
+    return pb.CommittedPart(transaction=transaction, writer=writer, attempt=attempt, rows=rows)
+
+
+class Shop:
+    """A catalogue over a store, and ids in order."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+        self.n = 0
+        self.open()
+
+    def open(self) -> None:
+        self.catalogue = Catalogue()
+        self.catalogue.restore(self.store.scan("datasets"), self.store.scan("transactions"))
+
+    def begin(self, *args: object, agents: tuple[str, ...] = ("x", "y"), **fields: object) -> str:
+        self.n += 1
+        request = begin_request(*args, **fields)
+        made, writes = self.catalogue.begin(request, f"tx-{self.n}", agents, float(self.n))
+        self.store.apply(writes)
+        return made.transaction
+
+    def commit(self, transaction: str, *parts: pb.CommittedPart) -> pb.DatasetLocation:
+        request = pb.DatasetCommit(transaction=transaction, parts=parts)
+        location, writes, _ = self.catalogue.commit(request)
+        self.store.apply(writes)
+        return location
+
+
+@pytest.fixture
+def shop() -> Shop:
+    return Shop()
+
+
+def test_create_then_append_then_overwrite(shop: Shop) -> None:
+    first = shop.begin(keys=["k"], n_partitions=3)
+    assert shop.catalogue.all() == []
+    made = shop.commit(first, part("w0", 5), part("w1", 2, 3))
+    assert (made.version, made.rows, list(made.owners)) == (1, 7, ["x", "y", "x"])
+    assert (list(made.keys), made.n_partitions) == (["k"], 3)
+    assert [p.transaction for p in made.parts] == [first, first]
+    more = shop.begin(mode="append", agents=("z",))
+    found = shop.commit(more, part("w0", 1))
+    assert (found.version, found.rows, list(found.owners)) == (2, 8, ["x", "y", "x"])
+    assert [p.transaction for p in found.parts] == [first, first, more]
+    last = shop.begin(mode="overwrite", agents=("z",))
+    found = shop.commit(last, part("w0", 1))
+    assert (found.version, found.rows, list(found.owners)) == (3, 1, ["z"])
+
+
+def test_append_to_nothing_creates_one_partition_an_agent(shop: Shop) -> None:
+    found = shop.commit(shop.begin(mode="append"))
+    assert (found.version, found.n_partitions, list(found.keys)) == (1, 2, [])
+
+
+def test_commit_may_be_repeated(shop: Shop) -> None:
+    transaction = shop.begin()
+    once = shop.commit(transaction, part("w0"))
+    again = shop.commit(transaction, part("w0"), part("w1"))
+    assert (again.version, again.rows) == (once.version, once.rows) == (1, 1)
+
+
+def test_begin_may_be_repeated_under_a_key(shop: Shop) -> None:
+    first = shop.begin(idempotency_key="once")
+    assert shop.begin(idempotency_key="once") == first
+    assert shop.begin("other", idempotency_key="once") != first
+
+
+def test_everything_survives_a_restart(shop: Shop) -> None:
+    open_one, done = shop.begin("open", idempotency_key="k"), shop.begin("done")
+    shop.commit(done, part("w0", 4))
+    shop.open()
+    assert shop.begin("open", idempotency_key="k") == open_one
+    assert shop.catalogue.get("done").rows == 4
+    assert shop.commit(done).version == 1
+    assert shop.commit(open_one, part("w0")).version == 1
+
+
+def test_abort_and_expire(shop: Shop) -> None:
+    shop.catalogue.abort("never")
+    first, second, done = shop.begin("a"), shop.begin("b"), shop.begin("c")
+    shop.commit(done)
+    assert shop.catalogue.abort(first)
+    with pytest.raises(ConfigError, match="is committed"):
+        shop.catalogue.abort(done)
+    assert len(shop.catalogue.expire(older_than_s=100.0)) == 2
+    for gone in (first, second, done):
+        with pytest.raises(NotFoundError, match="aborted or is too old"):
+            shop.commit(gone)
+    assert [location.name for location in shop.catalogue.all()] == ["c"]
+
+
+def test_drop_takes_open_transactions_along(shop: Shop) -> None:
+    shop.commit(shop.begin())
+    late = shop.begin(mode="append")
+    shop.store.apply(shop.catalogue.drop("d"))
+    with pytest.raises(NotFoundError, match="no transaction"):
+        shop.commit(late)
+    with pytest.raises(NotFoundError, match="no dataset 'd'; known: none yet"):
+        shop.catalogue.drop("d")
+    assert list(shop.store.scan("datasets")) == list(shop.store.scan("transactions")) == []
+
+
+def test_two_creates_race(shop: Shop) -> None:
+    first, second = shop.begin(), shop.begin()
+    shop.commit(first)
+    with pytest.raises(ConfigError, match="'d' exists already; use mode 'append'"):
+        shop.commit(second)
+    with pytest.raises(ConfigError, match="exists already"):
+        shop.begin()
+
+
+def test_append_that_lost_its_dataset(shop: Shop) -> None:
+    shop.commit(shop.begin())
+    late = shop.begin(mode="append")
+    shop.commit(shop.begin(mode="overwrite", n_partitions=5))
+    with pytest.raises(ConfigError, match="was replaced after this append began"):
+        shop.commit(late, part("w0"))
+
+
+def test_versions(shop: Shop) -> None:
+    shop.commit(shop.begin())
+    assert shop.catalogue.get("d", 1).version == 1
+    with pytest.raises(NotFoundError, match="is at version 1, version 2 is not kept"):
+        shop.catalogue.get("d", 2)
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "message"),
+    [
+        ({"name": "../x"}, ConfigError, "dataset name '../x' is not allowed"),
+        ({"mode": "upsert"}, ConfigError, "mode 'upsert' is unknown; use one of create"),
+        ({"n_partitions": 5000}, ConfigError, "at most 4096 partitions, got 5000"),
+        ({"keys": ["q"]}, ConfigError, "key 'q' is no column of the dataset; its columns are k, v"),
+        ({"schema": b"junk"}, DataError, "can't be read as an Arrow IPC schema"),
+        ({"schema": b""}, DataError, "can't be read as an Arrow IPC schema"),
+    ],
+)
+def test_begin_refuses(
+    shop: Shop, fields: dict[str, object], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        shop.begin(**fields)
+    assert list(shop.store.scan("transactions")) == []
+
+
+def test_append_refuses_what_does_not_fit(shop: Shop) -> None:
+    shop.commit(shop.begin(keys=["k"]))
+    other = pa.schema([("k", pa.int32())]).serialize().to_pybytes()
+    with pytest.raises(DataError, match=r"has columns k: int64, v: string, the rows .* k: int32"):
+        shop.begin(mode="append", schema=other)
+    with pytest.raises(ConfigError, match=r"partitioned by \['k'\]"):
+        shop.begin(mode="append", keys=["v"])
+    with pytest.raises(ConfigError, match="has 2 partitions"):
+        shop.begin(mode="append", n_partitions=3)
+
+
+def test_commit_refuses_what_does_not_fit(shop: Shop) -> None:
+    transaction = shop.begin()
+    with pytest.raises(ConfigError, match="belongs to another transaction"):
+        shop.commit(transaction, part("w0", transaction="tx-9"))
+    with pytest.raises(ConfigError, match="listed twice"):
+        shop.commit(transaction, part("w0"), part("w0", attempt=1))
+    assert shop.commit(transaction, part("w0")).rows == 1
+
+
+def test_nobody_to_own_it(shop: Shop) -> None:
+    with pytest.raises(PeerLostError, match="no agent is attached"):
+        shop.begin(agents=())
+
+
+def test_schemas_from_the_wire() -> None:
+    twice = pa.schema([("a", pa.int8()), ("a", pa.int8())]).serialize().to_pybytes()
+    with pytest.raises(DataError, match="names a column twice"):
+        read_schema(twice)
+    with pytest.raises(DataError, match="at most 1048576 bytes"):
+        read_schema(bytes(1 << 21))
