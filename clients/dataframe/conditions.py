@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 from fabric.clients.dataframe.expr import Expr, to_node
 from fabric.plan import expr as plan
 from fabric.plan.expr import Case
 
+_MISSING: Any = object()  # None is a value: null
 _Branch = tuple[plan.Expr, plan.Expr]
 
 
@@ -37,20 +38,28 @@ class Then(Expr):
         super().__init__(Case(branches, to_node(None)))
         self._branches = branches
 
-    def when(self, condition: Any, value: Any = None) -> Any:
+    @overload
+    def when(self, condition: Any) -> When: ...
+    @overload
+    def when(self, condition: Any, value: Any) -> Then: ...
+    def when(self, condition: Any, value: Any = _MISSING) -> When | Then:
         """One more condition, looked at where all before are not true.
 
         With a `value` it is PySpark's form, ``when(c, v).when(c, v)``, and complete.
         """
         later = When(self._branches, condition)
-        return later if value is None else later.then(value)
+        return later if value is _MISSING else later.then(value)
 
     def otherwise(self, value: Any) -> Expr:
         """The value where no condition is true."""
         return Expr(Case(self._branches, to_node(value)))
 
 
-def when(condition: Any, value: Any = None) -> Any:
+@overload
+def when(condition: Any) -> When: ...
+@overload
+def when(condition: Any, value: Any) -> Then: ...
+def when(condition: Any, value: Any = _MISSING) -> When | Then:
     """Begin a case: the first condition that is true gives the value; null is not true.
 
     Examples
@@ -60,4 +69,4 @@ def when(condition: Any, value: Any = None) -> Any:
     when(col("delay") > 15).then("late").otherwise("on time")
     """
     first = When((), condition)
-    return first if value is None else first.then(value)
+    return first if value is _MISSING else first.then(value)

@@ -317,6 +317,10 @@ class DataFrame(Actions):
             raise PlanError(f"a frame has no rows to index yet, got {item!r}; use df.limit(n)")
         return Expr(plan.Column(self._known(item, "df[...]")))
 
+    def _ipython_key_completions_(self) -> list[str]:
+        """What a notebook offers after ``df["``."""
+        return self.columns
+
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fabric.clients.session.partition import Partition
     from fabric.clients.session.session import Session
 
+Heard: TypeAlias = "queue.SimpleQueue[pb.JobStatus | FabricError | None]"
 _STATES = {
     pb.JOB_QUEUED: "queued", pb.JOB_RUNNING: "running", pb.JOB_FINISHED: "finished",
     pb.JOB_FAILED: "failed", pb.JOB_CANCELLED: "cancelled", pb.JOB_RELEASED: "released",
@@ -102,11 +103,14 @@ class Job:
         shows its progress on a terminal (`progress` True or False decides otherwise). After
         `timeout_s` it raises `TimeoutError`; the job goes on.
         """
+        if self._status.state in ENDED:
+            return self._checked()
         display = JobProgress(enabled=progress)
         try:
             for status in self._updates(timeout_s):
                 self._status = status
                 display.show(status)
+            self.session.job_ended(self.id)
         except KeyboardInterrupt:
             self.cancel()
             raise
@@ -117,6 +121,7 @@ class Job:
     def cancel(self) -> Job:
         """Stop it; nothing it wrote stays. One that has ended stays as it is."""
         self._status = self.session.control.cancel(pb.JobRequest(job_id=self.id))
+        self.session.job_ended(self.id)
         return self
 
     def release(self) -> Job:
@@ -152,30 +157,29 @@ class Job:
         return "\n".join(lines)
 
     def _updates(self, timeout_s: float | None) -> Iterator[pb.JobStatus]:
-        """Statuses until the ended one; a thread listens, so that Ctrl-C and time-outs work."""
-        if self._status.state in ENDED:
-            return
-        heard: queue.SimpleQueue[pb.JobStatus | FabricError | None] = queue.SimpleQueue()
+        """Statuses until the ended one, or until `timeout_s` is over."""
         request = pb.JobRequest(job_id=self.id)
-        listen = threading.Thread(
-            target=_listen, args=(self.session.control, request, heard), daemon=True,
-            name=f"watch {self.id}",
-        )  # fmt: skip
-        listen.start()
-        end_s = None if timeout_s is None else time.monotonic() + timeout_s
-        while (heard_one := self._next(heard, end_s)) is not None:
-            if isinstance(heard_one, FabricError):
-                raise heard_one
-            yield heard_one
-            if heard_one.state in ENDED:
-                self.session.job_ended(self.id)
-                return
+        if timeout_s is None:
+            return self.session.control.watch(request)
+        return self._updates_until(request, time.monotonic() + timeout_s)
 
-    def _next(
-        self, heard: queue.SimpleQueue[pb.JobStatus | FabricError | None], end_s: float | None
-    ) -> pb.JobStatus | FabricError | None:
+    def _updates_until(self, request: pb.JobRequest, end_s: float) -> Iterator[pb.JobStatus]:
+        """A thread listens, so that the wait can end before the next status comes."""
+        heard: Heard = queue.SimpleQueue()
+        threading.Thread(
+            target=_listen,
+            args=(self.session.control, request, heard),
+            daemon=True,
+            name=f"watch {self.id}",
+        ).start()
+        while (one := self._next(heard, end_s)) is not None:
+            if isinstance(one, FabricError):
+                raise one
+            yield one
+
+    def _next(self, heard: Heard, end_s: float) -> pb.JobStatus | FabricError | None:
         try:
-            return heard.get(timeout=None if end_s is None else max(0.0, end_s - time.monotonic()))
+            return heard.get(timeout=max(0.0, end_s - time.monotonic()))
         except queue.Empty:
             raise TimeoutError(f"job {self.id} still runs; wait() again or cancel() it") from None
 
@@ -235,7 +239,7 @@ def _headline(status: pb.JobStatus) -> str:
 def _listen(
     control: ControlApi,
     request: pb.JobRequest,
-    heard: queue.SimpleQueue[pb.JobStatus | FabricError | None],
+    heard: Heard,
 ) -> None:
     """Put every status into `heard`, then None; an error instead when the watch broke."""
     try:

@@ -22,14 +22,18 @@ class JobProgress:
     """Shows each status it is given, once the job took longer than `QUIET_S`."""
 
     def __init__(self, *, enabled: bool | None = None) -> None:
-        self._enabled = sys.stderr.isatty() if enabled is None else enabled
+        self._enabled = enabled
         self._begin_s = time.monotonic()
         self._display: Progress | None = None
         self._bars: dict[int, TaskID] = {}
 
     def show(self, status: pb.JobStatus) -> None:
         """Draw `status`, or not yet."""
-        if not self._enabled or time.monotonic() - self._begin_s < QUIET_S:
+        if time.monotonic() - self._begin_s < QUIET_S:
+            return
+        if self._enabled is None:
+            self._enabled = sys.stderr.isatty()
+        if not self._enabled:
             return
         display = self._display or self._start()
         for stage in status.stages:

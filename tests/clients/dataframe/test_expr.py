@@ -99,6 +99,7 @@ def test_case_branch_by_branch() -> None:
     assert case.node == plan.Case(((X, a), (Y, b)), null)
     assert case.otherwise("b").node == plan.Case(((X, a), (Y, b)), b)
     assert when(col("x"), "a").when(col("y"), "b").node == case.node
+    assert when(col("x"), None).node == plan.Case(((X, null),), null)
     assert "without .then" in repr(when(col("x")))
 
 
