@@ -16,6 +16,7 @@ from pyarrow import types as t
 from fabric.plan.expr import Agg, Alias, Call, Case, Cast, Column, Expr, IsIn, Literal, children
 from fabric.plan.faults import ArgumentFault, ExprFault, listed, nearest, quoted
 from fabric.plan.functions import AGGREGATES, find
+from fabric.plan.literals import scalar_of
 from fabric.plan.types import can_cast, common_of, common_type, is_boolean, plain
 from fabric.plan.walk import fold
 
@@ -115,9 +116,9 @@ def _column_type(part: Expr, name: str, schema: pa.Schema) -> pa.DataType:
 def _literal_type(part: Literal) -> pa.DataType:
     if part.value is not None:
         try:
-            pa.scalar(part.value, part.dtype)
-        except (pa.ArrowException, OverflowError, TypeError, ValueError):
-            raise ExprFault(f"{str(part.value)[:80]!r} is no {part.dtype}", part) from None
+            scalar_of(part)
+        except ValueError as error:
+            raise ExprFault(str(error), part) from None
     return part.dtype
 
 
@@ -160,9 +161,11 @@ def _mended(arg: Expr, dtype: pa.DataType, wanted: object) -> Expr | None:
         return wanted
     if not isinstance(wanted, pa.DataType) or not can_cast(dtype, wanted):
         return None
+    if is_boolean(wanted):
+        return _as_boolean(arg, dtype)
     if isinstance(arg, Literal):
         try:
-            return Literal(pa.scalar(arg.value, arg.dtype).cast(wanted).as_py(), wanted)
+            return Literal(scalar_of(arg).cast(wanted).as_py(), wanted)
         except pa.ArrowException:
             return None
     return Cast(arg, wanted)

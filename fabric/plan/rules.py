@@ -49,9 +49,11 @@ def output_schema(node: Node, inputs: Sequence[pa.Schema]) -> pa.Schema:
     """The schema `node` puts out over `inputs`: fields that may be null, without metadata."""
     try:
         found = _RULES[type(node)](node, *inputs)
+        return found if isinstance(found, pa.Schema) else pa.schema(found)
     except ExprFault as fault:
         raise of_fault(fault, node) from None
-    return found if isinstance(found, pa.Schema) else pa.schema(found)
+    except UnicodeEncodeError as error:  # half of a surrogate pair, say
+        raise PlanError(f"the name {quoted(error.object[:80])} is not Unicode text") from None
 
 
 def _scan(node: Scan) -> Columns:

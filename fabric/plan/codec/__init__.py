@@ -37,7 +37,7 @@ def encode(plan: Plan) -> bytes:
     """
     try:
         data = Writer().plan(plan).SerializeToString(deterministic=True)
-    except (ValueError, TypeError, OverflowError, EncodeError, pa.ArrowException) as error:
+    except (ValueError, TypeError, ArithmeticError, EncodeError, pa.ArrowException) as error:
         raise PlanError(f"the plan can't be sent: {error}") from error
     if len(data) > BYTES_MAX:
         raise PlanError(f"the plan has {len(data)} bytes; at most {BYTES_MAX} can be sent")
@@ -60,5 +60,5 @@ def decode(data: bytes) -> Plan:
         )
     try:
         return Reader(message).plan()
-    except (ValueError, TypeError, LookupError, OverflowError, pa.ArrowException) as error:
+    except (ValueError, TypeError, LookupError, ArithmeticError, pa.ArrowException) as error:
         raise PlanError(f"these bytes are no plan: {str(error)[:200]}") from None

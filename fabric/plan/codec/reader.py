@@ -117,8 +117,10 @@ class Reader:
     # ---- nodes
     def _node(self, message: pb.Node) -> n.Node:
         kind = message.WhichOneof("kind")
+        if kind is None:
+            raise ValueError("an empty node")
         inputs = [_at(self._nodes, index, "node") for index in message.inputs]
-        expected = {"scan": 0, "stage_input": 0, "join": 2, "union": len(inputs)}.get(kind or "", 1)
+        expected = {"scan": 0, "stage_input": 0, "join": 2, "union": len(inputs)}.get(kind, 1)
         if len(inputs) != expected:
             raise ValueError(f"a {kind} needs {expected} inputs, got {len(inputs)}")
         path = message.path
@@ -132,8 +134,6 @@ class Reader:
                 return self._join(inputs, message.join, path)
             case "union":
                 return n.Union(tuple(inputs), path=path)
-            case None:
-                raise ValueError("an empty node")
         return self._unary(inputs[0], kind, message, path)
 
     def _scan(self, message: pb.Scan, path: str) -> n.Node:

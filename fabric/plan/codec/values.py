@@ -14,6 +14,7 @@ from pyarrow import types as t
 
 from fabric.plan import plan_pb2 as pb
 from fabric.plan.expr import Literal
+from fabric.plan.literals import scalar_of
 from fabric.plan.types import is_binary, is_string, plain
 
 _UNSIGNED_MIN = 1 << 63
@@ -43,7 +44,7 @@ def write_value(literal: Literal, message: pb.Literal) -> None:
     if literal.value is None:
         return
     dtype = plain(literal.dtype)
-    value = pa.scalar(literal.value, dtype)
+    value = scalar_of(literal)
     if t.is_boolean(dtype):
         message.boolean = value.as_py()
     elif t.is_integer(dtype) or t.is_temporal(dtype):
@@ -55,7 +56,8 @@ def write_value(literal: Literal, message: pb.Literal) -> None:
     elif t.is_floating(dtype):
         message.real = float(value.as_py())
     elif is_string(dtype) or t.is_decimal(dtype):
-        message.text = str(value.as_py())
+        plain_text = value.as_py()
+        message.text = f"{plain_text:f}" if t.is_decimal(dtype) else plain_text
     elif is_binary(dtype):
         message.binary = value.as_py()
     else:
@@ -79,7 +81,7 @@ def read_value(message: pb.Literal, dtype: pa.DataType) -> Literal:
         raise ValueError(f"a {kind} value is no {dtype}")
     if t.is_decimal(inner):
         value = Decimal(value)
-    scalar = pa.scalar(value, inner)
+    scalar = scalar_of(Literal(value, inner))
     if t.is_temporal(inner):
         return Literal(value if getattr(inner, "unit", "") == "ns" else scalar.as_py(), dtype)
     return Literal(scalar.as_py(), dtype)

@@ -14,6 +14,7 @@ from pyarrow import types as t
 from fabric.plan.aggregate import unaliased
 from fabric.plan.expr import Alias, Call, Case, Cast, Column, Expr, IsIn, Literal
 from fabric.plan.functions import AGGREGATES, signature
+from fabric.plan.literals import scalar_of
 from fabric.plan.types import common_of, is_binary, is_string, numeric, plain
 from fabric.plan.walk import fold
 from fabric.testing.duckdb.casts import cast_sql
@@ -70,7 +71,7 @@ def literal_sql(literal: Literal) -> str:
     name = type_sql(dtype)
     if literal.value is None:
         return f"CAST(NULL AS {name})"
-    scalar = pa.scalar(literal.value, dtype)
+    scalar = scalar_of(literal)
     if t.is_timestamp(dtype):
         micros = scalar.cast(pa.timestamp("us", dtype.tz)).cast(pa.int64()).as_py()
         return f"make_timestamp({micros})"
