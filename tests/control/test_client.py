@@ -1,0 +1,227 @@
+"""The control API over real sockets: answers, streams, errors, refusals."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Any
+
+import grpc
+import pytest
+
+from fabric.control import control_pb2 as pb
+from fabric.control.client import GrpcControl
+from fabric.control.control_pb2_grpc import ControlStub
+from fabric.control.grpc_link import GrpcLink
+from fabric.control.link import LocalLink
+from fabric.control.rpc import ERROR_KEY
+from fabric.coordinator.auth import SCOPES, SERVICE
+from fabric.errors import AuthError, NotFoundError, PeerLostError, PlanError
+
+
+@pytest.fixture
+def control(served: SimpleNamespace) -> Any:
+    made = GrpcControl(served.address, served.token("submit"))
+    yield made
+    made.close()
+
+
+def test_a_job_over_the_network(served: Any, control: Any, make_agent: Any, request_: Any) -> None:
+    agents = [
+        make_agent(name).attach(GrpcLink(served.address, served.token("agent"))) for name in "ab"
+    ]
+    status = control.submit(request_)
+    assert (status.name, status.result_path) == ("by k", "by")
+    *_, last = control.watch(pb.JobRequest(job_id=status.job_id))
+    assert (last.state, last.result_rows) == (pb.JOB_FINISHED, 20)
+    assert [stage.n_tasks for stage in last.stages] == [2, 2]
+    found = control.locate(pb.LocateRequest(job_id=status.job_id))
+    assert {edge.node_path for edge in found.edges} == {"by", "by/exchange"}
+    assert [a.agent_id for a in control.list_agents(pb.ListRequest()).agents] == ["a", "b"]
+    assert control.explain(request_).stages.startswith("stage 0 (by): 2 tasks")
+    assert control.release(pb.JobRequest(job_id=status.job_id)).state == pb.JOB_RELEASED
+    assert len(control.list_jobs(pb.ListRequest()).jobs) == 1
+    for agent in agents:
+        agent.until(lambda agent=agent: "release" in agent.kinds())
+        agent.link.close()
+
+
+def test_cancel_ends_a_watch(served: Any, control: Any, make_agent: Any, request_: Any) -> None:
+    agent = make_agent("a", finish=False).attach(LocalLink(served.runtime))
+    job = pb.JobRequest(job_id=control.submit(request_).job_id)
+    watch = control.watch(job)
+    assert next(watch).state == pb.JOB_RUNNING
+    assert control.cancel(job).state == pb.JOB_CANCELLED
+    *_, last = watch
+    assert (last.state, last.error.kind) == (pb.JOB_CANCELLED, "CancelledError")
+    agent.link.close()
+
+
+def test_errors_come_back_as_what_they_were(served: Any, control: Any, make_agent: Any) -> None:
+    agent = make_agent("a").attach(LocalLink(served.runtime))
+    with pytest.raises(NotFoundError, match="there is no job 'job-9'"):
+        control.cancel(pb.JobRequest(job_id="job-9"))
+    with pytest.raises(NotFoundError, match="there is no job 'job-9'"):
+        list(control.watch(pb.JobRequest(job_id="job-9")))
+    with pytest.raises(PlanError):
+        control.submit(pb.SubmitRequest(plan=b"junk"))
+    with pytest.raises(NotFoundError, match="no dataset 'd'"):
+        control.dataset(pb.DatasetRequest(drop=pb.DatasetDrop(name="d")))
+    agent.link.close()
+
+
+def test_unexpected_errors_tell_nothing_but_are_logged(
+    served: Any, control: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(request: object) -> None:
+        raise KeyError("/home/ann/secret")
+
+    monkeypatch.setattr(served.runtime, "list_jobs", broken)
+    with pytest.raises(Exception, match="unexpected KeyError") as caught:
+        control.list_jobs(pb.ListRequest())
+    assert "secret" not in str(caught.value)
+    assert any("secret" in fields.get("error", "") for _, fields in served.logged)
+
+
+def calls(address: str) -> tuple[grpc.Channel, dict[str, Any]]:
+    channel = grpc.insecure_channel(address)
+    stub = ControlStub(channel)
+    requests = {
+        "Submit": pb.SubmitRequest(),
+        "Explain": pb.SubmitRequest(),
+        "Watch": pb.JobRequest(),
+        "Cancel": pb.JobRequest(),
+        "Release": pb.JobRequest(),
+        "ListJobs": pb.ListRequest(),
+        "ListAgents": pb.ListRequest(),
+        "Locate": pb.LocateRequest(),
+        "Dataset": pb.DatasetRequest(),
+        "Attach": iter([pb.AgentMessage(hello=pb.Hello(agent_id="a"))]),
+    }
+
+    def one(method: str) -> Any:
+        def call(metadata: Any) -> None:
+            answer = getattr(stub, method)(requests[method], metadata=metadata, timeout=20)
+            if method in ("Watch", "Attach"):
+                next(answer)
+
+        return call
+
+    return channel, {method: one(method) for method in requests}
+
+
+def test_the_table_of_scopes_names_every_call() -> None:
+    service = pb.DESCRIPTOR.services_by_name["Control"]
+    assert {method.name for method in service.methods} == set(SCOPES)
+    assert f"/{service.full_name}/" == SERVICE
+
+
+@pytest.mark.parametrize("method", SCOPES)
+def test_every_call_needs_a_token(served: Any, method: str) -> None:
+    channel, all_calls = calls(served.address)
+    lesser = {"agent": "submit", "submit": "write", "read": None}[SCOPES[method]]
+    bad = {
+        "none": [],
+        "other scheme": [("authorization", "Basic abc")],
+        "not ours": [("authorization", "Bearer fab1.e30.AAAA")],
+        "expired": [("authorization", f"Bearer {served.token(SCOPES[method], -3600.0)}")],
+        "two": [("authorization", f"Bearer {served.token('agent')}")] * 2,
+    }
+    if lesser:
+        bad["lesser scope"] = [("authorization", f"Bearer {served.token(lesser)}")]
+    for why, metadata in bad.items():
+        with pytest.raises(grpc.RpcError) as caught:
+            all_calls[method](metadata)
+        assert caught.value.code() == grpc.StatusCode.UNAUTHENTICATED, why
+        assert "Traceback" not in caught.value.details()
+        assert ERROR_KEY in dict(caught.value.trailing_metadata())
+    channel.close()
+    assert not served.runtime.list_agents(pb.ListRequest()).agents
+
+
+def test_unknown_calls_are_refused(served: Any) -> None:
+    with grpc.insecure_channel(served.address) as channel:
+        call = channel.unary_unary("/fabric.control.v1.Control/Shutdown")
+        metadata = [("authorization", f"Bearer {served.token('agent')}")]
+        with pytest.raises(grpc.RpcError) as caught:
+            call(b"", metadata=metadata, timeout=20)
+        assert caught.value.code() == grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_a_wrong_token_says_what_to_do(served: Any) -> None:
+    control = GrpcControl(served.address, "fab1.e30.AAAA")
+    with pytest.raises(AuthError, match="use the text of its token file"):
+        control.list_jobs(pb.ListRequest())
+    with pytest.raises(AuthError, match="token file"):
+        list(control.watch(pb.JobRequest(job_id="x")))
+    control.close()
+    control = GrpcControl(served.address, served.token("read"))
+    with pytest.raises(AuthError, match="needs a token of scope 'submit', this one has 'read'"):
+        control.submit(pb.SubmitRequest())
+    control.close()
+    for nothing in ("", "line\nbreak", "é"):
+        with pytest.raises(AuthError, match="token is missing or no token"):
+            GrpcControl(served.address, nothing)
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+def test_nobody_there(free_port: int) -> None:
+    address = f"127.0.0.1:{free_port}"
+    control = GrpcControl(address, "t", connect_s=0.5)
+    before = time.monotonic()
+    with pytest.raises(PeerLostError, match=f"no coordinator answers at {address}; is it running"):
+        control.list_jobs(pb.ListRequest())
+    assert time.monotonic() - before < 5.0
+    control.close()
+    with pytest.raises(PeerLostError, match="is closed"):
+        control.list_jobs(pb.ListRequest())
+
+
+def test_somebody_else_there() -> None:
+    """A server that accepts and never speaks."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        control = GrpcControl(address, "t", connect_s=0.5)
+        with pytest.raises(PeerLostError, match="no coordinator answers"):
+            control.list_jobs(pb.ListRequest())
+        control.close()
+
+
+def test_a_coordinator_that_goes_away(
+    served: Any, control: Any, make_agent: Any, request_: Any
+) -> None:
+    make_agent("a", finish=False).attach(LocalLink(served.runtime))
+    watch = control.watch(pb.JobRequest(job_id=control.submit(request_).job_id))
+    next(watch)
+    stopper = threading.Thread(target=served.runtime.close)
+    stopper.start()
+    with pytest.raises(PeerLostError, match="was stopped"):
+        list(watch)
+    stopper.join()
+    served.server.stop()
+    with pytest.raises(PeerLostError, match="no coordinator answers"):
+        control.list_jobs(pb.ListRequest())
+
+
+def test_bursts_of_calls_are_answered(served: Any, control: Any) -> None:
+    with ThreadPoolExecutor(100) as pool:
+        answers = list(pool.map(lambda _: control.list_jobs(pb.ListRequest()), range(1500)))
+    assert len(answers) == 1500
+
+
+def test_large_plans_are_refused_by_name(served: Any, control: Any) -> None:
+    with pytest.raises(PlanError, match="at most 16777216 are allowed"):
+        control.submit(pb.SubmitRequest(plan=bytes(17 << 20)))
+    with pytest.raises(Exception, match="larger than 64 MiB"):
+        control.submit(pb.SubmitRequest(plan=bytes(65 << 20)))

@@ -1,0 +1,124 @@
+"""An agent's link over real sockets: welcome, heartbeats, loss, coming back."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fabric.clock import SystemClock
+from fabric.control import control_pb2 as pb
+from fabric.control.grpc_link import GrpcLink
+from fabric.coordinator.runtime import CoordinatorRuntime
+from fabric.coordinator.server import ControlServer
+from fabric.errors import AuthError, ConfigError, PeerLostError
+from fabric.security.tokens import Signer
+
+
+def link(served: SimpleNamespace) -> GrpcLink:
+    return GrpcLink(served.address, served.token("agent"))
+
+
+def names(served: SimpleNamespace) -> list[str]:
+    return [a.agent_id for a in served.runtime.list_agents(pb.ListRequest()).agents]
+
+
+def test_welcome_table_and_goodbye(served: Any, make_agent: Any) -> None:
+    agent = make_agent("a").attach(link(served))
+    agent.until(lambda: len(agent.heard) >= 2)
+    assert agent.kinds()[:2] == ["welcome", "locations"]
+    assert agent.heard[0].welcome.heartbeat_s == pytest.approx(0.2)
+    assert names(served) == ["a"]
+    agent.link.close()
+    assert names(served) == []
+    assert agent.lost == []
+    assert not [t.name for t in threading.enumerate() if t.name.endswith(" a")]
+
+
+def test_heartbeats_come_by_themselves(served: Any, make_agent: Any) -> None:
+    agent, line, beats = make_agent("a"), link(served), threading.Semaphore(0)
+
+    def beat() -> pb.Heartbeat:
+        beats.release()
+        return pb.Heartbeat(running_tasks=3, stored_bytes=5)
+
+    line.open(agent.hello, agent.on_message, agent.on_lost, beat)
+    for _ in range(3):
+        assert beats.acquire(timeout=20)
+    (status,) = served.runtime.list_agents(pb.ListRequest()).agents
+    assert (status.running_tasks, status.stored_bytes) == (3, 5)
+    line.close()
+
+
+def test_the_agent_learns_that_it_was_given_up(served: Any, make_agent: Any) -> None:
+    first = make_agent("a").attach(link(served))
+    second = make_agent("a").attach(link(served))
+    first.until(lambda: bool(first.lost))
+    assert isinstance(first.lost[0], PeerLostError)
+    assert "attached again" in str(first.lost[0])
+    first.link.send(pb.AgentMessage(heartbeat=pb.Heartbeat()))  # dropped
+    assert names(served) == ["a"]
+    second.link.close()
+    first.link.close()
+
+
+def test_loss_of_the_coordinator_and_back(served: Any, make_agent: Any) -> None:
+    agent = make_agent("a").attach(link(served))
+    served.server.stop()
+    agent.until(lambda: bool(agent.lost))
+    assert isinstance(agent.lost[0], PeerLostError)
+    port = int(served.address.rpartition(":")[2])
+    config = served.config.__class__(home=served.config.home, port=port)
+    clock = SystemClock()
+    again = ControlServer(served.runtime, Signer(b"s" * 32), clock, config, lambda *_: None)
+    again.start()
+    agent.attach(agent.link)
+    agent.until(lambda: agent.kinds().count("welcome") == 2)
+    assert names(served) == ["a"]
+    agent.link.close()
+    again.stop()
+
+
+def test_refusals(served: Any, make_agent: Any) -> None:
+    agent = make_agent("a")
+    with pytest.raises(AuthError, match="needs a token of scope 'agent', this one has 'submit'"):
+        agent.attach(GrpcLink(served.address, served.token("submit")))
+    with pytest.raises(AuthError, match="not one of this fabric"):
+        agent.attach(GrpcLink(served.address, "fab1.e30.AAAA"))
+    with pytest.raises(ConfigError, match="agent id"):
+        make_agent("../a").attach(link(served))
+    with pytest.raises(PeerLostError, match="is not open"):
+        link(served).send(pb.AgentMessage())
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    with pytest.raises(PeerLostError, match=f"no coordinator answers at {address}"):
+        agent.attach(GrpcLink(address, "t", connect_s=0.5))
+    assert names(served) == []
+
+
+def test_the_first_message_must_be_a_hello(served: Any) -> None:
+    import grpc
+
+    from fabric.control.control_pb2_grpc import ControlStub
+
+    with grpc.insecure_channel(served.address) as channel:
+        beat = pb.AgentMessage(heartbeat=pb.Heartbeat())
+        metadata = [("authorization", f"Bearer {served.token('agent')}")]
+        call = ControlStub(channel).Attach(iter([beat]), metadata=metadata, timeout=20)
+        with pytest.raises(grpc.RpcError, match="must be its hello"):
+            next(call)
+
+
+def test_a_port_that_is_taken(served: Any) -> None:
+    port = int(served.address.rpartition(":")[2])
+    config = served.config.__class__(home=served.config.home, port=port)
+    with CoordinatorRuntime(config=config) as runtime:
+        clock = SystemClock()
+        second = ControlServer(runtime, Signer(b"s" * 32), clock, config, lambda *_: None)
+        with pytest.raises(ConfigError, match=f"can't listen on 127.0.0.1:{port}"):
+            second.start()
+        second.stop()
