@@ -16,6 +16,7 @@ from fabric._cython.shuffle.checksum import batch_crc32c
 from fabric.errors import PartitionLostError, PeerLostError
 from fabric.flight.backend import Backend
 from fabric.flight.batches import empty_batch, small_messages
+from fabric.flight.boxes import BOX_SCHEMA, box, holds_dictionaries
 from fabric.flight.directory import Directory
 from fabric.flight.errors import to_flight
 from fabric.flight.header import EdgeHeader, Event, encode_header
@@ -41,9 +42,12 @@ class Gets:
 
     def open(self, claims: Claims, request: AnyRequest) -> Stream:
         """The stream of a checked ticket."""
+        agent = claims.is_agent
         if isinstance(request, PartitionRequest):
-            return self._own_edge(request) if claims.is_agent else self._foreign_edge(request)
-        return self._own_part(request) if claims.is_agent else self._foreign_part(request)
+            stream = self._own_edge(request) if agent else self._foreign_edge(request)
+        else:
+            stream = self._own_part(request) if agent else self._foreign_part(request)
+        return _boxed(stream) if agent else _tables(stream)
 
     def _own_edge(self, request: PartitionRequest) -> Stream:
         source = self._backend.source
@@ -108,6 +112,20 @@ class Gets:
     def _part_schema(self, request: DatasetRequest) -> pa.Schema:
         location = self._directory.dataset(request.name)
         return pa.ipc.read_schema(pa.py_buffer(location.schema))
+
+
+def _boxed(stream: Stream) -> Stream:
+    """For agents: messages with dictionaries in boxes."""
+    if not holds_dictionaries(stream.schema):
+        return stream
+    return Stream(BOX_SCHEMA, ((box(batch), header) for batch, header in stream.items))
+
+
+def _tables(stream: Stream) -> Stream:
+    """For anybody else: batches with dictionaries as tables of one batch."""
+    if not holds_dictionaries(stream.schema):
+        return stream
+    return Stream(stream.schema, (pa.Table.from_batches([batch]) for batch in stream.items))
 
 
 def guarded(items: Iterator[Item], stopping: Callable[[], bool]) -> Iterator[Item]:

@@ -17,6 +17,7 @@ import pyarrow.flight as fl
 
 from fabric.clock import Clock, SystemClock
 from fabric.errors import ConfigError, FabricError
+from fabric.flight.boxes import unbox
 from fabric.flight.check import StreamCheck
 from fabric.flight.connections import Connections
 from fabric.flight.descriptor import PutPath
@@ -132,9 +133,11 @@ class FlightTransport:
     ) -> Iterator[tuple[pa.RecordBatch | None, bytes | None]]:
         ticket = make_ticket(self._signer, request, self._clock.wall_s() + TOKEN_TTL_S)
         options = self._options()
-        return pull(
+        messages = pull(
             lambda: client.do_get(fl.Ticket(ticket), options), idle_s=self._idle_s, agent=address
         )
+        for batch, metadata in messages:
+            yield None if batch is None else unbox(batch), metadata
 
     @contextmanager
     def _placed(self, address: str, request: PartitionRequest) -> Iterator[None]:
