@@ -27,7 +27,7 @@ from fabric.ids import new_id
 from fabric.io.memory import table_of
 from fabric.plan.nodes import Node, Plan, Scan
 from fabric.plan.sources import DatasetSource, MemorySource
-from fabric.plan.walk import rewrite
+from fabric.plan.walk import rewrite, walk
 
 _READERS = 4
 _SEALED_S = 10.0
@@ -137,9 +137,12 @@ class RemoteSession(Session):
             self.drop_dataset(self._uploads.pop(token)[1])
 
     def _stop(self) -> None:
+        """Drop what was uploaded; what a running job still reads stays in the fabric."""
         try:
-            for _, name in self._uploads.values():
-                self._grpc.dataset(pb.DatasetRequest(drop=pb.DatasetDrop(name=name)))
+            read = {token for plan in self.running_plans() for token in _tables_of(plan)}
+            for token, (_, name) in self._uploads.items():
+                if token not in read:
+                    self._grpc.dataset(pb.DatasetRequest(drop=pb.DatasetDrop(name=name)))
         except FabricError:
             return  # the fabric is gone, and what was uploaded with it
         finally:
@@ -148,6 +151,13 @@ class RemoteSession(Session):
 
     def __repr__(self) -> str:
         return f"Session(fabric://{self._address})"
+
+
+def _tables_of(plan: Plan) -> Iterator[str]:
+    """Tokens of the tables of this process that a plan reads."""
+    for node in walk(plan.root):
+        if isinstance(node, Scan) and isinstance(node.source, MemorySource):
+            yield node.source.token
 
 
 def _read(client: Client, endpoint: fl.FlightEndpoint) -> list[pa.RecordBatch]:

@@ -186,13 +186,19 @@ class Session(ABC):
         """Forget what was kept for a job while it ran."""
         self._kept.pop(job_id, None)
 
+    def running_plans(self) -> list[Plan]:
+        """The plans submitted here whose jobs have not ended; the others are forgotten."""
+        if self._kept:
+            jobs = self.control.list_jobs(pb.ListRequest()).jobs
+            running = {job.job_id for job in jobs if job.state not in ENDED}
+            self._kept = {job: plan for job, plan in self._kept.items() if job in running}
+        return list(self._kept.values())
+
     def _keep(self, job_id: str, plan: Plan) -> None:
         """Hold on to a plan, and so to its tables of this process, while its job runs."""
         self._kept[job_id] = plan
         if len(self._kept) > _KEPT_MAX:
-            jobs = self.control.list_jobs(pb.ListRequest()).jobs
-            for ended in {job.job_id for job in jobs if job.state in ENDED}:
-                self.job_ended(ended)
+            self.running_plans()
 
     def _request(self, plan: Plan, name: str, parallelism: int | None) -> pb.SubmitRequest:
         from fabric.plan.codec import encode

@@ -19,7 +19,9 @@ import fabric
 from fabric import Session, col, count
 from fabric.clients.cli.main import main
 from fabric.config import FabricHome
-from fabric.errors import AuthError, ExpressionError
+from fabric.errors import AuthError, CancelledError, ExpressionError
+from fabric.plan.nodes import Plan, Sink
+from fabric.testing.gate import Gate
 
 ROWS = pa.table({"k": [f"k{i % 5}" for i in range(1000)], "x": list(range(1000))})
 
@@ -159,6 +161,30 @@ def test_datasets(session: Session, tmp_path: Path) -> None:
     assert frame.write_parquet(tmp_path / "out").rows == 1000
     assert session.read_parquet(tmp_path / "out").count() == 1000
     session.drop_dataset("rows")
+
+
+def test_a_job_outlives_its_session(up: Up) -> None:
+    with Gate() as gate:
+        with fabric.connect(up.address, token=up.token) as first:
+            scan = fabric.read_arrow(ROWS).plan.root
+            held = first.submit(Plan(Sink(scan, gate.target)), "held")
+            _until(lambda: held.state == "running")
+        with fabric.connect(up.address, token=up.token) as second:
+            assert second.job(held.id).state == "running"
+            gate.open()
+            job = second.job(held.id).wait(30)
+            assert (job.state, job.rows) == ("finished", 1000)
+            for name in second.datasets():
+                second.drop_dataset(name)
+
+
+def test_a_job_is_cancelled_from_outside(up: Up, session: Session) -> None:
+    with Gate() as gate:
+        held = session.submit(Plan(Sink(session.read_arrow(ROWS).plan.root, gate.target)), "held")
+        there = ["--connect", up.address, "--token", up.token]
+        assert main(["jobs", "cancel", held.id, *there]) == 0
+        with pytest.raises(CancelledError):
+            held.wait(30)
 
 
 def test_a_wrong_token_is_refused(up: Up) -> None:
