@@ -20,7 +20,7 @@ from fabric.agent.pipe import Pipes, Port, Rows
 from fabric.agent.routing import partitions_of, producers_of
 from fabric.agent.store import PartitionStore
 from fabric.control import control_pb2 as pb
-from fabric.errors import PeerLostError
+from fabric.errors import InternalError, PeerLostError
 from fabric.flight.header import Event
 from fabric.flight.ticket import PartitionRequest
 from fabric.flight.transport import Transport
@@ -139,7 +139,12 @@ class Inputs:
                 continue
             self._pipes.declare(edge.edge, edge.n_partitions)
             for partition in self._partitions(edge):
-                producers = {p.task for p in producers_of(edge, partition)}
+                sources = producers_of(edge, partition)
+                if any(source.agent_id != self._agent_id for source in sources):
+                    raise InternalError(
+                        f"pipelined edge {edge.node_path} has producers on other agents"
+                    )
+                producers = {source.task for source in sources}
                 expected[edge.edge, partition] = producers
         return expected
 

@@ -9,6 +9,7 @@ can judge our own kernels. About 30 ns a value, 15 ns a byte of text.
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from typing import Any
@@ -61,7 +62,7 @@ def rows(table: pa.Table | pa.RecordBatch) -> list[tuple[Any, ...]]:
 def _plain(value: Any) -> Any:
     match value:
         case float():
-            return float(f"{value:.9g}") + 0.0 if value == value else "NaN"
+            return "NaN" if math.isnan(value) else float(f"{value:.9g}") + 0.0
         case Decimal():
             return f"{value.normalize():f}"
         case datetime.datetime() if value.tzinfo is not None:
@@ -160,9 +161,10 @@ def _floats(column: pa.Array) -> Hashes:
     digits = _scaled(x, exponent)
     exponent += (np.abs(digits) >= 1e9).astype(np.int64)  # rounded up, or log10 was a little low
     exponent -= ((np.abs(digits) < 1e8) & (digits != 0)).astype(np.int64)
-    digits = _scaled(x, exponent).astype(np.int64).view(np.uint64)
-    found = _mix(digits * _STEP + exponent.view(np.uint64))
-    found[odd] = _mix(np.nan_to_num(values[odd], nan=0.5, posinf=2, neginf=-2).view(np.uint64))
+    mantissa: Hashes = _scaled(x, exponent).astype(np.int64).view(np.uint64)
+    found = _mix(mantissa * _STEP + exponent.view(np.uint64))
+    special: NDArray[np.float64] = np.nan_to_num(values[odd], nan=0.5, posinf=2, neginf=-2)
+    found[odd] = _mix(special.view(np.uint64))
     return found
 
 
@@ -170,7 +172,8 @@ def _scaled(x: NDArray[np.float64], exponent: NDArray[np.int64]) -> NDArray[np.f
     """`x` as an integer of 9 digits, given its power of ten; in two steps, to stay in range."""
     shift = 8 - exponent
     half = shift // 2
-    return np.rint(x * np.power(10.0, half) * np.power(10.0, shift - half))
+    scaled: NDArray[np.float64] = x * np.power(10.0, half) * np.power(10.0, shift - half)
+    return np.rint(scaled)
 
 
 def _decimals(column: pa.Array) -> Hashes:

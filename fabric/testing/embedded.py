@@ -21,6 +21,7 @@ from fabric.clock import Clock, SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.control.link import LocalLink
 from fabric.coordinator.runtime import CoordinatorRuntime
+from fabric.flight.backend import Backend
 from fabric.flight.inprocess import InProcessTransport
 from fabric.flight.locations import LocationTable
 from fabric.io.dataset.access import DatasetAccess
@@ -68,6 +69,7 @@ def embedded_pair(
     engine: Engine | None = None,
 ) -> Iterator[EmbeddedFabric]:
     """A coordinator and `n_agents` agents of `slots` slots in this process."""
+    clock, engine = clock or SystemClock(), engine or FabricEngine()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fabric-test-")))
         control = stack.enter_context(CoordinatorRuntime(clock=clock, embedded=True))
@@ -75,33 +77,42 @@ def embedded_pair(
         stack.callback(transport.close)
         agents = []
         for number in range(n_agents):
-            agent = _agent(f"agent-{number}", folder, control, transport, slots, clock, engine)
-            agents.append(stack.enter_context(agent))
+            backend = _backend(f"agent-{number}", folder, control, transport)
+            agent = stack.enter_context(_agent(backend, slots, clock, engine))
+            agents.append(agent)
             agent.attach()
         yield EmbeddedFabric(control, agents, transport)
 
 
-def _agent(
-    agent_id: str,
-    folder: Path,
-    control: CoordinatorRuntime,
-    transport: InProcessTransport,
-    slots: int,
-    clock: Clock | None,
-    engine: Engine | None,
-) -> AgentRuntime:
-    store, locations = PartitionStore(agent_id), LocationTable()
-    datasets = DatasetFiles(folder / agent_id, agent_id)
-    hello = pb.Hello(agent_id=agent_id, address=f"local:{agent_id}", slots=slots, cpus=1)
-    transport.register(hello.address, store, datasets)
-    return AgentRuntime(
-        hello=hello,
-        link=LocalLink(control),
+def _backend(
+    agent_id: str, folder: Path, control: CoordinatorRuntime, transport: InProcessTransport
+) -> Backend:
+    backend = Backend(
+        agent_id=agent_id,
+        source=PartitionStore(agent_id),
+        locations=LocationTable(),
+        datasets=DatasetFiles(folder / agent_id, agent_id),
+        control=control,
         transport=transport,
-        engine=engine or FabricEngine(),
-        store=store,
-        locations=locations,
-        datasets=datasets,
-        clock=clock or SystemClock(),
-        access=DatasetAccess(control=control, transport=transport, locations=locations),
+    )
+    transport.register(f"local:{agent_id}", backend.source, backend.datasets)
+    return backend
+
+
+def _agent(backend: Backend, slots: int, clock: Clock, engine: Engine) -> AgentRuntime:
+    agent_id = backend.agent_id
+    assert isinstance(backend.source, PartitionStore)
+    assert isinstance(backend.control, CoordinatorRuntime)
+    return AgentRuntime(
+        hello=pb.Hello(agent_id=agent_id, address=f"local:{agent_id}", slots=slots, cpus=1),
+        link=LocalLink(backend.control),
+        transport=backend.transport,
+        engine=engine,
+        store=backend.source,
+        locations=backend.locations,
+        datasets=backend.datasets,
+        clock=clock,
+        access=DatasetAccess(
+            control=backend.control, transport=backend.transport, locations=backend.locations
+        ),
     )

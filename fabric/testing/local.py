@@ -1,8 +1,8 @@
 """Real coordinator and agent processes on this machine, for tests.
 
-One job: `local_fabric`: start them on free loopback ports in a temporary folder, wait until every
-agent is attached, stop them all. What they print goes to files in the folder and into the message
-when one does not start.
+One job: `local_fabric`: start them by the command line on free loopback ports in a temporary folder,
+wait until every agent is attached, stop them all; they end even when the thread that started them
+is killed. What they print goes to files in the folder and into the message when one does not start.
 """
 
 from __future__ import annotations
@@ -130,18 +130,35 @@ class LocalFabric:
     def restart(self, i: int) -> None:
         """Start agent `i` anew in its folder, and wait until it is attached."""
         self.agents[i] = self._start_agent(i)
-        self._until(self._all_attached, "the agent did not attach")
+        self.wait_attached()
 
     def start(self, n_agents: int) -> None:
         """Start everything; called once."""
-        arguments = ["fabric.coordinator.main", "--home", str(self.home), "--port", "0"]
+        self.start_coordinator()
+        self.transport = FlightTransport(self.signer, agent_id="test")
+        self.agents = [self._start_agent(i) for i in range(n_agents)]
+        self.wait_attached()
+
+    def start_coordinator(self) -> None:
+        """Start the coordinator, on the same port when there was one before."""
+        port = self.address.rpartition(":")[2] or "0"
+        arguments = ["coordinator", "--home", str(self.home), "--port", port]
         self.coordinator = started = self._spawn("coordinator", arguments, self.home)
         prefix = "coordinator listening on "
         self._until(lambda: started.said(prefix), "the coordinator did not start")
         self.address = (started.said(prefix) or "").split("://")[-1]
         self.control = GrpcControl(self.address, self.token)
-        self.transport = FlightTransport(self.signer, agent_id="test")
-        self.agents = [self._start_agent(i) for i in range(n_agents)]
+
+    def kill_coordinator(self) -> None:
+        """SIGKILL the coordinator and wait for its end."""
+        if self.coordinator is not None:
+            self.control.close()
+            self.coordinator.process.kill()
+            self.coordinator.process.wait()
+            self.coordinator = None
+
+    def wait_attached(self) -> None:
+        """Wait until every agent is attached."""
         self._until(self._all_attached, "not all agents attached")
 
     def stop(self) -> None:
@@ -163,7 +180,7 @@ class LocalFabric:
     def _start_agent(self, i: int) -> Child:
         folder = self.home / "agents" / str(i)
         arguments = [
-            "fabric.agent.process", "--home", str(self.home), "--folder", str(folder),
+            "agent", "--home", str(self.home), "--name", str(i),
             "--coordinator", self.address, "--slots", str(self.slots),
         ]  # fmt: skip
         return self._spawn(f"agent {i}", arguments, folder)
@@ -205,7 +222,7 @@ def local_fabric(n_agents: int = 2, *, slots: int = 2) -> Iterator[LocalFabric]:
 
 def _popen(arguments: list[str], out: IO[bytes]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", *arguments],
+        [sys.executable, "-m", "fabric.clients.cli", *arguments, "--parent", str(os.getpid())],
         stdin=subprocess.DEVNULL,
         stdout=out,
         stderr=subprocess.STDOUT,

@@ -24,7 +24,6 @@ from fabric.agent.core import (
 from fabric.control import control_pb2 as pb
 from fabric.ids import TaskId
 
-
 SMALL = st.integers(0, 2)
 
 

@@ -149,6 +149,7 @@ class Running:
         fragment: bytes,
         tasks: Sequence[int] = (0,),
         stage: int = 0,
+        *,
         outputs: Sequence[pb.OutputEdge] = (),
         inputs: Sequence[pb.InputEdge] = (),
         kind: pb.StageKind = pb.STAGE_FRAGMENT,
@@ -173,7 +174,7 @@ class Running:
         return [ends[task] for task in tasks]
 
 
-@pytest.fixture()
+@pytest.fixture
 def agent() -> Iterator[Running]:
     before = set(threading.enumerate())
     running = Running()
@@ -225,10 +226,21 @@ def test_a_pipelined_diamond_with_one_batch_buffers_ends(agent: Running) -> None
         )  # fmt: skip
 
     chain = pb.STAGE_CHAIN
-    agent.deploy(b"union", (0, 1), 3, [output(9, 1)], [edge(3, 2, 1), edge(4, 2, 2)], kind=chain)
-    agent.deploy(b"left", (0,), 1, [output(3, 2, pipelined)], [edge(1, 1, 1)], kind=chain)
-    agent.deploy(b"right", (0, 1), 2, [output(4, 2, pipelined)], [edge(2, 2, 1)], kind=chain)
-    agent.deploy(b"many", (0,), 0, [output(1, 1, pipelined), output(2, 2, pipelined)])
+    agent.deploy(
+        b"union",
+        (0, 1),
+        3,
+        outputs=[output(9, 1)],
+        inputs=[edge(3, 2, 1), edge(4, 2, 2)],
+        kind=chain,
+    )
+    agent.deploy(
+        b"left", (0,), 1, outputs=[output(3, 2, pipelined)], inputs=[edge(1, 1, 1)], kind=chain
+    )
+    agent.deploy(
+        b"right", (0, 1), 2, outputs=[output(4, 2, pipelined)], inputs=[edge(2, 2, 1)], kind=chain
+    )
+    agent.deploy(b"many", (0,), 0, outputs=[output(1, 1, pipelined), output(2, 2, pipelined)])
     assert set(agent.ended("0.0", "1.0", "2.0", "2.1", "3.0", "3.1")) == {"FINISHED"}
     store = agent.runtime.store
     found = [v for b in store.batches("job", 9, 0, [(0, 0), (1, 0)]) for v in b[0].to_pylist()]

@@ -318,10 +318,11 @@ def test_a_chain_reads_materialised_and_pipelined_edges_to_their_ends() -> None:
     agent = Agent(FakeEngine(of(1, 2)))
     agent.run(deploy([output(1, 1, pb.EDGE_GATHER)]))
     agent.run(deploy([output(2, 1, pb.EDGE_GATHER, mode=pb.MODE_PIPELINED, buffer_batches=2)]))
+    gather = {"mode": pb.MODE_PIPELINED, "kind": pb.EDGE_GATHER}
     edges = [
         input_edge(1, 1, pb.Producer(agent_id="agent-1"), kind=pb.EDGE_GATHER),
-        input_edge(2, 1, pb.Producer(agent_id="agent-1"), kind=pb.EDGE_GATHER, mode=pb.MODE_PIPELINED),
-    ]  # fmt: skip
+        input_edge(2, 1, pb.Producer(agent_id="agent-1"), **gather),
+    ]
     report = agent.run(deploy([output(3, 1)], edges, stage=1, kind=pb.STAGE_CHAIN))
     assert report.state == pb.TASK_FINISHED
     assert agent.values(3, 0) == [1, 2, 1, 2]

@@ -91,7 +91,7 @@ def test_layouts_do_not_matter() -> None:
 
 
 def test_times_count_in_microseconds_and_decimals_by_value() -> None:
-    moment = datetime.datetime(2013, 1, 1, 5, 15, 0, 123000)  # noqa: DTZ001
+    moment = datetime.datetime(2013, 1, 1, 5, 15, 0, 123000)
     want = one([moment], pa.timestamp("us"))
     for dtype in (pa.timestamp("ms"), pa.timestamp("ns"), pa.timestamp("us", "UTC")):
         assert one([moment], dtype) == want

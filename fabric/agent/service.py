@@ -1,0 +1,198 @@
+"""All parts of an agent process, put together.
+
+One job: `AgentProcess`: folder, Flight server, control client, runtime, and the loop that keeps the
+link to the coordinator up: after a loss it tries again, ever more slowly, until one is there.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from contextlib import ExitStack
+from importlib.metadata import PackageNotFoundError, version
+
+import structlog
+
+from fabric.agent.engine import FabricEngine
+from fabric.agent.folder import AgentFolder
+from fabric.agent.memory import give_back
+from fabric.agent.runtime import AgentRuntime
+from fabric.agent.store import PartitionStore
+from fabric.clock import SystemClock
+from fabric.config import AgentConfig, FabricHome
+from fabric.control import control_pb2 as pb
+from fabric.control.client import GrpcControl
+from fabric.control.grpc_link import GrpcLink
+from fabric.errors import ExternalError, FabricError
+from fabric.flight.backend import Backend
+from fabric.flight.inprocess import InProcessTransport
+from fabric.flight.locations import LocationTable
+from fabric.flight.remote import FlightTransport
+from fabric.flight.server import FabricFlightServer
+from fabric.io.dataset.access import DatasetAccess
+from fabric.io.dataset.files import DatasetFiles
+from fabric.security.secret import load_or_create
+from fabric.security.tokens import Signer
+
+_log = structlog.get_logger("fabric.agent")
+
+RETRY_S, RETRY_S_MAX = 0.1, 5.0
+"""The first pause before the coordinator is tried again, and the longest."""
+TICK_S = 0.25
+"""How often the main thread looks around."""
+IDLE_S = 2.0
+"""An agent without tasks for so long gives free memory back."""
+SWEEP_EVERY_S = 60.0
+"""How often dataset files that nobody published are looked for."""
+TOKEN_S = 365 * 86_400.0
+"""The agent's own token never leaves its memory but to the coordinator."""
+
+
+class AgentProcess:
+    """All parts of one agent process, built at once; they end with `stack`."""
+
+    def __init__(self, config: AgentConfig, stack: ExitStack) -> None:
+        self._config = config
+        self._attached = threading.Event()
+        self._pause_s = RETRY_S
+        self._clock = SystemClock()
+        self._quiet_since: float | None = None
+        self._swept = self._clock.monotonic_s()
+        folder = stack.enter_context(AgentFolder(config.files))
+        self.agent_id = folder.agent_id
+        self._signer = Signer(load_or_create(FabricHome(config.home).create().secret))
+        self._token = self._signer.token("agent", self.agent_id, TOKEN_S, self._clock.wall_s())
+        self._datasets = DatasetFiles(folder.path / "datasets", self.agent_id)
+        self._locations = LocationTable()
+        self._build(stack)
+
+    def _build(self, stack: ExitStack) -> None:
+        config, store, local = self._config, PartitionStore(self.agent_id), InProcessTransport()
+        roots = config.tls_roots.read_bytes() if config.tls_roots else None
+        control = GrpcControl(config.coordinator, self._token)
+        stack.callback(control.close)
+        transport = FlightTransport(
+            self._signer,
+            agent_id=self.agent_id,
+            local=local,
+            clock=self._clock,
+            idle_s=config.idle_s,
+            tls_roots=roots,
+        )
+        stack.callback(transport.close)
+        backend = Backend(
+            agent_id=self.agent_id,
+            source=store,
+            locations=self._locations,
+            datasets=self._datasets,
+            control=control,
+            transport=transport,
+        )
+        self._server = self._serve(backend)
+        stack.callback(self._server.stop, config.drain_s)
+        self.address = f"{config.scheme}://{config.advertise or config.host}:{self._server.port}"
+        local.register(self.address, store, self._datasets)
+        self.runtime = AgentRuntime(
+            hello=self._hello(),
+            link=GrpcLink(config.coordinator, self._token),
+            transport=transport,
+            engine=FabricEngine(),
+            store=store,
+            locations=self._locations,
+            datasets=self._datasets,
+            clock=self._clock,
+            on_lost=self._lost,
+            access=DatasetAccess(control=control, transport=transport, locations=self._locations),
+        )
+        self.runtime.start()
+        stack.callback(self._stop)
+
+    def _serve(self, backend: Backend) -> FabricFlightServer:
+        config, tls = self._config, None
+        if config.tls_certificate and config.tls_key:
+            tls = (config.tls_certificate.read_bytes(), config.tls_key.read_bytes())
+        return FabricFlightServer(
+            backend,
+            self._signer,
+            f"{config.scheme}://{config.host}:{config.port}",
+            clock=self._clock,
+            ticket_s=config.ticket_s,
+            streams_max=config.streams_max,
+            version=_version(),
+            tls=tls,
+        )
+
+    def _hello(self) -> pb.Hello:
+        return pb.Hello(
+            agent_id=self.agent_id,
+            address=self.address,
+            host=socket.gethostname(),
+            slots=self._config.slots or default_slots(),
+            cpus=len(os.sched_getaffinity(0)),
+            memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+            version=_version(),
+        )
+
+    def run(self, halt: threading.Event) -> None:
+        """Keep the link up until `halt`."""
+        while not halt.is_set():
+            if self._attached.is_set():
+                halt.wait(TICK_S)
+                self._keep_house()
+            elif not self._attach():
+                halt.wait(self._pause_s)
+                self._pause_s = min(2 * self._pause_s, RETRY_S_MAX)
+        _log.info("agent stops", agent=self.agent_id)
+
+    def _attach(self) -> bool:
+        """Try once; a coordinator that has never been there may still come, a refusal is final."""
+        self._attached.set()
+        try:
+            self.runtime.attach()
+        except ExternalError as error:
+            self._attached.clear()
+            if self._pause_s == RETRY_S:
+                _log.warning("waiting for the coordinator", agent=self.agent_id, error=str(error))
+            return False
+        except BaseException:
+            self._attached.clear()
+            raise
+        self._pause_s = RETRY_S
+        _log.info("agent attached", agent=self.agent_id, address=self.address)
+        return True
+
+    def _lost(self, error: FabricError) -> None:
+        _log.warning("coordinator lost", agent=self.agent_id, error=str(error))
+        self._attached.clear()
+
+    def _keep_house(self) -> None:
+        """Give memory back once when idle; remove dataset files that nobody published."""
+        now = self._clock.monotonic_s()
+        if self.runtime.running_tasks:
+            self._quiet_since = now
+        elif self._quiet_since is not None and now - self._quiet_since > IDLE_S:
+            self._quiet_since = None
+            give_back()
+        if now - self._swept > SWEEP_EVERY_S:
+            self._swept = now
+            live = {d.name: {p.transaction for p in d.parts} for d in self._locations.datasets()}
+            self._datasets.sweep(live, now, self._config.sweep_s)
+
+    def _stop(self) -> None:
+        """Goodbye first, so that nobody sends more; then open replies; then tasks."""
+        self.runtime.detach()
+        self._server.stop(self._config.drain_s)
+        self.runtime.close()
+
+
+def _version() -> str:
+    try:
+        return version("flight-fabric")
+    except PackageNotFoundError:  # run from a checkout that was never installed
+        return "unknown"
+
+
+def default_slots() -> int:
+    """One slot a CPU this process may use, at least two."""
+    return max(2, len(os.sched_getaffinity(0)))
