@@ -17,33 +17,39 @@ from fabric.plan.nodes import Node, Scan
 from fabric.plan.sources import FileSource, Split
 from fabric.plan.walk import walk, walk_expr
 
+_LAYERS = (
+    "Exception: ",
+    "DataFusion error: ",
+    "Arrow error: ",
+    "External error: ",
+    "Execution error: ",
+)
+
 
 def failure(error: BaseException, root: Node, splits: Mapping[int, Sequence[Split]]) -> FabricError:
     """The error to raise for `error`, which ended the fragment `root`."""
-    found = _panic(error) or as_fabric(error)
+    found = engine_error(error)
     if isinstance(found, InternalError):
-        found = _damaged_file(root, splits) or _plain(found)
-    elif isinstance(found, ExpressionError):
+        return _damaged_file(root, splits) or found
+    if isinstance(found, ExpressionError):
         paths = [node.path for node in walk(root) if _computes(node)]
-        found = found.at(node=paths[0] if len(paths) == 1 else "")
+        found.at(node=paths[0] if len(paths) == 1 else "")
     return found
 
 
-def _panic(error: BaseException) -> FabricError | None:
-    if isinstance(error, Exception) and "panicked" not in str(error):
-        return None
-    return InternalError("the query engine broke off; its own log says where")
-
-
-def _plain(error: InternalError) -> InternalError:
-    """Without the engine's habit of naming itself and every layer."""
-    text = error.message
-    for layer in ("Exception: ", "DataFusion error: ", "Arrow error: ", "Execution error: "):
+def engine_error(error: BaseException) -> FabricError:
+    """`error` as one of ours, without the engine's habit of naming itself and every layer."""
+    if isinstance(error, FabricError):
+        return error
+    if not isinstance(error, Exception) or "panicked" in str(error):
+        return InternalError("the query engine broke off; its own log says where")
+    found = as_fabric(error)
+    if not isinstance(found, InternalError):
+        return found
+    text = found.message
+    for layer in _LAYERS:
         text = text.removeprefix(layer)
-    where = error.where
-    return InternalError(
-        f"the query engine refused: {text[:500]}", node=where.node, task=where.task, job=where.job
-    )
+    return InternalError(f"the query engine refused: {text[:500]}")
 
 
 def _computes(node: Node) -> bool:

@@ -14,8 +14,8 @@ import datafusion
 import pyarrow as pa
 
 from fabric.errors import FabricError, InternalError
-from fabric.operators.expressions.errors import as_fabric
 from fabric.operators.fragment.aggregate import lower_aggregate
+from fabric.operators.fragment.failure import engine_error
 from fabric.operators.fragment.join import lower_join
 from fabric.operators.fragment.keys import normalised
 from fabric.operators.fragment.relation import Output, Relation, select
@@ -54,7 +54,7 @@ def lower(root: Node, tables: Tables, collect: Collect) -> Relation:
         except FabricError as error:
             raise error.at(node=node.path) from None
         except Exception as error:  # whatever DataFusion raises: it has no classes of its own
-            raise as_fabric(error).at(node=node.path) from error
+            raise engine_error(error).at(node=node.path) from error
         if uses[id(node)] > 1 and any(isinstance(part, _BLOCKING) for part in walk(node)):
             relation = tables.kept(relation, collect(relation.df), ordered=_is_ordered(node))
         done[id(node)] = relation

@@ -85,6 +85,19 @@ def execute_fragment(
     )
 
 
+class _Loop(asyncio.SelectorEventLoop):
+    """A loop that may be closed while DataFusion's threads still want to say that they are done."""
+
+    def call_soon_threadsafe(self, *args: Any, **options: Any) -> Any:
+        """Let the call pass when nobody listens any more."""
+        try:
+            return super().call_soon_threadsafe(*args, **options)
+        except RuntimeError:
+            if not self.is_closed():
+                raise
+            return None
+
+
 class FragmentStream(Iterator[pa.RecordBatch]):
     """The output batches of one fragment; iterate from one thread, `close` from any."""
 
@@ -187,7 +200,7 @@ class FragmentStream(Iterator[pa.RecordBatch]):
                 work.close()
                 raise CancelledError("the fragment was stopped")
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
+                self._loop = _Loop()
             loop = self._loop
             task = self._task = loop.create_task(work)
         try:
