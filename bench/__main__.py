@@ -1,0 +1,69 @@
+"""`python -m bench NAME… [--quick] [--json]`: run benchmarks and say how they compare.
+
+A bench is a module of this folder with a `BENCHMARK`. Exit code 1 when a peer's rows or checksum
+differ from ours, or an engine fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib import import_module
+from pkgutil import iter_modules
+
+import bench
+from bench.harness import BenchError, Benchmark, Line, run
+from bench.report import print_json, print_table
+
+TOOLS = {"__main__", "harness", "report", "worker", "kernels"}
+
+
+def benchmarks() -> dict[str, Benchmark]:
+    """Every benchmark by name."""
+    names = (module.name for module in iter_modules(bench.__path__) if module.name not in TOOLS)
+    return {name: import_module(f"bench.{name}").BENCHMARK for name in sorted(names)}
+
+
+def arguments(known: dict[str, Benchmark]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(known))
+    parser.add_argument("--all", action="store_true", help="run every benchmark")
+    parser.add_argument("--list", action="store_true", help="say which there are")
+    parser.add_argument("--quick", action="store_true", help="fewer cases and rounds")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument("--case", default="", help="only cases whose name holds this")
+    given = parser.parse_args()
+    unknown = [name for name in given.names if name not in known]
+    if unknown:
+        parser.error(f"no benchmark {unknown[0]!r}; there are {', '.join(known)}")
+    if given.all:
+        given.names = list(known)
+    if not given.names and not given.list:
+        parser.error(f"which? {', '.join(known)}, or --all")
+    return given
+
+
+def main() -> int:
+    known = benchmarks()
+    given = arguments(known)
+    if given.list:
+        for name, benchmark in known.items():
+            print(f"{name:12} {benchmark.about}")
+        return 0
+    try:
+        for name in given.names:
+            lines: list[Line] = []
+            for line in run(known[name], quick=given.quick, only=given.case):
+                lines.append(line)
+                if given.json:
+                    print_json(line)
+            if not given.json:
+                print_table(known[name], lines)
+    except BenchError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
