@@ -135,8 +135,14 @@ def _with_exprs(
 
 
 def _narrowed(parent: Node, child: Node, pruned: Node, wanted: Names) -> Node:
-    """`pruned` with just what `parent` wants of it, where rows may travel."""
-    if not isinstance(parent, Join | Exchange | Sort | Union) or isinstance(pruned, Scan):
+    """`pruned` with just what `parent` wants of it, where rows may travel.
+
+    A scan reads few columns anyway; but a union matches by position, so there it counts when another
+    parent of a shared scan wants more.
+    """
+    if not isinstance(parent, Join | Exchange | Sort | Union):
+        return pruned
+    if isinstance(pruned, Scan) and not isinstance(parent, Union):
         return pruned
     names = schema_of(pruned).names
     kept = tuple(Column(name) for name in names if name in wanted)

@@ -45,12 +45,17 @@ def loaded(
     request: pytest.FixtureRequest, places: dict[str, fabric.Session]
 ) -> tuple[int, dict[str, pa.Table]]:
     seed: int = request.param
-    tables = random_tables(Random(seed))
+    tables = {name: named(table) for name, table in random_tables(Random(seed)).items()}
     for place in places.values():
         for name, table in tables.items():
             df = place.read_arrow(table)
             df.write_dataset(dataset_name(seed, name), mode="overwrite")
     return seed, tables
+
+
+def named(table: pa.Table) -> pa.Table:
+    """`table` without an empty column name, which datasets refuse."""
+    return table.rename_columns([name or "no name" for name in table.column_names])
 
 
 def from_datasets(root: Node, seed: int) -> Node:
