@@ -8,9 +8,10 @@ its midst.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextvars import Context
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 import pyarrow as pa
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from fabric.operators.fragment.scan import ReadSplit, Tables
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 Inputs = Mapping[int, Sequence[pa.RecordBatch]]
 Splits = Mapping[int, Sequence[Split]]
 
@@ -88,14 +90,16 @@ def execute_fragment(
 class _Loop(asyncio.SelectorEventLoop):
     """A loop that may be closed while DataFusion's threads still want to say that they are done."""
 
-    def call_soon_threadsafe(self, *args: Any, **options: Any) -> Any:
+    def call_soon_threadsafe(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
         """Let the call pass when nobody listens any more."""
         try:
-            return super().call_soon_threadsafe(*args, **options)
+            return super().call_soon_threadsafe(callback, *args, context=context)
         except RuntimeError:
             if not self.is_closed():
                 raise
-            return None
+            return asyncio.Handle(callback, args, self, context)
 
 
 class FragmentStream(Iterator[pa.RecordBatch]):
