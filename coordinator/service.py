@@ -130,16 +130,14 @@ class ControlService(ControlServicer):
         session = await loop.run_in_executor(
             self._threads, self._runtime.attach, agent_id, first.hello, line.send, line.disconnect
         )
-        reason = "its link broke"
         writer = asyncio.create_task(line.write())
         reader = asyncio.create_task(self._read(agent_id, session, context))
         try:
             done, _ = await asyncio.wait((reader, writer), return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
-            reason = "it ended its link"
         finally:
-            self._runtime.detach(agent_id, reason, session)
+            self._runtime.detach(agent_id, "its link broke", session)
             for task in (reader, writer):
                 task.cancel()
             await asyncio.gather(reader, writer, return_exceptions=True)

@@ -47,6 +47,7 @@ PUSH: tuple[Rule, ...] = (
 )
 MERGE: tuple[Rule, ...] = (merge_filters, merge_selects, drop_select)
 _ROUNDS_MAX = 100
+_MOVES_MAX = 200
 
 
 def optimize(plan: Plan) -> Plan:
@@ -61,23 +62,37 @@ def optimize(plan: Plan) -> Plan:
 
 
 def apply(root: Node, rules: tuple[Rule, ...]) -> Node:
-    """`rules` in turn, bottom-up, until nothing changes."""
+    """`rules` at every node, bottom-up, again until nothing changes."""
     for _ in range(_ROUNDS_MAX):
-        before = root
-        for rule in rules:
-            root = _apply_one(root, rule)
+        before, root = root, _apply_once(root, rules)
         if root is before:
             return root
     return root
 
 
-def _apply_one(root: Node, rule: Rule) -> Node:
+def _apply_once(root: Node, rules: tuple[Rule, ...]) -> Node:
+    """One pass. What a rule moves down goes on moving, so one pass takes it a long way."""
     shared = _shared_paths(root)
 
-    def guarded(node: Node) -> Node:
-        return node if any(child.path in shared for child in node.children) else rule(node)
+    def fired(node: Node) -> Node:
+        if any(child.path in shared for child in node.children):
+            return node
+        return next((new for rule in rules if (new := rule(node)) is not node), node)
 
-    return rewrite(root, guarded)
+    def settled(node: Node, n_moves: int = 0) -> Node:
+        found = fired(node)
+        if found is node or n_moves == _MOVES_MAX:
+            return found
+        return found.with_children(
+            tuple(
+                settled(child, n_moves + 1)
+                if type(child) is type(node) and child.path == node.path
+                else child
+                for child in found.children
+            )
+        )
+
+    return rewrite(root, settled)
 
 
 def _shared_paths(root: Node) -> frozenset[str]:

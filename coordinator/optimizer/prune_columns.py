@@ -137,8 +137,8 @@ def _with_exprs(
 def _narrowed(parent: Node, child: Node, pruned: Node, wanted: Names) -> Node:
     """`pruned` with just what `parent` wants of it, where rows may travel.
 
-    A scan reads few columns anyway; but a union matches by position, so there it counts when another
-    parent of a shared scan wants more.
+    A scan reads few columns anyway; but a union matches by position, so there it counts when
+    another parent of a shared scan wants more.
     """
     if not isinstance(parent, Join | Exchange | Sort | Union):
         return pruned

@@ -139,6 +139,16 @@ def test_append_that_lost_its_dataset(shop: Shop) -> None:
         shop.commit(late, part("w0"))
 
 
+def test_an_open_transaction_can_be_located(shop: Shop) -> None:
+    transaction = shop.begin(n_partitions=3)
+    found = shop.catalogue.locate(transaction)
+    assert (found.name, found.version, list(found.owners)) == ("d", 0, ["x", "y", "x"])
+    shop.commit(transaction)
+    assert shop.catalogue.locate("d").version == 1
+    with pytest.raises(NotFoundError):
+        shop.catalogue.locate(transaction)
+
+
 def test_versions(shop: Shop) -> None:
     shop.commit(shop.begin())
     assert shop.catalogue.get("d", 1).version == 1

@@ -102,6 +102,17 @@ def test_union_goes_by_position(p: SimpleNamespace) -> None:
     assert [schema_of(child).names for child in found.input.inputs] == [["b"], ["d"]]
 
 
+def test_union_over_a_shared_scan_keeps_its_width(p: SimpleNamespace) -> None:
+    t = p.table()
+    narrow = Select(Union((t, t)), (Column("a"),))
+    root = Join(narrow, t, (Column("a"),), (Column("b"),), "semi")
+    wide = Union((root, Select(t, (Column("b"),))))
+    found = prune_columns(wide)
+    assert schema_of(found) == schema_of(wide)
+    (union,) = (n for n in walk(found) if isinstance(n, Union) and n is not found)
+    assert [schema_of(child).names for child in union.inputs] == [["a"], ["a"]]
+
+
 def test_exchange_and_sort_keep_their_keys(p: SimpleNamespace) -> None:
     t = p.table()
     sent = Select(Exchange(t, "hash", ("b",)), (Column("a"),))
