@@ -54,6 +54,8 @@ def output_schema(node: Node, inputs: Sequence[pa.Schema]) -> pa.Schema:
         raise of_fault(fault, node) from None
     except UnicodeEncodeError as error:  # half of a surrogate pair, say
         raise PlanError(f"the name {quoted(error.object[:80])} is not Unicode text") from None
+    except UnicodeDecodeError as error:
+        raise PlanError(f"the source has a name that is not UTF-8: {error.object[:80]!r}") from None
 
 
 def _scan(node: Scan) -> Columns:

@@ -214,28 +214,32 @@ _COMMON: tuple[Callable[[pa.DataType, pa.DataType], pa.DataType | None], ...] = 
 def _family(dtype: pa.DataType) -> str:
     """The row and column of `_CASTS` a type belongs to."""
     dtype = plain(dtype)
+    if is_timestamp(dtype):
+        return "timestamp" if dtype.tz else "naive"
     if t.is_integer(dtype):
         return "integer"
     if numeric(dtype) is not None:
         return "fraction"
     tests: tuple[tuple[str, Callable[[pa.DataType], bool]], ...] = (
         ("string", is_string), ("binary", is_binary), ("boolean", is_boolean), ("date", is_date),
-        ("timestamp", is_timestamp), ("null", t.is_null),
+        ("null", t.is_null),
     )  # fmt: skip
     return next((name for name, test in tests if test(dtype)), "other")
 
 
 _CASTS: dict[str, frozenset[str]] = {
-    "integer": frozenset({"integer", "fraction", "string", "boolean", "timestamp", "binary"}),
+    "integer": frozenset({"integer", "fraction", "string", "boolean", "timestamp"}),
     "fraction": frozenset({"integer", "fraction", "string", "boolean", "timestamp"}),
     "boolean": frozenset({"integer", "fraction", "string", "boolean"}),
     "string": frozenset(
-        {"integer", "fraction", "string", "boolean", "date", "timestamp", "binary"}
+        {"integer", "fraction", "string", "boolean", "date", "timestamp", "naive", "binary"}
     ),
     "binary": frozenset({"string", "binary"}),
-    "date": frozenset({"date", "timestamp", "string"}),
-    "timestamp": frozenset({"date", "timestamp", "string", "integer", "fraction"}),
+    "date": frozenset({"date", "timestamp", "naive", "string"}),
+    "timestamp": frozenset({"date", "timestamp", "naive", "string", "integer", "fraction"}),
+    "naive": frozenset({"date", "timestamp", "naive", "string"}),
 }
+"""What each family can be cast to; only a timestamp with a zone is a number of seconds."""
 
 
 def can_cast(source: pa.DataType, target: pa.DataType) -> bool:

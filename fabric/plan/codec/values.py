@@ -34,9 +34,24 @@ def schema_to_bytes(schema: pa.Schema) -> bytes:
 def schema_from_bytes(data: bytes) -> pa.Schema:
     """The schema in a schema message; raises `ValueError` for anything else."""
     try:
-        return pa.ipc.read_schema(pa.py_buffer(data))
-    except (pa.ArrowException, OSError) as error:  # Arrow raises both
+        schema = pa.ipc.read_schema(pa.py_buffer(data))
+        for field in schema:
+            _check_field(field)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # Arrow raises all three
         raise ValueError(f"not an Arrow schema: {error}") from error
+    return schema
+
+
+def _check_field(field: pa.Field) -> None:
+    """Refuse what Arrow lets pass and dies of later: names that are no text, absurd decimals."""
+    dtype = field.type
+    _ = field.name, str(dtype)  # decodes them
+    if t.is_decimal(dtype) and not 0 <= dtype.scale <= dtype.precision:
+        raise ValueError(f"a decimal of {dtype.precision} digits, {dtype.scale} after the point")
+    if t.is_dictionary(dtype):
+        dtype = dtype.value_type
+    for index in range(dtype.num_fields):
+        _check_field(dtype.field(index))
 
 
 def write_value(literal: Literal, message: pb.Literal) -> None:
