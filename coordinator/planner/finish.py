@@ -65,7 +65,7 @@ def deal(splits: Sequence[Split], n_tasks: int) -> list[tuple[Split, ...]]:
 
     >>> a, b, c = (Split("f", i, i + 1, n_rows=10) for i in range(3))
     >>> [len(block) for block in deal([a, b, c], 2)]
-    [2, 1]
+    [1, 2]
     """
     weights = [max(1, split.n_bytes or split.n_rows) for split in splits]
     whole = sum(weights)
