@@ -116,5 +116,6 @@ class GrpcControl:
                 except PeerLostError:
                     channel.close()
                     raise
-                self._channel, self._stub = channel, ControlStub(channel)  # type: ignore[no-untyped-call]
+                self._channel = channel
+                self._stub = ControlStub(channel)  # type: ignore[no-untyped-call]
             return self._stub
