@@ -59,7 +59,8 @@ class Unary(Base):
     def with_children(self, children: tuple[Node, ...]) -> Node:
         """A copy over another input; `self` when it is the same object."""
         (child,) = children
-        return self if child is self.input else replace(self, input=child)  # type: ignore[return-value]
+        same = child is self.input
+        return self if same else replace(self, input=child)  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True)

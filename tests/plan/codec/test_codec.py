@@ -83,7 +83,8 @@ def test_random_plans(seed: int) -> None:
     ],
 )
 def test_sources(source: object) -> None:
-    node = Scan(source, SCHEMA, ("s",), Call("is_null", (Column("a"),)), 3, path="p")  # type: ignore[arg-type]
+    null = Call("is_null", (Column("a"),))
+    node = Scan(source, SCHEMA, ("s",), null, 3, path="p")  # type: ignore[arg-type]
     back = round_trip(node)
     assert back == node
     assert isinstance(back, Scan)

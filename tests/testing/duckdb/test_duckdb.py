@@ -57,7 +57,8 @@ def scan(table: pa.Table, token: str = "t") -> Scan:
 
 def values(expr: Expr, **columns: pa.Array) -> list[Any]:
     table = pa.table(columns)
-    return run(Select(scan(table), (Alias(expr, "x"),)), {"t": table})["x"].to_pylist()  # type: ignore[no-any-return]
+    node = Select(scan(table), (Alias(expr, "x"),))
+    return list(run(node, {"t": table})["x"].to_pylist())
 
 
 def same(got: list[Any], expected: list[Any]) -> bool:
@@ -289,7 +290,8 @@ def test_order_and_limit() -> None:
     table = pa.table({"f": [1.0, None, NAN, 2.0]})
 
     def first(n: int, *keys: SortKey, offset: int = 0) -> list[Any]:
-        return run(Limit(Sort(scan(table), keys), n, offset), {"t": table})["f"].to_pylist()  # type: ignore[no-any-return]
+        node = Limit(Sort(scan(table), keys), n, offset)
+        return list(run(node, {"t": table})["f"].to_pylist())
 
     f = Column("f")
     assert first(2, SortKey(f)) == [None, 1.0]
