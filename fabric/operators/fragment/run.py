@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from fabric.errors import CancelledError, FabricError
 from fabric.operators.fragment.failure import failure
-from fabric.plan.nodes import Aggregate, Distinct, Join, Limit, Node, Sort
+from fabric.plan.nodes import Aggregate, Distinct, Join, Limit, Node, Sort, Union
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import Split
 from fabric.plan.walk import walk
@@ -25,7 +25,7 @@ from fabric.plan.walk import walk
 if TYPE_CHECKING:
     import datafusion
 
-    from fabric.operators.fragment.scan import ReadSplit, Tables
+    from fabric.operators.fragment.scan import ReadSplit
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -123,7 +123,7 @@ class FragmentStream(Iterator[pa.RecordBatch]):
         self._n_partitions, self._batch_rows = _partitions(root, n_partitions), batch_rows
         self._batches: AsyncIterator[Any] | None = None
         self._task: asyncio.Task[Any] | None = None
-        self._tables: Tables | None = None
+        self._raised: list[Exception] = []  # the tables know this stream, so it must not know them
 
     def __next__(self) -> pa.RecordBatch:
         if self._ended:
@@ -161,14 +161,19 @@ class FragmentStream(Iterator[pa.RecordBatch]):
         from fabric.operators.fragment.scan import Tables
         from fabric.operators.fragment.session import new_session
 
-        keep_order = any(isinstance(node, Sort) for node in walk(self._root))
-        session = new_session(self._n_partitions, self._batch_rows, keep_order=keep_order)
+        kinds = {type(node) for node in walk(self._root)}
+        session = new_session(
+            self._n_partitions,
+            self._batch_rows,
+            keep_order=Sort in kinds,
+            sorts_union={Sort, Union} <= kinds,
+        )
         tables = Tables(
             session, self._inputs, self._splits, self._read,
             n_partitions=self._n_partitions, batch_rows=self._batch_rows,
             check=self._check_open,
         )  # fmt: skip
-        self._tables = tables
+        self._raised = tables.raised
         relation = lower(self._root, tables, self._collected)
         names = relation.inner or (relation.df.schema().names[0],)
         self._batches = aiter(relation.df.select(*(f'"{name}"' for name in names)).execute_stream())
@@ -232,8 +237,7 @@ class FragmentStream(Iterator[pa.RecordBatch]):
     def _failure(self, error: BaseException) -> FabricError:
         if self._closed or isinstance(error, asyncio.CancelledError):
             return CancelledError("the fragment was stopped")
-        inner = self._tables.raised if self._tables is not None else []
-        return failure(inner[0] if inner else error, self._root, self._splits)
+        return failure(self._raised[0] if self._raised else error, self._root, self._splits)
 
 
 def _partitions(root: Node, target_partitions: int) -> int:

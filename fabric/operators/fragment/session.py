@@ -10,17 +10,20 @@ import datafusion
 
 
 def new_session(
-    target_partitions: int, batch_rows: int, *, keep_order: bool
+    target_partitions: int, batch_rows: int, *, keep_order: bool, sorts_union: bool
 ) -> datafusion.SessionContext:
     """A session that runs on `target_partitions` threads.
 
     `keep_order` stops DataFusion from dealing the rows of a sorted partition out to several.
+    `sorts_union` keeps its sorts above a union: pushed below, they lose keys that are the same
+    column in one branch, and DataFusion 55 then refuses its own plan ("SanityCheckPlan").
     """
     config = (
         datafusion.SessionConfig()
         .with_target_partitions(max(1, target_partitions))
         .with_batch_size(batch_rows)
         .set("datafusion.execution.parquet.schema_force_view_types", "false")
+        .set("datafusion.optimizer.repartition_sorts", str(not sorts_union).lower())
         .set("datafusion.optimizer.enable_round_robin_repartition", str(not keep_order).lower())
     )
     return datafusion.SessionContext(config, datafusion.RuntimeEnvBuilder())
