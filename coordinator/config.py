@@ -10,6 +10,7 @@ import ipaddress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fabric.config import default_home
 from fabric.errors import ConfigError
 
 
@@ -21,7 +22,7 @@ class CoordinatorConfig:
     a dataset transaction nobody ends is dropped after `transaction_s`.
     """
 
-    home: Path = field(default_factory=lambda: Path.home() / ".fabric")
+    home: Path = field(default_factory=default_home)
     host: str = "127.0.0.1"
     port: int = 6123
     heartbeat_s: float = 1.0
