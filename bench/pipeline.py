@@ -1,4 +1,4 @@
-"""10 M rows through scan, filter, join with 1 M rows, aggregate: two warm agents and peers in-process.
+"""10 M rows: scan, filter, join with 1 M rows, aggregate; two warm agents and peers in-process.
 
 `broadcast dense`: keys 0 … 1 M, the small side goes to every agent. `hash sparse`: keys of 63
 random bits, both sides are exchanged by hash. Every engine reads the same Arrow IPC files, mapped

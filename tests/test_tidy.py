@@ -1,4 +1,4 @@
-"""The house rules that a linter can't hold: sizes, folders, purity, what may not be imported where."""
+"""The house rules that no linter holds: sizes, folders, purity, what may not be imported where."""
 
 from __future__ import annotations
 
@@ -12,14 +12,31 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 TOP = {
-    ".ci", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "LICENSE", "MANIFEST.in", "Makefile", "README.md",
-    "SECURITY.md", "bench", "clients", "coordinator", "fabric", "pyproject.toml", "requirements", "setup.py",
-    "tests",
+    ".ci", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "LICENSE", "MANIFEST.in", "Makefile",
+    "README.md", "SECURITY.md", "bench", "clients", "coordinator", "fabric", "pyproject.toml",
+    "requirements", "setup.py", "tests",
 }  # fmt: skip
 CODE = {".py", ".pyi", ".pyx", ".pxd", ".hpp", ".h"}
 # invariant 9: protocol cores take time, randomness and transport as arguments.
-PURE = ("coordinator/core/", "coordinator/planner/", "coordinator/optimizer/", "fabric/agent/core.py", "fabric/plan/")
-IMPURE = {"time", "random", "uuid", "os", "socket", "threading", "asyncio", "secrets", "subprocess", "datetime.now"}
+PURE = (
+    "coordinator/core/",
+    "coordinator/planner/",
+    "coordinator/optimizer/",
+    "fabric/agent/core.py",
+    "fabric/plan/",
+)
+IMPURE = {
+    "time",
+    "random",
+    "uuid",
+    "os",
+    "socket",
+    "threading",
+    "asyncio",
+    "secrets",
+    "subprocess",
+    "datetime.now",
+}
 # Functions a user sends are loaded in one place only, after their MAC was checked.
 UNPICKLERS = {"pickle", "cloudpickle", "marshal", "shelve", "dill"}
 
@@ -79,14 +96,21 @@ def imports(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("path", [p for p in code() if name_of(p).startswith(PURE) and p.suffix == ".py"], ids=name_of)  # fmt: skip
+def pure() -> list[Path]:
+    """Modules that may not touch the world."""
+    return [p for p in code() if name_of(p).startswith(PURE) and p.suffix == ".py"]
+
+
+@pytest.mark.parametrize("path", pure(), ids=name_of)
 def test_cores_are_pure(path: Path) -> None:
     assert not imports(path) & IMPURE
 
 
 def test_nothing_unpickles() -> None:
     """No Python function travels yet, so nothing at all may load a pickle (SECURITY.md)."""
-    ours = [p for p in code() if p.suffix == ".py" and not name_of(p).startswith(("tests/", "bench/"))]
+    ours = [
+        p for p in code() if p.suffix == ".py" and not name_of(p).startswith(("tests/", "bench/"))
+    ]
     assert [name_of(p) for p in ours if imports(p) & UNPICKLERS] == []
 
 
@@ -96,7 +120,12 @@ def test_no_silent_excepts() -> None:
 
 
 def test_documents_are_there_and_short() -> None:
-    for name, most in (("README.md", 200), ("ARCHITECTURE.md", 400), ("CHANGELOG.md", 400), ("SECURITY.md", 120)):
+    for name, most in (
+        ("README.md", 200),
+        ("ARCHITECTURE.md", 400),
+        ("CHANGELOG.md", 400),
+        ("SECURITY.md", 120),
+    ):
         assert 10 < len((ROOT / name).read_text().splitlines()) <= most, name
 
 
@@ -109,7 +138,7 @@ def test_lock_files_hold_hashes_and_no_addresses() -> None:
 
 def test_generated_protobuf_is_current(tmp_path: Path) -> None:
     """Committed _pb2 modules are what their .proto files generate."""
-    from grpc_tools import protoc  # noqa: PLC0415
+    from grpc_tools import protoc
 
     for proto in sorted(ROOT.glob("fabric/*/*.proto")):
         assert protoc.main(["", f"-I{ROOT}", f"--python_out={tmp_path}", name_of(proto)]) == 0

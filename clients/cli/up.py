@@ -13,6 +13,8 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -59,13 +61,14 @@ _STOPPERS = (signal.SIGINT, signal.SIGTERM)
 class LocalProcesses:
     """The coordinator and the agents of one fabric on this machine; `stop` leaves none behind."""
 
-    def __init__(self, home: FabricHome, port: int) -> None:
+    def __init__(self, home: FabricHome, port: int, log: Path | None = None) -> None:
+        """`log` takes what the processes print, which else goes to this process's stderr."""
         if not port_is_free("127.0.0.1", port):
             raise ConfigError(
                 f"port {port} is taken, maybe by another fabric; stop it, or use: "
                 f"fabric up --port {port + 1}"
             )
-        self.home, self.port = home, port
+        self.home, self.port, self._log = home, port, log
         self._running: list[tuple[str, subprocess.Popen[bytes]]] = []
 
     @property
@@ -86,6 +89,10 @@ class LocalProcesses:
         attached = f"not all of {n_agents} agents attached"
         self._until(lambda: len(self._answers() or ()) >= n_agents, attached, halted)
 
+    @property
+    def _where(self) -> str:
+        return f"in {self._log}" if self._log else "above"
+
     def agents(self) -> list[pb.AgentStatus]:
         """The agents that are attached now."""
         return self._answers() or []
@@ -95,7 +102,7 @@ class LocalProcesses:
         for name, process in self._running:
             if (code := process.poll()) is not None:
                 raise PeerLostError(
-                    f"the {name} ended by itself with code {code}; what it said is above"
+                    f"the {name} ended by itself with code {code}; what it said is {self._where}"
                 )
 
     def stop(self) -> None:
@@ -115,11 +122,15 @@ class LocalProcesses:
 
     def _spawn(self, kind: str, arguments: Sequence[str], name: str = "") -> None:
         base = [sys.executable, "-m", "fabric.clients.cli", kind, "--parent", str(os.getpid())]
-        process = subprocess.Popen(
-            [*base, *arguments],
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is ours; we stop them in order
-        )
+        with ExitStack() as stack:
+            out = stack.enter_context(self._log.open("ab")) if self._log else None
+            process = subprocess.Popen(
+                [*base, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,  # Ctrl-C is ours; we stop them in order
+            )
         self._running.append((name or kind, process))
 
     def _until(self, reached: Any, otherwise: str, halted: threading.Event) -> None:
@@ -127,7 +138,9 @@ class LocalProcesses:
         while not halted.is_set() and not reached():
             self.check()
             if time.monotonic() > end_s:
-                raise ExternalError(f"{otherwise} after {START_S:.0f} s; what they said is above")
+                raise ExternalError(
+                    f"{otherwise} after {START_S:.0f} s; what they said is {self._where}"
+                )
             halted.wait(_POLL_S)
 
     def _answers(self) -> list[pb.AgentStatus] | None:

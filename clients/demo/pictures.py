@@ -6,8 +6,12 @@ One job: write two files. Drawn by matplotlib without a display; the graph by `f
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 def draw_delays(carriers: pa.Table, weather: pa.Table, path: Path) -> Path:
@@ -28,7 +32,7 @@ def draw_delays(carriers: pa.Table, weather: pa.Table, path: Path) -> Path:
     return path
 
 
-def _draw_weather(axes: object, weather: pa.Table) -> None:
+def _draw_weather(axes: Axes, weather: pa.Table) -> None:
     rows = weather.to_pylist()
     skies = [
         sky for sky in ("dry", "fog", "rain", "heavy rain") if any(r["sky"] == sky for r in rows)
@@ -39,8 +43,8 @@ def _draw_weather(axes: object, weather: pa.Table) -> None:
         delay = {row["sky"]: row["mean_delay"] for row in rows if row["origin"] == origin}
         places = [place + index * width for place in range(len(skies))]
         heights = [delay.get(sky) or 0.0 for sky in skies]
-        axes.bar(places, heights, width, label=origin)  # type: ignore[attr-defined]
-    axes.set_xticks([p + 0.4 - width / 2 for p in range(len(skies))], skies)  # type: ignore[attr-defined]
-    axes.set_title("… and by the weather of the departure hour")  # type: ignore[attr-defined]
-    axes.set_ylabel("minutes")  # type: ignore[attr-defined]
-    axes.legend(title="origin")  # type: ignore[attr-defined]
+        axes.bar(places, heights, width, label=origin)
+    axes.set_xticks([p + 0.4 - width / 2 for p in range(len(skies))], skies)
+    axes.set_title("… and by the weather of the departure hour")
+    axes.set_ylabel("minutes")
+    axes.legend(title="origin")

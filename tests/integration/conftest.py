@@ -1,4 +1,4 @@
-"""Fabrics that live for the whole test session: embedded, and real processes with 2 and 4 agents."""
+"""Fabrics for the whole test session: embedded, and real processes with 2 and 4 agents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any plain Flight client reads a job's partitions and datasets, with a token, and only with one."""
+"""Any plain Flight client reads a job's partitions and datasets: with a token, only with one."""
 
 from __future__ import annotations
 
