@@ -19,12 +19,16 @@ _INT32_MAX = (1 << 31) - 1
 _INT32_MIN = -(1 << 31)
 
 
-def _case(ascii_kernel: Kernel, convert: Callable[[str], str]) -> Implementation:
-    """Full Unicode case mapping, which may change the length (``ß`` becomes ``SS``)."""
+def _case(same_length: Kernel, convert: Callable[[str], str]) -> Implementation:
+    """Full Unicode case mapping, which may change the length (``ß`` becomes ``SS``).
+
+    Arrow's own mapping never does, so it serves ASCII only. Its ``ascii_upper`` and ``ascii_lower``
+    read wrong bytes where the first offset is not 0, as in every slice that comes from Rust.
+    """
 
     def kernel(value: pa.Array) -> pa.Array:
         if pc.all(pc.string_is_ascii(value)).as_py() is not False:
-            return ascii_kernel(value)
+            return same_length(value)
         return by_value(value, convert, value.type)
 
     return lambda _: Bound(kernel)
@@ -73,7 +77,7 @@ def _substring(request: Request) -> Bound:
 def _concat(request: Request) -> Bound:
     separator = pa.scalar("", request.result)
     join = pc.binary_join_element_wise
-    return Bound(lambda *parts: join(*parts, separator, null_handling="emit_null"), order="all")
+    return Bound(lambda *parts: join(*parts, separator, null_handling="emit_null"))
 
 
 def _search(kernel: Callable[..., Datum], test: Callable[[str, str], bool]) -> Implementation:
@@ -108,8 +112,8 @@ def _replace(request: Request) -> Bound:
 
 
 IMPLEMENTATIONS: dict[str, Implementation] = {
-    "upper": _case(pc.ascii_upper, str.upper),
-    "lower": _case(pc.ascii_lower, str.lower),
+    "upper": _case(pc.utf8_upper, str.upper),
+    "lower": _case(pc.utf8_lower, str.lower),
     "length": _length,
     "trim": _trim(pc.utf8_trim),
     "ltrim": _trim(pc.utf8_ltrim),
