@@ -10,6 +10,7 @@ finds it, would cost 40 MB and a second.
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import sys
 from typing import Any
@@ -46,11 +47,12 @@ def prepare_process() -> None:
 
 
 def give_back() -> None:
-    """Return free memory of every allocator we know to the system; costs a few milliseconds."""
+    """Return free memory of every allocator we know to the system; costs some milliseconds."""
     import pyarrow as pa
 
     from fabric._cython.shuffle.pool import default_pool
 
+    gc.collect()
     default_pool().trim()
     pa.default_memory_pool().release_unused()
     libc = ctypes.CDLL(None)

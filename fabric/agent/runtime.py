@@ -98,7 +98,7 @@ class AgentRuntime:
         self._sinks: SimpleQueue[Work | None] = SimpleQueue()
         self._running: dict[TaskId, _Running] = {}
         self._pipes: dict[str, Pipes] = {}
-        self._n_running = 0
+        self._n_running = self._n_events = 0
         self._threads = [
             threading.Thread(target=self._loop, name=f"agent {self.agent_id}", daemon=True),
             threading.Thread(target=self._work, name=f"sinks {self.agent_id}", daemon=True),
@@ -150,6 +150,11 @@ class AgentRuntime:
         """Tasks that have a thread now."""
         return self._n_running
 
+    @property
+    def n_events(self) -> int:
+        """How much has happened here: grows with every order and every end of a task."""
+        return self._n_events
+
     def beat(self) -> pb.Heartbeat:
         """What a heartbeat says; any thread may ask."""
         return pb.Heartbeat(
@@ -195,6 +200,7 @@ class AgentRuntime:
             except FabricError as error:  # a broken link; its loss is told elsewhere
                 _log.warning("an agent's step failed", step=type(effect).__name__, error=str(error))
         self._n_running = self._core.running
+        self._n_events += 1
 
     def _obey(self, effect: Effect) -> None:
         match effect:

@@ -58,6 +58,7 @@ class AgentProcess:
         self._pause_s = RETRY_S
         self._clock = SystemClock()
         self._quiet_since: float | None = None
+        self._n_events = 0
         self._swept = self._clock.monotonic_s()
         folder = stack.enter_context(AgentFolder(config.files))
         self.agent_id = folder.agent_id
@@ -169,8 +170,8 @@ class AgentProcess:
     def _keep_house(self) -> None:
         """Give memory back once when idle; remove dataset files that nobody published."""
         now = self._clock.monotonic_s()
-        if self.runtime.running_tasks:
-            self._quiet_since = now
+        if self.runtime.running_tasks or self.runtime.n_events != self._n_events:
+            self._quiet_since, self._n_events = now, self.runtime.n_events
         elif self._quiet_since is not None and now - self._quiet_since > IDLE_S:
             self._quiet_since = None
             give_back()

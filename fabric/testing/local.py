@@ -1,8 +1,9 @@
 """Real coordinator and agent processes on this machine, for tests.
 
-One job: `local_fabric`: start them by the command line on free loopback ports in a temporary folder,
-wait until every agent is attached, stop them all; they end even when the thread that started them
-is killed. What they print goes to files in the folder and into the message when one does not start.
+One job: `local_fabric`: start them by the command line on free loopback ports in a temporary
+folder, wait until every agent is attached, stop them all. They end even when the thread that
+started them is killed. What they print goes to files in the folder, and into the message when one
+does not start.
 """
 
 from __future__ import annotations
