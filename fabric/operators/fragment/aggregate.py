@@ -158,7 +158,9 @@ def _has_state(agg: Agg, kind: str) -> bool:
 
 
 def _count_distinct(value: datafusion.Expr) -> datafusion.Expr:
-    return f.count(value, distinct=True)
+    """With a filter that changes nothing: without one DataFusion takes a constant's distinct count
+    from statistics, which say 1 for null and for no rows."""
+    return f.count(value, distinct=True, filter=value.is_not_null())
 
 
 class _Results:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import datafusion
 import pyarrow as pa
@@ -50,7 +51,10 @@ def lower(root: Node, tables: Tables, collect: Collect) -> Relation:
     done: dict[int, Relation] = {}
     for node in walk(root):
         try:
-            relation = lowering.node(node, [done[id(child)] for child in node.children])
+            below = [done[id(child)] for child in node.children]
+            relation = lowering.node(node, below)
+            if any(source.streamed for source in below):
+                relation = replace(relation, streamed=True)
         except FabricError as error:
             raise error.at(node=node.path) from None
         except Exception as error:  # whatever DataFusion raises: it has no classes of its own
@@ -78,7 +82,7 @@ class _Lowering:
             case StageInput():
                 return self._tables.stage_input(node)
             case Filter(predicate=predicate):
-                return below[0].over(below[0].df.filter(below[0].expr(predicate)))
+                return below[0].filtered(predicate)
             case Select() | WithColumns():
                 return _project(node, below[0])
             case Aggregate():
@@ -101,10 +105,10 @@ class _Lowering:
 def _filtered_scan(node: Scan, read: Relation) -> Relation:
     """The scan's own filter and columns, over all columns that were read."""
     if node.predicate is not None:
-        read = read.over(read.df.filter(read.expr(node.predicate)))
+        read = read.filtered(node.predicate)
     fields = schema_of(node)
     outputs = [Output(read.column(field.name), field.name, field.type) for field in fields]
-    return select(read.df, outputs, read.names)
+    return replace(select(read.df, outputs, read.names), streamed=read.streamed)
 
 
 def _project(node: Select | WithColumns, source: Relation) -> Relation:

@@ -7,7 +7,7 @@ fragment alike, so names may hold anything and joins never clash.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ import datafusion
 import pyarrow as pa
 
 from fabric.operators.expressions.datafusion import to_datafusion
+from fabric.operators.fragment.keys import unmovable
 from fabric.plan.expr import Alias, Column, Expr
 from fabric.plan.walk import rewrite_expr
 
@@ -50,6 +51,8 @@ class Relation:
     schema: pa.Schema
     inner: tuple[str, ...]
     names: Names
+    streamed: bool = False
+    """Whether a dataset's scan lies below, into which no filter may move."""
 
     def column(self, name: str) -> datafusion.Expr:
         """The user's column `name`."""
@@ -77,7 +80,12 @@ class Relation:
 
     def over(self, df: datafusion.DataFrame) -> Relation:
         """The same columns of another data frame: filtered, sorted, limited."""
-        return Relation(df, self.schema, self.inner, self.names)
+        return replace(self, df=df)
+
+    def filtered(self, predicate: Expr) -> Relation:
+        """The rows for which `predicate` is true."""
+        lowered = self.expr(predicate)
+        return self.over(self.df.filter(unmovable(lowered) if self.streamed else lowered))
 
     def renamed(self) -> Relation:
         """The same rows under fresh internal names, for the second use of a shared node."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import count
 
@@ -147,7 +148,7 @@ class Tables:
         name = f"t{next(self._numbers)}"
         self._session.register_dataset(name, StreamDataset(renamed, parts))
         relation = Relation(self._session.table(name), schema, inner, self._names)
-        return _opaque(relation)
+        return replace(_opaque(relation), streamed=True)
 
     def _parquet(self, node: Scan, schema: pa.Schema, splits: Sequence[Split]) -> Relation:
         paths = [split.uri for split in splits]
@@ -178,7 +179,8 @@ class Tables:
             )
         name = f"t{next(self._numbers)}"
         self._session.register_dataset(name, StreamDataset(node.schema, parts))
-        return _opaque(self._named(self._session.table(name), schema))
+        relation = self._named(self._session.table(name), schema)
+        return replace(_opaque(relation), streamed=True)
 
     def _named(self, df: datafusion.DataFrame, schema: pa.Schema) -> Relation:
         """`df`, which has user names, under internal ones."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fabric.errors import ExpressionError
 from fabric.operators.fragment import execute_fragment
 from fabric.plan.expr import Agg, Alias, Call, Column, Literal
-from fabric.plan.nodes import Aggregate, StageInput
+from fabric.plan.nodes import Aggregate, StageInput, WithColumns
 from fabric.plan.schema import schema_of
 
 A, G = Column("a"), Column("g")
@@ -233,3 +233,16 @@ def test_group_keys_of_every_type(run, edge, keys):
         repr(g): n for g, n in zip(found["g"].to_pylist(), found["n"].to_pylist(), strict=True)
     }
     assert shown == {repr(keys[0].as_py()): 2, "None": 1}
+
+
+@pytest.mark.parametrize("value", [None, 7])
+@pytest.mark.parametrize("n_rows", [0, 5])
+def test_count_distinct_of_a_constant(run, edge, value, n_rows):
+    """DataFusion's statistics of a constant say 1, for null and for no rows too."""
+    table = pa.table({"a": pa.array(range(n_rows), I64)})
+    constant = Literal(value, I64)
+    named = WithColumns(edge(0, table), (Alias(constant, "c"),))
+    aggs = (Alias(Agg("count_distinct", Column("c")), "x"),
+            Alias(Agg("count_distinct", constant), "y"))  # fmt: skip
+    expected = 1 if n_rows and value is not None else 0
+    assert run(Aggregate(named, (), aggs), table).to_pydict() == {"x": [expected], "y": [expected]}

@@ -1,4 +1,4 @@
-"""Generated plans over each kind of source, in many small batches on two threads, against DuckDB."""
+"""Generated plans over each kind of source, in many small batches and threads, against DuckDB."""
 
 from itertools import count
 from random import Random

@@ -122,6 +122,20 @@ def test_a_diamond(run, edge, rows):
     assert rows(run(Union((small, large)), table)) == [(1,), (2,), (2,), (3,)]
 
 
+@pytest.mark.parametrize("begin", range(4))
+def test_functions_of_text_on_slices(run, edge, begin):
+    """Slices come back from Rust with a first offset that is not 0."""
+    table = pa.table({"s": ["JFK", "lga", None, "b'c", "EWR"]}).slice(begin)
+    names = ("upper", "lower", "trim", "length")
+    calls = tuple(Alias(Call(name, (Column("s"),)), name) for name in names)
+    found = run(Select(edge(0, table), calls), table, crumb=2).to_pydict()
+    texts = table["s"].to_pylist()
+    for name, function in zip(names, (str.upper, str.lower, str.strip, len), strict=True):
+        assert sorted(found[name], key=repr) == sorted(
+            (None if text is None else function(text) for text in texts), key=repr
+        )
+
+
 def test_a_thousand_nodes(run, edge):
     table = pa.table({"a": [1, 2, 3]})
     node = edge(0, table)

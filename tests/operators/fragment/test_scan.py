@@ -117,6 +117,7 @@ def test_filters_mean_the_same_on_every_way(write, format, options, n_target):
         Call("not", (Call("eq", (Column('x"y'), Literal("s3", pa.string()))),)),
         Call("is_not_null", (Column('x"y'),)),
         Call("le", (Column("f"), Literal(0.5, F64))),
+        Call("or", (Literal(None, pa.bool_()), Call("lt", (Column("a b"), Literal(9, I64))))),
         Call("ne", (Column("f"), Column("f"))),
         Call("or", (Call("gt", (Column("a b"), Literal(990, I64))),
                     Call("lt", (Column("f"), Literal(1.0, F64))))),
