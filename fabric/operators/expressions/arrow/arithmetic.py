@@ -65,8 +65,7 @@ def _floor_divide(_: Request) -> Bound:
 
 
 def _modulo(request: Request) -> Bound:
-    """The remainder with the sign of the dividend, which is what C's ``%`` and fmod give."""
-    remainder = np.fmod if t.is_floating(request.result) else _integer_remainder
+    """The remainder with the sign of the dividend; numpy answers 0 for the smallest by -1."""
 
     def kernel(left: Datum, right: Datum) -> Datum:
         refuse_zero(left, right)
@@ -74,15 +73,10 @@ def _modulo(request: Request) -> Bound:
         n_rows = next(len(v) for v in (left, right) if isinstance(v, pa.Array))
         both = as_array(left, n_rows), as_array(right, n_rows)
         with np.errstate(invalid="ignore"):
-            values = remainder(*(to_numpy(pc.fill_null(side, 1)) for side in both))
+            values = np.fmod(*(to_numpy(pc.fill_null(side, 1)) for side in both))
         return from_numpy(values, request.result, valid=pc.and_(*map(pc.is_valid, both)))
 
     return Bound(kernel, total=False, order="right")
-
-
-def _integer_remainder(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """numpy's fmod answers 0 for the smallest integer by -1, as Java does."""
-    return np.fmod(left, right)
 
 
 def refuse_zero(left: Datum, right: Datum) -> None:

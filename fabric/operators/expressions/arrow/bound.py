@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
-Datum = pa.Array | pa.Scalar
+Datum: TypeAlias = "pa.Array | pa.Scalar"
 """A value per row, or one for all rows."""
 
 Kernel = Callable[..., Datum]

@@ -51,7 +51,8 @@ def days_from_civil(year: Values, month: Values, day: Values) -> Values:
     year_of_era = year - era * 400
     day_of_year = (153 * (month + np.where(month > 2, -3, 9)) + 2) // 5 + day - 1
     day_of_era = year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year
-    return era * _ERA_DAYS + day_of_era - _EPOCH
+    days: Values = era * _ERA_DAYS + day_of_era - _EPOCH
+    return days
 
 
 def month_length(year: Values, month: Values) -> Values:
@@ -61,7 +62,8 @@ def month_length(year: Values, month: Values) -> Values:
     [29, 28]
     """
     leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
-    return _MONTH_DAYS[month] + (leap & (month == 2))
+    length: Values = _MONTH_DAYS[month] + (leap & (month == 2))
+    return length
 
 
 def days_of(values: pa.Array) -> Values:

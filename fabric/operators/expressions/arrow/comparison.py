@@ -1,7 +1,7 @@
 """Comparisons and null tests: NaN equals NaN and is the largest, -0.0 equals 0.0.
 
-One job: eq ne lt le gt ge eq_null_safe not is_null is_not_null is_nan. Arrow compares floats by IEEE
-rules, where NaN is unequal to all; the rows with a NaN are mended when there are any.
+One job: eq ne lt le gt ge eq_null_safe not is_null is_not_null is_nan. Arrow compares floats by
+IEEE rules, where NaN is unequal to all; the rows with a NaN are mended when there are any.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from __future__ import annotations
 import decimal
 from collections.abc import Callable
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +20,7 @@ from fabric.errors import ExpressionError
 from fabric.operators.expressions.arrow.bound import Bound, Datum, Kernel, Request, as_array
 
 CONTEXT = Context(prec=200, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
+_NEGATED = Context(prec=34, rounding=decimal.ROUND_HALF_EVEN)
 _DIGITS_MAX = 76
 _DIVISION_SCALE = 38
 """Spark divides to 38 fraction digits, and rounds that again to the result's scale."""
@@ -28,10 +30,24 @@ def arithmetic(request: Request) -> Bound:
     """The kernel of an arithmetic function whose operands are decimals."""
     result = request.result
     if request.name in ("negate", "abs"):
-        return Bound(pc.negate if request.name == "negate" else pc.abs)
+        return _sign(request.name, result)
     if request.name in ("divide", "floor_divide", "modulo"):
         return Bound(_divisions(request.name, result), total=False, order="right")
     return Bound(_exact(request), total=False)
+
+
+def _sign(name: str, result: pa.DataType) -> Bound:
+    """negate and abs; of more than 34 digits Spark keeps 34 when it negates, and so do we."""
+    if result.precision <= _NEGATED.prec:
+        return Bound(pc.negate if name == "negate" else pc.abs)
+
+    def signed(number: Decimal) -> Decimal:
+        return _NEGATED.minus(number) if name == "negate" or number < 0 else number
+
+    def kernel(value: pa.Array) -> pa.Array:
+        return to_array([None if v is None else signed(v) for v in value.to_pylist()], result)
+
+    return Bound(kernel, total=False, array=0)
 
 
 def _exact(request: Request) -> Kernel:
@@ -47,13 +63,15 @@ def _exact(request: Request) -> Kernel:
         return _by_row(_PYTHON[request.name], request.result)
 
     def exact(a: Datum, b: Datum) -> Datum:
-        return fitted(kernel(_wide(a), _wide(b)), request.result)
+        both = (x.cast(pa.decimal256(x.type.precision, x.type.scale)) for x in (a, b))
+        return fitted(kernel(*both), request.result)
 
     return exact
 
 
-def _wide(value: Datum) -> Datum:
-    return value.cast(pa.decimal256(value.type.precision, value.type.scale))
+def wide(value: Datum) -> Datum:
+    """The same decimals with room for 76 digits; Arrow rounds wrongly where there is none."""
+    return value.cast(pa.decimal256(_DIGITS_MAX, value.type.scale))
 
 
 _PYTHON: dict[str, Callable[[Decimal, Decimal], Decimal]] = {
@@ -65,9 +83,8 @@ _PYTHON: dict[str, Callable[[Decimal, Decimal], Decimal]] = {
 
 def fitted(value: Datum, result: pa.DataType) -> Datum:
     """Any decimals rounded half up to the scale of `result`; one too large raises."""
-    wide = pa.decimal256(_DIGITS_MAX, value.type.scale)
     if value.type.scale > result.scale:
-        value = pc.round(value.cast(wide), ndigits=result.scale, round_mode="half_towards_infinity")
+        value = pc.round(wide(value), ndigits=result.scale, round_mode="half_towards_infinity")
     try:
         return value.cast(result)
     except pa.ArrowInvalid as error:
@@ -82,8 +99,8 @@ def rounding(digits: int, result: pa.DataType) -> Kernel:
             return value.cast(result)
         if -digits > value.type.precision - value.type.scale:
             return pc.if_else(pc.is_valid(value), pa.scalar(Decimal(0), result), None)
-        wide = value.cast(pa.decimal256(_DIGITS_MAX, value.type.scale))
-        return pc.round(wide, ndigits=digits, round_mode="half_towards_infinity").cast(result)
+        rounded = pc.round(wide(value), ndigits=digits, round_mode="half_towards_infinity")
+        return rounded.cast(result)
 
     return kernel
 
@@ -108,8 +125,16 @@ def _quotient(a: Decimal, b: Decimal) -> Decimal:
 
 def _whole_quotient(a: Decimal, b: Decimal) -> int:
     """The low 64 bits of the truncated quotient: Spark wraps here, even in ANSI mode."""
-    whole = int(CONTEXT.divide(a, b).to_integral_value(ROUND_DOWN))
-    return (whole + (1 << 63)) % (1 << 64) - (1 << 63)
+    return wrapped(int(CONTEXT.divide(a, b).to_integral_value(ROUND_DOWN)))
+
+
+def wrapped(number: int) -> int:
+    """The low 64 bits of a number, as Java's ``longValue`` has it.
+
+    >>> wrapped(1 << 63) == -(1 << 63)
+    True
+    """
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def half_up(value: Decimal, scale: int) -> Decimal:
@@ -125,7 +150,7 @@ def _by_row(compute: Callable[[Decimal, Decimal], object], result: pa.DataType) 
     def kernel(a: Datum, b: Datum) -> pa.Array:
         n_rows = next(len(value) for value in (a, b) if isinstance(value, pa.Array))
         pairs = zip(*(as_array(value, n_rows).to_pylist() for value in (a, b)), strict=True)
-        answers = [None if x is None or y is None else compute(x, y) for x, y in pairs]
+        answers: list[Any] = [None if x is None or y is None else compute(x, y) for x, y in pairs]
         if not t.is_decimal(result):
             return pa.array(answers, result)
         return to_array(answers, result)

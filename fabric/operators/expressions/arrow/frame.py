@@ -1,8 +1,9 @@
 """The rows an expression is evaluated on: a batch, or some rows of one.
 
-One job: hand columns out in a flat layout, and take a subset of rows for a branch that is evaluated
-lazily. Flat means that dictionaries and run ends are decoded and odd layouts widened (string views are
-strings, half floats floats), because most kernels of Arrow take nothing else. Only columns that are read are decoded or copied.
+One job: hand columns out in a flat layout, and take a subset of rows for a branch that is
+evaluated lazily. Flat means that dictionaries and run ends are decoded and odd layouts widened
+(string views are strings, half floats floats), because most kernels of Arrow take nothing else.
+Only columns that are read are decoded or copied.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -129,13 +130,14 @@ def case(branches: Sequence[tuple[Compiled, Compiled]], otherwise: Compiled) -> 
         undecided = Undecided(frame, columns)
         for condition, value in branches:
             rest = undecided.frame
-            undecided.settle(
-                condition.array(rest),
-                lambda rows, rest=rest, value=value: value.array(rest.take(rows, value.columns)),
-            )
+            undecided.settle(condition.array(rest), partial(_on_rows, value, rest))
         return undecided.settle_rest(otherwise.array(undecided.frame))
 
     return run
+
+
+def _on_rows(value: Compiled, frame: Frame, rows: pa.Array) -> pa.Array:
+    return value.array(frame.take(rows, value.columns))
 
 
 def _case_everywhere(
@@ -157,10 +159,7 @@ def call(
     guarded = order != "all" and any(not arg.total for _, arg in sequence[1:])
 
     def run(frame: Frame) -> Datum:
-        if guarded:
-            values = _guarded(sequence, frame)
-        else:
-            values = [arg.run(frame) for arg in args]
+        values = _guarded(sequence, frame) if guarded else [arg.run(frame) for arg in args]
         if array is not None:
             values[array] = as_array(values[array], frame.n_rows)
         return applied(kernel, values)

@@ -1,7 +1,7 @@
 """Parse timestamps by a Spark datetime pattern, such as ``yyyy-MM-dd HH:mm``.
 
-One job: `parser`. A pattern becomes one regular expression whose groups are cut out of all strings at
-once. Fields that a pattern leaves out are those of 1970-01-01 00:00:00 UTC.
+One job: `parser`. A pattern becomes one regular expression whose groups are cut out of all strings
+at once. Fields that a pattern leaves out are those of 1970-01-01 00:00:00 UTC.
 
     yyyy year (4 digits)   yy year (2 digits, 2000 and later)
     M MM month   MMM month's English short name   d dd day
@@ -143,7 +143,9 @@ def _zone_minutes(text: pa.Array) -> Values:
     padded = pc.utf8_rpad(digits, 4, "0")
     number = to_numpy(padded.cast(pa.int64()))
     minutes = number // 100 * 60 + number % 100
-    return np.where(to_numpy(pc.starts_with(text, "-").cast(pa.int64())) == 1, -minutes, minutes)
+    sign = 1 - 2 * to_numpy(pc.starts_with(text, "-").cast(pa.int64()))
+    ahead: Values = sign * minutes
+    return ahead
 
 
 def _assembled(fields: dict[str, Values], n_rows: int) -> tuple[Values, Values]:

@@ -48,8 +48,8 @@ def _rounded_floats(value: pa.Array, digits: int) -> pa.Array:
     source = to_numpy(pc.fill_null(value, 0.0)).astype(np.float64)
     finite = np.isfinite(source)
     whole, doubtful = scaled(np.where(finite, source, 0.0), digits)
-    with np.errstate(over="ignore", invalid="ignore"):
-        power = 10.0 ** abs(digits) if abs(digits) <= EXACT_POWER else np.inf
+    with np.errstate(over="ignore"):
+        power = 10.0 ** abs(digits) if abs(digits) <= EXACT_POWER else 1.0
         result = whole / power if digits >= 0 else whole * power
     for row in np.flatnonzero(doubtful):
         result[row] = float(half_up_text(source[row], digits))
@@ -63,7 +63,7 @@ def _whole(name: str) -> Implementation:
     def implementation(request: Request) -> Bound:
         dtype = request.operands[0]
         if t.is_decimal(dtype):
-            return Bound(lambda value: decimals.fitted(kernel(value), request.result))
+            return Bound(lambda value: kernel(decimals.wide(value)).cast(request.result))
         if t.is_integer(dtype):
             return Bound(lambda value: value.cast(pa.int64()))
         return Bound(lambda value: _to_int64(kernel(value)), total=False)

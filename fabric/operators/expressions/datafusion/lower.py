@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import datafusion
 import pyarrow as pa
 from datafusion import functions as f
+from datafusion.expr import CaseBuilder
 
 from fabric.operators.expressions.arrow.compile import Compiler, value_of
 from fabric.operators.expressions.arrow.frame import flat_type
@@ -130,13 +131,14 @@ class _Lowering:
         if not all(part.total for part in lazily):
             return None
         otherwise = self._as(expr.otherwise, dtype)
-        values = [self._as(value, dtype) for _, value in expr.branches]
-        if otherwise is None or any(value is None for value in values):
+        builder: CaseBuilder | None = None
+        for test, value in expr.branches:
+            condition, result = self._as(test, pa.bool_()), self._as(value, dtype)
+            if condition is None or result is None:
+                return None
+            builder = (builder.when if builder else f.when)(condition, result)
+        if builder is None or otherwise is None:
             return None
-        tests = [self.lower(test) for test, _ in expr.branches]
-        builder = f.when(tests[0], values[0])
-        for test, value in zip(tests[1:], values[1:], strict=True):
-            builder = builder.when(test, value)
         return builder.otherwise(otherwise)
 
     def _is_in(self, expr: IsIn) -> datafusion.Expr | None:

@@ -3,8 +3,8 @@
 One job: `NATIVE`, from a function's name and operand types to a builder, or None where DataFusion
 differs. Nothing here can raise on a value.
 
-Comparison of floats: DataFusion has -0.0 = 0.0 and NaN = NaN, but a NaN with its sign bit set (which
-x86 makes of inf - inf) is its smallest value; `nanvl` makes every NaN the positive one first.
+Comparison of floats: DataFusion has -0.0 = 0.0 and NaN = NaN, but a NaN with its sign bit set
+(which x86 makes of inf - inf) is its smallest value; `nanvl` makes every NaN the positive one.
 """
 
 from __future__ import annotations
@@ -92,4 +92,4 @@ def casts_natively(source: pa.DataType, target: pa.DataType) -> bool:
         return bool(needed <= target.bit_width)
     if t.is_floating(target):
         return bool(t.is_integer(source) or t.is_floating(source))
-    return t.is_string(source) and t.is_large_string(target)
+    return bool(t.is_string(source) and t.is_large_string(target))

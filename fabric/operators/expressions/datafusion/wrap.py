@@ -1,7 +1,7 @@
 """A DataFusion scalar UDF that runs the Arrow definition of an expression.
 
-One job: `wrapped`. A UDF whose expression can raise is volatile, so that the optimizer neither folds
-nor moves nor repeats it; one that is total is immutable.
+One job: `wrapped`. A UDF whose expression can raise is volatile, so that the optimizer neither
+folds nor moves nor repeats it; one that is total is immutable.
 """
 
 from __future__ import annotations

@@ -16,13 +16,15 @@ from pyarrow import types as t
 from fabric.operators.expressions.arrow.bound import Kernel
 from fabric.operators.expressions.arrow.buffers import from_numpy, to_numpy
 from fabric.operators.expressions.arrow.casts.checked import Cast, Test, between, checked
-from fabric.operators.expressions.arrow.casts.numbers import limits
+from fabric.operators.expressions.arrow.casts.numbers import cast_numbers, limits
 from fabric.operators.expressions.arrow.decimals import half_up
 from fabric.operators.expressions.arrow.halves import scaled
 
 WIDE_DIGITS = 76
 _EXACT_DIGITS = 15
 """Decimals of so many digits are exact in a float64 once the point is taken out."""
+_COMPACT_DIGITS = 18
+"""Above, Spark casts to integers of less than 64 bits by way of a float64, and so do we."""
 
 
 def to_decimal(source: pa.DataType, target: pa.DataType, *, try_: bool) -> Cast:
@@ -118,9 +120,10 @@ def from_decimal(source: pa.DataType, target: pa.DataType, *, try_: bool) -> Cas
         zero = pa.scalar(Decimal(0), source)
         return (lambda value: pc.not_equal(value, zero)), True
     if t.is_floating(target):
-        if source.precision <= _EXACT_DIGITS:
-            return (lambda value: value.cast(pa.float64()).cast(target, safe=False)), True
-        return (lambda value: _to_floats(value, target)), True
+        return (lambda value: _to_floats(value).cast(target, safe=False)), True
+    if source.precision > _COMPACT_DIGITS and target.bit_width < 64:
+        convert, total = cast_numbers(pa.float64(), target, try_=try_)
+        return (lambda value: convert(_to_floats(value))), total
     low, high = (pa.scalar(Decimal(n), pa.decimal256(WIDE_DIGITS, 0)) for n in limits(target))
     test = between(low, high)
     return checked(
@@ -132,7 +135,11 @@ def _whole(value: pa.Array) -> pa.Array:
     return pc.trunc(_as_wide(value)).cast(pa.decimal256(WIDE_DIGITS, 0))
 
 
-def _to_floats(value: pa.Array, target: pa.DataType) -> pa.Array:
-    """Correctly rounded, which Arrow's own cast of many digits is not."""
+def _to_floats(value: pa.Array) -> pa.Array:
+    """As float64, correctly rounded, which Arrow's own cast is not."""
+    if value.type.precision <= _EXACT_DIGITS:
+        digits = np.frombuffer(value.buffers()[1], np.int64)[::2][value.offset :][: len(value)]
+        valid = pc.is_valid(value) if value.null_count else None
+        return from_numpy(digits / 10.0**value.type.scale, pa.float64(), valid)
     floats = [None if d is None else float(d) for d in value.to_pylist()]
-    return pa.array(floats, pa.float64()).cast(target, safe=False)
+    return pa.array(floats, pa.float64())

@@ -45,7 +45,7 @@ _USUAL = {
     "date": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
     "timestamp": r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?$",
 }
-"""Forms in which Arrow's own cast reads what Spark's does; a failing value then takes the slow way."""
+"""Forms that Arrow's own cast reads as Spark's does; a failing value then takes the slow way."""
 
 
 def from_text(target: pa.DataType, *, try_: bool) -> Cast:

@@ -3,11 +3,11 @@
 One job: the two grammars, both after the blanks around are gone.
 
     date       [+-]y{4,7}[-m[-d[( |T)anything]]]
-    timestamp  [+-]y{4,6}[-m[-d[( |T)h[:m[:s[.f*]]][zone]]]]
+    timestamp  [+-]y{4,6}[-m[-d[( |T)h[:m[:s[.f*][zone]]]]]]
 
-Months to seconds have one or two digits; a fraction's digits after the sixth are dropped. A zone is Z,
-an offset, a region, or UTC or GMT with an offset; without one the string is in UTC. A time alone,
-which Spark takes for today's, is refused: the answer would depend on the day.
+Months to seconds have one or two digits; a fraction's digits after the sixth are dropped. A zone is
+Z, an offset, a region, or UTC or GMT with an offset; without one the string is in UTC. A time
+alone, which Spark takes for today's, is refused: the answer would depend on the day.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ import numpy as np
 from fabric.operators.expressions.arrow.civil import DAY_US, days_from_civil, month_length
 
 _DATE = re.compile(
-    r"(?P<sign>[+-]?)(?P<year>[0-9]{4,7})(-(?P<month>[0-9]{1,2})(-(?P<day>[0-9]{1,2})([ T].*)?)?)?",
-    re.S,
+    r"""(?P<sign>[+-]?)(?P<year>[0-9]{4,7})
+        (-(?P<month>[0-9]{1,2}) (-(?P<day>[0-9]{1,2}) ([ T].*)? )? )?""",
+    re.S | re.X,
 )
 _STAMP = re.compile(
-    r"(?P<sign>[+-]?)(?P<year>[0-9]{4,6})(-(?P<month>[0-9]{1,2})(-(?P<day>[0-9]{1,2})"
-    r"([ T](?P<hour>[0-9]{1,2})(:(?P<minute>[0-9]{1,2})(:(?P<second>[0-9]{1,2})(\.(?P<fraction>[0-9]*))?"
-    r"(?P<zone>[^0-9.:].*)?)?)?)?)?)?",
-    re.S,
+    r"""(?P<sign>[+-]?)(?P<year>[0-9]{4,6})
+        (-(?P<month>[0-9]{1,2}) (-(?P<day>[0-9]{1,2})
+        ([ T](?P<hour>[0-9]{1,2}) (:(?P<minute>[0-9]{1,2}) (:(?P<second>[0-9]{1,2})
+        (\.(?P<fraction>[0-9]*))? (?P<zone>[^0-9.:].*)? )?)?)?)?)?""",
+    re.S | re.X,
 )
 _OFFSET = re.compile(
     r"(?:UTC?|GMT)?(?P<sign>[+-])(?P<h>[0-9]{1,2}):?(?P<m>[0-9]{1,2})?(:?(?P<s>[0-9]{2}))?"
@@ -36,8 +38,9 @@ _OFFSET = re.compile(
 _SHORT_ZONES = {
     "ACT": "Australia/Darwin", "AET": "Australia/Sydney", "AGT": "America/Argentina/Buenos_Aires",
     "ART": "Africa/Cairo", "AST": "America/Anchorage", "BET": "America/Sao_Paulo",
-    "BST": "Asia/Dhaka", "CAT": "Africa/Harare", "CNT": "America/St_Johns", "CST": "America/Chicago",
-    "CTT": "Asia/Shanghai", "EAT": "Africa/Addis_Ababa", "ECT": "Europe/Paris",
+    "BST": "Asia/Dhaka", "CAT": "Africa/Harare", "CNT": "America/St_Johns",
+    "CST": "America/Chicago", "CTT": "Asia/Shanghai", "EAT": "Africa/Addis_Ababa",
+    "ECT": "Europe/Paris",
     "IET": "America/Indiana/Indianapolis", "IST": "Asia/Kolkata", "JST": "Asia/Tokyo",
     "MIT": "Pacific/Apia", "NET": "Asia/Yerevan", "NST": "Pacific/Auckland", "PLT": "Asia/Karachi",
     "PNT": "America/Phoenix", "PRT": "America/Puerto_Rico", "PST": "America/Los_Angeles",

@@ -1,7 +1,7 @@
 """Casts among dates, timestamps and numbers of seconds, and between units of time.
 
-One job: a finer unit is floored; what a timestamp can't hold is an overflow. A timestamp with a zone
-is an instant, read in UTC; one without is taken as it stands.
+One job: a finer unit is floored; what a timestamp can't hold is an overflow. A timestamp with a
+zone is an instant, read in UTC; one without is taken as it stands.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from fabric.operators.expressions.arrow.buffers import from_numpy, to_numpy
 from fabric.operators.expressions.arrow.casts.checked import Cast, between, checked
 from fabric.operators.expressions.arrow.casts.decimals import to_decimal, with_scale
 from fabric.operators.expressions.arrow.casts.numbers import cast_numbers, limits
+from fabric.operators.expressions.arrow.decimals import wrapped
 from fabric.operators.expressions.arrow.rows import bad_value
 
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _DAY_S = 86_400
+_WIDE_DIGITS = 76
 _INT64 = pa.int64()
 
 
@@ -97,8 +99,7 @@ def to_timestamp(source: pa.DataType, target: pa.DataType, *, try_: bool) -> Cas
     if t.is_floating(source):
         convert, _ = cast_numbers(pa.float64(), _INT64, try_=try_)
         return _then(lambda v: convert(_micros(v, try_=try_)).view(micros), finish), try_
-    convert, total = checked_micros(try_=try_)
-    return _then(lambda value: convert(value).view(micros), finish), total
+    return _then(lambda value: _decimal_micros(value).view(micros), finish), total
 
 
 def _then(first: Kernel, second: Kernel) -> Kernel:
@@ -126,19 +127,12 @@ def _micros(value: pa.Array, *, try_: bool) -> pa.Array:
     return pc.multiply(value.cast(pa.float64()), pa.scalar(1e6))
 
 
-def checked_micros(*, try_: bool) -> Cast:
-    """Decimal seconds as microseconds, truncated."""
-    low, high = (pa.scalar(Decimal(limit), pa.decimal256(76, 0)) for limit in limits(_INT64))
-    test = between(low, high)
-
-    def micros(value: pa.Array) -> pa.Array:
-        million = pa.scalar(Decimal(1_000_000), pa.decimal256(7, 0))
-        exact = pc.multiply(value.cast(pa.decimal256(38, value.type.scale)), million)
-        return pc.trunc(exact).cast(pa.decimal256(76, 0))
-
-    return checked(
-        lambda value: test(micros(value)),
-        lambda value: micros(value).cast(_INT64),
-        pa.timestamp("us"),
-        try_=try_,
-    )
+def _decimal_micros(value: pa.Array) -> pa.Array:
+    """Decimal seconds as microseconds, truncated; Spark wraps what is too large, and so do we."""
+    million = pa.scalar(Decimal(1_000_000), pa.decimal256(7, 0))
+    exact = pc.multiply(value.cast(pa.decimal256(38, value.type.scale)), million)
+    micros = pc.trunc(exact).cast(pa.decimal256(_WIDE_DIGITS, 0))
+    low, high = (pa.scalar(Decimal(n), pa.decimal256(_WIDE_DIGITS, 0)) for n in limits(_INT64))
+    if pc.all(between(low, high)(micros)).as_py() is not False:
+        return micros.cast(_INT64)
+    return pa.array([None if d is None else wrapped(int(d)) for d in micros.to_pylist()], _INT64)

@@ -6,6 +6,8 @@ zeros.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -42,26 +44,29 @@ def _writer(source: pa.DataType) -> Kernel:
 
 
 def _floats(value: pa.Array) -> pa.Array:
-    number = float if t.is_float64(value.type) else np.float32
+    number = np.float64 if t.is_float64(value.type) else np.float32
     texts = [None if v is None else java_text(number(v)) for v in value.to_pylist()]
     return pa.array(texts, pa.string())
 
 
-def java_text(value: float | np.float32) -> str:
-    """The shortest text that reads back as `value`, laid out as Java does.
+def java_text(value: np.floating[Any]) -> str:
+    """The shortest text that reads back as `value`, laid out as Java does: at least two digits.
 
-    >>> java_text(1e10), java_text(0.001), java_text(-0.0), java_text(np.float32(1.1))
-    ('1.0E10', '0.001', '-0.0', '1.1')
+    >>> java_text(np.float64(1e10)), java_text(np.float64(-0.0)), java_text(np.float32(1.1))
+    ('1.0E10', '-0.0', '1.1')
     """
     if np.isnan(value):
         return "NaN"
     if np.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
     sign = "-" if np.signbit(value) else ""
-    magnitude = abs(value)
+    magnitude = np.abs(value)
     if magnitude == 0:
         return f"{sign}0.0"
     mantissa, _, exponent = np.format_float_scientific(magnitude, trim="0").partition("e")
+    closer, _, shifted = f"{magnitude:.1e}".partition("e")
+    if mantissa.endswith(".0") and type(value)(f"{closer}e{shifted}") == magnitude:
+        mantissa, exponent = closer, shifted
     if not 1e-3 <= magnitude < 1e7:
         return f"{sign}{mantissa}E{int(exponent)}"
     return sign + np.format_float_positional(magnitude, trim="0")
@@ -92,7 +97,8 @@ def _written(value: pa.Array, texts: list[str]) -> pa.Array:
 
 def _time_texts(micros: Values) -> list[str]:
     times = from_numpy(micros, pa.int64()).view(pa.time64("us")).cast(pa.string())
-    return pc.replace_substring_regex(times, _TRAILING_ZEROS, "").to_pylist()
+    texts: list[str] = pc.replace_substring_regex(times, _TRAILING_ZEROS, "").to_pylist()
+    return texts
 
 
 def _day_text(year: int, month: int, day: int) -> str:
