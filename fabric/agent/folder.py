@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from types import TracebackType
 
-from fabric.errors import StorageError
+from fabric.errors import ConfigError, StorageError
 from fabric.ids import check_name, new_id
 
 
@@ -51,6 +51,9 @@ class AgentFolder:
             raise StorageError(
                 f"can't use the agent folder {self.path}: {error.strerror}"
             ) from error
+        except ConfigError:
+            self._unlock()
+            raise
         return self
 
     def __exit__(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -83,11 +84,8 @@ def test_every_row_arrives_in_order_and_events_stay_behind_rows(
             )
         pipes.put([((1, p), end(producer, n)) for p in range(n_partitions)])
 
-    threads = [Spawned(lambda i=i, n=n: produce(i, n)) for i, n in enumerate(n_batches)]  # type: ignore[misc]
-    takers = [
-        Spawned(lambda p=p: drain(pipes, [(1, p)], len(n_batches)))  # type: ignore[misc]
-        for p in range(n_partitions)
-    ]
+    threads = [Spawned(partial(produce, i, n)) for i, n in enumerate(n_batches)]
+    takers = [Spawned(partial(drain, pipes, [(1, p)], len(n_batches))) for p in range(n_partitions)]
     for thread in threads:
         thread.join()
     for taker in takers:
