@@ -22,8 +22,8 @@ FOLDER = Path("fabric/_cython")
 JOBS = int(os.environ.get("FABRIC_BUILD_JOBS", "2"))
 SANITIZE = os.environ.get("FABRIC_SANITIZE", "")
 FLAGS = [
-    "-O3", "-std=c++20", "-fno-math-errno", "-fvisibility=hidden", "-fstack-protector-strong",
-    "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2",
+    "-O3", "-g0", "-std=c++20", "-fno-math-errno", "-fvisibility=hidden",
+    "-fstack-protector-strong", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2",
     "-Wno-maybe-uninitialized",  # GCC 12 warns of its own AVX-512 headers
 ]  # fmt: skip
 LINK = ["-Wl,-z,relro,-z,now"]
