@@ -18,8 +18,9 @@ from fabric.errors import ConfigError
 class CoordinatorConfig:
     """`home` holds ``secret`` and ``coordinator/``; port 0 takes a free one.
 
-    An agent that is silent for `timeout_s` is lost. Partitions of an ended job are kept `retain_s`;
-    a dataset transaction nobody ends is dropped after `transaction_s`.
+    An agent that is silent for `timeout_s` is lost. A job that failed or was cancelled ends when
+    its tasks have, after `stop_s` at the latest. Partitions of an ended job are kept `retain_s`; a
+    dataset transaction nobody ends is dropped after `transaction_s`.
     """
 
     home: Path = field(default_factory=default_home)
@@ -27,6 +28,7 @@ class CoordinatorConfig:
     port: int = 6123
     heartbeat_s: float = 1.0
     timeout_s: float = 5.0
+    stop_s: float = 10.0
     retain_s: float = 600.0
     transaction_s: float = 3600.0
     jobs_kept_max: int = 1000
@@ -35,8 +37,8 @@ class CoordinatorConfig:
 
     def __post_init__(self) -> None:
         positive = (
-            "heartbeat_s", "timeout_s", "retain_s", "transaction_s", "jobs_kept_max",
-            "message_bytes_max", "plan_bytes_max",
+            "heartbeat_s", "timeout_s", "stop_s", "retain_s", "transaction_s",
+            "jobs_kept_max", "message_bytes_max", "plan_bytes_max",
         )  # fmt: skip
         for name in positive:
             if (value := getattr(self, name)) <= 0:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from html import escape
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -119,16 +119,12 @@ class Job:
         return self._checked()
 
     def cancel(self) -> Job:
-        """Stop it; nothing it wrote stays. One that has ended stays as it is."""
-        self._status = self.session.control.cancel(pb.JobRequest(job_id=self.id))
-        self.session.job_ended(self.id)
-        return self
+        """Stop it and wait for its end; nothing it wrote stays. An ended one stays as it is."""
+        return self._stopped(self.session.control.cancel)
 
     def release(self) -> Job:
         """Drop its partitions on every agent; they can't be read any more."""
-        self._status = self.session.control.release(pb.JobRequest(job_id=self.id))
-        self.session.job_ended(self.id)
-        return self
+        return self._stopped(self.session.control.release)
 
     def collect(self) -> pa.Table:
         """Wait, then all rows as one Arrow table."""
@@ -155,6 +151,15 @@ class Job:
             for s in status.stages
         ]
         return "\n".join(lines)
+
+    def _stopped(self, ask: Callable[[pb.JobRequest], pb.JobStatus]) -> Job:
+        request = pb.JobRequest(job_id=self.id)
+        self._status = ask(request)
+        if self._status.state not in ENDED:
+            for status in self.session.control.watch(request):  # until its tasks have ended
+                self._status = status
+        self.session.job_ended(self.id)
+        return self
 
     def _updates(self, timeout_s: float | None) -> Iterator[pb.JobStatus]:
         """Statuses until the ended one, or until `timeout_s` is over."""

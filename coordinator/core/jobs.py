@@ -35,6 +35,21 @@ class Task:
         return self.state in (pb.TASK_FINISHED, pb.TASK_FAILED, pb.TASK_CANCELLED)
 
 
+@dataclass(slots=True)
+class Stopping:
+    """How a job is to end, once its tasks have ended and what they wrote is removed.
+
+    `abandoning` says who was asked to remove a stage's output; None while tasks still run. At
+    `deadline` (monotonic) the job ends in any case.
+    """
+
+    state: pb.JobState
+    error: FabricError
+    deadline: float
+    abandoning: dict[int, str] | None = None
+    release: bool = False
+
+
 class Job:
     """Progress of one job. `submitted_s` is wall time, `started` and `ended` are monotonic."""
 
@@ -65,6 +80,7 @@ class Job:
         self.deployed: set[int] = set()
         self.publishing: dict[int, str] = {}
         self.published: set[int] = set()
+        self.stopping: Stopping | None = None
 
     @property
     def active(self) -> bool:
@@ -78,6 +94,19 @@ class Job:
     def agents(self) -> list[str]:
         """Every agent that has a task of this job, by id."""
         return sorted({task.agent_id for task in self.tasks.values()})
+
+    def busy(self) -> bool:
+        """Whether a task was given to an agent and has not ended."""
+        return any(
+            not task.ended and self.graph.stages[stage].region in self.deployed
+            for (stage, _), task in self.tasks.items()
+        )
+
+    def lose(self, agent_id: str) -> None:
+        """The tasks on a lost agent have ended."""
+        for task in self.tasks.values():
+            if task.agent_id == agent_id and not task.ended:
+                task.state = pb.TASK_CANCELLED
 
     def sealed(self, stage: int) -> bool:
         """Whether every task of a stage has finished."""

@@ -2,8 +2,8 @@
 
 One job: everything that moves a job from one state to another. Reports that do not fit are refused
 by name (`refuse` counts them), because networks repeat and delay. The first failed task, or the
-loss of an agent that has tasks of it, cancels a job everywhere, abandons what its sinks wrote and
-ends it as failed; other jobs go on.
+loss of an agent that has tasks of it, cancels a job everywhere. It ends as failed when its tasks
+have ended and what its sinks wrote is removed, or after `stop_s`; other jobs go on.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fabric.coordinator.core.agents import Agent, Agents
 from fabric.coordinator.core.announcer import Announcer
 from fabric.coordinator.core.effects import Effect, JobChanged, Note, Persist
 from fabric.coordinator.core.events import JobSubmitted
-from fabric.coordinator.core.jobs import Job, Task
+from fabric.coordinator.core.jobs import Job, Stopping, Task
 from fabric.coordinator.core.messages import deploys, edge_location, job_status
 from fabric.coordinator.metadata.store import Write
 from fabric.coordinator.planner.placement import place
@@ -103,16 +103,18 @@ class Progress:
         if job is None:
             self.status(job_id, now)
             return []
-        if not job.active or job.publishing:
+        if not job.active or job.publishing or job.stopping is not None:
             return []
         error = CancelledError(reason or "the job was cancelled", job=job_id)
         return self._stop(job, pb.JOB_CANCELLED, error, now)
 
     def release(self, job_id: str, now: float) -> list[Effect]:
-        """Cancel a job if it runs, and drop its partitions."""
+        """Cancel a job if it runs, and drop its partitions once it has ended."""
         effects = self.cancel(job_id, "the job was released while it ran", now)
         job = self._jobs.get(job_id)
-        if job is not None and not job.active:
+        if job is not None and job.stopping is not None and job.active:
+            job.stopping.release = True
+        elif job is not None and not job.active:
             effects += self._drop(job, now)
         return effects
 
@@ -130,6 +132,9 @@ class Progress:
         task.state = report.state
         if report.state == pb.TASK_RUNNING:
             return [JobChanged(job.job_id, job.state)]
+        if job.stopping is not None:
+            task.handle = report.sink_handle
+            return self._settle(job, job.stopping, now)
         saved = Persist((records.task_record(agent.agent_id, report),))
         if report.state == pb.TASK_FINISHED:
             return [saved, *self._task_finished(job, task, report, now)]
@@ -143,6 +148,8 @@ class Progress:
             return self._refuse("unknown job")
         if not job.active:
             return self._refuse("late")
+        if job.stopping is not None:
+            return self._abandoned(job, job.stopping, agent, report, now)
         if job.publishing.get(report.stage) != agent.agent_id:
             return self._refuse("sink not asked")
         del job.publishing[report.stage]
@@ -177,7 +184,11 @@ class Progress:
             involved = {*job.agents(), *job.publishing.values()}
             if not job.active or agent_id not in involved:
                 continue
-            if job.publishing:
+            job.lose(agent_id)
+            if job.stopping is not None:
+                effects += self._abandon_elsewhere(job, job.stopping, agent_id)
+                effects += self._settle(job, job.stopping, now)
+            elif job.publishing:
                 effects += self._publish_elsewhere(job, agent_id, now)
             else:
                 message = f"{reason}; the job had tasks there"
@@ -186,9 +197,11 @@ class Progress:
         return effects
 
     def expire(self, now: float) -> list[Effect]:
-        """Release jobs that ended long enough ago."""
+        """Release jobs that ended long enough ago; end those that stop for too long."""
         effects: list[Effect] = []
         for job in list(self._jobs.values()):
+            if job.active and job.stopping is not None:
+                effects += self._settle(job, job.stopping, now)
             if job.ended is not None and now - job.ended >= self._config.retain_s:
                 effects += self._drop(job, now)
         return effects
@@ -263,16 +276,39 @@ class Progress:
             effects += self._publish(job, stage, others[0])
         return effects
 
-    def _abandon(self, job: Job) -> list[Effect]:
-        """Have the output of finished sink tasks removed; others remove theirs when cancelled."""
+    def _abandon(self, job: Job, asked: dict[int, str]) -> list[Effect]:
+        """Have the output of finished sink tasks removed; others remove theirs when cancelled.
+
+        Who was `asked` for which stage is put there.
+        """
         effects: list[Effect] = []
+        attached = self._agents.ids()
         for stage in job.graph.stages:
-            if not stage.is_sink or not job.handles(stage.stage):
+            if not attached or not stage.is_sink or not job.handles(stage.stage):
                 continue
-            attached = self._agents.ids()
             first = job.tasks[stage.stage, 0].agent_id
-            agent_id = first if first in attached else next(iter(attached), "")
+            asked[stage.stage] = agent_id = first if first in attached else attached[0]
             effects += self._sink_command(job, stage.stage, agent_id, publish=False)
+        return effects
+
+    def _abandon_elsewhere(self, job: Job, stopping: Stopping, gone: str) -> list[Effect]:
+        """Removing may be repeated, so another agent does what a lost one was asked for."""
+        if stopping.abandoning is None or gone not in stopping.abandoning.values():
+            return []
+        stopping.abandoning = {}
+        return self._abandon(job, stopping.abandoning)
+
+    def _abandoned(
+        self, job: Job, stopping: Stopping, agent: Agent, report: pb.SinkReport, now: float
+    ) -> list[Effect]:
+        asked = stopping.abandoning or {}
+        if asked.get(report.stage) != agent.agent_id:
+            return self._refuse("sink not asked")
+        del asked[report.stage]
+        effects = self._settle(job, stopping, now)
+        if report.HasField("error"):
+            why = ("error", report.error.message)
+            effects.append(Note("output not removed", (*_about(job), why)))
         return effects
 
     def _sink_command(self, job: Job, stage: int, agent_id: str, *, publish: bool) -> list[Effect]:
@@ -286,7 +322,22 @@ class Progress:
         cancel = pb.CancelTasks(job_id=job.job_id, reason=error.message[:1024])
         for agent_id in job.agents():
             effects += self._announcer.send_to(agent_id, pb.CoordinatorMessage(cancel=cancel))
-        return effects + self._abandon(job) + self._end(job, state, error, now)
+        job.stopping = Stopping(state, error, now + self._config.stop_s)
+        return effects + self._settle(job, job.stopping, now)
+
+    def _settle(self, job: Job, stopping: Stopping, now: float) -> list[Effect]:
+        """End a job that stops when nothing of it runs and nothing is left, or time is over."""
+        effects: list[Effect] = []
+        late = now >= stopping.deadline
+        if stopping.abandoning is None:
+            if job.busy() and not late:
+                return effects
+            stopping.abandoning = {}
+            effects += self._abandon(job, stopping.abandoning)
+        if stopping.abandoning and not late:
+            return effects
+        effects += self._end(job, stopping.state, stopping.error, now)
+        return effects + self._drop(job, now) if stopping.release else effects
 
     def _end(
         self, job: Job, state: pb.JobState, error: FabricError | None, now: float

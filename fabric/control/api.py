@@ -31,10 +31,10 @@ class ControlApi(Protocol):
         """The status now, after each change and every second; ends after the ended one."""
 
     def cancel(self, request: pb.JobRequest) -> pb.JobStatus:
-        """Stop a job; one that has ended stays as it is."""
+        """Stop a job; it ends when its tasks have. One that has ended stays as it is."""
 
     def release(self, request: pb.JobRequest) -> pb.JobStatus:
-        """Drop a job's partitions on every agent; a running job is cancelled first."""
+        """Drop a job's partitions on every agent; one that runs is cancelled, and ends, first."""
 
     def list_jobs(self, request: pb.ListRequest) -> pb.JobList:
         """Every job the coordinator remembers, oldest first."""

@@ -54,7 +54,10 @@ def test_cancel_ends_a_watch(served: Any, control: Any, make_agent: Any, request
     job = pb.JobRequest(job_id=control.submit(request_).job_id)
     watch = control.watch(job)
     assert next(watch).state == pb.JOB_RUNNING
-    assert control.cancel(job).state == pb.JOB_CANCELLED
+    assert control.cancel(job).state == pb.JOB_RUNNING
+    agent.until(lambda: "cancel" in agent.kinds())
+    (deploy,) = (m.deploy for m in agent.heard if m.WhichOneof("kind") == "deploy")
+    agent.run(deploy, pb.TASK_CANCELLED)
     *_, last = watch
     assert (last.state, last.error.kind) == (pb.JOB_CANCELLED, "CancelledError")
     agent.link.close()

@@ -137,10 +137,13 @@ def test_cancel(runtime: CoordinatorRuntime, scan: Scan) -> None:
     agent = Agent(runtime)
     agent.hold = True
     job = pb.JobRequest(job_id=runtime.submit(ask(scan)).job_id)
-    assert runtime.cancel(job).state == pb.JOB_CANCELLED
-    assert runtime.cancel(job).state == pb.JOB_CANCELLED
+    assert runtime.cancel(job).state == pb.JOB_RUNNING
     runtime.drain()
     assert "cancel" in agent.heard
+    agent.state = pb.TASK_CANCELLED
+    agent.report(agent.deploys[0])
+    assert end(runtime, job.job_id).state == pb.JOB_CANCELLED
+    assert runtime.cancel(job).state == pb.JOB_CANCELLED
 
 
 def test_a_client_key_submits_once_whatever_the_threads_do(

@@ -117,6 +117,8 @@ def test_a_sink_that_can_not_publish_fails_the_job(world: Any, graphs: SimpleNam
     world.finish("y", 1, 1, sink_handle=b"h1")
     error = pb.ErrorDetail(kind="StorageError", message="disk full")
     world.say("x", sink=pb.SinkReport(job_id="job-1", stage=1, error=error))
+    assert world.state() == "running"
+    world.say("x", sink=pb.SinkReport(job_id="job-1", stage=1))
     assert world.state() == "failed"
     assert [c.publish for c in world.heard("x", "sink")] == [True, False]
 
@@ -154,6 +156,7 @@ def test_one_failed_task_ends_the_job(world: Any, graphs: SimpleNamespace, state
     run_first_stage(world)
     world.finish("x", 1, 0, sink_handle=b"h0")
     world.report("y", 1, 1, state, error=ERROR)
+    world.say("x", sink=pb.SinkReport(job_id="job-1", stage=1))
     status = world.core.status("job-1", world.now)
     assert status.state == pb.JOB_FAILED
     assert status.error == pb.ErrorDetail(
@@ -170,10 +173,51 @@ def test_one_failed_task_ends_the_job(world: Any, graphs: SimpleNamespace, state
     assert world.state("job-2") == "running"
 
 
-def test_output_prepared_too_late_is_abandoned(world: Any, graphs: SimpleNamespace) -> None:
+def test_a_job_ends_when_its_tasks_have_and_nothing_is_left(
+    world: Any, graphs: SimpleNamespace
+) -> None:
     world.submit(graphs.shuffle(sink=True))
     run_first_stage(world)
     world.do(JobCancelled("job-1", "no longer wanted"))
+    world.do(JobCancelled("job-1", "twice"))
+    assert [c.reason for c in world.heard("x", "cancel")] == ["no longer wanted"]
+    world.finish("y", 1, 1, sink_handle=b"h1")  # it was faster than the cancel
+    assert not world.heard("x", "sink")
+    world.report("x", 1, 0, pb.TASK_FAILED, error=ERROR)
+    (abandon,) = world.heard("x", "sink")
+    assert (abandon.publish, list(abandon.handles)) == (False, [b"h1"])
+    assert (world.state(), world.core.refused) == ("running", {})
+    world.say("x", sink=pb.SinkReport(job_id="job-1", stage=1))
+    assert (world.state(), world.core.refused) == ("cancelled", {})
+    assert "no longer wanted" in world.core.status("job-1", world.now).error.message
+
+
+def test_a_lost_agent_removes_nothing_so_another_does(world: Any, graphs: SimpleNamespace) -> None:
+    world.submit(graphs.shuffle(sink=True))
+    run_first_stage(world)
+    world.finish("x", 1, 0, sink_handle=b"h0")
+    world.report("y", 1, 1, pb.TASK_FAILED, error=ERROR)
+    assert world.heard("x", "sink")
+    world.detach("x")
+    (abandon,) = world.heard("y", "sink")
+    assert (abandon.publish, list(abandon.handles)) == (False, [b"h0"])
+    world.say("y", sink=pb.SinkReport(job_id="job-1", stage=1))
+    assert world.core.status("job-1", world.now).error.kind == "ExpressionError"
+
+
+def test_a_task_that_does_not_stop_holds_nobody_up_for_ever(
+    make_world: Any, graphs: SimpleNamespace
+) -> None:
+    world = make_world(stop_s=3.0)
+    world.attach("x", "y")
+    world.submit(graphs.shuffle(sink=True))
+    run_first_stage(world)
+    world.do(JobCancelled("job-1", "no longer wanted"))
+    for _ in range(5):
+        assert world.state() == "running"
+        world.do(Tick(0.0), after=0.5)
+    world.do(Tick(0.0), after=0.5)
+    assert world.state() == "cancelled"
     world.finish("y", 1, 1, sink_handle=b"h1")
     (abandon,) = world.heard("y", "sink")
     assert (abandon.publish, list(abandon.handles)) == (False, [b"h1"])
@@ -185,6 +229,8 @@ def test_a_lost_agent_fails_the_jobs_it_had_tasks_of(world: Any, graphs: SimpleN
     world.submit(graphs.shuffle(), "job-1")
     world.submit(single, "job-2")  # on y: the second job begins there
     world.detach("x")
+    assert world.state("job-1") == "running"
+    world.report("y", 0, 1, pb.TASK_CANCELLED)
     status = world.core.status("job-1", world.now)
     assert (status.state, status.error.kind, status.error.agent) == (
         pb.JOB_FAILED, "PeerLostError", "x",
@@ -203,6 +249,7 @@ def test_silence_is_loss(world: Any, graphs: SimpleNamespace) -> None:
     assert world.core.agent_ids() == ["x", "y"]
     world.do(Tick(0.0), after=0.5)
     assert world.core.agent_ids() == ["y"]
+    world.report("y", 0, 1, pb.TASK_CANCELLED)
     assert world.state() == "failed"
     assert "no heartbeat for 5.5 s" in world.core.status("job-1", world.now).error.message
 
@@ -226,6 +273,7 @@ def test_reattaching_ends_the_old_session(world: Any, graphs: SimpleNamespace) -
     world.submit(graphs.shuffle())
     old = world.sessions["x"]
     world.attach("x")
+    world.report("y", 0, 1, pb.TASK_CANCELLED)
     assert world.state() == "failed"
     world.say("x", old, heartbeat=pb.Heartbeat())
     world.do(AgentDetached("x", old, "late"))
@@ -280,8 +328,9 @@ def test_reports_may_come_twice(world: Any, graphs: SimpleNamespace) -> None:
 def test_reports_after_the_end_are_late(world: Any, graphs: SimpleNamespace) -> None:
     world.submit(graphs.shuffle())
     world.do(JobCancelled("job-1", "enough"))
-    world.finish("x", 0, 0)
-    world.report("y", 0, 1, pb.TASK_CANCELLED)
+    for _ in range(2):
+        world.finish("x", 0, 0)
+        world.report("y", 0, 1, pb.TASK_CANCELLED)
     assert world.core.refused == {"late": 2}
     assert world.state() == "cancelled"
     assert world.core.status("job-1", world.now).error.kind == "CancelledError"
@@ -318,6 +367,9 @@ def test_nothing_changes_when_a_request_is_refused(make_world: Any, graphs: Any)
 def test_release(world: Any, graphs: SimpleNamespace) -> None:
     world.submit(graphs.shuffle())
     world.do(JobReleased("job-1"))  # cancels first
+    world.report("x", 0, 0, pb.TASK_CANCELLED)
+    assert (world.state(), world.heard("y", "release")) == ("running", [])
+    world.report("y", 0, 1, pb.TASK_CANCELLED)
     assert world.state() == "released"
     assert [r.job_id for r in world.heard("y", "release")] == ["job-1"]
     assert list(world.heard("y", "locations")[-1].dropped_jobs) == ["job-1"]
@@ -333,6 +385,7 @@ def test_ended_jobs_are_released_after_a_while(make_world: Any, graphs: SimpleNa
     world.attach("x", "y")
     world.submit(graphs.shuffle())
     world.report("x", 0, 0, pb.TASK_FAILED, error=ERROR)
+    world.report("y", 0, 1, pb.TASK_CANCELLED)
     world.do(Tick(0.0), after=1.5)
     world.do(Tick(0.0), after=1.4)
     assert not world.heard("y", "release")
@@ -347,6 +400,8 @@ def test_history_is_bounded(make_world: Any, graphs: SimpleNamespace) -> None:
     for number in range(4):
         world.submit(graphs.shuffle(), f"job-{number}", key=f"key-{number}")
         world.do(JobReleased(f"job-{number}"))
+        for task in (0, 1):
+            world.report("x", 0, task, pb.TASK_CANCELLED, job_id=f"job-{number}")
     assert [status.job_id for status in world.core.jobs(world.now)] == ["job-2", "job-3"]
     assert world.core.job_of_key("key-0") is None
     assert [key for key, _ in world.store.scan("jobs")] == ["job-2", "job-3"]
@@ -357,6 +412,8 @@ def test_after_a_restart(world: Any, graphs: SimpleNamespace) -> None:
     run_first_stage(world)
     world.submit(graphs.shuffle(), "job-2")
     world.do(JobCancelled("job-2", "enough"))
+    world.report("y", 0, 0, pb.TASK_CANCELLED, job_id="job-2")
+    world.report("x", 0, 1, pb.TASK_CANCELLED, job_id="job-2")
     assert len(list(world.store.scan("tasks"))) == 2
     world.start()
     assert world.core.epoch == 2
