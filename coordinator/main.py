@@ -13,8 +13,6 @@ import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import structlog
-
 from fabric.clock import Clock, SystemClock
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.metadata.rocksdb import RocksStore
@@ -23,8 +21,9 @@ from fabric.coordinator.server import ControlServer
 from fabric.errors import StorageError
 from fabric.security.secret import load_or_create
 from fabric.security.tokens import Signer
-from fabric.telemetry.logs import configure_logs
+from fabric.telemetry.logs import configure_logs, logger
 
+_logger = logger("fabric.coordinator")
 TOKEN_S = 30 * 86_400.0
 """How long the token in the home folder holds; each start makes a new one."""
 
@@ -84,7 +83,7 @@ def _wait(halted: threading.Event, runtime: CoordinatorRuntime) -> None:
 
 
 def _log(event: str, fields: Mapping[str, str | int]) -> None:
-    structlog.get_logger("fabric.coordinator").info(event, **fields)
+    _logger.info(event, **fields)
 
 
 def main() -> None:

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from types import TracebackType
 
-import structlog
-
 from fabric.agent.cancellation import Cancellation
 from fabric.agent.core import (
     AbandonSinks,
@@ -48,8 +46,9 @@ from fabric.flight.locations import LocationTable
 from fabric.flight.transport import DatasetStore, Transport
 from fabric.ids import TaskId
 from fabric.io.dataset.access import DatasetAccess, use
+from fabric.telemetry.logs import logger
 
-_log = structlog.get_logger("fabric.agent")
+_log = logger("fabric.agent")
 
 CLOSE_S = 30.0
 """How long `close` waits for a task's thread that was told to stop."""

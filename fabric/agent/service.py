@@ -12,8 +12,6 @@ import threading
 from contextlib import ExitStack
 from importlib.metadata import PackageNotFoundError, version
 
-import structlog
-
 from fabric.agent.engine import FabricEngine
 from fabric.agent.folder import AgentFolder
 from fabric.agent.memory import give_back
@@ -34,8 +32,9 @@ from fabric.io.dataset.access import DatasetAccess
 from fabric.io.dataset.files import DatasetFiles
 from fabric.security.secret import load_or_create
 from fabric.security.tokens import Signer
+from fabric.telemetry.logs import logger
 
-_log = structlog.get_logger("fabric.agent")
+_log = logger("fabric.agent")
 
 RETRY_S, RETRY_S_MAX = 0.1, 5.0
 """The first pause before the coordinator is tried again, and the longest."""

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
-import structlog
 
 from fabric.agent.cancellation import Cancellation
 from fabric.agent.core import TaskSpec
@@ -27,8 +26,9 @@ from fabric.errors import CancelledError, FabricError, InternalError
 from fabric.flight.transport import Transport
 from fabric.plan.nodes import Node, Sink
 from fabric.plan.sources import Split
+from fabric.telemetry.logs import logger
 
-_log = structlog.get_logger("fabric.agent")
+_log = logger("fabric.agent")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,6 @@ import re
 
 import pyarrow as pa
 import pyarrow.flight as fl
-import structlog
 from google.protobuf.message import DecodeError
 
 from fabric.control.control_pb2 import ErrorDetail
@@ -33,8 +32,9 @@ from fabric.errors import (
     PeerLostError,
 )
 from fabric.security.tokens import ScopeError
+from fabric.telemetry.logs import logger
 
-_log = structlog.get_logger("fabric.flight")
+_log = logger("fabric.flight")
 
 # What pyarrow and gRPC put behind a server's own words.
 _CLUTTER = re.compile(

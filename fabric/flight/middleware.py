@@ -11,15 +11,15 @@ import threading
 from typing import Any
 
 import pyarrow.flight as fl
-import structlog
 
 from fabric.clock import Clock
 from fabric.errors import AuthError, FabricError, PeerLostError
 from fabric.flight.errors import to_flight
 from fabric.security.tokens import Claims, Signer, bearer
+from fabric.telemetry.logs import logger
 
 NAME = "fabric"
-_log = structlog.get_logger("fabric.flight")
+_log = logger("fabric.flight")
 
 
 class Caller(fl.ServerMiddleware):  # type: ignore[misc]

@@ -14,7 +14,6 @@ from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
-import structlog
 
 from fabric._cython.shuffle.checksum import batch_crc32c
 from fabric.control import control_pb2 as pb
@@ -34,9 +33,10 @@ from fabric.flight.directory import Directory
 from fabric.flight.header import Event
 from fabric.flight.spread import Spread
 from fabric.security.tokens import Claims
+from fabric.telemetry.logs import logger
 
 PLAIN_WRITER = "put"
-_log = structlog.get_logger("fabric.flight")
+_log = logger("fabric.flight")
 
 
 class Puts:

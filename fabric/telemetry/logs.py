@@ -1,17 +1,20 @@
-"""Structured logs of agent and coordinator processes.
+"""Structured logs: where Fabric's modules say what a person who runs it should know.
 
-One job: configure structlog once per process: one line an event, key=value on a terminal and JSON
-elsewhere, to stderr. Values under names that hold secrets are masked, and control characters in
-values are escaped by the renderers, so nobody can forge a line through a job's name.
+One job: `logger`, and `configure_logs` for a process of ours: one line an event, to stderr, as
+key=value on a terminal and JSON elsewhere. Inside somebody else's program only warnings are said,
+as plain lines; structlog's own configuration, which is theirs, is neither used nor changed. Values
+under names that hold secrets are masked, control characters in values are escaped, so nobody can
+forge a line through a job's name, and tracebacks never show the values of variables.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any, TextIO
 
 import structlog
+from structlog.typing import FilteringBoundLogger, Processor
 
 SECRET_WORDS = ("token", "secret", "password", "authorization", "credential")
 
@@ -48,24 +51,69 @@ def escape_lines(
     return event
 
 
-def configure_logs(stream: TextIO | None = None) -> None:
-    """Set up this process's logs; called once by a process entry, never by library code."""
-    out = stream if stream is not None else sys.stderr
-    renderer: Any = (
-        structlog.dev.ConsoleRenderer(colors=True)
-        if out.isatty()
-        else structlog.processors.JSONRenderer()
-    )
-    structlog.configure(
+def _plain(*, colors: bool) -> list[Processor]:
+    """Lines for people; structlog would print the values of all variables with a traceback."""
+    plain = structlog.dev.plain_traceback
+    return [structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=plain)]
+
+
+class _Output:
+    """Where this process's events go, from which level on, and how they look."""
+
+    def __init__(self) -> None:
+        self.stream: TextIO | None = None
+        self.level = "warning"
+        self.renderers = _plain(colors=False)
+
+    def msg(self, line: str) -> None:
+        """Print one rendered event; what is called whatever the level."""
+        print(line, file=self.stream or sys.stderr, flush=True)
+
+    debug = info = warning = error = critical = exception = msg
+
+    def render(self, logger: Any, method: str, event: MutableMapping[str, Any]) -> Any:
+        """The last processor; unlike a list of them it can change after `logger` was called."""
+        if _LEVELS[event["level"]] < _LEVELS[self.level]:
+            raise structlog.DropEvent
+        rendered: Any = event
+        for render in self.renderers:
+            rendered = render(logger, method, rendered)
+        return rendered
+
+
+_LEVELS: Mapping[str, int] = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
+_OUTPUT = _Output()
+
+
+def logger(name: str) -> FilteringBoundLogger:
+    """The logger of a module of ours; `name` is in each of its events.
+
+    Examples
+    --------
+    >>> logger("fabric.example").info("nobody hears this before configure_logs")
+    """
+    wrapped: FilteringBoundLogger = structlog.wrap_logger(
+        _OUTPUT,
         processors=[
-            structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            *([] if out.isatty() else [structlog.processors.format_exc_info]),
             mask_secrets,
             escape_lines,
-            renderer,
+            _OUTPUT.render,
         ],
-        logger_factory=structlog.PrintLoggerFactory(out),
+        wrapper_class=structlog.make_filtering_bound_logger(0),
+        context_class=dict,
         cache_logger_on_first_use=False,
-    )
+    ).bind(logger=name)
+    return wrapped
+
+
+def configure_logs(stream: TextIO | None = None) -> None:
+    """Say everything, to `stream`; called once by a process entry, never by library code."""
+    out = stream if stream is not None else sys.stderr
+    as_json: list[Processor] = [
+        structlog.processors.format_exc_info,
+        structlog.processors.JSONRenderer(),
+    ]
+    _OUTPUT.stream, _OUTPUT.level = out, "info"
+    _OUTPUT.renderers = _plain(colors=True) if out.isatty() else as_json

@@ -263,7 +263,7 @@ def test_whatever_a_fragment_raises_becomes_a_report_and_leaves_nothing(
     assert report.error.node == "scan"
     assert report.error.agent == "agent-1"
     assert agent.store.stored_bytes == 0
-    assert ("bug" in capsys.readouterr().out) == (kind == "InternalError")
+    assert ("bug" in capsys.readouterr().err) == (kind == "InternalError")
 
 
 def test_a_sink_reports_its_handle_and_puts_out_the_count() -> None:

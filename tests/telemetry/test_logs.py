@@ -1,27 +1,63 @@
+"""Logs: one line an event, no secrets, no values of variables, and structlog stays the user's."""
+
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
 
 import pytest
 import structlog
 
-from fabric.telemetry.logs import configure_logs
+from fabric.telemetry import logs
+from fabric.telemetry.logs import configure_logs, logger
 
 
-@pytest.fixture
-def out() -> Iterator[io.StringIO]:
-    stream = io.StringIO()
-    configure_logs(stream)
-    yield stream
-    structlog.reset_defaults()
+@pytest.fixture(autouse=True)
+def _as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("stream", "level", "renderers"):
+        monkeypatch.setattr(logs._OUTPUT, name, getattr(logs._OUTPUT, name))
 
 
-def test_one_line_an_event_and_no_secret(out: io.StringIO) -> None:
-    structlog.get_logger().info("job", name="x\nlevel=info forged", api_token="tell nobody")
-    (line,) = out.getvalue().splitlines()
-    event = json.loads(line)
-    assert event["name"] == "x\\nlevel=info forged"
-    assert "tell nobody" not in line
-    assert event["level"] == "info"
+def fail(password: str) -> None:
+    try:
+        raise ValueError("it broke")
+    except ValueError as error:
+        logger("fabric.test").error("a task failed", exc_info=error)
+
+
+def test_one_line_an_event_and_no_secret() -> None:
+    out = io.StringIO()
+    configure_logs(out)
+    logger("fabric.test").info("job", name="x\nlevel=info forged", api_token="tell nobody")
+    fail("tell nobody")
+    job, failure = map(json.loads, out.getvalue().splitlines())
+    assert job["name"] == "x\\nlevel=info forged"
+    assert "tell nobody" not in out.getvalue()
+    assert (job["level"], job["logger"]) == ("info", "fabric.test")
+    assert failure["exception"].endswith("ValueError: it broke")
+
+
+def test_a_guest_says_only_warnings_and_plainly(capsys: pytest.CaptureFixture[str]) -> None:
+    logger("fabric.test").info("not heard")
+    fail("tell nobody")
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "a task failed" in said.err
+    assert "ValueError: it broke" in said.err
+    for unwanted in ("not heard", "tell nobody", "locals", "╭", "\x1b"):
+        assert unwanted not in said.err
+
+
+def test_the_users_configuration_is_neither_used_nor_changed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    theirs = io.StringIO()
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(theirs))
+    try:
+        before = structlog.get_config()
+        configure_logs(io.StringIO())
+        logger("fabric.test").error("ours")
+        assert structlog.get_config() == before
+        assert theirs.getvalue() == ""
+    finally:
+        structlog.reset_defaults()
