@@ -2,6 +2,8 @@
 
 One job: say which Spark schema an Arrow schema has, and cast batches to what PySpark checks
 them against. PySpark compares Arrow schemas for equality, so a cast is always by the Spark schema.
+Types that PySpark's own inference refuses are mapped to the nearest one that holds every value, at
+any depth; what has none is refused by the column's name.
 """
 
 from __future__ import annotations
@@ -9,11 +11,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as t
 
 from fabric.errors import DataError
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+_PRECISION_MAX = 38
+_INTERVAL_MONTHS = 21  # Spark's own; pyarrow has no name for it and can't cast it
 
 # What PySpark's own inference refuses, and the nearest Arrow type that holds every value.
 _WIDER = {
@@ -25,7 +32,17 @@ _WIDER = {
     pa.string_view(): pa.string(),
     pa.binary_view(): pa.binary(),
     pa.date64(): pa.date32(),
+    pa.time32("s"): pa.time64("ns"),
+    pa.time32("ms"): pa.time64("ns"),
 }
+
+
+class _NoSparkType(Exception):
+    """`where` inside the column there is a `dtype` without a Spark type; `cast` would do."""
+
+    def __init__(self, where: str, dtype: pa.DataType, cast: pa.DataType | None = None) -> None:
+        super().__init__(where)
+        self.where, self.dtype, self.cast = where, dtype, cast
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
@@ -34,37 +51,95 @@ def spark_schema(schema: pa.Schema) -> StructType:
     Raises
     ------
     DataError
-        If a column's type has no Spark type; names the column and the type.
+        If a column's type has no Spark type; names the column, the type and what to do.
     """
-    from pyspark.errors import PySparkTypeError
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    fields = [field.with_type(_WIDER.get(field.type, field.type)) for field in schema]
+    return from_arrow_schema(pa.schema([_mapped(field) for field in schema]))
+
+
+def _mapped(field: pa.Field) -> pa.Field:
     try:
-        return from_arrow_schema(pa.schema(fields))
-    except PySparkTypeError as error:
-        names = ", ".join(f"{f.name}: {f.type}" for f in schema if not _is_known(f))
+        return pa.field(field.name, _nearest(field.type, field.name), field.nullable)
+    except _NoSparkType as error:
+        what = f"column {field.name!r} ({field.type})"
+        if error.where != field.name:
+            what += f", because of {error.dtype} in {error.where}"
+        cast = f".with_columns(col({field.name!r}).cast({error.cast}), replace=True) or "
         raise DataError(
-            f"Spark has no type for {names}; cast it first, "
-            f'for example with_columns(col("{schema.names[0]}").cast(...), replace=True)'
-        ) from error
+            f"Spark has no type for {what}; before reading, use {cast if error.cast else ''}"
+            f".drop({field.name!r}), or leave it out here: .schema('the columns to read')"
+        ) from None
 
 
-def _is_known(field: pa.Field) -> bool:
-    from pyspark.errors import PySparkTypeError
-    from pyspark.sql.pandas.types import from_arrow_type
+def _nearest(dtype: pa.DataType, where: str) -> pa.DataType:
+    """The type that PySpark infers from and that holds every value of `dtype`."""
+    if dtype in _WIDER:
+        return _WIDER[dtype]
+    if isinstance(dtype, pa.BaseExtensionType):
+        return _nearest(dtype.storage_type, where)
+    if t.is_dictionary(dtype):
+        return _nearest(dtype.value_type, where)
+    if t.is_run_end_encoded(dtype):
+        return _nearest(dtype.value_type, where)
+    if t.is_decimal(dtype):
+        return _decimal(dtype, where)
+    if t.is_nested(dtype):
+        return _nested(dtype, where)
+    if t.is_interval(dtype) or dtype.id == _INTERVAL_MONTHS:
+        raise _NoSparkType(where, dtype)
+    return dtype
 
+
+def _decimal(dtype: pa.DataType, where: str) -> pa.DataType:
+    if dtype.precision <= _PRECISION_MAX and 0 <= dtype.scale <= dtype.precision:
+        return pa.decimal128(dtype.precision, dtype.scale)
+    scale = min(max(dtype.scale, 0), _PRECISION_MAX)
+    raise _NoSparkType(where, dtype, pa.decimal128(_PRECISION_MAX, scale))
+
+
+def _nested(dtype: pa.DataType, where: str) -> pa.DataType:
+    if t.is_struct(dtype):
+        fields = [dtype.field(i) for i in range(dtype.num_fields)]
+        return pa.struct([_child(f, f"{where}.{f.name}") for f in fields])
+    if t.is_map(dtype):
+        key = _child(dtype.key_field, f"the keys of {where}")
+        return pa.map_(key, _child(dtype.item_field, f"the values of {where}"))
+    if t.is_union(dtype):
+        raise _NoSparkType(where, dtype)
+    return pa.list_(_child(dtype.value_field, f"the items of {where}"))
+
+
+def _child(field: pa.Field, where: str) -> pa.Field:
+    if t.is_run_end_encoded(field.type):  # pyarrow casts it only where it is a column of its own
+        raise _NoSparkType(where, field.type)
     try:
-        from_arrow_type(_WIDER.get(field.type, field.type))
-    except PySparkTypeError:
-        return False
-    return True
+        return field.with_type(_nearest(field.type, where))
+    except _NoSparkType as error:  # a cast mends a whole column only
+        raise _NoSparkType(error.where, error.dtype) from None
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema PySpark expects of batches for `schema` (time zone UTC)."""
-    from pyspark.sql.pandas.types import to_arrow_schema
+    """The Arrow schema PySpark expects of batches for `schema` (time zone UTC).
 
+    Raises
+    ------
+    DataError
+        If Spark itself can't give or take a column's type as Arrow; names the column.
+    """
+    from pyspark.errors import PySparkTypeError
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StructType
+
+    for field in schema.fields:
+        try:
+            to_arrow_schema(StructType([field]), timezone="UTC")
+        except PySparkTypeError:
+            raise DataError(
+                f"Spark's column {field.name!r} ({field.dataType.simpleString()}) has no Arrow "
+                f"type; cast it first: .withColumn({field.name!r}, col({field.name!r})"
+                '.cast("string")), or drop it'
+            ) from None
     wanted: pa.Schema = to_arrow_schema(schema, timezone="UTC")
     return wanted
 
@@ -79,7 +154,10 @@ def conform(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
     """
     if batch.schema.equals(wanted):
         return batch
-    return pa.RecordBatch.from_arrays([_column(batch, f) for f in wanted], schema=wanted)
+    columns = [_column(batch, field) for field in wanted]
+    if not columns:  # without columns, the batch still has rows
+        return batch.select([])
+    return pa.RecordBatch.from_arrays(columns, schema=wanted)
 
 
 def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
@@ -88,10 +166,15 @@ def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
         raise DataError(
             f"the stream has no column {field.name!r}; it has {', '.join(batch.schema.names)}"
         )
+    column = batch.column(index)
+    if column.type.equals(field.type):
+        return column
     try:
-        return batch.column(index).cast(field.type)
-    except pa.ArrowInvalid as error:
+        if t.is_run_end_encoded(column.type):
+            column = pc.run_end_decode(column)
+        return column.cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise DataError(
             f"column {field.name!r} of type {batch.column(index).type} does not fit "
-            f"{field.type}: {error}"
+            f"{field.type}: {error}; cast it before reading"
         ) from error

@@ -1,9 +1,8 @@
-"""Fixtures of the golden table: its helper module, and one live Spark for the session."""
+"""Fixtures of the golden table: its helper module, and Spark as it needs it."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,13 +15,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """Spark in ANSI mode with time zone UTC, on one thread.
+def spark(spark: SparkSession) -> SparkSession:
+    """A session of the run's Spark that computes every expression as a job would."""
+    from golden_spark import adapt
 
-    Projections of local rows are not folded by the optimizer, so that the generated code runs.
-    """
-    from golden_spark import start
-
-    session = start()
-    yield session
-    session.stop()
+    return adapt(spark.newSession())

@@ -15,15 +15,28 @@ from fabric.plan.schema import type_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_NO_FOLDING = "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
+# Without `skipForShortcutExpr` Spark computes an expression that two right sides of AND share on
+# every row, and raises where each of them alone would not. Projections of local rows are not folded
+# by the optimizer, so that the generated code runs.
+_AS_IN_A_JOB = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.subexpressionElimination.skipForShortcutExpr": "true",
+    "spark.sql.optimizer.excludedRules": (
+        "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
+    ),
+}
+
+
+def adapt(spark: SparkSession) -> SparkSession:
+    """The session, set to compute expressions as the semantics demand it."""
+    for name, value in _AS_IN_A_JOB.items():
+        spark.conf.set(name, value)
+    return spark
 
 
 def start() -> SparkSession:
-    """A local session as the semantics demand it.
-
-    Without ``skipForShortcutExpr`` Spark computes an expression that two right sides of AND share
-    on every row, and raises where each of them alone would not.
-    """
+    """A Spark of its own, for `record.py`."""
     from pyspark.sql import SparkSession
 
     settings = {
@@ -31,10 +44,6 @@ def start() -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.ansi.enabled": "true",
-        "spark.sql.subexpressionElimination.skipForShortcutExpr": "true",
-        "spark.sql.optimizer.excludedRules": _NO_FOLDING,
         "spark.sql.warehouse.dir": str(FOLDER / "no-warehouse"),
     }
     builder = SparkSession.builder.master("local[1]").appName("golden")
@@ -42,7 +51,7 @@ def start() -> SparkSession:
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
-    return session
+    return adapt(session)
 
 
 def frame(spark: SparkSession, batch: pa.RecordBatch) -> DataFrame:

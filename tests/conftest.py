@@ -1,0 +1,45 @@
+"""What tests of several folders share: one live Spark for the whole run."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "1g",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.warehouse.dir": os.devnull,  # no test makes a table
+}
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """Spark on two threads, ANSI as by default, time zone UTC; its start costs about 10 s.
+
+    Tests that set SQL options do so on ``spark.newSession()``, which shares the rest.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers need Fabric too
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of pyspark's modules, at import and start only
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder.master("local[2]").appName("tests of fabric")
+        for name, value in SETTINGS.items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
