@@ -3,9 +3,9 @@
 One job: run each case of a benchmark on each engine and give one `Line` an engine. Every engine
 lives in a process of its own (`worker.py`), so none disturbs another's allocator, threads or
 caches by its mere presence. Within a case the engines take turns, round by round, the order
-turning too, so a slow moment of the machine hits all alike; a rate is the median of the rounds. A
-round runs an engine as often as fills `round_s`. Rows and checksum of an engine's answer stand
-beside its rate; when a peer's differ from ours the run fails.
+turning too, so a slow moment of the machine hits all alike. A round runs an engine as often as
+fills `round_s` and keeps the median call; the rate is that of the median round. Rows and checksum
+of an engine's answer stand beside its rate; when a peer's differ from ours the run fails.
 
 A benchmark module gives `BENCHMARK = Benchmark(...)`. An engine is named by "module:function"; the
 function takes the `Case` and gives a `Run`. Modules import engines inside those functions.

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -57,9 +57,12 @@ def make_batch(rows: int, strings: bool, seed: int) -> pa.RecordBatch:
 
 def stream(case: Case) -> list[pa.RecordBatch]:
     """Different batches, more than the cache holds."""
-    count = max(2, STREAM_BYTES // case.n_bytes)
-    parameters = case.parameters
-    return [make_batch(parameters["rows"], parameters["strings"], seed) for seed in range(count)]
+    return _stream(case.rows, case.parameters["strings"], max(2, STREAM_BYTES // case.n_bytes))
+
+
+@lru_cache(maxsize=1)
+def _stream(rows: int, strings: bool, count: int) -> list[pa.RecordBatch]:
+    return [make_batch(rows, strings, seed) for seed in range(count)]
 
 
 def cut(batch: pa.RecordBatch, offsets: np.ndarray[Any, Any]) -> list[pa.RecordBatch]:
@@ -203,7 +206,7 @@ def cases(quick: bool) -> list[Case]:
 
 def case_of(rows: int, strings: bool, n: int, slices: bool) -> Case:
     name = f"{rows} {'strings' if strings else 'fixed'} p={n}{' slices' if slices else ''}"
-    parameters = {"rows": rows, "strings": strings, "n": n, "slices": slices}
+    parameters = {"strings": strings, "n": n, "slices": slices}
     return Case(name, rows, batch_bytes(rows, strings), parameters)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import statistics
 import time
 import traceback
 from importlib import import_module
@@ -82,17 +83,19 @@ class _Engine:
         self._run = getattr(import_module(module), function)(case)
 
     def time(self, calls: int) -> float:
-        """Seconds of one call, over many; the collector rests meanwhile."""
-        work = self._run.work
+        """Seconds of the median call of many; the collector rests meanwhile."""
+        work, clock = self._run.work, time.perf_counter
+        seconds = []
         gc.collect()
         gc.disable()
         try:
-            start = time.perf_counter()
             for _ in range(calls):
+                start = clock()
                 work()
-            return (time.perf_counter() - start) / calls
+                seconds.append(clock() - start)
         finally:
             gc.enable()
+        return statistics.median(seconds)
 
     def answer(self) -> object:
         return self._run.answer()
