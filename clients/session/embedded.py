@@ -24,6 +24,7 @@ from fabric.clients.session.partition import Partition, partitions_of
 from fabric.clients.session.session import Session
 from fabric.clock import SystemClock
 from fabric.control import control_pb2 as pb
+from fabric.control.api import ENDED
 from fabric.control.link import LocalLink
 from fabric.coordinator.runtime import CoordinatorRuntime
 from fabric.errors import InternalError, NotFoundError
@@ -57,6 +58,7 @@ class EmbeddedSession(Session):
             self._transport.register(address, backend.source, backend.datasets)
             slots = max(os.cpu_count() or 1, parallelism or 1)
             stack.enter_context(_agent(backend, coordinator, address, slots)).attach()
+            self._plans: dict[str, Plan] = {}
             super().__init__(coordinator, parallelism=parallelism)
             self._parts = stack.pop_all()
 
@@ -112,6 +114,17 @@ class EmbeddedSession(Session):
     def _prepared(self, plan: Plan) -> Plan:
         """Agents of this process read its tables where they are."""
         return plan
+
+    def _started(self, job_id: str, plan: Plan) -> None:
+        """Keep `plan`: the tables of this process live as long as the sources in it."""
+        for job in self.control.list_jobs(pb.ListRequest()).jobs if self._plans else ():
+            if job.state in ENDED:
+                self._plans.pop(job.job_id, None)
+        self._plans[job_id] = plan
+
+    def ended(self, job_id: str) -> None:
+        """See `Session`."""
+        self._plans.pop(job_id, None)
 
     def _stop(self) -> None:
         self._parts.close()

@@ -191,6 +191,7 @@ class Job:
     def _checked(self) -> Job:
         """Itself when finished, else the error it ended with."""
         status = self._status
+        self.session.ended(self.id)
         if status.state in (pb.JOB_FINISHED, pb.JOB_RELEASED):
             return self
         if status.HasField("error"):

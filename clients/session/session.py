@@ -141,6 +141,12 @@ class Session(ABC):
 
         return read_dataset(name, session=self)
 
+    def _started(self, job_id: str, plan: Plan) -> None:  # noqa: B027  (most need not know)
+        """A job of `plan` has begun."""
+
+    def ended(self, job_id: str) -> None:  # noqa: B027
+        """A handle saw that its job has ended."""
+
     # ---- what each kind of session does its own way
     @abstractmethod
     def result_batches(self, status: pb.JobStatus) -> Iterator[pa.RecordBatch]:
