@@ -32,7 +32,9 @@ def reading(path: str, format: str) -> Iterator[None]:
     except (pa.ArrowException, OSError, ValueError) as error:
         if getattr(error, "errno", None) in (errno.EIO, errno.ESTALE, errno.ENXIO):
             raise StorageError(f"reading {path} failed: {first_line(error)}") from error
-        raise DataError(f"{path} is not a whole {format} file: {first_line(error)}") from error
+        raise DataError(
+            f"{path} is not a whole {format} file: {first_line(error)}; write or copy it anew"
+        ) from error
 
 
 @contextmanager
@@ -44,13 +46,16 @@ def writing(path: str) -> Iterator[None]:
         raise
     except OSError as error:
         if error.errno in _FULL:
-            raise StorageError(f"the disk is full: {path} could not be written") from error
+            raise StorageError(
+                f"the disk is full: {path} could not be written; make room, or write elsewhere"
+            ) from error
         raise StorageError(f"{path} could not be written: {first_line(error)}") from error
     except pa.ArrowException as error:
         raise DataError(f"{path} can't hold these rows: {first_line(error)}") from error
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's text, at most 300 characters."""
+    """The first line of an error's text, at most 300 characters that can be printed."""
     text = str(error) or type(error).__name__
-    return text.split("\n", 1)[0][:300]
+    line = text.split("\n", 1)[0][:300].removesuffix(".")
+    return "".join(c if c.isprintable() and c != "\ufffd" else "?" for c in line)

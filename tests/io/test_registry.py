@@ -81,7 +81,8 @@ def test_a_file_that_differs_is_named(save, format):
     with pytest.raises(DataError) as caught:
         registry.source_schema(FileSource(format, (first, other)))
     assert caught.value.message == (
-        f"{other} differs from {first}: column 'a' is string, expected int64"
+        f"{other} differs from {first}: column 'a' is string, expected int64; read them apart, "
+        "give both the same columns, then union them"
     )
 
 
@@ -185,3 +186,17 @@ def test_row_groups_are_left_out_by_statistics_only_where_that_is_exact(save):
     assert len(rows(source, predicate=swapped)) == 10
     both = Call("and", (swapped, Call("is_null", (Column("f"),))))
     assert len(rows(source, predicate=both)) == 10
+
+
+def test_damage_inside_an_ipc_file_reaches_no_kernel(tmp_path):
+    path = tmp_path / "x.arrow"
+    table = pa.table({"s": ["one", "two", "three"]})
+    with pa.ipc.new_file(path, table.schema) as file:
+        file.write_table(table)
+    offsets = table["s"].chunk(0).buffers()[1].to_pybytes()
+    data = path.read_bytes()
+    path.write_bytes(data.replace(offsets[:12], offsets[:4] + b"\xff\xff\xff\x7f" + offsets[8:12]))
+    source = FileSource("ipc", (str(path),))
+    (split,) = registry.enumerate_splits(source, 1)
+    with pytest.raises(DataError, match=r"x\.arrow is not a whole Arrow IPC file: .*offset"):
+        list(registry.read_split(source, table.schema, split, None))

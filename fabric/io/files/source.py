@@ -32,7 +32,10 @@ def source_schema(source: FileSource) -> pa.Schema:
     for path in source.paths[1:]:
         found = checked_schema(reader.file_schema(path, options), path)
         if text := difference(first, found):
-            raise DataError(f"{path} differs from {source.paths[0]}: {text}")
+            raise DataError(
+                f"{path} differs from {source.paths[0]}: {text}; read them apart, give both the "
+                "same columns, then union them"
+            )
     return first
 
 
@@ -82,7 +85,9 @@ def check_unchanged(source: FileSource, schema: pa.Schema, path: str) -> None:
     reader, options = _reader(source)
     found = checked_schema(reader.file_schema(path, options), path)
     if text := difference(checked_schema(schema, path), found):
-        raise DataError(f"{path} has changed since the plan was made: {text}")
+        raise DataError(
+            f"{path} has changed since the plan was made: {text}; read it again with a new frame"
+        )
 
 
 def _check_length(split: Split) -> None:
@@ -107,6 +112,13 @@ def check_split(source: FileSource, schema: pa.Schema, split: Split) -> None:
             f"{split.uri} has changed since the plan was made: {n_rows} rows where "
             f"{split.n_rows} were"
         )
+
+
+def check_rows(source: FileSource, schema: pa.Schema, split: Split) -> None:
+    """Raise the error that names the file, if a row of `split` can't be read."""
+    check_split(source, schema, split)
+    for _ in read_split(source, schema, split, None):
+        pass
 
 
 def _reader(source: FileSource) -> tuple[ModuleType, dict[str, str]]:

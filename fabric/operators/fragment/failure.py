@@ -6,10 +6,11 @@ node can have raised it, and the file where one has changed. Rust's texts stay i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from fabric.errors import ExpressionError, FabricError, InternalError
-from fabric.io.files.source import check_split
+from fabric.io.files.source import check_rows, check_split
 from fabric.operators.expressions.errors import as_fabric
 from fabric.plan.expr import Agg, Call, Case, Cast
 from fabric.plan.exprs import exprs_of
@@ -24,13 +25,16 @@ _LAYERS = (
     "External error: ",
     "Execution error: ",
 )
+_OF_A_FILE = re.compile(r"OSError|IOError|Parquet|corrupt|decompress|EOF|invalid: ", re.IGNORECASE)
 
 
 def failure(error: BaseException, root: Node, splits: Mapping[int, Sequence[Split]]) -> FabricError:
     """The error to raise for `error`, which ended the fragment `root`."""
     found = engine_error(error)
     if isinstance(found, InternalError):
-        return _damaged_file(root, splits) or found
+        return (
+            _damaged_file(root, splits, deep=_OF_A_FILE.search(found.message) is not None) or found
+        )
     if isinstance(found, ExpressionError):
         paths = [node.path for node in walk(root) if _computes(node)]
         found.at(node=paths[0] if len(paths) == 1 else "")
@@ -61,14 +65,20 @@ def _computes(node: Node) -> bool:
     )
 
 
-def _damaged_file(root: Node, splits: Mapping[int, Sequence[Split]]) -> FabricError | None:
-    """The error of the first file that is no longer what it was when planned."""
+def _damaged_file(
+    root: Node, splits: Mapping[int, Sequence[Split]], *, deep: bool
+) -> FabricError | None:
+    """The error of the first file that is no longer what it was when planned, or is damaged.
+
+    When `deep`, all its rows are read: metadata may be whole and pages not.
+    """
+    check = check_rows if deep else check_split
     for node in walk(root):
         if not isinstance(node, Scan) or not isinstance(node.source, FileSource):
             continue
         for split in splits.get(node.scan_id, ()):
             try:
-                check_split(node.source, node.schema, split)
+                check(node.source, node.schema, split)
             except FabricError as error:
                 return error.at(node=node.path)
     return None
