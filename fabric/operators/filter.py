@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from fabric.operators.contract import Batches, Operator
 from fabric.operators.expressions.arrow import compile_expr
+from fabric.operators.expressions.predicates import filter_expr
 from fabric.plan.expr import Expr
 
 
@@ -16,7 +17,7 @@ class FilterOperator(Operator):
     """A stateless filter over batches of `schema`."""
 
     def __init__(self, predicate: Expr, schema: pa.Schema) -> None:
-        self._keep = compile_expr(predicate, schema)
+        self._keep = compile_expr(filter_expr(predicate, schema), schema)
 
     def on_batch(self, input: int, batch: pa.RecordBatch) -> Batches:
         """The rows that pass; no batch when none does, the same one when all do."""

@@ -22,15 +22,6 @@ def opaque(expr: datafusion.Expr, dtype: pa.DataType) -> datafusion.Expr:
     return f.nanvl(expr, datafusion.lit(pa.scalar(math.nan, dtype)))
 
 
-def unmovable(predicate: datafusion.Expr) -> datafusion.Expr:
-    """The same predicate, in a form that DataFusion never moves into a scan.
-
-    Into a dataset's scan it would move as an Arrow expression, which compares NaN otherwise and
-    fails for some that DataFusion takes. A volatile part keeps it where it is.
-    """
-    return predicate == (f.random() >= datafusion.lit(-1.0))
-
-
 def normalised(expr: datafusion.Expr, dtype: pa.DataType) -> datafusion.Expr:
     """The same values, NaN canonical and -0.0 as 0.0; other types than floats unchanged."""
     if not t.is_floating(dtype):

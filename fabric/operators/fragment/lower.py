@@ -15,6 +15,7 @@ import datafusion
 import pyarrow as pa
 
 from fabric.errors import FabricError, InternalError
+from fabric.operators.expressions.predicates import can_raise
 from fabric.operators.fragment.aggregate import lower_aggregate
 from fabric.operators.fragment.failure import engine_error
 from fabric.operators.fragment.join import lower_join
@@ -53,8 +54,11 @@ def lower(root: Node, tables: Tables, collect: Collect) -> Relation:
         try:
             below = [done[id(child)] for child in node.children]
             relation = lowering.node(node, below)
-            if any(source.streamed for source in below):
-                relation = replace(relation, streamed=True)
+            relation = replace(
+                relation,
+                streamed=relation.streamed or any(source.streamed for source in below),
+                raises=_raises(node, below),
+            )
         except FabricError as error:
             raise error.at(node=node.path) from None
         except Exception as error:  # whatever DataFusion raises: it has no classes of its own
@@ -82,7 +86,7 @@ class _Lowering:
             case StageInput():
                 return self._tables.stage_input(node)
             case Filter(predicate=predicate):
-                return below[0].filtered(predicate)
+                return below[0].filtered(predicate, narrowed=_is_narrowed(node.input))
             case Select() | WithColumns():
                 return _project(node, below[0])
             case Aggregate():
@@ -100,6 +104,26 @@ class _Lowering:
                 return _union(node, below)
             case _:
                 raise InternalError(f"{type(node).__name__} can't be inside a fragment")
+
+
+def _raises(node: Node, below: list[Relation]) -> bool:
+    """Whether a column of `node`, or of what lies below, can raise."""
+    if any(source.raises for source in below):
+        return True
+    if not isinstance(node, Select | WithColumns):
+        return False
+    return any(can_raise(expr, below[0].schema) for expr in node.exprs)
+
+
+def _is_narrowed(node: Node) -> bool:
+    """Whether something below takes rows away."""
+    parts = walk(node)
+    kinds = Filter | Join | Aggregate | Distinct | Limit
+    return any(isinstance(part, kinds) or _is_filtered(part) for part in parts)
+
+
+def _is_filtered(node: Node) -> bool:
+    return isinstance(node, Scan) and node.predicate is not None
 
 
 def _filtered_scan(node: Scan, read: Relation) -> Relation:

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 import datafusion
 import pyarrow as pa
 
-from fabric.operators.expressions.datafusion import to_datafusion
-from fabric.operators.fragment.keys import unmovable
-from fabric.plan.expr import Alias, Column, Expr
-from fabric.plan.walk import rewrite_expr
+from fabric.operators.expressions.datafusion import held, to_datafusion
+from fabric.operators.expressions.predicates import split_filter
+from fabric.plan.expr import Alias, Expr
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,6 +52,8 @@ class Relation:
     names: Names
     streamed: bool = False
     """Whether a dataset's scan lies below, into which no filter may move."""
+    raises: bool = False
+    """Whether a column below is computed by what can raise; filters on it must not move."""
 
     def column(self, name: str) -> datafusion.Expr:
         """The user's column `name`."""
@@ -61,17 +62,7 @@ class Relation:
     def expr(self, expr: Expr) -> datafusion.Expr:
         """`expr`, which reads user names, for this data frame; its alias is left out."""
         bare = expr.input if isinstance(expr, Alias) else expr
-        to_inner = dict(zip(self.schema.names, self.inner, strict=True))
-
-        def rename(part: Expr) -> Expr:
-            return Column(to_inner[part.name]) if isinstance(part, Column) else part
-
-        return to_datafusion(rewrite_expr(bare, rename), self.inner_schema)
-
-    @property
-    def inner_schema(self) -> pa.Schema:
-        """Plan types under internal names."""
-        return pa.schema(list(zip(self.inner, self.schema.types, strict=True)))
+        return to_datafusion(bare, self.schema, self.inner)
 
     def outputs(self) -> list[Output]:
         """All columns as they are."""
@@ -82,10 +73,24 @@ class Relation:
         """The same columns of another data frame: filtered, sorted, limited."""
         return replace(self, df=df)
 
-    def filtered(self, predicate: Expr) -> Relation:
-        """The rows for which `predicate` is true."""
-        lowered = self.expr(predicate)
-        return self.over(self.df.filter(unmovable(lowered) if self.streamed else lowered))
+    def filtered(self, predicate: Expr, *, narrowed: bool = False) -> Relation:
+        """The rows for which `predicate` is true.
+
+        `narrowed` says that filters or joins lie below. Then what can raise is evaluated on the
+        rows that these left over, and held where it is.
+        """
+        total, raising = split_filter(predicate, self.schema)
+        if raising is not None and total is None and not narrowed:
+            total, raising = raising, None
+        df = self.df
+        if total is not None:
+            lowered = self.expr(total)
+            df = df.filter(held(lowered) if self.streamed or self.raises else lowered)
+        if raising is not None:
+            kept, passes = [datafusion.col(name) for name in self.inner], self.names.fresh()
+            df = df.select(*kept, self.expr(raising).alias(passes))
+            df = df.filter(held(datafusion.col(passes))).select(*kept)
+        return self.over(df)
 
     def renamed(self) -> Relation:
         """The same rows under fresh internal names, for the second use of a shared node."""

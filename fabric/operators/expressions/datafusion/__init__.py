@@ -1,4 +1,4 @@
-"""Expressions inside DataFusion: `to_datafusion`.
+"""Expressions inside DataFusion: `to_datafusion`, and `held` for filters.
 
 lower.py   what DataFusion computes natively with Spark's meaning, and what not
 native.py  the native form of each function, by operand types
@@ -6,5 +6,6 @@ wrap.py    the Arrow definition as a scalar UDF, for all the rest
 """
 
 from fabric.operators.expressions.datafusion.lower import to_datafusion
+from fabric.operators.expressions.datafusion.wrap import held
 
-__all__ = ["to_datafusion"]
+__all__ = ["held", "to_datafusion"]

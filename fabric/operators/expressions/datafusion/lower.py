@@ -29,11 +29,22 @@ from fabric.plan.expr import Alias, Call, Case, Cast, Column, Expr, IsIn, Litera
 from fabric.plan.schema import type_of
 
 
-def to_datafusion(expr: Expr, schema: pa.Schema) -> datafusion.Expr:
+def to_datafusion(
+    expr: Expr, schema: pa.Schema, names: Sequence[str] | None = None
+) -> datafusion.Expr:
     """`expr` for a DataFusion data frame whose columns are those of `schema`.
 
     Columns are named exactly, without a relation. Values that break the expression raise while the
-    query runs; `errors.as_fabric` turns that back into the `ExpressionError`.
+    query runs; `errors.as_fabric` turns that back into the `ExpressionError`. DataFusion
+    merges filters and moves them below joins and projections, so a predicate that can raise, or
+    that reads a column that can, would be evaluated on rows that are no longer there: select it as
+    a column first, and filter by that column `held`.
+
+    Parameters
+    ----------
+    names
+        What the columns are called in the data frame, when not as in `schema`; errors go on to use
+        the names of `schema`.
 
     Raises
     ------
@@ -42,21 +53,20 @@ def to_datafusion(expr: Expr, schema: pa.Schema) -> datafusion.Expr:
     """
     inner = expr.input if isinstance(expr, Alias) else expr
     dtype = type_of(inner, schema)
-    lowered = _Lowering(schema).lower(inner)
-    if not dtype.equals(flat_type(dtype)) and not isinstance(inner, Column):
-        lowered = wrapped(inner, schema, _reads(inner, schema), total=False)
+    lowering = _Lowering(schema, schema.names if names is None else names)
+    if dtype.equals(flat_type(dtype)) or isinstance(inner, Column):
+        lowered = lowering.lower(inner)
+    else:
+        lowered = lowering.wrapped(inner)
     return lowered.alias(expr.name) if isinstance(expr, Alias) else lowered
-
-
-def _reads(expr: Expr, schema: pa.Schema) -> frozenset[int]:
-    return Compiler(schema).compile(expr).columns
 
 
 class _Lowering:
     """Lowers the parts of one expression over one schema."""
 
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, schema: pa.Schema, names: Sequence[str]) -> None:
         self._schema = schema
+        self._names = names
         self._compiler = Compiler(schema)
 
     def lower(self, expr: Expr) -> datafusion.Expr:
@@ -65,14 +75,16 @@ class _Lowering:
         if compiled.total and not compiled.columns:
             return literal(value_of(compiled))
         found = self._native(expr)
-        if found is not None:
-            return found
-        return wrapped(expr, self._schema, compiled.columns, total=compiled.total)
+        return self.wrapped(expr) if found is None else found
+
+    def wrapped(self, expr: Expr) -> datafusion.Expr:
+        """The Arrow definition as a UDF."""
+        return wrapped(expr, self._schema, self._names, self._compiler.compile(expr))
 
     def _native(self, expr: Expr) -> datafusion.Expr | None:
         match expr:
             case Column(name=name):
-                return column(name)
+                return column(self._names[self._schema.get_field_index(name)])
             case Literal(value=value, dtype=dtype):
                 return literal(pa.scalar(value, dtype))
             case Alias(input=source):

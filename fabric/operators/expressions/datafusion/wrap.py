@@ -1,18 +1,19 @@
 """A DataFusion scalar UDF that runs the Arrow definition of an expression.
 
 One job: `wrapped`. A UDF whose expression can raise is volatile, so that the optimizer neither
-folds nor moves nor repeats it; one that is total is immutable.
+folds nor repeats it; one that is total is immutable.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from itertools import count
 
 import datafusion
 import pyarrow as pa
 
 from fabric.operators.expressions.arrow import compile_expr
+from fabric.operators.expressions.arrow.lazy import Compiled
 from fabric.plan.expr import Expr
 from fabric.plan.schema import type_of
 
@@ -26,30 +27,38 @@ def column(name: str) -> datafusion.Expr:
 
 
 def wrapped(
-    expr: Expr, schema: pa.Schema, columns: frozenset[int], *, total: bool
+    expr: Expr, schema: pa.Schema, names: Sequence[str], compiled: Compiled
 ) -> datafusion.Expr:
     """`expr` as one opaque call over the columns it reads.
 
-    An expression without columns is given the first column, to learn the number of rows.
+    `names` are those of the columns in the data frame. An expression without columns is given the
+    first column, to learn the number of rows.
     """
-    fields = [schema.field(index) for index in sorted(columns)] or [schema.field(0)]
+    places = sorted(compiled.columns) or [0]
+    fields = [schema.field(place) for place in places]
     read = pa.schema(fields)
-    function = datafusion.udf(
-        _over(compile_expr(expr, read), read),
-        [field.type for field in fields],
-        type_of(expr, schema),
-        "immutable" if total else "volatile",
-        f"fabric_{next(_NUMBERS)}",
-    )
-    return function(*(column(field.name) for field in fields))
-
-
-def _over(
-    evaluate: Callable[[pa.RecordBatch], pa.Array], schema: pa.Schema
-) -> Callable[..., pa.Array]:
-    """The evaluator with a parameter per column, as DataFusion calls it."""
+    evaluate = compile_expr(expr, read)
 
     def function(*arrays: pa.Array) -> pa.Array:
-        return evaluate(pa.RecordBatch.from_arrays(list(arrays), schema=schema))
+        return evaluate(pa.RecordBatch.from_arrays(list(arrays), schema=read))
 
-    return function
+    udf = datafusion.udf(
+        function,
+        [field.type for field in fields],
+        type_of(expr, schema),
+        "immutable" if compiled.total else "volatile",
+        f"fabric_{next(_NUMBERS)}",
+    )
+    return udf(*(column(names[place]) for place in places))
+
+
+def held(predicate: datafusion.Expr) -> datafusion.Expr:
+    """The same predicate as a call that says it is volatile, so that no rule moves it down.
+
+    DataFusion 55 forgets about volatile columns when it moves a plain filter on one below the
+    projection that computes it; a filter that is volatile itself stays.
+    """
+    udf = datafusion.udf(
+        lambda values: values, [pa.bool_()], pa.bool_(), "volatile", f"fabric_{next(_NUMBERS)}"
+    )
+    return udf(predicate)
