@@ -14,12 +14,12 @@ import pyarrow as pa
 
 from fabric.clients.spark.options import SparkOptions
 from fabric.errors import NotFoundError
-from fabric.flight.client import Client
+from fabric.flight.client import REUSE, Client
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One endpoint of a stream: an opaque ticket and the agents that answer it."""
+    """One endpoint of a stream: an opaque ticket and the agents that answer it, best first."""
 
     locations: tuple[str, ...]
     ticket: bytes
@@ -56,10 +56,18 @@ def stream_info(options: SparkOptions) -> StreamInfo:
     with Client(found.url, found.token) as client:
         info = client.info(found.descriptor)
     endpoints = (
-        Endpoint(tuple(at.uri.decode() for at in one.locations) or (found.url,), one.ticket.ticket)
+        Endpoint(
+            _addresses([at.uri.decode() for at in one.locations], found.url), one.ticket.ticket
+        )
         for one in info.endpoints
     )
     return StreamInfo(info.schema, tuple(endpoints))
+
+
+def _addresses(locations: Sequence[str], asked: str) -> tuple[str, ...]:
+    """Where a worker finds the rows: it has no connection to reuse, so `asked` is named."""
+    named = [asked if at.startswith(REUSE) else at for at in locations]
+    return tuple(dict.fromkeys(at for at in named if at.startswith("grpc"))) or (asked,)
 
 
 def read_endpoint(endpoint: Endpoint, token: str) -> Iterator[pa.RecordBatch]:

@@ -15,6 +15,7 @@ from fabric.errors import ConfigError
 READ = ("dataset", "job", "path")
 WRITE = ("dataset", "keys", "partitions")
 COMMON = ("url", "token")
+SCHEMES = ("fabric://", "grpc://", "grpc+tcp://", "grpc+tls://", "grpc+unix://")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +77,11 @@ def _check_target(values: Mapping[str, str], writing: bool) -> None:
             'format("fabric") needs .option("url", ...): an agent (grpc+tcp://host:port) or the '
             "coordinator (fabric://host:6123)"
         )
+    if not values["url"].startswith(SCHEMES):
+        raise ConfigError(
+            f'.option("url", ...) must be an agent (grpc+tcp://host:port) or the coordinator '
+            f"(fabric://host:6123), got {values['url']!r}"
+        )
     if writing and not values.get("dataset"):
         raise ConfigError('writing format("fabric") needs .option("dataset", name)')
     if not writing and bool(values.get("dataset")) == bool(values.get("job")):
@@ -83,11 +89,11 @@ def _check_target(values: Mapping[str, str], writing: bool) -> None:
             'reading format("fabric") needs either .option("dataset", name), or .option("job", id) '
             'with .option("path", node path)'
         )
-    if values.get("job") and not values.get("path"):
-        raise ConfigError('.option("job", id) also needs .option("path", node path)')
+    if bool(values.get("job")) != bool(values.get("path")):
+        raise ConfigError('.option("job", id) and .option("path", node path) need each other')
 
 
 def _count(text: str) -> int:
-    if not text.isdigit():
+    if not (text.isascii() and text.isdigit()):
         raise ConfigError(f'.option("partitions", ...) must be a whole number, got {text!r}')
     return int(text)

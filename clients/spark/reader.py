@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from fabric.clients.spark.connection import read_endpoint, stream_info
+from fabric.clients.spark.faults import plainly, plainly_each
 from fabric.clients.spark.options import SparkOptions
 from fabric.clients.spark.types import conform
 
@@ -23,10 +24,12 @@ class FabricReader(DataSourceReader):
         self.options = options
         self.wanted = wanted
 
+    @plainly
     def partitions(self) -> Sequence[InputPartition]:
         """One a Flight endpoint."""
         return [InputPartition(endpoint) for endpoint in stream_info(self.options).endpoints]
 
+    @plainly_each
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The batches of one endpoint."""
         for batch in read_endpoint(partition.value, self.options.token):

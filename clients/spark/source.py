@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
 
 from fabric.clients.spark.connection import stream_info
+from fabric.clients.spark.faults import plainly
 from fabric.clients.spark.options import parse_options
 from fabric.clients.spark.types import arrow_schema, spark_schema
 
@@ -26,16 +27,19 @@ class FabricDataSource(DataSource):
         """The format's name."""
         return "fabric"
 
+    @plainly
     def schema(self) -> StructType:
         """The stream's schema as Spark types, from the fabric itself."""
         return spark_schema(stream_info(parse_options(self.options, writing=False)).schema)
 
+    @plainly
     def reader(self, schema: StructType) -> DataSourceReader:
         """Read the stream; `schema` may name a part of its columns, which are then cast."""
         from fabric.clients.spark.reader import FabricReader
 
         return FabricReader(parse_options(self.options, writing=False), arrow_schema(schema))
 
+    @plainly
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Write a dataset: staged per task attempt, visible all at once when Spark commits."""
         from fabric.clients.spark.writer import FabricWriter

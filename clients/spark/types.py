@@ -65,7 +65,7 @@ def _mapped(field: pa.Field) -> pa.Field:
         what = f"column {field.name!r} ({field.type})"
         if error.where != field.name:
             what += f", because of {error.dtype} in {error.where}"
-        cast = f".with_columns(col({field.name!r}).cast({error.cast}), replace=True) or "
+        cast = f".with_columns(col({field.name!r}).cast(pa.{error.cast}), replace=True) or "
         raise DataError(
             f"Spark has no type for {what}; before reading, use {cast if error.cast else ''}"
             f".drop({field.name!r}), or leave it out here: .schema('the columns to read')"
@@ -111,12 +111,20 @@ def _nested(dtype: pa.DataType, where: str) -> pa.DataType:
 
 
 def _child(field: pa.Field, where: str) -> pa.Field:
-    if t.is_run_end_encoded(field.type):  # pyarrow casts it only where it is a column of its own
+    if _is_coded(field.type):  # made plain only where it is a column of its own
         raise _NoSparkType(where, field.type)
     try:
         return field.with_type(_nearest(field.type, where))
     except _NoSparkType as error:  # a cast mends a whole column only
         raise _NoSparkType(error.where, error.dtype) from None
+
+
+def _is_view(dtype: pa.DataType) -> bool:
+    return bool(t.is_list_view(dtype) or t.is_large_list_view(dtype))
+
+
+def _is_coded(dtype: pa.DataType) -> bool:
+    return bool(t.is_run_end_encoded(dtype) or _is_view(dtype))
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
@@ -170,11 +178,20 @@ def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
     if column.type.equals(field.type):
         return column
     try:
-        if t.is_run_end_encoded(column.type):
-            column = pc.run_end_decode(column)
-        return column.cast(field.type)
+        return _plain(column).cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise DataError(
             f"column {field.name!r} of type {batch.column(index).type} does not fit "
             f"{field.type}: {error}; cast it before reading"
         ) from error
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """Without an encoding that Arrow's casts can't take."""
+    if t.is_run_end_encoded(column.type):
+        return pc.run_end_decode(column)
+    if _is_view(column.type):  # Arrow 25 casts views to lists with one offset too few
+        ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(column), 0).cast(pa.int64()))
+        offsets = pa.concat_arrays([pa.array([0], pa.int64()), ends])
+        return pa.LargeListArray.from_arrays(offsets, column.flatten(), mask=column.is_null())
+    return column

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from fabric.clients.spark.connection import DatasetWriter, at_agent
+from fabric.clients.spark.faults import plainly
 from fabric.clients.spark.options import SparkOptions
 from fabric.clients.spark.types import conform
 
@@ -35,6 +36,7 @@ class FabricWriter(DataSourceArrowWriter):
         self.dataset = DatasetWriter(at_agent(options), "overwrite" if overwrite else "append")
         self.transaction = self.dataset.begin(schema)
 
+    @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Put one task's batches; runs in a Python worker."""
         from pyspark import TaskContext
@@ -46,11 +48,13 @@ class FabricWriter(DataSourceArrowWriter):
         rows = self.dataset.put(self.transaction, writer, attempt, self.schema, batches)
         return TaskWritten(writer, attempt, rows)
 
+    @plainly
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Make the listed attempts visible, all at once."""
         parts = [(m.writer, m.attempt, m.rows) for m in messages if isinstance(m, TaskWritten)]
         self.dataset.commit(self.transaction, parts)
 
+    @plainly
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Drop whatever was staged."""
         self.dataset.abort(self.transaction)

@@ -23,7 +23,7 @@ from fabric.flight.push import Push
 
 R = TypeVar("R")
 _STREAM_S_MAX = 24 * 3600.0
-_REUSE = "arrow-flight-reuse-connection:"
+REUSE = "arrow-flight-reuse-connection:"
 
 
 class Client:
@@ -94,7 +94,7 @@ class Client:
         self, ticket: bytes, locations: Sequence[str] = ()
     ) -> Iterator[pa.RecordBatch]:
         """The rows of one ticket, from the first location that answers (none: this server)."""
-        addresses = [self.address if at.startswith(_REUSE) else at for at in locations]
+        addresses = [self.address if at.startswith(REUSE) else at for at in locations]
         usable = [at for at in addresses if at.startswith("grpc")] or [self.address]
         for n, address in enumerate(usable, 1):
             begun = False

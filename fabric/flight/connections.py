@@ -91,7 +91,7 @@ def connect(address: str, tls_roots: bytes | None = None) -> fl.FlightClient:
                 ("grpc.max_reconnect_backoff_ms", 1000),
             ],
         )
-    except (pa.ArrowInvalid, ValueError) as error:
+    except (pa.ArrowInvalid, pa.ArrowKeyError, ValueError) as error:
         raise ConfigError(
             f"{address[:200]!r} is no Flight address; use grpc+tcp://host:port or grpc+tls://…"
         ) from error

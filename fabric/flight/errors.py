@@ -75,7 +75,10 @@ def from_flight(error: BaseException, *, agent: str = "") -> FabricError:
     if extra and (detail := _detail(extra)) is not None:
         return from_detail(detail).at(agent=agent)
     kind = next((ours for theirs, ours in _BY_CLASS if isinstance(error, theirs)), ExternalError)
-    return kind(plain_text(error), agent=agent)
+    text = plain_text(error)
+    if kind is PeerLostError:
+        text = f"no answer ({text}); is the agent still running?"
+    return kind(text, agent=agent)
 
 
 def plain_text(error: BaseException) -> str:
