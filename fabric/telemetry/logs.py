@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, MutableMapping
+from contextlib import suppress
 from typing import Any, TextIO
 
 import structlog
@@ -67,7 +68,8 @@ class _Output:
 
     def msg(self, line: str) -> None:
         """Print one rendered event; what is called whatever the level."""
-        print(line, file=self.stream or sys.stderr, flush=True)
+        with suppress(OSError, ValueError):  # a full disk or closed stream must not break the work
+            print(line, file=self.stream or sys.stderr, flush=True)
 
     debug = info = warning = error = critical = exception = msg
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -32,3 +32,17 @@ def embedded() -> Iterator[fabric.Session]:
 def session(two: LocalFabric) -> Iterator[fabric.Session]:
     with fabric.connect(f"fabric://{two.address}", token=two.token) as opened:
         yield opened
+
+
+@pytest.fixture
+def told() -> Callable[..., None]:
+    """``told(error, *words)``: it names all of `words`, and nothing that is nobody's business."""
+
+    def check(error: fabric.FabricError, *words: str) -> None:
+        text = str(error)
+        for word in words:
+            assert word in text
+        for inside in ("Traceback", "traceback", 'File "', "site-packages", fabric.__file__[:-12]):
+            assert inside not in text
+
+    return check

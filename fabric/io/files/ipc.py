@@ -70,7 +70,7 @@ def read_units(
 
 
 def _check_inside(batch: pa.RecordBatch) -> None:
-    """Raise `pa.ArrowInvalid` where a kernel would leave the buffers; plain values can't do that."""
+    """Raise where a kernel would leave the buffers; plain values can't make it do that."""
     batch.validate()
     for column in batch.columns:
         if not pa.types.is_primitive(column.type):
