@@ -168,7 +168,10 @@ class Catalogue:
             _check_append(request, current, schema)
             return tuple(current.owners)
         if not agents:
-            raise PeerLostError("no agent is attached that could own the dataset's partitions")
+            raise PeerLostError(
+                "no agent is attached that could own the dataset's partitions; start one with "
+                "`fabric agent` or `fabric up`"
+            )
         ordered = sorted(agents)
         n_partitions = request.n_partitions or len(ordered)
         return tuple(ordered[i % len(ordered)] for i in range(n_partitions))

@@ -1,0 +1,226 @@
+"""Agents and coordinators that die, hang or are not there; secrets and tokens that are wrong."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import fabric
+from fabric import col
+from fabric.clock import SystemClock
+from fabric.control import control_pb2 as pb
+from fabric.control.client import GrpcControl
+from fabric.errors import AuthError, ExternalError, PeerLostError
+from fabric.plan.nodes import Plan, Sink
+from fabric.security.tokens import Signer
+from fabric.testing import Gate, LocalFabric, checksum, local_fabric
+
+Told = Callable[..., None]
+TABLE = pa.table({"k": range(5_000), "v": [n % 7 for n in range(5_000)]})
+AWAY_S = 30.0
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture
+def own() -> Iterator[LocalFabric]:
+    """A fabric that a test may break."""
+    with local_fabric(2) as running:
+        yield running
+
+
+def connect(running: LocalFabric) -> fabric.Session:
+    return fabric.connect(f"fabric://{running.address}", token=running.token)
+
+
+def held(session: fabric.Session, gate: Gate, parallelism: int) -> fabric.Job:
+    """A job whose tasks have rows and wait at the gate."""
+    df = session.read_arrow(TABLE).exchange("k", n_partitions=parallelism)
+    sink = Sink(df.filter(col("v") >= 0).plan.root, gate.target)
+    job = session.submit(Plan(sink), parallelism=parallelism)
+    while job.status.stages[-1].running < parallelism:
+        assert job.state == "running"
+        time.sleep(0.02)
+    return job
+
+
+def until(reached: Callable[[], bool]) -> None:
+    clock = SystemClock()
+    end_s = clock.monotonic_s() + AWAY_S
+    while not reached():
+        assert clock.monotonic_s() < end_s
+        time.sleep(0.02)
+
+
+def n_tasks_running(running: LocalFabric, agent_id: str) -> int:
+    return sum(a.running_tasks for a in running.attached() if a.agent_id == agent_id)
+
+
+def test_a_killed_agent(own: LocalFabric, told: Told) -> None:
+    """Its jobs fail by its name, others go on, and what is left of the fabric works."""
+    with connect(own) as session, Gate() as gate:
+        ids = [own.agent_id(0), own.agent_id(1)]
+        both = held(session, gate, 2)
+        singles = [held(session, gate, 1), held(session, gate, 1)]
+        until(lambda: all(n_tasks_running(own, one) == 2 for one in ids))
+        own.kill(1)
+        with pytest.raises(PeerLostError, match=r"gone|did not answer") as caught:
+            both.wait()
+        told(caught.value, ids[1], both.id)
+        until(lambda: "failed" in [job.state for job in singles])
+        (alive,) = (job for job in singles if job.state == "running")
+        gate.open()
+        assert alive.wait().state == "finished"
+        left = session.read_arrow(TABLE).group_by("v").count()
+        assert left.count() == 7
+        own.restart(1)
+        assert len(session.agents()) == 2
+        assert checksum(session.read_arrow(TABLE).exchange("k").collect()) == checksum(TABLE)
+
+
+def test_rows_of_a_killed_agent(own: LocalFabric, told: Told) -> None:
+    """A finished result that lay there is lost, and the error says so."""
+    with connect(own) as session:
+        job = session.submit(session.read_arrow(TABLE).exchange("k")).wait()
+        own.kill(1)
+        with pytest.raises(ExternalError) as caught:
+            job.collect()
+        told(caught.value)
+        assert own.agent_id(1) in str(caught.value) or job.id in str(caught.value)
+
+
+def test_a_paused_agent(own: LocalFabric, told: Told) -> None:
+    with connect(own) as session, Gate() as gate:
+        job = held(session, gate, 2)
+        own.pause(0)
+        with pytest.raises(PeerLostError, match="no heartbeat") as caught:
+            job.wait()
+        told(caught.value, own.agent_id(0), job.id)
+        assert len(session.agents()) == 1
+        own.resume(0)
+        until(lambda: len(session.agents()) == 2)  # it comes back by itself
+
+
+def test_a_killed_coordinator(own: LocalFabric, told: Told) -> None:
+    with connect(own) as session, Gate() as gate:
+        job = held(session, gate, 2)
+        address = own.address
+        own.kill_coordinator()
+        with pytest.raises(PeerLostError) as caught:
+            job.wait()
+        told(caught.value, address)
+        with pytest.raises(PeerLostError, match="is it running") as caught:
+            session.read_arrow(TABLE).count()
+        told(caught.value, address)
+        own.start_coordinator()
+        own.wait_attached()
+        assert session.job(job.id).state == "failed"
+        assert session.read_arrow(TABLE).count() == TABLE.num_rows
+
+
+def test_nobody_there(told: Told) -> None:
+    with pytest.raises(PeerLostError, match="is it running") as caught:
+        fabric.connect("fabric://127.0.0.1:1", token="x")
+    told(caught.value, "127.0.0.1:1", "fabric up")
+
+
+def test_no_agent_there(told: Told) -> None:
+    with local_fabric(0) as running:
+        plan = fabric.read_arrow(TABLE).filter(col("k") > 1)
+        with connect(running) as session, pytest.raises(ExternalError) as caught:
+            session.submit(plan)
+        told(caught.value, "no agent is attached", "fabric agent")
+
+
+# ---- secrets and tokens
+
+
+def test_a_wrong_token(two: LocalFabric, told: Told) -> None:
+    for token in ("", "nonsense", Signer(b"x" * 32).token("submit", "me", 60.0, time.time())):
+        with pytest.raises(AuthError, match="token") as caught:
+            fabric.connect(f"fabric://{two.address}", token=token or "-")
+        told(caught.value)
+        assert not token or token not in str(caught.value)
+
+
+def test_no_token_at_all(
+    two: LocalFabric, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: Told
+) -> None:
+    monkeypatch.setenv("FABRIC_HOME", str(tmp_path))
+    monkeypatch.delenv("FABRIC_TOKEN", raising=False)
+    with pytest.raises(AuthError, match="FABRIC_TOKEN") as caught:
+        fabric.connect(f"fabric://{two.address}")
+    told(caught.value)
+
+
+def test_an_old_token(two: LocalFabric, told: Told) -> None:
+    old = two.signer.token("submit", "me", 60.0, time.time() - 3600.0)
+    with pytest.raises(AuthError, match="expired") as caught:
+        fabric.connect(f"fabric://{two.address}", token=old)
+    told(caught.value)
+
+
+def test_a_token_that_may_only_read(two: LocalFabric, told: Told) -> None:
+    reader = two.signer.token("read", "me", 60.0, time.time())
+    with closing(GrpcControl(two.address, reader)) as control:
+        assert len(control.list_agents(pb.ListRequest()).agents) == 2
+        with pytest.raises(AuthError, match="submit") as caught:
+            control.submit(pb.SubmitRequest(plan=b""))
+    told(caught.value)
+
+
+def agent(home: Path, address: str) -> list[str]:
+    """The command that starts one more agent."""
+    command = [sys.executable, "-m", "fabric.clients.cli", "agent", "--home", str(home)]
+    return [*command, "--name", "stranger", "--coordinator", address]
+
+
+def agent_says(home: Path, address: str) -> str:
+    """What an agent of `home` prints before it gives up; it must give up."""
+    wide = {**os.environ, "COLUMNS": "500"}
+    ended = subprocess.run(
+        agent(home, address), check=False, capture_output=True, text=True, timeout=60, env=wide
+    )
+    assert ended.returncode == 1, ended
+    assert "Traceback" not in ended.stderr + ended.stdout
+    return ended.stderr
+
+
+def test_an_agent_with_another_secret(two: LocalFabric, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    (home / "secret").write_bytes(os.urandom(32))
+    (home / "secret").chmod(0o600)
+    said = agent_says(home, two.address)
+    assert "secret" in said, said
+    assert len(two.attached()) == 2
+
+
+def test_a_secret_that_others_can_read(two: LocalFabric, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    shutil.copy(two.home / "secret", home / "secret")
+    (home / "secret").chmod(0o644)
+    said = agent_says(home, two.address)
+    assert str(home / "secret") in said
+    assert "chmod 600" in said
+
+
+def test_an_agent_without_a_coordinator_waits_and_says_so(two: LocalFabric) -> None:
+    command = agent(two.home, "127.0.0.1:1")
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as waiting:
+        try:
+            assert waiting.stderr is not None
+            said = waiting.stderr.readline()
+            assert "no coordinator answers at 127.0.0.1:1" in said
+        finally:
+            waiting.terminate()
+        assert waiting.wait(30) == 0
