@@ -6,6 +6,7 @@ and an agent; a location never names pairs of producers and consumers.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from fabric.control import control_pb2 as pb
@@ -27,9 +28,9 @@ MODES: dict[str, pb.EdgeMode] = {
 
 
 def deploys(
-    job: Job, stage: Stage, epoch: int, addresses: Mapping[str, str], cpus: Mapping[str, int]
+    job: Job, stage: Stage, epoch: int, hellos: Mapping[str, pb.Hello]
 ) -> dict[str, pb.Deploy]:
-    """One message for each agent that runs tasks of `stage`, by agent id."""
+    """One message for each agent that runs tasks of `stage`, by agent id; `hellos` likewise."""
     tasks: dict[str, list[int]] = {}
     for number, task in enumerate(job.stage_tasks(stage.stage)):
         tasks.setdefault(task.agent_id, []).append(number)
@@ -45,16 +46,34 @@ def deploys(
         n_tasks=stage.n_tasks,
         inputs=inputs,
         outputs=[_output(edge) for edge in job.graph.outputs[stage.stage]],
-        addresses={agent_id: addresses.get(agent_id, "") for agent_id in producers},
+        addresses={agent_id: _hello(hellos, agent_id).address for agent_id in producers},
     )
+    threads = _threads({agent_id: len(numbers) for agent_id, numbers in tasks.items()}, hellos)
     made = {}
     for agent_id, numbers in sorted(tasks.items()):
         deploy = pb.Deploy()
         deploy.CopyFrom(common)
         deploy.tasks.extend(_assignment(job, stage, number) for number in numbers)
-        deploy.target_partitions = max(1, cpus.get(agent_id, 1) // len(numbers))
+        deploy.target_partitions = threads[agent_id]
         made[agent_id] = deploy
     return made
+
+
+def _threads(n_tasks: Mapping[str, int], hellos: Mapping[str, pb.Hello]) -> dict[str, int]:
+    """Threads of a task of a stage, by agent: the tasks on one host share its processors."""
+    hosts = {agent_id: _hello(hellos, agent_id).host or agent_id for agent_id in n_tasks}
+    on_host = Counter[str]()
+    for agent_id, n in n_tasks.items():
+        on_host[hosts[agent_id]] += n
+    return {
+        agent_id: max(1, _hello(hellos, agent_id).cpus // on_host[host])
+        for agent_id, host in hosts.items()
+    }
+
+
+def _hello(hellos: Mapping[str, pb.Hello], agent_id: str) -> pb.Hello:
+    """What an agent said of itself; nothing when it is gone."""
+    return hellos.get(agent_id) or pb.Hello()
 
 
 def edge_location(job: Job, edge: Edge) -> pb.EdgeLocation:

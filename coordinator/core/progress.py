@@ -237,11 +237,11 @@ class Progress:
     def _advance(self, job: Job, now: float) -> list[Effect]:
         """Start what may start, publish what is whole, end what is complete."""
         effects: list[Effect] = []
-        cpus = {agent.agent_id: agent.hello.cpus for agent in self._agents.all()}
+        hellos = {agent.agent_id: agent.hello for agent in self._agents.all()}
         for stages in job.ready_regions():
             job.deployed.add(stages[0].region)
             for stage in stages:
-                made = deploys(job, stage, self._epoch, self._agents.addresses(), cpus)
+                made = deploys(job, stage, self._epoch, hellos)
                 for agent_id, deploy in made.items():
                     effects += self._announcer.send_to(
                         agent_id, pb.CoordinatorMessage(deploy=deploy)

@@ -9,6 +9,7 @@ import pytest
 
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.events import (
+    AgentAttached,
     AgentDetached,
     JobCancelled,
     JobReleased,
@@ -54,6 +55,14 @@ def test_a_job_from_submit_to_result(world: Any, graphs: SimpleNamespace) -> Non
         pb.JOB_FINISHED, "edge_1", 7,
     )  # fmt: skip
     assert not world.core.refused
+
+
+def test_tasks_on_one_host_share_its_processors(world: Any, graphs: SimpleNamespace) -> None:
+    for agent_id in ("x", "y"):
+        hello = pb.Hello(agent_id=agent_id, address=f"grpc+tcp://{agent_id}", host="h", cpus=6)
+        world.do(AgentAttached(world.sessions[agent_id], hello))
+    world.submit(graphs.shuffle())
+    assert [world.heard(a, "deploy")[0].target_partitions for a in ("x", "y")] == [3, 3]
 
 
 def test_locations_name_what_is_sealed(world: Any, graphs: SimpleNamespace) -> None:
