@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.flight as fl
 
 from fabric.errors import DataError, PeerLostError
+from fabric.flight.batches import empty_batch
+from fabric.flight.boxes import holds_dictionaries
 from fabric.flight.connections import Connections
 from fabric.flight.errors import from_flight
 from fabric.flight.pull import pull
@@ -168,14 +170,18 @@ class ClientPut:
     ) -> None:
         self._lease = connections.lend(address)
         self._push = push(self._lease.__enter__(), path, schema)
+        self._schema, self._sent = schema, False
         self._open = True
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Send one batch; raises what went wrong with this or an earlier one."""
         self._push.send(batch)
+        self._sent = True
 
     def finish(self) -> dict[str, Any]:
         """End the stream; the server's acknowledgement."""
+        if not self._sent and holds_dictionaries(self._schema):  # no batch brought them: fails
+            self._push.send(empty_batch(self._schema))
         answer = self._push.finish()
         self._close()
         return _object(answer) if answer else {}

@@ -73,7 +73,7 @@ class Gets:
             for batch in self._edge_rows(agent_id, _narrow(request, producers))
         )
         schema = pa.ipc.read_schema(pa.py_buffer(location.schema))
-        return Stream(schema, _plain(batches))
+        return Stream(schema, _plain(schema, batches))
 
     def _edge_rows(self, agent_id: str, request: PartitionRequest) -> Iterator[pa.RecordBatch]:
         if agent_id == self._backend.agent_id:
@@ -95,7 +95,7 @@ class Gets:
         datasets = self._backend.datasets
         if datasets.has(request):
             schema = datasets.schema(request) or self._part_schema(request)
-            return Stream(schema, _plain(datasets.read(request)))
+            return Stream(schema, _plain(schema, datasets.read(request)))
         location = self._directory.dataset(request.name)
         if request.partition >= location.n_partitions:
             raise PartitionLostError(
@@ -104,10 +104,11 @@ class Gets:
         what = f"partition {request.partition} of dataset {request.name!r}"
         owner = location.owners[request.partition]
         if owner == self._backend.agent_id:  # ours, yet not here: let the store say what is missing
-            return Stream(self._part_schema(request), _plain(datasets.read(request)))
+            datasets.read(request)
         address = self._directory.address(owner, what)
+        schema = self._part_schema(request)
         rows = self._backend.transport.read_dataset(address, request)
-        return Stream(self._part_schema(request), _plain(rows))
+        return Stream(schema, _plain(schema, rows))
 
     def _part_schema(self, request: DatasetRequest) -> pa.Schema:
         location = self._directory.dataset(request.name)
@@ -151,10 +152,15 @@ def _narrow(request: PartitionRequest, producers: list[tuple[int, int]]) -> Part
     )
 
 
-def _plain(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _plain(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Never quite empty: readers fail on dictionaries that no batch brought."""
+    sent = False
     for batch in batches:
         if batch.num_rows:
             yield from small_messages(batch)
+            sent = True
+    if not sent:
+        yield empty_batch(schema)
 
 
 def _with_headers(

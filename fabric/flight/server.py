@@ -139,7 +139,9 @@ class FabricFlightServer(fl.FlightServerBase):  # type: ignore[misc]
     def list_actions(self, context: fl.ServerCallContext) -> list[fl.ActionType]:
         """The actions the caller may call."""
         return _call(
-            context, "read", lambda claims: [fl.ActionType(*a) for a in self._actions.offered(claims)]
+            context,
+            "read",
+            lambda claims: [fl.ActionType(*a) for a in self._actions.offered(claims)],
         )
 
     def do_action(self, context: fl.ServerCallContext, action: fl.Action) -> list[bytes]:

@@ -8,6 +8,8 @@ messages of about 1 MiB per partition, and send each to the partition's owner. M
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from itertools import pairwise
 
 import pyarrow as pa
@@ -15,6 +17,7 @@ import pyarrow as pa
 from fabric._cython.shuffle.partitioner import Partitioner
 from fabric.control.control_pb2 import DatasetLocation
 from fabric.errors import DataError, FabricError, PeerLostError
+from fabric.flight.batches import empty_batch
 from fabric.flight.descriptor import PutPath
 from fabric.flight.transport import PartReceipt, PutWriter, Transport
 
@@ -25,8 +28,8 @@ HELD_BYTES_MAX = 32 << 20
 class Spread:
     """One attempt of one writer; end it with `seal` or `abandon`.
 
-    `location` says keys, partitions and owners; `addresses` where those are. Every owner gets a
-    seal, also one whose partitions got no row, so that a reader can tell "none" from "lost".
+    `location` says keys, partitions and owners; `addresses` where those are. Every partition is
+    written, also those without a row, so that a reader can tell "none" from "lost".
     """
 
     def __init__(
@@ -44,6 +47,7 @@ class Spread:
         self._held: dict[int, list[pa.RecordBatch]] = {}
         self._held_bytes: dict[int, int] = {}
         self._pinned_bytes = 0
+        self._written: set[int] = set()
         self.rows = 0
 
     @property
@@ -67,9 +71,15 @@ class Spread:
 
     def seal(self) -> PartReceipt:
         """Wait until all rows lie durably with their owners."""
-        for partition in sorted(self._held):
-            self._flush(partition)
-        receipts = [self._writer(owner).seal() for owner in sorted(self._addresses)]
+        for partition in range(self._location.n_partitions):
+            if partition in self._held:
+                self._flush(partition)
+            elif partition not in self._written:
+                self._send(partition, empty_batch(self._schema))
+        receipts = []
+        for owner in sorted(self._addresses):
+            with _at(owner):
+                receipts.append(self._writer(owner).seal())
         return PartReceipt(
             rows=sum(receipt.rows for receipt in receipts),
             crc32c_sum=sum(receipt.crc32c_sum for receipt in receipts) & 0xFFFFFFFF,
@@ -92,12 +102,13 @@ class Spread:
     def _flush(self, partition: int) -> None:
         held = self._held.pop(partition)
         del self._held_bytes[partition]
-        batch = held[0] if len(held) == 1 else pa.concat_batches(held)
+        self._send(partition, held[0] if len(held) == 1 else pa.concat_batches(held))
+
+    def _send(self, partition: int, batch: pa.RecordBatch) -> None:
+        self._written.add(partition)
         owner = self._location.owners[partition]
-        try:
+        with _at(owner):
             self._writer(owner).write(partition, batch)
-        except FabricError as error:
-            raise error.at(agent=owner) from error.__cause__
 
     def _unpin(self) -> None:
         """Copy what is held: a slice of one row keeps its whole batch in memory."""
@@ -121,6 +132,16 @@ class Spread:
                 agent=owner,
             )
         return addresses[owner]
+
+
+@contextmanager
+def _at(owner: str) -> Iterator[None]:
+    """Errors in here name the owner by its id, not by its address."""
+    try:
+        yield
+    except FabricError as error:
+        error.where = replace(error.where, agent=owner)
+        raise
 
 
 def read_schema(location: DatasetLocation) -> pa.Schema:

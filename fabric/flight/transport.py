@@ -85,7 +85,7 @@ class DatasetStore(Protocol):
         """The schema the requested parts were written with; None when there are no parts."""
 
     def has(self, request: DatasetRequest) -> bool:
-        """Whether every part of the request was sealed here."""
+        """Whether the partition was sealed here by every part of the request."""
 
     def discard(self, name: str, transaction: str) -> None:
         """Remove what a transaction left here; nothing there is fine."""

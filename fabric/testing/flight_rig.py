@@ -142,7 +142,7 @@ class RigControl:
 
 
 class FlightRig:
-    """`n_agents` servers named ``a0``, ``a1``, ... with files below `folder`; use it in a `with`."""
+    """Servers of agents ``a0``, ``a1``, ... with files below `folder`; use it in a `with`."""
 
     def __init__(
         self, folder: Path, n_agents: int = 2, *, clock: Clock | None = None, idle_s: float = 10.0

@@ -25,7 +25,7 @@ from fabric.errors import ConfigError, DataError, NotFoundError, PartitionLostEr
 from fabric.flight.descriptor import PutPath
 from fabric.flight.ticket import DatasetRequest, Part
 from fabric.ids import check_name
-from fabric.io.dataset.manifest import Manifest, PartFile, decode_manifest
+from fabric.io.dataset.manifest import Manifest, decode_manifest
 from fabric.io.dataset.writing import FileWriter, checksum_file, part_name, storage_error
 
 _ATTEMPT_FOLDER = re.compile(r"(.+-[0-9]+)-[0-9a-f]{12}")
@@ -67,8 +67,12 @@ class DatasetFiles:
         return None
 
     def has(self, request: DatasetRequest) -> bool:
-        """Whether every part of the request was sealed here."""
-        return all(self._manifest_path(request.name, part).is_file() for part in request.parts)
+        """Whether the partition was sealed here by every part of the request."""
+        try:
+            manifests = [self._manifest(request, part) for part in request.parts]
+        except PartitionLostError:
+            return False
+        return all(request.partition in manifest.files for manifest in manifests)
 
     def read(self, request: DatasetRequest) -> Iterator[pa.RecordBatch]:
         """The rows of one partition, part by part.
@@ -77,12 +81,8 @@ class DatasetFiles:
         here, `DataError` a file that is damaged or cut short.
         """
         found = [(part, self._manifest(request, part)) for part in request.parts]
-        files = [
-            self._verified_file(request, part, manifest, manifest.files[request.partition])
-            for part, manifest in found
-            if request.partition in manifest.files
-        ]
-        return _batches(files)
+        files = [self._verified_file(request, part, manifest) for part, manifest in found]
+        return _batches([path for path in files if path is not None])
 
     def discard(self, name: str, transaction: str) -> None:
         """Remove what a transaction left here. Streams that read it go on."""
@@ -151,9 +151,16 @@ class DatasetFiles:
             raise storage_error(error, f"can't read {_shown(request, part)}") from error
 
     def _verified_file(
-        self, request: DatasetRequest, part: Part, manifest: Manifest, expected: PartFile
-    ) -> Path:
-        """The file's path, once its bytes are known to be those that were written."""
+        self, request: DatasetRequest, part: Part, manifest: Manifest
+    ) -> Path | None:
+        """The file's path, once its bytes are known to be those written; None for no rows."""
+        expected = manifest.files.get(request.partition)
+        if expected is None:
+            raise PartitionLostError(
+                f"{_shown(request, part)} does not belong to this agent", agent=self._agent_id
+            )
+        if not expected.rows:
+            return None
         path = self._inside(request.name, part.transaction) / manifest.folder
         path /= part_name(request.partition)
         try:

@@ -30,7 +30,8 @@ class PartFile:
 class Manifest:
     """What one attempt of one writer left with one owner.
 
-    `folder` is the name of the folder beside the manifest; partitions without rows have no file.
+    `folder` is the name of the folder beside the manifest. `files` holds every partition that
+    belongs to this owner; those without rows have no file.
     """
 
     folder: str

@@ -45,14 +45,16 @@ class FileWriter:
             self._folder.mkdir(parents=True, mode=0o700)
 
     def write(self, partition: int, batch: pa.RecordBatch) -> None:
-        """Append rows to a partition's file."""
+        """Append rows to a partition's file; no rows only say that the partition belongs here."""
         if self._state != "open":
             raise InternalError(f"put {self._shown} has ended: it is {self._state}")
         if not batch.schema.equals(self._schema):
             raise DataError(f"a batch of put {self._shown} has another schema than the put")
+        self._rows[partition] = self._rows.get(partition, 0) + batch.num_rows
+        if not batch.num_rows:
+            return
         with self._guard():
             self._stream(partition).write_batch(batch)
-            self._rows[partition] = self._rows.get(partition, 0) + batch.num_rows
             self._crc32c_sum = (self._crc32c_sum + batch_crc32c(batch)) & 0xFFFFFFFF
 
     def seal(self) -> PartReceipt:
@@ -60,7 +62,7 @@ class FileWriter:
         if self._state != "open":
             raise InternalError(f"put {self._shown} has ended: it is {self._state}")
         with self._guard():
-            files = {partition: self._end(partition) for partition in sorted(self._open)}
+            files = {partition: self._end(partition) for partition in sorted(self._rows)}
             _sync_folder(self._folder)
             manifest = Manifest(
                 folder=self._folder.name,
@@ -95,6 +97,8 @@ class FileWriter:
         return self._open[partition][1]
 
     def _end(self, partition: int) -> PartFile:
+        if partition not in self._open:
+            return PartFile(0, 0, 0)
         file, stream = self._open[partition]
         stream.close()
         file.close()
