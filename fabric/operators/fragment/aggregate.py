@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import datafusion
 import pyarrow as pa
@@ -23,14 +24,14 @@ from fabric.operators.fragment.keys import normalised
 from fabric.operators.fragment.overflow import DECIMAL_SAFE_DIGITS, checked_sum
 from fabric.operators.fragment.relation import Output, Relation, select
 from fabric.plan.aggregate import state_columns, state_name, unaliased
-from fabric.plan.expr import Agg, Call, Case, Cast, Column, Literal, output_name
+from fabric.plan.expr import Agg, Call, Case, Cast, Column, Literal, columns_of, output_name
 from fabric.plan.nodes import Aggregate
 from fabric.plan.schema import schema_of, type_of
 from fabric.plan.types import numeric, plain
 
 _F64 = pa.float64()
 _I64 = pa.int64()
-Build = Callable[[datafusion.Expr], datafusion.Expr]
+Build = Callable[..., datafusion.Expr]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,10 @@ def _from_rows(node: Aggregate, source: Relation) -> Iterator[_State]:
             case "count_distinct":
                 yield _State(index, "count", normalised(value, dtype), dtype, _count_distinct)
             case "min" | "max" as name:
-                yield from _extreme_states(index, name, value, dtype)
+                build = f.min if name == "min" else f.max
+                if not columns_of(agg.input):
+                    build = partial(_of_constant, build)
+                yield from _extreme_states(index, name, value, dtype, build)
             case "sum":
                 yield from _sum_states(index, value, dtype)
             case _:
@@ -106,10 +110,9 @@ def _sum_states(index: int, value: datafusion.Expr, dtype: pa.DataType) -> Itera
 
 
 def _extreme_states(
-    index: int, kind: str, value: datafusion.Expr, dtype: pa.DataType
+    index: int, kind: str, value: datafusion.Expr, dtype: pa.DataType, build: Build
 ) -> Iterator[_State]:
     """Floats without NaN, and whether there was one: DataFusion's grouped extremes lose it."""
-    build = f.min if kind == "min" else f.max
     if not t.is_floating(dtype):
         yield _State(index, kind, value, dtype, build)
         return
@@ -145,7 +148,8 @@ def _merged(node: Aggregate, source: Relation) -> Iterator[_State]:
                 continue
             dtype, value = source.schema.field(at).type, source.column(name)
             if kind in ("min", "max"):
-                yield from _extreme_states(index, kind, value, dtype)
+                build = f.min if kind == "min" else f.max
+                yield from _extreme_states(index, kind, value, dtype, build)
                 continue
             yield _State(index, kind, value, dtype, f.sum)
             if kind == "sum" and t.is_decimal(dtype) and dtype.precision > DECIMAL_SAFE_DIGITS:
@@ -155,6 +159,12 @@ def _merged(node: Aggregate, source: Relation) -> Iterator[_State]:
 def _has_state(agg: Agg, kind: str) -> bool:
     kinds = {"sum": ("sum", "sum_f64"), "mean": ("sum", "count")}
     return kind in kinds.get(agg.function, (agg.function,))
+
+
+def _of_constant(build: Build, value: datafusion.Expr) -> datafusion.Expr:
+    """With a filter that changes nothing: else DataFusion takes a constant's extreme from
+    statistics, and when that is one aggregate of several its own plan breaks."""
+    return build(value, filter=value.is_not_null())
 
 
 def _count_distinct(value: datafusion.Expr) -> datafusion.Expr:
