@@ -13,10 +13,20 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 N_EXAMPLES = 3000 if os.environ.get("FABRIC_SOAK") else 60
-"""Examples of one property: more when soaking."""
+
+
+def examples(share: float = 1.0) -> settings:
+    """How often to try a property: more when soaking, and however slow the machine is."""
+    return settings(
+        max_examples=max(10, round(N_EXAMPLES * share)),
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+
 
 INTEGERS = [
     pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()
@@ -191,10 +201,31 @@ def _dense_union(draw: st.DrawFn, size: int) -> pa.Array:
 
 
 @st.composite
+def wrapped_arrays(draw: st.DrawFn, min_size: int = 0, max_size: int = 30) -> pa.Array:
+    """Encoded arrays inside a struct, a list, or a fixed-size list; sliced on both levels."""
+    size = draw(st.integers(min_size, max_size)) + 2
+    shape = draw(st.sampled_from(["struct", "list", "fixed"]))
+    mask = pa.array(draw(st.lists(st.booleans(), min_size=size, max_size=size)))
+    if shape == "struct":
+        inner = draw(encoded_arrays(size, size))
+        return pa.StructArray.from_arrays([inner], names=["a"], mask=mask).slice(2)
+    if shape == "fixed":
+        inner = draw(encoded_arrays(2 * size, 2 * size))
+        return pa.FixedSizeListArray.from_arrays(inner, 2, mask=mask).slice(2)
+    inner = draw(encoded_arrays(1, 30))
+    cuts = draw(st.lists(st.integers(0, len(inner)), min_size=size + 1, max_size=size + 1))
+    offsets = pa.array(sorted(cuts), pa.int32())
+    return pa.ListArray.from_arrays(offsets, inner, mask=mask).slice(2)
+
+
+@st.composite
 def arrays(draw: st.DrawFn, min_size: int = 0, max_size: int = 30) -> pa.Array:
     """An array of any type and layout, sliced out of a longer one."""
-    if draw(st.integers(0, 3)) == 0:
+    kind = draw(st.integers(0, 5))
+    if kind == 0:
         return draw(encoded_arrays(min_size, max_size))
+    if kind == 1:
+        return draw(wrapped_arrays(min_size, max_size))
     return draw(plain_arrays(draw(types()), min_size, max_size))
 
 

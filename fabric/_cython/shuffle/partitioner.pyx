@@ -60,7 +60,7 @@ cdef class Partitioner:
     >>> batch = pa.record_batch({"k": [1, 2, 1, 3], "v": ["a", "b", "c", "d"]})
     >>> moved, offsets = Partitioner(batch.schema, ["k"], 2).partition(batch)
     >>> moved["v"].to_pylist(), offsets.tolist()
-    ([], [0, 0, 0])
+    (['a', 'c', 'd', 'b'], [0, 3, 4])
     """
 
     def __cinit__(self, schema not None, keys, n_partitions, *, BufferPool pool=None,

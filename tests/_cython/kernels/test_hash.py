@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric._cython.kernels.cpu import cpu_path, cpu_paths, set_cpu_path
@@ -23,9 +23,9 @@ from fabric._cython.kernels.hash import hash_columns
 from fabric.testing.arrays import (
     FLAT,
     INTEGERS,
-    N_EXAMPLES,
     arrays,
     encoded_arrays,
+    examples,
     plain_arrays,
     types,
 )  # fmt: skip
@@ -156,34 +156,34 @@ def decoded(array: pa.Array) -> pa.Array:
 
 
 @pytest.mark.parametrize("kind", FLAT, ids=str)
-@settings(max_examples=max(10, N_EXAMPLES // 6), deadline=None)
+@examples(1 / 6)
 @given(data=st.data(), seed=st.integers(0, MASK))
 def test_every_flat_type_is_as_specified(kind: pa.DataType, data: st.DataObject, seed: int) -> None:
     array = data.draw(plain_arrays(kind))
     assert hash_columns([array], seed).tolist() == oracle([array], seed)
 
 
-@settings(max_examples=3 * N_EXAMPLES, deadline=None)
+@examples(3)
 @given(data=st.data())
 def test_every_nested_type_is_as_specified(data: st.DataObject) -> None:
     array = data.draw(plain_arrays(data.draw(types())))
     assert hash_columns([array]).tolist() == oracle([array])
 
 
-@settings(max_examples=2 * N_EXAMPLES, deadline=None)
+@examples(2)
 @given(array=encoded_arrays())
 def test_encoded_arrays_hash_as_their_values(array: pa.Array) -> None:
     assert hash_columns([array]).tolist() == oracle([decoded(array)])
 
 
-@settings(max_examples=N_EXAMPLES, deadline=None)
+@examples()
 @given(data=st.data(), size=st.integers(0, 20))
 def test_keys_mix_in_order(data: st.DataObject, size: int) -> None:
     columns = [data.draw(plain_arrays(data.draw(types()), size, size)) for _ in range(3)]
     assert hash_columns(columns).tolist() == oracle(columns)
 
 
-@settings(max_examples=N_EXAMPLES, deadline=None)
+@examples()
 @given(array=arrays())
 def test_every_cpu_path_gives_the_same_hashes(array: pa.Array) -> None:
     before = cpu_path()
@@ -197,7 +197,7 @@ def test_every_cpu_path_gives_the_same_hashes(array: pa.Array) -> None:
     assert all(hashes == found[0] for hashes in found)
 
 
-@settings(max_examples=N_EXAMPLES, deadline=None)
+@examples()
 @given(array=arrays(), data=st.data())
 def test_slices_hash_as_the_whole(array: pa.Array, data: st.DataObject) -> None:
     first = data.draw(st.integers(0, len(array)))

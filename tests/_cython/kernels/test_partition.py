@@ -5,13 +5,13 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fabric._cython.kernels.hash import hash_columns
 from fabric._cython.kernels.partition import N_KEY_GROUPS, partition_of, partition_rows
-from fabric.testing.arrays import N_EXAMPLES
+from fabric.testing.arrays import examples
 
 Hashes = NDArray[np.uint64]
 
@@ -33,7 +33,7 @@ def grouped(hashes: Hashes, n: int) -> list[list[int]]:
     return [rows[a:b].tolist() for a, b in pairwise(offsets.tolist())]
 
 
-@settings(max_examples=2 * N_EXAMPLES, deadline=None)
+@examples(2)
 @given(size=st.integers(0, 400), seed=st.integers(0, 2**32), n=st.integers(1, 40))
 def test_matches_oracle(size: int, seed: int, n: int) -> None:
     hashes = hashes_of(size, seed)

@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric._cython.kernels.cpu import cpu_path, cpu_paths, set_cpu_path
 from fabric._cython.kernels.take import scatter, take
-from fabric.testing.arrays import FLAT, N_EXAMPLES, arrays, plain_arrays, rendered
+from fabric.testing.arrays import FLAT, arrays, examples, plain_arrays, rendered
 
 
 def check_take(array: pa.Array, rows: list[int]) -> None:
@@ -43,7 +43,7 @@ def on_every_cpu(check: object, *arguments: object) -> None:
 
 
 @pytest.mark.parametrize("kind", FLAT, ids=str)
-@settings(max_examples=max(10, N_EXAMPLES // 6), deadline=None)
+@examples(1 / 6)
 @given(data=st.data())
 def test_every_flat_type(kind: pa.DataType, data: st.DataObject) -> None:
     array = data.draw(plain_arrays(kind, min_size=1))
@@ -52,7 +52,7 @@ def test_every_flat_type(kind: pa.DataType, data: st.DataObject) -> None:
     on_every_cpu(check_scatter, array, data.draw(st.permutations(range(len(array)))))
 
 
-@settings(max_examples=4 * N_EXAMPLES, deadline=None)
+@examples(4)
 @given(array=arrays(), data=st.data())
 def test_every_type_and_layout(array: pa.Array, data: st.DataObject) -> None:
     last = len(array) - 1

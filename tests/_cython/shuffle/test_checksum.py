@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric._cython.kernels.cpu import cpu_path, cpu_paths, set_cpu_path
 from fabric._cython.shuffle.checksum import batch_crc32c, crc32c
-from fabric.testing.arrays import N_EXAMPLES, arrays, batches, plain_arrays, types
+from fabric.testing.arrays import arrays, batches, examples, plain_arrays, types
 
 
 def bitwise(data: bytes) -> int:
@@ -46,7 +46,7 @@ def test_matches_the_polynomial(size: int, forced_cpu: str) -> None:
     assert crc32c(data) == bitwise(data)
 
 
-@settings(max_examples=3 * N_EXAMPLES, deadline=None)
+@examples(3)
 @given(batch=batches(), data=st.data())
 def test_slices_equal_what_ipc_brings(batch: pa.RecordBatch, data: st.DataObject) -> None:
     first = data.draw(st.integers(0, batch.num_rows))
@@ -54,7 +54,7 @@ def test_slices_equal_what_ipc_brings(batch: pa.RecordBatch, data: st.DataObject
     assert batch_crc32c(part) == batch_crc32c(through_ipc(part))
 
 
-@settings(max_examples=3 * N_EXAMPLES, deadline=None)
+@examples(3)
 @given(data=st.data())
 def test_slices_equal_copies(data: st.DataObject) -> None:
     kind = data.draw(types())
@@ -63,7 +63,7 @@ def test_slices_equal_copies(data: st.DataObject) -> None:
     assert batch_crc32c(part) == batch_crc32c(copied)
 
 
-@settings(max_examples=N_EXAMPLES, deadline=None)
+@examples()
 @given(array=arrays())
 def test_every_cpu_path_gives_the_same(array: pa.Array) -> None:
     before = cpu_path()
@@ -117,7 +117,7 @@ def test_a_changed_dictionary_shows() -> None:
     assert batch_crc32c(one) != batch_crc32c(two)
 
 
-@settings(max_examples=N_EXAMPLES, deadline=None)
+@examples()
 @given(values=st.lists(st.integers(0, 255), min_size=1, max_size=400), data=st.data())
 def test_every_flipped_bit_shows(values: list[int], data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(values) - 1))

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -16,7 +16,7 @@ from fabric._cython.kernels.cpu import cpu_path, cpu_paths, set_cpu_path
 from fabric._cython.kernels.hash import hash_columns
 from fabric._cython.shuffle.partitioner import Partitioner
 from fabric._cython.shuffle.pool import BufferPool
-from fabric.testing.arrays import N_EXAMPLES, batches, rendered
+from fabric.testing.arrays import batches, examples, rendered
 
 ALL_N = [1, 2, 16, 17, 1_024, 1_025, 32_768]
 
@@ -44,7 +44,7 @@ def check(batch: pa.RecordBatch, keys: list[str], n: int, seed: int = 0) -> pa.R
     return moved
 
 
-@settings(max_examples=4 * N_EXAMPLES, deadline=None)
+@examples(4)
 @given(batch=batches(), data=st.data(), n=st.sampled_from([1, 2, 3, 7, 16, 20, 1_000, 32_768]))
 def test_batches_of_every_type(batch: pa.RecordBatch, data: st.DataObject, n: int) -> None:
     names = batch.schema.names
@@ -144,7 +144,9 @@ def test_tables_go_chunk_by_chunk(n_chunks: int) -> None:
     for p in range(8) if n_chunks == 50 else ():
         parts = [b["name"].slice(int(o[p]), int(o[p + 1] - o[p])) for b, o in found]
         first, last = int(whole_offsets[p]), int(whole_offsets[p + 1])
-        assert rendered(pa.concat_arrays(parts)) == rendered(whole["name"].slice(first, last - first))
+        assert rendered(pa.concat_arrays(parts)) == rendered(
+            whole["name"].slice(first, last - first)
+        )
 
 
 def test_slices_of_the_output_copy_nothing() -> None:
