@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fabric.agent.messages import coalesce, empty_batch
+from fabric.agent.messages import LOCAL_BYTES, coalesce, empty_batch
 from fabric.errors import InternalError, NotFoundError, PartitionLostError
 from fabric.flight.header import end_header, rows_header
 from fabric.ids import EdgeId, PartitionId
@@ -147,7 +147,7 @@ class PartitionStore:
     ) -> Iterator[pa.RecordBatch]:
         """The rows of sealed outputs as messages without headers: the way inside one process."""
         for _, output in self._sealed(EdgeId(job, edge), partition, producers):
-            yield from coalesce(output.slices(partition))
+            yield from coalesce(output.slices(partition), LOCAL_BYTES)
 
     def read(
         self, job: str, edge: int, partition: int, producers: Sequence[tuple[int, int]]
