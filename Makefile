@@ -1,6 +1,7 @@
 # Fabric's commands. `make run` and `make test` work on a fresh machine; a second run does no work twice.
 SHELL := /bin/bash
 PY := .venv/bin/python
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
 NATIVE := $(shell find fabric/_cython -name '*.pyx' -o -name '*.pxd' -o -name '*.hpp' -o -name '*.h')
 PROTOS := fabric/control/control.proto fabric/flight/wire.proto fabric/plan/plan.proto
 COMPILE := .venv/bin/uv pip compile --quiet --generate-hashes --no-emit-index-url --python-version 3.11 --custom-compile-command "make lock"

@@ -106,13 +106,14 @@ def fabric_run(case: Case) -> QueryRun:
     """Fabric: a coordinator and two agents, warm."""
     import fabric
     from fabric import col
+    from fabric.plan.nodes import JoinStrategy
     from fabric.testing import local_fabric
 
     files = folder(case)
     stack = ExitStack()
     local = stack.enter_context(local_fabric(N_AGENTS))
     session = stack.enter_context(fabric.connect(f"fabric://{local.address}", token=local.token))
-    strategy = "hash" if case.parameters["sparse"] else "broadcast"
+    strategy: JoinStrategy = "hash" if case.parameters["sparse"] else "broadcast"
     query = (
         session.read_ipc(files / "facts.arrow")
         .filter(col("v") < 50)

@@ -96,7 +96,7 @@ class AgentRun:
         """The agent's memory, after a while of idleness."""
         from fabric.testing import checksum
 
-        rows, digits = checksum(self.work())  # type: ignore[arg-type]
+        rows, digits = checksum(self.work())
         time.sleep(IDLE_S)
         status = Path(f"/proc/{self._local.agents[0].process.pid}/status").read_text()
         fields = dict(line.split(":", 1) for line in status.splitlines())
