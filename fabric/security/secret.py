@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from fabric.errors import AuthError, StorageError
@@ -43,14 +44,16 @@ def load(path: str | os.PathLike[str]) -> bytes:
         raise
     except OSError as error:
         raise StorageError(f"can't read the secret {os.fspath(path)}: {error.strerror}") from error
-    with os.fdopen(fd, "rb") as file:
+    try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode) or stat.S_IMODE(status.st_mode) & 0o077:
             raise AuthError(
                 f"the secret {os.fspath(path)} must be a plain file that only its owner can read, "
                 f"it has mode {stat.S_IMODE(status.st_mode):04o}; run: chmod 600 {os.fspath(path)}"
             )
-        text = file.read(4 * SECRET_BYTES).strip()
+        text = os.read(fd, 4 * SECRET_BYTES).strip()
+    finally:
+        os.close(fd)
     try:
         secret = bytes.fromhex(text.decode("ascii"))
     except ValueError:
@@ -74,7 +77,8 @@ def write_private(path: Path, text: str) -> None:
             os.fsync(fd)
         os.replace(aside, path)
     except OSError as error:
-        aside.unlink(missing_ok=True)
+        with suppress(OSError):
+            aside.unlink()
         raise StorageError(f"can't write {path}: {error.strerror}") from error
 
 

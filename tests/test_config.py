@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fabric.config import AgentConfig, FabricHome, default_home, load
+from fabric.errors import ConfigError, StorageError
+
+
+def test_home_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("FABRIC_HOME", str(tmp_path / "x"))
+    assert default_home() == tmp_path / "x"
+    home = FabricHome().create()
+    assert home.root.stat().st_mode & 0o777 == 0o700
+    assert home.secret == tmp_path / "x" / "secret"
+    assert AgentConfig(name="3").files == tmp_path / "x" / "agents" / "3"
+    monkeypatch.delenv("FABRIC_HOME")
+    assert default_home() == Path.home() / ".fabric"
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match="can't make the folder"):
+        FabricHome(tmp_path / "file" / "below").create()
+
+
+def test_environment_then_arguments() -> None:
+    environ = {"FABRIC_AGENT_IDLE_S": "2.5", "FABRIC_AGENT_PORT": "7", "FABRIC_AGENT_HOME": "/h",
+               "FABRIC_AGENT_FOLDER": "/f", "FABRIC_TOKEN": "x", "OTHER": "y"}  # fmt: skip
+    config = load(AgentConfig, "AGENT", environ, port=9, folder=None)
+    assert (config.idle_s, config.port) == (2.5, 9)
+    assert (config.home, config.files) == (Path("/h"), Path("/f"))
+    with pytest.raises(FrozenInstanceError):
+        config.port = 1  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("environ", "given", "message"),
+    [
+        ({"FABRIC_AGENT_PROT": "1"}, {}, "AGENT_PROT is unknown; did you mean FABRIC_AGENT_PORT"),
+        ({}, {"prot": 1}, "setting prot is unknown; did you mean port"),
+        ({"FABRIC_AGENT_PORT": "x"}, {}, "FABRIC_AGENT_PORT must be int, got 'x'"),
+        ({}, {"port": 65536}, "port must be 0 to 65535"),
+        ({}, {"idle_s": 0}, "idle_s must be positive, got 0"),
+        ({}, {"slots": -1}, "slots must not be negative"),
+        ({}, {"streams_max": 0}, "streams_max must be positive"),
+        ({}, {"host": "0.0.0.0"}, "refusing to listen on '0.0.0.0' without TLS"),
+        ({}, {"host": "agent.example"}, "without TLS"),
+        ({}, {"tls_key": Path("k")}, "belong together"),
+    ],
+)  # fmt: skip
+def test_refusals(environ: dict[str, str], given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load(AgentConfig, "AGENT", environ, **given)
+
+
+def test_other_hosts_need_tls() -> None:
+    tls = {"tls_certificate": Path("c"), "tls_key": Path("k")}
+    assert AgentConfig(host="0.0.0.0", **tls).scheme == "grpc+tls"  # type: ignore[arg-type]
+    assert AgentConfig(host="::1").scheme == AgentConfig(host="localhost").scheme == "grpc+tcp"
