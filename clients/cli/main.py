@@ -24,13 +24,17 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("up")(up.up)
-app.command("agent")(serve.agent)
-app.command("coordinator")(serve.coordinator)
-app.command("run", context_settings={"allow_interspersed_args": False})(run.run)
-app.command("explain")(run.explain)
+app.command("up", short_help="Start a coordinator and agents here.")(up.up)
+app.command("agent", short_help="Run one agent.")(serve.agent)
+app.command("coordinator", short_help="Run one coordinator.")(serve.coordinator)
+app.command(
+    "run",
+    short_help="Run a Python file.",
+    context_settings={"allow_interspersed_args": False},
+)(run.run)
+app.command("explain", short_help="Show what a Python file would run.")(run.explain)
 app.add_typer(jobs.app, name="jobs")
-app.command("doctor")(doctor.doctor)
+app.command("doctor", short_help="Check that all that is needed is here.")(doctor.doctor)
 app.add_typer(demo.app, name="demo")
 
 

@@ -1,7 +1,8 @@
 """``fabric run FILE`` and ``fabric explain FILE``: plans that are written in a Python file.
 
 One job: execute the file and find what it made. A file may do everything at its top level; or leave
-a DataFrame called ``df`` or ``plan``; or define ``main()``, which is called and may return one.
+a DataFrame called ``df`` or ``plan``; or define ``main()``, which is called and may return one. One
+without ``main()`` that asks for ``__name__ == "__main__"`` is run as Python itself would.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _NAMES = ("df", "plan")
 def run(
     file: File,
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[ARGS]...", help="What FILE sees in sys.argv.")
+        list[str] | None, typer.Argument(metavar="ARGS", help="What FILE sees in sys.argv.")
     ] = None,
     connect: Connect = "",
     token: Token = "",
@@ -41,7 +42,7 @@ def run(
     """
     session = open_session(connect, token) if connect else None
     try:
-        frame = load(file, arguments or [], call_main=True)
+        frame = load(file, arguments or [], as_script=True)
         if frame is not None:
             with _at_line_of(file):
                 frame.show(rows)
@@ -59,16 +60,19 @@ def explain(
         Path | None, typer.Option("--output", "-o", help="Write there, not to the terminal.")
     ] = None,
 ) -> None:
-    """Show what would run for the DataFrame of FILE (df, plan, or what main() returns)."""
+    """Show what FILE would run; nothing is computed.
+
+    That is its DataFrame df or plan, what main() returns, or else the last one it named.
+    """
     wanted: Literal["text", "svg"] = "svg" if format == "svg" else "text"
     if format not in ("text", "svg"):
         raise typer.BadParameter(f"{format!r} is not a format; use text or svg")
     session = open_session(connect, token) if connect else None
     try:
-        frame = load(file, [], call_main=True)
+        frame = load(file, [], as_script=False)
         if frame is None:
             raise NotFoundError(
-                f"{file} leaves no DataFrame named df or plan, and main() returns none"
+                f"{file} leaves no DataFrame, and has no main() that returns one; name it df"
             )
         text = frame.explain(wanted)
     finally:
@@ -80,26 +84,33 @@ def explain(
         output.write_text(str(text) + "\n", encoding="utf-8")
 
 
-def load(file: Path, arguments: list[str], *, call_main: bool) -> DataFrame | None:
-    """Execute `file`; the DataFrame it leaves, or None when it leaves none."""
+def load(file: Path, arguments: list[str], *, as_script: bool) -> DataFrame | None:
+    """Execute `file`; the DataFrame it leaves, or None when it leaves none.
+
+    With `as_script` one that asks for ``__main__`` and has no ``main()`` does its own work, and
+    only what is called df or plan is taken from others; without, any frame will do.
+    """
     if not file.is_file():
         raise NotFoundError(f"there is no file {file}")
+    source = file.read_bytes()
+    own = as_script and b"__main__" in source and b"def main(" not in source
     before, sys.argv = sys.argv, [str(file), *arguments]
     sys.path.insert(0, str(file.absolute().parent))
     try:
         with _at_line_of(file):
-            left = runpy.run_path(str(file), run_name="__fabric__")
-            returned = left["main"]() if call_main and callable(left.get("main")) else None
+            left = runpy.run_path(str(file), run_name="__main__" if own else "__fabric__")
+            returned = left["main"]() if callable(left.get("main")) and not own else None
     finally:
         sys.argv = before
         sys.path.remove(str(file.absolute().parent))
-    return _frame(left, returned)
+    return None if own else _frame(left, returned, any_name=not as_script)
 
 
-def _frame(left: dict[str, Any], returned: Any) -> DataFrame | None:
+def _frame(left: dict[str, Any], returned: Any, *, any_name: bool) -> DataFrame | None:
     from fabric.clients.dataframe.frame import DataFrame
 
     found = [returned, *(left.get(name) for name in _NAMES)]
+    found += reversed(left.values()) if any_name else []
     return next((one for one in found if isinstance(one, DataFrame)), None)
 
 
@@ -115,7 +126,8 @@ def _at_line_of(file: Path) -> Iterator[None]:
         raise
     except Exception as error:
         place = _line(error, file) or str(file)
-        raise UserError(f"{place}: {type(error).__name__}: {error}") from error
+        text = error.msg if isinstance(error, SyntaxError) else error
+        raise UserError(f"{place}: {type(error).__name__}: {text}") from error
 
 
 def _line(error: BaseException, file: Path) -> str:

@@ -96,5 +96,5 @@ def token_of(home: FabricHome) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise AuthError(
             f"no token: FABRIC_TOKEN is not set and {home.token} can't be read; give "
-            'connect(..., token="..."), or set FABRIC_HOME to the state folder of that fabric'
+            'connect(..., token="...") or --token, or set FABRIC_HOME to its state folder'
         ) from error

@@ -75,7 +75,7 @@ class Session(ABC):
         for job in self.jobs():
             if job.id == job_id:
                 return job
-        raise NotFoundError(f"there is no job {job_id!r} here; session.jobs() lists them")
+        raise NotFoundError(f"there is no job {job_id!r} here; `fabric jobs` lists them")
 
     def agents(self) -> list[pb.AgentStatus]:
         """Every agent that is attached."""

@@ -63,6 +63,28 @@ def test_run_a_plain_script(file: Path, capsys: Captured) -> None:
     assert capsys.readouterr().out == "3\n"
 
 
+SCRIPT = """
+import fabric
+rows = fabric.DataFrame({"a": [1, 2]})
+if __name__ == "__main__":
+    rows.show()
+"""
+
+
+def test_a_script_is_run_once_as_python_does(file: Path, capsys: Captured) -> None:
+    file.write_text(SCRIPT)
+    assert main(["run", str(file)]) == 0
+    assert capsys.readouterr().out.count("2 rows") == 1
+
+
+def test_explain_takes_the_last_frame(file: Path, capsys: Captured) -> None:
+    file.write_text(SCRIPT)
+    assert main(["explain", str(file)]) == 0
+    out = capsys.readouterr().out
+    assert "DataFrame(2 rows)" in out
+    assert "\n2 rows" not in out  # nothing ran
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [
@@ -95,7 +117,7 @@ def test_missing_file_and_missing_frame(file: Path, capsys: Captured) -> None:
     assert "there is no file no_such.py" in capsys.readouterr().err
     file.write_text("x = 1\n")
     assert main(["explain", str(file)]) == 1
-    assert "leaves no DataFrame named df or plan" in capsys.readouterr().err
+    assert "leaves no DataFrame, and has no main()" in capsys.readouterr().err
 
 
 def test_explain(file: Path, tmp_path: Path, capsys: Captured) -> None:
