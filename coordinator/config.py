@@ -6,11 +6,10 @@ One job: names, defaults, units and ranges. Where a process finds its files is h
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fabric.config import default_home
+from fabric.config import check_port, check_positive, default_home, is_loopback
 from fabric.errors import ConfigError
 
 
@@ -36,15 +35,11 @@ class CoordinatorConfig:
     plan_bytes_max: int = 16 << 20
 
     def __post_init__(self) -> None:
-        positive = (
-            "heartbeat_s", "timeout_s", "stop_s", "retain_s", "transaction_s",
+        check_positive(
+            self, "heartbeat_s", "timeout_s", "stop_s", "retain_s", "transaction_s",
             "jobs_kept_max", "message_bytes_max", "plan_bytes_max",
         )  # fmt: skip
-        for name in positive:
-            if (value := getattr(self, name)) <= 0:
-                raise ConfigError(f"{name} must be positive, got {value!r}")
-        if not 0 <= self.port < 65536:
-            raise ConfigError(f"port must be 0 to 65535, got {self.port!r}")
+        check_port(self.port)
         if self.timeout_s < 2 * self.heartbeat_s:
             raise ConfigError(
                 f"timeout_s must be at least two heartbeats ({2 * self.heartbeat_s} s), "
@@ -58,17 +53,3 @@ class CoordinatorConfig:
                 f"refusing to listen on {self.host!r} without TLS; bind 127.0.0.1 and reach it "
                 "through an SSH tunnel"
             )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can connect to `host`.
-
-    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
-    (True, True, False)
-    """
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
