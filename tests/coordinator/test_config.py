@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.coordinator.config import CoordinatorConfig, is_loopback
+from fabric.config import is_loopback
+from fabric.coordinator.config import CoordinatorConfig
 from fabric.errors import ConfigError
 
 
