@@ -17,8 +17,9 @@ from fabric.plan.schema import schema_of
 
 __all__ = ["expr_text", "tree"]
 
-_COLUMNS_SHOWN = 8
-_STEP_MAX = 160
+_COLUMNS_SHOWN = 4
+_STEP_MAX = 72
+_LINE_MAX = 132
 _INDENT_MAX = 40
 
 
@@ -42,15 +43,29 @@ def tree(root: Node) -> str:
             lines.append(f"{indent}{path}: as above")
             continue
         seen.add(id(node))
-        lines.append(f"{indent}{path}: {step_text(node)} -> {columns_text(node)}")
+        lines.append(_line(f"{indent}{path}: ", node))
         stack.extend((child, depth + 1) for child in reversed(node.children))
     return "\n".join(lines)
 
 
+def _line(head: str, node: Node) -> str:
+    """One node; of its columns as many as the line has room for, but one at least."""
+    text = f"{head}{step_text(node)} -> "
+    for most in range(_COLUMNS_SHOWN, 0, -1):
+        columns = columns_text(node, most)
+        if len(text) + len(columns) <= _LINE_MAX:
+            break
+    return text + columns
+
+
 def step_text(node: Node, most: int = _STEP_MAX) -> str:
-    """The step of `node`, cut to `most` characters."""
+    """The step of `node`, cut to `most` characters, after an argument where there is one."""
     text = node_text(node)
-    return text if len(text) <= most else text[: most - 4] + " ..."
+    if len(text) <= most:
+        return text
+    cut = text[: most - 4]
+    whole, comma, _ = cut.rpartition(", ")
+    return f"{whole if comma and len(whole) > most // 2 else cut} ..."
 
 
 def columns_text(node: Node, most: int = _COLUMNS_SHOWN) -> str:

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.plan.expr import Alias, Call, Column, Literal
-from fabric.plan.nodes import Filter, Limit, Scan, Select, Union
+from fabric.plan.nodes import Filter, Limit, Node, Scan, Select, Union
 from fabric.plan.printer import columns_text, step_text, tree
-from fabric.plan.sources import MemorySource
+from fabric.plan.sources import DatasetSource, MemorySource
 from fabric.plan.walk import walk
 from fabric.testing.plans import random_plan, random_tables
 
@@ -43,12 +43,30 @@ def test_a_wrong_plan_can_be_shown(flights: Scan) -> None:
 
 def test_long_lines_are_cut(flights: Scan) -> None:
     node = Select(flights, tuple(Alias(Column("delay"), f"name_{i}") for i in range(50)))
-    assert len(step_text(node)) == 160
-    assert step_text(node).endswith(" ...")
-    assert columns_text(node).endswith("name_7: int32, 42 more")
+    assert (
+        step_text(node) == '.select(col("delay").alias("name_0"), col("delay").alias("name_1") ...'
+    )
+    assert len(step_text(node)) <= 72
+    assert columns_text(node).endswith("name_3: int32, 46 more")
     nested = pa.struct([(f"field_{i}", pa.int64()) for i in range(20)])
     scan = Scan(MemorySource("t", 1), pa.schema([("s", nested)]))
     assert len(columns_text(scan)) < 50
+
+
+def test_a_step_without_arguments_is_cut_anywhere(flights: Scan) -> None:
+    source = Scan(DatasetSource("x" * 100), flights.schema)
+    assert step_text(source) == f'read_dataset("{"x" * 54} ...'
+
+
+def test_lines_have_a_width(flights: Scan) -> None:
+    columns = tuple(Alias(Column("delay"), f"a rather long name {i}") for i in range(9))
+    node: Node = Select(flights, columns)
+    for _ in range(10):
+        node = Limit(node, 1)
+    lines = tree(node).splitlines()
+    assert max(map(len, lines)) <= 132
+    assert lines[0].endswith("name 2: int32, 6 more")
+    assert lines[9].endswith("name 1: int32, 7 more")
 
 
 def test_no_columns() -> None:
