@@ -7,6 +7,7 @@ found again by name; an error of Arrow is told by its text.
 from __future__ import annotations
 
 import re
+from ast import literal_eval
 
 import pyarrow as pa
 
@@ -42,7 +43,7 @@ def as_fabric(error: BaseException) -> FabricError:
         return CancelledError("cancelled")
     text = str(error)
     if (found := _OURS.search(text)) is not None:
-        return ERRORS[found["kind"]](_unquoted(found["text"]))
+        return ERRORS[found["kind"]](str(literal_eval(found["text"])))
     fault = value_fault(text)
     if fault:
         return ExpressionError(fault)
@@ -53,11 +54,6 @@ def value_fault(text: str) -> str:
     """What an error text of Arrow or DataFusion says about a value; empty when it says nothing."""
     line = _first_line(text)
     return next((what for pattern, what in _VALUE_FAULTS if pattern.search(line)), "")
-
-
-def _unquoted(literal: str) -> str:
-    """The text of a Python string literal, as DataFusion shows it."""
-    return re.sub(r"\\(['\"\\])", r"\1", literal[1:-1])
 
 
 def _first_line(text: str) -> str:

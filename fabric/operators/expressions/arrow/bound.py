@@ -13,6 +13,8 @@ from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
+from fabric.errors import PlanError
+
 Datum: TypeAlias = "pa.Array | pa.Scalar"
 """A value per row, or one for all rows."""
 
@@ -43,7 +45,7 @@ class Request:
     """What an implementation is asked for.
 
     `operands` are the flat types the kernel will be given, `result` is the flat type it returns,
-    ``constants[i]`` is ``(value,)`` when argument i is a literal, else None.
+    ``constants[i]`` is ``(value,)`` when operand i is the same in every row, else None.
     """
 
     name: str
@@ -54,7 +56,9 @@ class Request:
     def constant(self, index: int) -> Any:
         """The value of an argument that the registry demands to be a literal."""
         found = self.constants[index]
-        assert found is not None, f"{self.name}: argument {index + 1} is no literal"
+        if found is None:
+            dtype = self.operands[index]
+            raise PlanError(f"{self.name}: argument {index + 1} is no constant that fits {dtype}")
         return found[0]
 
 

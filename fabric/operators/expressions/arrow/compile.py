@@ -7,8 +7,10 @@ functions do is in the families beside this file; what is evaluated on which row
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pyarrow as pa
+from pyarrow import types as t
 
 from fabric.errors import ExpressionError, PlanError
 from fabric.operators.expressions.arrow import lazy
@@ -113,7 +115,7 @@ class Compiler:
         request = Request(
             expr.function,
             tuple(operand.dtype for operand in operands),
-            tuple((arg.value,) if isinstance(arg, Literal) else None for arg in expr.args),
+            tuple(_constant_of(operand) for operand in operands),
             result,
         )
         bound = IMPLEMENTATIONS[expr.function](request)
@@ -157,6 +159,14 @@ def value_of(compiled: Compiled) -> pa.Scalar:
     return value if isinstance(value, pa.Scalar) else value[0]
 
 
+def _constant_of(compiled: Compiled) -> tuple[Any] | None:
+    """What functions want to know beforehand: patterns, units, numbers of digits."""
+    known = t.is_integer(compiled.dtype) or t.is_string(compiled.dtype)
+    if compiled.columns or not (compiled.total and known):
+        return None
+    return (value_of(compiled).as_py(),)
+
+
 def constant(value: pa.Scalar) -> Compiled:
     """The same value in every row."""
     return Compiled(lambda _: value, value.type, True, frozenset())
@@ -170,7 +180,12 @@ def converted(source: Compiled, dtype: pa.DataType, text: str, *, try_: bool = F
     kernel, total = cast_kernel(source.dtype, target, try_=try_)
     run = lazy.call([source], kernel if total else _explained(kernel, text), array=0)
     found = Compiled(run, target, source.total and total, source.columns)
-    return constant(value_of(found)) if found.total and not found.columns else found
+    if source.columns or not source.total:
+        return found
+    try:
+        return constant(value_of(found))
+    except ExpressionError:
+        return found  # raises again when there are rows
 
 
 def _applied(bound: Bound, args: Sequence[Compiled], result: pa.DataType, text: str) -> Compiled:
