@@ -27,7 +27,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """Spark on two threads, ANSI as by default, time zone UTC; its start costs about 10 s.
+    """Spark on two threads, ANSI as by default, time zone UTC; a task is tried twice.
 
     Tests that set SQL options do so on ``spark.newSession()``, which shares the rest.
     """
@@ -36,7 +36,7 @@ def spark() -> Iterator[SparkSession]:
         warnings.simplefilter("ignore")  # of pyspark's modules, at import and start only
         from pyspark.sql import SparkSession
 
-        builder = SparkSession.builder.master("local[2]").appName("tests of fabric")
+        builder = SparkSession.builder.master("local[2,2]").appName("tests of fabric")
         for name, value in SETTINGS.items():
             builder = builder.config(name, value)
         session = builder.getOrCreate()

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 from rich.console import Console
@@ -27,9 +27,12 @@ from fabric.config import FabricHome
 from fabric.errors import ExternalError
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from fabric import DataFrame, Job, Session
 
 OUT = Path("out/flights")
+KEPT = "delays_by_carrier"
 N_AGENTS = 2
 T = TypeVar("T")
 
@@ -40,33 +43,39 @@ def run(*, keep: bool = False, with_spark: bool = True, out: Path = OUT) -> int:
     `out` gets the CSVs, a picture of the delays, the job graph and (with Spark) Parquet files.
     """
     console = Console(highlight=False, soft_wrap=True)
+    files = data.unpack(out)
     with ThreadPoolExecutor(1, "spark") as background, tempfile.TemporaryDirectory() as home:
-        spark = background.submit(_start_spark) if with_spark else None
+        spark = background.submit(_start_spark, out / "spark.log") if with_spark else None
         try:
-            return Flights(console, out, FabricHome(Path(home)), spark).run(keep)
+            return Flights(console, out, files, FabricHome(Path(home)), spark).run(keep)
         finally:
             if spark is not None and spark.exception() is None:
                 spark.result().stop()
 
 
-def _start_spark() -> Any:
+def _start_spark(log: Path) -> SparkSession:
     from fabric.clients.demo.spark_steps import start
 
-    return start()
+    return start(log)
 
 
 class Flights:
     """One run of the demo."""
 
     def __init__(
-        self, console: Console, out: Path, home: FabricHome, spark: Future[Any] | None
+        self,
+        console: Console,
+        out: Path,
+        files: Mapping[str, Path],
+        home: FabricHome,
+        spark: Future[SparkSession] | None,
     ) -> None:
         self._console, self._out, self._home, self._spark = console, out, home, spark
-        self._files = data.unpack(out)
-        self._agreement = Agreement(console, questions.ask_duckdb(self._files))
+        self._files = files
+        self._agreement = Agreement(console, questions.ask_duckdb(files))
 
     def run(self, keep: bool) -> int:
-        """Steps 0, 1, 2, 4, 5; step 3 (the replay as a stream) needs streams, which come later."""
+        """All steps; 0 when every answer agrees."""
         embedded = self._alone()
         fabric_ = LocalProcesses(self._home, free_port(), self._out / "fabric.log")
         try:
@@ -74,11 +83,12 @@ class Flights:
             with fabric.connect(f"fabric://{fabric_.address}", token=_token(self._home)) as session:
                 self._load(session)
                 jobs = self._on_agents(session, embedded)
+                self._stream()
                 if self._spark is not None:
                     self._back_to_spark(session, jobs)
                 self._show(session, embedded, jobs)
                 if keep:
-                    self._keep(session, jobs)
+                    self._keep(session, fabric_.address)
         finally:
             fabric_.stop()
         return 0 if self._agreement.holds else 1
@@ -93,10 +103,11 @@ class Flights:
             answers, seconds = _timed(
                 lambda: {name: df.collect() for name, df in questions.ask(tables).items()}
             )
+        n_rows = _input_rows(self._files)
+        self._console.print(f"  both answers: {_rate(n_rows, seconds)}, files included")
         for name, table in answers.items():
             self._print_table(name, table)
             self._agreement.check(f"{name}, embedded", name, table)
-        self._console.print(f"  in {seconds:.2f} s, files included")
         return answers
 
     def _load(self, session: Session) -> None:
@@ -106,22 +117,20 @@ class Flights:
                 1, "skipped (--without-spark): Fabric itself loads the tables onto the agents"
             )
             tables = _csv_tables(session, self._files)
-            written = {name: _load_one(tables[name], name) for name in data.TABLES}
+            for name in data.TABLES:
+                self._loaded(name, *_load_one(tables[name], name))
         else:
             from fabric.clients.demo import spark_steps
 
             spark = self._waited_for_spark()
             self._say(1, "PySpark reads, types and cleans the CSVs and writes them through Flight")
-            written = {
-                name: spark_steps.load(spark, session, name, self._files[name])
-                for name in data.TABLES
-            }
-        for name, (rows, seconds) in written.items():
-            keys = ", ".join(questions.KEYS[name])
-            rate = rows / seconds
-            self._console.print(
-                f"  {name}: {rows:,} rows, hash-partitioned by {keys}, {rate:,.0f} rows/s"
-            )
+            for name in data.TABLES:
+                loaded = spark_steps.load(spark, session, name, self._files[name])
+                self._loaded(name, *loaded)
+
+    def _loaded(self, name: str, rows: int, seconds: float) -> None:
+        keys = ", ".join(questions.KEYS[name])
+        self._console.print(f"  {name}: {_rate(rows, seconds)}, hash-partitioned by {keys}")
 
     def _on_agents(self, session: Session, embedded: Mapping[str, pa.Table]) -> dict[str, Job]:
         """Step 2."""
@@ -133,7 +142,7 @@ class Flights:
             begin = time.perf_counter()
             job = jobs[name] = session.submit(df, name).wait()
             seconds = time.perf_counter() - begin
-            self._console.print(f"  {name}: {seconds:.2f} s, {n_rows / seconds:,.0f} input rows/s")
+            self._console.print(f"  {name}: {_rate(n_rows, seconds)}")
             answer = job.collect()
             self._agreement.check(f"{name}, on agents", name, answer)
             if checksum(answer) != checksum(embedded[name]):
@@ -151,7 +160,13 @@ class Flights:
         with flight.connect(partition.locations[0]) as client:
             table = client.do_get(flight.Ticket(partition.ticket), options).read_all()
         where = "/".join(partition.path)
-        self._console.print(f"  a plain pyarrow.flight client read {where}: {table.num_rows} rows")
+        self._console.print(
+            f"  a plain pyarrow.flight client reads partition {where}: {table.num_rows:,} rows"
+        )
+
+    def _stream(self) -> None:
+        """Step 3."""
+        self._say(3, "left out: replaying the flights as a stream comes with streams")
 
     def _back_to_spark(self, session: Session, jobs: Mapping[str, Job]) -> None:
         """Step 4."""
@@ -162,7 +177,7 @@ class Flights:
         for name, job in jobs.items():
             folder = self._out / f"{name}.parquet"
             table = spark_steps.read_back(spark, session, job, folder)
-            self._console.print(f"  {folder}: {table.num_rows} rows")
+            self._console.print(f"  {folder}: {table.num_rows:,} rows")
             self._agreement.check(f"{name}, from Spark's Parquet", name, table)
 
     def _show(
@@ -183,9 +198,12 @@ class Flights:
         self._console.print(f"  pictures: {picture} and {graph}")
         self._agreement.summary()
 
-    def _keep(self, session: Session, jobs: Mapping[str, Job]) -> None:
-        self._console.print(snippet(session, jobs["delays_by_carrier"]), markup=False)
-        self._console.print("the fabric stays up; Ctrl-C stops it")
+    def _keep(self, session: Session, address: str) -> None:
+        """Leave all up, with the answer as a dataset: the result of a job is kept for minutes."""
+        tables = {name: session.read_dataset(name) for name in data.TABLES}
+        questions.ask(tables)[KEPT].write_dataset(KEPT, mode="overwrite")
+        self._console.print(snippet(session, KEPT), markup=False)
+        self._console.print(f"the fabric stays up at fabric://{address}; Ctrl-C stops it")
         try:
             while True:
                 time.sleep(3600)
@@ -197,15 +215,16 @@ class Flights:
         self._console.print(f"\n[bold]step {step}[/bold] · {text}")
 
     def _print_table(self, name: str, table: pa.Table) -> None:
-        self._console.print(f"\n{name}")
+        self._console.print(f"\n{name} ({questions.UNITS[name]})")
         fabric.DataFrame(table).show(20)
 
-    def _waited_for_spark(self) -> Any:
+    def _waited_for_spark(self) -> SparkSession:
+        from fabric.clients.spark import install
+
         assert self._spark is not None
         if not self._spark.done():
             self._console.print("  (waiting for the Spark session)")
-        self._spark.result()
-        return _start_spark()
+        return install(self._spark.result())
 
 
 def _csv_tables(session: Session, files: Mapping[str, Path]) -> dict[str, DataFrame]:
@@ -231,6 +250,10 @@ def _timed(call: Callable[[], T]) -> tuple[T, float]:
     begin = time.perf_counter()
     answer = call()
     return answer, time.perf_counter() - begin
+
+
+def _rate(rows: int, seconds: float) -> str:
+    return f"{rows:,} rows in {seconds:.2f} s ({rows / seconds:,.0f} rows/s)"
 
 
 def _token(home: FabricHome) -> str:

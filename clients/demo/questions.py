@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from fabric import DataFrame
 
 NAMES = ("delays_by_carrier", "delays_by_weather")
+UNITS = {
+    "delays_by_carrier": "delays in minutes, late: by more than 15 minutes, wind in miles per hour",
+    "delays_by_weather": "delays in minutes, sky: at the origin in the hour of departure",
+}
 KEYS = {
     "flights": ("carrier",),
     "airlines": ("carrier",),

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fabric.clients.demo import data, questions
-from fabric.clients.spark import install
 from fabric.errors import ExternalError
 
 if TYPE_CHECKING:
@@ -37,33 +36,54 @@ _SCHEMAS = {
 }
 
 
-def start() -> SparkSession:
-    """A local session on two cores, with ``format("fabric")``, quiet, in UTC.
+_SETTINGS = {
+    "spark.master": "local[2]",
+    "spark.app.name": "fabric demo flights",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.memory": "1g",
+}
 
-    Called again it gives the same session, for use in the calling thread.
+
+def start(log: Path) -> SparkSession:
+    """A local session on two cores, in UTC; what its JVM says goes to `log`.
+
+    Raises
+    ------
+    ExternalError
+        If PySpark or Java is missing or does not start; says what to do.
     """
-    from pyspark.errors import PySparkException
-    from pyspark.sql import SparkSession
-
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers need Fabric too
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.driver.memory": "1g",
-    }
-    builder: Any = SparkSession.builder.master("local[2]").appName("fabric demo flights")
     try:
-        spark = builder.config(map=settings).getOrCreate()
-    except (PySparkException, OSError) as error:
+        return _session(log)
+    except ImportError as error:
         raise ExternalError(
-            "the Spark session did not start; it needs Java 17 (fabric doctor checks it), "
+            "PySpark is missing: pip install 'flight-fabric[demo]', "
             "or run: fabric demo flights --without-spark"
         ) from error
-    spark.sparkContext.setLogLevel("ERROR")
-    return install(spark)
+    except Exception as error:  # whatever JVM, gateway and PySpark raise
+        raise ExternalError(
+            f"the Spark session did not start; {log} has its words. It needs Java 17 (fabric "
+            "doctor checks it), or run: fabric demo flights --without-spark"
+        ) from error
+
+
+def _session(log: Path) -> SparkSession:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    conf = SparkConf().setAll(list(_SETTINGS.items()))
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as out:
+        launch: Any = launch_gateway  # has no types
+        gateway = launch(conf, {"stdout": out, "stderr": out})
+    context = SparkContext(conf=conf, gateway=gateway)
+    context.setLogLevel("ERROR")
+    return SparkSession(context)
 
 
 def load(spark: SparkSession, session: Session, name: str, path: Path) -> tuple[int, float]:
@@ -83,8 +103,8 @@ def load(spark: SparkSession, session: Session, name: str, path: Path) -> tuple[
         .mode("overwrite")
         .save()
     )
-    rows = session.read_dataset(name).count()
-    return rows, time.perf_counter() - begin
+    seconds = time.perf_counter() - begin
+    return session.read_dataset(name).count(), seconds
 
 
 def read_back(spark: SparkSession, session: Session, job: Job, folder: Path) -> pa.Table:

@@ -261,4 +261,4 @@ _FUNCTIONS: dict[str, Build] = {
 """How Spark spells each function of the registry; takes the arguments and their constant values."""
 
 _RETYPED = frozenset({"date_trunc"})
-"""Functions whose result has another type in Spark: date_trunc makes every timestamp a zoned one."""
+"""Functions whose result has another type in Spark: date_trunc gives every timestamp a zone."""

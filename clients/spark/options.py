@@ -59,10 +59,11 @@ def parse_options(given: Mapping[str, str], *, writing: bool) -> SparkOptions:
                 f"its options are {', '.join(allowed)}"
             )
         values[known[name.lower()]] = value
+    values["token"] = values.get("token") or os.environ.get("FABRIC_TOKEN", "")
     _check_target(values, writing)
     return SparkOptions(
         url=values["url"],
-        token=values.get("token") or os.environ.get("FABRIC_TOKEN", ""),
+        token=values["token"],
         dataset=values.get("dataset", ""),
         job=values.get("job", ""),
         path=values.get("path", ""),
@@ -81,6 +82,11 @@ def _check_target(values: Mapping[str, str], writing: bool) -> None:
         raise ConfigError(
             f'.option("url", ...) must be an agent (grpc+tcp://host:port) or the coordinator '
             f"(fabric://host:6123), got {values['url']!r}"
+        )
+    if not values["token"]:
+        raise ConfigError(
+            'format("fabric") needs .option("token", ...), the text of the token file that '
+            "`fabric up` names, or the variable FABRIC_TOKEN where Spark was started"
         )
     if writing and not values.get("dataset"):
         raise ConfigError('writing format("fabric") needs .option("dataset", name)')

@@ -226,10 +226,10 @@ def _texts(column: pa.Array) -> Hashes:
 
 
 def _lists(column: pa.Array) -> Hashes:
-    lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
-    offsets = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
     if pa.types.is_map(column.type):
         column = column.cast(pa.list_(pa.struct([column.type.key_field, column.type.item_field])))
+    lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
+    offsets = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
     items = _hashes(pc.list_flatten(column))
     return _sequences(offsets, lambda begin, end: items[begin:end])
 

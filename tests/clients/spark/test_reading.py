@@ -1,0 +1,149 @@
+"""Reading streams of a real fabric with Spark: the same rows, wherever they lie."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import flight
+
+import fabric
+from fabric import col
+from fabric.plan.nodes import Plan, Sink
+from fabric.testing import Gate, LocalFabric, checksum
+from fabric.testing.wait import wait_until
+
+ROWS = pa.table(
+    {
+        "k": pa.array([None if n % 11 == 0 else n for n in range(2_000)], pa.int64()),
+        "v": pa.array([None if n % 7 == 0 else n % 5 for n in range(2_000)], pa.int32()),
+        "s": pa.array([None if n % 3 == 0 else f"s{n % 4}" for n in range(2_000)]),
+    }
+)
+TYPES = pa.table(
+    {
+        "n": pa.array([0, 1, 2]),
+        "u8": pa.array([255, None, 0], pa.uint8()),
+        "u64": pa.array([(1 << 64) - 1, None, 0], pa.uint64()),
+        "half": pa.array([0.5, None, -0.5], pa.float16()),
+        "view": pa.array(["longer than twelve bytes", None, ""], pa.string_view()),
+        "bytes": pa.array([b"ab", None, b"cd"], pa.binary(2)),
+        "day": pa.array([86_400_000, None, 0], pa.int64()).view(pa.date64()),
+        "time": pa.array([1_000, None, 0], pa.time32("ms")),
+        "zone": pa.array([1_000, None, 0], pa.timestamp("ms", "America/New_York")),
+        "word": pa.array(["a", None, "a"]).dictionary_encode(),
+        "list": pa.array([[1, None], None, []], pa.large_list(pa.uint16())),
+        "pair": pa.array([{"a": [1]}, None, {"a": None}], pa.struct([("a", pa.list_(pa.uint8()))])),
+        "map": pa.array([[(1, "x")], None, []], pa.map_(pa.uint8(), pa.large_string())),
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def rows(session: fabric.Session) -> str:
+    """The dataset of `ROWS`."""
+    session.read_arrow(ROWS).write_dataset("reading", keys=["k"])
+    return "reading"
+
+
+def test_types_of_arrow_that_spark_does_not_have(session: fabric.Session, connector: Any) -> None:
+    session.read_arrow(TYPES).write_dataset("types-in")
+    frame = connector.load(dataset="types-in")
+    assert frame.columns == TYPES.column_names
+    assert frame.orderBy("n").toArrow().to_pylist() == TYPES.to_pylist()
+
+
+@pytest.mark.parametrize("scheme", ["fabric://", "grpc+tcp://"])
+def test_any_address_of_the_fabric(
+    scheme: str, rows: str, two: LocalFabric, session: fabric.Session, connector: Any
+) -> None:
+    url = f"fabric://{two.address}" if scheme == "fabric://" else session.flight_url
+    assert url.startswith(scheme)
+    frame = connector.load(dataset=rows, url=url)
+    assert checksum(frame.toArrow()) == checksum(ROWS)
+    assert frame.rdd.getNumPartitions() == len(two.agents)
+
+
+def test_the_token_of_the_environment(
+    rows: str, connector: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the variable where Spark runs; here it was not set when Spark started."""
+    from pyspark.errors import AnalysisException
+
+    monkeypatch.setenv("FABRIC_TOKEN", connector.token)
+    with pytest.raises(AnalysisException, match=r'needs .option\("token", ...\)'):
+        connector.load(dataset=rows, token="")
+
+
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        "k is not null",
+        "v > 1",
+        "not (v > 1)",
+        "v <=> null or s = 's1'",
+        "coalesce(v, 9) > 3 and k % 2 = 1",
+        "s in ('s0', null)",
+        "v is null and s is null",
+    ],
+)
+def test_a_filter_after_the_read(predicate: str, rows: str, connector: Any) -> None:
+    found = connector.load(dataset=rows).where(predicate).toArrow()
+    expected = connector.frame(ROWS).where(predicate).toArrow()
+    assert checksum(found) == checksum(expected)
+
+
+def test_some_columns_by_a_schema(rows: str, connector: Any) -> None:
+    frame = connector.load("k long", dataset=rows)
+    assert frame.columns == ["k"]
+    assert checksum(frame.toArrow()) == checksum(ROWS.select(["k"]))
+
+
+def test_columns_in_another_order_and_wider(rows: str, connector: Any) -> None:
+    frame = connector.load("s string, v long", dataset=rows)
+    assert frame.dtypes == [("s", "string"), ("v", "bigint")]
+    assert checksum(frame.toArrow()) == checksum(ROWS.select(["s", "v"]))
+
+
+def test_select_and_count_and_join(rows: str, connector: Any) -> None:
+    frame = connector.load(dataset=rows)
+    assert frame.select("v").distinct().count() == 6
+    assert frame.count() == ROWS.num_rows
+    names = connector.frame(pa.table({"v": pa.array([1, 2], pa.int32()), "name": ["one", "two"]}))
+    joined = frame.join(names, "v").groupBy("name").count().orderBy("name").collect()
+    values = ROWS["v"].to_pylist()
+    assert [tuple(r) for r in joined] == [("one", values.count(1)), ("two", values.count(2))]
+
+
+def test_a_result_and_an_exchange_while_the_job_is_held(
+    session: fabric.Session, connector: Any
+) -> None:
+    df = session.read_arrow(ROWS).exchange("k", n_partitions=3).named("by_k")
+    df = df.with_columns((col("k") + 1).alias("next"))
+    with Gate() as gate, session.submit(Plan(Sink(df.plan.root, gate.target))) as job:
+        wait_until(lambda: sealed_rows(session, job.id, "by_k") == ROWS.num_rows, 60)
+        frame = connector.load(job=job.id, path="by_k")
+        found = frame.toArrow()
+        assert job.state == "running"
+        assert checksum(found) == checksum(ROWS)
+        assert frame.rdd.getNumPartitions() >= 3
+        gate.open()
+        job.wait()
+
+
+def sealed_rows(session: fabric.Session, job_id: str, path: str) -> int:
+    headers = [(b"authorization", f"Bearer {session.token}".encode())]
+    with flight.connect(session.flight_url) as client:
+        infos = list(client.list_flights(options=flight.FlightCallOptions(headers=headers)))
+    wanted = [b"job", job_id.encode(), path.encode()]
+    return sum(i.total_records for i in infos if i.descriptor.path[:3] == wanted)
+
+
+def test_the_result_of_a_finished_job(session: fabric.Session, connector: Any) -> None:
+    df = session.read_arrow(ROWS).group_by("v").agg(fabric.count().alias("n"))
+    with session.submit(df) as job:
+        expected = job.wait().collect()
+        frame = connector.load(job=job.id, path=job.result_path)
+        assert checksum(frame.toArrow()) == checksum(expected)
+        assert checksum(frame.toArrow()) == checksum(expected)  # it can be read again

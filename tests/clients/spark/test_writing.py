@@ -1,0 +1,157 @@
+"""Writing datasets from Spark to a real fabric: all at once, each row once, or nothing."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import fabric
+from fabric._cython.kernels.hash import hash_columns
+from fabric.clients.spark.connection import DatasetWriter
+from fabric.clients.spark.options import parse_options
+from fabric.testing import checksum
+from fabric.testing.wait import wait_until
+
+NOON = datetime.datetime(2013, 1, 1, 12)
+ROWS = pa.table({"k": list(range(1_000)), "s": [f"s{n % 13}" for n in range(1_000)]})
+TYPES = pa.table(
+    {
+        "k": pa.array(range(30)),
+        "bool": pa.array([True, None, False] * 10),
+        "byte": pa.array([-128, None, 127] * 10, pa.int8()),
+        "short": pa.array([-1, None, 1] * 10, pa.int16()),
+        "int": pa.array([-1, None, 1] * 10, pa.int32()),
+        "float": pa.array([0.5, None, float("nan")] * 10, pa.float32()),
+        "double": pa.array([0.1, None, float("-inf")] * 10),
+        "decimal": pa.array([Decimal("1.10"), None, Decimal("-2.00")] * 10, pa.decimal128(38, 2)),
+        "string": pa.array(["ä", None, ""] * 10),
+        "binary": pa.array([b"\x00\xff", None, b""] * 10),
+        "date": pa.array([NOON.date(), None, datetime.date(1, 1, 1)] * 10),
+        "time": pa.array([datetime.time(1, 2, 3, 4), None, datetime.time(0)] * 10, pa.time64("us")),
+        "naive": pa.array([NOON, None, datetime.datetime(1969, 1, 1)] * 10, pa.timestamp("us")),
+        "zone": pa.array([NOON, None, NOON] * 10, pa.timestamp("us", "UTC")),
+        "wait": pa.array([datetime.timedelta(1, 2, 3), None, datetime.timedelta(0)] * 10),
+        "list": pa.array([[1, None], None, []] * 10, pa.list_(pa.int32())),
+        "pair": pa.array([{"a": 1, "b": ["x"]}, None, {"a": None, "b": None}] * 10),
+        "map": pa.array([[("a", 1)], None, []] * 10, pa.map_(pa.string(), pa.int64())),
+    }
+)
+
+
+def back(session: fabric.Session, dataset: str) -> pa.Table:
+    return session.read_dataset(dataset).collect()
+
+
+def test_round_trip_of_all_types(session: fabric.Session, connector: Any) -> None:
+    connector.save(TYPES, "types-out", keys="k", partitions="5")
+    assert checksum(back(session, "types-out")) == checksum(TYPES)
+    assert checksum(connector.load(dataset="types-out").toArrow()) == checksum(TYPES)
+
+
+@pytest.mark.parametrize("keys", ["k", "s", "s,k"])
+def test_rows_lie_where_the_kernel_says(keys: str, connector: Any) -> None:
+    """One Spark partition reads one partition of the dataset, in their order."""
+    from pyspark.sql.functions import spark_partition_id
+
+    name, n_partitions = f"placed-by-{keys.replace(',', '-')}", 7
+    connector.save(ROWS, name, keys=keys, partitions=str(n_partitions))
+    frame = connector.load(dataset=name).withColumn("at", spark_partition_id())
+    found = frame.toArrow()
+    hashes = hash_columns([found[key].combine_chunks() for key in keys.split(",")])
+    expected = (hashes >> 49) * n_partitions >> 15
+    assert found["at"].to_pylist() == expected.tolist()
+    assert checksum(found.select(ROWS.column_names)) == checksum(ROWS)
+
+
+def test_append_adds_and_overwrite_replaces(session: fabric.Session, connector: Any) -> None:
+    connector.save(ROWS, "modes", keys="k")
+    connector.save(ROWS.slice(0, 10), "modes")
+    assert checksum(back(session, "modes")) == checksum(pa.concat_tables([ROWS, ROWS.slice(0, 10)]))
+    connector.save(TYPES.select(["string"]), "modes", mode="overwrite")
+    assert checksum(back(session, "modes")) == checksum(TYPES.select(["string"]))
+
+
+def test_the_two_modes_there_are(connector: Any) -> None:
+    from pyspark.errors import AnalysisException
+
+    with pytest.raises(AnalysisException, match='use either the "Append" or "Overwrite" mode'):
+        connector.save(ROWS, "modes", mode="error")
+
+
+def test_an_empty_frame(session: fabric.Session, connector: Any) -> None:
+    connector.save(ROWS.slice(0, 0), "empty", keys="k")
+    assert back(session, "empty").schema.names == ["k", "s"]
+    found = connector.load(dataset="empty")
+    assert (found.columns, found.count()) == (["k", "s"], 0)
+    connector.save(connector.frame(ROWS).where("k < 0"), "empty")
+    assert found.count() == 0
+
+
+def test_many_spark_partitions_most_of_them_empty(session: fabric.Session, connector: Any) -> None:
+    frame = connector.frame(ROWS).repartition(23, "s")
+    connector.save(frame, "scattered", keys="k")
+    assert checksum(back(session, "scattered")) == checksum(ROWS)
+
+
+def spoiled(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Pass a batch on, then fail."""
+    yield next(batches)
+    raise ValueError("spoiled on purpose")
+
+
+def spoiled_at_first(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same in a task's first attempt only."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None
+    return spoiled(batches) if context.attemptNumber() == 0 else batches
+
+
+def many(connector: Any) -> Any:
+    """Enough rows that a task has several batches."""
+    return connector.spark.range(60_000, numPartitions=3)
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_a_write_that_fails_leaves_nothing(
+    mode: str, session: fabric.Session, connector: Any
+) -> None:
+    name = f"spoiled-{mode}"
+    frame = many(connector).mapInArrow(spoiled, "id long")
+    with pytest.raises(Exception, match="spoiled on purpose"):
+        connector.save(frame, name, mode=mode)
+    assert name not in session.datasets()
+    wait_until(lambda: connector.files(name) == [])
+    connector.save(ROWS, name)
+    before = connector.files(name)
+    with pytest.raises(Exception, match="spoiled on purpose"):
+        connector.save(frame.selectExpr("id k", "string(id) s"), name, mode=mode)
+    assert checksum(back(session, name)) == checksum(ROWS)
+    wait_until(lambda: connector.files(name) == before)
+
+
+def test_a_retried_task_writes_its_rows_once(session: fabric.Session, connector: Any) -> None:
+    frame = many(connector).mapInArrow(spoiled_at_first, "id long")
+    connector.save(frame, "retried", keys="id")
+    assert checksum(back(session, "retried")) == checksum(pa.table({"id": range(60_000)}))
+
+
+def test_only_attempts_that_were_committed_count(session: fabric.Session, connector: Any) -> None:
+    """Two attempts of one task, as with speculation; a commit may come twice."""
+    given = {"url": connector.url, "token": connector.token, "dataset": "attempts"}
+    writer = DatasetWriter(parse_options(given, writing=True), "append")
+    transaction = writer.begin(ROWS.schema)
+    rows = [
+        writer.put(transaction, "spark-0", attempt, ROWS.schema, ROWS.to_batches())
+        for attempt in (7, 8)
+    ]
+    assert rows == [ROWS.num_rows] * 2
+    for _ in range(2):
+        writer.commit(transaction, [("spark-0", 8, rows[1])])
+    assert checksum(back(session, "attempts")) == checksum(ROWS)
