@@ -6,6 +6,8 @@ control call, whose answer is kept.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from fabric.control import control_pb2 as pb
 from fabric.errors import FabricError, NotFoundError, PeerLostError
 from fabric.flight.backend import Backend
@@ -32,10 +34,18 @@ class Directory:
             )
         return found
 
-    def edge_numbered(self, job: str, edge: int) -> pb.EdgeLocation:
-        """The exchange a ticket names."""
+    def edge_numbered(
+        self, job: str, edge: int, producers: Iterable[tuple[int, int]] = ()
+    ) -> pb.EdgeLocation:
+        """The exchange a ticket names, with `producers` (task, attempt) when they are anywhere.
+
+        The agent that gave the ticket may have heard of them a moment before this one.
+        """
         table = self._backend.locations
-        if (found := table.edge_numbered(job, edge)) is None:
+        found = table.edge_numbered(job, edge)
+        if found is None or not {(p.task, p.attempt) for p in found.producers}.issuperset(
+            producers
+        ):
             self._ask(pb.LocateRequest(job_id=job))
             found = table.edge_numbered(job, edge)
         if found is None:
@@ -55,13 +65,20 @@ class Directory:
 
     def transaction(self, name: str, transaction: str) -> pb.DatasetLocation:
         """Where an open transaction on dataset `name` writes to."""
-        answer = self._backend.control.locate(pb.LocateRequest(dataset=transaction))
+        unknown = NotFoundError(
+            f"there is no open transaction {transaction!r} on dataset {name!r}; it was committed "
+            "or aborted, or is too old"
+        )
+        try:
+            answer = self._backend.control.locate(pb.LocateRequest(dataset=transaction))
+        except NotFoundError as error:
+            raise unknown from error
         for agent_id, address in answer.addresses.items():
             self._backend.locations.merge(pb.Locations(addresses={agent_id: address}))
         for location in answer.datasets:
             if location.name == name:
                 return location
-        raise NotFoundError(f"there is no open transaction {transaction!r} on dataset {name!r}")
+        raise unknown
 
     def address(self, agent_id: str, what: str) -> str:
         """Where an agent listens; `what` it holds is named when it is not connected."""

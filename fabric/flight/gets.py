@@ -56,7 +56,7 @@ class Gets:
         return Stream(schema, ((batch, header) for header, batch in messages))
 
     def _foreign_edge(self, request: PartitionRequest) -> Stream:
-        location = self._directory.edge_numbered(request.job, request.edge)
+        location = self._directory.edge_numbered(request.job, request.edge, request.producers)
         agent_of = {(p.task, p.attempt): p.agent_id for p in location.producers}
         by_agent: dict[str, list[tuple[int, int]]] = {}
         for task, attempt in request.producers:

@@ -69,7 +69,7 @@ class LocationTable:
             return self._drop(message)
 
     def merge(self, message: Locations) -> None:
-        """Add the answer to a question of ours: newer datasets and unknown names only."""
+        """Add the answer to a question of ours: unknown names, newer datasets, fuller edges."""
         with self._lock:
             self._add(message, newer_only=True)
 
@@ -130,7 +130,8 @@ class LocationTable:
         tables = self._tables
         for edge in message.edges:
             key = (edge.job_id, edge.node_path)
-            if not (newer_only and key in tables.edges):
+            sealed = tables.edges.get(key)
+            if not (newer_only and sealed and len(sealed.producers) >= len(edge.producers)):
                 tables.edges[key] = _copy_edge(edge)
         for dataset in message.datasets:
             known = tables.datasets.get(dataset.name)

@@ -75,6 +75,15 @@ def test_answers_never_take_back_what_was_pushed() -> None:
     assert table.edge_numbered("x", 4) is None
 
 
+def test_an_answer_that_knows_more_producers_is_newer() -> None:
+    table, fuller = LocationTable(), edge("j", "n")
+    table.apply(pb.Locations(version=7, edges=[edge("j", "n")]))
+    fuller.producers.add(task=1, agent_id="a")
+    table.merge(pb.Locations(edges=[fuller]))
+    table.merge(pb.Locations(edges=[edge("j", "n")]))
+    assert table.edge("j", "n") == fuller
+
+
 def test_what_it_gives_out_does_not_change() -> None:
     table = LocationTable()
     message = pb.Locations(version=1, datasets=[dataset("d", 1)])

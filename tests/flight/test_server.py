@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
 
+from fabric.control import control_pb2 as pb
 from fabric.errors import AuthError, DataError, NotFoundError, PeerLostError
 from fabric.flight.connections import connect
 from fabric.flight.handshake import AgentHandshake
@@ -180,6 +181,19 @@ def test_an_unknown_name_costs_one_question(rig: FlightRig) -> None:
         rig.control.fails = PeerLostError("the coordinator is gone")
         with pytest.raises(PeerLostError, match="can't ask the coordinator"):
             client.info(["dataset", "nope"])
+
+
+def test_an_agent_that_heard_less_than_the_one_that_gave_the_ticket_asks(rig: FlightRig) -> None:
+    rig.add_edge("job-1", "n", {("a0", 0, 0): table(0, 5), ("a1", 1, 0): table(5, 9)})
+    late = pb.EdgeLocation()
+    late.CopyFrom(rig.control.edges[0])
+    del late.producers[1:]
+    with rig.client("read") as client:
+        endpoints = client.info(["job", "job-1", "n"]).endpoints
+        rig.control.tables["a1"].apply(pb.Locations(version=99, edges=[late]))
+        rows = [list(client.read_endpoint(e.ticket.ticket, [rig.address("a1")])) for e in endpoints]
+    assert [sum(batch.num_rows for batch in batches) for batches in rows] == [5, 9]
+    assert rig.control.n_located == 1
 
 
 HOSTILE = [
