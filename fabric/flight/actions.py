@@ -59,7 +59,7 @@ class Actions:
                 {"transaction": str, "parts": list}, self._commit,
             ),
             ActionKind(
-                "dataset.abort", "write", "{transaction, name}: forget an open transaction",
+                "dataset.abort", "write", "{transaction, name}: forget it if it is still open",
                 {"transaction": str, "name": str}, self._abort,
             ),
             ActionKind("dataset.drop", "write", "{name}: remove it", {"name": str}, self._drop),
@@ -134,12 +134,13 @@ class Actions:
         return _about(reply.location)
 
     def _abort(self, fields: Fields) -> dict[str, object]:
-        transaction = _needed(fields, "transaction")
-        if name := fields.get("name", ""):
-            self._puts.undo(transaction, self._directory.transaction(name, transaction))
-        else:
-            self._ask(pb.DatasetRequest(abort=pb.DatasetAbort(transaction=transaction)))
-        return {"transaction": transaction}
+        transaction, name = _needed(fields, "transaction"), _needed(fields, "name")
+        try:
+            location = self._directory.transaction(name, transaction)
+        except NotFoundError:
+            return {"transaction": transaction, "aborted": False}
+        self._puts.undo(transaction, location)
+        return {"transaction": transaction, "aborted": True}
 
     def _drop(self, fields: Fields) -> dict[str, object]:
         location = self._directory.dataset(_needed(fields, "name"))

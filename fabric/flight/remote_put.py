@@ -7,7 +7,7 @@ without its END is never sealed.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 
 import pyarrow as pa
 import pyarrow.flight as fl
@@ -107,5 +107,4 @@ class RemotePut:
         if not self._done:
             self._done = True
             self._push.abandon()
-            with suppress(FabricError):  # the lease raises again what it is told
-                self._lease.__exit__(type(error) if error else None, error, None)
+            self._lease.__exit__(type(error) if error else None, error, None)

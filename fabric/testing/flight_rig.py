@@ -100,7 +100,7 @@ class RigControl:
                 if not found:
                     raise NotFoundError(f"there is no job {request.job_id}")
                 return pb.Locations(edges=found, addresses=self.addresses)
-            location = self._dataset(request.dataset)
+            location = self.catalogue.locate(request.dataset)
             return pb.Locations(datasets=[location], addresses=self.addresses)
 
     def dataset(self, request: pb.DatasetRequest) -> pb.DatasetReply:
@@ -135,10 +135,6 @@ class RigControl:
     def list_jobs(self, request: pb.ListRequest) -> pb.JobList:
         """See `FlightControl.list_jobs`."""
         return self.jobs
-
-    def _dataset(self, name: str) -> pb.DatasetLocation:
-        transaction = self.catalogue._transactions.get(name)
-        return transaction.location() if transaction else self.catalogue.get(name)
 
 
 class FlightRig:
