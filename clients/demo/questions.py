@@ -22,6 +22,11 @@ UNITS = {
     "delays_by_carrier": "delays in minutes, late: by more than 15 minutes, wind in miles per hour",
     "delays_by_weather": "delays in minutes, sky: at the origin in the hour of departure",
 }
+READS = {
+    "delays_by_carrier": ("flights", "planes", "airlines", "weather"),
+    "delays_by_weather": ("flights", "weather"),
+}
+"""The tables each question reads."""
 KEYS = {
     "flights": ("carrier",),
     "airlines": ("carrier",),

@@ -49,13 +49,14 @@ def tree(root: Node) -> str:
 
 
 def _line(head: str, node: Node) -> str:
-    """One node; of its columns as many as the line has room for, but one at least."""
     text = f"{head}{step_text(node)} -> "
-    for most in range(_COLUMNS_SHOWN, 0, -1):
-        columns = columns_text(node, most)
-        if len(text) + len(columns) <= _LINE_MAX:
-            break
-    return text + columns
+    return text + columns_within(node, _LINE_MAX - len(text))
+
+
+def columns_within(node: Node, room: int) -> str:
+    """Names and types of as many columns as `room` characters hold, but of one at least."""
+    texts = [columns_text(node, most) for most in range(_COLUMNS_SHOWN, 0, -1)]
+    return next((text for text in texts if len(text) <= room), texts[-1])
 
 
 def step_text(node: Node, most: int = _STEP_MAX) -> str:

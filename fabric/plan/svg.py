@@ -22,7 +22,7 @@ from fabric.plan.nodes import (
     Union,
 )
 from fabric.plan.paths import display_paths
-from fabric.plan.printer import columns_text
+from fabric.plan.printer import columns_text, columns_within
 from fabric.plan.walk import walk
 
 BOX_WIDTH, BOX_HEIGHT = 330, 62
@@ -74,7 +74,7 @@ def _box(node: Node, path: str, placed: Layout) -> str:
     column, layer = placed.places[id(node)]
     x, y = _left(column), _top(layer)
     color = next((c for kind, c in _COLORS.items() if isinstance(node, kind)), _OTHER)
-    step, columns = node_text(node), columns_text(node)
+    step, columns = node_text(node), columns_within(node, _LETTERS)
     lines = (
         (path, 18, 'font-weight="bold" fill="#1b1f24"'),
         (step, 35, 'fill="#1b1f24"'),

@@ -28,6 +28,7 @@ from fabric.ids import check_name
 from fabric.io.dataset.manifest import Manifest, decode_manifest
 from fabric.io.dataset.writing import FileWriter, checksum_file, part_name, storage_error
 
+_DISCARDED_MAX = 4_096
 _ATTEMPT_FOLDER = re.compile(r"(.+-[0-9]+)-[0-9a-f]{12}")
 
 
@@ -40,6 +41,7 @@ class DatasetFiles:
         self._verified: set[tuple[object, ...]] = set()
         self._unused_since: dict[tuple[str, str], float] = {}
         self._writers: weakref.WeakSet[FileWriter] = weakref.WeakSet()
+        self._discarded: dict[tuple[str, str], None] = {}
         try:
             Path(folder).mkdir(parents=True, exist_ok=True, mode=0o700)
             self._root = Path(folder).resolve(strict=True)
@@ -55,6 +57,8 @@ class DatasetFiles:
         check_name(put.writer, "writer")
         shown = f"{put.name}/{put.transaction}/{put.writer}#{put.attempt}"
         with self._lock:
+            if (put.name, put.transaction) in self._discarded:  # a put that was still on its way
+                raise NotFoundError(f"put {shown} comes too late: the transaction was aborted")
             self._unused_since.pop((put.name, put.transaction), None)
             writer = FileWriter(folder, f"{put.writer}-{put.attempt}", schema, shown)
             self._writers.add(writer)
@@ -85,9 +89,12 @@ class DatasetFiles:
         return _batches([path for path in files if path is not None])
 
     def discard(self, name: str, transaction: str) -> None:
-        """Remove what a transaction left here. Streams that read it go on."""
+        """Remove what a transaction left here; it takes no more. Streams that read it go on."""
         folder = self._inside(name, transaction)
         with self._lock:
+            self._discarded[name, transaction] = None
+            while len(self._discarded) > _DISCARDED_MAX:
+                del self._discarded[next(iter(self._discarded))]
             shutil.rmtree(folder, ignore_errors=True)
             self._unused_since.pop((name, transaction), None)
             if not any(folder.parent.glob("*")):
