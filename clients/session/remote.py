@@ -7,6 +7,7 @@ before a plan that reads them is submitted, and dropped when nobody can use them
 from __future__ import annotations
 
 import json
+import threading
 import time
 import weakref
 from collections import deque
@@ -40,6 +41,8 @@ class RemoteSession(Session):
     def __init__(self, address: str, token: str, *, parallelism: int | None = None) -> None:
         self._address, self._token = address, token
         self._uploads: dict[str, tuple[weakref.ref[MemorySource], str]] = {}
+        self._clients: dict[str, Client] = {}
+        self._lock = threading.Lock()
         self._grpc = GrpcControl(address, token)
         try:
             self._grpc.list_agents(pb.ListRequest())  # a wrong address or token is told here
@@ -50,22 +53,21 @@ class RemoteSession(Session):
 
     def result_batches(self, status: pb.JobStatus) -> Iterator[pa.RecordBatch]:
         """See `Session`; several endpoints are read at once, rows come in their order."""
-        with Client(self.flight_url, self._token) as client:
-            info = self._sealed(client, ("job", status.job_id, status.result_path))
-            with ThreadPoolExecutor(_READERS, "fabric-read") as pool:
-                ahead: deque[Future[list[pa.RecordBatch]]] = deque()
-                for endpoint in info.endpoints:
-                    ahead.append(pool.submit(_read, client, endpoint))
-                    if len(ahead) >= _READERS:
-                        yield from ahead.popleft().result()
-                while ahead:
+        client = self._client()
+        info = self._sealed(client, ("job", status.job_id, status.result_path))
+        with ThreadPoolExecutor(_READERS, "fabric-read") as pool:
+            ahead: deque[Future[list[pa.RecordBatch]]] = deque()
+            for endpoint in info.endpoints:
+                ahead.append(pool.submit(_read, client, endpoint))
+                if len(ahead) >= _READERS:
                     yield from ahead.popleft().result()
+            while ahead:
+                yield from ahead.popleft().result()
 
     def partitions(self, status: pb.JobStatus, node_path: str) -> list[Partition]:
         """See `Session`."""
         path = ("job", status.job_id, node_path)
-        with Client(self.flight_url, self._token) as client:
-            return list(partitions_of(client.info(path), path))
+        return list(partitions_of(self._client().info(path), path))
 
     @property
     def flight_url(self) -> str:
@@ -82,6 +84,14 @@ class RemoteSession(Session):
     def token(self) -> str:
         """See `Session`."""
         return self._token
+
+    def _client(self) -> Client:
+        """Calls an attached agent; its connections stay open as long as the session."""
+        url = self.flight_url
+        with self._lock:
+            if url not in self._clients:
+                self._clients[url] = Client(url, self._token)
+            return self._clients[url]
 
     def _sealed(self, client: Client, path: tuple[str, ...]) -> fl.FlightInfo:
         """The endpoints of a finished job's result; agents learn of its end a moment later."""
@@ -120,9 +130,8 @@ class RemoteSession(Session):
             name=name, schema=table.schema.serialize().to_pybytes(), mode="create"
         )
         transaction = self.control.dataset(pb.DatasetRequest(begin=begin)).transaction
-        with Client(self.flight_url, self._token) as client:
-            put = PutPath(name, transaction, "client", 0)
-            client.put(put.path, table.schema, table.to_batches())
+        put = PutPath(name, transaction, "client", 0)
+        self._client().put(put.path, table.schema, table.to_batches())
         part = pb.CommittedPart(
             transaction=transaction, writer=put.writer, attempt=put.attempt, rows=table.num_rows
         )
@@ -147,6 +156,8 @@ class RemoteSession(Session):
             return  # the fabric is gone, and what was uploaded with it
         finally:
             self._uploads.clear()
+            for client in self._clients.values():
+                client.close()
             self._grpc.close()
 
     def __repr__(self) -> str:
