@@ -43,11 +43,43 @@ def small_messages(
     waiting = [batch]
     while waiting:
         piece = waiting.pop()
-        if piece.num_rows <= 1 or pa.ipc.get_record_batch_size(piece) <= bytes_max:
+        size = pa.ipc.get_record_batch_size(piece)
+        halves = [] if piece.num_rows <= 1 or size <= bytes_max else _halves(piece)
+        if sum(map(pa.ipc.get_record_batch_size, halves)) > size + size // 2:
+            halves = []  # a slice of this type carries all bytes: cutting would only repeat them
+        waiting += halves
+        if not halves:
             yield piece
-        else:
-            half = piece.num_rows // 2
-            waiting += [piece.slice(half), piece.slice(0, half)]
+
+
+def _halves(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+    """The second half and the first."""
+    half = batch.num_rows // 2
+    return [_compact(batch.slice(half)), _compact(batch.slice(0, half))]
+
+
+def _compact(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A slice of views holds all bytes of its batch; by way of plain strings it does not."""
+    schema = batch.schema
+    plain = pa.schema([field.with_type(_without_views(field.type)) for field in schema])
+    if plain.types == schema.types:
+        return batch
+    return pa.concat_batches([batch.cast(plain)]).cast(schema)
+
+
+def _without_views(kind: pa.DataType) -> pa.DataType:
+    """`kind` with large strings for string views, in lists and structs too."""
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    if pa.types.is_binary_view(kind):
+        return pa.large_binary()
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_without_views(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_without_views(kind.value_type)))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(_without_views(kind.value_type)))
+    return kind
 
 
 def check_foreign_schema(schema: pa.Schema) -> None:

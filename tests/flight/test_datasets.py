@@ -363,3 +363,15 @@ def test_every_type_comes_back(rig: FlightRig) -> None:
         info = client.info(["dataset", "d"])
         got = pa.Table.from_batches(client.read(info), info.schema)
     assert sorted(map(repr, got.to_pylist())) == sorted(map(repr, rows.to_pylist()))
+
+
+def test_dictionaries_may_change_between_batches(rig: FlightRig) -> None:
+    kind = pa.dictionary(pa.int32(), pa.string())
+    batches = [
+        pa.record_batch({"k": [n, n], "d": pa.array([f"a{n}", f"b{n}"]).cast(kind)})
+        for n in range(20)
+    ]
+    with rig.client() as client:
+        client.put(["dataset", "d"], batches[0].schema, batches)
+        got = read(client)
+    assert sorted(got["d"].to_pylist()) == sorted(v for b in batches for v in b["d"].to_pylist())
