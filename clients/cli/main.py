@@ -16,6 +16,7 @@ import typer
 from fabric.clients.cli import demo, doctor, jobs, run, serve, up
 from fabric.errors import FabricError
 
+_STOPPED = 130
 app = typer.Typer(
     name="fabric",
     help="Arrow Flight dataflow: start a fabric, run files on it, look at its jobs.",
@@ -65,10 +66,12 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         app(rest, prog_name="fabric")
     except SystemExit as done:
+        if done.code == _STOPPED:  # Ctrl-C, which typer takes without a word
+            _complain("stopped", debug)
         return done.code if isinstance(done.code, int) else int(done.code is not None)
     except KeyboardInterrupt:
         _complain("stopped", debug)
-        return 130
+        return _STOPPED
     except FabricError as error:
         _complain(f"{type(error).__name__}: {error}", debug)
         return 1

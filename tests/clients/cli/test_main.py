@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 from pathlib import Path
 
@@ -75,6 +76,16 @@ def test_a_script_is_run_once_as_python_does(file: Path, capsys: Captured) -> No
     file.write_text(SCRIPT)
     assert main(["run", str(file)]) == 0
     assert capsys.readouterr().out.count("2 rows") == 1
+
+
+def test_ctrl_c_says_that_it_stopped(file: Path, capsys: Captured) -> None:
+    file.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        assert main(["run", str(file)]) == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert capsys.readouterr().err == "fabric: stopped\n"
 
 
 def test_explain_takes_the_last_frame(file: Path, capsys: Captured) -> None:
