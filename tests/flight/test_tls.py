@@ -1,6 +1,6 @@
 """TLS between agents: with the right CA, and refused with another or none.
 
-The certificates beside this file are for 127.0.0.1, were made for these tests and sign nothing else.
+The certificates beside this file are for 127.0.0.1 and were made for these tests alone.
 """
 
 from __future__ import annotations

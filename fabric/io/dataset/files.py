@@ -29,6 +29,7 @@ from fabric.io.dataset.manifest import Manifest, decode_manifest
 from fabric.io.dataset.writing import FileWriter, checksum_file, part_name, storage_error
 
 _DISCARDED_MAX = 4_096
+_VERIFIED_MAX = 65_536
 _ATTEMPT_FOLDER = re.compile(r"(.+-[0-9]+)-[0-9a-f]{12}")
 
 
@@ -189,6 +190,8 @@ class DatasetFiles:
                 f"{expected.n_bytes}, or its checksum differs; write the dataset again",
                 agent=self._agent_id,
             )
+        if len(self._verified) >= _VERIFIED_MAX:
+            self._verified.clear()
         self._verified.add(key)
         return path
 
