@@ -32,6 +32,15 @@ def table(values: list[tuple[object, ...]]) -> pa.Table:
     )
 
 
+def test_maps_are_their_entries() -> None:
+    kind = pa.map_(pa.string(), pa.int64())
+    entries = pa.list_(pa.struct([kind.key_field, kind.item_field]))
+    values = [[("a", 1), ("b", None)], None, []]
+    plain = pa.array(values, kind).cast(entries)
+    assert one(values, kind) == checksum(pa.table({"x": plain}))
+    assert one(values, kind) != one([[("a", 1), ("b", 2)], None, []], kind)
+
+
 @settings(deadline=None)
 @given(st.lists(VALUES, max_size=30), st.randoms())
 def test_order_and_chunks_do_not_matter(values: list[tuple[object, ...]], random: object) -> None:

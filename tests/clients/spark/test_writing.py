@@ -115,7 +115,7 @@ def spoiled_at_first(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBat
 
 def many(connector: Any) -> Any:
     """Enough rows that a task has several batches."""
-    return connector.spark.range(60_000, numPartitions=3)
+    return connector.spark.range(40_000, numPartitions=2)
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
@@ -139,7 +139,7 @@ def test_a_write_that_fails_leaves_nothing(
 def test_a_retried_task_writes_its_rows_once(session: fabric.Session, connector: Any) -> None:
     frame = many(connector).mapInArrow(spoiled_at_first, "id long")
     connector.save(frame, "retried", keys="id")
-    assert checksum(back(session, "retried")) == checksum(pa.table({"id": range(60_000)}))
+    assert checksum(back(session, "retried")) == checksum(pa.table({"id": range(40_000)}))
 
 
 def test_only_attempts_that_were_committed_count(session: fabric.Session, connector: Any) -> None:

@@ -67,6 +67,18 @@ def test_nobody_sees_what_is_not_sealed(tmp_path: Path) -> None:
     assert values(files) == [1, 2]
 
 
+def test_a_put_after_the_abort_is_refused(tmp_path: Path) -> None:
+    files = DatasetFiles(tmp_path)
+    late = files.open_write(PUT, SCHEMA)
+    files.discard(PUT.name, PUT.transaction)
+    with pytest.raises(StorageError):
+        late.seal()
+    with pytest.raises(NotFoundError, match=r"put d/tx-1/w#1 comes too late: .* was aborted"):
+        files.open_write(replace(PUT, attempt=1), SCHEMA)
+    seal(files, replace(PUT, transaction="tx-2"), 1)
+    assert not (tmp_path / "d" / "tx-1").exists()
+
+
 def test_abandoning_leaves_nothing(tmp_path: Path) -> None:
     files = DatasetFiles(tmp_path)
     writer = files.open_write(PUT, SCHEMA)
