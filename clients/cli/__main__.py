@@ -1,7 +1,5 @@
 """``python -m fabric.clients.cli``: the command ``fabric``."""
 
-import sys
+from fabric.clients.cli.main import entry
 
-from fabric.clients.cli.main import main
-
-sys.exit(main())
+entry()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -57,6 +57,23 @@ def _root(
     """Taken out of the arguments by `main`, so that it may stand anywhere; here for the help."""
 
 
+def entry() -> NoReturn:
+    """The command itself: `main`, then the end of the process.
+
+    After Ctrl-C the process ends without taking the interpreter down: a thread of the query engine
+    may be inside a Python function just then, and would abort the process half way.
+    """
+    code = main()
+    if code == _STOPPED:
+        from fabric.clients.session.default import close_all
+
+        close_all()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; the entry point exits with what this returns."""
     given = sys.argv[1:] if arguments is None else list(arguments)
@@ -86,4 +103,4 @@ def _complain(text: str, debug: bool) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    entry()

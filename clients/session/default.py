@@ -32,7 +32,7 @@ def opened(session: Session) -> None:
     """`session` is the newest now."""
     with _lock:
         if not _open:
-            atexit.register(_close_all)
+            atexit.register(close_all)
         _open.append(session)
 
 
@@ -54,7 +54,8 @@ def common_session(frames: Iterable[Any]) -> Session | None:
     return next(iter(named.values()), None)
 
 
-def _close_all() -> None:
+def close_all() -> None:
+    """Close every session of this process."""
     while True:
         with _lock:
             if not _open:
