@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from rich.console import Console
 
 import fabric
@@ -40,7 +41,7 @@ T = TypeVar("T")
 def run(*, keep: bool = False, with_spark: bool = True, out: Path = OUT) -> int:
     """Run the demo; 0 when every answer agrees with DuckDB's.
 
-    `out` gets the CSVs, a picture of the delays, the job graph and (with Spark) Parquet files.
+    `out` gets the CSVs, a picture of the delays, the job graph, Parquet files and logs.
     """
     console = Console(highlight=False, soft_wrap=True)
     files = data.unpack(out)
@@ -85,8 +86,7 @@ class Flights:
                 self._load(session)
                 jobs = self._on_agents(session, embedded)
                 self._stream()
-                if self._spark is not None:
-                    self._back_to_spark(session, jobs)
+                self._to_parquet(session, jobs)
                 self._show(session, embedded, jobs)
                 if keep:
                     self._keep(session, fabric_.address)
@@ -114,9 +114,7 @@ class Flights:
     def _load(self, session: Session) -> None:
         """Step 1."""
         if self._spark is None:
-            self._say(
-                1, "skipped (--without-spark): Fabric itself loads the tables onto the agents"
-            )
+            self._say(1, "without Spark: Fabric itself loads the tables onto the agents")
             tables = _csv_tables(session, self._files)
             for name in data.TABLES:
                 self._loaded(name, *_load_one(tables[name], name))
@@ -168,17 +166,29 @@ class Flights:
         """Step 3."""
         self._say(3, "left out: replaying the flights as a stream comes with streams")
 
-    def _back_to_spark(self, session: Session, jobs: Mapping[str, Job]) -> None:
+    def _to_parquet(self, session: Session, jobs: Mapping[str, Job]) -> None:
         """Step 4."""
+        if self._spark is None:
+            self._say(4, "without Spark: the agents write both results as Parquet")
+            tables = {name: session.read_dataset(name) for name in data.TABLES}
+            for name, df in questions.ask(tables).items():
+                folder = self._out / f"{name}.parquet"
+                df.write_parquet(str(folder.absolute()), mode="overwrite")
+                self._written(name, folder, "Fabric's Parquet")
+            return
         from fabric.clients.demo import spark_steps
 
         spark = self._waited_for_spark()
         self._say(4, "PySpark reads both results back through Flight and writes Parquet")
         for name, job in jobs.items():
             folder = self._out / f"{name}.parquet"
-            table = spark_steps.read_back(spark, session, job, folder)
-            self._console.print(f"  {folder}: {table.num_rows:,} rows")
-            self._agreement.check(f"{name}, from Spark's Parquet", name, table)
+            spark_steps.read_back(spark, session, job, folder)
+            self._written(name, folder, "Spark's Parquet")
+
+    def _written(self, name: str, folder: Path, what: str) -> None:
+        table = pq.read_table(folder)
+        self._console.print(f"  {folder}: {table.num_rows:,} rows")
+        self._agreement.check(f"{name}, from {what}", name, table)
 
     def _show(
         self, session: Session, answers: Mapping[str, pa.Table], jobs: Mapping[str, Job]

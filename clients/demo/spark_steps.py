@@ -11,9 +11,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from fabric.clients.demo import data, questions
 from fabric.errors import ExternalError
 
@@ -107,8 +104,8 @@ def load(spark: SparkSession, session: Session, name: str, path: Path) -> tuple[
     return session.read_dataset(name).count(), seconds
 
 
-def read_back(spark: SparkSession, session: Session, job: Job, folder: Path) -> pa.Table:
-    """Read a job's result through Flight, write Parquet, and return what the files hold."""
+def read_back(spark: SparkSession, session: Session, job: Job, folder: Path) -> None:
+    """Read a job's result through Flight and write Parquet."""
     frame = (
         spark.read.format("fabric")
         .option("url", session.flight_url)
@@ -118,4 +115,3 @@ def read_back(spark: SparkSession, session: Session, job: Job, folder: Path) -> 
         .load()
     )
     frame.write.mode("overwrite").parquet(str(folder.absolute()))
-    return pq.read_table(folder)
