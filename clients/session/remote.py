@@ -66,8 +66,10 @@ class RemoteSession(Session):
 
     def partitions(self, status: pb.JobStatus, node_path: str) -> list[Partition]:
         """See `Session`."""
-        path = ("job", status.job_id, node_path)
-        return list(partitions_of(self._client().info(path), path))
+        path, client = ("job", status.job_id, node_path), self._client()
+        finished = status.state == pb.JOB_FINISHED
+        info = self._sealed(client, path) if finished else client.info(path)
+        return list(partitions_of(info, path))
 
     @property
     def flight_url(self) -> str:
