@@ -18,6 +18,7 @@ from fabric.plan.functions import signature
 from fabric.plan.printer import expr_text
 from fabric.plan.schema import type_of
 from fabric.plan.types import common_of, is_binary, is_string, numeric, plain
+from fabric.plan.walk import walk_expr
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
@@ -39,7 +40,9 @@ def to_spark(expr: Expr, schema: pa.Schema) -> SparkColumn:
     """
     inner = expr.input if isinstance(expr, Alias) else expr
     type_of(inner, schema)
-    column = _Translation(schema).column(inner)
+    translation = _Translation(schema)
+    for part in walk_expr(inner):
+        column = translation.add(part)
     return column.alias(expr.name) if isinstance(expr, Alias) else column
 
 
@@ -64,14 +67,19 @@ def spark_type(dtype: pa.DataType) -> DataType:
 
 
 class _Translation:
-    """Translates the parts of one expression over one schema."""
+    """Translates the parts of one expression over one schema, arguments before what uses them."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
         self._types: dict[int, pa.DataType] = {}
+        self._done: dict[int, SparkColumn] = {}
 
-    def column(self, expr: Expr) -> SparkColumn:
-        """The Spark column of a part."""
+    def add(self, expr: Expr) -> SparkColumn:
+        """The Spark column of a part whose arguments were added before."""
+        self._done[id(expr)] = column = self._column(expr)
+        return column
+
+    def _column(self, expr: Expr) -> SparkColumn:
         from pyspark.sql import functions as sf
 
         match expr:
@@ -80,9 +88,9 @@ class _Translation:
             case Literal():
                 return _literal(expr)
             case Alias(input=source):
-                return self.column(source)
+                return self._done[id(source)]
             case Cast(input=source, dtype=dtype, try_=try_):
-                column, target = self.column(source), spark_type(dtype)
+                column, target = self._done[id(source)], spark_type(dtype)
                 return column.try_cast(target) if try_ else column.cast(target)
             case Call():
                 return self._call(expr)
@@ -100,7 +108,7 @@ class _Translation:
         return self._types[id(expr)]
 
     def _as(self, expr: Expr, dtype: pa.DataType) -> SparkColumn:
-        column = self.column(expr)
+        column = self._done[id(expr)]
         same = spark_type(self._type(expr)) == spark_type(dtype)
         return column if same else column.cast(spark_type(dtype))
 
@@ -128,6 +136,8 @@ class _Translation:
         dtype = common_of((self._type(expr.input), *(value.dtype for value in expr.values)))
         if dtype is None:
             raise PlanError(f"{expr_text(expr)}: the values are of other types than the input")
+        for value in expr.values:
+            self.add(value)
         values = [self._as(value, dtype) for value in expr.values]
         return self._as(expr.input, dtype).isin(*values)
 

@@ -26,6 +26,7 @@ from fabric.plan.functions import signature
 from fabric.plan.printer import expr_text
 from fabric.plan.schema import type_of
 from fabric.plan.types import common_of
+from fabric.plan.walk import walk_expr
 
 Evaluate = Callable[[pa.RecordBatch], pa.Array]
 
@@ -57,7 +58,7 @@ def compile_expr(expr: Expr, schema: pa.Schema) -> Evaluate:
 
 
 class Compiler:
-    """Compiles the parts of an expression over one schema, each object once.
+    """Compiles the parts of an expression over one schema, each object once, arguments first.
 
     Compiled forms are flat, and tell the columns they read and whether they can raise.
     """
@@ -69,15 +70,16 @@ class Compiler:
     def compile(self, expr: Expr) -> Compiled:
         """The compiled form of `expr`; the same object again for the same object."""
         if id(expr) not in self._done:
-            self._done[id(expr)] = (expr, self._compile(expr))
+            for part in walk_expr(expr):
+                if id(part) not in self._done:
+                    self._done[id(part)] = (part, self._compile(part))
         return self._done[id(expr)][1]
 
     def operands(self, expr: Call) -> list[Compiled]:
         """The arguments of a call, cast to what its function takes."""
         types, _ = self._signature(expr)
-        text = expr_text(expr)
         return [
-            converted(self.compile(arg), dtype, text)
+            converted(self.compile(arg), dtype, expr)
             for arg, dtype in zip(expr.args, types, strict=True)
         ]
 
@@ -92,7 +94,7 @@ class Compiler:
             case Alias(input=source):
                 return self.compile(source)
             case Cast(input=source, dtype=dtype, try_=try_):
-                return converted(self.compile(source), dtype, expr_text(expr), try_=try_)
+                return converted(self.compile(source), dtype, expr, try_=try_)
             case Case():
                 return self._case(expr)
             case IsIn():
@@ -119,17 +121,16 @@ class Compiler:
             result,
         )
         bound = IMPLEMENTATIONS[expr.function](request)
-        return _applied(bound, operands, result, expr_text(expr))
+        return _applied(bound, operands, result, expr)
 
     def _case(self, expr: Case) -> Compiled:
-        text = expr_text(expr)
         values = [self.compile(value) for _, value in expr.branches]
         otherwise = self.compile(expr.otherwise)
         dtype = common_of([value.dtype for value in (*values, otherwise)])
-        assert dtype is not None, f"{text} was not checked"
-        otherwise = converted(otherwise, dtype, text)
+        assert dtype is not None, f"{expr_text(expr)} was not checked"
+        otherwise = converted(otherwise, dtype, expr)
         branches = [
-            (converted(self.compile(test), pa.bool_(), text), converted(value, dtype, text))
+            (converted(self.compile(test), pa.bool_(), expr), converted(value, dtype, expr))
             for (test, _), value in zip(expr.branches, values, strict=True)
         ]
         parts = [*(each for branch in branches for each in branch), otherwise]
@@ -144,12 +145,11 @@ class Compiler:
 
     def membership(self, expr: IsIn) -> tuple[Compiled, list[pa.Scalar]]:
         """The input and the constants of an `IsIn`, cast to one type."""
-        text = expr_text(expr)
         source = self.compile(expr.input)
         dtype = common_of((source.dtype, *(value.dtype for value in expr.values)))
-        assert dtype is not None, f"{text} was not checked"
-        values = [converted(self.compile(value), dtype, text) for value in expr.values]
-        return converted(source, dtype, text), [value_of(value) for value in values]
+        assert dtype is not None, f"{expr_text(expr)} was not checked"
+        values = [converted(self.compile(value), dtype, expr) for value in expr.values]
+        return converted(source, dtype, expr), [value_of(value) for value in values]
 
 
 def value_of(compiled: Compiled) -> pa.Scalar:
@@ -159,10 +159,15 @@ def value_of(compiled: Compiled) -> pa.Scalar:
     return value if isinstance(value, pa.Scalar) else value[0]
 
 
+def is_constant(compiled: Compiled) -> bool:
+    """Whether it has the same value in every row, and has one."""
+    return compiled.total and not compiled.columns
+
+
 def _constant_of(compiled: Compiled) -> tuple[Any] | None:
     """What functions want to know beforehand: patterns, units, numbers of digits."""
     known = t.is_integer(compiled.dtype) or t.is_string(compiled.dtype)
-    if compiled.columns or not (compiled.total and known):
+    if not (known and is_constant(compiled)):
         return None
     return (value_of(compiled).as_py(),)
 
@@ -172,13 +177,13 @@ def constant(value: pa.Scalar) -> Compiled:
     return Compiled(lambda _: value, value.type, True, frozenset())
 
 
-def converted(source: Compiled, dtype: pa.DataType, text: str, *, try_: bool = False) -> Compiled:
-    """`source` cast by the ANSI rules; itself when it is of that type. `text` is for errors."""
+def converted(source: Compiled, dtype: pa.DataType, expr: Expr, *, try_: bool = False) -> Compiled:
+    """`source` cast by the ANSI rules; itself when it is of that type. Errors name `expr`."""
     target = flat_type(dtype)
     if source.dtype.equals(target):
         return source
     kernel, total = cast_kernel(source.dtype, target, try_=try_)
-    run = lazy.call([source], kernel if total else _explained(kernel, text), array=0)
+    run = lazy.call([source], kernel if total else _explained(kernel, expr), array=0)
     found = Compiled(run, target, source.total and total, source.columns)
     if source.columns or not source.total:
         return found
@@ -188,8 +193,8 @@ def converted(source: Compiled, dtype: pa.DataType, text: str, *, try_: bool = F
         return found  # raises again when there are rows
 
 
-def _applied(bound: Bound, args: Sequence[Compiled], result: pa.DataType, text: str) -> Compiled:
-    kernel = bound.kernel if bound.total else _explained(bound.kernel, text)
+def _applied(bound: Bound, args: Sequence[Compiled], result: pa.DataType, expr: Expr) -> Compiled:
+    kernel = bound.kernel if bound.total else _explained(bound.kernel, expr)
     run = lazy.call(args, kernel, bound.order, bound.array)
     total = bound.total and all(arg.total for arg in args)
     return Compiled(run, result, total, lazy.all_columns(args))
@@ -204,7 +209,7 @@ def _lazy_call(function: str, args: Sequence[Compiled], result: pa.DataType) -> 
     return Compiled(run, result, all(arg.total for arg in args), lazy.all_columns(args))
 
 
-def _explained(kernel: Kernel, text: str) -> Kernel:
+def _explained(kernel: Kernel, expr: Expr) -> Kernel:
     """The kernel; what it says about a value becomes an error that names the expression."""
 
     def explained(*values: Datum) -> Datum:
@@ -214,6 +219,6 @@ def _explained(kernel: Kernel, text: str) -> Kernel:
             fault = error.message if isinstance(error, ExpressionError) else value_fault(str(error))
             if not fault:
                 raise
-            raise ExpressionError(f"{fault} in {text}") from error
+            raise ExpressionError(f"{fault} in {expr_text(expr)}") from error
 
     return explained

@@ -41,6 +41,7 @@ _UNIT_US = {
     "week": 7 * DAY_US,
 }
 _UNIT_MONTHS = {"month": 1, "quarter": 3, "year": 12}
+_NO_UNITS = pa.scalar(None, pa.int64())
 _MONTHS_MAX = 178_956_970
 """Spark keeps months in an int32; years times twelve must fit too."""
 
@@ -108,7 +109,8 @@ def _add_interval(request: Request) -> Bound:
 
     def kernel(value: Datum, number: Datum, _: Datum) -> Datum:
         n_rows = next(len(v) for v in (value, number) if isinstance(v, pa.Array))
-        return add(as_array(value, n_rows), as_array(number, n_rows), unit)
+        start, n_units = as_array(value, n_rows), as_array(number, n_rows)
+        return add(start, pc.if_else(pc.is_valid(start), n_units, _NO_UNITS), unit)
 
     return Bound(kernel, total=False, order="right")
 
@@ -119,8 +121,7 @@ def _add_fixed(value: pa.Array, number: pa.Array, unit: str) -> pa.Array:
 
 
 def _add_months(value: pa.Array, number: pa.Array, unit: str) -> pa.Array:
-    """The day is cut to the length of the month it ends in."""
-    valid = pc.and_(pc.is_valid(value), pc.is_valid(number))
+    """The day is cut to the length of the month it ends in. Where `value` is null `number` is."""
     months = to_numpy(pc.fill_null(number, 0))
     limit = _MONTHS_MAX * 12 // _UNIT_MONTHS[unit] + 1
     if np.any(np.abs(months) > limit):
@@ -131,7 +132,7 @@ def _add_months(value: pa.Array, number: pa.Array, unit: str) -> pa.Array:
     total = year * 12 + (month - 1) + months * _UNIT_MONTHS[unit]
     year, month = total // 12, total % 12 + 1
     day = np.minimum(day, month_length(year, month))
-    moved = from_numpy(days_from_civil(year, month, day), pa.int64(), valid)
+    moved = from_numpy(days_from_civil(year, month, day), pa.int64(), pc.is_valid(number))
     time = from_numpy(micros - days * DAY_US, pa.int64())
     start = pc.multiply_checked(moved, pa.scalar(DAY_US))
     return pc.add_checked(start, time).view(value.type)

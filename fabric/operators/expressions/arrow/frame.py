@@ -1,6 +1,6 @@
 """The rows an expression is evaluated on: a batch, or some rows of one.
 
-One job: hand columns out in a flat layout, and take a subset of rows for a branch that is
+One job: hand columns out in a flat layout, and filter the rows for a branch that is
 evaluated lazily. Flat means that dictionaries and run ends are decoded and odd layouts widened
 (string views are strings, half floats floats), because most kernels of Arrow take nothing else.
 Only columns that are read are decoded or copied.
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
@@ -39,10 +38,10 @@ class Frame:
             found = self._flat[index] = flat(self._source(index))
         return found
 
-    def take(self, rows: pa.Array, columns: Iterable[int]) -> Frame:
-        """The given rows of the given columns."""
-        taken = {index: self.column(index).take(rows) for index in columns}
-        return Frame(taken.__getitem__, len(rows))
+    def filter(self, wanted: pa.Array, columns: Iterable[int]) -> Frame:
+        """The rows where `wanted` is true, with the given columns."""
+        kept = {index: self.column(index).filter(wanted) for index in columns}
+        return Frame(kept.__getitem__, wanted.true_count)
 
 
 _FLAT = {
@@ -87,25 +86,7 @@ def restored(values: pa.Array, dtype: pa.DataType) -> pa.Array:
     return values.cast(dtype)
 
 
-def rows_where(mask: pa.Array) -> pa.Array:
-    """Indices of the true values (null is not true), int64."""
-    return pc.indices_nonzero(pc.fill_null(mask, False)).view(pa.int64())
-
-
-def all_rows(n_rows: int) -> pa.Array:
-    """The indices 0 to `n_rows` - 1, int64."""
-    buffer = pa.py_buffer(np.arange(n_rows, dtype=np.int64))
-    return pa.Array.from_buffers(pa.int64(), n_rows, [None, buffer])
-
-
-def merge(pieces: list[pa.Array], places: list[pa.Array]) -> pa.Array:
-    """Put values computed on disjoint rows back in row order; together they cover all rows."""
-    if len(pieces) == 1:
-        return pieces[0]
-    order = pc.inverse_permutation(pa.concat_arrays(places))
-    return pa.concat_arrays(pieces).take(order)
-
-
-def spread(values: pa.Array, rows: pa.Array, n_rows: int) -> pa.Array:
-    """Put values on their rows among `n_rows`; the other rows are null."""
-    return pc.scatter(values, rows, max_index=n_rows - 1)
+def spread(values: pa.Array, wanted: pa.Array) -> pa.Array:
+    """Put values on the rows where `wanted` is true; the other rows are null."""
+    rows = pc.indices_nonzero(wanted).view(pa.int64())
+    return pc.scatter(values, rows, max_index=len(wanted) - 1)

@@ -1,7 +1,7 @@
 """Evaluate only what Spark evaluates: branches, right sides, and arguments behind a null.
 
 One job: the forms that look at some rows only. A part that can't raise is computed on every row,
-which is cheaper; a part that can is computed on just the rows where Spark would.
+which is cheaper; of a part that can, only errors on the rows where Spark would look count.
 
     and       right side where the left is not false
     or        right side where the left is not true
@@ -12,15 +12,16 @@ which is cheaper; a part that can is computed on just the rows where Spark would
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from operator import methodcaller
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fabric.errors import ExpressionError
 from fabric.operators.expressions.arrow.bound import Datum, Kernel, Order, as_array
-from fabric.operators.expressions.arrow.frame import Frame, all_rows, merge, rows_where, spread
+from fabric.operators.expressions.arrow.frame import Frame, spread
 
 Run = Callable[[Frame], Datum]
 
@@ -44,30 +45,29 @@ class Compiled:
         return as_array(self.run(frame), frame.n_rows)
 
 
-class Undecided:
-    """Rows of a frame that no branch has taken yet, and the values of those taken."""
+class Where:
+    """Evaluates a part on some rows of a frame.
 
-    def __init__(self, frame: Frame, columns: frozenset[int]) -> None:
-        self.frame = frame
-        self._columns = columns
-        self._rows = all_rows(frame.n_rows)
-        self._pieces: list[pa.Array] = []
-        self._places: list[pa.Array] = []
+    If most rows are wanted, all are tried first, which costs no copying: errors are the only thing
+    that rows too many can do. Once that failed, the wanted rows are copied out from then on.
+    """
 
-    def settle(self, mask: pa.Array, values: Callable[[pa.Array], pa.Array]) -> None:
-        """Rows where `mask` is true get ``values(their indices in self.frame)``."""
-        chosen = rows_where(mask)
-        if len(chosen) == 0:
-            return
-        self._pieces.append(values(chosen))
-        self._places.append(self._rows.take(chosen))
-        left = rows_where(pc.invert(pc.fill_null(mask, False)))
-        self.frame = self.frame.take(left, self._columns)
-        self._rows = self._rows.take(left)
+    def __init__(self, part: Compiled) -> None:
+        self.part = part
+        self._hopeful = True
 
-    def settle_rest(self, values: pa.Array) -> pa.Array:
-        """All rows still undecided get `values`; returns the values of every row."""
-        return merge([*self._pieces, values], [*self._places, self._rows])
+    def __call__(self, frame: Frame, wanted: pa.Array) -> Datum:
+        """Values right where `wanted` is true, anything elsewhere."""
+        n_wanted = wanted.true_count
+        if self.part.total or n_wanted == frame.n_rows:
+            return self.part.run(frame)
+        if self._hopeful and n_wanted * 2 > frame.n_rows:
+            try:
+                return self.part.run(frame)
+            except ExpressionError:
+                self._hopeful = False
+        values = self.part.array(frame.filter(wanted, self.part.columns))
+        return spread(values, wanted)
 
 
 def all_columns(parts: Sequence[Compiled]) -> frozenset[int]:
@@ -80,74 +80,51 @@ def short_circuit(left: Compiled, right: Compiled, *, stop: bool) -> Run:
     combine: Kernel = pc.or_kleene if stop else pc.and_kleene
     if right.total:
         return lambda frame: combine(left.run(frame), right.run(frame))
+    where = Where(right)
 
     def run(frame: Frame) -> Datum:
         decided = left.array(frame)
-        rows = rows_where(pc.fill_null(pc.invert(decided) if stop else decided, True))
-        if len(rows) == frame.n_rows:
-            return combine(decided, right.array(frame))
-        if len(rows) == 0:
-            return decided
-        value = right.array(frame.take(rows, right.columns))
-        return combine(decided, spread(value, rows, frame.n_rows))
+        goes_on = pc.fill_null(pc.invert(decided) if stop else decided, True)
+        return combine(decided, where(frame, goes_on))
 
     return run
 
 
 def coalesce(args: Sequence[Compiled]) -> Run:
     """The first value of each row that is not null; all `args` are of one type."""
-    columns = all_columns(args)
+    first, *others = args
+    parts = [Where(arg) for arg in others]
 
     def run(frame: Frame) -> Datum:
-        if all(arg.total for arg in args[1:]):
-            return _first_valid([arg.run(frame) for arg in args], frame.n_rows)
-        undecided = Undecided(frame, columns)
-        for arg in args[:-1]:
-            values = arg.array(undecided.frame)
-            undecided.settle(pc.is_valid(values), values.take)
-        return undecided.settle_rest(args[-1].array(undecided.frame))
+        result = first.array(frame)
+        for part in parts:
+            if not result.null_count:
+                break
+            value = part(frame, pc.is_null(result))
+            result = pc.if_else(pc.is_valid(result), result, value)
+        return result
 
     return run
-
-
-def _first_valid(values: Sequence[Datum], n_rows: int) -> Datum:
-    result = as_array(values[0], n_rows)
-    for value in values[1:]:
-        if not result.null_count:
-            break
-        result = pc.if_else(pc.is_valid(result), result, value)
-    return result
 
 
 def case(branches: Sequence[tuple[Compiled, Compiled]], otherwise: Compiled) -> Run:
     """CASE WHEN; the first true condition wins. All values are of one type."""
-    parts = [*(part for branch in branches for part in branch), otherwise]
-    columns = all_columns(parts)
-    if all(part.total for part in parts[1:]):
-        return lambda frame: _case_everywhere(branches, otherwise, frame)
+    parts = [(Where(test), Where(value)) for test, value in branches]
+    last = Where(otherwise)
 
     def run(frame: Frame) -> Datum:
-        undecided = Undecided(frame, columns)
-        for condition, value in branches:
-            rest = undecided.frame
-            undecided.settle(condition.array(rest), partial(_on_rows, value, rest))
-        return undecided.settle_rest(otherwise.array(undecided.frame))
+        rest = pa.repeat(pa.scalar(True), frame.n_rows)
+        taken: list[tuple[pa.Array, Datum]] = []
+        for test, value in parts:
+            true = pc.and_(rest, pc.fill_null(test(frame, rest), False))
+            taken.append((true, value(frame, true)))
+            rest = pc.and_not(rest, true)
+        result = last(frame, rest)
+        for true, values in reversed(taken):
+            result = pc.if_else(true, values, result)
+        return result
 
     return run
-
-
-def _on_rows(value: Compiled, frame: Frame, rows: pa.Array) -> pa.Array:
-    return value.array(frame.take(rows, value.columns))
-
-
-def _case_everywhere(
-    branches: Sequence[tuple[Compiled, Compiled]], otherwise: Compiled, frame: Frame
-) -> Datum:
-    result = otherwise.array(frame)
-    for condition, value in reversed(branches):
-        test = pc.fill_null(condition.array(frame), False)
-        result = pc.if_else(test, value.run(frame), result)
-    return result
 
 
 def call(
@@ -155,11 +132,14 @@ def call(
 ) -> Run:
     """Apply a kernel to arguments that are evaluated from the left or the right, up to a null."""
     places = range(len(args)) if order != "right" else reversed(range(len(args)))
-    sequence = [(place, args[place]) for place in places]
-    guarded = order != "all" and any(not arg.total for _, arg in sequence[1:])
+    sequence = [(place, Where(args[place])) for place in places]
+    guarded = order != "all" and any(not where.part.total for _, where in sequence[1:])
 
     def run(frame: Frame) -> Datum:
-        values = _guarded(sequence, frame) if guarded else [arg.run(frame) for arg in args]
+        if guarded:
+            values = _guarded(sequence, frame)
+        else:
+            values = list(map(methodcaller("run", frame), args))
         if array is not None:
             values[array] = as_array(values[array], frame.n_rows)
         return applied(kernel, values)
@@ -167,24 +147,15 @@ def call(
     return run
 
 
-def _guarded(sequence: Sequence[tuple[int, Compiled]], frame: Frame) -> list[Datum]:
+def _guarded(sequence: Sequence[tuple[int, Where]], frame: Frame) -> list[Datum]:
     """The values of the arguments, each where the ones before it in `sequence` are not null."""
     seen: dict[int, Datum] = {}
-    for place, arg in sequence:
-        seen[place] = arg.run(frame) if arg.total else _where_valid(arg, seen.values(), frame)
-    return [seen[place] for place in range(len(sequence))]
-
-
-def _where_valid(arg: Compiled, seen: Iterable[Datum], frame: Frame) -> Datum:
-    """`arg` on the rows where nothing seen is null; null elsewhere."""
-    valid: Datum = pa.scalar(True)
-    for value in seen:
+    valid = pa.repeat(pa.scalar(True), frame.n_rows)
+    for place, where in sequence:
+        seen[place] = value = where(frame, valid)
         if value.null_count if isinstance(value, pa.Array) else not value.is_valid:
             valid = pc.and_(valid, pc.is_valid(value))
-    if isinstance(valid, pa.Scalar):
-        return arg.run(frame) if valid.as_py() else pa.scalar(None, arg.dtype)
-    rows = rows_where(valid)
-    return spread(arg.array(frame.take(rows, arg.columns)), rows, frame.n_rows)
+    return [seen[place] for place in range(len(sequence))]
 
 
 def applied(kernel: Kernel, values: Sequence[Datum]) -> Datum:

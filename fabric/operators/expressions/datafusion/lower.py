@@ -8,25 +8,31 @@ and the Arrow definition inside picks the rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import datafusion
 import pyarrow as pa
 from datafusion import functions as f
-from datafusion.expr import CaseBuilder
 
-from fabric.operators.expressions.arrow.compile import Compiler, value_of
+from fabric.operators.expressions.arrow.compile import (
+    Compiler,
+    converted,
+    is_constant,
+    value_of,
+)
 from fabric.operators.expressions.arrow.frame import flat_type
-from fabric.operators.expressions.arrow.lazy import Compiled
 from fabric.operators.expressions.datafusion.native import (
     NATIVE,
+    Build,
     casts_natively,
     is_plain,
     literal,
 )
 from fabric.operators.expressions.datafusion.wrap import column, wrapped
-from fabric.plan.expr import Alias, Call, Case, Cast, Column, Expr, IsIn, Literal
+from fabric.plan.expr import Alias, Call, Case, Cast, Column, Expr, IsIn, Literal, children
 from fabric.plan.schema import type_of
+from fabric.plan.walk import walk_expr
 
 
 def to_datafusion(
@@ -61,36 +67,86 @@ def to_datafusion(
     return lowered.alias(expr.name) if isinstance(expr, Alias) else lowered
 
 
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """A native form: its parts, each with the flat type it is cast to, and what is made of them."""
+
+    parts: tuple[tuple[Expr, pa.DataType], ...]
+    build: Build
+
+
 class _Lowering:
-    """Lowers the parts of one expression over one schema."""
+    """Lowers one expression over one schema, without recursion."""
 
     def __init__(self, schema: pa.Schema, names: Sequence[str]) -> None:
         self._schema = schema
         self._names = names
         self._compiler = Compiler(schema)
 
-    def lower(self, expr: Expr) -> datafusion.Expr:
-        """The native form, or the wrapped one."""
-        compiled = self._compiler.compile(expr)
-        if compiled.total and not compiled.columns:
-            return literal(value_of(compiled))
-        found = self._native(expr)
-        return self.wrapped(expr) if found is None else found
+    def lower(self, root: Expr) -> datafusion.Expr:
+        """The native form as far down as there is one, wrapped parts below."""
+        exprs = list(walk_expr(root))
+        forms: dict[int, _Form | None] = {id(root): self._form(root)}
+        for expr in reversed(exprs):
+            if (form := forms.get(id(expr))) is not None:
+                forms.update((id(part), self._form(part)) for part, _ in form.parts)
+        done: dict[int, datafusion.Expr] = {}
+        for expr in exprs:
+            if id(expr) in forms:
+                done[id(expr)] = self._built(expr, forms[id(expr)], done)
+        return done[id(root)]
 
     def wrapped(self, expr: Expr) -> datafusion.Expr:
         """The Arrow definition as a UDF."""
         return wrapped(expr, self._schema, self._names, self._compiler.compile(expr))
 
-    def _native(self, expr: Expr) -> datafusion.Expr | None:
+    def _built(
+        self, expr: Expr, form: _Form | None, done: Mapping[int, datafusion.Expr]
+    ) -> datafusion.Expr:
+        compiled = self._compiler.compile(expr)
+        if is_constant(compiled):
+            return literal(value_of(compiled))
+        if form is None:
+            return self.wrapped(expr)
+        return form.build(*(self._as(part, dtype, done) for part, dtype in form.parts))
+
+    def _as(
+        self, expr: Expr, dtype: pa.DataType, done: Mapping[int, datafusion.Expr]
+    ) -> datafusion.Expr:
+        """A lowered part in a flat type."""
+        compiled = converted(self._compiler.compile(expr), dtype, expr)
+        if is_constant(compiled):
+            return literal(value_of(compiled))
+        has = self._compiler.compile(expr).dtype
+        if isinstance(expr, Column):
+            has = self._schema.field(expr.name).type
+        return done[id(expr)] if has.equals(dtype) else done[id(expr)].cast(dtype)
+
+    def _form(self, expr: Expr) -> _Form | None:
+        """How DataFusion computes `expr` itself, or None where it differs."""
+        form = self._candidate(expr)
+        if form is None or not all(self._casts(part, dtype) for part, dtype in form.parts):
+            return None
+        return form
+
+    def _casts(self, expr: Expr, dtype: pa.DataType) -> bool:
+        """Whether DataFusion's cast of `expr` to a flat type agrees, or none is needed."""
+        has = self._compiler.compile(expr)
+        if has.dtype.equals(dtype) or casts_natively(has.dtype, dtype):
+            return True
+        return is_constant(converted(has, dtype, expr))
+
+    def _candidate(self, expr: Expr) -> _Form | None:
         match expr:
             case Column(name=name):
-                return column(self._names[self._schema.get_field_index(name)])
+                inner = column(self._names[self._schema.get_field_index(name)])
+                return _Form((), lambda: inner)
             case Literal(value=value, dtype=dtype):
-                return literal(pa.scalar(value, dtype))
+                return _Form((), lambda: literal(pa.scalar(value, dtype)))
             case Alias(input=source):
-                return self.lower(source)
+                return _Form(((source, self._compiler.compile(source).dtype),), lambda part: part)
             case Cast(input=source, dtype=dtype):
-                return self._as(source, flat_type(dtype))
+                return _Form(((source, flat_type(dtype)),), lambda part: part)
             case Call():
                 return self._call(expr)
             case Case():
@@ -100,62 +156,34 @@ class _Lowering:
             case _:
                 return None
 
-    def _as(self, expr: Expr, dtype: pa.DataType) -> datafusion.Expr | None:
-        """`expr` cast to a flat type, if DataFusion's cast agrees."""
-        compiled = self._compiler.compile(expr)
-        if compiled.dtype.equals(dtype):
-            lowered = self.lower(expr)
-            same = not isinstance(expr, Column) or self._is_flat(expr)
-            return lowered if same else lowered.cast(dtype)
-        if not casts_natively(compiled.dtype, dtype):
-            return None
-        return self.lower(expr).cast(dtype)
-
-    def _is_flat(self, expr: Column) -> bool:
-        dtype = self._schema.field(expr.name).type
-        return bool(dtype.equals(flat_type(dtype)))
-
-    def _call(self, expr: Call) -> datafusion.Expr | None:
+    def _call(self, expr: Call) -> _Form | None:
         choose = NATIVE.get(expr.function)
         operands = self._compiler.operands(expr)
-        build = choose([operand.dtype for operand in operands]) if choose else None
+        dtypes = [operand.dtype for operand in operands]
+        build = choose(dtypes) if choose else None
         if build is None or not all(operand.total for operand in operands[1:]):
             return None
-        args = self._operands(expr, operands)
-        return None if args is None else build(*args)
+        return _Form(tuple(zip(expr.args, dtypes, strict=True)), build)
 
-    def _operands(self, expr: Call, operands: Sequence[Compiled]) -> list[datafusion.Expr] | None:
-        """The arguments in the types the function takes, or None if a cast has no native form."""
-        args: list[datafusion.Expr] = []
-        for arg, operand in zip(expr.args, operands, strict=True):
-            if operand.total and not operand.columns:
-                args.append(literal(value_of(operand)))
-            elif (lowered := self._as(arg, operand.dtype)) is not None:
-                args.append(lowered)
-            else:
-                return None
-        return args
-
-    def _case(self, expr: Case) -> datafusion.Expr | None:
+    def _case(self, expr: Case) -> _Form | None:
+        parts = children(expr)
+        if not all(self._compiler.compile(part).total for part in parts[1:]):
+            return None
         dtype = self._compiler.compile(expr).dtype
-        parts = [part for branch in expr.branches for part in branch]
-        lazily = [self._compiler.compile(part) for part in (*parts[1:], expr.otherwise)]
-        if not all(part.total for part in lazily):
-            return None
-        otherwise = self._as(expr.otherwise, dtype)
-        builder: CaseBuilder | None = None
-        for test, value in expr.branches:
-            condition, result = self._as(test, pa.bool_()), self._as(value, dtype)
-            if condition is None or result is None:
-                return None
-            builder = (builder.when if builder else f.when)(condition, result)
-        if builder is None or otherwise is None:
-            return None
-        return builder.otherwise(otherwise)
+        dtypes = [pa.bool_(), dtype] * len(expr.branches) + [dtype]
+        return _Form(tuple(zip(parts, dtypes, strict=True)), _case_of)
 
-    def _is_in(self, expr: IsIn) -> datafusion.Expr | None:
+    def _is_in(self, expr: IsIn) -> _Form | None:
         source, values = self._compiler.membership(expr)
-        lowered = self._as(expr.input, source.dtype)
-        if lowered is None or not is_plain(source.dtype) or not values:
+        if not is_plain(source.dtype) or not values:
             return None
-        return f.in_list(lowered, [literal(value) for value in values])
+        known = [literal(value) for value in values]
+        return _Form(((expr.input, source.dtype),), lambda part: f.in_list(part, known))
+
+
+def _case_of(*parts: datafusion.Expr) -> datafusion.Expr:
+    """Conditions and values in turn, and the value for none at the end."""
+    builder = f.when(parts[0], parts[1])
+    for condition, value in zip(parts[2:-1:2], parts[3::2], strict=True):
+        builder = builder.when(condition, value)
+    return builder.otherwise(parts[-1])

@@ -54,6 +54,10 @@ def _floats(build: Build) -> Choose:
     return lambda operands: build if t.is_floating(operands[0]) else None
 
 
+def _strings(build: Build) -> Choose:
+    return lambda operands: build if all(map(t.is_string, operands)) else None
+
+
 def _always(build: Build) -> Choose:
     return lambda _: build
 
@@ -80,6 +84,9 @@ NATIVE: dict[str, Choose] = {
     "is_not_null": _always(lambda value: value.is_not_null()),
     "is_nan": _floats(_is_nan),
     "coalesce": _always(f.coalesce),
+    "contains": _strings(f.contains),
+    "starts_with": _strings(f.starts_with),
+    "ends_with": _strings(f.ends_with),
 }
 
 
