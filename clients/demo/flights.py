@@ -6,6 +6,7 @@ Spark does in `spark_steps.py`. Any difference from DuckDB's answer fails the co
 
 from __future__ import annotations
 
+import shutil
 import socket
 import tempfile
 import time
@@ -45,6 +46,7 @@ def run(*, keep: bool = False, with_spark: bool = True, out: Path = OUT) -> int:
     """
     console = Console(highlight=False, soft_wrap=True)
     files = data.unpack(out)
+    _clear(out)
     with ThreadPoolExecutor(1, "spark") as background, tempfile.TemporaryDirectory() as home:
         spark = background.submit(_start_spark, out / "spark.log") if with_spark else None
         try:
@@ -52,6 +54,15 @@ def run(*, keep: bool = False, with_spark: bool = True, out: Path = OUT) -> int:
         finally:
             if spark is not None and spark.exception() is None:
                 spark.result().stop()
+
+
+def _clear(out: Path) -> None:
+    """Remove results of an earlier run: one may be a folder where this one writes a file."""
+    for path in (*(out / f"{name}.parquet" for name in questions.NAMES), out / "fabric.log"):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _start_spark(log: Path) -> SparkSession:
