@@ -28,6 +28,7 @@ from fabric.ids import check_name
 from fabric.io.dataset.manifest import Manifest, decode_manifest
 from fabric.io.dataset.writing import FileWriter, checksum_file, part_name, storage_error
 
+_REMOVALS_MAX = 10
 _DISCARDED_MAX = 4_096
 _VERIFIED_MAX = 65_536
 _ATTEMPT_FOLDER = re.compile(r"(.+-[0-9]+)-[0-9a-f]{12}")
@@ -96,7 +97,13 @@ class DatasetFiles:
             self._discarded[name, transaction] = None
             while len(self._discarded) > _DISCARDED_MAX:
                 del self._discarded[next(iter(self._discarded))]
-            shutil.rmtree(folder, ignore_errors=True)
+            for writer in self._writers:
+                if writer.is_open_in(folder):
+                    writer.refuse()
+            for _ in range(_REMOVALS_MAX):  # a writer may add a file while the folder is emptied
+                shutil.rmtree(folder, ignore_errors=True)
+                if not folder.exists():
+                    break
             self._unused_since.pop((name, transaction), None)
             if not any(folder.parent.glob("*")):
                 shutil.rmtree(folder.parent, ignore_errors=True)

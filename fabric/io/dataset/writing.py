@@ -18,7 +18,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from fabric._cython.shuffle.checksum import batch_crc32c
-from fabric.errors import DataError, FabricError, InternalError, StorageError
+from fabric.errors import DataError, FabricError, InternalError, NotFoundError, StorageError
 from fabric.flight.transport import PartReceipt
 from fabric.io.dataset.manifest import Manifest, PartFile, decode_manifest, encode_manifest
 
@@ -46,8 +46,7 @@ class FileWriter:
 
     def write(self, partition: int, batch: pa.RecordBatch) -> None:
         """Append rows to a partition's file; no rows only say that the partition belongs here."""
-        if self._state != "open":
-            raise InternalError(f"put {self._shown} has ended: it is {self._state}")
+        self._check_open()
         if not batch.schema.equals(self._schema):
             raise DataError(f"a batch of put {self._shown} has another schema than the put")
         self._rows[partition] = self._rows.get(partition, 0) + batch.num_rows
@@ -59,8 +58,7 @@ class FileWriter:
 
     def seal(self) -> PartReceipt:
         """Make the attempt durable and visible to readers of its transaction."""
-        if self._state != "open":
-            raise InternalError(f"put {self._shown} has ended: it is {self._state}")
+        self._check_open()
         with self._guard():
             files = {partition: self._end(partition) for partition in sorted(self._rows)}
             _sync_folder(self._folder)
@@ -77,7 +75,7 @@ class FileWriter:
 
     def abandon(self) -> None:
         """Remove what was written; nothing after `seal`."""
-        if self._state == "open":
+        if self._state in ("open", "refused"):
             self._state = "abandoned"
             for file, stream in self._open.values():
                 with suppress(pa.ArrowException, OSError):  # a full disk fails again here
@@ -86,9 +84,21 @@ class FileWriter:
                     file.close()
             shutil.rmtree(self._folder, ignore_errors=True)
 
+    def refuse(self) -> None:
+        """Its transaction is gone: from another thread, tell the writing one to give up."""
+        if self._state == "open":
+            self._state = "refused"
+
     def is_open_in(self, transaction: Path) -> bool:
         """Whether this is still being written, below that folder."""
         return self._state == "open" and self._transaction == transaction
+
+    def _check_open(self) -> None:
+        if self._state == "refused":
+            self.abandon()
+            raise NotFoundError(f"put {self._shown} comes too late: the transaction was aborted")
+        if self._state != "open":
+            raise InternalError(f"put {self._shown} has ended: it is {self._state}")
 
     def _stream(self, partition: int) -> pa.ipc.RecordBatchStreamWriter:
         if partition not in self._open:

@@ -127,7 +127,7 @@ def test_a_write_that_fails_leaves_nothing(
     with pytest.raises(Exception, match="spoiled on purpose"):
         connector.save(frame, name, mode=mode)
     assert name not in session.datasets()
-    wait_until(lambda: connector.files(name) == [])
+    wait_until(lambda: connector.files(name) == [], timeout_s=60)
     connector.save(ROWS, name)
     before = connector.files(name)
     with pytest.raises(Exception, match="spoiled on purpose"):

@@ -71,7 +71,7 @@ def test_a_put_after_the_abort_is_refused(tmp_path: Path) -> None:
     files = DatasetFiles(tmp_path)
     late = files.open_write(PUT, SCHEMA)
     files.discard(PUT.name, PUT.transaction)
-    with pytest.raises(StorageError):
+    with pytest.raises(NotFoundError, match=r"put d/tx-1/w#0 comes too late: .* was aborted"):
         late.seal()
     with pytest.raises(NotFoundError, match=r"put d/tx-1/w#1 comes too late: .* was aborted"):
         files.open_write(replace(PUT, attempt=1), SCHEMA)
