@@ -7,7 +7,6 @@ Spark does in `spark_steps.py`. Any difference from DuckDB's answer fails the co
 from __future__ import annotations
 
 import shutil
-import socket
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -20,6 +19,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 
 import fabric
+from fabric.clients.cli.ports import port_is_free
 from fabric.clients.cli.up import LocalProcesses
 from fabric.clients.demo import data, questions
 from fabric.clients.demo.agreement import Agreement, checksum
@@ -285,7 +285,6 @@ def _token(home: FabricHome) -> str:
 def free_port() -> int:
     """A port of 127.0.0.1 that is free now, below the range that outgoing connections use."""
     for port in range(16123, 16623):
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) != 0:
-                return port
+        if port_is_free("127.0.0.1", port):
+            return port
     raise ExternalError("no free port from 16123 to 16622 on 127.0.0.1")
