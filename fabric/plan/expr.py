@@ -8,8 +8,9 @@ Every expression means what Spark 4.3 says in ANSI mode, in all places.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+from typing import Literal as Choice
 
 import pyarrow as pa
 
@@ -75,14 +76,15 @@ class Alias:
 
 @dataclass(frozen=True, slots=True)
 class Agg:
-    """An aggregate: count, count_distinct, sum, min, max, mean. `input` None means ``count(*)``."""
+    """An aggregate, or inside `Over` also a window function such as row_number or lag.
+
+    `input` None means ``count(*)``, or a function that reads no column. `args` are what else it
+    takes: the other column of ``corr``, the fraction of ``quantile``, the offset of ``lag``.
+    """
 
     function: str
     input: Expr | None
-
-
-Expr = Column | Literal | Call | Case | Cast | IsIn | Alias | Agg
-"""Any expression node."""
+    args: tuple[Expr, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +96,66 @@ class SortKey:
     nulls_last: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The rows around each row that a window function sees.
+
+    `start` and `end` count from the current row (0), before it below 0; None is the end of the
+    partition. In unit "rows" they count rows; in "range" they are distances of the one order key.
+    """
+
+    unit: Choice["rows", "range"]
+    start: int | None
+    end: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """A window function: `input` over the rows with equal `partition_by`, ordered by `order_by`.
+
+    Without a `frame` it is SQL's: with an order all rows up to the current one and its equals, else
+    the whole partition. Only a `Window` node may hold it, at the top of an expression.
+    """
+
+    input: Agg
+    partition_by: tuple[Expr, ...] = ()
+    order_by: tuple[SortKey, ...] = ()
+    frame: Frame | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Udf:
+    """A user's Python function of `args`, returning `dtype`.
+
+    "arrow" takes and returns arrays, "row" and "numba" single values; `payload` is its pickle. It
+    is only ever loaded in a task, after `mac` (set by the coordinator) was checked.
+    """
+
+    name: str
+    args: tuple[Expr, ...]
+    dtype: pa.DataType
+    kind: Choice["arrow", "row", "numba"]
+    payload: bytes = field(repr=False)
+    mac: bytes = field(default=b"", repr=False)
+
+
+Expr = Column | Literal | Call | Case | Cast | IsIn | Alias | Agg | Over | Udf
+"""Any expression node."""
+
+
 def children(expr: Expr) -> tuple[Expr, ...]:
     """The expressions directly below `expr`, in reading order."""
     match expr:
-        case Call(args=args):
+        case Call(args=args) | Udf(args=args):
             return args
         case Case(branches=branches, otherwise=otherwise):
             return (*(e for branch in branches for e in branch), otherwise)
         case Cast(input=source) | IsIn(input=source) | Alias(input=source):
             return (source,)
-        case Agg(input=source) if source is not None:
-            return (source,)
+        case Agg(input=source, args=args):
+            return args if source is None else (source, *args)
+        case Over(input=agg, partition_by=partition_by, order_by=order_by):
+            return (agg, *partition_by, *(key.input for key in order_by))
         case _:
             return ()
 
@@ -136,6 +187,6 @@ def output_name(expr: Expr) -> str:
         match part:
             case Alias(name=name) | Column(name=name):
                 return name
-            case Agg(function=function, input=None):
+            case Agg(function=function, input=None) | Udf(name=function, args=()):
                 return function
     return "literal"

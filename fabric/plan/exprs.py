@@ -17,6 +17,7 @@ from fabric.plan.nodes import (
     Scan,
     Select,
     Sort,
+    Window,
     WithColumns,
 )
 
@@ -28,12 +29,12 @@ def exprs_of(node: Node) -> tuple[Expr, ...]:
             return (predicate,)
         case Filter(predicate=predicate):
             return (predicate,)
-        case Select(exprs=exprs) | WithColumns(exprs=exprs):
+        case Select(exprs=exprs) | WithColumns(exprs=exprs) | Window(exprs=exprs):
             return exprs
         case Aggregate(keys=keys, aggs=aggs):
             return (*keys, *aggs)
-        case Join(left_keys=left, right_keys=right):
-            return (*left, *right)
+        case Join(left_keys=left, right_keys=right, condition=condition):
+            return (*left, *right) if condition is None else (*left, *right, condition)
         case Sort(keys=sort_keys):
             return tuple(key.input for key in sort_keys)
         case _:
@@ -48,14 +49,16 @@ def with_exprs(node: Node, exprs: Sequence[Expr]) -> Node:
     match node:
         case Scan() | Filter():
             return replace(node, predicate=exprs[0])
-        case Select() | WithColumns():
+        case Select() | WithColumns() | Window():
             return replace(node, exprs=tuple(exprs))
         case Aggregate(keys=keys):
             n_keys = len(keys)
             return replace(node, keys=tuple(exprs[:n_keys]), aggs=tuple(exprs[n_keys:]))
         case Join(left_keys=left):
-            n_left = len(left)
-            return replace(node, left_keys=tuple(exprs[:n_left]), right_keys=tuple(exprs[n_left:]))
+            n = len(left)
+            condition = exprs[2 * n] if len(exprs) > 2 * n else None
+            keys = tuple(exprs[:n]), tuple(exprs[n : 2 * n])
+            return replace(node, left_keys=keys[0], right_keys=keys[1], condition=condition)
         case Sort(keys=keys):
             pairs = zip(keys, exprs, strict=True)
             return replace(node, keys=tuple(_with_input(key, expr) for key, expr in pairs))

@@ -16,7 +16,7 @@ import pyarrow as pa
 from fabric.plan.expr import Expr, SortKey
 from fabric.plan.sources import Source, Target
 
-JoinHow = Literal["inner", "left", "semi", "anti"]
+JoinHow = Literal["inner", "left", "right", "full", "semi", "anti", "cross"]
 JoinStrategy = Literal["auto", "broadcast", "hash"]
 ExchangeKind = Literal["hash", "broadcast", "round_robin", "gather", "forward"]
 ExchangeMode = Literal["auto", "materialised", "pipelined"]
@@ -123,10 +123,12 @@ class Aggregate(Unary):
 
 @dataclass(frozen=True, slots=True)
 class Join(Base):
-    """Equi-join; null keys match nothing. Output: left columns, then (inner, left) right ones.
+    """Rows of both sides with equal keys for which `condition` is true; null keys match nothing.
 
-    Right keys are not put out again where both sides name them alike; another right column that the
-    left side has too gets `suffix`.
+    Output: left columns, then (but for semi, anti) right ones. Right keys are not put out again
+    where both sides name them alike: that column then has the value of the side there is a row of.
+    Another right column that the left side has too gets `suffix`. `condition` reads the columns of
+    an inner join by those names. "cross" has neither keys nor condition.
     """
 
     left: Node
@@ -136,6 +138,7 @@ class Join(Base):
     how: JoinHow = "inner"
     suffix: str = "_right"
     strategy: JoinStrategy = "auto"
+    condition: Expr | None = None
 
     @property
     def children(self) -> tuple[Node, ...]:
@@ -147,6 +150,29 @@ class Join(Base):
         left, right = children
         same = left is self.left and right is self.right
         return self if same else replace(self, left=left, right=right)
+
+
+@dataclass(frozen=True, slots=True)
+class Window(Unary):
+    """Put out the input and one column for each of `exprs` (`Over` or `Alias` of it) after it.
+
+    All of them have the same `partition_by`, so that one exchange serves them.
+    """
+
+    exprs: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Explode(Unary):
+    """One row for each element of list `column`, the element in the list's place.
+
+    Null and empty lists give no row, with `outer` one row with null. `position` names an int32
+    column at the end with the element's place, from 0 on.
+    """
+
+    column: str
+    outer: bool = False
+    position: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,8 +233,8 @@ class Sink(Unary):
 
 
 Node = (
-    Scan | StageInput | Filter | Select | WithColumns | Aggregate | Join | Sort | Limit | Distinct
-    | Union | Exchange | Sink
+    Scan | StageInput | Filter | Select | WithColumns | Aggregate | Join | Window | Explode | Sort
+    | Limit | Distinct | Union | Exchange | Sink
 )  # fmt: skip
 """Any plan node."""
 

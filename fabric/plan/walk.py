@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from fabric.plan.expr import Agg, Alias, Call, Case, Cast, Expr, IsIn
+from fabric.plan.expr import Agg, Alias, Call, Case, Cast, Expr, IsIn, Over, Udf
 from fabric.plan.expr import children as expr_children
 from fabric.plan.nodes import Node
 
@@ -77,15 +77,32 @@ def with_expr_children(expr: Expr, below: Sequence[Expr]) -> Expr:
     if all(a is b for a, b in zip(expr_children(expr), below, strict=True)):
         return expr
     match expr:
-        case Call():
+        case Call() | Udf():
             return replace(expr, args=tuple(below))
         case Case():
             pairs = tuple(zip(below[:-1:2], below[1::2], strict=True))
             return Case(pairs, below[-1])
-        case Cast() | IsIn() | Alias() | Agg():
+        case Cast() | IsIn() | Alias():
             return replace(expr, input=below[0])
+        case Agg(input=source):
+            given = None if source is None else below[0]
+            return replace(expr, input=given, args=tuple(below[source is not None :]))
+        case Over():
+            return _with_over(expr, below)
         case _:
             return expr
+
+
+def _with_over(expr: Over, below: Sequence[Expr]) -> Over:
+    agg, n_keys = below[0], len(expr.partition_by)
+    assert isinstance(agg, Agg)
+    order = zip(expr.order_by, below[1 + n_keys :], strict=True)
+    return Over(
+        agg,
+        tuple(below[1 : 1 + n_keys]),
+        tuple(replace(key, input=source) for key, source in order),
+        expr.frame,
+    )
 
 
 def rewrite_expr(root: Expr, fn: Callable[[Expr], Expr]) -> Expr:
