@@ -1,0 +1,54 @@
+"""Functions of dates and timestamps on Spark: year … add_interval.
+
+One job: their spelling in Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from fabric.clients.spark.expressions.build import Build, named, operator
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+
+
+def _date_trunc(args: Sequence[SparkColumn], values: Sequence[Any]) -> SparkColumn:
+    from pyspark.sql import functions as sf
+
+    return sf.date_trunc(values[0], args[1])
+
+
+def _to_timestamp(args: Sequence[SparkColumn], values: Sequence[Any]) -> SparkColumn:
+    from pyspark.sql import functions as sf
+
+    if len(args) == 1:
+        return args[0].cast("timestamp")
+    if values[1] is None:
+        return sf.lit(None).cast("timestamp")
+    return sf.to_timestamp(args[0], values[1])
+
+
+def _add_interval(args: Sequence[SparkColumn], values: Sequence[Any]) -> SparkColumn:
+    from pyspark.sql import functions as sf
+
+    return sf.timestamp_add(values[2].upper(), args[1], args[0])
+
+
+FUNCTIONS: dict[str, Build] = {
+    "year": named("year"),
+    "month": named("month"),
+    "day": named("day"),
+    "hour": named("hour"),
+    "minute": named("minute"),
+    "second": named("second"),
+    "day_of_week": named("dayofweek"),
+    "date_trunc": _date_trunc,
+    "to_date": operator(lambda a: a.cast("date")),
+    "to_timestamp": _to_timestamp,
+    "add_interval": _add_interval,
+}
+
+RETYPED = ("date_trunc",)
+"""date_trunc gives every timestamp a zone."""
