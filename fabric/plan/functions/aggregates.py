@@ -1,104 +1,279 @@
-"""Aggregates: count, count_distinct, sum, min, max, mean.
+"""Aggregates: from count and sum to corr and quantile.
 
-One job: what they return, and the state a partial aggregate sends. An int64 sum carries a float sum
-beside it, by which the final step sees that it has wrapped; count_distinct has no partial form.
+One job: what they take and return, and the state a partial aggregate sends. An int64 sum carries a
+float sum beside it, by which the final step sees that it has wrapped. Moments (var, corr, ...) are
+means and sums of squared deviations, which merge without losing digits. An aggregate without states
+has no partial form: there the rows themselves travel.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 from pyarrow import types as t
 
+from fabric.plan.expr import Literal
 from fabric.plan.faults import ArgumentFault
-from fabric.plan.functions.registry import wrong_type
-from fabric.plan.types import bounded, is_comparable, is_groupable, numeric, plain
+from fabric.plan.functions.registry import Arguments, wrong_type
+from fabric.plan.types import (
+    bounded,
+    is_boolean,
+    is_comparable,
+    is_date,
+    is_groupable,
+    is_timestamp,
+    numeric,
+    plain,
+)
 
 State = tuple[str, pa.DataType]
+Types = tuple[pa.DataType, ...]
+_F64, _I64 = pa.float64(), pa.int64()
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """An aggregate function: the type it returns and the state columns of its partial form."""
+    """An aggregate function: its arguments, its type and the state columns of its partial form.
+
+    ``arity`` is (least, most), the input included. `constants` are the indices of arguments that
+    must be literals. `states` None means that there is no partial form.
+    """
 
     name: str
-    result: Callable[[pa.DataType], pa.DataType]
-    states: Callable[[pa.DataType], tuple[State, ...]]
+    arity: tuple[int, int]
+    rule: Callable[[Arguments], pa.DataType]
     doc: str
+    states: Callable[[Types], tuple[State, ...]] | None = None
+    constants: tuple[int, ...] = ()
+
+    def result(
+        self, *types: pa.DataType, literals: Sequence[Literal | None] | None = None
+    ) -> pa.DataType:
+        """The type of the answer for arguments of `types`; raises `ArgumentFault`.
+
+        >>> AGGREGATES["sum"].result(pa.int32())
+        DataType(int64)
+        """
+        least, most = self.arity
+        if not least <= len(types) <= most:
+            if not types:
+                raise ArgumentFault(f"{self.name} needs an input; only count goes without")
+            wanted = f"{least}" if least == most else f"{least} to {most}"
+            raise ArgumentFault(f"{self.name} takes {wanted} arguments, got {len(types)}")
+        given = (None,) * len(types) if literals is None else tuple(literals)
+        for index in self.constants if literals is not None else ():
+            if index < len(given) and given[index] is None:
+                raise ArgumentFault(f"{self.name} needs a constant as argument {index + 1}", index)
+        return self.rule(Arguments(types, given))
 
 
-def _number(name: str, dtype: pa.DataType) -> pa.DataType:
-    number = pa.float64() if t.is_null(plain(dtype)) else numeric(dtype)
+def _number(name: str, dtype: pa.DataType, index: int = 0) -> pa.DataType:
+    number = _F64 if t.is_null(plain(dtype)) else numeric(dtype)
     if number is None:
-        raise wrong_type(name, 0, dtype, "numbers", pa.float64())
+        raise wrong_type(name, index, dtype, "numbers", _F64)
     return number
 
 
-def _sum(dtype: pa.DataType) -> pa.DataType:
-    number = _number("sum", dtype)
+def _sum(args: Arguments) -> pa.DataType:
+    number = _number("sum", args.types[0])
     if t.is_decimal(number):
         return bounded(number.precision + 10, number.scale)
-    return pa.int64() if t.is_integer(number) else pa.float64()
+    return _I64 if t.is_integer(number) else _F64
 
 
-def _mean(dtype: pa.DataType) -> pa.DataType:
-    number = _number("mean", dtype)
+def _mean(args: Arguments) -> pa.DataType:
+    number = _number("mean", args.types[0])
     if t.is_decimal(number):
         return bounded(number.precision + 4, number.scale + 4)
-    return pa.float64()
+    return _F64
 
 
-def _extreme(name: str) -> Callable[[pa.DataType], pa.DataType]:
-    def result(dtype: pa.DataType) -> pa.DataType:
-        if not is_comparable(dtype):
-            raise wrong_type(name, 0, dtype, "single values", None)
-        return plain(dtype)
+def _statistic(name: str) -> Callable[[Arguments], pa.DataType]:
+    """All arguments numbers; the answer is a float64."""
+
+    def result(args: Arguments) -> pa.DataType:
+        for index, dtype in enumerate(args.types):
+            _number(name, dtype, index)
+        return _F64
 
     return result
 
 
-def _count(_: pa.DataType) -> pa.DataType:
-    return pa.int64()
+def _quantile(args: Arguments) -> pa.DataType:
+    _number("quantile", args.types[0])
+    _check_fraction("quantile", args)
+    return _F64
 
 
-def _count_distinct(dtype: pa.DataType) -> pa.DataType:
-    if not is_groupable(dtype):
-        raise wrong_type("count_distinct", 0, dtype, "values that can be compared", None)
-    return pa.int64()
+def _approx_quantile(args: Arguments) -> pa.DataType:
+    dtype = plain(args.types[0])
+    time = is_date(dtype) or is_timestamp(dtype) or t.is_duration(dtype) or t.is_time(dtype)
+    if not time:
+        _number("approx_quantile", dtype)
+    _check_fraction("approx_quantile", args)
+    return dtype
 
 
-def _sum_states(dtype: pa.DataType) -> tuple[State, ...]:
-    total = ("sum", _sum(dtype))
-    if plain(dtype).equals(pa.int64()):
-        return (total, ("sum_f64", pa.float64()))
+def _check_fraction(name: str, args: Arguments) -> None:
+    """The second argument is a number from 0 to 1."""
+    _number(name, args.types[1], 1)
+    literal = args.literals[1]
+    if literal is not None and not (literal.value is not None and 0 <= literal.value <= 1):
+        raise ArgumentFault(f"{name} takes a fraction from 0 to 1, got {literal.value!r}", 1)
+
+
+def _comparable(name: str) -> Callable[[Arguments], pa.DataType]:
+    def result(args: Arguments) -> pa.DataType:
+        for index, dtype in enumerate(args.types[-1:], len(args.types) - 1):
+            if not is_comparable(dtype):
+                raise wrong_type(name, index, dtype, "single values", None)
+        return plain(args.types[0])
+
+    return result
+
+
+def _condition(name: str, result: pa.DataType) -> Callable[[Arguments], pa.DataType]:
+    def rule(args: Arguments) -> pa.DataType:
+        (dtype,) = args.types
+        if not (is_boolean(dtype) or t.is_null(plain(dtype))):
+            raise wrong_type(name, 0, dtype, "true or false", pa.bool_())
+        return result
+
+    return rule
+
+
+def _count(_: Arguments) -> pa.DataType:
+    return _I64
+
+
+def _distinct(name: str) -> Callable[[Arguments], pa.DataType]:
+    def result(args: Arguments) -> pa.DataType:
+        (dtype,) = args.types
+        if not is_groupable(dtype):
+            raise wrong_type(name, 0, dtype, "values that can be compared", None)
+        return _I64
+
+    return result
+
+
+def _any(args: Arguments) -> pa.DataType:
+    return plain(args.types[0])
+
+
+def _collect(args: Arguments) -> pa.DataType:
+    return pa.list_(plain(args.types[0]))
+
+
+def _sum_states(types: Types) -> tuple[State, ...]:
+    total = ("sum", _sum(Arguments(types, (None,))))
+    if plain(types[0]).equals(_I64):
+        return (total, ("sum_f64", _F64))
     return (total,)
 
 
-def _mean_states(dtype: pa.DataType) -> tuple[State, ...]:
-    number = _number("mean", dtype)
-    total = _sum(number) if t.is_decimal(number) else pa.float64()
-    return (("sum", total), ("count", pa.int64()))
+def _mean_states(types: Types) -> tuple[State, ...]:
+    number = _number("mean", types[0])
+    total = _sum(Arguments((number,), (None,))) if t.is_decimal(number) else _F64
+    return (("sum", total), ("count", _I64))
 
 
-def _no_states(_: pa.DataType) -> tuple[State, ...]:
-    raise ArgumentFault("count_distinct has no partial form; exchange the rows on the keys first")
+def _one_state(kind: str, dtype: pa.DataType | None = None) -> Callable[[Types], tuple[State, ...]]:
+    """A single state, of type `dtype` or that of the input."""
+    return lambda types: ((kind, dtype or plain(types[0])),)
 
+
+def _float_states(*kinds: str) -> Callable[[Types], tuple[State, ...]]:
+    return lambda _: (("count", _I64), *((kind, _F64) for kind in kinds))
+
+
+def _row_states(types: Types) -> tuple[State, ...]:
+    """A value, and of how many rows: a task without rows must not be asked for one."""
+    return (("value", plain(types[0])), ("count", _I64))
+
+
+def _by_states(types: Types) -> tuple[State, ...]:
+    return (("value", plain(types[0])), ("by", plain(types[1])))
+
+
+def _list_states(types: Types) -> tuple[State, ...]:
+    return (("values", pa.list_(plain(types[0]))),)
+
+
+_MOMENTS = _float_states("mean", "m2")
+_CO_MOMENTS = _float_states("mean_x", "mean_y", "c2")
+_ALL_CO_MOMENTS = _float_states("mean_x", "mean_y", "c2", "m2_x", "m2_y")
+_HIGH_MOMENTS = _float_states("mean", "m2", "m3", "m4")
+_COUNT = _one_state("count", _I64)
 
 AGGREGATES = {
     agg.name: agg
     for agg in (
-        Aggregate("count", _count, lambda _: (("count", pa.int64()),),
-                  "how many values are not null, or how many rows; never null"),
-        Aggregate("count_distinct", _count_distinct, _no_states,
+        Aggregate("count", (0, 1), _count,
+                  "how many values are not null, or how many rows; never null", _COUNT),
+        Aggregate("count_if", (1, 1), _condition("count_if", _I64),
+                  "for how many rows the condition is true; never null", _COUNT),
+        Aggregate("count_distinct", (1, 1), _distinct("count_distinct"),
                   "how many different values, nulls left out"),
-        Aggregate("sum", _sum, _sum_states,
-                  "the sum; integers as int64 with overflow an error, floats as float64"),
-        Aggregate("min", _extreme("min"), lambda d: (("min", _extreme("min")(d)),), "the smallest"),
-        Aggregate("max", _extreme("max"), lambda d: (("max", _extreme("max")(d)),),
-                  "the largest; NaN is larger than all numbers"),
-        Aggregate("mean", _mean, _mean_states, "the mean as float64, or a decimal of a decimal"),
+        Aggregate("approx_distinct", (1, 1), _distinct("approx_distinct"),
+                  "about how many different values (a few percent off), nulls left out"),
+        Aggregate("sum", (1, 1), _sum,
+                  "the sum; integers as int64 with overflow an error, floats as float64",
+                  _sum_states),
+        Aggregate("mean", (1, 1), _mean,
+                  "the mean as float64, or a decimal of a decimal", _mean_states),
+        Aggregate("min", (1, 1), _comparable("min"), "the smallest", _one_state("min")),
+        Aggregate("max", (1, 1), _comparable("max"),
+                  "the largest; NaN is larger than all numbers", _one_state("max")),
+        Aggregate("min_by", (2, 2), _comparable("min_by"),
+                  "x of a row whose y is smallest; rows without y are left out", _by_states),
+        Aggregate("max_by", (2, 2), _comparable("max_by"),
+                  "x of a row whose y is largest (NaN is); rows without y are left out",
+                  _by_states),
+        Aggregate("var", (1, 1), _statistic("var"),
+                  "the variance of a sample (n - 1); null of fewer than two values", _MOMENTS),
+        Aggregate("std", (1, 1), _statistic("std"),
+                  "the standard deviation of a sample (n - 1); null of fewer than two values",
+                  _MOMENTS),
+        Aggregate("var_pop", (1, 1), _statistic("var_pop"),
+                  "the variance of all values (n)", _MOMENTS),
+        Aggregate("std_pop", (1, 1), _statistic("std_pop"),
+                  "the standard deviation of all values (n)", _MOMENTS),
+        Aggregate("skewness", (1, 1), _statistic("skewness"),
+                  "the third standardised moment of all values; null when they are all equal",
+                  _HIGH_MOMENTS),
+        Aggregate("kurtosis", (1, 1), _statistic("kurtosis"),
+                  "the fourth standardised moment of all values, less 3; null when all are equal",
+                  _HIGH_MOMENTS),
+        Aggregate("covar_samp", (2, 2), _statistic("covar_samp"),
+                  "the covariance of a sample (n - 1); rows with a null are left out",
+                  _CO_MOMENTS),
+        Aggregate("covar_pop", (2, 2), _statistic("covar_pop"),
+                  "the covariance of all rows (n); rows with a null are left out", _CO_MOMENTS),
+        Aggregate("corr", (2, 2), _statistic("corr"),
+                  "Pearson's correlation; rows with a null are left out", _ALL_CO_MOMENTS),
+        Aggregate("median", (1, 1), _statistic("median"),
+                  "the middle value, or the mean of the two in the middle, as float64"),
+        Aggregate("quantile", (2, 2), _quantile,
+                  "the exact quantile q (0 to 1), linear between two values, as float64",
+                  constants=(1,)),
+        Aggregate("approx_quantile", (2, 2), _approx_quantile,
+                  "a value of the input about at quantile q (0 to 1)", constants=(1,)),
+        Aggregate("first", (1, 1), _any,
+                  "the value of one row, the first met; null when that row's is", _row_states),
+        Aggregate("last", (1, 1), _any,
+                  "the value of one row, the last met; null when that row's is", _row_states),
+        Aggregate("any_value", (1, 1), _any,
+                  "some value that is not null; null only where there is none",
+                  _one_state("value")),
+        Aggregate("collect", (1, 1), _collect,
+                  "the list of all values that are not null, in any order; never null",
+                  _list_states),
+        Aggregate("bool_and", (1, 1), _condition("bool_and", pa.bool_()),
+                  "whether all values are true; nulls left out", _one_state("all", pa.bool_())),
+        Aggregate("bool_or", (1, 1), _condition("bool_or", pa.bool_()),
+                  "whether any value is true; nulls left out", _one_state("any", pa.bool_())),
     )
 }  # fmt: skip
 """All aggregates by name."""
