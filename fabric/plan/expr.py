@@ -14,6 +14,9 @@ from typing import Literal as Choice
 
 import pyarrow as pa
 
+FrameUnit = Choice["rows", "range"]
+UdfKind = Choice["arrow", "row", "numba"]
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -104,7 +107,7 @@ class Frame:
     partition. In unit "rows" they count rows; in "range" they are distances of the one order key.
     """
 
-    unit: Choice["rows", "range"]
+    unit: FrameUnit
     start: int | None
     end: int | None
 
@@ -134,7 +137,7 @@ class Udf:
     name: str
     args: tuple[Expr, ...]
     dtype: pa.DataType
-    kind: Choice["arrow", "row", "numba"]
+    kind: UdfKind
     payload: bytes = field(repr=False)
     mac: bytes = field(default=b"", repr=False)
 

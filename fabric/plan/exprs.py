@@ -57,8 +57,8 @@ def with_exprs(node: Node, exprs: Sequence[Expr]) -> Node:
         case Join(left_keys=left):
             n = len(left)
             condition = exprs[2 * n] if len(exprs) > 2 * n else None
-            keys = tuple(exprs[:n]), tuple(exprs[n : 2 * n])
-            return replace(node, left_keys=keys[0], right_keys=keys[1], condition=condition)
+            right = tuple(exprs[n : 2 * n])
+            return replace(node, left_keys=tuple(exprs[:n]), right_keys=right, condition=condition)
         case Sort(keys=keys):
             pairs = zip(keys, exprs, strict=True)
             return replace(node, keys=tuple(_with_input(key, expr) for key, expr in pairs))

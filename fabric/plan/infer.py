@@ -13,9 +13,22 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyarrow import types as t
 
-from fabric.plan.expr import Agg, Alias, Call, Case, Cast, Column, Expr, IsIn, Literal, children
+from fabric.plan.expr import (
+    Agg,
+    Alias,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Expr,
+    IsIn,
+    Literal,
+    Over,
+    Udf,
+    children,
+)
 from fabric.plan.faults import ArgumentFault, ExprFault, listed, nearest, quoted
-from fabric.plan.functions import AGGREGATES, find
+from fabric.plan.functions import AGGREGATES, WINDOW_FUNCTIONS, find
 from fabric.plan.literals import scalar_of
 from fabric.plan.types import can_cast, common_of, common_type, is_boolean, plain
 from fabric.plan.walk import fold
@@ -58,15 +71,16 @@ def infer_agg(expr: Expr, schema: pa.Schema) -> pa.DataType:
         near = nearest(agg.function, AGGREGATES)
         new = None if near is None else replace(agg, function=near)
         raise ExprFault(f"there is no aggregate {agg.function[:80]!r}", agg, new)
-    if agg.input is None:
-        if agg.function != "count":
-            raise ExprFault(f"{agg.function} needs an input; only count goes without", agg)
-        return pa.int64()
-    dtype = infer(agg.input, schema)
+    parts = children(agg)
+    types = [infer(part, schema) for part in parts]
+    literals = [part if isinstance(part, Literal) else None for part in parts]
     try:
-        return AGGREGATES[agg.function].result(dtype)
+        return AGGREGATES[agg.function].result(*types, literals=literals)
     except ArgumentFault as fault:
-        raise ExprFault(fault.message, agg, _with_cast(agg, agg.input, dtype, fault)) from None
+        new = None
+        if fault.index >= 0:
+            new = _with_cast(agg, parts[fault.index], types[fault.index], fault)
+        raise ExprFault(fault.message, agg, new) from None
 
 
 def infer_boolean(expr: Expr, schema: pa.Schema, what: str) -> None:
@@ -97,6 +111,12 @@ def _part_type(part: Expr, below: tuple[pa.DataType, ...], schema: pa.Schema) ->
             return _is_in_type(part, below[0])
         case Alias(input=inner):
             raise ExprFault("an alias goes around the whole expression, not inside it", part, inner)
+        case Udf(dtype=dtype):
+            return dtype
+        case Over():
+            raise ExprFault("a window function needs a column of its own", part)
+        case Agg(function=function) if function in WINDOW_FUNCTIONS:
+            raise ExprFault(f"{function} needs a window: .over(...)", part)
         case Agg(function=function):
             raise ExprFault(f"the aggregate {function} needs a group_by(...).agg(...)", part)
 
@@ -150,7 +170,10 @@ def _with_cast(
     if mended is None:
         return None
     if isinstance(part, Agg):
-        return replace(part, input=mended)
+        if fault.index == 0:
+            return replace(part, input=mended)
+        at = fault.index - 1
+        return replace(part, args=(*part.args[:at], mended, *part.args[at + 1 :]))
     args = tuple(mended if i == fault.index else a for i, a in enumerate(part.args))
     return replace(part, args=args)
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from fabric.errors import PlanError
 from fabric.plan.expr import Agg, Cast, Column, Expr, output_name
 from fabric.plan.faults import ExprFault, quoted
-from fabric.plan.infer import infer
+from fabric.plan.infer import infer, infer_boolean
 from fabric.plan.mend import mended
 from fabric.plan.nodes import Join
 from fabric.plan.types import common_type, is_comparable, is_string
@@ -24,30 +24,58 @@ from fabric.plan.walk import walk_expr
 
 @dataclass(frozen=True, slots=True)
 class JoinColumn:
-    """One output column: `source` is its name on the `right` or left side."""
+    """One output column: `source` is its name on the `right` or left side.
+
+    `merged` is set in a full join: the name of the right key that stands in for a left row that is
+    not there.
+    """
 
     name: str
     source: str
     right: bool
     dtype: pa.DataType
+    merged: str = ""
 
 
 def output_columns(node: Join, left: pa.Schema, right: pa.Schema) -> list[JoinColumn]:
     """The output columns of `node` in order."""
-    columns = [JoinColumn(f.name, f.name, False, f.type) for f in left]
+    merged = merged_keys(node)
     if node.how in ("semi", "anti"):
-        return columns
-    merged = {
-        r.name
-        for l, r in zip(node.left_keys, node.right_keys, strict=True)  # noqa: E741
-        if isinstance(l, Column) and isinstance(r, Column) and l.name == r.name
-    }
+        return [JoinColumn(f.name, f.name, False, f.type) for f in left]
+    columns = [_left_column(node.how, f, right, merged) for f in left]
     taken = set(left.names)
     for field in right:
         if field.name not in merged:
             name = field.name + node.suffix if field.name in taken else field.name
             columns.append(JoinColumn(name, field.name, True, field.type))
     return columns
+
+
+def merged_keys(node: Join) -> frozenset[str]:
+    """Names of key columns that both sides name alike, so that one column serves for both."""
+    pairs = zip(node.left_keys, node.right_keys, strict=True)
+    return frozenset(
+        right.name
+        for left, right in pairs
+        if isinstance(left, Column) and isinstance(right, Column) and left.name == right.name
+    )
+
+
+def _left_column(how: str, field: pa.Field, right: pa.Schema, merged: frozenset[str]) -> JoinColumn:
+    """A left column; a merged key of a right join is the right one, of a full join whichever is."""
+    name = field.name
+    if name not in merged or how not in ("right", "full"):
+        return JoinColumn(name, name, False, field.type)
+    other = right.field(name).type
+    if how == "right":
+        return JoinColumn(name, name, True, other)
+    common = common_type(field.type, other)
+    return JoinColumn(name, name, False, field.type if common is None else common, name)
+
+
+def condition_columns(node: Join, left: pa.Schema, right: pa.Schema) -> list[JoinColumn]:
+    """The columns that `node.condition` may read: those of the inner join, whatever the join."""
+    return output_columns(replace(node, how="inner"), left, right)
 
 
 def key_types(node: Join, left: pa.Schema, right: pa.Schema) -> list[pa.DataType]:
@@ -65,11 +93,7 @@ def key_types(node: Join, left: pa.Schema, right: pa.Schema) -> list[pa.DataType
 
 def join_columns(node: Join, left: pa.Schema, right: pa.Schema) -> list[tuple[str, pa.DataType]]:
     """Names and types of the output; raises `PlanError` and `ExprFault`."""
-    if not node.left_keys or len(node.left_keys) != len(node.right_keys):
-        raise PlanError(
-            f"a join needs as many keys on both sides, at least one; got {len(node.left_keys)} "
-            f'left and {len(node.right_keys)} right; write: .join(other, on="id")'
-        )
+    _check_keys(node)
     key_types(node, left, right)
     columns = output_columns(node, left, right)
     names = [column.name for column in columns]
@@ -80,7 +104,36 @@ def join_columns(node: Join, left: pa.Schema, right: pa.Schema) -> list[tuple[st
                 f"the join would put out two columns called {quoted(name)}",
                 replace(node, suffix=suffix),
             )
+    if node.condition is not None:
+        _check_condition(node, left, right)
     return [(column.name, column.dtype) for column in columns]
+
+
+def _check_keys(node: Join) -> None:
+    """Refuse keys that are not in pairs, and a join without anything to join by."""
+    n_left, n_right = len(node.left_keys), len(node.right_keys)
+    if node.how == "cross":
+        if n_left or n_right or node.condition is not None:
+            bare = replace(node, left_keys=(), right_keys=(), condition=None)
+            raise mended("a cross join takes neither keys nor a condition", bare)
+        return
+    if n_left != n_right or not (n_left or node.condition is not None):
+        raise PlanError(
+            f"a join needs as many keys on both sides, at least one; got {n_left} left and "
+            f'{n_right} right; write: .join(other, on="id")'
+        )
+
+
+def _check_condition(node: Join, left: pa.Schema, right: pa.Schema) -> None:
+    """Refuse a condition that is not true or false over the columns of both sides."""
+    columns = condition_columns(node, left, right)
+    names = [column.name for column in columns]
+    if len(set(names)) < len(names):  # only semi and anti get here with doubles
+        suffix = _free_suffix(replace(node, how="inner"), left, right)
+        raise mended("the condition can't tell two columns apart", replace(node, suffix=suffix))
+    assert node.condition is not None
+    schema = pa.schema([(column.name, column.dtype) for column in columns])
+    infer_boolean(node.condition, schema, "the condition of a join")
 
 
 def _key_type(key: Expr, schema: pa.Schema, side: str) -> pa.DataType:

@@ -14,6 +14,7 @@ from fabric.plan.nodes import (
     Aggregate,
     Distinct,
     Exchange,
+    Explode,
     Filter,
     Join,
     Limit,
@@ -24,6 +25,7 @@ from fabric.plan.nodes import (
     Sort,
     StageInput,
     Union,
+    Window,
     WithColumns,
 )
 from fabric.plan.python import column_text, expr_text, sort_key_text
@@ -85,13 +87,17 @@ def _aggregate(node: Aggregate) -> str:
 
 def _join(node: Join) -> str:
     parts = ["other"]
-    if node.left_keys == node.right_keys:
+    if not node.left_keys:
+        pass
+    elif node.left_keys == node.right_keys:
         parts.append(f"on={_one_or_list(node.left_keys)}")
     else:
         parts.append(f"left_on={_one_or_list(node.left_keys)}")
         parts.append(f"right_on={_one_or_list(node.right_keys)}")
     if node.how != "inner":
         parts.append(f'how="{node.how}"')
+    if node.condition is not None:
+        parts.append(f"where={expr_text(node.condition)}")
     if node.suffix != "_right":
         parts.append(f"suffix={quoted(node.suffix)}")
     if node.strategy != "auto":
@@ -132,6 +138,15 @@ def _with_columns(node: WithColumns) -> str:
     return f".with_columns({_columns(node.exprs)}{', replace=True' if node.replace else ''})"
 
 
+def _explode(node: Explode) -> str:
+    parts = [quoted(node.column)]
+    if node.outer:
+        parts.append("outer=True")
+    if node.position:
+        parts.append(f"position={quoted(node.position)}")
+    return f".explode({', '.join(parts)})"
+
+
 def _limit(node: Limit) -> str:
     return f".limit({node.n}{f', offset={node.offset}' if node.offset else ''})"
 
@@ -150,6 +165,8 @@ _TEXT: dict[type, Callable[[Any], str]] = {
     WithColumns: _with_columns,
     Aggregate: _aggregate,
     Join: _join,
+    Window: lambda node: f".with_columns({_columns(node.exprs)})",
+    Explode: _explode,
     Sort: lambda node: f".sort({', '.join(sort_key_text(key) for key in node.keys)})",
     Limit: _limit,
     Distinct: lambda _: ".distinct()",

@@ -37,7 +37,7 @@ class Config(_message.Message):
     def __init__(self, path: _Optional[str] = ..., parallelism: _Optional[int] = ..., exchange: _Optional[str] = ..., buffer_batches: _Optional[int] = ...) -> None: ...
 
 class Expr(_message.Message):
-    __slots__ = ("column", "literal", "call", "case", "cast", "is_in", "alias", "agg")
+    __slots__ = ("column", "literal", "call", "case", "cast", "is_in", "alias", "agg", "over", "udf")
     COLUMN_FIELD_NUMBER: _ClassVar[int]
     LITERAL_FIELD_NUMBER: _ClassVar[int]
     CALL_FIELD_NUMBER: _ClassVar[int]
@@ -46,6 +46,8 @@ class Expr(_message.Message):
     IS_IN_FIELD_NUMBER: _ClassVar[int]
     ALIAS_FIELD_NUMBER: _ClassVar[int]
     AGG_FIELD_NUMBER: _ClassVar[int]
+    OVER_FIELD_NUMBER: _ClassVar[int]
+    UDF_FIELD_NUMBER: _ClassVar[int]
     column: str
     literal: Literal
     call: Call
@@ -54,7 +56,9 @@ class Expr(_message.Message):
     is_in: IsIn
     alias: Alias
     agg: Agg
-    def __init__(self, column: _Optional[str] = ..., literal: _Optional[_Union[Literal, _Mapping]] = ..., call: _Optional[_Union[Call, _Mapping]] = ..., case: _Optional[_Union[Case, _Mapping]] = ..., cast: _Optional[_Union[Cast, _Mapping]] = ..., is_in: _Optional[_Union[IsIn, _Mapping]] = ..., alias: _Optional[_Union[Alias, _Mapping]] = ..., agg: _Optional[_Union[Agg, _Mapping]] = ...) -> None: ...
+    over: Over
+    udf: Udf
+    def __init__(self, column: _Optional[str] = ..., literal: _Optional[_Union[Literal, _Mapping]] = ..., call: _Optional[_Union[Call, _Mapping]] = ..., case: _Optional[_Union[Case, _Mapping]] = ..., cast: _Optional[_Union[Cast, _Mapping]] = ..., is_in: _Optional[_Union[IsIn, _Mapping]] = ..., alias: _Optional[_Union[Alias, _Mapping]] = ..., agg: _Optional[_Union[Agg, _Mapping]] = ..., over: _Optional[_Union[Over, _Mapping]] = ..., udf: _Optional[_Union[Udf, _Mapping]] = ...) -> None: ...
 
 class Literal(_message.Message):
     __slots__ = ("type", "boolean", "integer", "unsigned", "real", "text", "binary")
@@ -114,15 +118,55 @@ class Alias(_message.Message):
     def __init__(self, input: _Optional[int] = ..., name: _Optional[str] = ...) -> None: ...
 
 class Agg(_message.Message):
-    __slots__ = ("function", "input")
+    __slots__ = ("function", "input", "args")
     FUNCTION_FIELD_NUMBER: _ClassVar[int]
     INPUT_FIELD_NUMBER: _ClassVar[int]
+    ARGS_FIELD_NUMBER: _ClassVar[int]
     function: str
     input: int
-    def __init__(self, function: _Optional[str] = ..., input: _Optional[int] = ...) -> None: ...
+    args: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, function: _Optional[str] = ..., input: _Optional[int] = ..., args: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Over(_message.Message):
+    __slots__ = ("input", "partition_by", "order_by", "frame")
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_BY_FIELD_NUMBER: _ClassVar[int]
+    ORDER_BY_FIELD_NUMBER: _ClassVar[int]
+    FRAME_FIELD_NUMBER: _ClassVar[int]
+    input: int
+    partition_by: _containers.RepeatedScalarFieldContainer[int]
+    order_by: _containers.RepeatedCompositeFieldContainer[SortKey]
+    frame: Frame
+    def __init__(self, input: _Optional[int] = ..., partition_by: _Optional[_Iterable[int]] = ..., order_by: _Optional[_Iterable[_Union[SortKey, _Mapping]]] = ..., frame: _Optional[_Union[Frame, _Mapping]] = ...) -> None: ...
+
+class Frame(_message.Message):
+    __slots__ = ("unit", "start", "end")
+    UNIT_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    unit: str
+    start: int
+    end: int
+    def __init__(self, unit: _Optional[str] = ..., start: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
+
+class Udf(_message.Message):
+    __slots__ = ("name", "args", "type", "kind", "payload", "mac")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ARGS_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    MAC_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    args: _containers.RepeatedScalarFieldContainer[int]
+    type: int
+    kind: str
+    payload: bytes
+    mac: bytes
+    def __init__(self, name: _Optional[str] = ..., args: _Optional[_Iterable[int]] = ..., type: _Optional[int] = ..., kind: _Optional[str] = ..., payload: _Optional[bytes] = ..., mac: _Optional[bytes] = ...) -> None: ...
 
 class Node(_message.Message):
-    __slots__ = ("path", "inputs", "scan", "stage_input", "filter", "select", "with_columns", "aggregate", "join", "sort", "limit", "distinct", "union", "exchange", "sink")
+    __slots__ = ("path", "inputs", "scan", "stage_input", "filter", "select", "with_columns", "aggregate", "join", "sort", "limit", "distinct", "union", "exchange", "sink", "window", "explode")
     PATH_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     SCAN_FIELD_NUMBER: _ClassVar[int]
@@ -138,6 +182,8 @@ class Node(_message.Message):
     UNION_FIELD_NUMBER: _ClassVar[int]
     EXCHANGE_FIELD_NUMBER: _ClassVar[int]
     SINK_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_FIELD_NUMBER: _ClassVar[int]
+    EXPLODE_FIELD_NUMBER: _ClassVar[int]
     path: str
     inputs: _containers.RepeatedScalarFieldContainer[int]
     scan: Scan
@@ -153,7 +199,9 @@ class Node(_message.Message):
     union: Union
     exchange: Exchange
     sink: Sink
-    def __init__(self, path: _Optional[str] = ..., inputs: _Optional[_Iterable[int]] = ..., scan: _Optional[_Union[Scan, _Mapping]] = ..., stage_input: _Optional[_Union[StageInput, _Mapping]] = ..., filter: _Optional[int] = ..., select: _Optional[_Union[Select, _Mapping]] = ..., with_columns: _Optional[_Union[WithColumns, _Mapping]] = ..., aggregate: _Optional[_Union[Aggregate, _Mapping]] = ..., join: _Optional[_Union[Join, _Mapping]] = ..., sort: _Optional[_Union[Sort, _Mapping]] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., distinct: _Optional[_Union[Distinct, _Mapping]] = ..., union: _Optional[_Union[Union, _Mapping]] = ..., exchange: _Optional[_Union[Exchange, _Mapping]] = ..., sink: _Optional[_Union[Sink, _Mapping]] = ...) -> None: ...
+    window: Window
+    explode: Explode
+    def __init__(self, path: _Optional[str] = ..., inputs: _Optional[_Iterable[int]] = ..., scan: _Optional[_Union[Scan, _Mapping]] = ..., stage_input: _Optional[_Union[StageInput, _Mapping]] = ..., filter: _Optional[int] = ..., select: _Optional[_Union[Select, _Mapping]] = ..., with_columns: _Optional[_Union[WithColumns, _Mapping]] = ..., aggregate: _Optional[_Union[Aggregate, _Mapping]] = ..., join: _Optional[_Union[Join, _Mapping]] = ..., sort: _Optional[_Union[Sort, _Mapping]] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., distinct: _Optional[_Union[Distinct, _Mapping]] = ..., union: _Optional[_Union[Union, _Mapping]] = ..., exchange: _Optional[_Union[Exchange, _Mapping]] = ..., sink: _Optional[_Union[Sink, _Mapping]] = ..., window: _Optional[_Union[Window, _Mapping]] = ..., explode: _Optional[_Union[Explode, _Mapping]] = ...) -> None: ...
 
 class Scan(_message.Message):
     __slots__ = ("source", "schema", "columns", "predicate", "scan_id")
@@ -208,18 +256,36 @@ class Aggregate(_message.Message):
     def __init__(self, keys: _Optional[_Iterable[int]] = ..., aggs: _Optional[_Iterable[int]] = ..., phase: _Optional[str] = ...) -> None: ...
 
 class Join(_message.Message):
-    __slots__ = ("left_keys", "right_keys", "how", "suffix", "strategy")
+    __slots__ = ("left_keys", "right_keys", "how", "suffix", "strategy", "condition")
     LEFT_KEYS_FIELD_NUMBER: _ClassVar[int]
     RIGHT_KEYS_FIELD_NUMBER: _ClassVar[int]
     HOW_FIELD_NUMBER: _ClassVar[int]
     SUFFIX_FIELD_NUMBER: _ClassVar[int]
     STRATEGY_FIELD_NUMBER: _ClassVar[int]
+    CONDITION_FIELD_NUMBER: _ClassVar[int]
     left_keys: _containers.RepeatedScalarFieldContainer[int]
     right_keys: _containers.RepeatedScalarFieldContainer[int]
     how: str
     suffix: str
     strategy: str
-    def __init__(self, left_keys: _Optional[_Iterable[int]] = ..., right_keys: _Optional[_Iterable[int]] = ..., how: _Optional[str] = ..., suffix: _Optional[str] = ..., strategy: _Optional[str] = ...) -> None: ...
+    condition: int
+    def __init__(self, left_keys: _Optional[_Iterable[int]] = ..., right_keys: _Optional[_Iterable[int]] = ..., how: _Optional[str] = ..., suffix: _Optional[str] = ..., strategy: _Optional[str] = ..., condition: _Optional[int] = ...) -> None: ...
+
+class Window(_message.Message):
+    __slots__ = ("exprs",)
+    EXPRS_FIELD_NUMBER: _ClassVar[int]
+    exprs: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, exprs: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Explode(_message.Message):
+    __slots__ = ("column", "outer", "position")
+    COLUMN_FIELD_NUMBER: _ClassVar[int]
+    OUTER_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    column: str
+    outer: bool
+    position: str
+    def __init__(self, column: _Optional[str] = ..., outer: _Optional[bool] = ..., position: _Optional[str] = ...) -> None: ...
 
 class Sort(_message.Message):
     __slots__ = ("keys",)

@@ -14,7 +14,21 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from fabric.plan.expr import Agg, Alias, Call, Case, Cast, Column, Expr, IsIn, Literal, SortKey
+from fabric.plan.expr import (
+    Agg,
+    Alias,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Expr,
+    Frame,
+    IsIn,
+    Literal,
+    Over,
+    SortKey,
+    Udf,
+)
 from fabric.plan.faults import quoted
 from fabric.plan.walk import fold
 
@@ -61,6 +75,27 @@ def column_text(expr: Expr) -> str:
     return quoted(expr.name) if isinstance(expr, Column) else expr_text(expr)
 
 
+def _over(over: Over, below: Sequence[_Text]) -> str:
+    n_keys = len(over.partition_by)
+    parts = [column_text(key) for key in over.partition_by]
+    if over.order_by:
+        keys = [sort_key_text(key) for key in over.order_by]
+        parts.append(f"order_by={keys[0] if len(keys) == 1 else '[' + ', '.join(keys) + ']'}")
+    if over.frame is not None:
+        parts.append(frame_text(over.frame))
+    assert len(below) == 1 + n_keys + len(over.order_by)
+    return f"{below[0].text}.over({', '.join(parts)})"
+
+
+def frame_text(frame: Frame) -> str:
+    """A frame as ``over`` takes it.
+
+    >>> frame_text(Frame("rows", -2, 0))
+    'rows=(-2, 0)'
+    """
+    return f"{frame.unit}=({frame.start}, {frame.end})"
+
+
 def sort_key_text(key: SortKey) -> str:
     """One key of a sort.
 
@@ -103,8 +138,14 @@ def _inner(part: Expr, below: tuple[_Text, ...]) -> tuple[str, int]:
             return f"{_atom(below[0])}.is_in([{listed}])", _ATOM
         case Alias(name=name):
             return f"{_atom(below[0])}.alias({quoted(name)})", _ATOM
-        case Agg(function=function):
-            return (f"{_atom(below[0])}.{function}()" if below else f"{function}()"), _ATOM
+        case Agg(function=function, input=source):
+            args = ", ".join(text.bare for text in below[source is not None :])
+            subject = "" if source is None else f"{_atom(below[0])}."
+            return f"{subject}{function}({args})", _ATOM
+        case Over():
+            return _over(part, below), _ATOM
+        case Udf(name=name):
+            return f"{name}({', '.join(text.text for text in below)})", _ATOM
         case _:
             raise AssertionError(part)
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from fabric.errors import PlanError
 from fabric.plan.aggregate import final_columns, partial_columns, single_columns
+from fabric.plan.explode import explode_columns
 from fabric.plan.expr import Agg, Alias, Column, Expr, output_name
 from fabric.plan.exprs import exprs_of, with_exprs
 from fabric.plan.faults import ExprFault, nearest, quoted
@@ -25,6 +26,7 @@ from fabric.plan.nodes import (
     Aggregate,
     Distinct,
     Exchange,
+    Explode,
     Filter,
     Join,
     Limit,
@@ -35,11 +37,13 @@ from fabric.plan.nodes import (
     Sort,
     StageInput,
     Union,
+    Window,
     WithColumns,
 )
 from fabric.plan.sources import DatasetTarget
 from fabric.plan.types import common_type, is_comparable, is_groupable
 from fabric.plan.walk import rewrite_expr, walk_expr
+from fabric.plan.window import window_columns
 
 Columns = list[tuple[str, pa.DataType]]
 PARTITIONS_MAX = 1 << 15
@@ -322,6 +326,8 @@ _RULES: dict[type, Callable[..., Any]] = {
     WithColumns: _with_columns,
     Aggregate: _aggregate,
     Join: join_columns,
+    Window: window_columns,
+    Explode: explode_columns,
     Sort: _sort,
     Limit: _limit,
     Distinct: _distinct,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-VERSION = 1
+VERSION = 2
 BYTES_MAX = 64 << 20
 NODES_MAX = 100_000
 EXPRS_MAX = 1_000_000

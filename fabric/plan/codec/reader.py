@@ -30,9 +30,14 @@ from fabric.plan.expr import (
     Cast,
     Column,
     Expr,
+    Frame,
+    FrameUnit,
     IsIn,
     Literal,
+    Over,
     SortKey,
+    Udf,
+    UdfKind,
 )
 
 T = TypeVar("T")
@@ -102,8 +107,26 @@ class Reader:
                 return Alias(self._one(message.alias.input), message.alias.name)
             case "agg":
                 agg = message.agg
-                return Agg(agg.function, self._one(agg.input) if agg.HasField("input") else None)
+                source = self._one(agg.input) if agg.HasField("input") else None
+                return Agg(agg.function, source, self._all(agg.args))
+            case "over":
+                return self._over(message.over)
+            case "udf":
+                udf = message.udf
+                dtype = _at(self._types, udf.type, "type")
+                kind = choice(udf.kind, UdfKind, "kind")
+                return Udf(udf.name, self._all(udf.args), dtype, kind, udf.payload, udf.mac)
         raise ValueError("an empty expression")
+
+    def _keys(self, keys: Iterable[pb.SortKey]) -> tuple[SortKey, ...]:
+        return tuple(SortKey(self._one(k.input), k.descending, k.nulls_last) for k in keys)
+
+    def _over(self, message: pb.Over) -> Over:
+        agg = self._one(message.input)
+        if not isinstance(agg, Agg):
+            raise ValueError(f"a window over a {type(agg).__name__}")
+        frame = _frame(message.frame) if message.HasField("frame") else None
+        return Over(agg, self._all(message.partition_by), self._keys(message.order_by), frame)
 
     def _literal(self, message: pb.Literal) -> Literal:
         return read_value(message, _at(self._types, message.type, "type"))
@@ -155,6 +178,7 @@ class Reader:
             choice(message.how, n.JoinHow, "how"),
             message.suffix,
             choice(message.strategy, n.JoinStrategy, "strategy"),
+            self._one(message.condition) if message.HasField("condition") else None,
             path=path,
         )
 
@@ -171,9 +195,12 @@ class Reader:
             case "aggregate":
                 return self._aggregate(source, message.aggregate, path)
             case "sort":
-                keys = message.sort.keys
-                made = (SortKey(self._one(k.input), k.descending, k.nulls_last) for k in keys)
-                return n.Sort(source, tuple(made), path=path)
+                return n.Sort(source, self._keys(message.sort.keys), path=path)
+            case "window":
+                return n.Window(source, self._all(message.window.exprs), path=path)
+            case "explode":
+                explode = message.explode
+                return n.Explode(source, explode.column, explode.outer, explode.position, path=path)
             case "limit":
                 limit = message.limit
                 return n.Limit(source, _small(limit.n), _small(limit.offset), path=path)
@@ -188,6 +215,14 @@ class Reader:
         phase = choice(message.phase, n.AggregatePhase, "phase")
         keys, aggs = self._all(message.keys), self._all(message.aggs)
         return n.Aggregate(source, keys, aggs, phase, path=path)
+
+
+def _frame(message: pb.Frame) -> Frame:
+    return Frame(
+        choice(message.unit, FrameUnit, "unit"),
+        message.start if message.HasField("start") else None,
+        message.end if message.HasField("end") else None,
+    )
 
 
 def _exchange(source: n.Node, message: pb.Exchange, path: str) -> n.Node:
@@ -223,7 +258,13 @@ def _expr_indices(message: pb.Expr) -> Sequence[int]:
             return (message.is_in.input,)
         case "alias":
             return (message.alias.input,)
-        case "agg" if message.agg.HasField("input"):
-            return (message.agg.input,)
+        case "agg":
+            source = (message.agg.input,) if message.agg.HasField("input") else ()
+            return (*source, *message.agg.args)
+        case "over":
+            over = message.over
+            return (over.input, *over.partition_by, *(key.input for key in over.order_by))
+        case "udf":
+            return message.udf.args
         case _:
             return ()

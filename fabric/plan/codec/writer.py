@@ -31,6 +31,9 @@ from fabric.plan.expr import (
     Expr,
     IsIn,
     Literal,
+    Over,
+    SortKey,
+    Udf,
     children,
 )
 from fabric.plan.walk import postorder, walk
@@ -105,10 +108,12 @@ class Writer:
     def _plain(self, node: n.Node, message: pb.Node) -> None:
         match node:
             case n.Sort(keys=keys):
-                message.sort.CopyFrom(pb.Sort(keys=[
-                    pb.SortKey(input=self._expr(k.input), descending=k.descending,
-                               nulls_last=k.nulls_last) for k in keys
-                ]))  # fmt: skip
+                self._all(key.input for key in keys)
+                message.sort.CopyFrom(pb.Sort(keys=self._keys(keys)))
+            case n.Window(exprs=exprs):
+                message.window.CopyFrom(pb.Window(exprs=self._all(exprs)))
+            case n.Explode(column=column, outer=outer, position=position):
+                message.explode.CopyFrom(pb.Explode(column=column, outer=outer, position=position))
             case n.Limit(n=number, offset=offset):
                 message.limit.CopyFrom(pb.Limit(n=number, offset=offset))
             case n.Distinct():
@@ -131,6 +136,7 @@ class Writer:
             how=node.how,
             suffix=node.suffix,
             strategy=node.strategy,
+            condition=None if node.condition is None else self._expr(node.condition),
         )
 
     # ---- expressions
@@ -170,10 +176,48 @@ class Writer:
                 message.is_in.CopyFrom(pb.IsIn(input=below[0], values=literals))
             case Alias(name=name):
                 message.alias.CopyFrom(pb.Alias(input=below[0], name=name))
-            case Agg(function=function):
-                message.agg.CopyFrom(pb.Agg(function=function, input=below[0] if below else None))
+            case Agg(function=function, input=source):
+                given = None if source is None else below[0]
+                args = below[source is not None :]
+                message.agg.CopyFrom(pb.Agg(function=function, input=given, args=args))
+            case Over():
+                message.over.CopyFrom(self._over(part, below))
+            case Udf():
+                message.udf.CopyFrom(self._udf(part, below))
             case _:
                 raise ValueError(f"a {type(part).__name__} is no expression")
+
+    def _keys(self, keys: Iterable[SortKey]) -> list[pb.SortKey]:
+        """Sort keys whose expressions were written before."""
+        return [
+            pb.SortKey(
+                input=self._exprs[id(key.input)],
+                descending=key.descending,
+                nulls_last=key.nulls_last,
+            )
+            for key in keys
+        ]
+
+    def _over(self, over: Over, below: list[int]) -> pb.Over:
+        message = pb.Over(
+            input=below[0],
+            partition_by=below[1 : 1 + len(over.partition_by)],
+            order_by=self._keys(over.order_by),
+        )
+        if over.frame is not None:
+            frame = over.frame
+            message.frame.CopyFrom(pb.Frame(unit=frame.unit, start=frame.start, end=frame.end))
+        return message
+
+    def _udf(self, udf: Udf, below: list[int]) -> pb.Udf:
+        return pb.Udf(
+            name=udf.name,
+            args=below,
+            type=self._type(udf.dtype),
+            kind=udf.kind,
+            payload=udf.payload,
+            mac=udf.mac,
+        )
 
     def _literal(self, literal: Literal) -> pb.Literal:
         message = pb.Literal(type=self._type(literal.dtype))

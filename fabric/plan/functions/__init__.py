@@ -16,8 +16,12 @@ from fabric.plan.faults import ArgumentFault, nearest
 from fabric.plan.functions import arithmetic, comparison, dates, strings
 from fabric.plan.functions.aggregates import AGGREGATES
 from fabric.plan.functions.registry import Function, Signature
+from fabric.plan.functions.windows import WINDOW_FUNCTIONS
 
-__all__ = ["AGGREGATES", "FUNCTIONS", "Function", "Signature", "find", "result_type", "signature"]
+__all__ = [
+    "AGGREGATES", "FUNCTIONS", "WINDOW_FUNCTIONS", "Function", "Signature", "find", "result_type",
+    "signature",
+]  # fmt: skip
 
 FUNCTIONS: dict[str, Function] = {
     function.name: function

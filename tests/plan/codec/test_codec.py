@@ -315,10 +315,10 @@ def simple() -> pb.Plan:
 def test_what_is_wrong_is_said() -> None:
     with pytest.raises(PlanError, match="these bytes are no plan: not the protobuf expected"):
         decode(b"\xff\xff\xff")
-    refused(pb.Plan(), "the plan has version 0, this Fabric reads version 1; use the same release")
+    refused(pb.Plan(), "the plan has version 0, this Fabric reads version 2; use the same release")
     newer = simple()
     newer.version = VERSION + 1
-    refused(newer, "the plan has version 2")
+    refused(newer, "the plan has version 3")
     for change, text in (
         (lambda m: m.nodes[1].inputs.__setitem__(0, 1), "node 1 points to 1, which is not before"),
         (lambda m: m.exprs[1].call.args.__setitem__(0, 9), "expression 1 points to 9"),

@@ -1,0 +1,117 @@
+"""What window functions return, and which windows are refused.
+
+One job: the type of an `Over` and the output of a `Window` node. Frames are checked here too: a
+range with a distance needs one number to measure it by.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+from pyarrow import types as t
+
+from fabric.errors import PlanError
+from fabric.plan.expr import Agg, Alias, Expr, Frame, Literal, Over, output_name
+from fabric.plan.faults import ArgumentFault, ExprFault, nearest, quoted
+from fabric.plan.functions import AGGREGATES, WINDOW_FUNCTIONS
+from fabric.plan.infer import infer, infer_agg
+from fabric.plan.mend import free_name, mended
+from fabric.plan.nodes import Window
+from fabric.plan.types import is_comparable, is_groupable, numeric
+
+
+def window_columns(node: Window, schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
+    """Names and types of the output; raises `PlanError` and `ExprFault`."""
+    if not node.exprs:
+        raise PlanError("a window needs a function, for example row_number().over(...)")
+    taken = list(schema.names)
+    columns = []
+    for expr in node.exprs:
+        over = unaliased_over(expr)
+        if over.partition_by != unaliased_over(node.exprs[0]).partition_by:
+            raise PlanError("the functions of one window node have different partitions")
+        name = output_name(expr)
+        if name in taken:
+            renamed = Alias(over, free_name(name, taken))
+            exprs = tuple(renamed if e is expr else e for e in node.exprs)
+            line = replace(node, exprs=exprs)
+            raise mended(f"there is a column {quoted(name)} already", line)
+        taken.append(name)
+        columns.append((name, infer_over(over, schema)))
+    return [*zip(schema.names, schema.types, strict=True), *columns]
+
+
+def unaliased_over(expr: Expr) -> Over:
+    """The window function under an alias; anything else is a fault."""
+    inner = expr.input if isinstance(expr, Alias) else expr
+    if not isinstance(inner, Over):
+        raise ExprFault("a window node takes window functions only", expr)
+    return inner
+
+
+def infer_over(over: Over, schema: pa.Schema) -> pa.DataType:
+    """The type of a window function over rows of `schema`."""
+    for key in over.partition_by:
+        if not is_groupable(dtype := infer(key, schema)):
+            raise ExprFault(f"over can't compare {dtype}", key)
+    types = [infer(order.input, schema) for order in over.order_by]
+    for order, dtype in zip(over.order_by, types, strict=True):
+        if not is_comparable(dtype):
+            raise ExprFault(f"over can't order by {dtype}", order.input)
+    _check_frame(over, types)
+    agg = over.input
+    if agg.function in WINDOW_FUNCTIONS:
+        return _infer_function(over, schema)
+    if agg.function not in AGGREGATES:
+        known = [*WINDOW_FUNCTIONS, *AGGREGATES]
+        near = nearest(agg.function, known)
+        new = None if near is None else replace(agg, function=near)
+        raise ExprFault(f"there is no window function {agg.function[:80]!r}", agg, new)
+    return infer_agg(agg, schema)
+
+
+def _infer_function(over: Over, schema: pa.Schema) -> pa.DataType:
+    agg = over.input
+    function = WINDOW_FUNCTIONS[agg.function]
+    name = function.name
+    if function.has_input != (agg.input is not None):
+        raise ExprFault(f"{name} {'needs' if function.has_input else 'takes no'} column", agg)
+    least, most = function.arity
+    if not least <= len(agg.args) <= most:
+        raise ExprFault(f"{name} takes {least} to {most} arguments, got {len(agg.args)}", agg)
+    if function.needs_order and not over.order_by:
+        raise ExprFault(f'{name} needs an order: .over(..., order_by="time")', over)
+    if over.frame is not None and not function.takes_frame:
+        raise ExprFault(f"{name} takes no frame", over, replace(over, frame=None))
+    dtype = pa.null() if agg.input is None else infer(agg.input, schema)
+    constants = [arg if isinstance(arg, Literal) else None for arg in agg.args]
+    for arg in agg.args:
+        infer(arg, schema)
+    try:
+        return function.result(dtype, constants)
+    except ArgumentFault as fault:
+        raise ExprFault(fault.message, agg) from None
+
+
+def _check_frame(over: Over, types: list[pa.DataType]) -> None:
+    frame = over.frame
+    if frame is None:
+        return
+    if frame.start is not None and frame.end is not None and frame.start > frame.end:
+        raise ExprFault(
+            f"the frame ends before it starts: {frame.start} to {frame.end}",
+            over,
+            replace(over, frame=Frame(frame.unit, frame.end, frame.start)),
+        )
+    if (frame.start or frame.end) and not over.order_by:
+        raise ExprFault('a frame needs an order: .over(..., order_by="time")', over)
+    if frame.unit == "range" and (frame.start or frame.end):
+        number = numeric(types[0]) if len(types) == 1 else None
+        if number is None or not (t.is_integer(number) or t.is_floating(number)):
+            raise ExprFault("a range of a distance needs exactly one order key, a number", over)
+
+
+def aggs_of(node: Window) -> list[Agg]:
+    """The functions of a window node, in order."""
+    return [unaliased_over(expr).input for expr in node.exprs]
