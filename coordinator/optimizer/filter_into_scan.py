@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fabric.coordinator.optimizer.expressions import conjoin, conjuncts, fits, total
+from fabric.coordinator.optimizer.expressions import conjoin, conjuncts, fits
 from fabric.plan.nodes import Filter, Node, Scan
 from fabric.plan.sources import FileSource
+from fabric.plan.total import total
 
 
 def filter_into_scan(node: Node) -> Node:

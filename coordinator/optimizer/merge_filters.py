@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fabric.coordinator.optimizer.expressions import conjoin, conjuncts, fits, total
+from fabric.coordinator.optimizer.expressions import conjoin, conjuncts, fits
 from fabric.plan.nodes import Filter, Node
 from fabric.plan.schema import schema_of
+from fabric.plan.total import total
 
 
 def merge_filters(node: Node) -> Node:

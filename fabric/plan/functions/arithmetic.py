@@ -15,6 +15,9 @@ from fabric.plan.expr import Literal
 from fabric.plan.functions.registry import Arguments, Function, Rule, Signature, wrong_type
 from fabric.plan.types import adjusted, as_decimal, bounded, common_number, numeric, plain
 
+SIGNED_DIGITS_MAX = 34
+"""Spark keeps so many digits of a decimal when it changes its sign."""
+
 DecimalRule = Callable[[pa.DataType, pa.DataType], pa.DataType]
 
 
@@ -130,17 +133,45 @@ def _round(args: Arguments) -> Signature:
     return Signature((number, *rest), bounded(integral + scale, scale))
 
 
+def _of_floats(args: Arguments) -> bool:
+    return bool(t.is_floating(args.types[0]))
+
+
+def _of_floats_or_short(args: Arguments) -> bool:
+    """Only a decimal of more than 34 digits may lose some of them when its sign changes."""
+    dtype = args.types[0]
+    return _of_floats(args) or (t.is_decimal(dtype) and dtype.precision <= SIGNED_DIGITS_MAX)
+
+
+def _not_of_floats(args: Arguments) -> bool:
+    return not _of_floats(args)
+
+
+def _keeps_digits(args: Arguments) -> bool:
+    """Whether it is no integer rounded to tens or hundreds, which may then not fit."""
+    digits = args.literals[1].value if len(args.types) == 2 and args.literals[1] else 0
+    return not t.is_integer(args.types[0]) or digits is None or digits >= 0
+
+
 FUNCTIONS = (
-    Function("add", (2, 2), _binary("add", _add), "a + b; overflow is an error"),
-    Function("subtract", (2, 2), _binary("subtract", _add), "a - b; overflow is an error"),
-    Function("multiply", (2, 2), _binary("multiply", _multiply), "a * b; overflow is an error"),
+    Function("add", (2, 2), _binary("add", _add), "a + b; overflow is an error",
+             total=_of_floats),
+    Function("subtract", (2, 2), _binary("subtract", _add), "a - b; overflow is an error",
+             total=_of_floats),
+    Function("multiply", (2, 2), _binary("multiply", _multiply), "a * b; overflow is an error",
+             total=_of_floats),
     Function("divide", (2, 2), _fraction, "a / b as a fraction; b = 0 is an error"),
     Function("floor_divide", (2, 2), _whole, "a // b, truncated to int64; b = 0 is an error"),
     Function("modulo", (2, 2), _binary("modulo", _modulo),
              "the remainder of a / b with the sign of a; b = 0 is an error"),
-    Function("negate", (1, 1), _same("negate"), "-a; overflow is an error"),
-    Function("abs", (1, 1), _same("abs"), "a without its sign; overflow is an error"),
-    Function("round", (1, 2), _round, "half away from zero, to b (constant) digits", (1,)),
-    Function("floor", (1, 1), _to_whole("floor"), "the largest whole number not above a"),
-    Function("ceil", (1, 1), _to_whole("ceil"), "the smallest whole number not below a"),
+    Function("negate", (1, 1), _same("negate"), "-a; overflow is an error",
+             total=_of_floats_or_short),
+    Function("abs", (1, 1), _same("abs"), "a without its sign; overflow is an error",
+             total=_of_floats_or_short),
+    Function("round", (1, 2), _round, "half away from zero, to b (constant) digits", (1,),
+             total=_keeps_digits),
+    Function("floor", (1, 1), _to_whole("floor"), "the largest whole number not above a",
+             total=_not_of_floats),
+    Function("ceil", (1, 1), _to_whole("ceil"), "the smallest whole number not below a",
+             total=_not_of_floats),
 )  # fmt: skip

@@ -76,7 +76,7 @@ def _coalesce(args: Arguments) -> Signature:
 
 
 FUNCTIONS = (
-    *(Function(name, (2, 2), _compare(name), doc) for name, doc in (
+    *(Function(name, (2, 2), _compare(name), doc, total=True) for name, doc in (
         ("eq", "a = b; null when one is null; NaN = NaN"),
         ("ne", "a <> b; null when one is null"),
         ("lt", "a < b; NaN is the largest"),
@@ -85,11 +85,11 @@ FUNCTIONS = (
         ("ge", "a >= b"),
         ("eq_null_safe", "a = b where null equals null; never null"),
     )),
-    Function("and", (2, 2), _logic("and"), "both true; false wins over null"),
-    Function("or", (2, 2), _logic("or"), "one true; true wins over null"),
-    Function("not", (1, 1), _logic("not"), "the opposite; null stays null"),
-    Function("is_null", (1, 1), _null_test, "whether a is null"),
-    Function("is_not_null", (1, 1), _null_test, "whether a is not null"),
-    Function("is_nan", (1, 1), _is_nan, "whether a is NaN; false for null"),
-    Function("coalesce", (1, None), _coalesce, "the first argument that is not null"),
+    Function("and", (2, 2), _logic("and"), "both true; false wins over null", total=True),
+    Function("or", (2, 2), _logic("or"), "one true; true wins over null", total=True),
+    Function("not", (1, 1), _logic("not"), "the opposite; null stays null", total=True),
+    Function("is_null", (1, 1), _null_test, "whether a is null", total=True),
+    Function("is_not_null", (1, 1), _null_test, "whether a is not null", total=True),
+    Function("is_nan", (1, 1), _is_nan, "whether a is NaN; false for null", total=True),
+    Function("coalesce", (1, None), _coalesce, "the first argument that is not null", total=True),
 )  # fmt: skip

@@ -32,6 +32,7 @@ class Arguments:
 
 
 Rule = Callable[[Arguments], Signature]
+Total = bool | Callable[[Arguments], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,11 @@ class Function:
 
     ``arity`` is (least, most); ``most`` None means any number. `constants` are the indices of
     arguments that must be literals.
+
+    `total` says that no value of its arguments raises: always, or for the types that the arguments
+    are cast to and these constants. It is the one place that says so (`fabric.plan.total` asks):
+    the optimizer moves total expressions freely, engines evaluate them on any row. A new function
+    that can't raise must say ``total=True``; left out, it can raise, which is right but slow.
     """
 
     name: str
@@ -47,6 +53,13 @@ class Function:
     rule: Rule
     doc: str
     constants: tuple[int, ...] = ()
+    total: Total = False
+
+    def is_total(self, types: Sequence[pa.DataType], literals: Sequence[Literal | None]) -> bool:
+        """Whether a call whose arguments were cast to `types` already can't raise."""
+        if isinstance(self.total, bool):
+            return self.total
+        return self.total(Arguments(tuple(types), tuple(literals)))
 
     def signature(
         self, types: Sequence[pa.DataType], literals: Sequence[Literal | None] | None = None

@@ -52,10 +52,13 @@ _FIXED = (
     ("replace", (S, S, S), S, "a with every b replaced by c"),
 )
 FUNCTIONS = (
-    *(Function(name, (len(args), len(args)), _takes(name, args, result), doc)
+    *(Function(name, (len(args), len(args)), _takes(name, args, result), doc, total=True)
       for name, args, result, doc in _FIXED),
     Function("substring", (2, 3), _takes("substring", (S, I, I), S),
-             "from character b (the first is 1, below 0 from the end), at most c characters"),
-    Function("length", (1, 1), _length, "the number of characters, or of bytes"),
-    Function("concat", (1, None), _concat, "all arguments in a row; null when one is null"),
+             "from character b (the first is 1, below 0 from the end), at most c characters",
+             total=True),
+    Function("length", (1, 1), _length, "the number of characters, or of bytes",
+             total=True),
+    Function("concat", (1, None), _concat, "all arguments in a row; null when one is null",
+             total=True),
 )  # fmt: skip

@@ -22,7 +22,7 @@ from fabric.operators.expressions.arrow.lazy import Compiled
 from fabric.operators.expressions.arrow.membership import is_in
 from fabric.operators.expressions.errors import value_fault
 from fabric.plan.expr import Agg, Alias, Call, Case, Cast, Column, Expr, IsIn, Literal
-from fabric.plan.functions import signature
+from fabric.plan.functions import FUNCTIONS, signature
 from fabric.plan.printer import expr_text
 from fabric.plan.schema import type_of
 from fabric.plan.types import common_of
@@ -121,7 +121,9 @@ class Compiler:
             result,
         )
         bound = IMPLEMENTATIONS[expr.function](request)
-        return _applied(bound, operands, result, expr)
+        literals = [arg if isinstance(arg, Literal) else None for arg in expr.args]
+        total = FUNCTIONS[expr.function].is_total(request.operands, literals)
+        return _applied(bound, operands, result, expr, total=total)
 
     def _case(self, expr: Case) -> Compiled:
         values = [self.compile(value) for _, value in expr.branches]
@@ -193,10 +195,12 @@ def converted(source: Compiled, dtype: pa.DataType, expr: Expr, *, try_: bool = 
         return found  # raises again when there are rows
 
 
-def _applied(bound: Bound, args: Sequence[Compiled], result: pa.DataType, expr: Expr) -> Compiled:
-    kernel = bound.kernel if bound.total else _explained(bound.kernel, expr)
+def _applied(
+    bound: Bound, args: Sequence[Compiled], result: pa.DataType, expr: Expr, *, total: bool
+) -> Compiled:
+    kernel = bound.kernel if total else _explained(bound.kernel, expr)
     run = lazy.call(args, kernel, bound.order, bound.array)
-    total = bound.total and all(arg.total for arg in args)
+    total = total and all(arg.total for arg in args)
     return Compiled(run, result, total, lazy.all_columns(args))
 
 
