@@ -76,7 +76,7 @@ def _infer_function(over: Over, schema: pa.Schema) -> pa.DataType:
     function = WINDOW_FUNCTIONS[agg.function]
     name = function.name
     if function.has_input != (agg.input is not None):
-        raise ExprFault(f"{name} {'needs' if function.has_input else 'takes no'} column", agg)
+        raise ExprFault(f"{name} {'needs a' if function.has_input else 'takes no'} column", agg)
     least, most = function.arity
     if not least <= len(agg.args) <= most:
         raise ExprFault(f"{name} takes {least} to {most} arguments, got {len(agg.args)}", agg)
