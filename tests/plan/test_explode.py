@@ -34,9 +34,12 @@ def test_the_position_comes_last() -> None:
     [
         (Explode(SOURCE, "t"), r'explode needs a list, and "t" is int64; write: .explode\("l"\)'),
         (Explode(SOURCE, "li"), 'there is no column "li" here; did you mean "l"'),
-        (Explode(SOURCE, "l", position="t"), r'"t" already; write: .explode\("l", position="t_2"\)'),
+        (
+            Explode(SOURCE, "l", position="t"),
+            r'"t" already; write: .explode\("l", position="t_2"\)',
+        ),
     ],
-)  # fmt: skip
+)
 def test_refusals(node: Explode, message: str) -> None:
     with pytest.raises(PlanError, match=message):
         schema_of(node)

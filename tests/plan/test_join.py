@@ -33,10 +33,18 @@ def joined(how: JoinHow, condition: Expr | None = None) -> Join:
         ("full", {"k": pa.int64(), "v": pa.int64(), "v_right": pa.int64(), "w": pa.string()}),
         ("semi", {"k": pa.int32(), "v": pa.int64()}),
         ("anti", {"k": pa.int32(), "v": pa.int64()}),
-        ("cross", {"k": pa.int32(), "v": pa.int64(), "v_right": pa.int64(),
-                   "k_right": pa.int64(), "w": pa.string()}),
+        (
+            "cross",
+            {
+                "k": pa.int32(),
+                "v": pa.int64(),
+                "v_right": pa.int64(),
+                "k_right": pa.int64(),
+                "w": pa.string(),
+            },
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_it_puts_out(how: JoinHow, expected: dict[str, pa.DataType]) -> None:
     assert schema_of(joined(how)) == pa.schema(expected)
 
@@ -62,12 +70,15 @@ def test_a_condition_reads_the_columns_of_the_inner_join(how: JoinHow) -> None:
 @pytest.mark.parametrize(
     ("node", "message"),
     [
-        (joined("cross", NEAR), r'neither keys nor a condition; write: .join\(other, how="cross"\)'),
+        (
+            joined("cross", NEAR),
+            r'neither keys nor a condition; write: .join\(other, how="cross"\)',
+        ),
         (Join(LEFT, RIGHT, (), ()), "as many keys on both sides, at least one; got 0 left and 0"),
         (joined("inner", Column("w")), "the condition of a join must be true or false, got string"),
         (joined("inner", Call("lt", (Column("v"), Column("v_rigth")))), 'did you mean "v_right"'),
     ],
-)  # fmt: skip
+)
 def test_refusals(node: Join, message: str) -> None:
     with pytest.raises(PlanError, match=message):
         schema_of(node)

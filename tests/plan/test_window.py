@@ -52,10 +52,16 @@ def test_the_column_comes_after_the_input(agg: Agg, dtype: pa.DataType) -> None:
 @pytest.mark.parametrize(
     ("node", "message"),
     [
-        (one(Agg("row_number", None), ()), 'row_number needs an order: .over'),
-        (one(Agg("ntile", None, (number(0),))), "ntile needs a constant whole number of at least 1"),
+        (one(Agg("row_number", None), ()), "row_number needs an order: .over"),
+        (
+            one(Agg("ntile", None, (number(0),))),
+            "ntile needs a constant whole number of at least 1",
+        ),
         (one(Agg("lag", V, (K,))), "lag needs a constant whole number of rows"),
-        (one(Agg("lag", V, (number(1), Literal("x", pa.string())))), "lag can't put a string among"),
+        (
+            one(Agg("lag", V, (number(1), Literal("x", pa.string())))),
+            "lag can't put a string among",
+        ),
         (one(Agg("rank", None), frame=Frame("rows", 0, 1)), "rank takes no frame"),
         (one(Agg("rank", V)), "rank takes no column"),
         (one(Agg("lead", None)), "lead needs a column"),
@@ -63,16 +69,21 @@ def test_the_column_comes_after_the_input(agg: Agg, dtype: pa.DataType) -> None:
         (one(Agg("sum", K)), "sum takes numbers"),
         (one(Agg("sum", T), frame=Frame("rows", 1, 0)), r"ends before it starts.*rows=\(0, 1\)"),
         (one(Agg("sum", T), (), Frame("rows", -1, 0)), "a frame needs an order"),
-        (one(Agg("sum", T), (SortKey(K),), Frame("range", -1, 0)), "exactly one order key, a number"),
+        (
+            one(Agg("sum", T), (SortKey(K),), Frame("range", -1, 0)),
+            "exactly one order key, a number",
+        ),
         (Window(SOURCE, ()), "a window needs a function"),
         (Window(SOURCE, (Alias(Agg("sum", T), "w"),)), "a window node takes window functions only"),
         (Window(SOURCE, (Alias(Over(Agg("sum", T)), "t"),)), r'column "t" already.*"t_2"'),
         (
-            Window(SOURCE, (Alias(Over(Agg("sum", T), (K,)), "a"), Alias(Over(Agg("sum", T)), "b"))),
+            Window(
+                SOURCE, (Alias(Over(Agg("sum", T), (K,)), "a"), Alias(Over(Agg("sum", T)), "b"))
+            ),
             "different partitions",
         ),
     ],
-)  # fmt: skip
+)
 def test_refusals(node: Node, message: str) -> None:
     with pytest.raises(PlanError, match=message):
         schema_of(node)
