@@ -63,6 +63,8 @@ def _scan(node: Scan) -> str:
         text += f".filter({expr_text(node.predicate)})"
     if node.columns is not None:
         text += f".select({', '.join(quoted(name) for name in node.columns)})"
+    if node.limit is not None:
+        text += f".limit({node.limit})"
     return text
 
 

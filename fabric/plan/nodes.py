@@ -65,10 +65,11 @@ class Unary(Base):
 
 @dataclass(frozen=True, slots=True)
 class Scan(Leaf):
-    """Read a source of `schema`; `columns` (None: all) and `predicate` are pushed down.
+    """Read a source of `schema`; `columns` (None: all), `predicate`, `limit` are pushed down.
 
     The output has `columns` in their order; `predicate` may read columns that are not put out.
-    `scan_id` numbers the scans of a stage (set by the planner).
+    `scan_id` numbers the scans of a stage (set by the planner). With a `limit` each task may stop
+    after so many rows, whichever they are: what is above needs no more.
     """
 
     source: Source
@@ -76,6 +77,7 @@ class Scan(Leaf):
     columns: tuple[str, ...] | None = None
     predicate: Expr | None = None
     scan_id: int = -1
+    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

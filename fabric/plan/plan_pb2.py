@@ -4,110 +4,113 @@
 # source: fabric/plan/plan.proto
 # Protobuf Python Version: 7.35.1
 """Generated protocol buffer code."""
-
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import descriptor_pool as _descriptor_pool
 from google.protobuf import runtime_version as _runtime_version
 from google.protobuf import symbol_database as _symbol_database
 from google.protobuf.internal import builder as _builder
-
 _runtime_version.ValidateProtobufRuntimeVersion(
-    _runtime_version.Domain.PUBLIC, 7, 35, 1, "", "fabric/plan/plan.proto"
+    _runtime_version.Domain.PUBLIC,
+    7,
+    35,
+    1,
+    '',
+    'fabric/plan/plan.proto'
 )
 # @@protoc_insertion_point(imports)
 
 _sym_db = _symbol_database.Default()
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(
-    b'\n\x16\x66\x61\x62ric/plan/plan.proto\x12\x0e\x66\x61\x62ric.plan.v1"\xb7\x01\n\x04Plan\x12\x0f\n\x07version\x18\x01 \x01(\r\x12#\n\x05nodes\x18\x02 \x03(\x0b\x32\x14.fabric.plan.v1.Node\x12\x0c\n\x04root\x18\x03 \x01(\r\x12#\n\x05\x65xprs\x18\x04 \x03(\x0b\x32\x14.fabric.plan.v1.Expr\x12\r\n\x05types\x18\x05 \x01(\x0c\x12\x0f\n\x07schemas\x18\x06 \x03(\x0c\x12&\n\x06\x63onfig\x18\x07 \x03(\x0b\x32\x16.fabric.plan.v1.Config"\x94\x01\n\x06\x43onfig\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x18\n\x0bparallelism\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x15\n\x08\x65xchange\x18\x03 \x01(\tH\x01\x88\x01\x01\x12\x1b\n\x0e\x62uffer_batches\x18\x04 \x01(\rH\x02\x88\x01\x01\x42\x0e\n\x0c_parallelismB\x0b\n\t_exchangeB\x11\n\x0f_buffer_batches"\xfb\x02\n\x04\x45xpr\x12\x10\n\x06\x63olumn\x18\x01 \x01(\tH\x00\x12*\n\x07literal\x18\x02 \x01(\x0b\x32\x17.fabric.plan.v1.LiteralH\x00\x12$\n\x04\x63\x61ll\x18\x03 \x01(\x0b\x32\x14.fabric.plan.v1.CallH\x00\x12$\n\x04\x63\x61se\x18\x04 \x01(\x0b\x32\x14.fabric.plan.v1.CaseH\x00\x12$\n\x04\x63\x61st\x18\x05 \x01(\x0b\x32\x14.fabric.plan.v1.CastH\x00\x12%\n\x05is_in\x18\x06 \x01(\x0b\x32\x14.fabric.plan.v1.IsInH\x00\x12&\n\x05\x61lias\x18\x07 \x01(\x0b\x32\x15.fabric.plan.v1.AliasH\x00\x12"\n\x03\x61gg\x18\x08 \x01(\x0b\x32\x13.fabric.plan.v1.AggH\x00\x12$\n\x04over\x18\t \x01(\x0b\x32\x14.fabric.plan.v1.OverH\x00\x12"\n\x03udf\x18\n \x01(\x0b\x32\x13.fabric.plan.v1.UdfH\x00\x42\x06\n\x04kind"\x8c\x01\n\x07Literal\x12\x0c\n\x04type\x18\x01 \x01(\r\x12\x11\n\x07\x62oolean\x18\x02 \x01(\x08H\x00\x12\x11\n\x07integer\x18\x03 \x01(\x12H\x00\x12\x12\n\x08unsigned\x18\x04 \x01(\x04H\x00\x12\x0e\n\x04real\x18\x05 \x01(\x01H\x00\x12\x0e\n\x04text\x18\x06 \x01(\tH\x00\x12\x10\n\x06\x62inary\x18\x07 \x01(\x0cH\x00\x42\x07\n\x05value"&\n\x04\x43\x61ll\x12\x10\n\x08\x66unction\x18\x01 \x01(\t\x12\x0c\n\x04\x61rgs\x18\x02 \x03(\r"\x15\n\x04\x43\x61se\x12\r\n\x05parts\x18\x01 \x03(\r"0\n\x04\x43\x61st\x12\r\n\x05input\x18\x01 \x01(\r\x12\x0c\n\x04type\x18\x02 \x01(\r\x12\x0b\n\x03try\x18\x03 \x01(\x08">\n\x04IsIn\x12\r\n\x05input\x18\x01 \x01(\r\x12\'\n\x06values\x18\x02 \x03(\x0b\x32\x17.fabric.plan.v1.Literal"$\n\x05\x41lias\x12\r\n\x05input\x18\x01 \x01(\r\x12\x0c\n\x04name\x18\x02 \x01(\t"C\n\x03\x41gg\x12\x10\n\x08\x66unction\x18\x01 \x01(\t\x12\x12\n\x05input\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x0c\n\x04\x61rgs\x18\x03 \x03(\rB\x08\n\x06_input"|\n\x04Over\x12\r\n\x05input\x18\x01 \x01(\r\x12\x14\n\x0cpartition_by\x18\x02 \x03(\r\x12)\n\x08order_by\x18\x03 \x03(\x0b\x32\x17.fabric.plan.v1.SortKey\x12$\n\x05\x66rame\x18\x04 \x01(\x0b\x32\x15.fabric.plan.v1.Frame"M\n\x05\x46rame\x12\x0c\n\x04unit\x18\x01 \x01(\t\x12\x12\n\x05start\x18\x02 \x01(\x12H\x00\x88\x01\x01\x12\x10\n\x03\x65nd\x18\x03 \x01(\x12H\x01\x88\x01\x01\x42\x08\n\x06_startB\x06\n\x04_end"[\n\x03Udf\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x61rgs\x18\x02 \x03(\r\x12\x0c\n\x04type\x18\x03 \x01(\r\x12\x0c\n\x04kind\x18\x04 \x01(\t\x12\x0f\n\x07payload\x18\x05 \x01(\x0c\x12\x0b\n\x03mac\x18\x06 \x01(\x0c"\x9a\x05\n\x04Node\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0e\n\x06inputs\x18\x02 \x03(\r\x12$\n\x04scan\x18\x03 \x01(\x0b\x32\x14.fabric.plan.v1.ScanH\x00\x12\x31\n\x0bstage_input\x18\x04 \x01(\x0b\x32\x1a.fabric.plan.v1.StageInputH\x00\x12\x10\n\x06\x66ilter\x18\x05 \x01(\rH\x00\x12(\n\x06select\x18\x06 \x01(\x0b\x32\x16.fabric.plan.v1.SelectH\x00\x12\x33\n\x0cwith_columns\x18\x07 \x01(\x0b\x32\x1b.fabric.plan.v1.WithColumnsH\x00\x12.\n\taggregate\x18\x08 \x01(\x0b\x32\x19.fabric.plan.v1.AggregateH\x00\x12$\n\x04join\x18\t \x01(\x0b\x32\x14.fabric.plan.v1.JoinH\x00\x12$\n\x04sort\x18\n \x01(\x0b\x32\x14.fabric.plan.v1.SortH\x00\x12&\n\x05limit\x18\x0b \x01(\x0b\x32\x15.fabric.plan.v1.LimitH\x00\x12,\n\x08\x64istinct\x18\x0c \x01(\x0b\x32\x18.fabric.plan.v1.DistinctH\x00\x12&\n\x05union\x18\r \x01(\x0b\x32\x15.fabric.plan.v1.UnionH\x00\x12,\n\x08\x65xchange\x18\x0e \x01(\x0b\x32\x18.fabric.plan.v1.ExchangeH\x00\x12$\n\x04sink\x18\x0f \x01(\x0b\x32\x14.fabric.plan.v1.SinkH\x00\x12(\n\x06window\x18\x10 \x01(\x0b\x32\x16.fabric.plan.v1.WindowH\x00\x12*\n\x07\x65xplode\x18\x11 \x01(\x0b\x32\x17.fabric.plan.v1.ExplodeH\x00\x42\x06\n\x04kind"\x9d\x01\n\x04Scan\x12&\n\x06source\x18\x01 \x01(\x0b\x32\x16.fabric.plan.v1.Source\x12\x0e\n\x06schema\x18\x02 \x01(\r\x12&\n\x07\x63olumns\x18\x03 \x01(\x0b\x32\x15.fabric.plan.v1.Names\x12\x16\n\tpredicate\x18\x04 \x01(\rH\x00\x88\x01\x01\x12\x0f\n\x07scan_id\x18\x05 \x01(\x11\x42\x0c\n\n_predicate"\x16\n\x05Names\x12\r\n\x05names\x18\x01 \x03(\t"*\n\nStageInput\x12\x0c\n\x04\x65\x64ge\x18\x01 \x01(\r\x12\x0e\n\x06schema\x18\x02 \x01(\r"\x17\n\x06Select\x12\r\n\x05\x65xprs\x18\x01 \x03(\r"-\n\x0bWithColumns\x12\r\n\x05\x65xprs\x18\x01 \x03(\r\x12\x0f\n\x07replace\x18\x02 \x01(\x08"6\n\tAggregate\x12\x0c\n\x04keys\x18\x01 \x03(\r\x12\x0c\n\x04\x61ggs\x18\x02 \x03(\r\x12\r\n\x05phase\x18\x03 \x01(\t"\x82\x01\n\x04Join\x12\x11\n\tleft_keys\x18\x01 \x03(\r\x12\x12\n\nright_keys\x18\x02 \x03(\r\x12\x0b\n\x03how\x18\x03 \x01(\t\x12\x0e\n\x06suffix\x18\x04 \x01(\t\x12\x10\n\x08strategy\x18\x05 \x01(\t\x12\x16\n\tcondition\x18\x06 \x01(\rH\x00\x88\x01\x01\x42\x0c\n\n_condition"\x17\n\x06Window\x12\r\n\x05\x65xprs\x18\x01 \x03(\r":\n\x07\x45xplode\x12\x0e\n\x06\x63olumn\x18\x01 \x01(\t\x12\r\n\x05outer\x18\x02 \x01(\x08\x12\x10\n\x08position\x18\x03 \x01(\t"-\n\x04Sort\x12%\n\x04keys\x18\x01 \x03(\x0b\x32\x17.fabric.plan.v1.SortKey"@\n\x07SortKey\x12\r\n\x05input\x18\x01 \x01(\r\x12\x12\n\ndescending\x18\x02 \x01(\x08\x12\x12\n\nnulls_last\x18\x03 \x01(\x08""\n\x05Limit\x12\t\n\x01n\x18\x01 \x01(\x04\x12\x0e\n\x06offset\x18\x02 \x01(\x04"\n\n\x08\x44istinct"\x07\n\x05Union"J\n\x08\x45xchange\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04keys\x18\x02 \x03(\t\x12\x14\n\x0cn_partitions\x18\x03 \x01(\r\x12\x0c\n\x04mode\x18\x04 \x01(\t".\n\x04Sink\x12&\n\x06target\x18\x01 \x01(\x0b\x32\x16.fabric.plan.v1.Target"%\n\x06Option\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t"\xce\x01\n\x06Source\x12*\n\x04\x66ile\x18\x01 \x01(\x0b\x32\x1a.fabric.plan.v1.FileSourceH\x00\x12.\n\x06memory\x18\x02 \x01(\x0b\x32\x1c.fabric.plan.v1.MemorySourceH\x00\x12\x30\n\x07\x64\x61taset\x18\x03 \x01(\x0b\x32\x1d.fabric.plan.v1.DatasetSourceH\x00\x12.\n\x06\x66light\x18\x04 \x01(\x0b\x32\x1c.fabric.plan.v1.FlightSourceH\x00\x42\x06\n\x04kind"T\n\nFileSource\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\t\x12\r\n\x05paths\x18\x02 \x03(\t\x12\'\n\x07options\x18\x03 \x03(\x0b\x32\x16.fabric.plan.v1.Option"-\n\x0cMemorySource\x12\r\n\x05token\x18\x01 \x01(\t\x12\x0e\n\x06n_rows\x18\x02 \x01(\x04".\n\rDatasetSource\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x04"I\n\x0c\x46lightSource\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x03(\t\x12\x0f\n\x07\x63ommand\x18\x03 \x01(\x0c\x12\r\n\x05token\x18\x04 \x01(\t"\xca\x01\n\x06Target\x12*\n\x04\x66ile\x18\x01 \x01(\x0b\x32\x1a.fabric.plan.v1.FileTargetH\x00\x12\x30\n\x07\x64\x61taset\x18\x02 \x01(\x0b\x32\x1d.fabric.plan.v1.DatasetTargetH\x00\x12.\n\x06\x66light\x18\x03 \x01(\x0b\x32\x1c.fabric.plan.v1.FlightTargetH\x00\x12*\n\x04gate\x18\x04 \x01(\x0b\x32\x1a.fabric.plan.v1.GateTargetH\x00\x42\x06\n\x04kind"q\n\nFileTarget\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x0e\n\x06single\x18\x03 \x01(\x08\x12\x0c\n\x04mode\x18\x04 \x01(\t\x12\'\n\x07options\x18\x05 \x03(\x0b\x32\x16.fabric.plan.v1.Option"O\n\rDatasetTarget\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04keys\x18\x02 \x03(\t\x12\x14\n\x0cn_partitions\x18\x03 \x01(\r\x12\x0c\n\x04mode\x18\x04 \x01(\t"8\n\x0c\x46lightTarget\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x03(\t\x12\r\n\x05token\x18\x03 \x01(\t"\x1a\n\nGateTarget\x12\x0c\n\x04name\x18\x01 \x01(\tb\x06proto3'
-)
+
+
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16\x66\x61\x62ric/plan/plan.proto\x12\x0e\x66\x61\x62ric.plan.v1\"\xb7\x01\n\x04Plan\x12\x0f\n\x07version\x18\x01 \x01(\r\x12#\n\x05nodes\x18\x02 \x03(\x0b\x32\x14.fabric.plan.v1.Node\x12\x0c\n\x04root\x18\x03 \x01(\r\x12#\n\x05\x65xprs\x18\x04 \x03(\x0b\x32\x14.fabric.plan.v1.Expr\x12\r\n\x05types\x18\x05 \x01(\x0c\x12\x0f\n\x07schemas\x18\x06 \x03(\x0c\x12&\n\x06\x63onfig\x18\x07 \x03(\x0b\x32\x16.fabric.plan.v1.Config\"\x94\x01\n\x06\x43onfig\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x18\n\x0bparallelism\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x15\n\x08\x65xchange\x18\x03 \x01(\tH\x01\x88\x01\x01\x12\x1b\n\x0e\x62uffer_batches\x18\x04 \x01(\rH\x02\x88\x01\x01\x42\x0e\n\x0c_parallelismB\x0b\n\t_exchangeB\x11\n\x0f_buffer_batches\"\xfb\x02\n\x04\x45xpr\x12\x10\n\x06\x63olumn\x18\x01 \x01(\tH\x00\x12*\n\x07literal\x18\x02 \x01(\x0b\x32\x17.fabric.plan.v1.LiteralH\x00\x12$\n\x04\x63\x61ll\x18\x03 \x01(\x0b\x32\x14.fabric.plan.v1.CallH\x00\x12$\n\x04\x63\x61se\x18\x04 \x01(\x0b\x32\x14.fabric.plan.v1.CaseH\x00\x12$\n\x04\x63\x61st\x18\x05 \x01(\x0b\x32\x14.fabric.plan.v1.CastH\x00\x12%\n\x05is_in\x18\x06 \x01(\x0b\x32\x14.fabric.plan.v1.IsInH\x00\x12&\n\x05\x61lias\x18\x07 \x01(\x0b\x32\x15.fabric.plan.v1.AliasH\x00\x12\"\n\x03\x61gg\x18\x08 \x01(\x0b\x32\x13.fabric.plan.v1.AggH\x00\x12$\n\x04over\x18\t \x01(\x0b\x32\x14.fabric.plan.v1.OverH\x00\x12\"\n\x03udf\x18\n \x01(\x0b\x32\x13.fabric.plan.v1.UdfH\x00\x42\x06\n\x04kind\"\x8c\x01\n\x07Literal\x12\x0c\n\x04type\x18\x01 \x01(\r\x12\x11\n\x07\x62oolean\x18\x02 \x01(\x08H\x00\x12\x11\n\x07integer\x18\x03 \x01(\x12H\x00\x12\x12\n\x08unsigned\x18\x04 \x01(\x04H\x00\x12\x0e\n\x04real\x18\x05 \x01(\x01H\x00\x12\x0e\n\x04text\x18\x06 \x01(\tH\x00\x12\x10\n\x06\x62inary\x18\x07 \x01(\x0cH\x00\x42\x07\n\x05value\"&\n\x04\x43\x61ll\x12\x10\n\x08\x66unction\x18\x01 \x01(\t\x12\x0c\n\x04\x61rgs\x18\x02 \x03(\r\"\x15\n\x04\x43\x61se\x12\r\n\x05parts\x18\x01 \x03(\r\"0\n\x04\x43\x61st\x12\r\n\x05input\x18\x01 \x01(\r\x12\x0c\n\x04type\x18\x02 \x01(\r\x12\x0b\n\x03try\x18\x03 \x01(\x08\">\n\x04IsIn\x12\r\n\x05input\x18\x01 \x01(\r\x12\'\n\x06values\x18\x02 \x03(\x0b\x32\x17.fabric.plan.v1.Literal\"$\n\x05\x41lias\x12\r\n\x05input\x18\x01 \x01(\r\x12\x0c\n\x04name\x18\x02 \x01(\t\"C\n\x03\x41gg\x12\x10\n\x08\x66unction\x18\x01 \x01(\t\x12\x12\n\x05input\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x0c\n\x04\x61rgs\x18\x03 \x03(\rB\x08\n\x06_input\"|\n\x04Over\x12\r\n\x05input\x18\x01 \x01(\r\x12\x14\n\x0cpartition_by\x18\x02 \x03(\r\x12)\n\x08order_by\x18\x03 \x03(\x0b\x32\x17.fabric.plan.v1.SortKey\x12$\n\x05\x66rame\x18\x04 \x01(\x0b\x32\x15.fabric.plan.v1.Frame\"M\n\x05\x46rame\x12\x0c\n\x04unit\x18\x01 \x01(\t\x12\x12\n\x05start\x18\x02 \x01(\x12H\x00\x88\x01\x01\x12\x10\n\x03\x65nd\x18\x03 \x01(\x12H\x01\x88\x01\x01\x42\x08\n\x06_startB\x06\n\x04_end\"[\n\x03Udf\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x61rgs\x18\x02 \x03(\r\x12\x0c\n\x04type\x18\x03 \x01(\r\x12\x0c\n\x04kind\x18\x04 \x01(\t\x12\x0f\n\x07payload\x18\x05 \x01(\x0c\x12\x0b\n\x03mac\x18\x06 \x01(\x0c\"\x9a\x05\n\x04Node\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0e\n\x06inputs\x18\x02 \x03(\r\x12$\n\x04scan\x18\x03 \x01(\x0b\x32\x14.fabric.plan.v1.ScanH\x00\x12\x31\n\x0bstage_input\x18\x04 \x01(\x0b\x32\x1a.fabric.plan.v1.StageInputH\x00\x12\x10\n\x06\x66ilter\x18\x05 \x01(\rH\x00\x12(\n\x06select\x18\x06 \x01(\x0b\x32\x16.fabric.plan.v1.SelectH\x00\x12\x33\n\x0cwith_columns\x18\x07 \x01(\x0b\x32\x1b.fabric.plan.v1.WithColumnsH\x00\x12.\n\taggregate\x18\x08 \x01(\x0b\x32\x19.fabric.plan.v1.AggregateH\x00\x12$\n\x04join\x18\t \x01(\x0b\x32\x14.fabric.plan.v1.JoinH\x00\x12$\n\x04sort\x18\n \x01(\x0b\x32\x14.fabric.plan.v1.SortH\x00\x12&\n\x05limit\x18\x0b \x01(\x0b\x32\x15.fabric.plan.v1.LimitH\x00\x12,\n\x08\x64istinct\x18\x0c \x01(\x0b\x32\x18.fabric.plan.v1.DistinctH\x00\x12&\n\x05union\x18\r \x01(\x0b\x32\x15.fabric.plan.v1.UnionH\x00\x12,\n\x08\x65xchange\x18\x0e \x01(\x0b\x32\x18.fabric.plan.v1.ExchangeH\x00\x12$\n\x04sink\x18\x0f \x01(\x0b\x32\x14.fabric.plan.v1.SinkH\x00\x12(\n\x06window\x18\x10 \x01(\x0b\x32\x16.fabric.plan.v1.WindowH\x00\x12*\n\x07\x65xplode\x18\x11 \x01(\x0b\x32\x17.fabric.plan.v1.ExplodeH\x00\x42\x06\n\x04kind\"\xbb\x01\n\x04Scan\x12&\n\x06source\x18\x01 \x01(\x0b\x32\x16.fabric.plan.v1.Source\x12\x0e\n\x06schema\x18\x02 \x01(\r\x12&\n\x07\x63olumns\x18\x03 \x01(\x0b\x32\x15.fabric.plan.v1.Names\x12\x16\n\tpredicate\x18\x04 \x01(\rH\x00\x88\x01\x01\x12\x0f\n\x07scan_id\x18\x05 \x01(\x11\x12\x12\n\x05limit\x18\x06 \x01(\x04H\x01\x88\x01\x01\x42\x0c\n\n_predicateB\x08\n\x06_limit\"\x16\n\x05Names\x12\r\n\x05names\x18\x01 \x03(\t\"*\n\nStageInput\x12\x0c\n\x04\x65\x64ge\x18\x01 \x01(\r\x12\x0e\n\x06schema\x18\x02 \x01(\r\"\x17\n\x06Select\x12\r\n\x05\x65xprs\x18\x01 \x03(\r\"-\n\x0bWithColumns\x12\r\n\x05\x65xprs\x18\x01 \x03(\r\x12\x0f\n\x07replace\x18\x02 \x01(\x08\"6\n\tAggregate\x12\x0c\n\x04keys\x18\x01 \x03(\r\x12\x0c\n\x04\x61ggs\x18\x02 \x03(\r\x12\r\n\x05phase\x18\x03 \x01(\t\"\x82\x01\n\x04Join\x12\x11\n\tleft_keys\x18\x01 \x03(\r\x12\x12\n\nright_keys\x18\x02 \x03(\r\x12\x0b\n\x03how\x18\x03 \x01(\t\x12\x0e\n\x06suffix\x18\x04 \x01(\t\x12\x10\n\x08strategy\x18\x05 \x01(\t\x12\x16\n\tcondition\x18\x06 \x01(\rH\x00\x88\x01\x01\x42\x0c\n\n_condition\"\x17\n\x06Window\x12\r\n\x05\x65xprs\x18\x01 \x03(\r\":\n\x07\x45xplode\x12\x0e\n\x06\x63olumn\x18\x01 \x01(\t\x12\r\n\x05outer\x18\x02 \x01(\x08\x12\x10\n\x08position\x18\x03 \x01(\t\"-\n\x04Sort\x12%\n\x04keys\x18\x01 \x03(\x0b\x32\x17.fabric.plan.v1.SortKey\"@\n\x07SortKey\x12\r\n\x05input\x18\x01 \x01(\r\x12\x12\n\ndescending\x18\x02 \x01(\x08\x12\x12\n\nnulls_last\x18\x03 \x01(\x08\"\"\n\x05Limit\x12\t\n\x01n\x18\x01 \x01(\x04\x12\x0e\n\x06offset\x18\x02 \x01(\x04\"\n\n\x08\x44istinct\"\x07\n\x05Union\"J\n\x08\x45xchange\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04keys\x18\x02 \x03(\t\x12\x14\n\x0cn_partitions\x18\x03 \x01(\r\x12\x0c\n\x04mode\x18\x04 \x01(\t\".\n\x04Sink\x12&\n\x06target\x18\x01 \x01(\x0b\x32\x16.fabric.plan.v1.Target\"%\n\x06Option\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\"\xce\x01\n\x06Source\x12*\n\x04\x66ile\x18\x01 \x01(\x0b\x32\x1a.fabric.plan.v1.FileSourceH\x00\x12.\n\x06memory\x18\x02 \x01(\x0b\x32\x1c.fabric.plan.v1.MemorySourceH\x00\x12\x30\n\x07\x64\x61taset\x18\x03 \x01(\x0b\x32\x1d.fabric.plan.v1.DatasetSourceH\x00\x12.\n\x06\x66light\x18\x04 \x01(\x0b\x32\x1c.fabric.plan.v1.FlightSourceH\x00\x42\x06\n\x04kind\"T\n\nFileSource\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\t\x12\r\n\x05paths\x18\x02 \x03(\t\x12\'\n\x07options\x18\x03 \x03(\x0b\x32\x16.fabric.plan.v1.Option\"-\n\x0cMemorySource\x12\r\n\x05token\x18\x01 \x01(\t\x12\x0e\n\x06n_rows\x18\x02 \x01(\x04\".\n\rDatasetSource\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x04\"I\n\x0c\x46lightSource\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x03(\t\x12\x0f\n\x07\x63ommand\x18\x03 \x01(\x0c\x12\r\n\x05token\x18\x04 \x01(\t\"\xca\x01\n\x06Target\x12*\n\x04\x66ile\x18\x01 \x01(\x0b\x32\x1a.fabric.plan.v1.FileTargetH\x00\x12\x30\n\x07\x64\x61taset\x18\x02 \x01(\x0b\x32\x1d.fabric.plan.v1.DatasetTargetH\x00\x12.\n\x06\x66light\x18\x03 \x01(\x0b\x32\x1c.fabric.plan.v1.FlightTargetH\x00\x12*\n\x04gate\x18\x04 \x01(\x0b\x32\x1a.fabric.plan.v1.GateTargetH\x00\x42\x06\n\x04kind\"q\n\nFileTarget\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x0e\n\x06single\x18\x03 \x01(\x08\x12\x0c\n\x04mode\x18\x04 \x01(\t\x12\'\n\x07options\x18\x05 \x03(\x0b\x32\x16.fabric.plan.v1.Option\"O\n\rDatasetTarget\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04keys\x18\x02 \x03(\t\x12\x14\n\x0cn_partitions\x18\x03 \x01(\r\x12\x0c\n\x04mode\x18\x04 \x01(\t\"8\n\x0c\x46lightTarget\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x03(\t\x12\r\n\x05token\x18\x03 \x01(\t\"\x1a\n\nGateTarget\x12\x0c\n\x04name\x18\x01 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
-_builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, "fabric.plan.plan_pb2", _globals)
+_builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'fabric.plan.plan_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-    DESCRIPTOR._loaded_options = None
-    _globals["_PLAN"]._serialized_start = 43
-    _globals["_PLAN"]._serialized_end = 226
-    _globals["_CONFIG"]._serialized_start = 229
-    _globals["_CONFIG"]._serialized_end = 377
-    _globals["_EXPR"]._serialized_start = 380
-    _globals["_EXPR"]._serialized_end = 759
-    _globals["_LITERAL"]._serialized_start = 762
-    _globals["_LITERAL"]._serialized_end = 902
-    _globals["_CALL"]._serialized_start = 904
-    _globals["_CALL"]._serialized_end = 942
-    _globals["_CASE"]._serialized_start = 944
-    _globals["_CASE"]._serialized_end = 965
-    _globals["_CAST"]._serialized_start = 967
-    _globals["_CAST"]._serialized_end = 1015
-    _globals["_ISIN"]._serialized_start = 1017
-    _globals["_ISIN"]._serialized_end = 1079
-    _globals["_ALIAS"]._serialized_start = 1081
-    _globals["_ALIAS"]._serialized_end = 1117
-    _globals["_AGG"]._serialized_start = 1119
-    _globals["_AGG"]._serialized_end = 1186
-    _globals["_OVER"]._serialized_start = 1188
-    _globals["_OVER"]._serialized_end = 1312
-    _globals["_FRAME"]._serialized_start = 1314
-    _globals["_FRAME"]._serialized_end = 1391
-    _globals["_UDF"]._serialized_start = 1393
-    _globals["_UDF"]._serialized_end = 1484
-    _globals["_NODE"]._serialized_start = 1487
-    _globals["_NODE"]._serialized_end = 2153
-    _globals["_SCAN"]._serialized_start = 2156
-    _globals["_SCAN"]._serialized_end = 2313
-    _globals["_NAMES"]._serialized_start = 2315
-    _globals["_NAMES"]._serialized_end = 2337
-    _globals["_STAGEINPUT"]._serialized_start = 2339
-    _globals["_STAGEINPUT"]._serialized_end = 2381
-    _globals["_SELECT"]._serialized_start = 2383
-    _globals["_SELECT"]._serialized_end = 2406
-    _globals["_WITHCOLUMNS"]._serialized_start = 2408
-    _globals["_WITHCOLUMNS"]._serialized_end = 2453
-    _globals["_AGGREGATE"]._serialized_start = 2455
-    _globals["_AGGREGATE"]._serialized_end = 2509
-    _globals["_JOIN"]._serialized_start = 2512
-    _globals["_JOIN"]._serialized_end = 2642
-    _globals["_WINDOW"]._serialized_start = 2644
-    _globals["_WINDOW"]._serialized_end = 2667
-    _globals["_EXPLODE"]._serialized_start = 2669
-    _globals["_EXPLODE"]._serialized_end = 2727
-    _globals["_SORT"]._serialized_start = 2729
-    _globals["_SORT"]._serialized_end = 2774
-    _globals["_SORTKEY"]._serialized_start = 2776
-    _globals["_SORTKEY"]._serialized_end = 2840
-    _globals["_LIMIT"]._serialized_start = 2842
-    _globals["_LIMIT"]._serialized_end = 2876
-    _globals["_DISTINCT"]._serialized_start = 2878
-    _globals["_DISTINCT"]._serialized_end = 2888
-    _globals["_UNION"]._serialized_start = 2890
-    _globals["_UNION"]._serialized_end = 2897
-    _globals["_EXCHANGE"]._serialized_start = 2899
-    _globals["_EXCHANGE"]._serialized_end = 2973
-    _globals["_SINK"]._serialized_start = 2975
-    _globals["_SINK"]._serialized_end = 3021
-    _globals["_OPTION"]._serialized_start = 3023
-    _globals["_OPTION"]._serialized_end = 3060
-    _globals["_SOURCE"]._serialized_start = 3063
-    _globals["_SOURCE"]._serialized_end = 3269
-    _globals["_FILESOURCE"]._serialized_start = 3271
-    _globals["_FILESOURCE"]._serialized_end = 3355
-    _globals["_MEMORYSOURCE"]._serialized_start = 3357
-    _globals["_MEMORYSOURCE"]._serialized_end = 3402
-    _globals["_DATASETSOURCE"]._serialized_start = 3404
-    _globals["_DATASETSOURCE"]._serialized_end = 3450
-    _globals["_FLIGHTSOURCE"]._serialized_start = 3452
-    _globals["_FLIGHTSOURCE"]._serialized_end = 3525
-    _globals["_TARGET"]._serialized_start = 3528
-    _globals["_TARGET"]._serialized_end = 3730
-    _globals["_FILETARGET"]._serialized_start = 3732
-    _globals["_FILETARGET"]._serialized_end = 3845
-    _globals["_DATASETTARGET"]._serialized_start = 3847
-    _globals["_DATASETTARGET"]._serialized_end = 3926
-    _globals["_FLIGHTTARGET"]._serialized_start = 3928
-    _globals["_FLIGHTTARGET"]._serialized_end = 3984
-    _globals["_GATETARGET"]._serialized_start = 3986
-    _globals["_GATETARGET"]._serialized_end = 4012
+  DESCRIPTOR._loaded_options = None
+  _globals['_PLAN']._serialized_start=43
+  _globals['_PLAN']._serialized_end=226
+  _globals['_CONFIG']._serialized_start=229
+  _globals['_CONFIG']._serialized_end=377
+  _globals['_EXPR']._serialized_start=380
+  _globals['_EXPR']._serialized_end=759
+  _globals['_LITERAL']._serialized_start=762
+  _globals['_LITERAL']._serialized_end=902
+  _globals['_CALL']._serialized_start=904
+  _globals['_CALL']._serialized_end=942
+  _globals['_CASE']._serialized_start=944
+  _globals['_CASE']._serialized_end=965
+  _globals['_CAST']._serialized_start=967
+  _globals['_CAST']._serialized_end=1015
+  _globals['_ISIN']._serialized_start=1017
+  _globals['_ISIN']._serialized_end=1079
+  _globals['_ALIAS']._serialized_start=1081
+  _globals['_ALIAS']._serialized_end=1117
+  _globals['_AGG']._serialized_start=1119
+  _globals['_AGG']._serialized_end=1186
+  _globals['_OVER']._serialized_start=1188
+  _globals['_OVER']._serialized_end=1312
+  _globals['_FRAME']._serialized_start=1314
+  _globals['_FRAME']._serialized_end=1391
+  _globals['_UDF']._serialized_start=1393
+  _globals['_UDF']._serialized_end=1484
+  _globals['_NODE']._serialized_start=1487
+  _globals['_NODE']._serialized_end=2153
+  _globals['_SCAN']._serialized_start=2156
+  _globals['_SCAN']._serialized_end=2343
+  _globals['_NAMES']._serialized_start=2345
+  _globals['_NAMES']._serialized_end=2367
+  _globals['_STAGEINPUT']._serialized_start=2369
+  _globals['_STAGEINPUT']._serialized_end=2411
+  _globals['_SELECT']._serialized_start=2413
+  _globals['_SELECT']._serialized_end=2436
+  _globals['_WITHCOLUMNS']._serialized_start=2438
+  _globals['_WITHCOLUMNS']._serialized_end=2483
+  _globals['_AGGREGATE']._serialized_start=2485
+  _globals['_AGGREGATE']._serialized_end=2539
+  _globals['_JOIN']._serialized_start=2542
+  _globals['_JOIN']._serialized_end=2672
+  _globals['_WINDOW']._serialized_start=2674
+  _globals['_WINDOW']._serialized_end=2697
+  _globals['_EXPLODE']._serialized_start=2699
+  _globals['_EXPLODE']._serialized_end=2757
+  _globals['_SORT']._serialized_start=2759
+  _globals['_SORT']._serialized_end=2804
+  _globals['_SORTKEY']._serialized_start=2806
+  _globals['_SORTKEY']._serialized_end=2870
+  _globals['_LIMIT']._serialized_start=2872
+  _globals['_LIMIT']._serialized_end=2906
+  _globals['_DISTINCT']._serialized_start=2908
+  _globals['_DISTINCT']._serialized_end=2918
+  _globals['_UNION']._serialized_start=2920
+  _globals['_UNION']._serialized_end=2927
+  _globals['_EXCHANGE']._serialized_start=2929
+  _globals['_EXCHANGE']._serialized_end=3003
+  _globals['_SINK']._serialized_start=3005
+  _globals['_SINK']._serialized_end=3051
+  _globals['_OPTION']._serialized_start=3053
+  _globals['_OPTION']._serialized_end=3090
+  _globals['_SOURCE']._serialized_start=3093
+  _globals['_SOURCE']._serialized_end=3299
+  _globals['_FILESOURCE']._serialized_start=3301
+  _globals['_FILESOURCE']._serialized_end=3385
+  _globals['_MEMORYSOURCE']._serialized_start=3387
+  _globals['_MEMORYSOURCE']._serialized_end=3432
+  _globals['_DATASETSOURCE']._serialized_start=3434
+  _globals['_DATASETSOURCE']._serialized_end=3480
+  _globals['_FLIGHTSOURCE']._serialized_start=3482
+  _globals['_FLIGHTSOURCE']._serialized_end=3555
+  _globals['_TARGET']._serialized_start=3558
+  _globals['_TARGET']._serialized_end=3760
+  _globals['_FILETARGET']._serialized_start=3762
+  _globals['_FILETARGET']._serialized_end=3875
+  _globals['_DATASETTARGET']._serialized_start=3877
+  _globals['_DATASETTARGET']._serialized_end=3956
+  _globals['_FLIGHTTARGET']._serialized_start=3958
+  _globals['_FLIGHTTARGET']._serialized_end=4014
+  _globals['_GATETARGET']._serialized_start=4016
+  _globals['_GATETARGET']._serialized_end=4042
 # @@protoc_insertion_point(module_scope)

@@ -204,18 +204,20 @@ class Node(_message.Message):
     def __init__(self, path: _Optional[str] = ..., inputs: _Optional[_Iterable[int]] = ..., scan: _Optional[_Union[Scan, _Mapping]] = ..., stage_input: _Optional[_Union[StageInput, _Mapping]] = ..., filter: _Optional[int] = ..., select: _Optional[_Union[Select, _Mapping]] = ..., with_columns: _Optional[_Union[WithColumns, _Mapping]] = ..., aggregate: _Optional[_Union[Aggregate, _Mapping]] = ..., join: _Optional[_Union[Join, _Mapping]] = ..., sort: _Optional[_Union[Sort, _Mapping]] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., distinct: _Optional[_Union[Distinct, _Mapping]] = ..., union: _Optional[_Union[Union, _Mapping]] = ..., exchange: _Optional[_Union[Exchange, _Mapping]] = ..., sink: _Optional[_Union[Sink, _Mapping]] = ..., window: _Optional[_Union[Window, _Mapping]] = ..., explode: _Optional[_Union[Explode, _Mapping]] = ...) -> None: ...
 
 class Scan(_message.Message):
-    __slots__ = ("source", "schema", "columns", "predicate", "scan_id")
+    __slots__ = ("source", "schema", "columns", "predicate", "scan_id", "limit")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
     PREDICATE_FIELD_NUMBER: _ClassVar[int]
     SCAN_ID_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
     source: Source
     schema: int
     columns: Names
     predicate: int
     scan_id: int
-    def __init__(self, source: _Optional[_Union[Source, _Mapping]] = ..., schema: _Optional[int] = ..., columns: _Optional[_Union[Names, _Mapping]] = ..., predicate: _Optional[int] = ..., scan_id: _Optional[int] = ...) -> None: ...
+    limit: int
+    def __init__(self, source: _Optional[_Union[Source, _Mapping]] = ..., schema: _Optional[int] = ..., columns: _Optional[_Union[Names, _Mapping]] = ..., predicate: _Optional[int] = ..., scan_id: _Optional[int] = ..., limit: _Optional[int] = ...) -> None: ...
 
 class Names(_message.Message):
     __slots__ = ("names",)

@@ -69,6 +69,8 @@ def _scan(node: Scan) -> Columns:
             raise PlanError(f"the source has the column {quoted(name)} twice; rename one of them")
     if node.predicate is not None:
         infer_boolean(node.predicate, node.schema, "a filter")
+    if node.limit is not None and node.limit < 0:
+        raise mended(f"a limit needs at least 0, got {node.limit}", replace(node, limit=0))
     chosen = names if node.columns is None else list(node.columns)
     _no_doubles(chosen, "the scan reads")
     return [(name, infer(Column(name), node.schema)) for name in chosen]

@@ -166,6 +166,7 @@ class Reader:
             tuple(message.columns.names) if message.HasField("columns") else None,
             self._one(message.predicate) if message.HasField("predicate") else None,
             message.scan_id,
+            _small(message.limit) if message.HasField("limit") else None,
             path=path,
         )
 

@@ -103,6 +103,8 @@ class Writer:
             scan.columns.CopyFrom(pb.Names(names=node.columns))
         if node.predicate is not None:
             scan.predicate = self._expr(node.predicate)
+        if node.limit is not None:
+            scan.limit = node.limit
         message.scan.CopyFrom(scan)
 
     def _plain(self, node: n.Node, message: pb.Node) -> None:

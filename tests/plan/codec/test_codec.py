@@ -84,7 +84,7 @@ def test_random_plans(seed: int) -> None:
 )
 def test_sources(source: object) -> None:
     null = Call("is_null", (Column("a"),))
-    node = Scan(source, SCHEMA, ("s",), null, 3, path="p")  # type: ignore[arg-type]
+    node = Scan(source, SCHEMA, ("s",), null, 3, 7, path="p")  # type: ignore[arg-type]
     back = round_trip(node)
     assert back == node
     assert isinstance(back, Scan)
