@@ -73,8 +73,8 @@ def _child_needs(node: Node, mine: Names) -> tuple[Names, ...]:
             needs = (mine | columns_of(predicate),)
         case Select(exprs=exprs):
             needs = (_read(_kept(exprs, mine) or exprs[:1]),)
-        case WithColumns(input=source, exprs=exprs):
-            needs = ((mine & frozenset(schema_of(source).names)) | _read(_kept(exprs, mine)),)
+        case WithColumns(exprs=exprs):
+            needs = ((mine - set(map(output_name, exprs))) | _read(_kept(exprs, mine)),)
         case Aggregate(keys=keys, aggs=aggs):
             needs = (_read(keys) | _read(_kept(aggs, mine) or aggs[:1]),)
         case Join():

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from fabric.plan.nodes import Aggregate, Join, Limit, Node, Scan, Sink, StageInput, Union
+from fabric.plan.nodes import Aggregate, Explode, Join, Limit, Node, Scan, Sink, StageInput, Union
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import Split
 from fabric.plan.walk import walk
@@ -27,9 +27,6 @@ class Size(NamedTuple):
     n_bytes: int | None
 
 
-UNKNOWN = Size(None, None)
-
-
 def row_bytes(schema: pa.Schema) -> int:
     """A guess of one row's bytes.
 
@@ -40,50 +37,59 @@ def row_bytes(schema: pa.Schema) -> int:
 
 
 def estimates(root: Node, splits: Mapping[str, Sequence[Split]]) -> dict[int, Size]:
-    """Size by ``id(node)`` for every node of the plan; `splits` by the path of their scan."""
+    """Size by ``id(node)`` for the inputs of joins; `splits` by the path of their scan."""
+    rows: dict[int, int | None] = {}
     found: dict[int, Size] = {}
     for node in walk(root):
-        below = [found[id(child)] for child in node.children]
-        found[id(node)] = _size(node, below, splits)
+        rows[id(node)] = _rows(node, [rows[id(child)] for child in node.children], splits)
+        if isinstance(node, Join):
+            for side in node.children:
+                n_rows = rows[id(side)]
+                n_bytes = None if n_rows is None else n_rows * row_bytes(schema_of(side))
+                found[id(side)] = Size(n_rows, n_bytes)
     return found
 
 
-def _size(node: Node, below: list[Size], splits: Mapping[str, Sequence[Split]]) -> Size:
-    width = row_bytes(schema_of(node))
+def _rows(
+    node: Node, below: Sequence[int | None], splits: Mapping[str, Sequence[Split]]
+) -> int | None:
+    """How many rows `node` puts out at most, or so; None when nothing is known."""
     match node:
-        case Scan(path=path, schema=schema):
-            return _scan_size(splits.get(path, ()), width, row_bytes(schema))
+        case Scan(path=path, schema=schema, limit=limit):
+            found = scan_rows(splits.get(path, ()), schema)
+            return found if limit is None or found is None else min(found, limit)
         case StageInput():
-            return UNKNOWN
-        case Sink():
-            return Size(1, width)
-        case Aggregate(keys=()):
-            return Size(1, width)
+            return None
+        case Sink() | Aggregate(keys=()):
+            return 1
         case Limit(n=n):
-            rows = n if below[0].rows is None else min(n, below[0].rows)
-            return Size(rows, rows * width)
+            return n if below[0] is None else min(n, below[0])
         case Join(how="semi" | "anti"):
             return below[0]
         case Join() | Union():
-            rows_known = [size.rows for size in below if size.rows is not None]
-            if len(rows_known) < len(below):
-                return UNKNOWN
-            rows = max(rows_known) if isinstance(node, Join) else sum(rows_known)
-            return Size(rows, rows * width)
+            known = [n for n in below if n is not None]
+            if len(known) < len(below):
+                return None
+            return _joined_rows(node, known) if isinstance(node, Join) else sum(known)
+        case Explode():
+            return None
         case _:
-            (source,) = below
-            return UNKNOWN if source.rows is None else Size(source.rows, source.rows * width)
+            return below[0]
 
 
-def _scan_size(splits: Sequence[Split], width: int, full_width: int) -> Size:
+def _joined_rows(node: Join, below: Sequence[int]) -> int:
+    """With keys, one side is thought to have each of them once."""
+    left, right = below
+    return max(left, right) if node.left_keys else left * right
+
+
+def scan_rows(splits: Sequence[Split], schema: pa.Schema) -> int | None:
+    """Rows of a source by what its splits say; by their bytes where they don't count rows."""
     rows = [split.n_rows for split in splits]
-    if splits and all(rows):
-        return Size(sum(rows), sum(rows) * width)
+    if not splits or all(rows):
+        return sum(rows)
     sizes = [split.n_bytes for split in splits]
-    if not splits or not all(sizes):
-        return Size(0, 0) if not splits else UNKNOWN
-    in_rows = sum(sizes) // full_width + 1
-    return Size(in_rows, in_rows * width)
+    return sum(sizes) // row_bytes(schema) + 1 if all(sizes) else None
 
 
 def _value_bytes(dtype: pa.DataType) -> int:

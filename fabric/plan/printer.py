@@ -75,7 +75,10 @@ def columns_text(node: Node, most: int = _COLUMNS_SHOWN) -> str:
         schema = schema_of(node)
     except PlanError:
         return "?"
-    shown = [f"{field.name}: {_type_text(field.type)}" for field in list(schema)[:most]]
+    shown = [
+        f"{field.name}: {_type_text(field.type)}"
+        for field in map(schema.field, range(min(most, len(schema))))
+    ]
     more = [f"{len(schema) - most} more"] if len(schema) > most else []
     return ", ".join(shown + more) or "no columns"
 

@@ -64,9 +64,9 @@ def output_schema(node: Node, inputs: Sequence[pa.Schema]) -> pa.Schema:
 
 def _scan(node: Scan) -> Columns:
     names = node.schema.names
-    for name in names:
-        if names.count(name) > 1:
-            raise PlanError(f"the source has the column {quoted(name)} twice; rename one of them")
+    if len(set(names)) < len(names):
+        name = next(name for name in names if names.count(name) > 1)
+        raise PlanError(f"the source has the column {quoted(name)} twice; rename one of them")
     if node.predicate is not None:
         infer_boolean(node.predicate, node.schema, "a filter")
     if node.limit is not None and node.limit < 0:
@@ -94,11 +94,12 @@ def _select(node: Select, schema: pa.Schema) -> Columns:
     return columns
 
 
-def _with_columns(node: WithColumns, schema: pa.Schema) -> Columns:
+def _with_columns(node: WithColumns, schema: pa.Schema) -> Columns | pa.Schema:
     _no_aggregates(node, node.exprs)
     new = {output_name(expr): infer(expr, schema) for expr in node.exprs}
-    _unique_exprs(node, node.exprs, set(schema.names))
-    overwritten = [name for name in new if name in schema.names]
+    taken = set(schema.names)
+    _unique_exprs(node, node.exprs, taken)
+    overwritten = [name for name in new if name in taken]
     if overwritten and not node.replace:
         names = ", ".join(map(quoted, overwritten))
         free = quoted(free_name(overwritten[0], [*schema.names, *new]))
@@ -107,6 +108,10 @@ def _with_columns(node: WithColumns, schema: pa.Schema) -> Columns:
             "say that it is meant",
             replace(node, replace=True),
         )
+    if not overwritten:
+        for name, dtype in new.items():
+            schema = schema.append(pa.field(name, dtype))
+        return schema
     kept = [(field.name, new.pop(field.name, field.type)) for field in schema]
     return [*kept, *new.items()]
 
