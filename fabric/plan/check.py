@@ -84,7 +84,7 @@ def _complete(root: Node, paths: dict[int, str]) -> Node:
 
     def finish(node: Node) -> Node:
         path = next(by_node)
-        done = node if node.path else replace(node, path=path)
+        done = node if node.path == path else replace(node, path=path)
         return _with_casts(done, taken) if isinstance(done, n.Union) else done
 
     originals = walk(root)

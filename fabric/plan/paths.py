@@ -1,7 +1,9 @@
 """An address for every node: the user's where given, ``filter_2`` and so on elsewhere.
 
 One job: choose paths and refuse doubles. A node shared by two parents has one path. Numbers count
-the nodes of a kind in walk order, so the same plan always gets the same paths.
+the nodes of a kind in walk order, so the same plan always gets the same paths. A path with a ``*``
+is a pattern: a verb that becomes several nodes gives them ``"join_asof_*/union"`` and the like, and
+the star becomes the first number that is free.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from fabric.plan.nodes import Node
 from fabric.plan.walk import walk
 
 PATH_MAX = 200
+STAR = "*"
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -26,6 +29,8 @@ def assign_paths(root: Node) -> dict[int, str]:
     for node in nodes:
         if node.path:
             check_path(node.path)
+            if STAR in node.path:
+                continue
             if node.path in given:
                 raise _doubled(node, given)
             given[node.path] = node
@@ -35,12 +40,15 @@ def assign_paths(root: Node) -> dict[int, str]:
 def display_paths(root: Node) -> dict[int, str]:
     """The path of every node by ``id(node)``, for showing a plan that may be wrong."""
     nodes = list(walk(root))
-    return _numbered(nodes, {node.path: node for node in nodes if node.path})
+    given = {node.path: node for node in nodes if node.path and STAR not in node.path}
+    return _numbered(nodes, given)
 
 
 def _numbered(nodes: list[Node], given: dict[str, Node]) -> dict[int, str]:
     counts: dict[str, int] = {}
-    return {id(node): node.path or _next(node, counts, given) for node in nodes}
+    return {
+        id(node): node.path if node.path in given else _next(node, counts, given) for node in nodes
+    }
 
 
 def check_path(path: str) -> str:
@@ -71,9 +79,9 @@ def _doubled(node: Node, given: dict[str, Node]) -> PlanError:
 
 
 def _next(node: Node, counts: dict[str, int], given: dict[str, Node]) -> str:
-    kind = _WORDS.sub("_", type(node).__name__).lower()
+    pattern = node.path or _WORDS.sub("_", type(node).__name__).lower() + f"_{STAR}"
     while True:
-        counts[kind] = counts.get(kind, 0) + 1
-        path = f"{kind}_{counts[kind]}"
+        counts[pattern] = counts.get(pattern, 0) + 1
+        path = pattern.replace(STAR, str(counts[pattern]))
         if path not in given:
             return path
