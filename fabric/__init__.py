@@ -21,18 +21,55 @@ if TYPE_CHECKING:
     from fabric.clients.dataframe.expr import Expr
     from fabric.clients.dataframe.frame import DataFrame, concat
     from fabric.clients.dataframe.functions import (
+        any_value,
+        approx_distinct,
+        approx_quantile,
         avg,
+        bool_and,
+        bool_or,
         coalesce,
         col,
+        collect_list,
         concat_str,
+        corr,
         count,
         count_distinct,
+        count_if,
+        covar_pop,
+        covar_samp,
+        cume_dist,
+        dense_rank,
+        first,
+        first_value,
+        grouping,
+        grouping_id,
+        kurtosis,
+        lag,
+        last,
+        last_value,
+        lead,
         lit,
         max,
+        max_by,
         mean,
+        median,
         min,
+        min_by,
         n_unique,
+        nth_value,
+        ntile,
+        percent_rank,
+        quantile,
+        rank,
+        row_number,
+        skewness,
+        std,
+        std_pop,
+        stddev,
         sum,
+        var,
+        var_pop,
+        variance,
         when,
     )
     from fabric.clients.dataframe.grouped import GroupBy
@@ -49,6 +86,7 @@ if TYPE_CHECKING:
         read_ipc,
         read_parquet,
     )
+    from fabric.clients.dataframe.window import Window
     from fabric.clients.session.connect import connect
     from fabric.clients.session.job import Job
     from fabric.clients.session.partition import Partition
@@ -56,8 +94,13 @@ if TYPE_CHECKING:
     from fabric.errors import FabricError
 
 _FUNCTIONS = (
-    "avg", "coalesce", "col", "concat_str", "count", "count_distinct", "lit", "max", "mean", "min",
-    "n_unique", "sum", "when",
+    "any_value", "approx_distinct", "approx_quantile", "avg", "bool_and", "bool_or", "coalesce",
+    "col", "collect_list", "concat_str", "corr", "count", "count_distinct", "count_if",
+    "covar_pop", "covar_samp", "cume_dist", "dense_rank", "first", "first_value", "grouping",
+    "grouping_id", "kurtosis", "lag", "last", "last_value", "lead", "lit", "max", "max_by",
+    "mean", "median", "min", "min_by", "n_unique", "nth_value", "ntile", "percent_rank",
+    "quantile", "rank", "row_number", "skewness", "std", "std_pop", "stddev", "sum", "var",
+    "var_pop", "variance", "when",
 )  # fmt: skip
 _READERS = (
     "from_arrow", "from_dict", "from_dicts", "from_pandas", "from_polars", "read_arrow", "read_csv",
@@ -73,6 +116,7 @@ _WHERE = {
     "Job": "fabric.clients.session.job",
     "Partition": "fabric.clients.session.partition",
     "Session": "fabric.clients.session.session",
+    "Window": "fabric.clients.dataframe.window",
     "concat": "fabric.clients.dataframe.frame",
     "connect": "fabric.clients.session.connect",
 }
@@ -85,11 +129,17 @@ _MODULES = {
 
 __version__ = "0.1.0"
 __all__ = [
-    "DataFrame", "Expr", "FabricError", "GroupBy", "Job", "Partition", "Session", "__version__",
-    "avg", "clients", "coalesce", "col", "concat", "concat_str", "connect", "count",
-    "count_distinct", "errors", "from_arrow", "from_dict", "from_dicts", "from_pandas",
-    "from_polars", "functions", "lit", "max", "mean", "min", "n_unique", "read_arrow", "read_csv",
-    "read_dataset", "read_flight", "read_ipc", "read_parquet", "spark", "sum", "when",
+    "DataFrame", "Expr", "FabricError", "GroupBy", "Job", "Partition", "Session",
+    "Window", "__version__", "any_value", "approx_distinct", "approx_quantile", "avg",
+    "bool_and", "bool_or", "clients", "coalesce", "col", "collect_list", "concat", "concat_str",
+    "connect", "corr", "count", "count_distinct", "count_if", "covar_pop", "covar_samp",
+    "cume_dist", "dense_rank", "errors", "first", "first_value", "from_arrow", "from_dict",
+    "from_dicts", "from_pandas", "from_polars", "functions", "grouping", "grouping_id",
+    "kurtosis", "lag", "last", "last_value", "lead", "lit", "max", "max_by", "mean", "median",
+    "min", "min_by", "n_unique", "nth_value", "ntile", "percent_rank", "quantile", "rank",
+    "read_arrow", "read_csv", "read_dataset", "read_flight", "read_ipc", "read_parquet",
+    "row_number", "skewness", "spark", "std", "std_pop", "stddev", "sum", "var", "var_pop",
+    "variance", "when",
 ]  # fmt: skip
 
 

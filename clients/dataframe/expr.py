@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
+from fabric.clients.dataframe.aggregate_methods import AggregateMethods
 from fabric.clients.dataframe.literal import DTypeLike, to_dtype, to_literal
 from fabric.clients.dataframe.order import Order
+from fabric.clients.dataframe.window_methods import WindowMethods
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 
@@ -42,7 +44,14 @@ def call(function: str, *args: Any) -> Expr:
     return Expr(plan.Call(function, tuple(to_node(arg) for arg in args)))
 
 
-class Expr:
+def as_column(value: Any) -> Expr:
+    """An `Expr` as it is, a string as the column of that name, all else as a constant."""
+    if isinstance(value, Expr):
+        return value
+    return Expr(plan.Column(value)) if isinstance(value, Text) else Expr(to_literal(value))
+
+
+class Expr(AggregateMethods, WindowMethods):
     """A column to be: read it from the input, compute it, name it.
 
     Examples
@@ -178,10 +187,6 @@ class Expr:
         """True where the value is NaN, false where it is null."""
         return call("is_nan", self)
 
-    def fill_null(self, value: Any) -> Expr:
-        """The value, or `value` where it is null."""
-        return call("coalesce", self, value)
-
     def is_in(self, values: Iterable[Any]) -> Expr:
         """True where the value is one of `values`; SQL ``IN``, so null when it can't be known.
 
@@ -223,31 +228,6 @@ class Expr:
         """The smallest integer that is not below the value."""
         return call("ceil", self)
 
-    # ---- aggregates, for group_by(...).agg(...) and select
-    def sum(self) -> Expr:
-        """The sum of values that are not null; int64 and decimal overflow is an error."""
-        return Expr(plan.Agg("sum", to_node(self)))
-
-    def mean(self) -> Expr:
-        """The mean of values that are not null."""
-        return Expr(plan.Agg("mean", to_node(self)))
-
-    def min(self) -> Expr:
-        """The smallest value."""
-        return Expr(plan.Agg("min", to_node(self)))
-
-    def max(self) -> Expr:
-        """The largest value."""
-        return Expr(plan.Agg("max", to_node(self)))
-
-    def count(self) -> Expr:
-        """How many values are not null."""
-        return Expr(plan.Agg("count", to_node(self)))
-
-    def count_distinct(self) -> Expr:
-        """How many different values there are, nulls left out."""
-        return Expr(plan.Agg("count_distinct", to_node(self)))
-
     # ---- order
     def asc(self) -> Order:
         """Ascending, nulls first."""
@@ -274,8 +254,6 @@ class Expr:
 
     # ---- the names Polars and PySpark give the same things
     name = alias
-    avg = mean
-    n_unique = count_distinct
     is_between = between
     eq_missing = eq_null_safe
     isNull = is_null

@@ -1,6 +1,7 @@
 """Columns, constants and aggregates as functions: ``from fabric import functions as F`` works too.
 
 One job: the function face of what `Expr` has as methods. A string argument means a column.
+Aggregates are in `aggregate_functions.py`, window functions in `window_functions.py`.
 """
 
 from __future__ import annotations
@@ -9,18 +10,78 @@ from typing import Any
 
 import pyarrow as pa
 
+from fabric.clients.dataframe.aggregate_functions import (
+    any_value,
+    approx_count_distinct,
+    approx_distinct,
+    approx_n_unique,
+    approx_quantile,
+    avg,
+    bool_and,
+    bool_or,
+    collect_list,
+    corr,
+    count,
+    count_distinct,
+    count_if,
+    covar_pop,
+    covar_samp,
+    every,
+    first,
+    kurtosis,
+    last,
+    max,
+    max_by,
+    mean,
+    median,
+    min,
+    min_by,
+    n_unique,
+    percentile,
+    percentile_approx,
+    quantile,
+    skewness,
+    some,
+    std,
+    std_pop,
+    stddev,
+    stddev_pop,
+    stddev_samp,
+    sum,
+    var,
+    var_pop,
+    var_samp,
+    variance,
+)
 from fabric.clients.dataframe.conditions import when
-from fabric.clients.dataframe.expr import Expr, call
+from fabric.clients.dataframe.expr import Expr, as_column, call
 from fabric.clients.dataframe.literal import DTypeLike, to_dtype, to_literal
+from fabric.clients.dataframe.window_functions import (
+    cume_dist,
+    dense_rank,
+    first_value,
+    lag,
+    last_value,
+    lead,
+    nth_value,
+    ntile,
+    percent_rank,
+    rank,
+    row_number,
+)
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 
 __all__ = [
-    "avg", "coalesce", "col", "concat_str", "count", "count_distinct", "lit", "max", "mean", "min",
-    "n_unique", "sum", "when",
+    "any_value", "approx_count_distinct", "approx_distinct", "approx_n_unique", "approx_quantile",
+    "avg", "bool_and", "bool_or", "coalesce", "col", "collect_list", "concat_str", "corr", "count",
+    "count_distinct", "count_if", "covar_pop", "covar_samp", "cume_dist", "dense_rank", "every",
+    "first", "first_value", "grouping", "grouping_id", "kurtosis", "lag", "last", "last_value",
+    "lead", "lit", "max", "max_by", "mean", "median", "min", "min_by", "n_unique", "nth_value",
+    "ntile", "percent_rank", "percentile", "percentile_approx", "quantile", "rank", "row_number",
+    "skewness", "some", "std", "std_pop", "stddev", "stddev_pop", "stddev_samp", "sum", "var",
+    "var_pop", "var_samp", "variance", "when",
 ]  # fmt: skip
-ColumnLike = Expr | str
-"""An expression, or the name of a column."""
 
 
 def col(name: str) -> Expr:
@@ -52,47 +113,6 @@ def lit(value: Any, dtype: DTypeLike | None = None) -> Expr:
         return Expr(literal).cast(wanted)
 
 
-def as_column(value: Any) -> Expr:
-    """An `Expr` as it is, a string as the column of that name, all else as a constant."""
-    if isinstance(value, Expr):
-        return value
-    return col(value) if isinstance(value, str) else lit(value)
-
-
-def sum(column: ColumnLike) -> Expr:
-    """The sum of a column's values that are not null."""
-    return as_column(column).sum()
-
-
-def mean(column: ColumnLike) -> Expr:
-    """The mean of a column's values that are not null."""
-    return as_column(column).mean()
-
-
-def min(column: ColumnLike) -> Expr:
-    """The smallest value of a column."""
-    return as_column(column).min()
-
-
-def max(column: ColumnLike) -> Expr:
-    """The largest value of a column."""
-    return as_column(column).max()
-
-
-def count(column: ColumnLike = "*") -> Expr:
-    """How many rows there are, or how many values of a column are not null.
-
-    >>> count()
-    count()
-    """
-    return Expr(plan.Agg("count", None)) if column == "*" else as_column(column).count()
-
-
-def count_distinct(column: ColumnLike) -> Expr:
-    """How many different values a column has, nulls left out."""
-    return as_column(column).count_distinct()
-
-
 def coalesce(*columns: Any) -> Expr:
     """The first of `columns` that is not null."""
     return call("coalesce", *(as_column(column) for column in columns))
@@ -103,5 +123,14 @@ def concat_str(*columns: Any) -> Expr:
     return call("concat", *(as_column(column) for column in columns))
 
 
-avg = mean
-n_unique = count_distinct
+def grouping_id() -> Expr:
+    """In ``agg`` of a rollup, a cube or grouping sets: a bit a key, set where it is left out.
+
+    The first key has the highest bit, as in Spark.
+    """
+    return Expr(plan.Agg("grouping_id", None))
+
+
+def grouping(column: Any) -> Expr:
+    """In ``agg`` of a rollup, a cube or grouping sets: 1 where the key `column` is left out."""
+    return Expr(plan.Agg("grouping", as_column(column).node))

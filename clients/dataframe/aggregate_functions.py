@@ -1,0 +1,194 @@
+"""Aggregates as functions: ``sum("x")`` is ``col("x").sum()``; a string argument is a column.
+
+One job: the function face of `aggregate_methods.py`, and the table of names by which
+``agg({"x": "stddev"})`` finds an aggregate.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fabric.clients.dataframe.expr import Expr, as_column
+from fabric.plan import expr as plan
+
+ColumnLike = Expr | str
+"""An expression, or the name of a column."""
+
+ALIASES: dict[str, str] = {
+    "avg": "mean", "n_unique": "count_distinct", "nunique": "count_distinct",
+    "approx_n_unique": "approx_distinct", "approx_count_distinct": "approx_distinct",
+    "variance": "var", "var_samp": "var", "stddev": "std", "stddev_samp": "std",
+    "stddev_pop": "std_pop", "skew": "skewness", "collect_list": "collect", "every": "bool_and",
+    "all": "bool_and", "some": "bool_or", "any": "bool_or", "len": "count",
+}  # fmt: skip
+"""Names of Polars and PySpark, and the aggregate of the registry each one is."""
+
+
+def sum(column: ColumnLike) -> Expr:
+    """The sum of a column's values that are not null."""
+    return as_column(column).sum()
+
+
+def mean(column: ColumnLike) -> Expr:
+    """The mean of a column's values that are not null."""
+    return as_column(column).mean()
+
+
+def min(column: ColumnLike) -> Expr:
+    """The smallest value of a column."""
+    return as_column(column).min()
+
+
+def max(column: ColumnLike) -> Expr:
+    """The largest value of a column."""
+    return as_column(column).max()
+
+
+def count(column: ColumnLike = "*") -> Expr:
+    """How many rows there are, or how many values of a column are not null.
+
+    >>> count()
+    count()
+    """
+    if isinstance(column, str) and column == "*":
+        return Expr(plan.Agg("count", None))
+    return as_column(column).count()
+
+
+def count_if(condition: ColumnLike) -> Expr:
+    """For how many rows `condition` is true.
+
+    >>> from fabric import col
+    >>> count_if(col("delay") > 15)
+    (col("delay") > 15).count_if()
+    """
+    return as_column(condition).count_if()
+
+
+def count_distinct(column: ColumnLike) -> Expr:
+    """How many different values a column has, nulls left out."""
+    return as_column(column).count_distinct()
+
+
+def approx_distinct(column: ColumnLike) -> Expr:
+    """About how many different values a column has, nulls left out; a few percent off."""
+    return as_column(column).approx_distinct()
+
+
+def first(column: ColumnLike) -> Expr:
+    """The value of one row, null when that row's is; which row is open without a window."""
+    return as_column(column).first()
+
+
+def last(column: ColumnLike) -> Expr:
+    """The value of one row, null when that row's is; which row is open without a window."""
+    return as_column(column).last()
+
+
+def any_value(column: ColumnLike) -> Expr:
+    """Some value of a column that is not null."""
+    return as_column(column).any_value()
+
+
+def min_by(column: ColumnLike, by: ColumnLike) -> Expr:
+    """The value of `column` in a row where `by` is smallest."""
+    return as_column(column).min_by(by)
+
+
+def max_by(column: ColumnLike, by: ColumnLike) -> Expr:
+    """The value of `column` in a row where `by` is largest.
+
+    >>> max_by("city", by="population")
+    col("city").max_by(col("population"))
+    """
+    return as_column(column).max_by(by)
+
+
+def collect_list(column: ColumnLike) -> Expr:
+    """The list of a column's values that are not null, in any order."""
+    return as_column(column).collect()
+
+
+def bool_and(column: ColumnLike) -> Expr:
+    """Whether all values of a column are true."""
+    return as_column(column).bool_and()
+
+
+def bool_or(column: ColumnLike) -> Expr:
+    """Whether any value of a column is true."""
+    return as_column(column).bool_or()
+
+
+def var(column: ColumnLike, ddof: int = 1) -> Expr:
+    """The variance: of a sample (`ddof` 1) or of all values (0)."""
+    return as_column(column).var(ddof)
+
+
+def std(column: ColumnLike, ddof: int = 1) -> Expr:
+    """The standard deviation: of a sample (`ddof` 1) or of all values (0)."""
+    return as_column(column).std(ddof)
+
+
+def var_pop(column: ColumnLike) -> Expr:
+    """The variance of all values."""
+    return as_column(column).var_pop()
+
+
+def std_pop(column: ColumnLike) -> Expr:
+    """The standard deviation of all values."""
+    return as_column(column).std_pop()
+
+
+def skewness(column: ColumnLike) -> Expr:
+    """The third standardised moment of all values."""
+    return as_column(column).skewness()
+
+
+def kurtosis(column: ColumnLike) -> Expr:
+    """The fourth standardised moment of all values, less 3."""
+    return as_column(column).kurtosis()
+
+
+def corr(column: ColumnLike, other: ColumnLike) -> Expr:
+    """Pearson's correlation of two columns; rows with a null are left out."""
+    return as_column(column).corr(other)
+
+
+def covar_samp(column: ColumnLike, other: ColumnLike) -> Expr:
+    """The covariance of a sample of two columns; rows with a null are left out."""
+    return as_column(column).covar_samp(other)
+
+
+def covar_pop(column: ColumnLike, other: ColumnLike) -> Expr:
+    """The covariance of all rows of two columns; rows with a null are left out."""
+    return as_column(column).covar_pop(other)
+
+
+def median(column: ColumnLike) -> Expr:
+    """The middle value, or the mean of the two in the middle."""
+    return as_column(column).median()
+
+
+def quantile(column: ColumnLike, quantile: float, interpolation: Any = "linear") -> Expr:
+    """The exact quantile (0 to 1), linear between two values."""
+    return as_column(column).quantile(quantile, interpolation)
+
+
+def approx_quantile(column: ColumnLike, quantile: float) -> Expr:
+    """An actual value about at `quantile` (0 to 1)."""
+    return as_column(column).approx_quantile(quantile)
+
+
+avg = mean
+n_unique = count_distinct
+approx_n_unique = approx_distinct
+approx_count_distinct = approx_distinct
+variance = var
+var_samp = var
+stddev = std
+stddev_samp = std
+stddev_pop = std_pop
+percentile = quantile
+percentile_approx = approx_quantile
+every = bool_and
+some = bool_or

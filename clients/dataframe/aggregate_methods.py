@@ -1,0 +1,210 @@
+"""Aggregates as methods: ``col("x").sum()``, under the names Polars and PySpark give them.
+
+One job: each aggregate of the registry as a method of `Expr`. The same as functions is in
+`aggregate_functions.py`; over a window they are what ``.over(...)`` of `window_methods.py` makes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fabric.errors import PlanError
+from fabric.plan import expr as plan
+
+if TYPE_CHECKING:
+    from fabric.clients.dataframe.expr import Expr
+
+
+class AggregateMethods:
+    """For ``group_by(...).agg(...)``, ``select`` and ``.over(...)``; nulls are left out.
+
+    Examples
+    --------
+    >>> from fabric import col
+    >>> col("delay").quantile(0.9)
+    col("delay").quantile(0.9)
+    """
+
+    __slots__ = ()
+
+    def sum(self) -> Expr:
+        """The sum of values that are not null; int64 and decimal overflow is an error."""
+        return _agg("sum", self)
+
+    def mean(self) -> Expr:
+        """The mean of values that are not null."""
+        return _agg("mean", self)
+
+    def min(self) -> Expr:
+        """The smallest value."""
+        return _agg("min", self)
+
+    def max(self) -> Expr:
+        """The largest value."""
+        return _agg("max", self)
+
+    def count(self) -> Expr:
+        """How many values are not null."""
+        return _agg("count", self)
+
+    def null_count(self) -> Expr:
+        """How many values are null."""
+        return _agg("count_if", _call("is_null", self))
+
+    def count_if(self) -> Expr:
+        """For how many rows the condition is true."""
+        return _agg("count_if", self)
+
+    def count_distinct(self) -> Expr:
+        """How many different values there are, nulls left out."""
+        return _agg("count_distinct", self)
+
+    def approx_distinct(self) -> Expr:
+        """About how many different values there are, nulls left out; a few percent off."""
+        return _agg("approx_distinct", self)
+
+    # ---- one value of many
+    def first(self) -> Expr:
+        """The value of one row, null when that row's is; which row is open without a window."""
+        return _agg("first", self)
+
+    def last(self) -> Expr:
+        """The value of one row, null when that row's is; which row is open without a window."""
+        return _agg("last", self)
+
+    def any_value(self) -> Expr:
+        """Some value that is not null."""
+        return _agg("any_value", self)
+
+    def min_by(self, by: Any) -> Expr:
+        """The value of a row where `by` is smallest; rows without `by` are left out.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"name": ["a", "b"], "age": [3, 2]})
+        >>> df.select(col("name").min_by("age")).collect().to_pydict()
+        {'name': ['b']}
+        """
+        return _agg("min_by", self, _column(by))
+
+    def max_by(self, by: Any) -> Expr:
+        """The value of a row where `by` is largest; rows without `by` are left out."""
+        return _agg("max_by", self, _column(by))
+
+    def collect(self) -> Expr:
+        """The list of all values that are not null, in any order."""
+        return _agg("collect", self)
+
+    # ---- truth
+    def bool_and(self) -> Expr:
+        """Whether all values are true."""
+        return _agg("bool_and", self)
+
+    def bool_or(self) -> Expr:
+        """Whether any value is true."""
+        return _agg("bool_or", self)
+
+    # ---- statistics
+    def var(self, ddof: int = 1) -> Expr:
+        """The variance: of a sample (`ddof` 1) or of all values (0)."""
+        return _agg(_by_ddof("var", ddof), self)
+
+    def std(self, ddof: int = 1) -> Expr:
+        """The standard deviation: of a sample (`ddof` 1) or of all values (0).
+
+        >>> from fabric import col
+        >>> col("x").std(), col("x").std(ddof=0)
+        (col("x").std(), col("x").std_pop())
+        """
+        return _agg(_by_ddof("std", ddof), self)
+
+    def var_pop(self) -> Expr:
+        """The variance of all values."""
+        return _agg("var_pop", self)
+
+    def std_pop(self) -> Expr:
+        """The standard deviation of all values."""
+        return _agg("std_pop", self)
+
+    def skewness(self) -> Expr:
+        """The third standardised moment of all values."""
+        return _agg("skewness", self)
+
+    def kurtosis(self) -> Expr:
+        """The fourth standardised moment of all values, less 3."""
+        return _agg("kurtosis", self)
+
+    def corr(self, other: Any) -> Expr:
+        """Pearson's correlation with `other`; rows with a null are left out."""
+        return _agg("corr", self, _column(other))
+
+    def covar_samp(self, other: Any) -> Expr:
+        """The covariance of a sample with `other`; rows with a null are left out."""
+        return _agg("covar_samp", self, _column(other))
+
+    def covar_pop(self, other: Any) -> Expr:
+        """The covariance of all rows with `other`; rows with a null are left out."""
+        return _agg("covar_pop", self, _column(other))
+
+    def median(self) -> Expr:
+        """The middle value, or the mean of the two in the middle."""
+        return _agg("median", self)
+
+    def quantile(self, quantile: float, interpolation: str = "linear") -> Expr:
+        """The exact quantile (0 to 1), linear between two values."""
+        if interpolation != "linear":
+            raise PlanError(
+                f"quantile interpolates 'linear', not {interpolation!r}; for an actual value "
+                f"write: .approx_quantile({quantile})"
+            )
+        return _agg("quantile", self, _node(float(quantile)))
+
+    def approx_quantile(self, quantile: float) -> Expr:
+        """An actual value about at `quantile` (0 to 1)."""
+        return _agg("approx_quantile", self, _node(float(quantile)))
+
+    avg = mean
+    n_unique = count_distinct
+    approx_n_unique = approx_distinct
+    approx_count_distinct = approx_distinct
+    variance = var
+    var_samp = var
+    stddev = std
+    stddev_samp = std
+    stddev_pop = std_pop
+    skew = skewness
+    collect_list = collect
+    all = bool_and
+    every = bool_and
+    any = bool_or
+    some = bool_or
+    percentile = quantile
+    percentile_approx = approx_quantile
+
+
+def _agg(function: str, source: Any, *args: plan.Expr) -> Expr:
+    from fabric.clients.dataframe.expr import Expr
+
+    return Expr(plan.Agg(function, _node(source), args))
+
+
+def _node(value: Any) -> plan.Expr:
+    from fabric.clients.dataframe.expr import to_node
+
+    return to_node(value)
+
+
+def _column(value: Any) -> plan.Expr:
+    """A string is the column of that name here."""
+    return plan.Column(value) if isinstance(value, str) else _node(value)
+
+
+def _call(function: str, source: Any) -> Expr:
+    from fabric.clients.dataframe.expr import call
+
+    return call(function, source)
+
+
+def _by_ddof(name: str, ddof: int) -> str:
+    if ddof not in (0, 1):
+        raise PlanError(f"{name} takes ddof=1 (a sample) or ddof=0 (all values), got {ddof!r}")
+    return name if ddof == 1 else f"{name}_pop"

@@ -1,0 +1,139 @@
+"""Window functions inside expressions become columns of nodes below.
+
+One job: expressions without a window function, over an input that has their values as columns.
+
+    Select(x - __over_0 as off)            one Window node for each partition; what is over
+      Window(mean(x) over k as __over_0)   a window function again lies above it
+        X
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from fabric.errors import PlanError
+from fabric.plan import expr as plan
+from fabric.plan import nodes
+from fabric.plan.functions import WINDOW_FUNCTIONS
+from fabric.plan.mend import free_name
+from fabric.plan.printer import expr_text
+from fabric.plan.schema import schema_of
+from fabric.plan.walk import fold, walk_expr, with_expr_children
+
+
+class Windowed(NamedTuple):
+    """`exprs` over `node`, which has the columns `added` more than the input."""
+
+    node: nodes.Node
+    exprs: tuple[plan.Expr, ...]
+    added: tuple[str, ...]
+
+
+def has_window(expr: plan.Expr) -> bool:
+    """Whether a window function is anywhere in `expr`."""
+    return any(isinstance(part, plan.Over) for part in walk_expr(expr))
+
+
+def windowed(source: nodes.Node, exprs: Sequence[plan.Expr], path: str) -> Windowed:
+    """`exprs` with every window function replaced by a column of a node above `source`."""
+    for expr in exprs:
+        _check_open(expr)
+    taken = list(schema_of(source).names)
+    added: list[str] = []
+    mended = tuple(exprs)
+    while found := _innermost(mended):
+        names: dict[plan.Over, str] = {}
+        for over in found:
+            names[over] = free_name(f"__over_{len(added)}", taken)
+            taken.append(names[over])
+            added.append(names[over])
+        for group in _by_partition(names):
+            source = nodes.Window(source, group, path=path)
+        mended = tuple(_replaced(expr, names) for expr in mended)
+    return Windowed(source, mended, tuple(added))
+
+
+def plain_windows(exprs: Sequence[plan.Expr]) -> bool:
+    """Whether `exprs` can be the columns of one `Window` node as they are."""
+    overs = [expr.input if isinstance(expr, plan.Alias) else expr for expr in exprs]
+    first = overs[0] if overs else None
+    return isinstance(first, plan.Over) and all(
+        isinstance(over, plan.Over)
+        and over.partition_by == first.partition_by
+        and sum(isinstance(part, plan.Over) for part in walk_expr(over)) == 1
+        for over in overs
+    )
+
+
+def check_open(exprs: Sequence[plan.Expr]) -> None:
+    """Refuse a window function that still waits for its ``.over(...)``."""
+    for expr in exprs:
+        _check_open(expr)
+
+
+def _check_open(expr: plan.Expr) -> None:
+    closed = {id(part.input) for part in walk_expr(expr) if isinstance(part, plan.Over)}
+    for part in walk_expr(expr):
+        lacking = isinstance(part, plan.Agg) and part.function in WINDOW_FUNCTIONS
+        if lacking and id(part) not in closed:
+            raise _no_order(expr, part)
+        if isinstance(part, plan.Over) and not part.order_by and _needs_order(part):
+            raise _no_order(expr, part)
+
+
+def _needs_order(over: plan.Over) -> bool:
+    function = WINDOW_FUNCTIONS.get(over.input.function)
+    if function is not None and (function.needs_order or over.frame is None):
+        return True
+    return over.frame is not None and (over.frame.start, over.frame.end) != (None, None)
+
+
+def _no_order(expr: plan.Expr, part: plan.Agg | plan.Over) -> PlanError:
+    agg = part.input if isinstance(part, plan.Over) else part
+    whole = expr.input if isinstance(expr, plan.Alias) else expr
+    keys = part.partition_by if isinstance(part, plan.Over) else ()
+    places = "".join(f"{expr_text(key)}, " for key in keys)
+    text = expr_text(agg) if keys or len(expr_text(whole)) > 200 else expr_text(whole)
+    return PlanError(
+        f"{agg.function} needs an order, rows have none by themselves; write for example: "
+        f'{text}.over({places}order_by="...") with the column to order by'
+    )
+
+
+def _innermost(exprs: Sequence[plan.Expr]) -> list[plan.Over]:
+    """The different window functions that have none inside them, in reading order."""
+    found: dict[plan.Over, None] = {}
+    for expr in exprs:
+        depths: dict[int, bool] = {}
+
+        def inside(part: plan.Expr, below: tuple[bool, ...]) -> bool:
+            has = any(below)
+            if isinstance(part, plan.Over) and not has:
+                found.setdefault(part)
+            return has or isinstance(part, plan.Over)
+
+        depths[id(expr)] = fold(expr, inside)
+    return list(found)
+
+
+def _by_partition(names: dict[plan.Over, str]) -> list[tuple[plan.Expr, ...]]:
+    groups: dict[tuple[plan.Expr, ...], list[plan.Expr]] = {}
+    for over, name in names.items():
+        groups.setdefault(over.partition_by, []).append(plan.Alias(over, name))
+    return [tuple(group) for group in groups.values()]
+
+
+def _replaced(expr: plan.Expr, names: dict[plan.Over, str]) -> plan.Expr:
+    """`expr` with columns for window functions, under the name it had."""
+    if not has_window(expr):
+        return expr
+    name = plan.output_name(expr)
+
+    def swap(part: plan.Expr, below: tuple[plan.Expr, ...]) -> plan.Expr:
+        if isinstance(part, plan.Over) and part in names:
+            return plan.Column(names[part])
+        return with_expr_children(part, below)
+
+    inner = expr.input if isinstance(expr, plan.Alias) else expr
+    return plan.Alias(fold(inner, swap), name)

@@ -1,0 +1,1 @@
+"""The methods of a DataFrame, a family a file."""

@@ -1,0 +1,196 @@
+"""Windows as users write them: ``.over("k", order_by="t", rows=(-2, 0))`` and PySpark's `Window`.
+
+One job: put partition, order and frame on the aggregates of an expression. That each then becomes
+a column of a node below is the work of `lowering/windows.py`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fabric.errors import PlanError
+from fabric.plan import expr as plan
+from fabric.plan.walk import fold, with_expr_children
+
+Ends = tuple[int | None, int | None]
+"""The first and the last row of a frame, counted from the current one; None is the partition's."""
+
+_FAR = 1 << 31
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSpec:
+    """A partition, an order and a frame, to give to ``.over(...)``; made by `Window`."""
+
+    partition_by: tuple[plan.Expr, ...] = ()
+    order_by: tuple[plan.SortKey, ...] = ()
+    frame: plan.Frame | None = None
+
+    def partitionBy(self, *columns: Any) -> WindowSpec:
+        """The same with rows grouped by `columns`."""
+        return replace(self, partition_by=_partition(columns))
+
+    def orderBy(self, *columns: Any) -> WindowSpec:
+        """The same with the rows of a group in the order of `columns`."""
+        return replace(self, order_by=_order(columns, False, None))
+
+    def rowsBetween(self, start: int, end: int) -> WindowSpec:
+        """The same over so many rows around each row."""
+        return replace(self, frame=_frame("rows", (_end(start), _end(end))))
+
+    def rangeBetween(self, start: int, end: int) -> WindowSpec:
+        """The same over the rows whose order key is so far from each row's."""
+        return replace(self, frame=_frame("range", (_end(start), _end(end))))
+
+    rows_between = rowsBetween
+    range_between = rangeBetween
+
+
+class Window:
+    """PySpark's way to write a window.
+
+    Examples
+    --------
+    >>> from fabric import Window, col, sum
+    >>> last3 = Window.partitionBy("carrier").orderBy("day").rowsBetween(-2, Window.currentRow)
+    >>> sum("delay").over(last3)
+    col("delay").sum().over("carrier", order_by="day", rows=(-2, 0))
+    """
+
+    unboundedPreceding = -sys.maxsize - 1
+    unboundedFollowing = sys.maxsize
+    currentRow = 0
+
+    @staticmethod
+    def partitionBy(*columns: Any) -> WindowSpec:
+        """Rows grouped by `columns`."""
+        return WindowSpec().partitionBy(*columns)
+
+    @staticmethod
+    def orderBy(*columns: Any) -> WindowSpec:
+        """All rows in the order of `columns`."""
+        return WindowSpec().orderBy(*columns)
+
+    @staticmethod
+    def rowsBetween(start: int, end: int) -> WindowSpec:
+        """So many rows around each row."""
+        return WindowSpec().rowsBetween(start, end)
+
+    @staticmethod
+    def rangeBetween(start: int, end: int) -> WindowSpec:
+        """The rows whose order key is so far from each row's."""
+        return WindowSpec().rangeBetween(start, end)
+
+    partition_by = partitionBy
+    order_by = orderBy
+    rows_between = rowsBetween
+    range_between = rangeBetween
+    unbounded_preceding = unboundedPreceding
+    unbounded_following = unboundedFollowing
+    current_row = currentRow
+
+
+def window_spec(
+    partition_by: Sequence[Any],
+    *,
+    order_by: Any,
+    descending: bool | Sequence[bool],
+    nulls_last: bool | None,
+    rows: Ends | None,
+    range_: Ends | None,
+) -> WindowSpec:
+    """What the arguments of ``over`` say."""
+    given = [one for one in partition_by if isinstance(one, WindowSpec)]
+    if given:
+        if len(partition_by) > 1 or order_by is not None or rows or range_:
+            raise PlanError("over takes a Window alone, or columns with order_by, rows and range")
+        return given[0]
+    if rows is not None and range_ is not None:
+        raise PlanError(f"over takes one frame, got rows={rows} and range={range_}; leave one out")
+    frame = None
+    if rows is not None:
+        frame = _frame("rows", rows)
+    elif range_ is not None:
+        frame = _frame("range", range_)
+    order = () if order_by is None else _order([order_by], descending, nulls_last)
+    return WindowSpec(_partition(partition_by), order, frame)
+
+
+def over(expr: plan.Expr, spec: WindowSpec) -> plan.Expr:
+    """`expr` with every aggregate in it over the window of `spec`."""
+    found = False
+
+    def one(part: plan.Expr, below: tuple[_Pair, ...]) -> _Pair:
+        nonlocal found
+        if isinstance(part, plan.Over):
+            agg, *rest = below
+            whole = with_expr_children(part, (agg.bare, *(b.whole for b in rest)))
+            assert isinstance(whole, plan.Over)
+            found = found or not whole.partition_by
+            return _Pair(whole, _filled(whole, spec))
+        whole = with_expr_children(part, tuple(b.whole for b in below))
+        if isinstance(whole, plan.Agg):
+            found = True
+            return _Pair(whole, plan.Over(whole, spec.partition_by, spec.order_by, spec.frame))
+        return _Pair(whole, whole)
+
+    done = fold(expr, one).whole
+    if not found:
+        from fabric.plan.printer import expr_text
+
+        text = expr_text(expr)
+        raise PlanError(
+            f"over needs an aggregate or a window function, and {text} is none without a window "
+            f"already; write for example: {text}.sum().over(...)"
+        )
+    return done
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """A part as it is inside a window function, and as it is elsewhere."""
+
+    bare: plan.Expr
+    whole: plan.Expr
+
+
+def _filled(open_: plan.Over, spec: WindowSpec) -> plan.Over:
+    """A window function such as ``cum_sum`` with what it has left open; a closed one as it is."""
+    if open_.partition_by:
+        return open_
+    return plan.Over(
+        open_.input, spec.partition_by, open_.order_by or spec.order_by, open_.frame or spec.frame
+    )
+
+
+def _partition(columns: Sequence[Any]) -> tuple[plan.Expr, ...]:
+    from fabric.clients.dataframe.arguments import flatten, top_expr
+    from fabric.clients.dataframe.expr import to_node
+
+    return tuple(to_node(top_expr(column)) for column in flatten(columns) if column is not None)
+
+
+def _order(
+    columns: Sequence[Any], descending: bool | Sequence[bool], nulls_last: bool | None
+) -> tuple[plan.SortKey, ...]:
+    from fabric.clients.dataframe.arguments import sort_keys
+
+    return sort_keys(columns, descending, nulls_last)
+
+
+def _frame(unit: plan.FrameUnit, ends: Ends) -> plan.Frame:
+    good = isinstance(ends, tuple) and len(ends) == 2
+    if not good or any(end is not None and type(end) is not int for end in ends):
+        raise PlanError(
+            f"{unit}={ends!r} is no frame; write {unit}=(first, last), counted from the current "
+            f"row, None for the end of the partition: {unit}=(-2, 0)"
+        )
+    return plan.Frame(unit, *ends)
+
+
+def _end(value: int) -> int | None:
+    """PySpark's unbounded ends as None."""
+    return None if abs(value) >= _FAR else value
