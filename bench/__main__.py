@@ -15,7 +15,7 @@ import bench
 from bench.harness import BenchError, Benchmark, Line, run
 from bench.report import print_json, print_table
 
-TOOLS = {"__main__", "harness", "report", "worker", "kernels"}
+TOOLS = {"__main__", "harness", "report", "worker", "kernels", "dbbenchmark", "tpch_queries"}
 
 
 def benchmarks() -> dict[str, Benchmark]:
