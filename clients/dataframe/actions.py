@@ -34,13 +34,12 @@ class Actions:
     def __init__(
         self, node: nodes.Node, config: dict[str, nodes.NodeConfig], session: Session | None
     ) -> None:
-        from fabric.plan.check import check
-        from fabric.plan.schema import schema_of
+        from fabric.plan.step import schema_after
 
         self._node = node
         self._config = config
         self._session = session
-        self._schema: pa.Schema = schema_of(check(self.plan).root)
+        self._schema: pa.Schema = schema_after(self.plan)
 
     @property
     def plan(self) -> nodes.Plan:

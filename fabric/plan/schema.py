@@ -85,6 +85,11 @@ def _unknown(node: Node) -> list[Node]:
     return [part for part in postorder(node, below) if _remembered(part) is None]
 
 
+def is_known(node: Node) -> bool:
+    """Whether the schema of `node`, and so of all below it, was found before."""
+    return _remembered(node) is not None
+
+
 def _remembered(node: Node) -> pa.Schema | None:
     entry = _known.get(id(node))
     return entry[1] if entry is not None and entry[0]() is node else None
