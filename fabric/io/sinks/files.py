@@ -141,6 +141,12 @@ def abandon(handles: Sequence[Handle]) -> None:
         shutil.rmtree(handle.facts["staging"], ignore_errors=True)
 
 
+def discard(target: FileTarget, job: str, stage: int) -> None:
+    """Remove whatever the tasks of a stage staged, listed in handles or not."""
+    shutil.rmtree(_aside(target.path, job, stage, "staging"), ignore_errors=True)
+    shutil.rmtree(_aside(target.path, job, stage, "new"), ignore_errors=True)
+
+
 def _publish_file(staged: Path, path: Path, mode: str) -> None:
     if not staged.exists():
         if path.exists():

@@ -1,0 +1,168 @@
+"""Group by on Spark.
+
+One job: an `Aggregate` node, and each aggregate function as a Spark column over columns that were
+computed below (`aggregate_column`, which windows use too). Keys and arguments are computed in a
+projection of their own, where what can raise is guarded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyarrow import types as t
+
+from fabric.clients.spark.expressions import spark_type
+from fabric.clients.spark.plan.relation import Relation
+from fabric.plan.aggregate import unaliased
+from fabric.plan.expr import Agg, Expr, Literal, output_name
+from fabric.plan.nodes import Aggregate
+from fabric.plan.types import numeric, plain
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+
+_ACCURACY = 10_000
+_F64 = pa.float64()
+
+
+def aggregated(node: Aggregate, source: Relation, schema: pa.Schema) -> Relation:
+    """`node` over `source`; `schema` is what it puts out."""
+    from pyspark.sql import functions as sf
+
+    aggs = [unaliased(expr) for expr in node.aggs]
+    types = schema.types
+    n_keys = len(node.keys)
+    wanted = [(source.value(key), output_name(key)) for key in node.keys]
+    wanted += [argument for agg in aggs for argument in arguments(agg, source)]
+    computed, names = source.appended(wanted)
+    inputs = iter(names[n_keys:])
+    columns = [
+        aggregate_column(agg, [sf.col(next(inputs)) for _ in computed_args(agg)]).cast(
+            spark_type(dtype)
+        )
+        for agg, dtype in zip(aggs, types[n_keys:], strict=True)
+    ]
+    inner = [source.names.fresh(name) for name in schema.names]
+    named = [column.alias(name) for column, name in zip(columns, inner[n_keys:], strict=True)]
+    keys = [
+        sf.col(name).alias(label)
+        for name, label in zip(names[:n_keys], inner[:n_keys], strict=True)
+    ]
+    if not named:
+        df = computed.df.select(*keys).distinct()
+    elif keys:
+        df = computed.df.groupBy(*keys).agg(*named)
+    else:
+        df = computed.df.agg(*named)
+    return Relation(df, schema, tuple(inner), source.names)
+
+
+def computed_args(agg: Agg) -> list[Expr]:
+    """The arguments that are computed for each row: all but the constants at the end."""
+    inputs = [] if agg.input is None else [agg.input]
+    return inputs + [arg for arg in agg.args if not isinstance(arg, Literal)]
+
+
+def arguments(agg: Agg, source: Relation) -> list[tuple[SparkColumn, str]]:
+    """Columns over `source` for `computed_args`, each in the type the function computes in."""
+    found = []
+    for arg in computed_args(agg):
+        dtype = _argument_type(agg.function, source.scope().type_of(arg))
+        found.append((source.value(arg, dtype), output_name(arg)))
+    return found
+
+
+def _argument_type(function: str, dtype: pa.DataType) -> pa.DataType | None:
+    """What an argument is cast to before; None leaves it."""
+    number = _F64 if t.is_null(plain(dtype)) else numeric(dtype)
+    if function in _STATISTICS:
+        return _F64
+    if function in ("bool_and", "bool_or", "count_if"):
+        return pa.bool_()
+    return number if function in ("sum", "mean") else None
+
+
+def aggregate_column(agg: Agg, args: Sequence[SparkColumn]) -> SparkColumn:
+    """`agg` over computed `args`, in whatever type Spark gives it."""
+    constants = [arg.value for arg in agg.args if isinstance(arg, Literal)]
+    return _BUILD[agg.function](*args, *constants)
+
+
+def _named(name: str) -> Callable[..., SparkColumn]:
+    def build(*args: SparkColumn) -> SparkColumn:
+        from pyspark.sql import functions as sf
+
+        return sf.call_function(name, *args)
+
+    return build
+
+
+def _count(*args: SparkColumn) -> SparkColumn:
+    from pyspark.sql import functions as sf
+
+    return sf.count(*args) if args else sf.count(sf.lit(1))
+
+
+def _count_distinct(column: SparkColumn) -> SparkColumn:
+    from pyspark.sql import functions as sf
+
+    return sf.count_distinct(column)
+
+
+def _percentile(column: SparkColumn, fraction: float) -> SparkColumn:
+    from pyspark.sql import functions as sf
+
+    return sf.percentile(column, sf.lit(float(fraction)))
+
+
+def _approx_percentile(column: SparkColumn, fraction: float) -> SparkColumn:
+    from pyspark.sql import functions as sf
+
+    return sf.percentile_approx(column, float(fraction), _ACCURACY)
+
+
+def _any_value(column: SparkColumn) -> SparkColumn:
+    from pyspark.sql import functions as sf
+
+    return sf.any_value(column, sf.lit(True))
+
+
+_STATISTICS = frozenset((
+    "var", "std", "var_pop", "std_pop", "skewness", "kurtosis", "covar_samp", "covar_pop", "corr",
+    "median", "quantile",
+))  # fmt: skip
+"""Computed in float64."""
+
+_BUILD: dict[str, Callable[..., SparkColumn]] = {
+    "count": _count,
+    "count_if": _named("count_if"),
+    "count_distinct": _count_distinct,
+    "approx_distinct": _named("approx_count_distinct"),
+    "sum": _named("sum"),
+    "mean": _named("avg"),
+    "min": _named("min"),
+    "max": _named("max"),
+    "min_by": _named("min_by"),
+    "max_by": _named("max_by"),
+    "var": _named("var_samp"),
+    "std": _named("stddev_samp"),
+    "var_pop": _named("var_pop"),
+    "std_pop": _named("stddev_pop"),
+    "skewness": _named("skewness"),
+    "kurtosis": _named("kurtosis"),
+    "covar_samp": _named("covar_samp"),
+    "covar_pop": _named("covar_pop"),
+    "corr": _named("corr"),
+    "median": _named("median"),
+    "quantile": _percentile,
+    "approx_quantile": _approx_percentile,
+    "first": _named("first"),
+    "last": _named("last"),
+    "any_value": _any_value,
+    "collect": _named("collect_list"),
+    "bool_and": _named("bool_and"),
+    "bool_or": _named("bool_or"),
+}
+"""How Spark spells each aggregate: computed arguments first, then the constants."""

@@ -1,0 +1,122 @@
+"""What Spark can't do the same way, and what to do instead.
+
+One job: the table of it. A plan is looked through before anything runs; a node that one of these
+finds is a `PlanError` with its path. ARCHITECTURE.md prints the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyarrow import types as t
+
+from fabric.clients.spark.plan.order import ROWS_MAX
+from fabric.clients.spark.types import spark_schema
+from fabric.errors import DataError, PlanError
+from fabric.plan.faults import quoted
+from fabric.plan.nodes import Limit, Node, Scan, Sink, Window
+from fabric.plan.schema import schema_of, type_of
+from fabric.plan.sources import DatasetSource
+from fabric.plan.types import is_nested, plain
+from fabric.plan.walk import walk
+from fabric.plan.window import aggs_of
+
+Find = Callable[[Node], Iterator[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A difference: `what` is refused, `why`, what to do `instead`; `find` gives the details."""
+
+    what: str
+    why: str
+    instead: str
+    find: Find
+
+
+def _types(node: Node) -> Iterator[str]:
+    for field in schema_of(node):
+        try:
+            spark_schema(pa.schema([(field.name, field.type)]))
+        except DataError:
+            yield f"column {quoted(field.name)} is {field.type}"
+
+
+def _far(node: Node) -> Iterator[str]:
+    if isinstance(node, Limit) and node.offset > ROWS_MAX:
+        yield f"the limit skips {node.offset:,} rows"
+
+
+def _sets(node: Node) -> Iterator[str]:
+    if not isinstance(node, Window):
+        return
+    for agg in aggs_of(node):
+        if agg.function == "count_distinct" and agg.input is not None:
+            dtype = type_of(agg.input, schema_of(node.input))
+            if is_nested(dtype) and _has_float(dtype):
+                yield f"count_distinct of {dtype} over a window"
+
+
+def _has_float(dtype: pa.DataType) -> bool:
+    dtype = plain(dtype)
+    if is_nested(dtype):
+        return any(_has_float(dtype.field(i).type) for i in range(dtype.num_fields))
+    return bool(t.is_floating(dtype))
+
+
+def _versions(node: Node) -> Iterator[str]:
+    if isinstance(node, Scan) and isinstance(node.source, DatasetSource) and node.source.version:
+        yield f"version {node.source.version} of dataset {quoted(node.source.name)}"
+
+
+REFUSALS: tuple[Refusal, ...] = (
+    Refusal(
+        "columns of types Spark has not: decimals of more than 38 digits or a negative scale, "
+        "unions, calendar intervals, encodings inside nested values",
+        "no Spark type holds their values",
+        "cast the column or drop it before",
+        _types,
+    ),
+    Refusal(
+        f"limits that skip more than {ROWS_MAX:,} rows",
+        "Spark counts them in 32 bits",
+        "filter by a row number instead",
+        _far,
+    ),
+    Refusal(
+        "count_distinct over a window of lists and structs of floats",
+        "Spark tells -0.0 from 0.0 there",
+        "cast the floats to decimals before",
+        _sets,
+    ),
+    Refusal(
+        "a dataset's older version",
+        "the connector reads the newest",
+        "leave the version out",
+        _versions,
+    ),
+)
+"""Every difference between Spark and the other places, each refused before start."""
+
+
+def refused(root: Node) -> Iterator[PlanError]:
+    """What of the checked plan under `root` is refused, one error a finding."""
+    seen: set[str] = set()
+    for node in walk(root):
+        for refusal in REFUSALS:
+            for detail in refusal.find(node):
+                if detail not in seen:
+                    seen.add(detail)
+                    yield PlanError(
+                        f"Spark can't run this: {detail}; {refusal.why}: {refusal.instead}, or "
+                        "run the plan embedded or on agents",
+                        node=node.path,
+                    )
+
+
+def refuse(root: Node) -> None:
+    """Raise the first refusal."""
+    for error in refused(root.input if isinstance(root, Sink) else root):
+        raise error

@@ -1,0 +1,116 @@
+"""Run a plan on Spark.
+
+One job: `execute`, from a checked plan to its rows, and what the frames' verbs call: `collect` and
+`explain`. Everything that can be refused is refused before Spark starts to work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from textwrap import indent
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from fabric.clients.spark.plan.errors import as_ours
+from fabric.clients.spark.plan.explain import explained
+from fabric.clients.spark.plan.refusals import refuse
+from fabric.clients.spark.plan.rows import restored
+from fabric.clients.spark.plan.settings import prepared
+from fabric.clients.spark.plan.sinks import written
+from fabric.clients.spark.plan.sources import DatasetHome, FindHome, no_home
+from fabric.clients.spark.plan.start import spark_session
+from fabric.clients.spark.plan.translate import kept_frames, to_spark_frame
+from fabric.ids import new_id
+from fabric.plan.check import check
+from fabric.plan.nodes import Node, Plan, Sink
+from fabric.plan.printer import tree
+from fabric.plan.schema import schema_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from fabric.clients.session.session import Session
+
+
+def collect(plan: Plan, session: Session | None = None) -> pa.Table:
+    """All rows of `plan`, computed by Spark.
+
+    It runs in the Spark session of `session` when that is one on Spark, else in the active one of
+    this thread, else in one of this machine that starts now. Datasets are those of `session`.
+    """
+    spark, home = _place(session)
+    return execute(check(plan).root, spark, home)
+
+
+def explain(plan: Plan, session: Session | None = None) -> str:
+    """The plan, what Spark would refuse of it, and Spark's own plan; nothing runs."""
+    root = check(plan).root
+    spark, home = _place(session)
+    with as_ours(root), prepared(spark) as inside:
+        refusals, spark_plan = explained(root, inside, home)
+    parts = (("plan", tree(root)), ("refused on Spark", refusals), ("Spark's plan", spark_plan))
+    return "\n\n".join(f"{title}\n{indent(body.rstrip(), '  ')}" for title, body in parts)
+
+
+def execute(
+    root: Node,
+    spark: SparkSession,
+    home: FindHome = no_home,
+    *,
+    job: str = "",
+    parallelism: int = 0,
+) -> pa.Table:
+    """The rows of the checked plan under `root`, in the types the plan says.
+
+    Parameters
+    ----------
+    job
+        The job's id: Spark's job group, by which it can be cancelled.
+    parallelism
+        Partitions after a shuffle; 0 leaves it to the session.
+
+    Raises
+    ------
+    FabricError
+        Whatever goes wrong, here or in Spark; never with a traceback of the JVM.
+    """
+    job = job or new_id("job")
+    source = root.input if isinstance(root, Sink) else root
+    refuse(root)
+    with (
+        as_ours(root),
+        prepared(spark, parallelism=parallelism) as inside,
+        _grouped(inside, job),
+        kept_frames() as kept,
+    ):
+        rows = to_spark_frame(source, inside, home, kept)
+        if isinstance(root, Sink):
+            return written(root, rows, job, home)
+        return restored(rows.df.toArrow(), schema_of(root))
+
+
+@contextmanager
+def _grouped(spark: SparkSession, job: str) -> Iterator[None]:
+    """Spark's jobs of this run are one group, called like the job."""
+    context = spark.sparkContext
+    keys = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
+    before = [context.getLocalProperty(key) for key in keys]
+    context.setJobGroup(job, f"fabric {job}", interruptOnCancel=True)
+    try:
+        yield
+    finally:
+        for key, value in zip(keys, before, strict=True):
+            context.setLocalProperty(key, value)  # type: ignore[arg-type]  # None takes it away
+
+
+def _place(session: Session | None) -> tuple[SparkSession, FindHome]:
+    """The Spark session to run in, and where datasets are."""
+    from fabric.clients.spark.plan.session import SparkPlanSession
+
+    if isinstance(session, SparkPlanSession):
+        return session.spark, session.home
+    if session is None:
+        return spark_session()[1], no_home
+    return spark_session()[1], lambda: DatasetHome(session.flight_url, session.token)

@@ -1,0 +1,111 @@
+"""A session on Spark: frames of it run as PySpark DataFrames.
+
+One job: the third kind of session. Datasets live in a fabric beside it: the one that was named, or,
+while Spark runs on this machine, one that starts in this process when a dataset is first asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from fabric.clients.session.default import closed
+from fabric.clients.session.partition import Partition
+from fabric.clients.session.session import Session
+from fabric.clients.spark.plan.control import SparkControl
+from fabric.clients.spark.plan.sources import DatasetHome, no_home
+from fabric.clients.spark.plan.start import checked, spark_session
+from fabric.control import control_pb2 as pb
+from fabric.control.api import ControlApi
+from fabric.plan.nodes import Plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class SparkPlanSession(Session):
+    """Plans run in `spark`; what `connect` started itself, `close` stops.
+
+    Parameters
+    ----------
+    target
+        A master (``spark://host:7077``, ``local[2]``), or ``spark``: the session there is, else a
+        local one.
+    spark
+        A session of the caller's, instead of a target; it stays open.
+    datasets
+        Where datasets are: a session on a fabric.
+    """
+
+    def __init__(
+        self,
+        target: str = "spark",
+        *,
+        spark: SparkSession | None = None,
+        datasets: Session | None = None,
+        parallelism: int | None = None,
+    ) -> None:
+        self._owned, self.spark = (
+            (False, checked(spark)) if spark is not None else spark_session(target)
+        )
+        self._datasets_at = datasets
+        self._own_home: Session | None = None
+        control = SparkControl(self.spark, self.home, self._dataset_control)
+        super().__init__(control, parallelism=parallelism)
+        self._control = control
+
+    def result_batches(self, status: pb.JobStatus) -> Iterator[pa.RecordBatch]:
+        """See `Session`."""
+        yield from self._control.rows(status.job_id).to_batches()
+
+    def partitions(self, status: pb.JobStatus, node_path: str) -> list[Partition]:
+        """None to be read by Flight clients: raises `NotFoundError`."""
+        self._control.locate(pb.LocateRequest(job_id=status.job_id))
+        return []
+
+    def home(self) -> DatasetHome:
+        """The fabric that plans read and write datasets of."""
+        session = self._home_session()
+        return DatasetHome(session.flight_url, session.token)
+
+    @property
+    def flight_url(self) -> str:
+        """An agent of the fabric whose datasets this session reads."""
+        return self._home_session().flight_url
+
+    @property
+    def token(self) -> str:
+        """The token of that fabric."""
+        return self._home_session().token
+
+    def _home_session(self) -> Session:
+        """The session on the fabric of datasets; an embedded one starts if Spark is local."""
+        if self._datasets_at is not None:
+            return self._datasets_at
+        if not str(self.spark.sparkContext.master).startswith("local"):
+            no_home()
+        if self._own_home is None:
+            from fabric.clients.session.embedded import EmbeddedSession
+
+            self._own_home = EmbeddedSession(serve=True)
+            closed(self._own_home)  # not where frames without a session run
+        return self._own_home
+
+    def _dataset_control(self) -> ControlApi:
+        return self._home_session().control
+
+    def _prepared(self, plan: Plan) -> Plan:
+        """Tables of this process travel to Spark as they are."""
+        return plan
+
+    def _stop(self) -> None:
+        self._control.close()
+        if self._own_home is not None:
+            self._own_home.close()
+        if self._owned:
+            self.spark.stop()
+
+    def __repr__(self) -> str:
+        return f"Session({self.spark.sparkContext.master})"

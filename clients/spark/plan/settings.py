@@ -1,0 +1,81 @@
+"""The Spark session a plan runs in: the caller's, with the settings that make it mean the same.
+
+One job: `prepared`. It is a new session over the same `SparkContext`, so nothing of the caller's
+session is changed and two threads may run plans at once; the caller's own SQL settings go with it,
+except those that would change what an expression means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from fabric.clients.spark.source import FabricDataSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SETTINGS = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.timeType.enabled": "true",
+    # fields of structs may differ in case only
+    "spark.sql.caseSensitive": "true",
+    # else a right side of AND that is written twice is evaluated on every row
+    "spark.sql.subexpressionElimination.skipForShortcutExpr": "true",
+    "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    # Parquet statistics leave NaN out: floats inside structs would be compared by them
+    "spark.sql.optimizer.nestedPredicatePushdown.supportedFileSources": "",
+    "spark.sql.execution.arrow.useLargeVarTypes": "false",
+    "spark.sql.execution.arrow.pyspark.selfDestruct.enabled": "false",
+}
+"""What a plan's meaning depends on."""
+
+# Small tables of the driver would be computed by the optimizer, row by row on one thread.
+_NOT_FOR_PLANS = "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
+_EXCLUDED = "spark.sql.optimizer.excludedRules"
+_PARTITIONS = "spark.sql.shuffle.partitions"
+
+
+@contextmanager
+def prepared(spark: SparkSession, *, parallelism: int = 0) -> Iterator[SparkSession]:
+    """A session over the same context in which plans mean what they say.
+
+    `parallelism` is the number of partitions after a shuffle; 0 leaves the caller's setting.
+    """
+    given = {k: v for k, v in spark.conf.getAll.items() if k.startswith("spark.sql.")}
+    session = spark.newSession()
+    for name, value in given.items():
+        if ".legacy." in name:
+            session.conf.unset(name)
+        elif session.conf.isModifiable(name) and session.conf.get(name) != value:
+            session.conf.set(name, value)
+    for name, value in SETTINGS.items():
+        session.conf.set(name, value)
+    excluded = [rule for rule in (given.get(_EXCLUDED), _NOT_FOR_PLANS) if rule]
+    session.conf.set(_EXCLUDED, ",".join(excluded))
+    if parallelism:
+        session.conf.set(_PARTITIONS, str(parallelism))
+    session.dataSource.register(FabricDataSource)
+    with _thread_kept(spark):
+        yield session
+
+
+@contextmanager
+def _thread_kept(spark: SparkSession) -> Iterator[None]:
+    """The thread's active session stays the caller's: PySpark changes it as it makes frames."""
+    active = type(spark)._activeSession
+    jvm = spark._jvm
+    assert jvm is not None
+    before = jvm.SparkSession.getActiveSession()
+    try:
+        yield
+    finally:
+        type(spark)._activeSession = active
+        if before.isDefined():
+            jvm.SparkSession.setActiveSession(before.get())
+        else:
+            jvm.SparkSession.clearActiveSession()

@@ -1,0 +1,175 @@
+"""Scans on Spark.
+
+One job: rows of each kind of source as a Spark frame. A table of this process travels to Spark;
+Parquet files that Spark reads to the same values are read by Spark; other files and Flight streams
+are read by Fabric's own readers inside Spark's Python workers, so that the rows are the same; a
+dataset comes through the connector, ``format("fabric")``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from os.path import basename, dirname
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyarrow import types as t
+
+from fabric.clients.spark.faults import plainly_each
+from fabric.clients.spark.plan.relation import Names, Relation
+from fabric.clients.spark.plan.rows import frame_of, inside_schema
+from fabric.clients.spark.plan.rowwise import filtered
+from fabric.clients.spark.types import arrow_schema, conform
+from fabric.errors import NotFoundError
+from fabric.io import registry
+from fabric.io.files.source import check_unchanged
+from fabric.io.memory import table_of
+from fabric.plan.expr import columns_of
+from fabric.plan.nodes import Scan
+from fabric.plan.schema import schema_of
+from fabric.plan.sources import DatasetSource, FileSource, FlightSource, MemorySource, Split
+from fabric.plan.types import plain
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame as SparkFrame
+    from pyspark.sql import SparkSession
+
+_SPLITS_A_CORE = 2
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9_./\-]+")
+"""Others might be taken for patterns or URLs."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetHome:
+    """The fabric whose datasets a plan reads and writes: a Flight address and its token."""
+
+    url: str
+    token: str
+
+
+FindHome = Callable[[], DatasetHome]
+
+
+def no_home() -> DatasetHome:
+    """There is no fabric to ask."""
+    raise NotFoundError(
+        "the plan names a dataset, and no fabric is known that has it; write "
+        'connect("spark", datasets="fabric://host:6123")'
+    )
+
+
+def scanned(node: Scan, spark: SparkSession, names: Names, home: FindHome = no_home) -> Relation:
+    """The rows and columns of a scan, its filter applied."""
+    out = schema_of(node)
+    read_too = set() if node.predicate is None else columns_of(node.predicate)
+    wanted = pa.schema([f for f in node.schema if f.name in read_too or f.name in out.names])
+    inner = tuple(names.fresh(name) for name in wanted.names)
+    read = Relation(_frame(node, wanted, inner, spark, home), wanted, inner, names)
+    if node.predicate is not None:
+        read = filtered(read, node.predicate)
+    if wanted.names == out.names:
+        return read
+    return read.selected([read.place(name) for name in out.names], out)
+
+
+def _frame(
+    node: Scan, wanted: pa.Schema, inner: Sequence[str], spark: SparkSession, home: FindHome
+) -> SparkFrame:
+    match node.source:
+        case MemorySource() as source:
+            return frame_of(spark, table_of(source).select(wanted.names), inner)
+        case FileSource() as source if reads_alike(source, wanted):
+            return _parquet(source, node.schema, wanted, inner, spark)
+        case FileSource() | FlightSource() as source:
+            return _by_our_readers(source, node.schema, wanted, inner, spark)
+        case DatasetSource(name=name):
+            found = home()
+            options = {"url": found.url, "token": found.token, "dataset": name}
+            schema = inside_schema(wanted, wanted.names)
+            frame = spark.read.format("fabric").options(**options).schema(schema).load()
+            return frame.toDF(*inner)
+
+
+def reads_alike(source: FileSource, wanted: pa.Schema) -> bool:
+    """Whether Spark's own Parquet reader gives the columns of `wanted` as they are.
+
+    Not where a file would be hidden from it (``_x.parquet``), taken for a pattern, or hold what it
+    reads otherwise: units but microseconds, nested values, names it can't spell.
+    """
+    if source.format != "parquet" or not wanted.names or "" in wanted.names:
+        return False
+    for path in source.paths:
+        hidden = basename(path).startswith(("_", "."))
+        if hidden or not _PLAIN_PATH.fullmatch(path) or "=" in dirname(path):
+            return False
+    return all(_is_read_alike(dtype) for dtype in wanted.types)
+
+
+def _is_read_alike(dtype: pa.DataType) -> bool:
+    dtype = plain(dtype)
+    if t.is_timestamp(dtype):
+        return bool(dtype.unit == "us")
+    if t.is_decimal(dtype):
+        return bool(t.is_decimal128(dtype) and 0 <= dtype.scale <= dtype.precision)
+    tests = (
+        t.is_signed_integer, t.is_float32, t.is_float64, t.is_boolean, t.is_date32, t.is_string,
+        t.is_large_string, t.is_binary, t.is_large_binary,
+    )  # fmt: skip
+    return any(test(dtype) for test in tests)
+
+
+def _parquet(
+    source: FileSource, schema: pa.Schema, wanted: pa.Schema, inner: Sequence[str],
+    spark: SparkSession,
+) -> SparkFrame:  # fmt: skip
+    """By Spark. Floats are hidden from its filters: statistics of row groups leave NaN out."""
+    from pyspark.sql import functions as sf
+
+    for path in source.paths:
+        check_unchanged(source, schema, path)
+    reader = spark.read.schema(inside_schema(wanted, wanted.names))
+    frame = reader.option("recursiveFileLookup", "true").parquet(*source.paths).toDF(*inner)
+    nan = sf.lit(float("nan"))
+    columns = [
+        sf.nanvl(sf.col(name), nan.cast("float" if t.is_float32(dtype) else "double")).alias(name)
+        if t.is_floating(plain(dtype))
+        else sf.col(name)
+        for name, dtype in zip(inner, wanted.types, strict=True)
+    ]
+    return frame.select(*columns)
+
+
+def _by_our_readers(
+    source: FileSource | FlightSource, schema: pa.Schema, wanted: pa.Schema,
+    inner: Sequence[str], spark: SparkSession,
+) -> SparkFrame:  # fmt: skip
+    """One Spark partition a split, read in a Python worker."""
+    n_target = _SPLITS_A_CORE * spark.sparkContext.defaultParallelism
+    splits = registry.enumerate_splits(source, n_target)
+    struct = inside_schema(wanted, inner)
+    if not splits:
+        return spark.createDataFrame([], struct)
+    read = _Reader(source, schema, tuple(wanted.names), tuple(splits), arrow_schema(struct))
+    return spark.range(0, len(splits), 1, len(splits)).mapInArrow(read, struct)
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads the splits whose numbers come in; Spark sends it to its workers."""
+
+    source: FileSource | FlightSource
+    schema: pa.Schema
+    columns: tuple[str, ...]
+    splits: tuple[Split, ...]
+    wanted: pa.Schema
+
+    @plainly_each
+    def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                for read in registry.read_split(
+                    self.source, self.schema, self.splits[number], self.columns
+                ):
+                    yield conform(read.rename_columns(self.wanted.names), self.wanted)
