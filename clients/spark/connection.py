@@ -1,20 +1,23 @@
 """What the connector says to a fabric: over Flight, as any other client.
 
-One job: streams, endpoints and dataset transactions for reader and writer. A ``fabric://`` URL is
-asked once, on the driver, for an agent; workers only ever see Flight addresses.
+One job: clients, streams and endpoints. A ``fabric://`` URL is asked once, on the driver, for its
+agents; workers only ever see Flight addresses. Dataset transactions are in `transaction.py`.
 """
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 import pyarrow as pa
 
+from fabric.clients.spark.credentials import Credentials
 from fabric.clients.spark.options import SparkOptions
-from fabric.errors import NotFoundError
+from fabric.errors import NotFoundError, PeerLostError
 from fabric.flight.client import REUSE, Client
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +25,7 @@ class Endpoint:
     """One endpoint of a stream: an opaque ticket and the agents that answer it, best first."""
 
     locations: tuple[str, ...]
-    ticket: bytes
+    ticket: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,89 +36,76 @@ class StreamInfo:
     endpoints: tuple[Endpoint, ...]
 
 
-def at_agent(options: SparkOptions) -> SparkOptions:
-    """`options` with a Flight address: a coordinator's URL is replaced by one of its agents."""
+@dataclass(frozen=True, slots=True)
+class Agents:
+    """Agents that all answer the same questions; plain values, so that Spark can send them."""
+
+    addresses: tuple[str, ...]
+    credentials: Credentials = field(repr=False)
+    timeout_s: float
+
+    def client(self, address: str = "") -> Client:
+        """A client of the agent at `address`, of the first one without it; close it."""
+        return Client(
+            address or self.addresses[0],
+            self.credentials.token,
+            idle_s=self.timeout_s,
+            tls_roots=self.credentials.tls_ca,
+            tls_identity=self.credentials.tls_identity,
+        )
+
+    def ask(self, question: Callable[[Client], R]) -> R:
+        """The answer of the first agent that gives one; `question` may be asked again."""
+        lost: PeerLostError | None = None
+        for address in self.addresses:
+            try:
+                with self.client(address) as client:
+                    return question(client)
+            except PeerLostError as error:
+                lost = lost or error
+        assert lost is not None
+        raise lost
+
+
+def agents_of(options: SparkOptions) -> Agents:
+    """Whom `options` name: one address, or all agents the coordinator knows."""
+    return Agents(_addresses_of(options), options.credentials, options.timeout_s)
+
+
+def _addresses_of(options: SparkOptions) -> tuple[str, ...]:
     if not options.url.startswith("fabric://"):
-        return options
+        return (options.url,)
     from fabric.control import control_pb2 as pb
     from fabric.control.client import GrpcControl
 
-    control = GrpcControl(options.url.removeprefix("fabric://"), options.token)
+    control = GrpcControl(options.url.removeprefix("fabric://"), options.credentials.token)
     try:
         agents = control.list_agents(pb.ListRequest()).agents
     finally:
         control.close()
     if not agents:
         raise NotFoundError(f"the fabric at {options.url} has no agents; start one: fabric agent")
-    return replace(options, url=agents[0].address)
+    return tuple(agent.address for agent in agents)
 
 
-def stream_info(options: SparkOptions) -> StreamInfo:
-    """Schema and endpoints of the stream that `options` name."""
-    found = at_agent(options)
-    with Client(found.url, found.token) as client:
-        info = client.info(found.descriptor)
+def stream_info(options: SparkOptions, agents: Agents | None = None) -> StreamInfo:
+    """Schema and endpoints of the stream that `options` name, asked of `agents`."""
+    agents = agents or agents_of(options)
+    address, info = agents.ask(lambda c: (c.address, c.info(options.path, options.command)))
     endpoints = (
-        Endpoint(
-            _addresses([at.uri.decode() for at in one.locations], found.url), one.ticket.ticket
-        )
+        Endpoint(_locations([at.uri.decode() for at in one.locations], address), one.ticket.ticket)
         for one in info.endpoints
     )
     return StreamInfo(info.schema, tuple(endpoints))
 
 
-def _addresses(locations: Sequence[str], asked: str) -> tuple[str, ...]:
+def _locations(named: Sequence[str], asked: str) -> tuple[str, ...]:
     """Where a worker finds the rows: it has no connection to reuse, so `asked` is named."""
-    named = [asked if at.startswith(REUSE) else at for at in locations]
-    return tuple(dict.fromkeys(at for at in named if at.startswith("grpc"))) or (asked,)
+    found = [asked if at.startswith(REUSE) else at for at in named]
+    return tuple(dict.fromkeys(at for at in found if at.startswith("grpc"))) or (asked,)
 
 
-def read_endpoint(endpoint: Endpoint, token: str) -> Iterator[pa.RecordBatch]:
+def read_endpoint(endpoint: Endpoint, agents: Agents) -> Iterator[pa.RecordBatch]:
     """The rows of one endpoint, from the first of its agents that answers."""
-    with Client(endpoint.locations[0], token) as client:
+    with agents.client(endpoint.locations[0]) as client:
         yield from client.read_endpoint(endpoint.ticket, endpoint.locations)
-
-
-@dataclass(frozen=True, slots=True)
-class DatasetWriter:
-    """One dataset transaction; plain values only, so that Spark can send it to its workers."""
-
-    options: SparkOptions
-    mode: str
-
-    def begin(self, schema: pa.Schema) -> str:
-        """Open a transaction; its id."""
-        with Client(self.options.url, self.options.token) as client:
-            answer = client.action(
-                "dataset.begin",
-                name=self.options.dataset,
-                schema=base64.b64encode(schema.serialize()).decode(),
-                keys=list(self.options.keys),
-                partitions=self.options.partitions,
-                mode=self.mode,
-            )
-        return str(answer["transaction"])
-
-    def put(
-        self,
-        transaction: str,
-        writer: str,
-        attempt: int,
-        schema: pa.Schema,
-        batches: Iterable[pa.RecordBatch],
-    ) -> int:
-        """Put one attempt's rows; returns how many lie durably at their owners."""
-        path = ("dataset", self.options.dataset, transaction, writer, str(attempt))
-        with Client(self.options.url, self.options.token) as client:
-            return int(client.put(path, schema, batches)["rows"])
-
-    def commit(self, transaction: str, parts: Sequence[tuple[str, int, int]]) -> None:
-        """Publish the listed (writer, attempt, rows), all at once."""
-        listed = [{"writer": w, "attempt": a, "rows": n} for w, a, n in parts]
-        with Client(self.options.url, self.options.token) as client:
-            client.action("dataset.commit", transaction=transaction, parts=listed)
-
-    def abort(self, transaction: str) -> None:
-        """Forget the transaction and what lies at the owners."""
-        with Client(self.options.url, self.options.token) as client:
-            client.action("dataset.abort", transaction=transaction, name=self.options.dataset)

@@ -1,105 +1,206 @@
-"""Options of ``format("fabric")``: which stream, where, with which token.
+"""Options of ``format("fabric")``: which stream, where, as whom.
 
 One job: turn Spark's string options into one checked record. Reading and writing are in
-`reader.py` and `writer.py`.
+`reader.py` and `writer.py`, secrets in `credentials.py`.
 """
 
 from __future__ import annotations
 
-import os
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 
+from fabric.clients.spark.credentials import NAMES as CREDENTIALS
+from fabric.clients.spark.credentials import Credentials, read_credentials
 from fabric.errors import ConfigError
 
-READ = ("dataset", "job", "path")
-WRITE = ("dataset", "keys", "partitions")
-COMMON = ("url", "token")
+TARGETS = ("dataset", "job", "command", "descriptor")
+READ = (
+    "dataset", "job", "path", "partition", "command", "descriptor", "columns", "min_partitions",
+    "max_partitions", "push_filters",
+)  # fmt: skip
+WRITE = ("dataset", "keys", "partitions", "if_exists")
+COMMON = ("url", *CREDENTIALS, "timeout_s")
 SCHEMES = ("fabric://", "grpc://", "grpc+tcp://", "grpc+tls://", "grpc+unix://")
+IF_EXISTS = ("append", "error", "ignore")
+_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkOptions:
     """One stream of one fabric.
 
-    `url` is an agent's Flight address (``grpc+tcp://host:port``) or the coordinator's
-    (``fabric://host:6123``); `token` defaults to the variable FABRIC_TOKEN.
+    `url` is an agent's Flight address (``grpc+tcp://host:port``), any other Flight server's, or the
+    coordinator's (``fabric://host:6123``). Of `path` and `command` one says what to read.
     """
 
     url: str
-    token: str = field(repr=False)
+    credentials: Credentials = field(repr=False)
+    path: tuple[str, ...] = ()
+    command: bytes = b""
     dataset: str = ""
-    job: str = ""
-    path: str = ""
+    columns: tuple[str, ...] = ()
+    min_partitions: int = 0
+    max_partitions: int = 0
+    push_filters: bool = True
     keys: tuple[str, ...] = ()
     partitions: int = 0
-
-    @property
-    def descriptor(self) -> tuple[str, ...]:
-        """The path of the Flight descriptor that names the stream."""
-        return ("dataset", self.dataset) if self.dataset else ("job", self.job, self.path)
+    if_exists: str = "append"
+    timeout_s: float = _TIMEOUT_S
 
 
 def parse_options(given: Mapping[str, str], *, writing: bool) -> SparkOptions:
-    """Check Spark's options.
+    """Check Spark's options; names in any case.
 
     Raises
     ------
     ConfigError
-        If an option is unknown, missing, given twice in effect, or not a number where one is due.
+        If an option is unknown (names the nearest), missing, contradicts another, or does not hold
+        what it should.
     """
+    values = _known(given, writing)
+    _check_url(values.get("url", ""))
+    credentials = read_credentials(values, values["url"])
+    if not credentials.token and not (values.get("command") or values.get("descriptor")):
+        raise ConfigError(
+            'format("fabric") needs .option("token", ...), the text of the token file that '
+            '`fabric up` names, .option("token_file", path), or the variable FABRIC_TOKEN where '
+            "Spark was started"
+        )
+    common = SparkOptions(
+        url=values["url"],
+        credentials=credentials,
+        dataset=values.get("dataset", ""),
+        timeout_s=_seconds(values.get("timeout_s", "")),
+    )
+    return _write(common, values) if writing else _read(common, values)
+
+
+def _known(given: Mapping[str, str], writing: bool) -> dict[str, str]:
+    """Values by the names as we write them."""
     allowed = COMMON + (WRITE if writing else READ)
-    known = {name.lower(): name for name in allowed}
     values: dict[str, str] = {}
     for name, value in given.items():
-        if name.lower() not in known:
-            verb = "writing" if writing else "reading"
-            raise ConfigError(
-                f'format("fabric") has no option {name!r} for {verb}; '
-                f"its options are {', '.join(allowed)}"
-            )
-        values[known[name.lower()]] = value
-    values["token"] = values.get("token") or os.environ.get("FABRIC_TOKEN", "")
-    _check_target(values, writing)
-    return SparkOptions(
-        url=values["url"],
-        token=values["token"],
-        dataset=values.get("dataset", ""),
-        job=values.get("job", ""),
-        path=values.get("path", ""),
-        keys=tuple(key.strip() for key in values.get("keys", "").split(",") if key.strip()),
-        partitions=_count(values.get("partitions", "0")),
+        if name.lower() not in allowed:
+            raise ConfigError(_unknown(name, allowed, writing))
+        values[name.lower()] = value
+    return values
+
+
+def _unknown(name: str, allowed: tuple[str, ...], writing: bool) -> str:
+    verb = "writing" if writing else "reading"
+    text = f'format("fabric") has no option {name!r} for {verb}'
+    near = get_close_matches(name.lower(), allowed, n=1, cutoff=0.6)
+    if near:
+        text += f"; did you mean {near[0]!r}?"
+    return f"{text}; its options are {', '.join(allowed)}"
+
+
+def _check_url(url: str) -> None:
+    wanted = "an agent (grpc+tcp://host:port) or the coordinator (fabric://host:6123)"
+    if not url:
+        raise ConfigError(f'format("fabric") needs .option("url", ...): {wanted}')
+    if not url.startswith(SCHEMES):
+        raise ConfigError(f'.option("url", ...) must be {wanted}, got {url!r}')
+
+
+def _read(common: SparkOptions, values: Mapping[str, str]) -> SparkOptions:
+    _check_target(values)
+    least, most = _count(values, "min_partitions"), _count(values, "max_partitions")
+    if most and least > most:
+        raise ConfigError(f"min_partitions {least} is more than max_partitions {most}")
+    return replace(
+        common,
+        path=_path(values),
+        command=values.get("command", "").encode(),
+        columns=_names(values, "columns"),
+        min_partitions=least,
+        max_partitions=most,
+        push_filters=_flag(values, "push_filters"),
     )
 
 
-def _check_target(values: Mapping[str, str], writing: bool) -> None:
-    if not values.get("url"):
-        raise ConfigError(
-            'format("fabric") needs .option("url", ...): an agent (grpc+tcp://host:port) or the '
-            "coordinator (fabric://host:6123)"
-        )
-    if not values["url"].startswith(SCHEMES):
-        raise ConfigError(
-            f'.option("url", ...) must be an agent (grpc+tcp://host:port) or the coordinator '
-            f"(fabric://host:6123), got {values['url']!r}"
-        )
-    if not values["token"]:
-        raise ConfigError(
-            'format("fabric") needs .option("token", ...), the text of the token file that '
-            "`fabric up` names, or the variable FABRIC_TOKEN where Spark was started"
-        )
-    if writing and not values.get("dataset"):
+def _write(common: SparkOptions, values: Mapping[str, str]) -> SparkOptions:
+    if not common.dataset:
         raise ConfigError('writing format("fabric") needs .option("dataset", name)')
-    if not writing and bool(values.get("dataset")) == bool(values.get("job")):
+    if_exists = values.get("if_exists", "append").lower()
+    if if_exists not in IF_EXISTS:
         raise ConfigError(
-            'reading format("fabric") needs either .option("dataset", name), or .option("job", id) '
-            'with .option("path", node path)'
+            f'.option("if_exists", ...) is one of {", ".join(IF_EXISTS)}, got {if_exists!r}'
+        )
+    return replace(
+        common,
+        path=("dataset", common.dataset),
+        keys=_names(values, "keys"),
+        partitions=_count(values, "partitions"),
+        if_exists=if_exists,
+    )
+
+
+def _check_target(values: Mapping[str, str]) -> None:
+    if sum(bool(values.get(name)) for name in TARGETS) != 1:
+        raise ConfigError(
+            'reading format("fabric") needs one of .option("dataset", name), .option("job", id) '
+            'with .option("path", node path), .option("command", text) and '
+            '.option("descriptor", \'["element", ...]\')'
         )
     if bool(values.get("job")) != bool(values.get("path")):
         raise ConfigError('.option("job", id) and .option("path", node path) need each other')
+    if values.get("partition") and not values.get("job"):
+        raise ConfigError('.option("partition", n) is of a job\'s node: give job and path too')
 
 
-def _count(text: str) -> int:
+def _path(values: Mapping[str, str]) -> tuple[str, ...]:
+    """The elements of the Flight descriptor; none for a command."""
+    if values.get("dataset"):
+        return ("dataset", values["dataset"])
+    if values.get("job"):
+        partition = str(_count(values, "partition")) if values.get("partition") else ""
+        path = ("job", values["job"], values["path"])
+        return (*path, partition) if partition else path
+    if values.get("descriptor"):
+        return _json_names(values["descriptor"], "descriptor")
+    return ()
+
+
+def _names(values: Mapping[str, str], option: str) -> tuple[str, ...]:
+    """Column names: separated by commas, or a JSON list for names with commas in them."""
+    text = values.get(option, "").strip()
+    if text.startswith("["):
+        return _json_names(text, option)
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _json_names(text: str, option: str) -> tuple[str, ...]:
+    try:
+        names = json.loads(text)
+    except ValueError:
+        names = None
+    if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
+        raise ConfigError(f'.option("{option}", ...) must be a JSON list of texts, got {text!r}')
+    return tuple(names)
+
+
+def _count(values: Mapping[str, str], option: str) -> int:
+    text = values.get(option, "0")
     if not (text.isascii() and text.isdigit()):
-        raise ConfigError(f'.option("partitions", ...) must be a whole number, got {text!r}')
+        raise ConfigError(f'.option("{option}", ...) must be a whole number, got {text!r}')
     return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text) if text else _TIMEOUT_S
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= 86_400:
+        raise ConfigError(f'.option("timeout_s", ...) must be seconds above 0, got {text!r}')
+    return seconds
+
+
+def _flag(values: Mapping[str, str], option: str) -> bool:
+    text = values.get(option, "true").lower()
+    if text not in ("true", "false"):
+        raise ConfigError(f'.option("{option}", ...) must be true or false, got {text!r}')
+    return text == "true"

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWrite
 from fabric.clients.spark.connection import stream_info
 from fabric.clients.spark.faults import plainly
 from fabric.clients.spark.options import parse_options
-from fabric.clients.spark.types import arrow_schema, spark_schema
+from fabric.clients.spark.types import arrow_schema, collated_columns, pick, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -30,14 +30,18 @@ class FabricDataSource(DataSource):
     @plainly
     def schema(self) -> StructType:
         """The stream's schema as Spark types, from the fabric itself."""
-        return spark_schema(stream_info(parse_options(self.options, writing=False)).schema)
+        options = parse_options(self.options, writing=False)
+        return spark_schema(pick(stream_info(options).schema, options.columns))
 
     @plainly
     def reader(self, schema: StructType) -> DataSourceReader:
         """Read the stream; `schema` may name a part of its columns, which are then cast."""
-        from fabric.clients.spark.reader import FabricReader
+        from fabric.clients.spark.reader import FabricReader, FilteringReader
 
-        return FabricReader(parse_options(self.options, writing=False), arrow_schema(schema))
+        options, wanted = parse_options(self.options, writing=False), arrow_schema(schema)
+        if not options.push_filters:
+            return FabricReader(options, wanted)
+        return FilteringReader(options, wanted, collated_columns(schema))
 
     @plainly
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:

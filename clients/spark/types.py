@@ -8,13 +8,15 @@ any depth; what has none is refused by the column's name.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
-from fabric.errors import DataError
+from fabric.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -150,6 +152,64 @@ def arrow_schema(schema: StructType) -> pa.Schema:
             ) from None
     wanted: pa.Schema = to_arrow_schema(schema, timezone="UTC")
     return wanted
+
+
+def collated_columns(schema: StructType) -> frozenset[str]:
+    """Columns with text, however deep, that Spark does not compare by bytes."""
+    return frozenset(f.name for f in schema.fields if " collate " in f.dataType.simpleString())
+
+
+def pick(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
+    """The named columns of `schema`, in that order; all of them when none is named.
+
+    Raises
+    ------
+    ConfigError
+        If one is not there; names the nearest.
+    """
+    for name in columns:
+        if name not in schema.names:
+            near = get_close_matches(name, schema.names, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ConfigError(
+                f"the stream has no column {name!r}{hint}; it has {', '.join(schema.names)}"
+            )
+    return pa.schema([schema.field(name) for name in columns]) if columns else schema
+
+
+def nullable_schema(schema: pa.Schema) -> pa.Schema:
+    """What a new dataset gets: as with Spark's files, every value may be null."""
+    return pa.schema([_nullable(field) for field in schema])
+
+
+def schema_to_append(schema: pa.Schema, known: pa.Schema) -> pa.Schema:
+    """What rows of `schema` are cast to before they are appended to a dataset of `known`.
+
+    When each column would be read back with the type that Spark writes, in whatever order and
+    nullable or not, it is `known`; else `schema`, for the fabric to refuse with both named.
+    """
+    if sorted(schema.names) != sorted(known.names):
+        return schema
+    try:
+        read_back = arrow_schema(spark_schema(known))
+    except DataError:  # a column that Spark can't hold can't come from Spark
+        return schema
+    pairs = ((_nullable(schema.field(f.name)), _nullable(f)) for f in read_back)
+    return known if all(ours.type.equals(theirs.type) for ours, theirs in pairs) else schema
+
+
+def _nullable(field: pa.Field) -> pa.Field:
+    """`field` and what is in it, nullable; structs with a meaning (variants) stay as they are."""
+    dtype = field.type
+    if t.is_list(dtype):
+        dtype = pa.list_(_nullable(dtype.value_field))
+    elif t.is_map(dtype):
+        dtype = pa.map_(
+            _nullable(dtype.key_field).with_nullable(False), _nullable(dtype.item_field)
+        )
+    elif t.is_struct(dtype) and not any(child.metadata for child in dtype):
+        dtype = pa.struct([_nullable(child) for child in dtype])
+    return field.with_type(dtype).with_nullable(True)
 
 
 def conform(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:

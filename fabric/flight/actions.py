@@ -54,6 +54,11 @@ class Actions:
                  "idempotency_key": str}, self._begin,
             ),
             ActionKind(
+                "dataset.locate", "write",
+                "{name, transaction}: schema, keys, owners of an open transaction's partitions",
+                {"name": str, "transaction": str}, self._locate,
+            ),
+            ActionKind(
                 "dataset.commit", "write",
                 "{transaction, parts: [{writer, attempt, rows}]}: version; may be repeated",
                 {"transaction": str, "parts": list}, self._commit,
@@ -124,6 +129,18 @@ class Actions:
         )
         reply = self._ask(pb.DatasetRequest(begin=begin))
         return {"transaction": reply.transaction, **_about(reply.location)}
+
+    def _locate(self, fields: Fields) -> dict[str, object]:
+        name, transaction = _needed(fields, "name"), _needed(fields, "transaction")
+        location = self._directory.transaction(name, transaction)
+        known = self._backend.locations.addresses()
+        owners = list(location.owners)
+        return {
+            **_about(location),
+            "schema": base64.b64encode(location.schema).decode(),
+            "owners": owners,
+            "addresses": {owner: known[owner] for owner in sorted(set(owners)) if owner in known},
+        }
 
     def _commit(self, fields: Fields) -> dict[str, object]:
         transaction = _needed(fields, "transaction")

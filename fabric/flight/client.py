@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -19,9 +20,12 @@ from fabric.errors import DataError, PeerLostError
 from fabric.flight.batches import empty_batch
 from fabric.flight.boxes import holds_dictionaries
 from fabric.flight.connections import Connections
+from fabric.flight.descriptor import PutPath
 from fabric.flight.errors import from_flight
 from fabric.flight.pull import pull
 from fabric.flight.push import Push
+from fabric.flight.remote_put import RemotePut
+from fabric.flight.transport import PutWriter
 
 R = TypeVar("R")
 _STREAM_S_MAX = 24 * 3600.0
@@ -38,11 +42,12 @@ class Client:
         *,
         idle_s: float = 30.0,
         tls_roots: bytes | None = None,
+        tls_identity: tuple[bytes, bytes] | None = None,
     ) -> None:
         self.address = address
         self._idle_s = idle_s
         self._headers = [(b"authorization", f"Bearer {token}".encode())] if token else []
-        self._connections = Connections(tls_roots)
+        self._connections = Connections(tls_roots, tls_identity)
 
     def __enter__(self) -> Self:
         return self
@@ -124,6 +129,17 @@ class Client:
     def open_put(self, path: Sequence[str], schema: pa.Schema) -> ClientPut:
         """Begin a put whose batches come later."""
         return ClientPut(self._connections, self.address, path, schema, self._push)
+
+    def open_owner_put(self, address: str, put: PutPath, schema: pa.Schema) -> PutWriter:
+        """Begin one attempt's put to the owner at `address`: its partitions, already split."""
+        return RemotePut(
+            self._connections.lend(address),
+            replace(put, to_owner=True),
+            schema,
+            options=self._options(_STREAM_S_MAX),
+            idle_s=self._idle_s,
+            address=address,
+        )
 
     def _push(self, client: fl.FlightClient, path: Sequence[str], schema: pa.Schema) -> Push:
         descriptor = fl.FlightDescriptor.for_path(*path)

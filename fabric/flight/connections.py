@@ -27,10 +27,16 @@ class _Connection:
 
 
 class Connections:
-    """Clients by address; thread-safe. `tls_roots` is the PEM of the CA for ``grpc+tls`` ones."""
+    """Clients by address; thread-safe.
 
-    def __init__(self, tls_roots: bytes | None = None) -> None:
-        self._tls_roots = tls_roots
+    For ``grpc+tls`` addresses `tls_roots` is the PEM of the CA, and `tls_identity` the PEM of our
+    own (certificate, key) when the server asks for one.
+    """
+
+    def __init__(
+        self, tls_roots: bytes | None = None, tls_identity: tuple[bytes, bytes] | None = None
+    ) -> None:
+        self._tls_roots, self._tls_identity = tls_roots, tls_identity
         self._lock = threading.Lock()
         self._open: dict[str, list[_Connection]] = {}
         self._closed = False
@@ -64,7 +70,7 @@ class Connections:
             usable = [c for c in here if not c.broken]
             best = min(usable, key=lambda c: c.users, default=None)
             if best is None or (best.users and len(usable) < PER_ADDRESS_MAX):
-                best = _Connection(connect(address, self._tls_roots))
+                best = _Connection(connect(address, self._tls_roots, self._tls_identity))
                 here.append(best)
             best.users += 1
             return best
@@ -79,12 +85,20 @@ class Connections:
             connection.client.close()
 
 
-def connect(address: str, tls_roots: bytes | None = None) -> fl.FlightClient:
+def connect(
+    address: str,
+    tls_roots: bytes | None = None,
+    tls_identity: tuple[bytes, bytes] | None = None,
+) -> fl.FlightClient:
     """A client with a TCP connection of its own; nothing is sent yet."""
+    encrypted = address.startswith("grpc+tls:")
+    certificate, key = tls_identity if encrypted and tls_identity else (None, None)
     try:
         return fl.FlightClient(
             address,
-            tls_root_certs=tls_roots if address.startswith("grpc+tls:") else None,
+            tls_root_certs=tls_roots if encrypted else None,
+            cert_chain=certificate,
+            private_key=key,
             generic_options=[
                 ("grpc.use_local_subchannel_pool", 1),
                 ("grpc.initial_reconnect_backoff_ms", 100),

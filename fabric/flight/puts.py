@@ -1,9 +1,10 @@
 """DoPut: rows into a dataset (design 4.10).
 
 One job: three kinds of put. A client's put of one attempt is checked, split by the dataset's keys
-and sent to the owners; a plain one is begin (append) + put + commit; an agent's put to an owner is
-written here. Each is acknowledged once, at the end, as JSON: ``rows`` and ``crc32c_sum``, the sum
-of the CRC32Cs of the batches modulo 2^32. A stream that breaks off leaves nothing.
+and sent to the owners; a plain one is begin (append) + put + commit; a put to an owner, of rows
+that an agent or the client has split already, is written here. Each is acknowledged once, at the
+end, as JSON: ``rows`` and ``crc32c_sum``, the sum of the CRC32Cs of the batches modulo 2^32. A
+stream that breaks off leaves nothing.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from fabric.flight.check import StreamCheck
 from fabric.flight.descriptor import AnyPath, DatasetPath, PutPath
 from fabric.flight.directory import Directory
 from fabric.flight.header import Event
+from fabric.flight.owned import OwnedRows, columns_text
 from fabric.flight.spread import Spread
 from fabric.security.tokens import Claims
 from fabric.telemetry.logs import logger
@@ -50,8 +52,7 @@ class Puts:
         """Read the whole stream; the acknowledgement."""
         match path:
             case PutPath(to_owner=True):
-                claims.require("agent", "a put to an owner")
-                return self._owner(path, reader)
+                return self._owner(claims, path, reader, context)
             case PutPath():
                 location = self._directory.transaction(path.name, path.transaction)
                 return json.dumps(self._spread(claims, path, location, reader, context)).encode()
@@ -72,8 +73,8 @@ class Puts:
         check_foreign_schema(reader.schema)
         if not reader.schema.equals(spread.schema):
             raise DataError(
-                f"the stream has columns {_columns(reader.schema)}, dataset {put.name!r} has "
-                f"{_columns(spread.schema)}"
+                f"the stream has columns {columns_text(reader.schema)}, dataset {put.name!r} has "
+                f"{columns_text(spread.schema)}"
             )
         crc32c_sum = 0
         try:
@@ -137,26 +138,37 @@ class Puts:
                 with suppress(PeerLostError):  # its sweep removes them
                     self._backend.transport.discard(address, location.name, transaction)
 
-    def _owner(self, put: PutPath, reader: Any) -> bytes:
-        """Write what an agent sends, until its END."""
+    def _owner(self, claims: Claims, put: PutPath, reader: Any, context: Any) -> bytes:
+        """Write what an agent sends, or a client that splits its rows itself, until its END."""
         known = self._backend.locations.dataset(put.name)
         if known is not None and any(p.transaction == put.transaction for p in known.parts):
             raise ConfigError(f"transaction {put.transaction} is committed; begin another")
         check = StreamCheck(job=put.transaction, edge=0, producers=[(0, put.attempt)])
-        writer = self._backend.datasets.open_write(put, reader.schema)
+        client = None if claims.is_agent else self._of_client(put, reader.schema)
+        writer = self._backend.datasets.open_write(put, client.schema if client else reader.schema)
         try:
             for batch, metadata in self._messages(reader):
                 header = check.decode(metadata)
-                if check.accept(header, batch) and batch is not None and header.event is Event.ROWS:
+                rows = client.read(batch) if client and batch is not None else batch
+                if check.accept(header, rows) and rows is not None and header.event is Event.ROWS:
+                    if client:
+                        client.place(rows, header.partitions)
                     begin = 0
                     for partition, n_rows in header.partitions:
-                        writer.write(partition, batch.slice(begin, n_rows))
+                        writer.write(partition, rows.slice(begin, n_rows))
                         begin += n_rows
             check.finish()
+            if client:
+                client.finish()
+                _check_whole(context)
             return writer.seal().to_json()
         except BaseException:
             writer.abandon()
             raise
+
+    def _of_client(self, put: PutPath, given: pa.Schema) -> OwnedRows:
+        location = self._directory.transaction(put.name, put.transaction)
+        return OwnedRows(location, self._backend.agent_id, given)
 
     def _batches(self, reader: Any) -> Iterator[pa.RecordBatch]:
         for batch, _ in self._messages(reader):
@@ -182,7 +194,3 @@ def _check_whole(context: Any) -> None:
     """A killed client's stream ends like a whole one; only the call's state tells them apart."""
     if context.is_cancelled():
         raise CancelledError("the client went away before the end of its stream")
-
-
-def _columns(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name}: {field.type}" for field in schema)[:1000]

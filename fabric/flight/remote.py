@@ -11,6 +11,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.flight as fl
@@ -101,10 +102,9 @@ class FlightTransport:
         """See `Transport.open_put`."""
         if self._local.has(address):
             return self._local.open_put(address, put, schema)
-        to_owner = PutPath(put.name, put.transaction, put.writer, put.attempt, to_owner=True)
         return RemotePut(
             self._connections.lend(address),
-            to_owner,
+            replace(put, to_owner=True),
             schema,
             options=self._options(),
             idle_s=self._idle_s,

@@ -19,7 +19,7 @@ from fabric.control.control_pb2 import DatasetLocation
 from fabric.errors import DataError, FabricError, PeerLostError
 from fabric.flight.batches import empty_batch
 from fabric.flight.descriptor import PutPath
-from fabric.flight.transport import PartReceipt, PutWriter, Transport
+from fabric.flight.transport import PartReceipt, PutOpener, PutWriter
 
 MESSAGE_BYTES = 1 << 20
 HELD_BYTES_MAX = 32 << 20
@@ -36,7 +36,7 @@ class Spread:
         self,
         put: PutPath,
         location: DatasetLocation,
-        transport: Transport,
+        transport: PutOpener,
         addresses: Mapping[str, str],
     ) -> None:
         self._put, self._location, self._transport = put, location, transport

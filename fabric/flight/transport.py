@@ -91,6 +91,13 @@ class DatasetStore(Protocol):
         """Remove what a transaction left here; nothing there is fine."""
 
 
+class PutOpener(Protocol):
+    """What spreading rows over owners needs of a transport."""
+
+    def open_put(self, address: str, put: PutPath, schema: pa.Schema) -> PutWriter:
+        """Begin to write one attempt's partitions to an owner."""
+
+
 class Transport(Protocol):
     """How to reach an agent by its address (``grpc+tcp://host:port`` or ``local:<agent id>``)."""
 

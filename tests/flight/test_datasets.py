@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -275,7 +276,8 @@ def test_a_full_disk_at_an_owner_is_named(rig: FlightRig, monkeypatch: pytest.Mo
 
 
 def files_of(rig: FlightRig) -> list[Path]:
-    return [p for files in rig.files.values() for p in files._root.rglob("*") if p.is_file()]
+    walks = (walk for files in rig.files.values() for walk in os.walk(files._root))
+    return [Path(folder, name) for folder, _, names in walks for name in names]
 
 
 def assert_no_files(rig: FlightRig) -> None:
@@ -309,9 +311,11 @@ def test_damaged_and_cut_files_are_named(rig: FlightRig) -> None:
             read(client)
 
 
-def test_only_agents_put_to_owners(rig: FlightRig) -> None:
+def test_puts_to_owners_are_checked(rig: FlightRig) -> None:
     path = PutPath("d", "tx-1", "w", 0, to_owner=True).path
-    with rig.client("submit") as client, pytest.raises(FabricError, match="scope 'agent'"):
+    with rig.client("write") as client, pytest.raises(NotFoundError, match="no open transaction"):
+        client.put(path, SCHEMA, table(0, 1).to_batches())
+    with rig.client("read") as client, pytest.raises(FabricError, match="scope 'write'"):
         client.put(path, SCHEMA, table(0, 1).to_batches())
     with rig.client("agent") as client:
         with pytest.raises(PartitionLostError, match=r"damaged header|version"):

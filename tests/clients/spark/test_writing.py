@@ -12,8 +12,8 @@ import pytest
 
 import fabric
 from fabric._cython.kernels.hash import hash_columns
-from fabric.clients.spark.connection import DatasetWriter
 from fabric.clients.spark.options import parse_options
+from fabric.clients.spark.transaction import Transaction
 from fabric.testing import checksum
 from fabric.testing.wait import wait_until
 
@@ -145,13 +145,9 @@ def test_a_retried_task_writes_its_rows_once(session: fabric.Session, connector:
 def test_only_attempts_that_were_committed_count(session: fabric.Session, connector: Any) -> None:
     """Two attempts of one task, as with speculation; a commit may come twice."""
     given = {"url": connector.url, "token": connector.token, "dataset": "attempts"}
-    writer = DatasetWriter(parse_options(given, writing=True), "append")
-    transaction = writer.begin(ROWS.schema)
-    rows = [
-        writer.put(transaction, "spark-0", attempt, ROWS.schema, ROWS.to_batches())
-        for attempt in (7, 8)
-    ]
-    assert rows == [ROWS.num_rows] * 2
+    transaction = Transaction.begin(parse_options(given, writing=True), ROWS.schema, "append")
+    parts = [transaction.put("spark-0", attempt, ROWS.to_batches()) for attempt in (7, 8)]
+    assert [part.rows for part in parts] == [ROWS.num_rows] * 2
     for _ in range(2):
-        writer.commit(transaction, [("spark-0", 8, rows[1])])
+        transaction.commit(parts[1:])
     assert checksum(back(session, "attempts")) == checksum(ROWS)

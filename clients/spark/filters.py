@@ -1,0 +1,208 @@
+"""Filters that Spark pushes down, applied to Arrow batches exactly as Spark would.
+
+One job: `compile_filter`, from a pushed filter to a function that gives a mask. What Spark drops
+from its plan must be applied here to the last row, so whatever is not certain to mean the same is
+None, and Spark keeps it: types without one order (lists, structs, maps, intervals), collated text,
+values that do not fit the column, filters that are not known here.
+
+Three values as in SQL: a mask is true, false or null, and only true keeps a row. Numbers follow
+Spark: NaN equals NaN and is above all else, -0.0 equals 0.0. Text and binary compare by bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as t
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
+
+Mask = Callable[[pa.RecordBatch], pa.Array]
+_Test = Callable[[pa.Array], pa.Array]
+_FLOATS_MAX = 100
+
+
+def compile_filter(pushed: Filter, schema: pa.Schema) -> Mask | None:
+    """How to apply `pushed` to batches of `schema`; None when Spark must do it.
+
+    `schema` is that of the batches Spark gets; columns it leaves to Spark are left out of it.
+    """
+    match type(pushed).__name__:
+        case "Not":
+            inner = compile_filter(pushed.child, schema)  # type: ignore[attr-defined]
+            return None if inner is None else lambda batch: pc.invert(inner(batch))
+        case kind:
+            path = pushed.attribute  # type: ignore[attr-defined]
+            if (dtype := _type_at(path, schema)) is None:
+                return None
+            if (test := _test(kind, dtype, getattr(pushed, "value", None))) is None:
+                return None
+            return lambda batch: test(_column(batch, path))
+
+
+def keep_true(batch: pa.RecordBatch, masks: Sequence[Mask]) -> pa.RecordBatch:
+    """The rows of `batch` for which every mask is true."""
+    keep = masks[0](batch)
+    for mask in masks[1:]:
+        keep = pc.and_kleene(keep, mask(batch))
+    return batch.filter(keep)  # a null mask drops the row
+
+
+def _type_at(path: tuple[str, ...], schema: pa.Schema) -> pa.DataType | None:
+    """The type of a column, or of a field inside structs; None when it is not there just once."""
+    if len(schema.get_all_field_indices(path[0])) != 1:
+        return None
+    dtype = schema.field(path[0]).type
+    for name in path[1:]:
+        if not t.is_struct(dtype) or len(dtype.get_all_field_indices(name)) != 1:
+            return None
+        dtype = dtype.field(name).type
+    return dtype
+
+
+def _column(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
+    column = batch.column(path[0])
+    for name in path[1:]:  # a field of a null struct is null
+        column = pc.struct_field(column, name)
+    return column
+
+
+def _test(kind: str, dtype: pa.DataType, value: Any) -> _Test | None:
+    if kind in _NULLS:
+        return _NULLS[kind]
+    if kind in _TEXT:
+        return _text(kind, dtype, value)
+    if not _has_order(dtype):
+        return None
+    if kind == "In":
+        return _in(dtype, value)
+    if kind == "EqualNullSafe":
+        return _equal_null_safe(dtype, value)
+    return _compare(kind, dtype, value) if kind in _COMPARISONS else None
+
+
+def _has_order(dtype: pa.DataType) -> bool:
+    return bool(
+        t.is_integer(dtype)
+        or t.is_floating(dtype)
+        or t.is_boolean(dtype)
+        or t.is_decimal128(dtype)
+        or t.is_date32(dtype)
+        or t.is_timestamp(dtype)
+        or t.is_string(dtype)
+        or t.is_binary(dtype)
+    )
+
+
+_COMPARISONS: Mapping[str, Callable[[pa.Array, pa.Scalar], pa.Array]] = {
+    "EqualTo": pc.equal,
+    "GreaterThan": pc.greater,
+    "GreaterThanOrEqual": pc.greater_equal,
+    "LessThan": pc.less,
+    "LessThanOrEqual": pc.less_equal,
+}
+_NULLS: Mapping[str, _Test] = {"IsNull": pc.is_null, "IsNotNull": pc.is_valid}
+_TEXT: Mapping[str, Callable[..., pa.Array]] = {
+    "StringStartsWith": pc.starts_with,
+    "StringEndsWith": pc.ends_with,
+    "StringContains": pc.match_substring,
+}
+
+
+def _text(kind: str, dtype: pa.DataType, value: Any) -> _Test | None:
+    if not t.is_string(dtype) or not isinstance(value, str):
+        return None
+    matches = _TEXT[kind]
+    return lambda column: matches(column, pattern=value)
+
+
+def _compare(kind: str, dtype: pa.DataType, value: Any) -> _Test | None:
+    if value is None:  # nothing is equal to, above or below null
+        return _unknown
+    if (scalar := _scalar(value, dtype)) is None:
+        return None
+    compare = _COMPARISONS[kind]
+    if not t.is_floating(dtype):
+        return lambda column: compare(column, scalar)
+    if math.isnan(value):
+        return _NAN[kind]
+    if kind.startswith("Greater"):  # NaN is above every number
+        return lambda column: pc.or_(compare(column, scalar), pc.is_nan(column))
+    return lambda column: compare(column, scalar)
+
+
+_NAN: Mapping[str, _Test] = {
+    "EqualTo": pc.is_nan,
+    "GreaterThan": lambda column: _always(column, False),
+    "GreaterThanOrEqual": pc.is_nan,
+    "LessThan": lambda column: pc.invert(pc.is_nan(column)),
+    "LessThanOrEqual": lambda column: _always(column, True),
+}
+"""What comparing with NaN means; null stays null."""
+
+
+def _in(dtype: pa.DataType, values: Sequence[Any]) -> _Test | None:
+    """Equal to one of `values`; with a null among them, everything else is unknown."""
+    tests = [_compare("EqualTo", dtype, value) for value in values if value is not None]
+    if not values or None in tests:
+        return None
+    if t.is_floating(dtype):  # one by one: each has its own way with NaN and zeros
+        if len(values) > _FLOATS_MAX:
+            return None
+        return _any_of([test for test in tests if test], null=None in values)
+    wanted = pa.array([v for v in values if v is not None], dtype)
+    return lambda column: _within(column, wanted, null=None in values)
+
+
+def _within(column: pa.Array, wanted: pa.Array, *, null: bool) -> pa.Array:
+    found = pc.is_in(column, wanted)
+    certain = pc.and_(pc.is_valid(column), pc.or_(found, not null))
+    return pc.if_else(certain, found, pa.scalar(None, pa.bool_()))
+
+
+def _any_of(tests: Sequence[_Test], *, null: bool) -> _Test:
+    def any_of(column: pa.Array) -> pa.Array:
+        found = _always(column, False)
+        for test in tests:
+            found = pc.or_kleene(found, test(column))
+        return pc.or_kleene(found, _unknown(column)) if null else found
+
+    return any_of
+
+
+def _equal_null_safe(dtype: pa.DataType, value: Any) -> _Test | None:
+    if value is None:
+        return _NULLS["IsNull"]
+    if (equal := _compare("EqualTo", dtype, value)) is None:
+        return None
+    return lambda column: pc.fill_null(equal(column), False)
+
+
+def _unknown(column: pa.Array) -> pa.Array:
+    return pa.nulls(len(column), pa.bool_())
+
+
+def _always(column: pa.Array, value: bool) -> pa.Array:
+    """`value` for every row, null for nulls."""
+    return pc.if_else(pc.is_valid(column), pa.scalar(value), pa.scalar(None, pa.bool_()))
+
+
+def _scalar(value: Any, dtype: pa.DataType) -> pa.Scalar | None:
+    """`value` as one of the column; None when it does not fit it exactly."""
+    if t.is_boolean(dtype) is not isinstance(value, bool):
+        return None
+    if t.is_floating(dtype) and not isinstance(value, (int, float)):
+        return None
+    if t.is_timestamp(dtype) and (dtype.tz is None) is not (getattr(value, "tzinfo", None) is None):
+        return None
+    try:
+        scalar = pa.scalar(value, dtype)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return None
+    nan = isinstance(value, float) and math.isnan(value)
+    return scalar if nan or scalar.as_py() == value else None

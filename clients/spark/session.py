@@ -1,0 +1,96 @@
+"""Making a Spark session know ``format("fabric")``.
+
+One job: `install`, with everything that would otherwise fail later and less clearly: PySpark's
+version, the Python that workers run, the session settings the connector needs.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+from fabric.errors import ConfigError, ExternalError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PYSPARK_NEEDED = (4, 1)
+"""The first with filter pushdown for Python data sources."""
+
+SETTINGS = {"spark.sql.python.filterPushdown.enabled": "true"}
+_PROBE_S = 60.0
+
+
+def install(spark: SparkSession) -> SparkSession:
+    """Register ``format("fabric")`` with a Spark session; returns the session.
+
+    It also lets Spark push filters into it, and makes the session the calling thread's own: when
+    Spark writes, it looks a format up in the session of the thread, and a thread that did not make
+    the session has none.
+
+    Raises
+    ------
+    ConfigError
+        When PySpark is too old, or Spark's Python workers run a Python without Fabric.
+    """
+    check_pyspark()
+    from fabric.clients.spark.source import FabricDataSource
+
+    jvm = getattr(spark, "_jvm", None)  # Spark Connect has none, and no threads
+    if jvm is not None:
+        check_worker_python(jvm)
+    for name, value in SETTINGS.items():
+        spark.conf.set(name, value)
+    spark.dataSource.register(FabricDataSource)
+    if jvm is not None:
+        session: Any = spark
+        jvm.SparkSession.setActiveSession(session._jsparkSession)
+    return spark
+
+
+def check_pyspark() -> None:
+    """PySpark is there and new enough; `ExternalError` or `ConfigError` say what to do."""
+    try:
+        from pyspark import __version__
+    except ImportError as error:
+        raise ExternalError("PySpark is missing: pip install 'flight-fabric[spark]'") from error
+    if tuple(int(part) for part in __version__.split(".")[:2]) < PYSPARK_NEEDED:
+        needed = ".".join(map(str, PYSPARK_NEEDED))
+        raise ConfigError(
+            f'PySpark {__version__} is too old for format("fabric"), which needs {needed} or '
+            "newer: pip install 'flight-fabric[spark]'"
+        )
+
+
+def check_worker_python(jvm: Any) -> None:
+    """The Python that Spark starts for us on the driver has Fabric; `ConfigError` if not.
+
+    Spark would only say that a "Python worker exited unexpectedly".
+    """
+    environment = jvm.System.getenv()
+    names = ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON")
+    python = next((found for name in names if (found := environment.get(name))), "python3")
+    found = shutil.which(python)
+    if found is not None and os.path.abspath(found) == os.path.abspath(sys.executable):
+        return
+    if found is None or not _has_fabric(found, environment.get("PYTHONPATH") or ""):
+        raise ConfigError(
+            f"Spark's workers would run {python!r}, which "
+            f"{'is not there' if found is None else 'has no Fabric'}; before the Spark session "
+            f"starts, set the environment variable PYSPARK_PYTHON, here to {sys.executable}"
+        )
+
+
+def _has_fabric(python: str, path: str) -> bool:
+    probe = "import pyarrow, fabric.clients.spark"
+    done = subprocess.run(
+        [python, "-c", probe],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        timeout=_PROBE_S,
+        check=False,
+    )
+    return done.returncode == 0
