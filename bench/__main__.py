@@ -15,7 +15,16 @@ import bench
 from bench.harness import BenchError, Benchmark, Line, run
 from bench.report import print_json, print_table
 
-TOOLS = {"__main__", "harness", "report", "worker", "kernels", "dbbenchmark", "tpch_queries"}
+TOOLS = {
+    "__main__",
+    "harness",
+    "report",
+    "worker",
+    "kernels",
+    "dbbenchmark",
+    "tpch_questions",
+    "spark_session",
+}
 
 
 def benchmarks() -> dict[str, Benchmark]:

@@ -1,0 +1,52 @@
+"""TPC-H's 22 questions, embedded and on two agents, beside DuckDB and Spark on the same files.
+
+Scale factor 1 (`--quick`: 0.1). The cases "embedded" and "agents" are the sums over all questions,
+"embedded q1" and so on single ones. Answers are compared after rounding to 3 digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench.harness import Benchmark, Case, Engine
+
+SCALE, SCALE_QUICK = 1.0, 0.1
+N_LINES = 6_001_215
+BYTES_A_LINE = 100
+PEERS = {"embedded": "duckdb", "agents": "spark"}
+PEER_NAMES = {"duckdb": "duckdb", "spark": "spark local[2]"}
+OURS = {"embedded": "fabric_run", "agents": "agents_run"}
+
+
+def cases(quick: bool) -> Sequence[Case]:
+    """The sum of all questions in each place, then each question."""
+    scale = SCALE_QUICK if quick else SCALE
+    names = [f"q{number}" for number in range(1, 23)]
+    rows = int(N_LINES * scale)
+    found = []
+    for place in OURS:
+        for name, questions in (("", names), *((f" {name}", [name]) for name in names)):
+            parameters = {"place": place, "questions": questions, "scale": scale}
+            found.append(Case(f"{place}{name}", rows, rows * BYTES_A_LINE, parameters))
+    return found
+
+
+def engines(case: Case) -> Sequence[Engine]:
+    """Ours beside the peer of the place."""
+    place = case.parameters["place"]
+    peer = PEERS[place]
+    runs = "bench.tpch_questions.runs"
+    return [
+        Engine(None, f"{runs}:{OURS[place]}"),
+        Engine(PEER_NAMES[peer], f"{runs}:{peer}_run"),
+    ]
+
+
+BENCHMARK = Benchmark(
+    name="tpch",
+    about="the 22 questions of TPC-H, embedded and on two agents",
+    cases=cases,
+    engines=engines,
+    rounds=3,
+    quick_rounds=3,
+)

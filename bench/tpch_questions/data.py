@@ -1,0 +1,49 @@
+"""The tables of TPC-H as Parquet files, made once by `tpchgen-cli`.
+
+One job: `folder` of a scale factor, and frames over it. Parquet is what all engines read natively.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+TABLES = ("lineitem", "orders", "partsupp", "part", "customer", "supplier", "nation", "region")
+
+
+def folder(scale: float) -> Path:
+    """Where the tables of `scale` lie; made when they are not there."""
+    root = Path(tempfile.gettempdir()) / f"fabric-bench-{os.getuid()}" / "tpch"
+    found = root / f"sf-{scale:g}"
+    if not found.exists():
+        root.mkdir(parents=True, exist_ok=True)
+        aside = Path(tempfile.mkdtemp(dir=root))
+        subprocess.run(
+            [_generator(), "parquet", "-s", f"{scale:g}", f"--output-dir={aside}"],
+            check=True,
+            capture_output=True,
+        )
+        aside.rename(found)
+    return found
+
+
+def _generator() -> str:
+    """The program: beside this Python, or on the path."""
+    beside = Path(sys.executable).with_name("tpchgen-cli")
+    found = str(beside) if beside.exists() else shutil.which("tpchgen-cli")
+    if found is None:
+        raise FileNotFoundError("tpchgen-cli is missing: pip install tpchgen-cli")
+    return found
+
+
+def frames(session: Any, scale: float) -> SimpleNamespace:
+    """A frame for each table, read by `session` (or the module `fabric` for the default one)."""
+    files = folder(scale)
+    tables = {name: session.read_parquet(files / f"{name}.parquet") for name in TABLES}
+    return SimpleNamespace(**tables)
