@@ -22,6 +22,11 @@ Token = Annotated[
     str, typer.Option("--token", metavar="TOKEN", envvar="FABRIC_TOKEN", show_default=False,
                       show_envvar=True, help="Default: the file 'token' in the state folder.")
 ]  # fmt: skip
+Engine = Annotated[
+    str, typer.Option("--engine", metavar="ENGINE", show_default=False,
+                      help="fabric (default) or spark; --connect then is a Spark master such as "
+                      "spark://host:7077 or local[2].")
+]  # fmt: skip
 Home = Annotated[
     Path | None, typer.Option("--home", metavar="FOLDER", envvar="FABRIC_HOME",
                               help="State folder; default ~/.fabric.")
@@ -33,8 +38,17 @@ def home_of(home: Path | None) -> FabricHome:
     return FabricHome(home.expanduser().absolute()) if home else FabricHome()
 
 
-def open_session(address: str, token: str) -> Session:
-    """A session on the fabric at `address`."""
-    from fabric.clients.session.connect import connect
+def open_session(address: str, token: str, engine: str = "") -> Session:
+    """A session on the fabric at `address`, or with `engine` "spark" on Spark.
 
-    return connect(address or LOCAL, token=token or None)
+    There `address` is a master, or a fabric: that of the datasets.
+    """
+    from fabric.clients.session.connect import connect, is_spark
+
+    if engine not in ("", "fabric", "spark"):
+        raise typer.BadParameter(f"{engine!r} is not an engine; use fabric or spark")
+    if engine != "spark":
+        return connect(address or LOCAL, token=token or None)
+    if not address or is_spark(address):
+        return connect(address or "spark")
+    return connect("spark", datasets=address, token=token or None)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fabric.clients.cli.options import Connect, Token, open_session
+from fabric.clients.cli.options import Connect, Engine, Token, open_session
 from fabric.errors import FabricError, NotFoundError, UserError
 
 if TYPE_CHECKING:
@@ -31,16 +31,18 @@ def run(
     arguments: Annotated[
         list[str] | None, typer.Argument(metavar="ARGS", help="What FILE sees in sys.argv.")
     ] = None,
+    *,
     connect: Connect = "",
     token: Token = "",
+    engine: Engine = "",
     rows: Annotated[int, typer.Option("--rows", "-n", min=1, help="Rows to print.")] = 20,
 ) -> None:
-    """Run FILE: embedded, or on the fabric of --connect (give options before FILE).
+    """Run FILE: embedded, on the fabric of --connect, or on Spark (give options before FILE).
 
     The file may work at its top level, leave a DataFrame named df or plan (it is shown), or define
     main(), which is called; a DataFrame it returns is shown.
     """
-    session = open_session(connect, token) if connect else None
+    session = open_session(connect, token, engine) if connect or engine == "spark" else None
     try:
         frame = load(file, arguments or [], as_script=True)
         if frame is not None:
@@ -53,8 +55,10 @@ def run(
 
 def explain(
     file: File,
+    *,
     connect: Connect = "",
     token: Token = "",
+    engine: Engine = "",
     format: Annotated[str, typer.Option("--format", help="text or svg.")] = "text",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write there, not to the terminal.")
@@ -67,7 +71,7 @@ def explain(
     wanted: Literal["text", "svg"] = "svg" if format == "svg" else "text"
     if format not in ("text", "svg"):
         raise typer.BadParameter(f"{format!r} is not a format; use text or svg")
-    session = open_session(connect, token) if connect else None
+    session = open_session(connect, token, engine) if connect or engine == "spark" else None
     try:
         frame = load(file, [], as_script=False)
         if frame is None:

@@ -1,4 +1,4 @@
-"""``fabric.connect``: one call for both kinds of session.
+"""``fabric.connect``: one call for every kind of session.
 
 One job: read the address, find the token, choose the kind.
 """
@@ -6,6 +6,7 @@ One job: read the address, find the token, choose the kind.
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -13,6 +14,8 @@ from fabric.config import FabricHome
 from fabric.errors import AuthError, ConfigError
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from fabric.clients.session.session import Session
 
 DEFAULT_PORT = 6123
@@ -24,6 +27,8 @@ def connect(
     token: str | None = None,
     serve: bool = False,
     parallelism: int | None = None,
+    spark: SparkSession | None = None,
+    datasets: str | Session | None = None,
 ) -> Session:
     """Open a session; frames that name no session run on the newest open one.
 
@@ -31,18 +36,27 @@ def connect(
     ----------
     target
         None runs everything in this process. ``"fabric://host:6123"`` is a coordinator.
+        ``"spark://host:7077"`` and ``"local[2]"`` are Spark masters, ``"spark"`` is the Spark that
+        runs in this process or else one on all cores.
     token
         What a remote fabric's door asks for; default: the variable FABRIC_TOKEN, else the file
         ``token`` in FABRIC_HOME (``~/.fabric``).
     serve
         Embedded only: also serve this session's jobs to Flight clients on a free local port.
     parallelism
-        Tasks a stage; default: one for each agent.
+        Tasks a stage; default: one for each agent. On Spark: partitions after a shuffle.
+    spark
+        Run on this PySpark session; it stays open when ours is closed.
+    datasets
+        Spark only: the fabric whose datasets are read and written, an address or a session.
+        Default, when Spark runs on this machine: one in this process, as long as the session lives.
 
     Raises
     ------
     ConfigError, AuthError, PeerLostError
         When the address is no address, the token is missing or wrong, or nobody answers there.
+    ExternalError
+        When Spark is asked for, and PySpark or Java is missing or too old.
 
     Examples
     --------
@@ -51,6 +65,12 @@ def connect(
     ...     session.read_arrow({"a": [1, 2]}).count()
     2
     """
+    if spark is not None or (target is not None and is_spark(target)):
+        if serve:
+            raise ConfigError("serve=True is for embedded sessions; Spark serves no Flight clients")
+        return _on_spark(target, token, parallelism, spark, datasets)
+    if datasets is not None:
+        raise ConfigError("datasets=... is for sessions on Spark; other fabrics have their own")
     if target is None:
         if token is not None:
             raise ConfigError("an embedded session needs no token; give connect an address too")
@@ -63,6 +83,44 @@ def connect(
 
     address = parse_address(target)
     return RemoteSession(address, token or find_token(), parallelism=parallelism)
+
+
+def _on_spark(
+    target: str | None,
+    token: str | None,
+    parallelism: int | None,
+    spark: SparkSession | None,
+    datasets: str | Session | None,
+) -> Session:
+    """A session on Spark and, when an address is given, one on the fabric of its datasets."""
+    from fabric.clients.spark.plan.session import SparkPlanSession
+
+    if spark is not None and target is not None:
+        raise ConfigError(f"give an address or a Spark session, not both; got {target!r}")
+    if token is not None and not isinstance(datasets, str):
+        raise ConfigError('Spark needs no token; it is for datasets="fabric://host:6123"')
+    opened = connect(datasets, token=token) if isinstance(datasets, str) else None
+    try:
+        return SparkPlanSession(
+            target or "spark",
+            spark=spark,
+            datasets=opened or (None if isinstance(datasets, str) else datasets),
+            owned=opened,
+            parallelism=parallelism,
+        )
+    except BaseException:
+        if opened is not None:
+            opened.close()
+        raise
+
+
+def is_spark(target: str) -> bool:
+    """Whether an address is one of Spark's: ``spark``, ``spark://…``, ``local``, ``local[2]``.
+
+    >>> is_spark("local[2]"), is_spark("fabric://host:6123")
+    (True, False)
+    """
+    return bool(re.fullmatch(r"spark|spark://.+|local|local(-cluster)?\[.+\]", target))
 
 
 def parse_address(target: str) -> str:

@@ -96,8 +96,10 @@ class SparkControl(ControlApi):
         """The plan, what is refused, and Spark's plan."""
         root = check(decode(request.plan)).root
         with as_ours(root), prepared(self._spark) as inside:
-            refusals, plan = explained(root, inside, self._home)
-            return pb.ExplainReply(plan=tree(root), optimised=refusals, stages=plan, svg=svg(root))
+            found = explained(root, inside, self._home)
+        return pb.ExplainReply(
+            plan=tree(root), optimised=found.optimised, stages=found.physical, svg=svg(root)
+        )
 
     def watch(self, request: pb.JobRequest) -> Iterator[pb.JobStatus]:
         """See `ControlApi`."""

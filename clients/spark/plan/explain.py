@@ -1,10 +1,11 @@
 """What Spark would do with a plan, as text.
 
-One job: `explained`: what is refused, and Spark's own plan when nothing is.
+One job: `explained`: what is refused, and Spark's own plans when nothing is.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fabric.clients.spark.plan.refusals import refused
@@ -16,18 +17,30 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def explained(root: Node, spark: SparkSession, home: FindHome) -> tuple[str, str]:
-    """What of the checked plan is refused ("nothing"), and Spark's plan where nothing is.
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """What is refused (``nothing``), Spark's optimised plan, and its physical plan.
 
-    `spark` is a prepared session. Spark's columns are named after the plan's, with a number.
+    Spark's columns are named after the plan's, with a number.
     """
-    findings = [str(error) for error in refused(root)]
-    if findings:
-        return "\n".join(findings), "none: the plan is refused"
+
+    refused: str
+    optimised: str
+    physical: str
+
+
+def explained(root: Node, spark: SparkSession, home: FindHome) -> Explained:
+    """Nothing runs; `root` is checked, and `spark` a prepared session."""
+    if findings := [str(error) for error in refused(root)]:
+        text = "\n".join(findings)
+        return Explained(text, text, text)
     source = root.input if isinstance(root, Sink) else root
     with kept_frames() as kept:
         frame = to_spark_frame(source, spark, home, kept).df
+        execution = frame._jdf.queryExecution()
         jvm = spark._jvm
         assert jvm is not None
-        text: str = jvm.PythonSQLUtils.explainString(frame._jdf.queryExecution(), "formatted")
-    return "nothing", text.removeprefix("== Physical Plan ==\n").rstrip()
+        physical: str = jvm.PythonSQLUtils.explainString(execution, "formatted")
+        optimised: str = execution.optimizedPlan().toString()
+    physical = physical.removeprefix("== Physical Plan ==\n").rstrip()
+    return Explained("nothing", optimised.rstrip(), physical)

@@ -107,10 +107,22 @@ def _cast_back(array: pa.Array, dtype: pa.DataType) -> pa.Array:
 
 def _list(array: pa.ListArray, dtype: pa.DataType) -> pa.Array:
     """Items cast one by one kind, then the layout."""
-    items = _cast_back(array.values, dtype.value_type)
+    items = array.values
+    if t.is_null(items.type):  # Spark gives too few of them
+        items = pa.nulls(array.offsets[-1].as_py() if len(array) else 0)
     same = pa.list_(dtype.value_field)
-    offsets, validity = array.buffers()[1], array.buffers()[0]
     plain = pa.Array.from_buffers(
-        same, len(array), [validity, offsets], offset=array.offset, children=[items]
+        same,
+        len(array),
+        array.buffers()[:2],
+        offset=array.offset,
+        children=[_cast_back(items, dtype.value_type)],
     )
+    if t.is_list_view(dtype) or t.is_large_list_view(dtype):  # Arrow has no cast to views
+        kind = pa.LargeListViewArray if t.is_large_list_view(dtype) else pa.ListViewArray
+        width = pa.int64() if t.is_large_list_view(dtype) else pa.int32()
+        offsets = plain.offsets[:-1].cast(width)
+        sizes = pc.fill_null(pc.list_value_length(plain), 0).cast(width)
+        view = kind.from_arrays(offsets, sizes, plain.values, mask=plain.is_null())
+        return view.cast(dtype)
     return plain if same.equals(dtype) else plain.cast(dtype)

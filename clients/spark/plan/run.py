@@ -49,8 +49,10 @@ def explain(plan: Plan, session: Session | None = None) -> str:
     root = check(plan).root
     spark, home = _place(session)
     with as_ours(root), prepared(spark) as inside:
-        refusals, spark_plan = explained(root, inside, home)
-    parts = (("plan", tree(root)), ("refused on Spark", refusals), ("Spark's plan", spark_plan))
+        found = explained(root, inside, home)
+    parts = [("plan", tree(root)), ("refused on Spark", found.refused)]
+    if found.refused == "nothing":
+        parts += [("Spark's optimised plan", found.optimised), ("Spark's plan", found.physical)]
     return "\n\n".join(f"{title}\n{indent(body.rstrip(), '  ')}" for title, body in parts)
 
 

@@ -37,6 +37,8 @@ class SparkPlanSession(Session):
         A session of the caller's, instead of a target; it stays open.
     datasets
         Where datasets are: a session on a fabric.
+    owned
+        `datasets` again when it is closed with this one.
     """
 
     def __init__(
@@ -45,13 +47,16 @@ class SparkPlanSession(Session):
         *,
         spark: SparkSession | None = None,
         datasets: Session | None = None,
+        owned: Session | None = None,
         parallelism: int | None = None,
     ) -> None:
-        self._owned, self.spark = (
+        self._stops_spark, self.spark = (
             (False, checked(spark)) if spark is not None else spark_session(target)
         )
         self._datasets_at = datasets
-        self._own_home: Session | None = None
+        self._own_home = owned
+        if owned is not None:
+            closed(owned)  # not where frames without a session run
         control = SparkControl(self.spark, self.home, self._dataset_control)
         super().__init__(control, parallelism=parallelism)
         self._control = control
@@ -90,7 +95,7 @@ class SparkPlanSession(Session):
             from fabric.clients.session.embedded import EmbeddedSession
 
             self._own_home = EmbeddedSession(serve=True)
-            closed(self._own_home)  # not where frames without a session run
+            closed(self._own_home)
         return self._own_home
 
     def _dataset_control(self) -> ControlApi:
@@ -104,7 +109,7 @@ class SparkPlanSession(Session):
         self._control.close()
         if self._own_home is not None:
             self._own_home.close()
-        if self._owned:
+        if self._stops_spark:
             self.spark.stop()
 
     def __repr__(self) -> str:

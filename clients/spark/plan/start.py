@@ -6,14 +6,16 @@ before a JVM is asked for.
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fabric.errors import ConfigError, ExternalError
 
@@ -22,21 +24,12 @@ if TYPE_CHECKING:
 
 JAVA = 17
 _LOCAL = "local[*]"
+_SETTINGS = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 _LOCAL_SETTINGS = {
-    "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
 }
-
-
-def is_spark(target: str) -> bool:
-    """Whether an address is one of Spark's: ``spark``, ``spark://…``, ``local``, ``local[2]``.
-
-    >>> is_spark("local[2]"), is_spark("fabric://host:6123")
-    (True, False)
-    """
-    return bool(re.fullmatch(r"spark|spark://.+|local|local(-cluster)?\[.+\]", target))
 
 
 def spark_session(target: str = "spark") -> tuple[bool, SparkSession]:
@@ -92,25 +85,41 @@ def _running(kind: type[SparkSession]) -> SparkSession | None:
 
 def _started(master: str) -> SparkSession:
     """A new session; Fabric must be importable where its workers run."""
-    from pyspark.sql import SparkSession
-
     require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master(master).appName("fabric")
-    settings = {"spark.ui.showConsoleProgress": "false"}
-    if master.startswith("local"):
-        settings.update(_LOCAL_SETTINGS)
-    for name, value in settings.items():
-        builder = builder.config(name, value)
+    settings = {"spark.master": master, "spark.app.name": "fabric"}
+    settings |= _SETTINGS | (_LOCAL_SETTINGS if master.startswith("local") else {})
+    log = Path(tempfile.mkdtemp(prefix="fabric-spark-"), "jvm.log")
+    atexit.register(shutil.rmtree, log.parent, ignore_errors=True)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            spark = builder.getOrCreate()
+            return _launched(settings, log)
     except Exception as error:  # whatever gateway, JVM and PySpark raise
-        text = next((line for line in str(error).splitlines() if line.strip()), "no reason given")
-        raise ExternalError(f"Spark did not start on {master}: {text[:300]}") from None
-    spark.sparkContext.setLogLevel("ERROR")
-    return spark
+        said = log.read_text("utf-8", "replace") if log.exists() else ""
+        raise ExternalError(f"Spark did not start on {master}: {_reason(said, error)}") from None
+
+
+def _launched(settings: dict[str, str], log: Path) -> SparkSession:
+    """Start a JVM whose words go to `log`: it prints tracebacks of what is told here in a line."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    conf = SparkConf().setAll(list(settings.items()))
+    with log.open("wb") as out:
+        launch: Any = launch_gateway  # has no types
+        gateway = launch(conf, {"stdout": out, "stderr": out})
+    context = SparkContext(conf=conf, gateway=gateway)
+    context.setLogLevel("ERROR")
+    return SparkSession.builder.getOrCreate()
+
+
+def _reason(said: str, error: Exception) -> str:
+    """The last thing the JVM complained of, else what PySpark raised."""
+    complaints = [line for line in said.splitlines() if "Exception" in line or "Error" in line]
+    lines = [line for line in (*complaints[-1:], *str(error).splitlines()) if line.strip()]
+    return lines[0].strip()[:300] if lines else type(error).__name__
 
 
 def require_java() -> None:
