@@ -6,7 +6,7 @@
                                      X
 
 One job: the two phases, and when one suffices: all rows in one task, or equal keys in one task
-already. `count_distinct` has no partial form, so there the rows themselves travel.
+already. When one of the aggregates has no partial form (count_distinct, median), the rows travel.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ import pyarrow as pa
 from fabric.coordinator.planner.draft import Draft
 from fabric.coordinator.planner.exchanges import gather, hash_by, refuse_broadcast
 from fabric.coordinator.planner.flows import Flow, kept_names
+from fabric.plan.aggregate import unaliased
 from fabric.plan.expr import Agg, Alias, Column, Expr, Literal, columns_of, output_name
+from fabric.plan.functions import AGGREGATES
 from fabric.plan.nodes import Aggregate, Distinct, Select
 from fabric.plan.schema import schema_of, type_of
 
@@ -30,7 +32,7 @@ def plan_aggregate(draft: Draft, node: Aggregate, flow: Flow, n: int) -> Flow:
     together = flow.keys is not None and all(name in names for name, _ in flow.keys)
     if (flow.n == 1 and n == 1) or (together and node.keys):
         return replace(flow, flexible=False).renamed(replace(node, input=flow.node), names)
-    if any(_agg(expr).function == "count_distinct" for expr in node.aggs):
+    if any(AGGREGATES[unaliased(expr).function].states is None for expr in node.aggs):
         return _by_rows(draft, node, flow, n)
     return _by_phases(draft, node, flow, n)
 
@@ -80,15 +82,9 @@ def _by_rows(draft: Draft, node: Aggregate, flow: Flow, n: int) -> Flow:
     return sent.renamed(replace(node, input=sent.node), kept_names(node.keys))
 
 
-def _agg(expr: Expr) -> Agg:
-    bare = expr.input if isinstance(expr, Alias) else expr
-    assert isinstance(bare, Agg)
-    return bare
-
-
 def _final(expr: Expr, schema: pa.Schema) -> Expr:
     """`expr` for the final phase: a decimal mean must be told its input's type."""
-    agg = _agg(expr)
+    agg = unaliased(expr)
     if agg.function != "mean" or agg.input is None:
         return expr
     dtype = type_of(agg.input, schema)

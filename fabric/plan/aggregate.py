@@ -13,8 +13,7 @@ import pyarrow as pa
 from pyarrow import types as t
 
 from fabric.errors import PlanError
-from fabric.plan.expr import Agg, Alias, Expr, Literal, output_name
-from fabric.plan.faults import ArgumentFault
+from fabric.plan.expr import Agg, Alias, Expr, Literal, children, output_name
 from fabric.plan.functions import AGGREGATES
 from fabric.plan.infer import infer, infer_agg
 from fabric.plan.nodes import Aggregate
@@ -25,7 +24,7 @@ Columns = list[tuple[str, pa.DataType]]
 
 @dataclass(frozen=True, slots=True)
 class StateColumn:
-    """One state column of aggregate `index`; `kind` is sum, sum_f64, count, min or max."""
+    """One state column of aggregate `index`; `kind` is one of its function's kinds."""
 
     index: int
     kind: str
@@ -60,12 +59,11 @@ def state_columns(node: Aggregate, schema: pa.Schema) -> list[StateColumn]:
     found = []
     for index, expr in enumerate(node.aggs):
         agg = unaliased(expr)
-        dtype = pa.null() if agg.input is None else infer(agg.input, schema)
-        try:
-            states = AGGREGATES[agg.function].states(dtype)
-        except ArgumentFault as fault:
-            raise PlanError(fault.message) from None
-        for kind, state in states:
+        types = [infer(part, schema) for part in children(agg)]
+        states = AGGREGATES[agg.function].states
+        if states is None:
+            raise PlanError(f"{agg.function} has no partial form; exchange the rows first")
+        for kind, state in states(tuple(types)):
             found.append(StateColumn(index, kind, state_name(node, index, kind), state))
     return found
 
@@ -92,15 +90,26 @@ def _final_type(node: Aggregate, index: int, agg: Agg, schema: pa.Schema) -> pa.
     A decimal mean of more than 27 digits can't be read off its state: there the planner gives the
     input's type as ``Agg("mean", Literal(None, dtype))``; without it the widest is taken.
     """
-    if agg.function not in AGGREGATES or agg.function == "count_distinct":
+    found = AGGREGATES.get(agg.function)
+    if found is None or found.states is None:
         raise PlanError(f"{agg.function} has no final form; exchange the rows on the keys first")
-    kind = "sum" if agg.function == "mean" else agg.function
-    name = state_name(node, index, kind)
+    name = state_name(node, index, found.kinds[0])
     position = schema.get_field_index(name)
     if position < 0:
         raise PlanError(f"the final aggregate finds no state column {name!r} in its input")
     state = schema.field(position).type
-    if agg.function != "mean" or not t.is_decimal(state):
+    match agg.function:
+        case "approx_distinct":
+            return pa.int64()
+        case "approx_quantile":
+            return state.value_type
+        case "mean":
+            return _final_mean(agg, state)
+    return pa.float64() if found.kinds[0] == "count" and len(found.kinds) > 1 else state
+
+
+def _final_mean(agg: Agg, state: pa.DataType) -> pa.DataType:
+    if not t.is_decimal(state):
         return state
     if isinstance(agg.input, Literal):
         return AGGREGATES["mean"].result(agg.input.dtype)

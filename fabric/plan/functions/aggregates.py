@@ -30,6 +30,7 @@ from fabric.plan.types import (
 
 State = tuple[str, pa.DataType]
 Types = tuple[pa.DataType, ...]
+States = Callable[[Types], tuple[State, ...]]
 _F64, _I64 = pa.float64(), pa.int64()
 
 
@@ -38,14 +39,16 @@ class Aggregate:
     """An aggregate function: its arguments, its type and the state columns of its partial form.
 
     ``arity`` is (least, most), the input included. `constants` are the indices of arguments that
-    must be literals. `states` None means that there is no partial form.
+    must be literals. `states` None means that there is no partial form; else `kinds` are the names
+    of all states that it may have.
     """
 
     name: str
     arity: tuple[int, int]
     rule: Callable[[Arguments], pa.DataType]
     doc: str
-    states: Callable[[Types], tuple[State, ...]] | None = None
+    states: States | None = None
+    kinds: tuple[str, ...] = ()
     constants: tuple[int, ...] = ()
 
     def result(
@@ -179,12 +182,13 @@ def _mean_states(types: Types) -> tuple[State, ...]:
     return (("sum", total), ("count", _I64))
 
 
-def _one_state(kind: str, dtype: pa.DataType | None = None) -> Callable[[Types], tuple[State, ...]]:
+def _state(kind: str, dtype: pa.DataType | None = None) -> States:
     """A single state, of type `dtype` or that of the input."""
     return lambda types: ((kind, dtype or plain(types[0])),)
 
 
-def _float_states(*kinds: str) -> Callable[[Types], tuple[State, ...]]:
+def _moments(*kinds: str) -> States:
+    """A count, and floats."""
     return lambda _: (("count", _I64), *((kind, _F64) for kind in kinds))
 
 
@@ -197,83 +201,97 @@ def _by_states(types: Types) -> tuple[State, ...]:
     return (("value", plain(types[0])), ("by", plain(types[1])))
 
 
-def _list_states(types: Types) -> tuple[State, ...]:
-    return (("values", pa.list_(plain(types[0]))),)
+def _sample_states(types: Types) -> tuple[State, ...]:
+    return (("values", pa.list_(plain(types[0]))), ("count", _I64))
 
 
-_MOMENTS = _float_states("mean", "m2")
-_CO_MOMENTS = _float_states("mean_x", "mean_y", "c2")
-_ALL_CO_MOMENTS = _float_states("mean_x", "mean_y", "c2", "m2_x", "m2_y")
-_HIGH_MOMENTS = _float_states("mean", "m2", "m3", "m4")
-_COUNT = _one_state("count", _I64)
+_ONE = ("mean", "m2")
+_SHAPE = ("mean", "m2", "m3", "m4")
+_TWO = ("mean_x", "mean_y", "m2_x", "m2_y", "c2")
+
+
+def _statistics(kinds: tuple[str, ...], *named: tuple[str, str]) -> tuple[Aggregate, ...]:
+    """Aggregates of numbers that share a state."""
+    arity = (2, 2) if kinds is _TWO else (1, 1)
+    return tuple(
+        Aggregate(name, arity, _statistic(name), doc, _moments(*kinds), ("count", *kinds))
+        for name, doc in named
+    )
+
+
+_COUNT = (_state("count", _I64), ("count",))
+_VALUE = (_state("value"), ("value",))
 
 AGGREGATES = {
     agg.name: agg
     for agg in (
         Aggregate("count", (0, 1), _count,
-                  "how many values are not null, or how many rows; never null", _COUNT),
+                  "how many values are not null, or how many rows; never null", *_COUNT),
         Aggregate("count_if", (1, 1), _condition("count_if", _I64),
-                  "for how many rows the condition is true; never null", _COUNT),
+                  "for how many rows the condition is true; never null", *_COUNT),
         Aggregate("count_distinct", (1, 1), _distinct("count_distinct"),
                   "how many different values, nulls left out"),
         Aggregate("approx_distinct", (1, 1), _distinct("approx_distinct"),
-                  "about how many different values (a few percent off), nulls left out"),
+                  "about how many different values (2.3 % off on average), nulls left out",
+                  _state("codes", pa.list_(pa.int32())), ("codes",)),
         Aggregate("sum", (1, 1), _sum,
                   "the sum; integers as int64 with overflow an error, floats as float64",
-                  _sum_states),
+                  _sum_states, ("sum", "sum_f64")),
         Aggregate("mean", (1, 1), _mean,
-                  "the mean as float64, or a decimal of a decimal", _mean_states),
-        Aggregate("min", (1, 1), _comparable("min"), "the smallest", _one_state("min")),
+                  "the mean as float64, or a decimal of a decimal",
+                  _mean_states, ("sum", "count")),
+        Aggregate("min", (1, 1), _comparable("min"), "the smallest", _state("min"), ("min",)),
         Aggregate("max", (1, 1), _comparable("max"),
-                  "the largest; NaN is larger than all numbers", _one_state("max")),
+                  "the largest; NaN is larger than all numbers", _state("max"), ("max",)),
         Aggregate("min_by", (2, 2), _comparable("min_by"),
-                  "x of a row whose y is smallest; rows without y are left out", _by_states),
+                  "x of a row whose y is smallest; rows without y are left out",
+                  _by_states, ("value", "by")),
         Aggregate("max_by", (2, 2), _comparable("max_by"),
                   "x of a row whose y is largest (NaN is); rows without y are left out",
-                  _by_states),
-        Aggregate("var", (1, 1), _statistic("var"),
-                  "the variance of a sample (n - 1); null of fewer than two values", _MOMENTS),
-        Aggregate("std", (1, 1), _statistic("std"),
-                  "the standard deviation of a sample (n - 1); null of fewer than two values",
-                  _MOMENTS),
-        Aggregate("var_pop", (1, 1), _statistic("var_pop"),
-                  "the variance of all values (n)", _MOMENTS),
-        Aggregate("std_pop", (1, 1), _statistic("std_pop"),
-                  "the standard deviation of all values (n)", _MOMENTS),
-        Aggregate("skewness", (1, 1), _statistic("skewness"),
-                  "the third standardised moment of all values; null when they are all equal",
-                  _HIGH_MOMENTS),
-        Aggregate("kurtosis", (1, 1), _statistic("kurtosis"),
-                  "the fourth standardised moment of all values, less 3; null when all are equal",
-                  _HIGH_MOMENTS),
-        Aggregate("covar_samp", (2, 2), _statistic("covar_samp"),
-                  "the covariance of a sample (n - 1); rows with a null are left out",
-                  _CO_MOMENTS),
-        Aggregate("covar_pop", (2, 2), _statistic("covar_pop"),
-                  "the covariance of all rows (n); rows with a null are left out", _CO_MOMENTS),
-        Aggregate("corr", (2, 2), _statistic("corr"),
-                  "Pearson's correlation; rows with a null are left out", _ALL_CO_MOMENTS),
+                  _by_states, ("value", "by")),
+        *_statistics(
+            _ONE,
+            ("var", "the variance of a sample (n - 1); null of fewer than two values"),
+            ("std", "the standard deviation of a sample (n - 1); null of fewer than two values"),
+            ("var_pop", "the variance of all values (n)"),
+            ("std_pop", "the standard deviation of all values (n)"),
+        ),
+        *_statistics(
+            _SHAPE,
+            ("skewness", "the third standardised moment; null when all values are equal"),
+            ("kurtosis", "the fourth standardised moment, less 3; null when all are equal"),
+        ),
+        *_statistics(
+            _TWO,
+            ("covar_samp", "the covariance of a sample (n - 1); rows with a null are left out"),
+            ("covar_pop", "the covariance of all rows (n); rows with a null are left out"),
+            ("corr", "Pearson's correlation; rows with a null are left out; null when all x or "
+                     "all y are equal"),
+        ),
         Aggregate("median", (1, 1), _statistic("median"),
                   "the middle value, or the mean of the two in the middle, as float64"),
         Aggregate("quantile", (2, 2), _quantile,
                   "the exact quantile q (0 to 1), linear between two values, as float64",
                   constants=(1,)),
         Aggregate("approx_quantile", (2, 2), _approx_quantile,
-                  "a value of the input about at quantile q (0 to 1)", constants=(1,)),
+                  "a value of the input about at quantile q (0 to 1)",
+                  _sample_states, ("values", "count"), constants=(1,)),
         Aggregate("first", (1, 1), _any,
-                  "the value of one row, the first met; null when that row's is", _row_states),
+                  "the value of one row, the first met; null when that row's is",
+                  _row_states, ("value", "count")),
         Aggregate("last", (1, 1), _any,
-                  "the value of one row, the last met; null when that row's is", _row_states),
+                  "the value of one row, the last met; null when that row's is",
+                  _row_states, ("value", "count")),
         Aggregate("any_value", (1, 1), _any,
-                  "some value that is not null; null only where there is none",
-                  _one_state("value")),
+                  "some value that is not null; null only where there is none", *_VALUE),
         Aggregate("collect", (1, 1), _collect,
-                  "the list of all values that are not null, in any order; never null",
-                  _list_states),
+                  "the list of all values that are not null, in any order; never null"),
         Aggregate("bool_and", (1, 1), _condition("bool_and", pa.bool_()),
-                  "whether all values are true; nulls left out", _one_state("all", pa.bool_())),
+                  "whether all values are true; nulls left out",
+                  _state("all", pa.bool_()), ("all",)),
         Aggregate("bool_or", (1, 1), _condition("bool_or", pa.bool_()),
-                  "whether any value is true; nulls left out", _one_state("any", pa.bool_())),
+                  "whether any value is true; nulls left out",
+                  _state("any", pa.bool_()), ("any",)),
     )
 }  # fmt: skip
 """All aggregates by name."""

@@ -1,0 +1,260 @@
+"""Variance, skewness, kurtosis, covariance and correlation.
+
+One job: their forms. A state is a count, means and sums of powers of deviations, which merge
+without losing digits (Chan's formulas); sums of squares would lose them far from zero. Variances
+are DataFusion's own; the others collect their values and are computed by the `moments` kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import datafusion
+import numpy as np
+import pyarrow as pa
+from datafusion import functions as f
+
+from fabric._cython.kernels.moments import co_moments, moments
+from fabric.operators.fragment.aggregates.counts import counted
+from fabric.operators.fragment.aggregates.parts import (
+    F64,
+    I64,
+    Bound,
+    Form,
+    Found,
+    Part,
+    function,
+)
+from fabric.operators.fragment.aggregates.segments import (
+    Bools,
+    Floats,
+    Ints,
+    collected,
+    floats,
+    kept_offsets,
+    reduced,
+    segment_ids,
+    segments,
+    valid,
+)
+
+_ONE = ("mean", "m2", "m3", "m4")
+_TWO = ("mean_x", "mean_y", "m2_x", "m2_y", "c2")
+Compute = Callable[..., pa.Array]
+Answer = tuple[Floats, Bools]
+"""A number a group, and where it is undefined."""
+Finish = Callable[..., Answer]
+
+
+def _struct(kinds: tuple[str, ...]) -> pa.DataType:
+    return pa.struct([("count", I64), *((kind, F64) for kind in kinds)])
+
+
+def _made(kinds: tuple[str, ...], count: Ints, sums: list[Floats]) -> pa.Array:
+    arrays = [pa.array(count), *(pa.array(column) for column in sums)]
+    return pa.StructArray.from_arrays(arrays, fields=list(_struct(kinds)))
+
+
+def _of_values(lists: pa.Array) -> pa.Array:
+    """The moments of lists of numbers."""
+    values, offsets = segments(lists)
+    offsets = kept_offsets(valid(values), offsets) if values.null_count else offsets
+    sums = moments(floats(values.drop_null()), offsets)
+    return _made(_ONE, np.diff(offsets), [sums[:, i].copy() for i in range(4)])
+
+
+def _of_pairs(x_lists: pa.Array, y_lists: pa.Array) -> pa.Array:
+    """The co-moments of lists of pairs; a pair with a null is left out."""
+    (x, offsets), (y, _) = segments(x_lists), segments(y_lists)
+    if x.null_count or y.null_count:
+        kept = valid(x) & valid(y)
+        offsets, mask = kept_offsets(kept, offsets), pa.array(kept)
+        x, y = x.filter(mask), y.filter(mask)
+    sums = co_moments(floats(x), floats(y), offsets)
+    return _made(_TWO, np.diff(offsets), [sums[:, i].copy() for i in range(5)])
+
+
+def _flat(count: pa.Array, *lists: pa.Array) -> tuple[Floats, Ints, list[Floats]]:
+    """States of tasks that had values: counts, where each group's are, and the other columns."""
+    counts, offsets = segments(count)
+    numbers = floats(counts)
+    some = numbers > 0
+    columns = [floats(segments(column)[0].fill_null(0.0))[some] for column in lists]
+    return numbers[some], kept_offsets(some, offsets), columns
+
+
+def _centre(n: Floats, mean: Floats, offsets: Ints, total: Floats) -> tuple[Floats, Floats]:
+    """The mean of each group, and how far the mean of each state is from it."""
+    ids = segment_ids(offsets)
+    with np.errstate(all="ignore"):
+        centre = reduced(np.add, n * mean, offsets) / np.maximum(total, 1)
+        centre += reduced(np.add, n * (mean - centre[ids]), offsets) / np.maximum(total, 1)
+        return centre, mean - centre[ids]
+
+
+def _merge_one(*lists: pa.Array) -> pa.Array:
+    n, offsets, (mean, *higher) = _flat(*lists)
+    m2, m3, m4 = (*higher, np.zeros_like(n), np.zeros_like(n))[:3]
+    total = reduced(np.add, n, offsets)
+    centre, d = _centre(n, mean, offsets, total)
+    with np.errstate(all="ignore"):
+        m4 = m4 + 4 * d * m3 + 6 * d**2 * m2 + n * d**4
+        m3 = m3 + 3 * d * m2 + n * d**3
+        sums = [reduced(np.add, column, offsets) for column in (m2 + n * d**2, m3, m4)]
+    return _made(_ONE, total.astype(np.int64), [centre, *sums])
+
+
+def _merge_two(*lists: pa.Array) -> pa.Array:
+    n, offsets, (mean_x, mean_y, m2_x, m2_y, c2) = _flat(*lists)
+    total = reduced(np.add, n, offsets)
+    centre_x, dx = _centre(n, mean_x, offsets, total)
+    centre_y, dy = _centre(n, mean_y, offsets, total)
+    with np.errstate(all="ignore"):
+        columns = (m2_x + n * dx**2, m2_y + n * dy**2, c2 + n * dx * dy)
+        sums = [reduced(np.add, column, offsets) for column in columns]
+    return _made(_TWO, total.astype(np.int64), [centre_x, centre_y, *sums])
+
+
+def _variance(bound: Bound) -> list[Part]:
+    """DataFusion's variance; a state needs the mean too, exactly where all values are equal."""
+    parts = [("count", counted), ("variance", _var_pop)]
+    if bound.is_partial:
+        parts += [("mean", _mean), ("smallest", _min)]
+    return [bound.part(kind, build, dtype=F64) for kind, build in parts]
+
+
+def _mean(value: datafusion.Expr) -> datafusion.Expr:
+    return f.avg(value)
+
+
+def _min(value: datafusion.Expr) -> datafusion.Expr:
+    return f.min(value)
+
+
+def _var_pop(value: datafusion.Expr) -> datafusion.Expr:
+    return f.var_pop(value)
+
+
+def _collected(n_columns: int, bound: Bound) -> list[Part]:
+    return [bound.part(f"values_{i}", collected, i, dtype=F64) for i in range(n_columns)]
+
+
+def _merged(kinds: tuple[str, ...], bound: Bound) -> list[Part]:
+    return [bound.merging(kind, collected) for kind in ("count", *kinds)]
+
+
+def _derived(
+    kinds: tuple[str, ...], compute: Compute, merge: Compute, _: Bound, found: Found
+) -> Mapping[str, datafusion.Expr]:
+    """One struct of all moments; a variance from rows needs none."""
+    if "variance" in found:
+        return {}
+    lists = [kind for kind in found.names if kind.startswith("values_")]
+    chosen, run = (lists, compute) if lists else (["count", *kinds], merge)
+    types = [found.type(kind) for kind in chosen]
+    output = _struct(_TWO if kinds == _TWO else _ONE)
+    return {"moments": function(run, types, output, *(found[kind] for kind in chosen))}
+
+
+def _moment(found: Found, kind: str) -> datafusion.Expr:
+    """One number of what is known about the values."""
+    if "moments" in found:
+        return f.get_field(found["moments"], datafusion.lit(kind))
+    if kind == "m2":
+        return found["variance"] * found["count"].cast(F64)
+    if kind == "mean":
+        equal = found["variance"] == datafusion.lit(0.0)
+        return f.when(equal, found["smallest"]).otherwise(found["mean"])
+    return found[kind]
+
+
+def _states(kinds: tuple[str, ...], _: Bound, found: Found) -> Mapping[str, datafusion.Expr]:
+    return {kind: _moment(found, kind) for kind in ("count", *kinds)}
+
+
+def _result(kinds: tuple[str, ...], finish: Finish, _: Bound, found: Found) -> datafusion.Expr:
+    """`finish` of the count and the moments `kinds`; null where it says so."""
+
+    def compute(count: pa.Array, *columns: pa.Array) -> pa.Array:
+        numbers = [floats(column.fill_null(0.0)) for column in columns]
+        with np.errstate(all="ignore"):
+            answer, undefined = finish(floats(count), *numbers)
+        return pa.array(answer, F64, mask=undefined)
+
+    columns = [_moment(found, kind) for kind in kinds]
+    count = f.coalesce(_moment(found, "count"), datafusion.lit(0))
+    return function(compute, [I64, *[F64] * len(kinds)], F64, count, *columns)
+
+
+def _var_of(n: Floats, m2: Floats) -> Answer:
+    return m2 / (n - 1), n < 2
+
+
+def _var_pop_of(n: Floats, m2: Floats) -> Answer:
+    return m2 / n, n < 1
+
+
+def _std_of(n: Floats, m2: Floats) -> Answer:
+    return np.sqrt(m2 / (n - 1)), n < 2
+
+
+def _std_pop_of(n: Floats, m2: Floats) -> Answer:
+    return np.sqrt(m2 / n), n < 1
+
+
+def _skewness_of(n: Floats, m2: Floats, m3: Floats) -> Answer:
+    return np.sqrt(n) * m3 / np.sqrt(m2 * m2 * m2), (n < 1) | (m2 == 0)
+
+
+def _kurtosis_of(n: Floats, m2: Floats, m4: Floats) -> Answer:
+    return n * m4 / (m2 * m2) - 3.0, (n < 1) | (m2 == 0)
+
+
+def _covar_of(n: Floats, c2: Floats) -> Answer:
+    return c2 / (n - 1), n < 2
+
+
+def _covar_pop_of(n: Floats, c2: Floats) -> Answer:
+    return c2 / n, n < 1
+
+
+def _corr_of(n: Floats, m2_x: Floats, m2_y: Floats, c2: Floats) -> Answer:
+    return c2 / np.sqrt(m2_x * m2_y), (n < 2) | (m2_x * m2_y == 0)
+
+
+def _form_of_one(finish: Finish) -> Form:
+    kinds = ("mean", "m2")
+    return Form(
+        rows=_variance,
+        merged=partial(_merged, kinds),
+        derived=partial(_derived, kinds, _of_values, _merge_one),
+        states=partial(_states, kinds),
+        result=partial(_result, ("m2",), finish),
+    )
+
+
+def _form_of_lists(
+    n_columns: int, all_kinds: tuple[str, ...], kinds: tuple[str, ...], finish: Finish
+) -> Form:
+    compute, merge = (_of_pairs, _merge_two) if n_columns == 2 else (_of_values, _merge_one)
+    return Form(
+        rows=partial(_collected, n_columns),
+        merged=partial(_merged, all_kinds),
+        derived=partial(_derived, all_kinds, compute, merge),
+        states=partial(_states, all_kinds),
+        result=partial(_result, kinds, finish),
+    )
+
+
+FORMS = {
+    "var": _form_of_one(_var_of),
+    "std": _form_of_one(_std_of),
+    "var_pop": _form_of_one(_var_pop_of),
+    "std_pop": _form_of_one(_std_pop_of),
+    "skewness": _form_of_lists(1, _ONE, ("m2", "m3"), _skewness_of),
+    "kurtosis": _form_of_lists(1, _ONE, ("m2", "m4"), _kurtosis_of),
+    "covar_samp": _form_of_lists(2, _TWO, ("c2",), _covar_of),
+    "covar_pop": _form_of_lists(2, _TWO, ("c2",), _covar_pop_of),
+    "corr": _form_of_lists(2, _TWO, ("m2_x", "m2_y", "c2"), _corr_of),
+}

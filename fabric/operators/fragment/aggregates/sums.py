@@ -1,0 +1,96 @@
+"""Sums and means, with Spark's result types and overflow.
+
+One job: their forms. An int64 or wide decimal sum has a float64 sum beside it, by which it is seen
+that it has wrapped; see `overflow.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import datafusion
+import pyarrow as pa
+from datafusion import functions as f
+from pyarrow import types as t
+
+from fabric.operators.fragment.aggregates.counts import counted, total
+from fabric.operators.fragment.aggregates.parts import F64, I64, Bound, Form, Found, Part
+from fabric.operators.fragment.overflow import DECIMAL_SAFE_DIGITS, checked_sum
+from fabric.plan.expr import Call, Case, Cast, Column, Literal
+from fabric.plan.types import numeric
+
+
+def _number(dtype: pa.DataType) -> pa.DataType:
+    """The type a value is added up in; the plan's check let only numbers through."""
+    number = F64 if t.is_null(dtype) else numeric(dtype)
+    assert number is not None
+    return number
+
+
+def _sum(bound: Bound) -> list[Part]:
+    dtype = bound.type()
+    number = _number(dtype)
+    if t.is_decimal(number):
+        parts = [bound.part("sum", total, dtype=number)]
+        if number.precision > DECIMAL_SAFE_DIGITS:
+            parts.append(bound.part("near", total, dtype=F64))
+        return parts
+    parts = [bound.part("sum", total, dtype=I64 if t.is_integer(number) else F64)]
+    if dtype.equals(I64):
+        parts.append(bound.part("sum_f64", total, dtype=F64))
+    return parts
+
+
+def _merged_sum(bound: Bound) -> list[Part]:
+    parts = [bound.merging("sum", total)]
+    if "sum_f64" in bound.states:
+        parts.append(bound.merging("sum_f64", total))
+    dtype = parts[0].dtype
+    if t.is_decimal(dtype) and dtype.precision > DECIMAL_SAFE_DIGITS:
+        near = bound.merging("sum", total, F64)
+        parts.append(Part("near", near.value, F64, total, near.same))
+    return parts
+
+
+def _sum_of(bound: Bound, found: Found) -> datafusion.Expr:
+    """The sum, checked where it may have wrapped."""
+    other = next((kind for kind in ("sum_f64", "near") if kind in found), None)
+    if other is None:
+        return found["sum"]
+    return checked_sum(found.type("sum"), bound.name)(found["sum"], found[other])
+
+
+def _sum_states(bound: Bound, found: Found) -> Mapping[str, datafusion.Expr]:
+    if "sum_f64" in found:  # checked once, at the end
+        return {"sum": found["sum"], "sum_f64": found["sum_f64"]}
+    return {"sum": _sum_of(bound, found)}
+
+
+def _mean(bound: Bound) -> list[Part]:
+    count = bound.part("count", counted)
+    if t.is_decimal(_number(bound.type())):
+        return [count, *_sum(bound)]
+    return [count, bound.part("sum", total, dtype=F64)]
+
+
+def _merged_mean(bound: Bound) -> list[Part]:
+    return [bound.merging("count", total), *_merged_sum(bound)]
+
+
+def _mean_states(bound: Bound, found: Found) -> Mapping[str, datafusion.Expr]:
+    return {"sum": _sum_of(bound, found), "count": found["count"]}
+
+
+def _mean_of(bound: Bound, found: Found) -> datafusion.Expr:
+    if not t.is_decimal(bound.dtype):
+        return found["sum"] / f.nullif(found["count"], datafusion.lit(0)).cast(F64)
+    n, dtype = Column(found.names["count"]), bound.dtype
+    some = Call("gt", (n, Literal(0, I64)))
+    mean = Call("divide", (Column(found.names["sum"]), Cast(n, pa.decimal128(20, 0))))
+    return found.relation.expr(Case(((some, Cast(mean, dtype)),), Literal(None, dtype)))
+
+
+FORMS = {
+    "sum": Form(_sum, _sum_of, _merged_sum, _sum_states),
+    "mean": Form(_mean, _mean_of, _merged_mean, _mean_states),
+}
