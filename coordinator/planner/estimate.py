@@ -6,7 +6,7 @@ a join. Unknown stays unknown (None): then nothing is broadcast unless asked for
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -15,6 +15,9 @@ from fabric.plan.nodes import Aggregate, Explode, Join, Limit, Node, Scan, Sink,
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import Split
 from fabric.plan.walk import walk
+
+BROADCAST_BYTES_MAX = 64 << 20
+"""Up to so many bytes the right side of a join may be sent to all tasks."""
 
 _VARIABLE_BYTES = 24
 """Guess for a string or binary value with its offset."""
@@ -36,12 +39,12 @@ def row_bytes(schema: pa.Schema) -> int:
     return max(1, sum(_value_bytes(field.type) for field in schema))
 
 
-def estimates(root: Node, splits: Mapping[str, Sequence[Split]]) -> dict[int, Size]:
-    """Size by ``id(node)`` for the inputs of joins; `splits` by the path of their scan."""
+def estimates(root: Node, rows_of: Callable[[Scan], int | None]) -> dict[int, Size]:
+    """Size by ``id(node)`` for the inputs of joins; `rows_of` knows the sources."""
     rows: dict[int, int | None] = {}
     found: dict[int, Size] = {}
     for node in walk(root):
-        rows[id(node)] = _rows(node, [rows[id(child)] for child in node.children], splits)
+        rows[id(node)] = _rows(node, [rows[id(child)] for child in node.children], rows_of)
         if isinstance(node, Join):
             for side in node.children:
                 n_rows = rows[id(side)]
@@ -51,12 +54,12 @@ def estimates(root: Node, splits: Mapping[str, Sequence[Split]]) -> dict[int, Si
 
 
 def _rows(
-    node: Node, below: Sequence[int | None], splits: Mapping[str, Sequence[Split]]
+    node: Node, below: Sequence[int | None], rows_of: Callable[[Scan], int | None]
 ) -> int | None:
     """How many rows `node` puts out at most, or so; None when nothing is known."""
     match node:
-        case Scan(path=path, schema=schema, limit=limit):
-            found = scan_rows(splits.get(path, ()), schema)
+        case Scan(limit=limit):
+            found = rows_of(node)
             return found if limit is None or found is None else min(found, limit)
         case StageInput():
             return None

@@ -18,15 +18,13 @@ from dataclasses import replace
 import pyarrow as pa
 
 from fabric.coordinator.planner.draft import Draft
-from fabric.coordinator.planner.estimate import Size
+from fabric.coordinator.planner.estimate import BROADCAST_BYTES_MAX, Size
 from fabric.coordinator.planner.exchanges import exchange, gather, hash_by, refuse_broadcast
 from fabric.coordinator.planner.flows import Flow, HashKeys
 from fabric.plan.expr import Alias, Column, Expr
 from fabric.plan.join import key_types
 from fabric.plan.nodes import Join
 from fabric.plan.schema import schema_of
-
-BROADCAST_BYTES_MAX = 64 << 20
 
 
 def plan_join(

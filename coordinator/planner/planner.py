@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from fabric.coordinator.planner.aggregates import plan_aggregate, plan_distinct
 from fabric.coordinator.planner.draft import Draft, check_parallelism
-from fabric.coordinator.planner.estimate import Size, estimates
+from fabric.coordinator.planner.estimate import Size, estimates, scan_rows
 from fabric.coordinator.planner.exchanges import exchange, gather, refuse_broadcast, spread
 from fabric.coordinator.planner.finish import finish
 from fabric.coordinator.planner.flows import Flow, Request, kept_names
@@ -82,7 +82,9 @@ class _Planner:
         self._parallelism = parallelism
         self._config = dict(plan.config)
         self._draft = Draft(self._config)
-        self._sizes: dict[int, Size] = estimates(plan.root, splits)
+        self._sizes: dict[int, Size] = estimates(
+            plan.root, lambda scan: scan_rows(splits.get(scan.path, ()), scan.schema)
+        )
         self._scans: list[Scan] = []
         self._top_n = _limits_over_sorts(plan.root)
 
