@@ -13,14 +13,19 @@ from fabric.clients.dataframe.expr import Expr, to_node
 from fabric.clients.dataframe.order import Order
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
+from fabric.plan.faults import nearest, quoted
 from fabric.plan.nodes import JoinHow
 
 ColumnArgument = str | Expr
 JoinName = Literal[
-    "inner", "left", "semi", "anti", "left_outer", "leftouter", "left_semi", "leftsemi",
-    "left_anti", "leftanti",
+    "inner", "left", "right", "full", "cross", "semi", "anti", "outer", "full_outer", "fullouter",
+    "left_outer", "leftouter", "right_outer", "rightouter", "left_semi", "leftsemi", "left_anti",
+    "leftanti",
 ]  # fmt: skip
-_JOINS: dict[str, JoinHow] = {"left_outer": "left", "left_semi": "semi", "left_anti": "anti"}
+_JOINS: dict[str, JoinHow] = {
+    "outer": "full", "full_outer": "full", "left_outer": "left", "right_outer": "right",
+    "left_semi": "semi", "left_anti": "anti",
+}  # fmt: skip
 _JOINS |= {name.replace("_", ""): how for name, how in _JOINS.items()}
 
 
@@ -35,14 +40,16 @@ def flatten(arguments: Iterable[Any]) -> list[Any]:
 def expressions(
     arguments: Iterable[Any], named: dict[str, Any], columns: Sequence[str]
 ) -> tuple[plan.Expr, ...]:
-    """`arguments` (a string is a column, ``"*"`` all `columns`), then the `named` ones."""
+    """`arguments` (a string is a column, ``"*"`` all `columns`), then the `named` ones alike."""
     found: list[plan.Expr] = []
     for argument in flatten(arguments):
         if isinstance(argument, str) and argument == "*":
             found.extend(plan.Column(name) for name in columns)
         else:
             found.append(top(argument))
-    found += [plan.Alias(to_node(value), name) for name, value in named.items()]
+    for name, value in named.items():
+        inner = plan.Column(value) if isinstance(value, str) else to_node(value)
+        found.append(plan.Alias(inner, name))
     return tuple(found)
 
 
@@ -53,29 +60,29 @@ def top(argument: Any) -> plan.Expr:
     return argument.node if isinstance(argument, Expr) else to_node(argument)
 
 
-def predicate(arguments: Iterable[Any], equal: dict[str, Any]) -> plan.Expr:
+def predicate(arguments: Iterable[Any], equal: dict[str, Any], verb: str = "filter") -> plan.Expr:
     """All `arguments` and all ``column=value`` of `equal`, joined by and."""
-    conditions = [_condition(argument) for argument in flatten(arguments)]
+    conditions = [_condition(argument, verb) for argument in flatten(arguments)]
     conditions += [plan.Call("eq", (plan.Column(k), to_node(v))) for k, v in equal.items()]
     if not conditions:
-        raise PlanError('filter needs a condition, for example filter(col("x") > 0)')
+        raise PlanError(f'{verb} needs a condition, for example {verb}(col("x") > 0)')
     joined = conditions[0]
     for condition in conditions[1:]:
         joined = plan.Call("and", (joined, condition))
     return joined
 
 
-def _condition(argument: Any) -> plan.Expr:
+def _condition(argument: Any, verb: str) -> plan.Expr:
     if isinstance(argument, Expr):
         return to_node(argument)
     if isinstance(argument, bool):
         raise PlanError(
-            f"filter got the Python value {argument}, not an expression; a side of the comparison "
-            'must be a column: filter(col("x") == "JFK")'
+            f"{verb} got the Python value {argument}, not an expression; a side of the comparison "
+            f'must be a column: {verb}(col("x") == "JFK")'
         )
     raise PlanError(
-        f"filter takes expressions, got {argument!r}; SQL text is not one, write "
-        'filter(col("x") > 0)'
+        f"{verb} takes expressions, got {argument!r}; SQL text is not one, write "
+        f'{verb}(col("x") > 0)'
     )
 
 
@@ -107,7 +114,7 @@ def top_expr(argument: Any) -> Expr:
 
 
 def join_keys(
-    on: Any, left_on: Any, right_on: Any
+    on: Any, left_on: Any, right_on: Any, verb: str = "join"
 ) -> tuple[tuple[plan.Expr, ...], tuple[plan.Expr, ...]]:
     """Keys of both sides: `on` for both, or `left_on` and `right_on`."""
     if on is not None and left_on is None and right_on is None:
@@ -115,14 +122,14 @@ def join_keys(
         return keys, keys
     if on is not None or left_on is None or right_on is None:
         raise PlanError(
-            'join needs on="id", or left_on="id" with right_on="key"; '
+            f'{verb} needs on="id", or left_on="id" with right_on="key"; '
             f"got on={on!r}, left_on={left_on!r}, right_on={right_on!r}"
         )
     left = tuple(to_node(top_expr(key)) for key in flatten([left_on]))
     right = tuple(to_node(top_expr(key)) for key in flatten([right_on]))
     if len(left) != len(right):
         raise PlanError(
-            f"join got {len(left)} left and {len(right)} right keys; give as many on both sides"
+            f"{verb} got {len(left)} left and {len(right)} right keys; give as many on both sides"
         )
     return left, right
 
@@ -134,7 +141,8 @@ def join_how(how: str) -> JoinHow:
         return name  # type: ignore[return-value]
     if name in _JOINS:
         return _JOINS[name]
+    near = nearest(name, [*get_args(JoinHow), *_JOINS])
     raise PlanError(
-        f"how={how!r} is no kind of join here; use 'inner', 'left', 'semi' or 'anti'"
-        + ("; for a right join swap the two sides" if name.startswith("right") else "")
+        f"how={how!r} is no kind of join here; use {', '.join(map(repr, get_args(JoinHow)))}"
+        + (f"; write: how={quoted(near)}" if near else "")
     )

@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
+from fabric.clients.dataframe.durations import parse_duration
 from fabric.clients.dataframe.expr import Expr, call
 from fabric.errors import PlanError
-
-_UNITS = {
-    "us": "microsecond", "ms": "millisecond", "s": "second", "m": "minute", "h": "hour", "d": "day",
-    "w": "week", "mo": "month", "q": "quarter", "y": "year",
-}  # fmt: skip
-_DURATION = re.compile(r"(-?\d+)(us|ms|s|mo|m|h|d|w|q|y)")
-
-
-def _parse(duration: str) -> tuple[int, str]:
-    """``"-2h"`` as (-2, "hour")."""
-    match = _DURATION.fullmatch(duration)
-    if match is None:
-        units = ", ".join(f"{short} ({unit})" for short, unit in _UNITS.items())
-        raise PlanError(f"{duration!r} is no duration; write a number and a unit: {units}")
-    return int(match[1]), _UNITS[match[2]]
 
 
 class DateTimeMethods:
@@ -81,7 +66,7 @@ class DateTimeMethods:
 
     def truncate(self, every: str) -> Expr:
         """The beginning of the ``"1h"``, ``"1d"``, ``"1mo"`` … the time lies in, as in Polars."""
-        number, unit = _parse(every)
+        number, unit = parse_duration(every)
         if number != 1:
             raise PlanError(f"truncate takes one whole unit such as '1h' or '1d', got {every!r}")
         return self.date_trunc(unit)
@@ -97,7 +82,7 @@ class DateTimeMethods:
         >>> col("departure").dt.offset_by("-2h")
         col("departure").dt.add(-2, "hour")
         """
-        return self.add(*_parse(by))
+        return self.add(*parse_duration(by))
 
     dayofweek = day_of_week
     to_date = date

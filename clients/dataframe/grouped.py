@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyarrow import types
 
 from fabric.clients.dataframe import arguments as args
+from fabric.clients.dataframe.aggregate_functions import ALIASES
 from fabric.clients.dataframe.aggregates import aggregate
+from fabric.clients.dataframe.lowering.grouping import (
+    KeySet,
+    aggregate_sets,
+    cube_sets,
+    rollup_sets,
+)
+from fabric.clients.dataframe.names import call_text, known_names
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
+from fabric.plan.faults import nearest, quoted
+from fabric.plan.functions import AGGREGATES
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame
-
-_FUNCTIONS = {
-    "sum": "sum", "min": "min", "max": "max", "mean": "mean", "avg": "mean", "count": "count",
-    "count_distinct": "count_distinct", "n_unique": "count_distinct",
-}  # fmt: skip
+    from fabric.clients.dataframe.pivoted import PivotedGroupBy
 
 
 class GroupBy:
@@ -32,11 +39,17 @@ class GroupBy:
     [{'k': 'a', 'share': 0.6666666666666666}]
     """
 
-    __slots__ = ("_frame", "_keys")
+    __slots__ = ("_frame", "_keys", "_sets")
 
-    def __init__(self, frame: DataFrame, keys: tuple[plan.Expr, ...]) -> None:
+    def __init__(
+        self,
+        frame: DataFrame,
+        keys: tuple[plan.Expr, ...],
+        sets: tuple[KeySet, ...] | None = None,
+    ) -> None:
         self._frame = frame
         self._keys = keys
+        self._sets = sets
 
     def agg(self, *aggregates: Any, **named: Any) -> DataFrame:
         """One row a group: aggregates, ``name=aggregate``, or PySpark's ``{"column": "sum"}``."""
@@ -49,11 +62,70 @@ class GroupBy:
         exprs += args.expressions((), named, ())
         if not exprs:
             raise PlanError('agg needs an aggregate, for example agg(total=col("x").sum())')
-        return self._frame._then(aggregate(self._frame._node, self._keys, exprs))
+        return self._aggregated(exprs)
 
+    def _aggregated(self, exprs: Sequence[plan.Expr]) -> DataFrame:
+        n_keys = len(self._keys)
+        below = self._frame._windowed((*self._keys, *exprs), "group_by")
+        keys, aggs = below.exprs[:n_keys], below.exprs[n_keys:]
+        if self._sets is None:
+            node = aggregate(below.node, keys, aggs)
+        else:
+            node = aggregate_sets(below.node, keys, aggs, self._sets)
+        return self._frame._after((*self._keys, *exprs), below, node)
+
+    # ---- sets of keys
+    def rollup(self) -> GroupBy:
+        """All keys, all but the last, …, and none: subtotals and the total.
+
+        >>> from fabric import DataFrame, count, grouping_id
+        >>> groups = DataFrame({"a": [1, 1], "b": [2, 3]}).group_by("a", "b").rollup()
+        >>> totals = groups.agg(count().alias("n"), level=grouping_id()).sort("level", "b")
+        >>> totals.collect().to_pydict()["n"]
+        [1, 1, 2, 2]
+        """
+        return GroupBy(self._frame, self._keys, rollup_sets(len(self._keys)))
+
+    def cube(self) -> GroupBy:
+        """Every subset of the keys."""
+        return GroupBy(self._frame, self._keys, cube_sets(len(self._keys)))
+
+    def grouping_sets(self, sets: Sequence[Sequence[str] | str]) -> GroupBy:
+        """Each of the `sets` of keys, by their names: ``[["a", "b"], ["a"], []]``."""
+        names = [plan.output_name(key) for key in self._keys]
+        given = [[one] if isinstance(one, str) else list(one) for one in sets]
+        if not given:
+            raise PlanError("grouping_sets needs a set of keys, for example [[]] for the total")
+        for index, one in enumerate(given):
+            known_names(
+                one, names, "grouping_sets",
+                lambda mended, at=index: call_text(  # type: ignore[misc]
+                    "grouping_sets", [*given[:at], mended, *given[at + 1 :]]
+                ),
+            )  # fmt: skip
+        return GroupBy(self._frame, self._keys,
+                       tuple(tuple(name in one for name in names) for one in given))  # fmt: skip
+
+    def pivot(self, on: str, values: Sequence[Any] | None = None) -> PivotedGroupBy:
+        """A column for each of `values` of the column `on`, as in PySpark.
+
+        Without `values` a first job finds them.
+
+        >>> from fabric import DataFrame
+        >>> df = DataFrame({"k": ["a", "a"], "m": ["x", "y"], "v": [1, 2]})
+        >>> df.group_by("k").pivot("m", ["x", "y"]).sum("v").collect().to_pylist()
+        [{'k': 'a', 'x': 1, 'y': 2}]
+        """
+        from fabric.clients.dataframe.pivoted import PivotedGroupBy
+
+        if self._sets is not None:
+            raise PlanError("a pivot needs plain groups: write .group_by(...).pivot(...)")
+        return PivotedGroupBy(self._frame, self._keys, on, values)
+
+    # ---- one aggregate of each column
     def count(self) -> DataFrame:
         """How many rows each group has, as ``count``."""
-        return self.agg(count=_counted())
+        return self._aggregated([plan.Alias(plan.Agg("count", None), "count")])
 
     def sum(self, *columns: str) -> DataFrame:
         """The sums of `columns` (none given: of every number that is not a key)."""
@@ -71,15 +143,117 @@ class GroupBy:
         """The largest values of `columns` (none given: of every number that is not a key)."""
         return self._each("max", columns)
 
-    def _each(self, function: str, columns: tuple[str, ...]) -> DataFrame:
-        names = args.flatten(columns) or self._numbers()
-        return self.agg(*(_aggregate(function, plan.Column(name)) for name in names))
+    def median(self, *columns: str) -> DataFrame:
+        """The medians of `columns` (none given: of every number that is not a key)."""
+        return self._each("median", columns)
 
-    def _numbers(self) -> list[str]:
+    def quantile(self, quantile: float, *columns: str) -> DataFrame:
+        """The exact quantiles of `columns` (none given: of every number that is not a key)."""
+        return self._each("quantile", columns, (plan.Literal(float(quantile), pa.float64()),))
+
+    def approx_quantile(self, quantile: float, *columns: str) -> DataFrame:
+        """Actual values about at `quantile` of `columns` (none given: of every number)."""
+        literal = plan.Literal(float(quantile), pa.float64())
+        return self._each("approx_quantile", columns, (literal,))
+
+    def var(self, *columns: str, ddof: int = 1) -> DataFrame:
+        """The variances of `columns` (none given: of every number that is not a key)."""
+        return self._each("var" if ddof else "var_pop", columns)
+
+    def std(self, *columns: str, ddof: int = 1) -> DataFrame:
+        """The standard deviations of `columns` (none given: of every number, no key)."""
+        return self._each("std" if ddof else "std_pop", columns)
+
+    def var_pop(self, *columns: str) -> DataFrame:
+        """The variances of all values of `columns` (none given: of every number, no key)."""
+        return self._each("var_pop", columns)
+
+    def std_pop(self, *columns: str) -> DataFrame:
+        """The standard deviations of all values of `columns` (none given: of every number)."""
+        return self._each("std_pop", columns)
+
+    def skewness(self, *columns: str) -> DataFrame:
+        """The skewness of `columns` (none given: of every number that is not a key)."""
+        return self._each("skewness", columns)
+
+    def kurtosis(self, *columns: str) -> DataFrame:
+        """The kurtosis of `columns` (none given: of every number that is not a key)."""
+        return self._each("kurtosis", columns)
+
+    def first(self, *columns: str) -> DataFrame:
+        """A value of `columns` (none given: of all), the first met; rows have no order."""
+        return self._each("first", columns, numbers=False)
+
+    def last(self, *columns: str) -> DataFrame:
+        """A value of `columns` (none given: of all), the last met; rows have no order."""
+        return self._each("last", columns, numbers=False)
+
+    def any_value(self, *columns: str) -> DataFrame:
+        """Some value of `columns` (none given: of all) that is not null."""
+        return self._each("any_value", columns, numbers=False)
+
+    def count_distinct(self, *columns: str) -> DataFrame:
+        """How many different values `columns` (none given: all) have."""
+        return self._each("count_distinct", columns, numbers=False)
+
+    def approx_distinct(self, *columns: str) -> DataFrame:
+        """About how many different values `columns` (none given: all) have."""
+        return self._each("approx_distinct", columns, numbers=False)
+
+    def collect(self, *columns: str) -> DataFrame:
+        """The lists of values of `columns` (none given: of all), nulls left out, in any order."""
+        return self._each("collect", columns, numbers=False)
+
+    def count_if(self, *columns: str) -> DataFrame:
+        """For how many rows `columns` are true."""
+        return self._each("count_if", columns, numbers=False)
+
+    def bool_and(self, *columns: str) -> DataFrame:
+        """Whether all values of `columns` are true."""
+        return self._each("bool_and", columns, numbers=False)
+
+    def bool_or(self, *columns: str) -> DataFrame:
+        """Whether any value of `columns` is true."""
+        return self._each("bool_or", columns, numbers=False)
+
+    def corr(self, column: str, other: str) -> DataFrame:
+        """Pearson's correlation of two columns."""
+        return self._each("corr", (column,), (plan.Column(other),))
+
+    def covar_samp(self, column: str, other: str) -> DataFrame:
+        """The covariance of a sample of two columns."""
+        return self._each("covar_samp", (column,), (plan.Column(other),))
+
+    def covar_pop(self, column: str, other: str) -> DataFrame:
+        """The covariance of all rows of two columns."""
+        return self._each("covar_pop", (column,), (plan.Column(other),))
+
+    def min_by(self, column: str, by: str) -> DataFrame:
+        """The value of `column` in the row of each group where `by` is smallest."""
+        return self._each("min_by", (column,), (plan.Column(by),))
+
+    def max_by(self, column: str, by: str) -> DataFrame:
+        """The value of `column` in the row of each group where `by` is largest."""
+        return self._each("max_by", (column,), (plan.Column(by),))
+
+    # ---- helpers
+    def _each(
+        self,
+        function: str,
+        columns: tuple[str, ...],
+        rest: tuple[plan.Expr, ...] = (),
+        *,
+        numbers: bool = True,
+    ) -> DataFrame:
+        names = args.flatten(columns) or self._values(numbers)
+        return self._aggregated([plan.Agg(function, plan.Column(name), rest) for name in names])
+
+    def _values(self, numbers: bool) -> list[str]:
+        """The columns that are no keys, all or those of numbers."""
         keys = {plan.output_name(key) for key in self._keys}
         fields = [field for field in self._frame.schema if field.name not in keys]
-        return [f.name for f in fields if types.is_integer(f.type) or types.is_floating(f.type)
-                or types.is_decimal(f.type)]  # fmt: skip
+        return [f.name for f in fields if not numbers or types.is_integer(f.type)
+                or types.is_floating(f.type) or types.is_decimal(f.type)]  # fmt: skip
 
     def __repr__(self) -> str:
         from fabric.plan.printer import expr_text
@@ -89,24 +263,21 @@ class GroupBy:
 
     avg = mean
     len = count
-
-
-def _counted() -> Any:
-    from fabric.clients.dataframe.functions import count
-
-    return count()
-
-
-def _aggregate(function: str, source: plan.Expr) -> Any:
-    from fabric.clients.dataframe.expr import Expr
-
-    return Expr(plan.Agg(function, source))
+    n_unique = count_distinct
+    stddev = std
+    variance = var
 
 
 def _by_name(column: str, function: str) -> plan.Expr:
     """PySpark's ``{"x": "sum"}``; the output is called ``sum(x)`` as there."""
-    if function not in _FUNCTIONS:
-        known = ", ".join(sorted(_FUNCTIONS))
-        raise PlanError(f'agg: {{"{column}": "{function}"}} names no aggregate; use one of {known}')
+    known = [*AGGREGATES, *ALIASES]
+    name = ALIASES.get(function, function)
+    if name not in AGGREGATES:
+        near = nearest(function, known)
+        line = f"; write: {{{quoted(column)}: {quoted(near)}}}" if near else ""
+        raise PlanError(
+            f'agg: {{"{column}": "{function}"}} names no aggregate; use one of '
+            f"{', '.join(sorted(AGGREGATES))}{line}"
+        )
     source = None if column == "*" else plan.Column(column)
-    return plan.Alias(plan.Agg(_FUNCTIONS[function], source), f"{function}({column})")
+    return plan.Alias(plan.Agg(name, source), f"{function}({column})")

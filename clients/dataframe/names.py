@@ -1,8 +1,8 @@
-"""Names people nearly got right: nearest columns, and PySpark's camelCase methods."""
+"""Names people nearly got right: nearest columns, mended calls, and PySpark's camelCase methods."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fabric.errors import PlanError
@@ -12,16 +12,91 @@ _CAMEL = {
     "withColumn": "with_column", "withColumns": "with_columns", "orderBy": "order_by",
     "withColumnRenamed": "with_column_renamed", "groupBy": "group_by", "unionAll": "union",
     "dropDuplicates": "distinct", "toPandas": "to_pandas", "printSchema": "print_schema",
-    "dropna": "drop_nulls", "toArrow": "to_arrow",
+    "dropna": "drop_nulls", "toArrow": "to_arrow", "unionByName": "union_by_name",
+    "crossJoin": "cross_join", "exceptAll": "except_all", "intersectAll": "intersect_all",
+    "groupingSets": "grouping_sets", "fillna": "fill_null", "withColumnsRenamed": "rename",
+    "isEmpty": "is_empty",
 }  # fmt: skip
 
 
-def unknown_name(name: str, known: Sequence[str], what: str) -> PlanError:
-    """The error for a column that is not there, with the nearest name."""
+def unknown_name(
+    name: str, known: Sequence[str], what: str, line: Callable[[str], str] | None = None
+) -> PlanError:
+    """The error for a column that is not there, with the nearest name and the call with it."""
     near = nearest(str(name), known)
     hint = f"; did you mean {quoted(near)}?" if near else ";"
+    mended = f"; write: {line(near)}" if near and line else ""
     return PlanError(
         f"{what}: there is no column {quoted(str(name))}{hint} the columns are {listed(known)}"
+        f"{mended}"
+    )
+
+
+def known_names(
+    names: Sequence[str], known: Sequence[str], verb: str, line: Callable[[list[str]], str]
+) -> list[str]:
+    """`names` when all are among `known`; `line` writes the call with other names."""
+    for index, name in enumerate(names):
+        if name not in known:
+
+            def with_near(near: str, at: int = index) -> str:
+                return line([*names[:at], near, *names[at + 1 :]])
+
+            raise unknown_name(name, known, verb, with_near)
+    return list(names)
+
+
+def known_one(name: str, known: Sequence[str], verb: str, **arguments: Any) -> str:
+    """`name` when it is among `known`; `arguments` are the call's, in which it stands somewhere."""
+
+    def line(near: str) -> str:
+        given = {key: near if value is name else value for key, value in arguments.items()}
+        return call_text(verb, **given)
+
+    if name not in known:
+        raise unknown_name(name, known, verb, line)
+    return name
+
+
+def call_text(verb: str, *arguments: Any, **named: Any) -> str:
+    """A method call as a user would write it; what is None is left out of `named`.
+
+    >>> print(call_text("drop", "a", "b", strict=True))
+    .drop("a", "b", strict=True)
+    """
+    parts = [value_text(value) for value in arguments]
+    parts += [f"{key}={value_text(value)}" for key, value in named.items() if value is not None]
+    return f".{verb}({', '.join(parts)})"
+
+
+def value_text(value: Any) -> str:
+    """A Python value as a user would write it.
+
+    >>> print(value_text(["a", {"b": 1}]))
+    ["a", {"b": 1}]
+    """
+    match value:
+        case str():
+            return quoted(value)
+        case list():
+            return f"[{', '.join(map(value_text, value))}]"
+        case tuple():
+            return f"({', '.join(map(value_text, value))}{',' if len(value) == 1 else ''})"
+        case dict():
+            pairs = (f"{value_text(key)}: {value_text(one)}" for key, one in value.items())
+            return "{" + ", ".join(pairs) + "}"
+        case _:
+            return repr(value)
+
+
+def choice(value: Any, allowed: Sequence[str], verb: str, name: str) -> str:
+    """`value` when it is one of `allowed`."""
+    if value in allowed:
+        return str(value)
+    near = nearest(str(value), allowed)
+    hint = f"; write: {name}={quoted(near)}" if near else ""
+    raise PlanError(
+        f"{verb}: {name}={value!r} is not one; use {', '.join(map(repr, allowed))}{hint}"
     )
 
 

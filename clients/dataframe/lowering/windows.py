@@ -75,10 +75,10 @@ def check_open(exprs: Sequence[plan.Expr]) -> None:
 def _check_open(expr: plan.Expr) -> None:
     closed = {id(part.input) for part in walk_expr(expr) if isinstance(part, plan.Over)}
     for part in walk_expr(expr):
-        lacking = isinstance(part, plan.Agg) and part.function in WINDOW_FUNCTIONS
-        if lacking and id(part) not in closed:
-            raise _no_order(expr, part)
-        if isinstance(part, plan.Over) and not part.order_by and _needs_order(part):
+        if isinstance(part, plan.Agg):
+            if part.function in WINDOW_FUNCTIONS and id(part) not in closed:
+                raise _no_order(expr, part)
+        elif isinstance(part, plan.Over) and not part.order_by and _needs_order(part):
             raise _no_order(expr, part)
 
 
@@ -105,7 +105,6 @@ def _innermost(exprs: Sequence[plan.Expr]) -> list[plan.Over]:
     """The different window functions that have none inside them, in reading order."""
     found: dict[plan.Over, None] = {}
     for expr in exprs:
-        depths: dict[int, bool] = {}
 
         def inside(part: plan.Expr, below: tuple[bool, ...]) -> bool:
             has = any(below)
@@ -113,7 +112,7 @@ def _innermost(exprs: Sequence[plan.Expr]) -> list[plan.Over]:
                 found.setdefault(part)
             return has or isinstance(part, plan.Over)
 
-        depths[id(expr)] = fold(expr, inside)
+        fold(expr, inside)
     return list(found)
 
 

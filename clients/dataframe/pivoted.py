@@ -1,0 +1,97 @@
+"""What ``df.group_by(...).pivot(...)`` gives: groups with a column for each value of another.
+
+One job: PySpark's form of a pivot; `DataFrame.pivot` is Polars'. Both become one aggregate whose
+arguments are null where the row belongs to another column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from fabric.clients.dataframe import arguments as args
+from fabric.clients.dataframe.expr import Expr
+from fabric.clients.dataframe.lowering.pivot import pivot_values, pivoted
+from fabric.clients.dataframe.names import call_text, known_one
+from fabric.errors import PlanError
+from fabric.plan import expr as plan
+
+if TYPE_CHECKING:
+    from fabric.clients.dataframe.frame import DataFrame
+
+
+class PivotedGroupBy:
+    """Groups of equal keys, split into columns; ``.agg(...)`` makes one row of each group.
+
+    Examples
+    --------
+    >>> from fabric import DataFrame, col
+    >>> df = DataFrame({"k": ["a", "a"], "m": ["x", "y"], "v": [1, 2]})
+    >>> wide = df.group_by("k").pivot("m", ["x", "y"]).agg(lo=col("v").min(), hi=col("v").max())
+    >>> wide.columns
+    ['k', 'x_lo', 'x_hi', 'y_lo', 'y_hi']
+    """
+
+    __slots__ = ("_frame", "_keys", "_on", "_values")
+
+    def __init__(
+        self,
+        frame: DataFrame,
+        keys: tuple[plan.Expr, ...],
+        on: str,
+        values: Sequence[Any] | None,
+    ) -> None:
+        known_one(on, frame.columns, "pivot", on=on)
+        self._frame = frame
+        self._keys = keys
+        self._on = on
+        self._values = pivot_values(frame, on) if values is None else list(values)
+
+    def agg(self, *aggregates: Any, **named: Any) -> DataFrame:
+        """Each aggregate for each value; with several the columns are ``value_name``."""
+        exprs = [args.top(one) for one in args.flatten(aggregates)]
+        exprs += args.expressions((), named, ())
+        if not exprs:
+            raise PlanError('agg needs an aggregate, for example agg(total=col("x").sum())')
+        several = len(exprs) > 1
+        columns = [
+            (f"{_text(value)}_{plan.output_name(expr)}" if several else _text(value), value, expr)
+            for value in self._values
+            for expr in exprs
+        ]
+        return self._frame._then(pivoted(self._frame._node, self._keys, self._on, columns))
+
+    def sum(self, *columns: str) -> DataFrame:
+        """The sums of `columns` for each value."""
+        return self._each("sum", columns)
+
+    def mean(self, *columns: str) -> DataFrame:
+        """The means of `columns` for each value."""
+        return self._each("mean", columns)
+
+    def min(self, *columns: str) -> DataFrame:
+        """The smallest of `columns` for each value."""
+        return self._each("min", columns)
+
+    def max(self, *columns: str) -> DataFrame:
+        """The largest of `columns` for each value."""
+        return self._each("max", columns)
+
+    def count(self) -> DataFrame:
+        """How many rows there are for each value; null for none."""
+        return self.agg(Expr(plan.Agg("count", None)).alias("count"))
+
+    def _each(self, function: str, columns: tuple[str, ...]) -> DataFrame:
+        if not columns:
+            line = call_text(function, "x")
+            raise PlanError(f"{function} of a pivot needs a column, for example {line}")
+        return self.agg(*(Expr(plan.Agg(function, plan.Column(name))) for name in columns))
+
+    avg = mean
+
+
+def _text(value: Any) -> str:
+    """The name of a value's column."""
+    from fabric.clients.dataframe.lowering.pivot import value_name
+
+    return value_name(value)

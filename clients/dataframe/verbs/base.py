@@ -1,0 +1,114 @@
+"""What every family of verbs stands on: the columns, and frames over new nodes.
+
+One job: schema, column look-up, and the frame over a node with the settings and sessions of all
+frames it came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+
+from fabric.clients.dataframe import arguments as args
+from fabric.clients.dataframe.actions import Actions
+from fabric.clients.dataframe.lowering.windows import Windowed, check_open, has_window, windowed
+from fabric.clients.dataframe.names import call_text, known_names
+from fabric.errors import PlanError
+from fabric.plan import expr as plan
+from fabric.plan import nodes
+from fabric.plan.printer import expr_text
+
+if TYPE_CHECKING:
+    from fabric.clients.dataframe.frame import DataFrame
+
+
+class Verbs(Actions):
+    """The columns of a frame, and how its verbs make new frames."""
+
+    __slots__ = ()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types of the output."""
+        return self._schema
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the output columns."""
+        return list(self._schema.names)
+
+    @property
+    def dtypes(self) -> dict[str, pa.DataType]:
+        """Type of each output column, by name."""
+        return dict(zip(self._schema.names, self._schema.types, strict=True))
+
+    # ---- helpers
+    @property
+    def _frame(self) -> DataFrame:
+        """This frame, as the class it is of."""
+        return cast("DataFrame", self)
+
+    def _names(self, given: Iterable[Any], verb: str) -> list[str]:
+        """Column names given one by one or as lists, each of which there is."""
+        names = args.flatten(given)
+        for name in names:
+            if not isinstance(name, str):
+                raise PlanError(f"{verb} takes names of columns, got {name!r}")
+        return known_names(names, self.columns, verb, lambda mended: call_text(verb, *mended))
+
+    def _kept(self, node: nodes.Node, names: Sequence[str] | None = None) -> nodes.Select:
+        """A select of `names` (None: this frame's columns) over `node`."""
+        chosen = self.columns if names is None else names
+        return nodes.Select(node, tuple(plan.Column(name) for name in chosen))
+
+    def _windowed(self, exprs: Sequence[plan.Expr], verb: str) -> Windowed:
+        """`exprs` without window functions, over a node that has their values as columns."""
+        if not any(map(has_window, exprs)):
+            check_open(exprs)
+            return Windowed(self._node, tuple(exprs), ())
+        return windowed(self._node, exprs, f"{verb}_*/window")
+
+    def _after(self, given: Sequence[plan.Expr], below: Windowed, node: nodes.Node) -> DataFrame:
+        """The frame over `node`; an error names the window functions, not their columns."""
+        try:
+            return self._then(node)
+        except PlanError as error:
+            if not below.added:
+                raise
+            text = _with_windows(error.message, given, below)
+            raise PlanError(text, node=error.where.node) from None
+
+    def _with(self, others: Sequence[DataFrame], node: nodes.Node) -> DataFrame:
+        """The frame over `node`, with the settings and the session of all."""
+        from fabric.clients.dataframe.frame import DataFrame
+        from fabric.clients.session.default import common_session
+
+        config = dict(self._config)
+        for other in others:
+            config |= other._config
+        return DataFrame.of(node, config, common_session([self, *others]))
+
+    def _other(self, other: Any, verb: str) -> DataFrame:
+        """`other` when it is a frame."""
+        from fabric.clients.dataframe.frame import DataFrame
+
+        if not isinstance(other, DataFrame):
+            raise PlanError(f"{verb} takes a DataFrame, got a {type(other).__name__}")
+        return other
+
+
+def _with_windows(message: str, given: Sequence[plan.Expr], below: Windowed) -> str:
+    """`message` with each column of a window node as the window function it holds."""
+    found: dict[str, plan.Over] = {}
+    node = below.node
+    while isinstance(node, nodes.Window):
+        for expr in node.exprs:
+            if isinstance(expr, plan.Alias) and isinstance(expr.input, plan.Over):
+                found[expr.name] = expr.input
+        node = node.input
+    for name in reversed(below.added):
+        if name in found:
+            message = message.replace(f'col("{name}")', expr_text(found[name]))
+    return message

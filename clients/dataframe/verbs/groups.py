@@ -1,0 +1,87 @@
+"""Verbs that make groups: group_by, rollup, cube, grouping sets, counts and summaries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from fabric.clients.dataframe import arguments as args
+from fabric.clients.dataframe.expr import Expr
+from fabric.clients.dataframe.grouped import GroupBy
+from fabric.clients.dataframe.lowering.describe import described
+from fabric.clients.dataframe.names import call_text
+from fabric.clients.dataframe.verbs.base import Verbs
+from fabric.errors import PlanError
+from fabric.plan import expr as plan
+from fabric.plan.faults import quoted
+from fabric.plan.mend import free_name
+
+if TYPE_CHECKING:
+    from fabric.clients.dataframe.frame import DataFrame
+
+
+class GroupVerbs(Verbs):
+    """``group_by`` and what is built on it."""
+
+    __slots__ = ()
+
+    def group_by(self, *keys: Any, **named: Any) -> GroupBy:
+        """Groups of equal keys; ``.agg(...)`` makes one row of each. Nulls are equal.
+
+        >>> from fabric import DataFrame, count, sum
+        >>> df = DataFrame({"k": ["a", "b", "a"], "v": [1, 2, 3]})
+        >>> df.group_by("k").agg(count().alias("n"), total=sum("v")).sort("k").collect().to_pylist()
+        [{'k': 'a', 'n': 2, 'total': 4}, {'k': 'b', 'n': 1, 'total': 2}]
+        """
+        return GroupBy(self._frame, args.expressions(keys, named, self.columns))
+
+    def rollup(self, *keys: Any, **named: Any) -> GroupBy:
+        """Groups of all keys, of all but the last, …, and of none: subtotals and the total.
+
+        >>> from fabric import DataFrame, sum
+        >>> df = DataFrame({"k": ["a", "b"], "v": [1, 2]})
+        >>> df.rollup("k").agg(sum("v")).sort("k").collect().to_pylist()
+        [{'k': None, 'v': 3}, {'k': 'a', 'v': 1}, {'k': 'b', 'v': 2}]
+        """
+        return self.group_by(*keys, **named).rollup()
+
+    def cube(self, *keys: Any, **named: Any) -> GroupBy:
+        """Groups of every subset of the keys."""
+        return self.group_by(*keys, **named).cube()
+
+    def grouping_sets(self, sets: Sequence[Sequence[str] | str], *keys: Any) -> GroupBy:
+        """Groups of each of the `sets` of keys: ``[["a", "b"], ["a"], []]``."""
+        chosen = [name for one in sets for name in ([one] if isinstance(one, str) else one)]
+        return self.group_by(*(keys or dict.fromkeys(chosen))).grouping_sets(sets)
+
+    def agg(self, *aggregates: Any, **named: Any) -> DataFrame:
+        """One row of aggregates over all rows."""
+        return GroupBy(self._frame, ()).agg(*aggregates, **named)
+
+    def value_counts(self, *columns: Any, name: str = "count", sort: bool = False) -> DataFrame:
+        """How often each value of `columns` is there, nulls too; with `sort` most often first.
+
+        >>> from fabric import DataFrame
+        >>> DataFrame({"a": ["x", "y", "x"]}).value_counts("a", sort=True).collect().to_pylist()
+        [{'a': 'x', 'count': 2}, {'a': 'y', 'count': 1}]
+        """
+        names = self._names(columns, "value_counts") or self.columns
+        if name in names:
+            line = call_text("value_counts", *names, name=free_name(name, names))
+            raise PlanError(f"value_counts: there is a column {quoted(name)}; write: {line}")
+        counted = self.group_by(*names).agg(Expr(plan.Agg("count", None)).alias(name))
+        return counted.sort(name, descending=True) if sort else counted
+
+    def describe(self) -> DataFrame:
+        """Count, nulls, mean, deviation, extremes and quartiles of each column, a row each.
+
+        Numbers are summarised as float64, what can be compared otherwise as text.
+
+        >>> from fabric import DataFrame
+        >>> DataFrame({"a": [1, 2, 3]}).describe().filter(statistic="mean").collect().to_pylist()
+        [{'statistic': 'mean', 'a': 2.0}]
+        """
+        return self._then(described(self._node))
+
+    groupby = group_by
+    summary = describe

@@ -1,0 +1,196 @@
+"""Verbs that put the columns of two frames beside each other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from fabric.clients.dataframe import arguments as args
+from fabric.clients.dataframe.lowering.asof import Asof, asof
+from fabric.clients.dataframe.lowering.intervals import interval_condition
+from fabric.clients.dataframe.names import choice
+from fabric.clients.dataframe.verbs.base import Verbs
+from fabric.errors import PlanError
+from fabric.plan import expr as plan
+from fabric.plan import nodes
+
+if TYPE_CHECKING:
+    from fabric.clients.dataframe.frame import DataFrame
+
+Keys = tuple[plan.Expr, ...]
+AsofStrategy = Literal["backward", "forward", "nearest"]
+Closed = Literal["both", "left", "right", "none"]
+
+
+class JoinVerbs(Verbs):
+    """``join``, ``join_asof``, ``join_interval`` and ``cross_join``."""
+
+    __slots__ = ()
+
+    def join(
+        self,
+        other: DataFrame,
+        on: Any = None,
+        how: args.JoinName = "inner",
+        *,
+        left_on: Any = None,
+        right_on: Any = None,
+        where: Any = None,
+        suffix: str = "_right",
+        strategy: nodes.JoinStrategy = "auto",
+    ) -> DataFrame:
+        """Rows of both sides with equal keys; null keys match nothing.
+
+        Parameters
+        ----------
+        on, left_on, right_on
+            A name, an expression or a list of them; `on` for both sides alike. A key that both
+            sides name alike is put out once.
+        how
+            ``inner``, ``left``, ``right``, ``full``, ``semi``, ``anti`` or ``cross`` (PySpark's
+            ``left_semi``, ``full_outer`` … too).
+        where
+            What must be true of a pair of rows too; it reads columns by the names they have after
+            the join. Without keys it is all that decides.
+        suffix
+            Put behind a right column that the left side also has.
+        strategy
+            ``broadcast`` sends all of `other` everywhere, ``hash`` partitions both sides.
+
+        Examples
+        --------
+        >>> from fabric import DataFrame, col
+        >>> flights = DataFrame({"carrier": ["AA", "ZZ"], "delay": [5, 20]})
+        >>> names = DataFrame({"carrier": ["AA"], "name": ["American"]})
+        >>> flights.join(names, on="carrier", how="left").sort("carrier").collect().to_pylist()[1]
+        {'carrier': 'ZZ', 'delay': 20, 'name': None}
+        >>> limits = DataFrame({"limit": [10]})
+        >>> flights.join(limits, where=col("delay") > col("limit")).collect().to_pylist()
+        [{'carrier': 'ZZ', 'delay': 20, 'limit': 10}]
+        """
+        self._other(other, "join")
+        kind = args.join_how(how)
+        condition = None if where is None else args.predicate([where], {}, "join")
+        left: Keys = ()
+        right: Keys = ()
+        given = (on, left_on, right_on) != (None, None, None)
+        if given or (condition is None and kind != "cross"):
+            left, right = args.join_keys(on, left_on, right_on)
+        node = nodes.Join(self._node, other._node, left, right, kind, suffix, strategy, condition)
+        return self._with((other,), node)
+
+    def join_where(self, other: DataFrame, *predicates: Any, suffix: str = "_right") -> DataFrame:
+        """The pairs of rows for which every predicate is true, as in Polars; see `join`.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"a": [1, 3]}).join_where(DataFrame({"b": [2]}), col("a") > col("b")).count()
+        1
+        """
+        return self.join(other, where=predicates, suffix=suffix)
+
+    def cross_join(self, other: DataFrame, *, suffix: str = "_right") -> DataFrame:
+        """Every row with every row of `other`."""
+        return self.join(other, how="cross", suffix=suffix)
+
+    def join_asof(
+        self,
+        other: DataFrame,
+        on: Any = None,
+        *,
+        left_on: Any = None,
+        right_on: Any = None,
+        by: Any = None,
+        left_by: Any = None,
+        right_by: Any = None,
+        strategy: AsofStrategy = "backward",
+        tolerance: Any = None,
+        allow_exact_matches: bool = True,
+        suffix: str = "_right",
+    ) -> DataFrame:
+        """Each row with the row of `other` whose key is nearest; rows without one stay.
+
+        Parameters
+        ----------
+        on, left_on, right_on
+            The key: a number, a date or a time; null matches nothing.
+        by, left_by, right_by
+            Keys that must be equal.
+        strategy
+            The last key that is not above (``backward``), the first that is not below
+            (``forward``), or the one with the smallest distance (``nearest``; of two alike the
+            later).
+        tolerance
+            How far the keys may be apart: a number, or for times ``"10m"``, ``"2h"``, ``"1d"`` or a
+            timedelta.
+        allow_exact_matches
+            False leaves equal keys out.
+
+        Examples
+        --------
+        >>> from fabric import DataFrame
+        >>> trades = DataFrame({"t": [3, 7], "n": [10, 20]})
+        >>> quotes = DataFrame({"t": [2, 5, 6], "price": [1.0, 1.5, 1.6]})
+        >>> trades.join_asof(quotes, on="t").sort("t").collect().to_pydict()["price"]
+        [1.0, 1.6]
+        """
+        self._other(other, "join_asof")
+        choice(strategy, ("backward", "forward", "nearest"), "join_asof", "strategy")
+        left, right = args.join_keys(on, left_on, right_on, "join_asof")
+        if len(left) != 1:
+            raise PlanError(
+                f"join_asof takes one key to be near by, got {len(left)}; give those that must be "
+                'equal as by="..."'
+            )
+        mine, theirs = _equal_keys(by, left_by, right_by, "join_asof")
+        join = Asof(
+            left[0], right[0], mine, theirs, strategy, tolerance, allow_exact_matches, suffix
+        )
+        return self._with((other,), asof(self._node, other._node, join))
+
+    def join_interval(
+        self,
+        other: DataFrame,
+        left: Any,
+        right: Any,
+        *,
+        by: Any = None,
+        left_by: Any = None,
+        right_by: Any = None,
+        closed: Closed = "both",
+        how: args.JoinName = "inner",
+        suffix: str = "_right",
+    ) -> DataFrame:
+        """Rows whose point lies in the other's range, or whose ranges overlap.
+
+        Parameters
+        ----------
+        left, right
+            A column (a point) or a pair of columns (a range) on each side; at least one is a pair.
+        closed
+            Which ends belong to a range: ``both``, ``left``, ``right`` or ``none``.
+
+        Examples
+        --------
+        >>> from fabric import DataFrame
+        >>> events = DataFrame({"at": [1, 5, 9]})
+        >>> shifts = DataFrame({"who": ["a", "b"], "start": [0, 5], "end": [4, 8]})
+        >>> both = events.join_interval(shifts, "at", ("start", "end"))
+        >>> both.select("at", "who").sort("at").collect().to_pylist()
+        [{'at': 1, 'who': 'a'}, {'at': 5, 'who': 'b'}]
+        """
+        self._other(other, "join_interval")
+        choice(closed, ("both", "left", "right", "none"), "join_interval", "closed")
+        mine, theirs = _equal_keys(by, left_by, right_by, "join_interval")
+        node = nodes.Join(
+            self._node, other._node, mine, theirs, args.join_how(how), suffix,
+            path="join_interval_*",
+        )  # fmt: skip
+        condition = interval_condition(node, left, right, closed)
+        return self._with((other,), replace(node, condition=condition))
+
+
+def _equal_keys(by: Any, left_by: Any, right_by: Any, verb: str) -> tuple[Keys, Keys]:
+    """The keys that must be equal; none when none are given."""
+    if (by, left_by, right_by) == (None, None, None):
+        return (), ()
+    return args.join_keys(by, left_by, right_by, f"{verb} by")

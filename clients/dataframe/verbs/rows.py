@@ -1,0 +1,198 @@
+"""Verbs that choose and order rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace as with_
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from fabric.clients.dataframe import arguments as args
+from fabric.clients.dataframe.lowering.distinct import distinct_rows
+from fabric.clients.dataframe.lowering.sample import sampled
+from fabric.clients.dataframe.names import call_text, choice
+from fabric.clients.dataframe.verbs.base import Verbs
+from fabric.errors import PlanError
+from fabric.plan import expr as plan
+from fabric.plan import nodes
+from fabric.plan.faults import quoted
+from fabric.plan.mend import free_name
+
+if TYPE_CHECKING:
+    from fabric.clients.dataframe.frame import DataFrame
+
+Keep = Literal["any", "first", "last", "none"]
+
+
+class RowVerbs(Verbs):
+    """``filter``, ``sort``, ``limit``, ``distinct``, ``sample`` and their like."""
+
+    __slots__ = ()
+
+    def filter(self, *predicates: Any, **equal: Any) -> DataFrame:
+        """The rows for which every predicate is true; ``carrier="AA"`` means equality.
+
+        >>> from fabric import DataFrame, col
+        >>> DataFrame({"a": [1, 2, None]}).filter(col("a") > 1).collect().to_pydict()
+        {'a': [2]}
+        """
+        given = (args.predicate(predicates, equal),)
+        below = self._windowed(given, "filter")
+        predicate = below.exprs[0]
+        if isinstance(predicate, plan.Alias):
+            predicate = predicate.input
+        node: nodes.Node = nodes.Filter(below.node, predicate)
+        return self._after(given, below, self._kept(node) if below.added else node)
+
+    def sort(
+        self,
+        *keys: Any,
+        descending: bool | Sequence[bool] = False,
+        nulls_last: bool | None = None,
+    ) -> DataFrame:
+        """All rows in order: ``sort("a", col("b").desc())``.
+
+        Ascending keys have nulls first, descending ones last, unless `nulls_last` says otherwise.
+
+        >>> from fabric import DataFrame
+        >>> DataFrame({"a": [2, None, 3]}).sort("a", descending=True).collect().to_pydict()
+        {'a': [3, 2, None]}
+        """
+        given = args.sort_keys(keys, descending, nulls_last)
+        exprs = tuple(key.input for key in given)
+        below = self._windowed(exprs, "sort")
+        plain = (expr.input if isinstance(expr, plan.Alias) else expr for expr in below.exprs)
+        order = tuple(with_(key, input=e) for key, e in zip(given, plain, strict=True))
+        node: nodes.Node = nodes.Sort(below.node, order)
+        return self._after(exprs, below, self._kept(node) if below.added else node)
+
+    def limit(self, n: int = 10, offset: int = 0) -> DataFrame:
+        """At most `n` rows after `offset`; which ones is open unless the rows are sorted."""
+        for name, value in (("n", n), ("offset", offset)):
+            if not isinstance(value, int) or value < 0:
+                raise PlanError(f"limit needs {name} of at least 0, got {value!r}")
+        return self._then(nodes.Limit(self._node, n, offset))
+
+    def head(self, n: int = 10) -> DataFrame:
+        """At most `n` rows."""
+        return self.limit(n)
+
+    def top_k(self, k: int, *by: Any, reverse: bool | Sequence[bool] = False) -> DataFrame:
+        """The `k` rows with the largest `by` (of a key with `reverse` the smallest); nulls last.
+
+        >>> from fabric import DataFrame
+        >>> DataFrame({"a": [1, None, 3]}).top_k(2, "a").collect().to_pydict()
+        {'a': [3, 1]}
+        """
+        return self._extreme("top_k", k, by, reverse, largest=True)
+
+    def bottom_k(self, k: int, *by: Any, reverse: bool | Sequence[bool] = False) -> DataFrame:
+        """The `k` rows with the smallest `by` (of a key with `reverse` the largest); nulls last."""
+        return self._extreme("bottom_k", k, by, reverse, largest=False)
+
+    def _extreme(
+        self, verb: str, k: int, by: Sequence[Any], reverse: bool | Sequence[bool], *, largest: bool
+    ) -> DataFrame:
+        keys = args.flatten(by)
+        if type(k) is not int or k < 0:
+            raise PlanError(f"{verb} needs a number of rows of at least 0, got {k!r}")
+        if not keys:
+            raise PlanError(f'{verb} needs a column to order by, for example {verb}({k}, "x")')
+        flags = [reverse] * len(keys) if isinstance(reverse, bool) else list(reverse)
+        if len(flags) != len(keys):
+            raise PlanError(f"{verb} got {len(keys)} keys and {len(flags)} reverse flags")
+        down = [flag != largest for flag in flags]
+        return self.sort(*keys, descending=down, nulls_last=True).limit(k)
+
+    def distinct(
+        self, *on: Any, subset: Any = None, keep: Keep = "any", order_by: Any = None
+    ) -> DataFrame:
+        """Each different row once, or one row for each different `on`.
+
+        Nulls are equal and so are NaNs.
+
+        Parameters
+        ----------
+        on, subset
+            The columns to compare; none: all of them.
+        keep
+            Which of the equal rows stays: ``any``, the ``first`` or the ``last`` in `order_by`, or
+            ``none`` of them when there are several.
+        order_by
+            What ``first`` and ``last`` mean; rows have no order by themselves.
+
+        Examples
+        --------
+        >>> from fabric import DataFrame
+        >>> df = DataFrame({"k": ["a", "a", "b"], "t": [1, 2, 3]})
+        >>> df.distinct("k", keep="last", order_by="t").sort("k").collect().to_pylist()
+        [{'k': 'a', 't': 2}, {'k': 'b', 't': 3}]
+        """
+        choice(keep, ("any", "first", "last", "none"), "distinct", "keep")
+        names = self._names([on, [] if subset is None else subset], "distinct")
+        if keep in ("first", "last") and order_by is None:
+            line = call_text("distinct", *names, keep=keep)[:-1]
+            raise PlanError(
+                f"distinct can't know the {keep} row without an order; write: {line}, "
+                'order_by="...") with the column to order by, or keep="any"'
+            )
+        if not names and keep == "any":
+            return self._then(nodes.Distinct(self._node))
+        order = () if order_by is None else args.sort_keys([order_by], False, None)
+        return self._then(distinct_rows(self._node, names or self.columns, keep, order))
+
+    def sample(
+        self, fraction: float | None = None, *, n: int | None = None, seed: int = 0
+    ) -> DataFrame:
+        """A part of the rows that looks random, the same ones in every place and every run.
+
+        A row stays by a hash of all its values and `seed`, so equal rows stay or go together, and
+        about `fraction` of the different rows stay. With `n` it is exactly that many rows (fewer
+        when there are fewer): those with the smallest hashes.
+
+        >>> from fabric import DataFrame
+        >>> df = DataFrame({"a": list(range(1000))})
+        >>> df.sample(0.1).count() == df.sample(0.1).count(), df.sample(n=3).count()
+        (True, 3)
+        """
+        return self._then(sampled(self._node, fraction, n, seed))
+
+    def with_row_index(
+        self, name: str = "index", offset: int = 0, *, order_by: Any = None
+    ) -> DataFrame:
+        """The rows numbered from `offset` in `order_by`, as the first column.
+
+        >>> from fabric import DataFrame
+        >>> DataFrame({"a": [5, 3]}).with_row_index(order_by="a").sort("a").collect().to_pydict()
+        {'index': [0, 1], 'a': [3, 5]}
+        """
+        if order_by is None:
+            line = call_text("with_row_index", name)[:-1]
+            raise PlanError(
+                f"with_row_index needs an order, rows have none by themselves; write: {line}, "
+                'order_by="...") with the column to order by'
+            )
+        if name in self.columns:
+            free = call_text("with_row_index", free_name(name, self.columns), order_by=order_by)
+            raise PlanError(f"there is a column {quoted(name)} already; write: {free}")
+        order = args.sort_keys([order_by], False, None)
+        over = plan.Over(plan.Agg("row_number", None), (), order)
+        node = nodes.Window(self._node, (plan.Alias(over, name),), path="with_row_index_*/window")
+        wide = plan.Cast(plan.Column(name), pa.int64())
+        index = plan.Call("add", (wide, plan.Literal(offset - 1, pa.int64())))
+        rest = tuple(plan.Column(column) for column in self.columns)
+        return self._then(nodes.Select(node, (plan.Alias(index, name), *rest)))
+
+    def is_empty(self) -> bool:
+        """Run as far as needed to say whether there is no row."""
+        return self.limit(1).count() == 0
+
+    def drop_duplicates(self, subset: str | Iterable[str] | None = None) -> DataFrame:
+        """One row for each different `subset`, as in PySpark."""
+        return self.distinct(subset=subset)
+
+    where = filter
+    order_by = sort
+    orderBy = sort
+    unique = distinct

@@ -1,0 +1,77 @@
+"""Verbs about how a plan runs: exchanges, addresses, settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from fabric.clients.dataframe import arguments as args
+from fabric.clients.dataframe.verbs.base import Verbs
+from fabric.errors import PlanError
+from fabric.plan import nodes
+from fabric.plan.faults import quoted
+from fabric.plan.paths import STAR
+
+if TYPE_CHECKING:
+    from fabric.clients.dataframe.frame import DataFrame
+
+
+class RunningVerbs(Verbs):
+    """``exchange``, ``named`` and ``configure``."""
+
+    __slots__ = ()
+
+    def exchange(
+        self,
+        *keys: str | Iterable[str],
+        n_partitions: int = 0,
+        kind: nodes.ExchangeKind | None = None,
+        mode: nodes.ExchangeMode = "auto",
+    ) -> DataFrame:
+        """Send rows between agents: by hash of `keys`, or in turn when there are none.
+
+        Its partitions are Flight streams of their own; name it to find them again:
+        ``df.exchange("carrier", n_partitions=8).named("by_carrier")``.
+        """
+        names = tuple(args.flatten(keys))
+        chosen = kind or ("hash" if names else "round_robin")
+        return self._then(nodes.Exchange(self._node, chosen, names, n_partitions, mode))
+
+    def repartition(self, n_partitions: int | str, *keys: str) -> DataFrame:
+        """`exchange` with PySpark's arguments: ``repartition(8, "carrier")``."""
+        if isinstance(n_partitions, str):
+            return self.exchange(n_partitions, *keys)
+        return self.exchange(*keys, n_partitions=n_partitions)
+
+    def named(self, path: str) -> DataFrame:
+        """The last step under an address such as ``"enrich/join"``; errors and `configure` use it.
+
+        >>> from fabric import DataFrame, col
+        >>> late = DataFrame({"a": [1]}).filter(col("a") > 0).named("clean/positive")
+        >>> late.configure("clean/positive", parallelism=2).columns
+        ['a']
+        """
+        if STAR in path:
+            free = quoted(path.replace(STAR, "_"))
+            raise PlanError(f"a path has no {STAR}, got {quoted(path)}; write: .named({free})")
+        return self._then(replace(self._node, path=path))
+
+    def configure(
+        self,
+        path: str,
+        *,
+        parallelism: int | None = None,
+        exchange: nodes.ExchangeMode | None = None,
+        buffer_batches: int | None = None,
+    ) -> DataFrame:
+        """Settings of the step at address `path`; what is None stays as it was."""
+        from fabric.clients.dataframe.frame import DataFrame
+
+        before = self._config.get(path, nodes.NodeConfig())
+        config = nodes.NodeConfig(
+            parallelism=before.parallelism if parallelism is None else parallelism,
+            exchange=before.exchange if exchange is None else exchange,
+            buffer_batches=before.buffer_batches if buffer_batches is None else buffer_batches,
+        )
+        return DataFrame.of(self._node, {**self._config, path: config}, self._session)

@@ -1,0 +1,205 @@
+"""Verbs that change the shape: explode, unnest, pivot, unpivot, and contexts of items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fabric.clients.dataframe import arguments as args
+from fabric.clients.dataframe.aggregate_functions import ALIASES
+from fabric.clients.dataframe.lowering.contexts import entered, gathered
+from fabric.clients.dataframe.lowering.nested import exploded, unnested
+from fabric.clients.dataframe.lowering.pivot import pivot_values, pivoted, value_name
+from fabric.clients.dataframe.lowering.unpivot import unpivoted
+from fabric.clients.dataframe.names import call_text, known_one
+from fabric.clients.dataframe.verbs.base import Verbs
+from fabric.errors import PlanError
+from fabric.plan import expr as plan
+from fabric.plan.faults import nearest, quoted
+from fabric.plan.functions import AGGREGATES
+
+if TYPE_CHECKING:
+    from fabric.clients.dataframe.frame import DataFrame
+
+Names = str | Iterable[str]
+
+
+class ShapeVerbs(Verbs):
+    """``explode``, ``gather``, ``unnest``, ``pivot`` and ``unpivot``."""
+
+    __slots__ = ()
+
+    def explode(
+        self, *columns: Names, outer: bool = False, position: str = "", context: str = ""
+    ) -> DataFrame:
+        """A row for each value of a list column, which becomes the value.
+
+        Several columns go side by side; a list that is shorter than the others ends with nulls.
+
+        Parameters
+        ----------
+        outer
+            A row with null for a null or empty list, instead of none.
+        position
+            The name of a new column: which value of the list it was, from 0.
+        context
+            Enter a sub-context of that name: the rows are the items of their parents, and `gather`
+            brings them back to one row a parent. Columns added meanwhile belong to the items.
+
+        Examples
+        --------
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"k": ["a", "b"], "items": [[1, 2], []]})
+        >>> df.explode("items").sort("items").collect().to_pydict()
+        {'k': ['a', 'a'], 'items': [1, 2]}
+        >>> items = df.explode("items", context="item").with_columns(twice=col("items") * 2)
+        >>> items.gather("item").sort("k").collect().to_pylist()
+        [{'k': 'a', 'items': [1, 2], 'twice': [2, 4]}, {'k': 'b', 'items': [], 'twice': []}]
+        """
+        names = self._names(columns, "explode")
+        if not names:
+            raise PlanError('explode needs a list column, for example explode("items")')
+        if not context:
+            return self._then(exploded(self._node, names, outer, position))
+        if len(names) > 1 or outer or position:
+            line = call_text("explode", names[0], context=context)
+            raise PlanError(
+                "explode into a context takes one column, keeps parents without items by itself "
+                f"and numbers the items as {quoted(context + '.position')}; write: {line}"
+            )
+        return self._then(entered(self._node, names[0], context))
+
+    def gather(self, context: str, *aggregates: Any, **named: Any) -> DataFrame:
+        """Back from a sub-context to one row a parent, every parent of it.
+
+        The items' columns (the exploded one and those added since) become lists in the order of the
+        items; with `aggregates` only these are put beside the parent's columns. Items that were
+        filtered away are missing, their parents are not: they get empty lists, null aggregates and
+        counts of 0. A parent whose list was null has null.
+
+        Parents are told apart by a hash of the whole row and a number among rows of one hash, so
+        that parents that are equal stay two.
+
+        >>> from fabric import DataFrame, col, count
+        >>> orders = DataFrame({"id": [1, 2], "prices": [[5, 20, 30], [1]]})
+        >>> items = orders.explode("prices", context="item").filter(col("prices") > 10)
+        >>> items.gather("item", n=count(), total=col("prices").sum()).sort("id").select(
+        ...     "id", "n", "total").collect().to_pylist()
+        [{'id': 1, 'n': 2, 'total': 50}, {'id': 2, 'n': 0, 'total': None}]
+        """
+        exprs = args.expressions(aggregates, named, self.columns)
+        below = self._windowed(exprs, "gather")
+        return self._after(exprs, below, gathered(below.node, context, below.exprs))
+
+    def unnest(self, *columns: Names) -> DataFrame:
+        """The fields of struct columns as columns, in the place of the struct.
+
+        >>> from fabric import DataFrame
+        >>> DataFrame({"a": [{"x": 1, "y": 2}], "b": [3]}).unnest("a").columns
+        ['x', 'y', 'b']
+        """
+        names = self._names(columns, "unnest")
+        if not names:
+            raise PlanError('unnest needs a struct column, for example unnest("address")')
+        return self._then(unnested(self._node, names))
+
+    def pivot(
+        self,
+        on: str,
+        on_columns: Sequence[Any] | None = None,
+        *,
+        index: Names | None = None,
+        values: Names | None = None,
+        aggregate_function: str = "first",
+    ) -> DataFrame:
+        """A column for each value of `on`, holding `values` of one row for each `index`.
+
+        Parameters
+        ----------
+        on_columns
+            The values of `on` to make columns of; None lets a first job find them, now.
+        index
+            What makes a row; None: all columns that are neither `on` nor `values`.
+        values
+            What the new columns hold; None: all that are neither `on` nor `index`.
+        aggregate_function
+            What is made of several values: ``first`` (any of them), ``sum``, ``max``, ``mean``,
+            ``len`` and so on.
+
+        Examples
+        --------
+        >>> from fabric import DataFrame
+        >>> df = DataFrame({"k": ["a", "a", "b"], "m": ["x", "y", "x"], "v": [1, 2, 3]})
+        >>> df.pivot("m", ["x", "y"], index="k", values="v").sort("k").collect().to_pylist()
+        [{'k': 'a', 'x': 1, 'y': 2}, {'k': 'b', 'x': 3, 'y': None}]
+        """
+        known_one(on, self.columns, "pivot", on=on)
+        rows = None if index is None else self._names([index], "pivot")
+        cells = None if values is None else self._names([values], "pivot")
+        if cells is None:
+            cells = [c for c in self.columns if c != on and c not in (rows or ())]
+            if rows is None:
+                raise PlanError(
+                    f"pivot needs index or values; write for example: "
+                    f"{call_text('pivot', on, values=cells[-1] if cells else 'x')}"
+                )
+        if rows is None:
+            rows = [c for c in self.columns if c != on and c not in cells]
+        agg = _aggregate(aggregate_function)
+        found = pivot_values(self._frame, on) if on_columns is None else list(on_columns)
+        columns = [
+            (value_name(v) if len(cells) == 1 else f"{cell}_{value_name(v)}", v, agg(cell))
+            for cell in cells
+            for v in found
+        ]
+        keys = tuple(plan.Column(name) for name in rows)
+        return self._then(pivoted(self._node, keys, on, columns))
+
+    def unpivot(
+        self,
+        on: Names | None = None,
+        *,
+        index: Names | None = None,
+        variable_name: str = "variable",
+        value_name: str = "value",
+    ) -> DataFrame:
+        """A row for each row and column of `on`: its name as ``variable``, its value as ``value``.
+
+        >>> from fabric import DataFrame
+        >>> df = DataFrame({"k": ["a"], "x": [1], "y": [2]})
+        >>> df.unpivot(["x", "y"], index="k").sort("variable").collect().to_pylist()
+        [{'k': 'a', 'variable': 'x', 'value': 1}, {'k': 'a', 'variable': 'y', 'value': 2}]
+        """
+        kept = [] if index is None else self._names([index], "unpivot")
+        if on is None:
+            names = [name for name in self.columns if name not in kept]
+        else:
+            names = self._names([on], "unpivot")
+        return self._then(unpivoted(self._node, names, kept, (variable_name, value_name)))
+
+    def melt(
+        self,
+        id_vars: Names | None = None,
+        value_vars: Names | None = None,
+        variable_name: str = "variable",
+        value_name: str = "value",
+    ) -> DataFrame:
+        """`unpivot` with the arguments of pandas and PySpark."""
+        return self.unpivot(
+            value_vars, index=id_vars, variable_name=variable_name, value_name=value_name
+        )
+
+
+def _aggregate(function: str) -> Any:
+    """A maker of the aggregate of that name over a column."""
+    if function == "len":
+        return lambda _: plan.Agg("count", None)
+    name = ALIASES.get(function, function)
+    if name not in AGGREGATES:
+        near = nearest(function, [*AGGREGATES, *ALIASES])
+        line = f"; write: aggregate_function={quoted(near)}" if near else ""
+        raise PlanError(
+            f"pivot: {function!r} names no aggregate; use one of {', '.join(sorted(AGGREGATES))}"
+            f"{line}"
+        )
+    return lambda column: plan.Agg(name, plan.Column(column))
