@@ -92,8 +92,8 @@ class _Lowering:
             case Aggregate():
                 return lower_aggregate(node, below[0], schema_of(node))
             case Join(left=left, right=right):
-                smaller = self._rows[id(right)] < self._rows[id(left)]
-                return lower_join(node, below[0], below[1], smaller_right=smaller)
+                rows = self._rows[id(left)], self._rows[id(right)]
+                return lower_join(node, below[0], below[1], rows=rows, sql=self._tables.sql)
             case Sort():
                 return _sort(node, below[0])
             case Limit(n=n, offset=offset):

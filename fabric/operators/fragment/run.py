@@ -157,16 +157,19 @@ class FragmentStream(Iterator[pa.RecordBatch]):
 
     def _start(self) -> None:
         """Lower the fragment; shared parts of it already run now."""
+        from fabric.operators.fragment.join import is_fixed
         from fabric.operators.fragment.lower import lower
         from fabric.operators.fragment.scan import Tables
         from fabric.operators.fragment.session import new_session
 
-        kinds = {type(node) for node in walk(self._root)}
+        nodes = list(walk(self._root))
+        kinds = {type(node) for node in nodes}
         session = new_session(
             self._n_partitions,
             self._batch_rows,
             keep_order=Sort in kinds,
             sorts_union={Sort, Union} <= kinds,
+            swaps=any(isinstance(node, Join) and is_fixed(node) for node in nodes),
         )
         tables = Tables(
             session, self._inputs, self._splits, self._read,

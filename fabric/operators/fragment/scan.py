@@ -86,6 +86,13 @@ class Tables:
         n_partitions = 1 if ordered else self._n_partitions
         return self._table(like.schema, batches, n_partitions)
 
+    def sql(self, query: str, frames: Mapping[str, datafusion.DataFrame]) -> datafusion.DataFrame:
+        """A query over `frames`, which stand in it as ``{name}``."""
+        views = {name: f"t{next(self._numbers)}" for name in frames}
+        for name, df in frames.items():
+            self._session.register_view(views[name], df)
+        return self._session.sql(query.format(**views))
+
     def n_rows(self, node: Scan | StageInput) -> float:
         """About how many rows a leaf has."""
         if isinstance(node, StageInput):

@@ -8,15 +8,21 @@ from __future__ import annotations
 
 import datafusion
 
+_SHARED_TABLE_THREADS_MAX = 4
+"""Up to so many threads one builds the hash table of a join for all: dealing both sides out to a
+table a thread would copy every column once more, which costs more than the build."""
+_NO_LIMIT = str(1 << 62)
+
 
 def new_session(
-    target_partitions: int, batch_rows: int, *, keep_order: bool, sorts_union: bool
+    target_partitions: int, batch_rows: int, *, keep_order: bool, sorts_union: bool, swaps: bool
 ) -> datafusion.SessionContext:
     """A session that runs on `target_partitions` threads.
 
     `keep_order` stops DataFusion from dealing the rows of a sorted partition out to several.
     `sorts_union` keeps its sorts above a union: pushed below, they lose keys that are the same
     column in one branch, and DataFusion 55 then refuses its own plan ("SanityCheckPlan").
+    `swaps` lets it choose the side to build on by its statistics: for the joins that we can't swap.
     """
     config = (
         datafusion.SessionConfig()
@@ -26,6 +32,11 @@ def new_session(
         # a union's columns may be null where DataFusion's plan says they can't; all of ours may be
         .set("datafusion.execution.skip_physical_aggregate_schema_check", "true")
         .set("datafusion.optimizer.repartition_sorts", str(not sorts_union).lower())
+        .set("datafusion.optimizer.join_reordering", str(swaps).lower())
         .set("datafusion.optimizer.enable_round_robin_repartition", str(not keep_order).lower())
     )
+    if target_partitions <= _SHARED_TABLE_THREADS_MAX:
+        for limit in ("threshold", "threshold_rows"):
+            name = f"datafusion.optimizer.hash_join_single_partition_{limit}"
+            config = config.set(name, _NO_LIMIT)
     return datafusion.SessionContext(config, datafusion.RuntimeEnvBuilder())

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fabric.plan.nodes import Aggregate, Filter, Join, Limit, Node, Scan, StageInput
+from fabric.plan.nodes import Aggregate, Explode, Filter, Join, Limit, Node, Scan, StageInput
 from fabric.plan.walk import walk
 
 _FILTERED = 0.3
 _GROUPED = 0.1
+_EXPLODED = 4.0
 
 
 def estimated_rows(root: Node, leaf_rows: Callable[[Scan | StageInput], float]) -> dict[int, float]:
@@ -36,6 +37,23 @@ def _rows(node: Node, below: list[float], leaf_rows: Callable[[Scan | StageInput
         case Limit(n=n):
             return min(below[0], n)
         case Join():
-            return below[0]
+            return _joined_rows(node, *below)
+        case Explode():
+            return below[0] * _EXPLODED
         case _:
             return sum(below)
+
+
+def _joined_rows(node: Join, left: float, right: float) -> float:
+    """As if each row found one at most; without keys each may find every one."""
+    if node.how in ("semi", "anti"):
+        return left
+    if not node.left_keys:
+        return left * right * (1 if node.condition is None else _FILTERED)
+    match node.how:
+        case "right":
+            return right
+        case "full":
+            return left + right
+        case _:
+            return left
