@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fabric.clients.session.job import Job
     from fabric.clients.session.session import Session
 
+Engine = Literal["fabric", "spark"]
 FileMode = Literal["error", "overwrite"]
 DatasetMode = Literal["create", "append", "overwrite"]
 _ENDINGS = {"parquet": (".parquet", ".pq"), "csv": (".csv",), "ipc": (".arrow", ".ipc", ".feather")}
@@ -64,8 +65,19 @@ class Actions:
         """
         return self.session.submit(self.plan, name=name, parallelism=parallelism)
 
-    def collect(self) -> pa.Table:
-        """Run and return all rows as one Arrow table."""
+    def collect(self, *, engine: Engine | None = None) -> pa.Table:
+        """Run and return all rows as one Arrow table.
+
+        Parameters
+        ----------
+        engine
+            ``fabric`` runs on the session (None too), ``spark`` the whole plan on PySpark. What
+            Spark can't do the same way is refused before it starts.
+        """
+        if _engine(engine, "collect") == "spark":
+            from fabric.clients.spark.plan.run import collect
+
+            return collect(self.plan, self._session)
         with self.submit() as job:
             return job.wait().collect()
 
@@ -201,18 +213,28 @@ class Actions:
         return job.wait() if wait else job
 
     # ---- looking at it
-    def explain(self, format: Literal["text", "svg"] = "text") -> Report:
+    def explain(
+        self, format: Literal["text", "svg"] = "text", *, engine: Engine | None = None
+    ) -> Report:
         """The plan, the optimised plan and the stages, or a picture of them; nothing runs.
+
+        With ``engine="spark"`` it is what Spark would do, and what it would be refused for.
 
         >>> from fabric import DataFrame, col
         >>> "filter" in DataFrame({"a": [1]}).filter(col("a") > 0).explain().lower()
         True
         """
-        from fabric.clients.dataframe.render import explanation
+        from fabric.clients.dataframe.render import Report, explanation
 
         if format not in ("text", "svg"):
             raise PlanError(f"explain has no format {format!r}; use 'text' or 'svg'")
-        return explanation(self.session.explain(self.plan), format)
+        if _engine(engine, "explain") == "fabric":
+            return explanation(self.session.explain(self.plan), format)
+        from fabric.clients.spark.plan.run import explain
+
+        if format == "svg":
+            raise PlanError("explain draws no picture of a plan on Spark; use format='text'")
+        return Report(explain(self.plan, self._session))
 
     def print_schema(self) -> None:
         """Print the name and the type of each column."""
@@ -235,3 +257,10 @@ class Actions:
         return DataFrame.of(node, self._config, self._session)
 
     to_arrow = collect
+
+
+def _engine(engine: str | None, verb: str) -> str:
+    """The engine asked for; refuses what is none."""
+    from fabric.clients.dataframe.names import choice
+
+    return choice(engine or "fabric", ("fabric", "spark"), verb, "engine")
