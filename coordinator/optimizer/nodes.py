@@ -5,15 +5,16 @@ One job: small copies that keep the path, so that an error still names the node 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
-from fabric.coordinator.optimizer.expressions import conjoin
-from fabric.plan.expr import Expr
-from fabric.plan.join import output_columns
-from fabric.plan.nodes import Filter, Join, Node
+from fabric.coordinator.optimizer.expressions import conjoin, named
+from fabric.plan.expr import Expr, output_name
+from fabric.plan.exprs import map_exprs, with_exprs
+from fabric.plan.join import condition_columns, output_columns
+from fabric.plan.nodes import Aggregate, Filter, Join, Node, Scan, Select, Sort, WithColumns
 from fabric.plan.schema import schema_of
 
 
@@ -43,5 +44,43 @@ def _is_exact(dtype: pa.DataType) -> bool:
 def join_names(join: Join) -> tuple[dict[str, str], dict[str, str]]:
     """By output name: the column of the left side, and that of the right side."""
     columns = output_columns(join, schema_of(join.left), schema_of(join.right))
+    left = {column.name: column.source for column in columns if not column.right}
+    return left, {column.name: column.source for column in columns if column.right}
+
+
+def map_values(node: Node, change: Callable[[Expr, pa.Schema], Expr]) -> Node:
+    """`node` with `change(expr, schema)` in place of each expression; names of columns stay.
+
+    Join keys are left alone: two of one name become one column. `node` itself when none changes.
+    """
+    match node:
+        case Scan(predicate=predicate, schema=schema) if predicate is not None:
+            return with_exprs(node, (change(predicate, schema),))
+        case Filter() | Sort():
+            schema = schema_of(node.input)
+            return map_exprs(node, lambda expr: change(expr, schema))
+        case Select() | WithColumns() | Aggregate():
+            schema = schema_of(node.input)
+            return map_exprs(node, lambda expr: _renamed(expr, change(expr, schema)))
+        case Join(condition=condition) if condition is not None:
+            found = change(condition, condition_schema(node))
+            return node if found is condition else replace(node, condition=found)
+        case _:
+            return node
+
+
+def _renamed(before: Expr, after: Expr) -> Expr:
+    return before if after is before else named(after, output_name(before))
+
+
+def condition_schema(join: Join) -> pa.Schema:
+    """The columns that the condition of a join may read."""
+    columns = condition_columns(join, schema_of(join.left), schema_of(join.right))
+    return pa.schema([(column.name, column.dtype) for column in columns])
+
+
+def condition_names(join: Join) -> tuple[dict[str, str], dict[str, str]]:
+    """By the name in the condition: the column of the left side, and that of the right side."""
+    columns = condition_columns(join, schema_of(join.left), schema_of(join.right))
     left = {column.name: column.source for column in columns if not column.right}
     return left, {column.name: column.source for column in columns if column.right}

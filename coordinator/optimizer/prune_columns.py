@@ -18,11 +18,14 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from fabric.coordinator.optimizer.nodes import join_names
+from fabric.coordinator.optimizer.nodes import condition_names, join_names
+from fabric.coordinator.optimizer.rule import Note
 from fabric.plan.expr import Column, Expr, columns_of, output_name
+from fabric.plan.join import merged_keys
 from fabric.plan.nodes import (
     Aggregate,
     Exchange,
+    Explode,
     Filter,
     Join,
     Limit,
@@ -31,6 +34,7 @@ from fabric.plan.nodes import (
     Select,
     Sort,
     Union,
+    Window,
     WithColumns,
 )
 from fabric.plan.schema import schema_of
@@ -39,19 +43,21 @@ from fabric.plan.walk import walk
 Names = frozenset[str]
 
 
-def prune_columns(root: Node) -> Node:
+def prune_columns(root: Node, note: Note) -> Node:
     """Prune the plan below `root`, whose columns all stay; `root` itself when all are needed."""
     order = list(walk(root))
     required = _required(root, order)
     done: dict[int, Node] = {}
     for node in order:
         children = tuple(
-            _narrowed(node, child, done[id(child)], wanted)
+            _narrowed(node, child, done[id(child)], wanted, note)
             for child, wanted in zip(
                 node.children, _child_needs(node, required[id(node)]), strict=True
             )
         )
-        done[id(node)] = _pruned(node.with_children(children), required[id(node)])
+        over = node.with_children(children)
+        pruned = _pruned(over, required[id(node)])
+        done[id(node)] = over if pruned is over else note(over, pruned)
     return done[id(root)]
 
 
@@ -73,8 +79,12 @@ def _child_needs(node: Node, mine: Names) -> tuple[Names, ...]:
             needs = (mine | columns_of(predicate),)
         case Select(exprs=exprs):
             needs = (_read(_kept(exprs, mine) or exprs[:1]),)
-        case WithColumns(exprs=exprs):
+        case WithColumns(input=source, exprs=exprs, replace=True):  # what is replaced has a place
+            needs = ((mine & frozenset(schema_of(source).names)) | _read(_kept(exprs, mine)),)
+        case WithColumns(exprs=exprs) | Window(exprs=exprs):
             needs = ((mine - set(map(output_name, exprs))) | _read(_kept(exprs, mine)),)
+        case Explode(column=column, position=position):
+            needs = ((mine - {position}) | {column},)
         case Aggregate(keys=keys, aggs=aggs):
             needs = (_read(keys) | _read(_kept(aggs, mine) or aggs[:1]),)
         case Join():
@@ -102,10 +112,23 @@ def _join_needs(join: Join, mine: Names) -> tuple[Names, Names]:
     from_left = frozenset(left) & mine
     # without the left column of that name, the right one would lose its suffix
     twins = frozenset(name for out, name in from_right.items() if out != name) & frozenset(left)
+    merged = merged_keys(join)  # in a full join of both sides, in a right join the right one's
+    asked_left, asked_right = _asked(join)
     return (
-        from_left | twins | _read(join.left_keys),
-        frozenset(from_right.values()) | _read(join.right_keys),
+        from_left | twins | asked_left | merged | _read(join.left_keys),
+        frozenset(from_right.values()) | asked_right | merged | _read(join.right_keys),
     )
+
+
+def _asked(join: Join) -> tuple[Names, Names]:
+    """What the condition reads of each side, and left columns that make its names what they are."""
+    if join.condition is None:
+        return frozenset(), frozenset()
+    left, right = condition_names(join)
+    names = columns_of(join.condition)
+    renamed = {left[right[name]] for name in names if name in right and right[name] in left}
+    of_left = {left[name] for name in names if name in left}
+    return frozenset(of_left | renamed), frozenset(right[name] for name in names if name in right)
 
 
 def _pruned(node: Node, mine: Names) -> Node:
@@ -117,10 +140,12 @@ def _pruned(node: Node, mine: Names) -> Node:
             return node if len(kept) == len(names) else replace(node, columns=kept)
         case Select(exprs=exprs):
             return _with_exprs(exprs, mine, lambda kept: replace(node, exprs=kept), node)
-        case WithColumns(input=source, exprs=exprs):
+        case WithColumns(input=source, exprs=exprs) | Window(input=source, exprs=exprs):
             if not _kept(exprs, mine):
                 return source
             return _with_exprs(exprs, mine, lambda kept: replace(node, exprs=kept), node)
+        case Explode(position=position) if position and position not in mine:
+            return replace(node, position="")
         case Aggregate(aggs=aggs):
             return _with_exprs(aggs, mine, lambda kept: replace(node, aggs=kept), node)
         case _:
@@ -134,13 +159,13 @@ def _with_exprs(
     return node if len(kept) == len(exprs) else make(kept)
 
 
-def _narrowed(parent: Node, child: Node, pruned: Node, wanted: Names) -> Node:
+def _narrowed(parent: Node, child: Node, pruned: Node, wanted: Names, note: Note) -> Node:
     """`pruned` with just what `parent` wants of it, where rows may travel.
 
     A scan reads few columns anyway; but a union matches by position, so there it counts when
     another parent of a shared scan wants more.
     """
-    if not isinstance(parent, Join | Exchange | Sort | Union):
+    if not isinstance(parent, Join | Exchange | Sort | Union | Window):
         return pruned
     if isinstance(pruned, Scan) and not isinstance(parent, Union):
         return pruned
@@ -148,7 +173,7 @@ def _narrowed(parent: Node, child: Node, pruned: Node, wanted: Names) -> Node:
     kept = tuple(Column(name) for name in names if name in wanted)
     if len(kept) == len(names):
         return pruned
-    return Select(pruned, kept, path=f"{child.path}/columns")
+    return note(pruned, Select(pruned, kept, path=f"{child.path}/columns"))
 
 
 def _kept(exprs: Iterable[Expr], mine: Names) -> tuple[Expr, ...]:

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 
 from fabric.coordinator.optimizer.prune_columns import prune_columns
+from fabric.coordinator.optimizer.rule import unnoted
 from fabric.plan.expr import Agg, Alias, Column, SortKey
 from fabric.plan.nodes import (
     Aggregate,
@@ -31,16 +32,16 @@ def test_scan_reads_what_is_needed(p: SimpleNamespace) -> None:
     t = p.table()
     plan = Select(Filter(t, p.call("gt", "b", 1)), (Column("a"),))
     expected = Select(Filter(replace(t, columns=("a", "b")), p.call("gt", "b", 1)), (Column("a"),))
-    assert prune_columns(plan) == expected
+    assert prune_columns(plan, unnoted) == expected
 
 
 def test_columns_nobody_reads_are_not_computed(p: SimpleNamespace) -> None:
     t = p.table()
     risky = p.alias(p.call("divide", "a", "b"), "q")
     plan = Select(WithColumns(t, (risky,)), (Column("a"),))
-    assert prune_columns(plan) == Select(replace(t, columns=("a",)), (Column("a"),))
+    assert prune_columns(plan, unnoted) == Select(replace(t, columns=("a",)), (Column("a"),))
     plan = Select(WithColumns(t, (risky, p.alias("s", "z"))), (Column("z"),))
-    found = prune_columns(plan)
+    found = prune_columns(plan, unnoted)
     assert found.input.exprs == (p.alias("s", "z"),)
     assert scans(found) == {"t": ("s",)}
 
@@ -48,9 +49,9 @@ def test_columns_nobody_reads_are_not_computed(p: SimpleNamespace) -> None:
 def test_replaced_column_keeps_its_place(p: SimpleNamespace) -> None:
     t = p.table()
     plan = WithColumns(t, (p.alias(p.call("add", "b", 1), "a"),), True)
-    assert prune_columns(plan) is plan
+    assert prune_columns(plan, unnoted) is plan
     narrow = Select(plan, (Column("a"), Column("s")))
-    assert schema_of(prune_columns(narrow)) == schema_of(narrow)
+    assert schema_of(prune_columns(narrow, unnoted)) == schema_of(narrow)
 
 
 def test_join_sides_send_only_what_is_read(p: SimpleNamespace) -> None:
@@ -58,7 +59,7 @@ def test_join_sides_send_only_what_is_read(p: SimpleNamespace) -> None:
     right = p.table("r", k=pa.int64(), c=pa.int64(), d=pa.int64())
     filtered = Filter(right, p.call("gt", "d", 1), path="f")
     plan = Select(Join(left, filtered, K, K), (Column("a"), Column("c")))
-    found = prune_columns(plan)
+    found = prune_columns(plan, unnoted)
     assert scans(found) == {"l": ("k", "a"), "r": None}
     assert isinstance(found.input.right, Select)
     assert schema_of(found.input.right).names == ["k", "c"]
@@ -69,7 +70,7 @@ def test_suffix_survives(p: SimpleNamespace) -> None:
     left = p.table("l", k=pa.int64(), x=pa.int64(), y=pa.int64())
     right = p.table("r", k=pa.int64(), x=pa.int64())
     plan = Select(Join(left, right, K, K), (Column("x_right"),))
-    found = prune_columns(plan)
+    found = prune_columns(plan, unnoted)
     assert scans(found) == {"l": ("k", "x"), "r": None}
     assert schema_of(found) == schema_of(plan)
 
@@ -77,19 +78,22 @@ def test_suffix_survives(p: SimpleNamespace) -> None:
 def test_semi_join_needs_only_keys_of_the_right(p: SimpleNamespace) -> None:
     left = p.table("l", k=pa.int64(), a=pa.int64())
     right = p.table("r", k=pa.int64(), c=pa.int64())
-    assert scans(prune_columns(Join(left, right, K, K, "semi"))) == {"l": None, "r": ("k",)}
+    assert scans(prune_columns(Join(left, right, K, K, "semi"), unnoted)) == {
+        "l": None,
+        "r": ("k",),
+    }
 
 
 def test_count_reads_the_cheapest_column(p: SimpleNamespace) -> None:
     t = p.table(s=pa.string(), b=pa.int64(), c=pa.int16())
     plan = Aggregate(t, (), (Agg("count", None),))
-    assert scans(prune_columns(plan)) == {"t": ("c",)}
+    assert scans(prune_columns(plan, unnoted)) == {"t": ("c",)}
 
 
 def test_aggregates_nobody_reads_are_dropped(p: SimpleNamespace) -> None:
     t = p.table()
     aggs = (Alias(Agg("sum", Column("b")), "x"), Alias(Agg("count", None), "n"))
-    found = prune_columns(Select(Aggregate(t, (Column("a"),), aggs), (Column("n"),)))
+    found = prune_columns(Select(Aggregate(t, (Column("a"),), aggs), (Column("n"),)), unnoted)
     assert found.input == Aggregate(replace(t, columns=("a",)), (Column("a"),), aggs[1:])
 
 
@@ -97,7 +101,7 @@ def test_union_goes_by_position(p: SimpleNamespace) -> None:
     x = p.table("x", a=pa.int64(), b=pa.int64())
     y = p.table("y", c=pa.int64(), d=pa.int64())
     filtered = Filter(y, p.call("gt", "c", 1), path="f")
-    found = prune_columns(Select(Union((x, filtered)), (Column("b"),)))
+    found = prune_columns(Select(Union((x, filtered)), (Column("b"),)), unnoted)
     assert scans(found) == {"x": ("b",), "y": None}
     assert [schema_of(child).names for child in found.input.inputs] == [["b"], ["d"]]
 
@@ -107,7 +111,7 @@ def test_union_over_a_shared_scan_keeps_its_width(p: SimpleNamespace) -> None:
     narrow = Select(Union((t, t)), (Column("a"),))
     root = Join(narrow, t, (Column("a"),), (Column("b"),), "semi")
     wide = Union((root, Select(t, (Column("b"),))))
-    found = prune_columns(wide)
+    found = prune_columns(wide, unnoted)
     assert schema_of(found) == schema_of(wide)
     (union,) = (n for n in walk(found) if isinstance(n, Union) and n is not found)
     assert [schema_of(child).names for child in union.inputs] == [["a"], ["a"]]
@@ -116,16 +120,16 @@ def test_union_over_a_shared_scan_keeps_its_width(p: SimpleNamespace) -> None:
 def test_exchange_and_sort_keep_their_keys(p: SimpleNamespace) -> None:
     t = p.table()
     sent = Select(Exchange(t, "hash", ("b",)), (Column("a"),))
-    assert scans(prune_columns(sent)) == {"t": ("a", "b")}
+    assert scans(prune_columns(sent, unnoted)) == {"t": ("a", "b")}
     ordered = Select(Sort(t, (SortKey(Column("s")),)), (Column("a"),))
-    assert scans(prune_columns(ordered)) == {"t": ("a", "s")}
+    assert scans(prune_columns(ordered, unnoted)) == {"t": ("a", "s")}
 
 
 def test_shared_node_keeps_what_either_parent_needs(p: SimpleNamespace) -> None:
     t = p.table()
     shared = Filter(t, p.call("gt", "a", 1), path="f")
     plan = Union((Select(shared, (Column("a"),)), Select(shared, (Column("b"),))))
-    found = prune_columns(plan)
+    found = prune_columns(plan, unnoted)
     assert scans(found) == {"t": ("a", "b")}
     assert found.inputs[0].input is found.inputs[1].input
 
@@ -133,4 +137,4 @@ def test_shared_node_keeps_what_either_parent_needs(p: SimpleNamespace) -> None:
 def test_leaves_others(p: SimpleNamespace) -> None:
     t = p.table()
     for plan in (t, Distinct(t), Select(t, (Column("a"), Column("b"), Column("s")))):
-        assert prune_columns(plan) is plan
+        assert prune_columns(plan, unnoted) is plan

@@ -1,0 +1,77 @@
+"""What the optimizer did, for `explain`.
+
+One job: keep which rule changed which node into what, and tell it in lines. A node is written as
+the calls that make it; what both sides have in common is written as its path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from fabric.plan.node_text import node_text
+from fabric.plan.nodes import Node
+from fabric.plan.printer import tree
+from fabric.plan.walk import walk
+
+_STEP_MAX = 90
+_LINE_MAX = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Fired:
+    """One rule at one node: what was there and what came in its place."""
+
+    rule: str
+    before: Node
+    after: Node
+
+
+def effects_text(fired: Iterable[Fired], *, verbose: bool = False) -> str:
+    """The rules that fired, in order, a change a line; `verbose` adds the part of the plan it made.
+
+    >>> effects_text(())
+    'no rule fired\\n'
+    """
+    lines: list[str] = []
+    last = ""
+    for one in fired:
+        if one.rule != last:
+            lines.append(one.rule.replace("_", " "))
+            last = one.rule
+        lines += _lines(one)
+        if verbose:
+            lines += [f"      {line}" for line in tree(one.after).splitlines()]
+    return "\n".join(lines or ["no rule fired"]) + "\n"
+
+
+def _lines(one: Fired) -> Iterator[str]:
+    """The path, then before and after."""
+    before, after = _common_cut(one)
+    yield f"  {one.before.path}"
+    yield f"    - {before}"
+    yield f"    + {after}"
+
+
+def _common_cut(one: Fired) -> tuple[str, str]:
+    old = {id(node) for node in walk(one.before)}
+    new = {id(node) for node in walk(one.after)}
+    return _text(one.before, new), _text(one.after, old)
+
+
+def _text(root: Node, known: set[int]) -> str:
+    """The calls that make `root`, from the nodes in `known` on."""
+    texts: dict[int, str] = {}
+    for node in walk(root):
+        if id(node) in known and node is not root:
+            texts[id(node)] = node.path or node_text(node)
+            continue
+        inputs = [texts[id(child)] for child in node.children]
+        step = _cut(node_text(node), _STEP_MAX)
+        others = f" [{'; '.join(inputs[1:])}]" if len(inputs) > 1 else ""
+        texts[id(node)] = (inputs[0] if inputs else "") + step + others
+    return _cut(texts[id(root)], _LINE_MAX)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 4] + " ..."
