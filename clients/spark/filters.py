@@ -13,11 +13,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
+
+from fabric.clients.spark.literals import arrow_values
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
@@ -124,9 +127,9 @@ def _text(kind: str, dtype: pa.DataType, value: Any) -> _Test | None:
 def _compare(kind: str, dtype: pa.DataType, value: Any) -> _Test | None:
     if value is None:  # nothing is equal to, above or below null
         return _unknown
-    if (scalar := _scalar(value, dtype)) is None:
+    if (values := arrow_values([value], dtype)) is None:
         return None
-    compare = _COMPARISONS[kind]
+    compare, scalar = _COMPARISONS[kind], values[0]
     if not t.is_floating(dtype):
         return lambda column: compare(column, scalar)
     if math.isnan(value):
@@ -136,41 +139,41 @@ def _compare(kind: str, dtype: pa.DataType, value: Any) -> _Test | None:
     return lambda column: compare(column, scalar)
 
 
+def _is_number(column: pa.Array) -> pa.Array:
+    return pc.invert(pc.is_nan(column))
+
+
 _NAN: Mapping[str, _Test] = {
     "EqualTo": pc.is_nan,
-    "GreaterThan": lambda column: _always(column, False),
+    "GreaterThan": lambda column: pc.and_(pc.is_nan(column), _is_number(column)),  # never
     "GreaterThanOrEqual": pc.is_nan,
-    "LessThan": lambda column: pc.invert(pc.is_nan(column)),
-    "LessThanOrEqual": lambda column: _always(column, True),
+    "LessThan": _is_number,
+    "LessThanOrEqual": lambda column: pc.or_(pc.is_nan(column), _is_number(column)),  # always
 }
 """What comparing with NaN means; null stays null."""
 
 
 def _in(dtype: pa.DataType, values: Sequence[Any]) -> _Test | None:
     """Equal to one of `values`; with a null among them, everything else is unknown."""
-    tests = [_compare("EqualTo", dtype, value) for value in values if value is not None]
-    if not values or None in tests:
+    known, null = [value for value in values if value is not None], None in values
+    if not values or (wanted := arrow_values(known, dtype)) is None:
         return None
-    if t.is_floating(dtype):  # one by one: each has its own way with NaN and zeros
-        if len(values) > _FLOATS_MAX:
-            return None
-        return _any_of([test for test in tests if test], null=None in values)
-    wanted = pa.array([v for v in values if v is not None], dtype)
-    return lambda column: _within(column, wanted, null=None in values)
+    if not t.is_floating(dtype):
+        return lambda column: _within(column, wanted, null=null)
+    if len(known) > _FLOATS_MAX:
+        return None
+    tests = [test for value in known if (test := _compare("EqualTo", dtype, value))]
+    return _any_of([*tests, _unknown] if null else tests)  # each its way with NaN and zeros
 
 
 def _within(column: pa.Array, wanted: pa.Array, *, null: bool) -> pa.Array:
     found = pc.is_in(column, wanted)
-    certain = pc.and_(pc.is_valid(column), pc.or_(found, not null))
-    return pc.if_else(certain, found, pa.scalar(None, pa.bool_()))
+    return pc.if_else(found if null else pc.is_valid(column), found, pa.nulls(1, pa.bool_())[0])
 
 
-def _any_of(tests: Sequence[_Test], *, null: bool) -> _Test:
+def _any_of(tests: Sequence[_Test]) -> _Test:
     def any_of(column: pa.Array) -> pa.Array:
-        found = _always(column, False)
-        for test in tests:
-            found = pc.or_kleene(found, test(column))
-        return pc.or_kleene(found, _unknown(column)) if null else found
+        return reduce(pc.or_kleene, (test(column) for test in tests))
 
     return any_of
 
@@ -180,29 +183,8 @@ def _equal_null_safe(dtype: pa.DataType, value: Any) -> _Test | None:
         return _NULLS["IsNull"]
     if (equal := _compare("EqualTo", dtype, value)) is None:
         return None
-    return lambda column: pc.fill_null(equal(column), False)
+    return lambda column: pc.and_kleene(pc.is_valid(column), equal(column))
 
 
 def _unknown(column: pa.Array) -> pa.Array:
     return pa.nulls(len(column), pa.bool_())
-
-
-def _always(column: pa.Array, value: bool) -> pa.Array:
-    """`value` for every row, null for nulls."""
-    return pc.if_else(pc.is_valid(column), pa.scalar(value), pa.scalar(None, pa.bool_()))
-
-
-def _scalar(value: Any, dtype: pa.DataType) -> pa.Scalar | None:
-    """`value` as one of the column; None when it does not fit it exactly."""
-    if t.is_boolean(dtype) is not isinstance(value, bool):
-        return None
-    if t.is_floating(dtype) and not isinstance(value, (int, float)):
-        return None
-    if t.is_timestamp(dtype) and (dtype.tz is None) is not (getattr(value, "tzinfo", None) is None):
-        return None
-    try:
-        scalar = pa.scalar(value, dtype)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        return None
-    nan = isinstance(value, float) and math.isnan(value)
-    return scalar if nan or scalar.as_py() == value else None

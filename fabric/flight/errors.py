@@ -32,9 +32,6 @@ from fabric.errors import (
     PeerLostError,
 )
 from fabric.security.tokens import ScopeError
-from fabric.telemetry.logs import logger
-
-_log = logger("fabric.flight")
 
 # What pyarrow and gRPC put behind a server's own words.
 _CLUTTER = re.compile(
@@ -61,7 +58,9 @@ def to_flight(error: BaseException) -> Exception:
     if isinstance(error, fl.FlightError):
         return error  # type: ignore[no-any-return]
     if not isinstance(error, FabricError):
-        _log.error("unexpected error in a Flight call", exc_info=error)
+        from fabric.telemetry.logs import logger  # a server's part: clients start without it
+
+        logger("fabric.flight").error("unexpected error in a Flight call", exc_info=error)
     detail = to_detail(error)
     text = f"{detail.kind}: {detail.message}"
     return _status(error)(text, detail.SerializeToString())  # type: ignore[no-any-return]
