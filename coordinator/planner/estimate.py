@@ -11,7 +11,18 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from fabric.plan.nodes import Aggregate, Explode, Join, Limit, Node, Scan, Sink, StageInput, Union
+from fabric.plan.nodes import (
+    Aggregate,
+    Explode,
+    Join,
+    Limit,
+    Node,
+    Scan,
+    Sink,
+    Sort,
+    StageInput,
+    Union,
+)
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import Split
 from fabric.plan.walk import walk
@@ -40,12 +51,12 @@ def row_bytes(schema: pa.Schema) -> int:
 
 
 def estimates(root: Node, rows_of: Callable[[Scan], int | None]) -> dict[int, Size]:
-    """Size by ``id(node)`` for the inputs of joins; `rows_of` knows the sources."""
+    """Size by ``id(node)`` for the inputs of joins and sorts; `rows_of` knows the sources."""
     rows: dict[int, int | None] = {}
     found: dict[int, Size] = {}
     for node in walk(root):
         rows[id(node)] = _rows(node, [rows[id(child)] for child in node.children], rows_of)
-        if isinstance(node, Join):
+        if isinstance(node, Join | Sort):
             for side in node.children:
                 n_rows = rows[id(side)]
                 n_bytes = None if n_rows is None else n_rows * row_bytes(schema_of(side))
