@@ -87,6 +87,8 @@ if TYPE_CHECKING:
         read_parquet,
     )
     from fabric.clients.dataframe.window import Window
+    from fabric.clients.graph.graph import JobGraph
+    from fabric.clients.graph.operators import OperatorType, StreamOperatorNode
     from fabric.clients.session.connect import connect
     from fabric.clients.session.job import Job
     from fabric.clients.session.partition import Partition
@@ -114,8 +116,11 @@ _WHERE = {
     "FabricError": "fabric.errors",
     "GroupBy": "fabric.clients.dataframe.grouped",
     "Job": "fabric.clients.session.job",
+    "JobGraph": "fabric.clients.graph.graph",
+    "OperatorType": "fabric.clients.graph.operators",
     "Partition": "fabric.clients.session.partition",
     "Session": "fabric.clients.session.session",
+    "StreamOperatorNode": "fabric.clients.graph.operators",
     "Window": "fabric.clients.dataframe.window",
     "concat": "fabric.clients.dataframe.frame",
     "connect": "fabric.clients.session.connect",
@@ -129,17 +134,17 @@ _MODULES = {
 
 __version__ = "0.1.0"
 __all__ = [
-    "DataFrame", "Expr", "FabricError", "GroupBy", "Job", "Partition", "Session",
-    "Window", "__version__", "any_value", "approx_distinct", "approx_quantile", "avg",
-    "bool_and", "bool_or", "clients", "coalesce", "col", "collect_list", "concat", "concat_str",
-    "connect", "corr", "count", "count_distinct", "count_if", "covar_pop", "covar_samp",
-    "cume_dist", "dense_rank", "errors", "first", "first_value", "from_arrow", "from_dict",
-    "from_dicts", "from_pandas", "from_polars", "functions", "grouping", "grouping_id",
-    "kurtosis", "lag", "last", "last_value", "lead", "lit", "max", "max_by", "mean", "median",
-    "min", "min_by", "n_unique", "nth_value", "ntile", "percent_rank", "quantile", "rank",
-    "read_arrow", "read_csv", "read_dataset", "read_flight", "read_ipc", "read_parquet",
-    "row_number", "skewness", "spark", "std", "std_pop", "stddev", "sum", "var", "var_pop",
-    "variance", "when",
+    "DataFrame", "Expr", "FabricError", "GroupBy", "Job", "JobGraph", "OperatorType",
+    "Partition", "Session", "StreamOperatorNode", "Window", "__version__", "any_value",
+    "approx_distinct", "approx_quantile", "avg", "bool_and", "bool_or", "clients", "coalesce",
+    "col", "collect_list", "concat", "concat_str", "connect", "corr", "count", "count_distinct",
+    "count_if", "covar_pop", "covar_samp", "cume_dist", "dense_rank", "errors", "first",
+    "first_value", "from_arrow", "from_dict", "from_dicts", "from_pandas", "from_polars",
+    "functions", "grouping", "grouping_id", "kurtosis", "lag", "last", "last_value", "lead",
+    "lit", "max", "max_by", "mean", "median", "min", "min_by", "n_unique", "nth_value", "ntile",
+    "percent_rank", "quantile", "rank", "read_arrow", "read_csv", "read_dataset", "read_flight",
+    "read_ipc", "read_parquet", "row_number", "skewness", "spark", "std", "std_pop", "stddev",
+    "sum", "var", "var_pop", "variance", "when",
 ]  # fmt: skip
 
 

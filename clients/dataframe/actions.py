@@ -186,10 +186,7 @@ class Actions:
 
         Any Flight client then reads it as ``["dataset", name]``.
         """
-        from fabric.ids import check_name
-
-        chosen = (keys,) if isinstance(keys, str) else tuple(keys)
-        target = sources.DatasetTarget(check_name(name, "dataset name"), chosen, n_partitions, mode)
+        target = dataset_target(name, keys=keys, n_partitions=n_partitions, mode=mode)
         return self._sink(target, name, wait)
 
     def _write_files(
@@ -200,13 +197,8 @@ class Actions:
         options: dict[str, Any],
         wait: bool,
     ) -> Job:
-        if mode not in ("error", "overwrite"):
-            raise PlanError(f"mode={mode!r} is not one; use 'error' or 'overwrite'")
-        full = Path(path).expanduser().absolute()
-        single = full.suffix.lower() in _ENDINGS[format]
-        pairs = tuple(sorted((key, str(value)) for key, value in options.items()))
-        target = sources.FileTarget(format, str(full), single, mode, pairs)
-        return self._sink(target, f"write {full.name}", wait)
+        target = file_target(format, path, mode=mode, **options)
+        return self._sink(target, f"write {Path(target.path).name}", wait)
 
     def _sink(self, target: sources.Target, name: str, wait: bool) -> Job:
         job = self._then(nodes.Sink(self._node, target)).submit(name)
@@ -264,3 +256,29 @@ def _engine(engine: str | None, verb: str) -> str:
     from fabric.clients.dataframe.names import choice
 
     return choice(engine or "fabric", ("fabric", "spark"), verb, "engine")
+
+
+def file_target(
+    format: sources.FileFormat, path: str | Path, *, mode: FileMode = "error", **options: Any
+) -> sources.FileTarget:
+    """Where `path` says that files go: one file by its ending, else a folder of parts."""
+    if mode not in ("error", "overwrite"):
+        raise PlanError(f"mode={mode!r} is not one; use 'error' or 'overwrite'")
+    full = Path(path).expanduser().absolute()
+    single = full.suffix.lower() in _ENDINGS[format]
+    pairs = tuple(sorted((key, str(value)) for key, value in options.items()))
+    return sources.FileTarget(format, str(full), single, mode, pairs)
+
+
+def dataset_target(
+    name: str,
+    *,
+    keys: str | list[str] | tuple[str, ...] = (),
+    n_partitions: int = 0,
+    mode: DatasetMode = "create",
+) -> sources.DatasetTarget:
+    """The dataset `name` of the fabric, hash-partitioned by `keys`."""
+    from fabric.ids import check_name
+
+    chosen = (keys,) if isinstance(keys, str) else tuple(keys)
+    return sources.DatasetTarget(check_name(name, "dataset name"), chosen, n_partitions, mode)

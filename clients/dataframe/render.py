@@ -33,11 +33,18 @@ class Report(str):
         return str(self) if self.startswith("<svg") else f"<pre>{escape(str(self))}</pre>"
 
 
-def explanation(reply: pb.ExplainReply, format: Literal["text", "svg"]) -> Report:
+def explanation(
+    reply: pb.ExplainReply, format: Literal["text", "svg"], *, verbose: bool = False
+) -> Report:
     """What a coordinator says about a plan, as text or as one SVG."""
     if format == "svg":
         return Report(reply.svg)
-    parts = (("plan", reply.plan), ("optimised plan", reply.optimised), ("stages", reply.stages))
+    parts = (
+        ("plan", reply.plan),
+        ("rules", reply.rules_verbose if verbose else reply.rules),
+        ("optimised plan", reply.optimised),
+        ("stages", reply.stages),
+    )
     return Report("\n\n".join(f"{title}\n{_indented(body)}" for title, body in parts))
 
 
