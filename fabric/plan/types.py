@@ -23,6 +23,12 @@ _WIDER: dict[pa.DataType, pa.DataType] = {
     pa.uint64(): pa.decimal128(20, 0),
     pa.float16(): pa.float32(),
 }
+_FLAT: dict[pa.DataType, pa.DataType] = {
+    pa.string_view(): pa.string(),
+    pa.binary_view(): pa.binary(),
+    pa.float16(): pa.float32(),
+    pa.date64(): pa.date32(),
+}
 _DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 20}
 _UNITS = ("s", "ms", "us", "ns")
 
@@ -32,6 +38,43 @@ def plain(dtype: pa.DataType) -> pa.DataType:
     while t.is_dictionary(dtype) or t.is_run_end_encoded(dtype):
         dtype = dtype.value_type
     return dtype
+
+
+def flat_type(dtype: pa.DataType) -> pa.DataType:
+    """The layout that values of a type have while they are computed with, at any depth.
+
+    >>> flat_type(pa.dictionary(pa.int32(), pa.string_view()))
+    DataType(string)
+    >>> flat_type(pa.large_list(pa.string_view()))
+    ListType(list<item: string>)
+    """
+    dtype = plain(dtype)
+    if t.is_fixed_size_binary(dtype):
+        return pa.binary()
+    if t.is_decimal32(dtype) or t.is_decimal64(dtype):
+        return pa.decimal128(dtype.precision, dtype.scale)
+    if is_list(dtype):
+        return pa.list_(flat_type(dtype.value_type))
+    if t.is_struct(dtype):
+        return pa.struct([pa.field(field.name, flat_type(field.type)) for field in dtype.fields])
+    return _FLAT.get(dtype, dtype)
+
+
+def is_list(dtype: pa.DataType) -> bool:
+    """A list of any layout."""
+    dtype = plain(dtype)
+    return bool(
+        t.is_list(dtype)
+        or t.is_large_list(dtype)
+        or t.is_fixed_size_list(dtype)
+        or t.is_list_view(dtype)
+        or t.is_large_list_view(dtype)
+    )
+
+
+def is_struct(dtype: pa.DataType) -> bool:
+    """Named fields."""
+    return bool(t.is_struct(plain(dtype)))
 
 
 def numeric(dtype: pa.DataType) -> pa.DataType | None:
@@ -123,6 +166,20 @@ def adjusted(precision: int, scale: int) -> pa.DataType:
     return pa.decimal128(MAX_PRECISION, max(MAX_PRECISION - integral, min(scale, _MIN_SCALE)))
 
 
+def sum_digits(a: pa.DataType, b: pa.DataType) -> int:
+    """The digits that a sum of two decimals can have.
+
+    >>> sum_digits(pa.decimal128(15, 2), pa.decimal128(5, 4))
+    18
+    """
+    return int(max(a.scale, b.scale) + max(a.precision - a.scale, b.precision - b.scale) + 1)
+
+
+def product_digits(a: pa.DataType, b: pa.DataType) -> int:
+    """The digits that a product of two decimals can have, as Spark counts them."""
+    return int(a.precision + b.precision + 1)
+
+
 def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     """The type both are cast to before they are compared, or None when there is none.
 
@@ -203,11 +260,31 @@ def _common_unit(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     return None
 
 
+def _common_list(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    if not (is_list(left) and is_list(right)):
+        return None
+    common = common_type(left.value_type, right.value_type)
+    return None if common is None else pa.list_(flat_type(common))
+
+
+def _common_struct(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    """Of the same names in the same order."""
+    if not (is_struct(left) and is_struct(right)) or left.names != right.names:
+        return None
+    pairs = zip(left.fields, right.fields, strict=True)
+    common = [common_type(a.type, b.type) for a, b in pairs]
+    if None in common:
+        return None
+    return pa.struct([*zip(left.names, map(flat_type, common), strict=True)])
+
+
 _COMMON: tuple[Callable[[pa.DataType, pa.DataType], pa.DataType | None], ...] = (
     common_number,
     _common_text,
     _common_time,
     _common_unit,
+    _common_list,
+    _common_struct,
 )
 
 
@@ -252,4 +329,18 @@ def can_cast(source: pa.DataType, target: pa.DataType) -> bool:
         return True
     if _common_unit(plain(source), plain(target)) is not None:
         return True
+    if is_nested(source) or is_nested(target):
+        return _can_cast_nested(plain(source), plain(target))
     return _family(target) in _CASTS.get(_family(source), frozenset())
+
+
+def _can_cast_nested(source: pa.DataType, target: pa.DataType) -> bool:
+    """A list item by item, a struct field by field, whatever the fields are called."""
+    if is_list(source) and is_list(target):
+        return can_cast(source.value_type, target.value_type)
+    if not (is_struct(source) and is_struct(target)):
+        return False
+    if source.num_fields != target.num_fields:
+        return False
+    pairs = zip(source.fields, target.fields, strict=True)
+    return all(can_cast(a.type, b.type) for a, b in pairs)

@@ -1,7 +1,7 @@
 """The native DataFusion form of a function, where it means what Spark means.
 
 One job: `NATIVE`, from a function's name and operand types to a builder, or None where DataFusion
-differs. Nothing here can raise on a value.
+differs. Nothing here can raise on a value, but for a decimal product of more than 38 digits.
 
 Comparison of floats: DataFusion has -0.0 = 0.0 and NaN = NaN, but a NaN with its sign bit set
 (which x86 makes of inf - inf) is its smallest value; `nanvl` makes every NaN the positive one.
@@ -16,6 +16,9 @@ import datafusion
 import pyarrow as pa
 from datafusion import functions as f
 from pyarrow import types as t
+
+from fabric.operators.expressions.datafusion.precision import fits
+from fabric.plan.types import MAX_PRECISION, adjusted, as_decimal, product_digits, sum_digits
 
 Build = Callable[..., datafusion.Expr]
 Choose = Callable[[Sequence[pa.DataType]], Build | None]
@@ -54,6 +57,29 @@ def _floats(build: Build) -> Choose:
     return lambda operands: build if t.is_floating(operands[0]) else None
 
 
+def _numbers(build: Build, digits: Callable[[pa.DataType, pa.DataType], int]) -> Choose:
+    """Floats, and decimals whose result has room for every value: there the types agree too."""
+
+    def choose(operands: Sequence[pa.DataType]) -> Build | None:
+        if all(map(t.is_decimal128, operands)):
+            return build if digits(*operands) <= MAX_PRECISION else None
+        return build if t.is_floating(operands[0]) else None
+
+    return choose
+
+
+def _multiply(operands: Sequence[pa.DataType]) -> Build | None:
+    """As `_numbers`; a longer product is checked, if Spark keeps all its fraction digits too."""
+    plain = _numbers(operator.mul, product_digits)(operands)
+    if plain is not None or not all(map(t.is_decimal128, operands)):
+        return plain
+    a, b = operands
+    result = adjusted(product_digits(a, b), a.scale + b.scale)
+    if result.scale < a.scale + b.scale:
+        return None
+    return lambda left, right: fits(left * right, result)
+
+
 def _strings(build: Build) -> Choose:
     return lambda operands: build if all(map(t.is_string, operands)) else None
 
@@ -73,9 +99,9 @@ NATIVE: dict[str, Choose] = {
     "le": _compare(operator.le),
     "gt": _compare(operator.gt),
     "ge": _compare(operator.ge),
-    "add": _floats(operator.add),
-    "subtract": _floats(operator.sub),
-    "multiply": _floats(operator.mul),
+    "add": _numbers(operator.add, sum_digits),
+    "subtract": _numbers(operator.sub, sum_digits),
+    "multiply": _multiply,
     "abs": _floats(f.abs),
     "and": _always(operator.and_),
     "or": _always(operator.or_),
@@ -91,7 +117,7 @@ NATIVE: dict[str, Choose] = {
 
 
 def casts_natively(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether DataFusion's cast never fails and agrees: integers widened, numbers to floats."""
+    """Whether DataFusion's cast never fails and agrees: numbers widened, or to floats."""
     if t.is_null(source):
         return True
     if t.is_integer(source) and t.is_signed_integer(target):
@@ -99,4 +125,8 @@ def casts_natively(source: pa.DataType, target: pa.DataType) -> bool:
         return bool(needed <= target.bit_width)
     if t.is_floating(target):
         return bool(t.is_integer(source) or t.is_floating(source))
+    if t.is_decimal128(target) and (t.is_signed_integer(source) or t.is_decimal128(source)):
+        whole = as_decimal(source)
+        room = target.precision - target.scale >= whole.precision - whole.scale
+        return bool(room and target.scale >= whole.scale)
     return bool(t.is_string(source) and t.is_large_string(target))
