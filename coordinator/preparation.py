@@ -1,8 +1,8 @@
 """A submitted plan made ready to run.
 
-One job: decode, check, optimise, ask the sources for their splits, cut into stages, encode the
-stages. A submitted plan is not trusted before it was decoded and checked. Reading file footers is
-the only I/O, and it happens here, before the pure planner is called.
+One job: decode, check, ask the sources for their splits and facts, optimise, cut into stages,
+encode the stages. A submitted plan is not trusted before it was decoded and checked. Reading file
+footers is the only I/O, and it happens here, before the pure optimizer and planner are called.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from fabric.control import control_pb2 as pb
+from fabric.coordinator.constants import constant_value
 from fabric.coordinator.datasets import read_schema
+from fabric.coordinator.facts import needed, source_facts
 from fabric.coordinator.optimizer.optimizer import optimize
+from fabric.coordinator.optimizer.trace import Fired, effects_text
 from fabric.coordinator.planner.draft import MAX_PARALLELISM
 from fabric.coordinator.planner.planner import plan_stages
 from fabric.coordinator.planner.stages import StageGraph, graph_text
@@ -58,6 +61,7 @@ class Prepared:
     optimised: Plan
     graph: StageGraph
     schema: pa.Schema
+    fired: tuple[Fired, ...]
 
     def fragments(self) -> tuple[bytes, ...]:
         """The stages as they travel."""
@@ -67,6 +71,8 @@ class Prepared:
         """The plan as a person reads it."""
         return pb.ExplainReply(
             plan=tree(self.plan.root),
+            rules=effects_text(self.fired),
+            rules_verbose=effects_text(self.fired, verbose=True),
             optimised=tree(self.optimised.root),
             stages=graph_text(self.graph),
             svg=svg(self.optimised.root),
@@ -84,11 +90,21 @@ def prepare(request: pb.SubmitRequest, around: Surroundings, plan_bytes_max: int
         raise ConfigError(f"parallelism must be 1 to {MAX_PARALLELISM}, got {request.parallelism}")
     plan = check(decode(request.plan))
     _check_sink(plan, around)
-    optimised = optimize(plan)
     parallelism = request.parallelism or around.parallelism
-    splits = _splits(optimised, around, parallelism)
-    graph = plan_stages(optimised, splits, parallelism, result_path=plan.root.path)
-    return Prepared(plan=plan, optimised=optimised, graph=graph, schema=schema_of(plan.root))
+    splits = _splits(plan, around, parallelism)
+    fired: list[Fired] = []
+    facts = source_facts(plan.root, splits, around.datasets)
+    optimised = optimize(plan, facts, evaluate=constant_value, fired=fired)
+    scans = (node for node in walk(optimised.root) if isinstance(node, Scan))
+    read = {scan.path: needed(scan, splits[scan.path]) for scan in scans}
+    graph = plan_stages(optimised, read, parallelism, result_path=plan.root.path)
+    return Prepared(
+        plan=plan,
+        optimised=optimised,
+        graph=graph,
+        schema=schema_of(plan.root),
+        fired=tuple(fired),
+    )
 
 
 def _check_sink(plan: Plan, around: Surroundings) -> None:

@@ -16,10 +16,10 @@ from dataclasses import replace
 import pyarrow as pa
 
 from fabric.coordinator.optimizer.expressions import named, passed_through, unaliased
-from fabric.coordinator.optimizer.statistics import SourceFacts, Statistics
 from fabric.plan.expr import Agg, Alias, Column, Expr, Literal, output_name
 from fabric.plan.nodes import Aggregate, Exchange, Node, Scan, Select, Sort, WithColumns
 from fabric.plan.schema import schema_of
+from fabric.plan.statistics import SourceFacts, Statistics
 
 
 def aggregate_from_statistics(statistics: Statistics, node: Node) -> Node:

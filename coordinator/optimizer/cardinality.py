@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from fabric.coordinator.optimizer.expressions import conjuncts, passed_through
-from fabric.coordinator.optimizer.statistics import ColumnFacts, Statistics
 from fabric.plan.expr import Call, Column, Expr, IsIn, Literal
 from fabric.plan.nodes import (
     Aggregate,
@@ -28,6 +27,7 @@ from fabric.plan.nodes import (
     Union,
     WithColumns,
 )
+from fabric.plan.statistics import ColumnFacts, Statistics
 from fabric.plan.walk import walk
 
 _EQUAL, _RANGE, _OTHER, _GROUPED, _EXPLODED = 0.1, 0.3, 0.25, 0.1, 3.0

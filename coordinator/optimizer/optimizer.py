@@ -47,7 +47,6 @@ from fabric.coordinator.optimizer.share_subplans import share_subplans
 from fabric.coordinator.optimizer.simplify_filter import simplify_filter
 from fabric.coordinator.optimizer.simplify_logic import simplify_logic
 from fabric.coordinator.optimizer.smaller_side_right import smaller_side_right
-from fabric.coordinator.optimizer.statistics import NOTHING_KNOWN, Statistics
 from fabric.coordinator.optimizer.trace import Fired
 from fabric.errors import InternalError
 from fabric.plan.nodes import (
@@ -64,6 +63,7 @@ from fabric.plan.nodes import (
     WithColumns,
 )
 from fabric.plan.schema import schema_of
+from fabric.plan.statistics import NOTHING_KNOWN, Statistics
 from fabric.plan.walk import rewrite, walk
 
 Rules = Mapping[type, tuple[Rule, ...]]

@@ -29,8 +29,8 @@ from fabric.coordinator.optimizer.join_chain import (
     pairs_between,
 )
 from fabric.coordinator.optimizer.rule import Note
-from fabric.coordinator.optimizer.statistics import Statistics
 from fabric.plan.nodes import Join, Node
+from fabric.plan.statistics import Statistics
 from fabric.plan.walk import walk
 
 _SAVES = 0.67

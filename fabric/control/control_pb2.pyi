@@ -29,6 +29,7 @@ class EdgeKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     EDGE_ROUND_ROBIN: _ClassVar[EdgeKind]
     EDGE_GATHER: _ClassVar[EdgeKind]
     EDGE_FORWARD: _ClassVar[EdgeKind]
+    EDGE_RANGE: _ClassVar[EdgeKind]
 
 class EdgeMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -59,6 +60,7 @@ EDGE_BROADCAST: EdgeKind
 EDGE_ROUND_ROBIN: EdgeKind
 EDGE_GATHER: EdgeKind
 EDGE_FORWARD: EdgeKind
+EDGE_RANGE: EdgeKind
 MODE_UNKNOWN: EdgeMode
 MODE_MATERIALISED: EdgeMode
 MODE_PIPELINED: EdgeMode
@@ -445,16 +447,20 @@ class SubmitRequest(_message.Message):
     def __init__(self, plan: _Optional[bytes] = ..., name: _Optional[str] = ..., client_key: _Optional[str] = ..., parallelism: _Optional[int] = ...) -> None: ...
 
 class ExplainReply(_message.Message):
-    __slots__ = ("plan", "optimised", "stages", "svg")
+    __slots__ = ("plan", "optimised", "stages", "svg", "rules", "rules_verbose")
     PLAN_FIELD_NUMBER: _ClassVar[int]
     OPTIMISED_FIELD_NUMBER: _ClassVar[int]
     STAGES_FIELD_NUMBER: _ClassVar[int]
     SVG_FIELD_NUMBER: _ClassVar[int]
+    RULES_FIELD_NUMBER: _ClassVar[int]
+    RULES_VERBOSE_FIELD_NUMBER: _ClassVar[int]
     plan: str
     optimised: str
     stages: str
     svg: str
-    def __init__(self, plan: _Optional[str] = ..., optimised: _Optional[str] = ..., stages: _Optional[str] = ..., svg: _Optional[str] = ...) -> None: ...
+    rules: str
+    rules_verbose: str
+    def __init__(self, plan: _Optional[str] = ..., optimised: _Optional[str] = ..., stages: _Optional[str] = ..., svg: _Optional[str] = ..., rules: _Optional[str] = ..., rules_verbose: _Optional[str] = ...) -> None: ...
 
 class JobRequest(_message.Message):
     __slots__ = ("job_id",)

@@ -62,9 +62,18 @@ def test_no_rows_no_columns() -> None:
 
 
 def test_reports_show_themselves() -> None:
-    reply = pb.ExplainReply(plan="scan\n", optimised="scan", stages="stage 0", svg="<svg></svg>")
+    reply = pb.ExplainReply(
+        plan="scan\n",
+        optimised="scan",
+        stages="stage 0",
+        svg="<svg></svg>",
+        rules="none",
+        rules_verbose="none at all",
+    )
     text = explanation(reply, "text")
-    assert repr(text) == str(text) == "plan\n  scan\n\noptimised plan\n  scan\n\nstages\n  stage 0"
+    parts = ("plan\n  scan", "rules\n  none", "optimised plan\n  scan", "stages\n  stage 0")
+    assert repr(text) == str(text) == "\n\n".join(parts)
+    assert "none at all" in explanation(reply, "text", verbose=True)
     assert text._repr_html_().startswith("<pre>plan")
     assert explanation(reply, "svg")._repr_html_() == "<svg></svg>"
     assert Report("a < b")._repr_html_() == "<pre>a &lt; b</pre>"

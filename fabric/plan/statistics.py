@@ -1,8 +1,7 @@
 """What is known of the sources of a plan before it runs.
 
-One job: the facts that rules may ask for. The optimizer is pure, so whoever calls it has read them
-from footers and tables; a fact that is not known is left out, and one that is said is exact where
-it says so.
+One job: the facts that the optimizer may be given. It is pure, so whoever calls it has read them
+from footers and tables. A fact that is not known is left out.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class ColumnFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFacts:
-    """One source: about how many rows it has, whether that is exact, and what columns are like."""
+    """One source: how many rows, about or `exact`, and what is known of its columns."""
 
     n_rows: int
     exact: bool = False
