@@ -20,6 +20,7 @@ KINDS: dict[str, pb.EdgeKind] = {
     "round_robin": pb.EDGE_ROUND_ROBIN,
     "gather": pb.EDGE_GATHER,
     "forward": pb.EDGE_FORWARD,
+    "range": pb.EDGE_RANGE,
 }
 MODES: dict[str, pb.EdgeMode] = {
     "materialised": pb.MODE_MATERIALISED,

@@ -17,6 +17,7 @@ from fabric.coordinator.planner.exchanges import exchange, gather, refuse_broadc
 from fabric.coordinator.planner.finish import finish
 from fabric.coordinator.planner.flows import Flow, Request, kept_names
 from fabric.coordinator.planner.joins import plan_join
+from fabric.coordinator.planner.sorts import plan_sort
 from fabric.coordinator.planner.stages import StageGraph
 from fabric.errors import InternalError
 from fabric.plan.expr import output_name
@@ -160,13 +161,15 @@ class _Planner:
         return spread(self._draft, flow, n, path=f"{node.path}/input", settings=node.path)
 
     def _sort(self, node: Sort, flow: Flow) -> Flow:
-        """One task sorts; below a limit, each task sends only its first rows there."""
+        """Below a limit, each task sends only its first rows to one; else as `plan_sort` says."""
         limit = self._top_n.get(id(node))
         if flow.n > 1 and limit is not None:
             refuse_broadcast(flow)
             sorted_here = replace(node, input=flow.node)
             flow = replace(flow, node=_first(limit, sorted_here), flexible=False)
-        return self._in_one(node, flow)
+            return self._in_one(node, flow)
+        n = self._n(node, flow.n)
+        return plan_sort(self._draft, node, flow, n, size=self._sizes[id(node.input)])
 
     def _limit(self, node: Limit, flow: Flow) -> Flow:
         """Each task sends only as many rows as may be needed to the one that counts."""

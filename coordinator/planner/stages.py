@@ -18,7 +18,7 @@ from fabric.plan.printer import tree
 from fabric.plan.sources import Split
 
 StageKind = Literal["fragment", "chain"]
-EdgeKind = Literal["hash", "broadcast", "round_robin", "gather", "forward"]
+EdgeKind = Literal["hash", "broadcast", "round_robin", "gather", "forward", "range"]
 EdgeMode = Literal["materialised", "pipelined"]
 ScanSplits = tuple[tuple[int, tuple[Split, ...]], ...]
 """For one task: the splits of every scan, by scan id."""
@@ -32,7 +32,8 @@ class Edge:
     """Rows of stage `producer` on their way to stage `consumer`.
 
     `path` is the address under which a Flight client finds the partitions. With kind "broadcast"
-    every partition holds all rows; with "forward" task i writes partition i alone.
+    every partition holds all rows; with "forward" task i writes partition i alone; with
+    "range" the one key is the number of the partition.
     """
 
     edge: int

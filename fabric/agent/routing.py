@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from fabric._cython.kernels.take import take
 from fabric._cython.shuffle.partitioner import Partitioner
 from fabric.control import control_pb2 as pb
 from fabric.errors import InternalError
@@ -39,6 +40,22 @@ class HashRouter:
         """See `Router`."""
         rows, offsets = self._partitioner.partition(batch)
         return rows, np.asarray(offsets, dtype=np.int64)
+
+
+class RangeRouter:
+    """To the partition whose number is in a column."""
+
+    def __init__(self, schema: pa.Schema, column: str, n_partitions: int) -> None:
+        self._at, self._n_partitions = schema.get_field_index(column), n_partitions
+
+    def route(self, batch: pa.RecordBatch) -> Routed:
+        """See `Router`."""
+        numbers = batch.column(self._at).to_numpy(zero_copy_only=False).astype(np.int16)
+        offsets = np.zeros(self._n_partitions + 1, dtype=np.int64)
+        np.cumsum(np.bincount(numbers, minlength=self._n_partitions), out=offsets[1:])
+        order = np.argsort(numbers, kind="stable").astype(np.uint32)
+        columns = [take(column, order) for column in batch.columns]
+        return pa.RecordBatch.from_arrays(columns, schema=batch.schema), offsets
 
 
 class BroadcastRouter:
@@ -84,7 +101,9 @@ def make_router(edge: pb.OutputEdge, schema: pa.Schema, task: int) -> Router:
     match edge.kind:
         case pb.EDGE_BROADCAST:
             return BroadcastRouter()
-        case pb.EDGE_GATHER | pb.EDGE_FORWARD | pb.EDGE_HASH | pb.EDGE_ROUND_ROBIN if n == 1:
+        case (
+            pb.EDGE_GATHER | pb.EDGE_FORWARD | pb.EDGE_HASH | pb.EDGE_ROUND_ROBIN | pb.EDGE_RANGE
+        ) if n == 1:
             return OneRouter(0, 1)
         case pb.EDGE_GATHER:
             return OneRouter(0, n)
@@ -92,6 +111,8 @@ def make_router(edge: pb.OutputEdge, schema: pa.Schema, task: int) -> Router:
             return OneRouter(task % n, n)
         case pb.EDGE_HASH:
             return HashRouter(schema, edge.keys, n)
+        case pb.EDGE_RANGE:
+            return RangeRouter(schema, edge.keys[0], n)
         case pb.EDGE_ROUND_ROBIN:
             return RoundRobinRouter(task, n)
         case _:

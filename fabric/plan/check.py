@@ -29,6 +29,7 @@ _CHOICES: dict[tuple[type, str], tuple[str, ...]] = {
     (n.Exchange, "kind"): get_args(n.ExchangeKind),
     (n.Exchange, "mode"): get_args(n.ExchangeMode),
     (n.Aggregate, "phase"): ("single",),
+    (n.Sort, "phase"): ("single",),
 }
 
 

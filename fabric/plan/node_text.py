@@ -111,6 +111,11 @@ def _one_or_list(keys: tuple[Expr, ...]) -> str:
     return _columns(keys) if len(keys) == 1 else f"[{_columns(keys)}]"
 
 
+def _sort(node: Sort) -> str:
+    text = f".sort({', '.join(sort_key_text(key) for key in node.keys)})"
+    return text if node.phase == "single" else f"{text} {node.phase}"
+
+
 def _exchange(node: Exchange) -> str:
     parts = [quoted(key) for key in node.keys]
     if node.n_partitions:
@@ -169,7 +174,7 @@ _TEXT: dict[type, Callable[[Any], str]] = {
     Join: _join,
     Window: lambda node: f".with_columns({_columns(node.exprs)})",
     Explode: _explode,
-    Sort: lambda node: f".sort({', '.join(sort_key_text(key) for key in node.keys)})",
+    Sort: _sort,
     Limit: _limit,
     Distinct: lambda _: ".distinct()",
     Union: _union,

@@ -21,6 +21,7 @@ JoinStrategy = Literal["auto", "broadcast", "hash"]
 ExchangeKind = Literal["hash", "broadcast", "round_robin", "gather", "forward"]
 ExchangeMode = Literal["auto", "materialised", "pipelined"]
 AggregatePhase = Literal["single", "partial", "final"]
+SortPhase = Literal["single", "sample", "place"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
@@ -178,10 +179,30 @@ class Explode(Unary):
 
 
 @dataclass(frozen=True, slots=True)
-class Sort(Unary):
-    """Order all rows by `keys`."""
+class Sort(Base):
+    """Order all rows by `keys`.
 
+    `phase` is "single" in a logical plan. For one order over several tasks the planner adds two:
+    "sample" puts out the keys of some rows; "place" puts out the rows and the range (0 to
+    `n_ranges` - 1) each belongs to, where `samples` are the rows of all "sample" tasks.
+    """
+
+    input: Node
     keys: tuple[SortKey, ...]
+    phase: SortPhase = "single"
+    samples: Node | None = None
+    n_ranges: int = 0
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """The rows, and in phase "place" the samples."""
+        return (self.input,) if self.samples is None else (self.input, self.samples)
+
+    def with_children(self, children: tuple[Node, ...]) -> Node:
+        """A copy over other inputs; `self` when they are the same objects."""
+        source, samples = (*children, None)[:2]
+        same = source is self.input and samples is self.samples
+        return self if same else replace(self, input=source, samples=samples)
 
 
 @dataclass(frozen=True, slots=True)

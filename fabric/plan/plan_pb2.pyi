@@ -290,10 +290,14 @@ class Explode(_message.Message):
     def __init__(self, column: _Optional[str] = ..., outer: _Optional[bool] = ..., position: _Optional[str] = ...) -> None: ...
 
 class Sort(_message.Message):
-    __slots__ = ("keys",)
+    __slots__ = ("keys", "phase", "n_ranges")
     KEYS_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    N_RANGES_FIELD_NUMBER: _ClassVar[int]
     keys: _containers.RepeatedCompositeFieldContainer[SortKey]
-    def __init__(self, keys: _Optional[_Iterable[_Union[SortKey, _Mapping]]] = ...) -> None: ...
+    phase: str
+    n_ranges: int
+    def __init__(self, keys: _Optional[_Iterable[_Union[SortKey, _Mapping]]] = ..., phase: _Optional[str] = ..., n_ranges: _Optional[int] = ...) -> None: ...
 
 class SortKey(_message.Message):
     __slots__ = ("input", "descending", "nulls_last")

@@ -40,6 +40,7 @@ from fabric.plan.nodes import (
     Window,
     WithColumns,
 )
+from fabric.plan.sort import phase_schema
 from fabric.plan.sources import DatasetTarget
 from fabric.plan.types import common_type, is_comparable, is_groupable
 from fabric.plan.walk import rewrite_expr, walk_expr
@@ -170,7 +171,7 @@ def _split_arithmetic(node: Aggregate, expr: Expr, others: tuple[Expr, ...]) -> 
     return mended("agg takes aggregates only, not arithmetic around them; compute it after", line)
 
 
-def _sort(node: Sort, schema: pa.Schema) -> pa.Schema:
+def _sort(node: Sort, schema: pa.Schema, _samples: pa.Schema | None = None) -> pa.Schema:
     if not node.keys:
         raise PlanError('a sort needs a key, for example .sort("a")')
     for key in node.keys:
@@ -178,7 +179,7 @@ def _sort(node: Sort, schema: pa.Schema) -> pa.Schema:
         dtype = infer(key.input, schema)
         if not is_comparable(dtype):
             raise PlanError(f"a sort can't order by {quoted(output_name(key.input))}: {dtype}")
-    return schema
+    return schema if node.phase == "single" else phase_schema(node, schema)
 
 
 def _limit(node: Limit, schema: pa.Schema) -> pa.Schema:

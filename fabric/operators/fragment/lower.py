@@ -1,18 +1,16 @@
 """Plan nodes to DataFusion data frames.
 
-One job: walk a fragment bottom up, each shared node once, and lower the simple nodes; aggregates,
-joins and scans have files of their own. A shared node whose rows may come out otherwise a second
+One job: walk a fragment bottom up, each shared node once, and lower the simple nodes; the others
+have files of their own. A shared node whose rows may come out otherwise a second
 time (a limit, a float sum) is computed to the end and kept; a cheap one is simply read twice.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 
 import datafusion
-import pyarrow as pa
 
 from fabric.errors import FabricError, InternalError
 from fabric.operators.expressions.predicates import can_raise
@@ -23,6 +21,7 @@ from fabric.operators.fragment.keys import normalised
 from fabric.operators.fragment.relation import Output, Relation, select
 from fabric.operators.fragment.scan import Tables
 from fabric.operators.fragment.size import estimated_rows
+from fabric.operators.fragment.sort import Collect, lower_sort
 from fabric.plan.expr import output_name
 from fabric.plan.nodes import (
     Aggregate,
@@ -36,19 +35,19 @@ from fabric.plan.nodes import (
     Sort,
     StageInput,
     Union,
+    Window,
     WithColumns,
 )
-from fabric.plan.schema import schema_of, type_of
+from fabric.plan.schema import schema_of
 from fabric.plan.walk import walk
 
-Collect = Callable[[datafusion.DataFrame], list[pa.RecordBatch]]
-_BLOCKING = Aggregate | Join | Sort | Distinct | Limit
+_BLOCKING = Aggregate | Join | Window | Sort | Distinct | Limit
 
 
 def lower(root: Node, tables: Tables, collect: Collect) -> Relation:
     """The data frame of `root`; `collect` runs one to the end, for shared nodes."""
     uses = Counter(id(child) for node in walk(root) for child in node.children)
-    lowering = _Lowering(tables, root)
+    lowering = _Lowering(tables, root, collect)
     done: dict[int, Relation] = {}
     for node in walk(root):
         try:
@@ -74,8 +73,8 @@ def _is_ordered(node: Node) -> bool:
 
 
 class _Lowering:
-    def __init__(self, tables: Tables, root: Node) -> None:
-        self._tables = tables
+    def __init__(self, tables: Tables, root: Node, collect: Collect) -> None:
+        self._tables, self._collect = tables, collect
         self._rows = estimated_rows(root, tables.n_rows)
 
     def node(self, node: Node, below: list[Relation]) -> Relation:
@@ -95,7 +94,7 @@ class _Lowering:
                 rows = self._rows[id(left)], self._rows[id(right)]
                 return lower_join(node, below[0], below[1], rows=rows, sql=self._tables.sql)
             case Sort():
-                return _sort(node, below[0])
+                return lower_sort(node, below, self._tables, self._collect)
             case Limit(n=n, offset=offset):
                 return below[0].over(below[0].df.limit(n, offset))
             case Distinct():
@@ -143,18 +142,6 @@ def _project(node: Select | WithColumns, source: Relation) -> Relation:
         expr = source.column(field.name) if given is None else source.expr(given)
         outputs.append(Output(expr, field.name, field.type))
     return select(source.df, outputs, source.names)
-
-
-def _sort(node: Sort, source: Relation) -> Relation:
-    """Sort by computed key columns, which are dropped afterwards."""
-    kept = [datafusion.col(name) for name in source.inner]
-    keys, order = [], []
-    for key in node.keys:
-        name, dtype = source.names.fresh(), type_of(key.input, source.schema)
-        keys.append(normalised(source.expr(key.input), dtype).alias(name))
-        column = datafusion.col(name)
-        order.append(column.sort(ascending=not key.descending, nulls_first=not key.nulls_last))
-    return source.over(source.df.select(*kept, *keys).sort(*order).select(*kept))
 
 
 def _distinct(source: Relation) -> Relation:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -81,10 +82,32 @@ class Tables:
         schema = pa.schema(list(zip(node.schema.names, node.schema.types, strict=True)))
         return self._table(schema, self._inputs[node.edge])
 
+    def sampled(self, node: StageInput, n_rows_max: int) -> Relation:
+        """Rows at even distances among those that arrived, at most `n_rows_max`."""
+        schema = pa.schema(list(zip(node.schema.names, node.schema.types, strict=True)))
+        table = pa.Table.from_batches(self._inputs[node.edge], schema)
+        n_rows = min(table.num_rows, n_rows_max)
+        step = table.num_rows / max(n_rows, 1)
+        places = pa.array([int((i + 0.5) * step) for i in range(n_rows)], pa.int64())
+        return self._table(schema, table.take(places).to_batches(), 1)
+
     def kept(self, like: Relation, batches: list[pa.RecordBatch], *, ordered: bool) -> Relation:
         """Computed rows of `like`, registered as a table."""
         n_partitions = 1 if ordered else self._n_partitions
         return self._table(like.schema, batches, n_partitions)
+
+    def stored(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Relation:
+        """Rows of `schema` that somebody computed, as a table."""
+        return self._table(schema, batches)
+
+    @contextmanager
+    def scratch(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[Relation]:
+        """The same for as long as the context lasts."""
+        name = f"t{next(self._numbers)}"
+        try:
+            yield self._table(schema, batches, name=name)
+        finally:
+            self._session.deregister_table(name)
 
     def sql(self, query: str, frames: Mapping[str, datafusion.DataFrame]) -> datafusion.DataFrame:
         """A query over `frames`, which stand in it as ``{name}``."""
@@ -119,7 +142,11 @@ class Tables:
                 yield batch.select(schema.names)
 
     def _table(
-        self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], n_partitions: int = 0
+        self,
+        schema: pa.Schema,
+        batches: Iterable[pa.RecordBatch],
+        n_partitions: int = 0,
+        name: str = "",
     ) -> Relation:
         """Batches in memory, cut small without a copy and dealt out in runs of equal rows."""
         inner = tuple(self._names.fresh() for _ in schema)
@@ -127,7 +154,7 @@ class Tables:
         small = [
             p for batch in batches for p in _pieces(_renamed(batch, renamed), self._batch_rows)
         ]
-        name = f"t{next(self._numbers)}"
+        name = name or f"t{next(self._numbers)}"
         parts = _dealt(small, n_partitions or self._n_partitions)
         self._session.register_record_batches(name, parts or [[_empty(renamed)]])
         return Relation(self._session.table(name), schema, inner, self._names)

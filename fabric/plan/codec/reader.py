@@ -143,7 +143,10 @@ class Reader:
         if kind is None:
             raise ValueError("an empty node")
         inputs = [_at(self._nodes, index, "node") for index in message.inputs]
-        expected = {"scan": 0, "stage_input": 0, "join": 2, "union": len(inputs)}.get(kind, 1)
+        is_placed = kind == "sort" and message.sort.phase == "place"
+        expected = {"scan": 0, "stage_input": 0, "join": 2, "union": len(inputs)}.get(
+            kind, 1 + is_placed
+        )
         if len(inputs) != expected:
             raise ValueError(f"a {kind} needs {expected} inputs, got {len(inputs)}")
         path = message.path
@@ -157,6 +160,8 @@ class Reader:
                 return self._join(inputs, message.join, path)
             case "union":
                 return n.Union(tuple(inputs), path=path)
+            case "sort":
+                return self._sort(inputs, message.sort, path)
         return self._unary(inputs[0], kind, message, path)
 
     def _scan(self, message: pb.Scan, path: str) -> n.Node:
@@ -183,6 +188,16 @@ class Reader:
             path=path,
         )
 
+    def _sort(self, inputs: Sequence[n.Node], message: pb.Sort, path: str) -> n.Node:
+        return n.Sort(
+            inputs[0],
+            self._keys(message.keys),
+            choice(message.phase, n.SortPhase, "phase"),
+            inputs[1] if len(inputs) == 2 else None,
+            message.n_ranges,
+            path=path,
+        )
+
     def _unary(self, source: n.Node, kind: str, message: pb.Node, path: str) -> n.Node:
         match kind:
             case "filter":
@@ -195,8 +210,6 @@ class Reader:
                 return n.WithColumns(source, exprs, with_columns.replace, path=path)
             case "aggregate":
                 return self._aggregate(source, message.aggregate, path)
-            case "sort":
-                return n.Sort(source, self._keys(message.sort.keys), path=path)
             case "window":
                 return n.Window(source, self._all(message.window.exprs), path=path)
             case "explode":

@@ -109,9 +109,11 @@ class Writer:
 
     def _plain(self, node: n.Node, message: pb.Node) -> None:
         match node:
-            case n.Sort(keys=keys):
+            case n.Sort(keys=keys, phase=phase, n_ranges=n_ranges):
                 self._all(key.input for key in keys)
-                message.sort.CopyFrom(pb.Sort(keys=self._keys(keys)))
+                message.sort.CopyFrom(
+                    pb.Sort(keys=self._keys(keys), phase=phase, n_ranges=n_ranges)
+                )
             case n.Window(exprs=exprs):
                 message.window.CopyFrom(pb.Window(exprs=self._all(exprs)))
             case n.Explode(column=column, outer=outer, position=position):

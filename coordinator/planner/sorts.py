@@ -1,0 +1,56 @@
+"""Sorts over several tasks.
+
+    Sort(k)          Sort(k)
+      X                exchange by range
+                         place(k) ── samples of all tasks ── broadcast ── sample(k)
+               =>          X ──────────────── forward ──────────────────────┘
+
+One job: a sort whose tasks, one after another, hold all rows in order. The rows are computed once;
+each task shows some of its keys to all, which thus agree on ranges without asking anybody. What is
+small, or goes to one task anyway, is sorted there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fabric.coordinator.planner.draft import Draft
+from fabric.coordinator.planner.estimate import Size
+from fabric.coordinator.planner.exchanges import exchange, gather
+from fabric.coordinator.planner.flows import Flow
+from fabric.plan.expr import Column
+from fabric.plan.nodes import Select, Sort
+from fabric.plan.schema import schema_of
+
+SMALL_BYTES = 8 << 20
+"""Sorted in one task: three exchanges would cost more than they spread."""
+
+
+def plan_sort(draft: Draft, node: Sort, flow: Flow, n: int, *, size: Size) -> Flow:
+    """The rows of `flow` in order over `n` tasks."""
+    small = size.n_bytes is not None and size.n_bytes <= SMALL_BYTES
+    if flow.n == 1 or n == 1 or small:
+        flow = gather(draft, flow, path=f"{node.path}/gather", settings=node.path)
+        return replace(flow, node=replace(node, input=flow.node), flexible=False)
+    return _by_ranges(draft, node, flow, n)
+
+
+def _by_ranges(draft: Draft, node: Sort, flow: Flow, n: int) -> Flow:
+    path, settings = node.path, node.path
+    shown = exchange(draft, flow, "forward", flow.n, path=f"{path}/shown")
+    rows = exchange(draft, flow, "forward", flow.n, path=f"{path}/rows")
+    sample = replace(node, input=shown.node, phase="sample", path=f"{path}/sample")
+    samples = exchange(
+        draft, shown.over(sample), "broadcast", flow.n, path=f"{path}/samples", settings=""
+    )
+    place = replace(
+        node, input=rows.node, phase="place", samples=samples.node, n_ranges=n, path=f"{path}/place"
+    )
+    *names, number = schema_of(place).names
+    sent = exchange(
+        draft, rows.over(place), "range", n, path=f"{path}/exchange", keys=(number,),
+        settings=settings,
+    )  # fmt: skip
+    columns = tuple(Column(name) for name in names)
+    kept = Select(sent.node, columns, path=f"{path}/columns")
+    return Flow(replace(node, input=kept), n)
