@@ -1,4 +1,4 @@
-"""A stage that runs a batch at a time: filter, project, union and limit, wired by the plan.
+"""A stage that runs a batch at a time: filter, project, explode, union, limit, wired by the plan.
 
 One job: build the operators of a stage, push each batch through them, and know when they are done.
 A chain may read pipelined edges, because it never waits for the end of one.
@@ -14,16 +14,17 @@ import pyarrow as pa
 
 from fabric.errors import FabricError, InternalError, PlanError
 from fabric.operators.contract import Batches, Context, Operator
+from fabric.operators.explode import ExplodeOperator
 from fabric.operators.filter import FilterOperator
 from fabric.operators.limit import LimitOperator
 from fabric.operators.project import ProjectOperator
 from fabric.operators.union import UnionOperator
 from fabric.plan.expr import Column, output_name
-from fabric.plan.nodes import Filter, Limit, Node, Select, StageInput, Union, WithColumns
+from fabric.plan.nodes import Explode, Filter, Limit, Node, Select, StageInput, Union, WithColumns
 from fabric.plan.schema import schema_of
 from fabric.plan.walk import walk
 
-_ALLOWED = (StageInput, Filter, Select, WithColumns, Union, Limit)
+_ALLOWED = (StageInput, Filter, Select, WithColumns, Explode, Union, Limit)
 
 
 def unsupported(root: Node) -> str | None:
@@ -168,6 +169,8 @@ def _operator(node: Node) -> Operator:
             made = {output_name(expr): expr for expr in node.exprs}
             exprs = [made.get(name, Column(name)) for name in output.names]
             return ProjectOperator(exprs, sources[0], output)
+        case Explode():
+            return ExplodeOperator(node, output)
         case Union():
             return UnionOperator(sources, output)
         case Limit(n=n, offset=offset):

@@ -1,8 +1,8 @@
 """Plan nodes to DataFusion data frames.
 
 One job: walk a fragment bottom up, each shared node once, and lower the simple nodes; the others
-have files of their own. A shared node whose rows may come out otherwise a second
-time (a limit, a float sum) is computed to the end and kept; a cheap one is simply read twice.
+have files of their own. A shared node whose rows may come out otherwise a second time (a limit, a
+float sum) is computed to the end and kept; a cheap one is simply read twice.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import datafusion
 from fabric.errors import FabricError, InternalError
 from fabric.operators.expressions.predicates import can_raise
 from fabric.operators.fragment.aggregate import lower_aggregate
+from fabric.operators.fragment.explode import lower_explode
 from fabric.operators.fragment.failure import engine_error
 from fabric.operators.fragment.join import lower_join
 from fabric.operators.fragment.keys import normalised
@@ -22,10 +23,12 @@ from fabric.operators.fragment.relation import Output, Relation, select
 from fabric.operators.fragment.scan import Tables
 from fabric.operators.fragment.size import estimated_rows
 from fabric.operators.fragment.sort import Collect, lower_sort
+from fabric.operators.fragment.windows import lower_window
 from fabric.plan.expr import output_name
 from fabric.plan.nodes import (
     Aggregate,
     Distinct,
+    Explode,
     Filter,
     Join,
     Limit,
@@ -93,6 +96,10 @@ class _Lowering:
             case Join(left=left, right=right):
                 rows = self._rows[id(left)], self._rows[id(right)]
                 return lower_join(node, below[0], below[1], rows=rows, sql=self._tables.sql)
+            case Window():
+                return lower_window(node, below[0], schema_of(node), self._tables, self._collect)
+            case Explode():
+                return lower_explode(node, below[0], schema_of(node))
             case Sort():
                 return lower_sort(node, below, self._tables, self._collect)
             case Limit(n=n, offset=offset):

@@ -1,0 +1,13 @@
+"""Window functions: which way each is computed, and the ways.
+
+window.py   lower_window: natively where DataFusion means the same, over stored rows where not
+inputs.py   keys, orders and arguments as columns; the text of an OVER clause
+native.py   DataFusion's own window functions
+bounds.py   where the frame of every row begins and ends, among sorted rows
+folds.py    sums, extremes and moments of overlapping frames, without subtracting
+stored.py   sorted rows in memory: folds, and every other aggregate frame by frame
+"""
+
+from fabric.operators.fragment.windows.window import lower_window
+
+__all__ = ["lower_window"]

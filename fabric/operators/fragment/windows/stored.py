@@ -1,0 +1,132 @@
+"""Window functions over sorted rows in memory.
+
+One job: `store`. DataFusion sorts and numbers the rows, which are then kept; frames become ranges
+of places in them. Sums, extremes and moments of floats are folded; every other aggregate is
+computed from the rows of each different frame, put one after another, as a group of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import datafusion
+import numpy as np
+import pyarrow as pa
+
+from fabric.operators.fragment.aggregates import FORMS, Bound, Found
+from fabric.operators.fragment.relation import Output, Relation, select
+from fabric.operators.fragment.scan import Tables
+from fabric.operators.fragment.windows.bounds import Frames, Layout, distances, frames
+from fabric.operators.fragment.windows.folded import Folded, folded
+from fabric.operators.fragment.windows.grouped import grouped
+from fabric.operators.fragment.windows.inputs import (
+    Inputs,
+    distance_type,
+    frame_of,
+    is_whole,
+    over_text,
+)
+from fabric.plan.expr import Agg, Literal, Over, children
+from fabric.plan.schema import type_of
+from fabric.plan.types import plain
+
+Collect = Callable[[datafusion.DataFrame], list[pa.RecordBatch]]
+
+
+def store(
+    source: Relation, overs: Sequence[tuple[Over, pa.Field]], tables: Tables, collect: Collect
+) -> Relation:
+    """`source` with `overs`, which have the same partitions and order, as columns after it."""
+    rows = _Rows(source, overs, collect)
+    made = [rows.column(over, field, index, tables) for index, (over, field) in enumerate(overs)]
+    columns = [*rows.kept.columns, *(column for each in made for column in each.columns)]
+    schema = pa.schema([(f"{i}", column.type) for i, column in enumerate(columns)])
+    stored = tables.stored(schema, pa.Table.from_arrays(columns, schema=schema).to_batches())
+    kept = Relation(stored.df, source.schema, stored.inner[: len(source.inner)], source.names)
+    names = iter(stored.inner[len(rows.kept.columns) :])
+    outputs = kept.outputs()
+    for (over, field), each in zip(overs, made, strict=True):
+        found = {kind: next(names) for kind in each.kinds}
+        answer = _answer(over, field, each, found, stored)
+        outputs.append(Output(answer, field.name, field.type))
+    return select(stored.df, outputs, source.names)
+
+
+def _answer(
+    over: Over, field: pa.Field, made: Folded, names: Mapping[str, str], stored: Relation
+) -> datafusion.Expr:
+    """The stored column itself, or what the aggregate's form makes of its states."""
+    if not made.is_state:
+        return datafusion.col(names[made.kinds[0]])
+    inner = tuple(names.values())
+    schema = pa.schema([(n, stored.schema.field(stored.inner.index(n)).type) for n in inner])
+    found = Found(names, Relation(stored.df, schema, inner, stored.names))
+    bound = Bound(over.input, field.name, field.type, stored)
+    return FORMS[over.input.function].result(bound, found)
+
+
+class _Rows:
+    """The rows in order, with the arguments of all functions."""
+
+    def __init__(
+        self, source: Relation, overs: Sequence[tuple[Over, pa.Field]], collect: Collect
+    ) -> None:
+        self._collect, self._schema = collect, source.schema
+        first = overs[0][0]
+        inputs = Inputs(source)
+        self._args = [_arguments(inputs, over.input) for over, _ in overs]
+        measured = [over for over, _ in overs if distance_type(over, source.schema)]
+        self._key = ""
+        if measured:
+            dtype = distance_type(measured[0], source.schema)
+            self._key = inputs.key(measured[0].order_by[0].input, dtype)
+        clause = over_text(inputs, replace(first, frame=None))
+        partition = [inputs.key(key) for key in first.partition_by]
+        self._table = self._sorted(inputs, clause, partition)
+        self.kept = self._table.select(list(source.inner)) if source.inner else self._table
+        self._layout = Layout.of(self._ints("number"), self._ints("rank"))
+
+    def _sorted(self, inputs: Inputs, clause: str, partition: Sequence[str]) -> pa.Table:
+        df = inputs.frame()
+        kept = [datafusion.col(name) for name in df.schema().names]
+        numbers = [
+            df.parse_sql_expr(f"{call} {clause}").alias(name)
+            for call, name in (("row_number()", "number"), ("rank()", "rank"))
+        ]
+        df = df.select(*kept, *numbers)
+        order = [datafusion.col(name).sort() for name in (*partition, "number")]
+        df = df.sort(*order)
+        return pa.Table.from_batches(self._collect(df), df.schema())
+
+    def _ints(self, name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        values = self._table[name].to_numpy().astype(np.int64)
+        return np.ascontiguousarray(values)
+
+    def frames(self, over: Over) -> Frames:
+        """Where the frame of each row begins and ends."""
+        frame = frame_of(over)
+        if frame is None or distance_type(over, self._schema) is None:
+            return frames(self._layout, frame, bool(over.order_by))
+        key = self._table[self._key].combine_chunks()
+        return distances(self._layout, frame, key, over.order_by[0])
+
+    def column(self, over: Over, field: pa.Field, index: int, tables: Tables) -> Folded:
+        """The answers of one function, or its states."""
+        names = self._args[index]
+        args = [self._table[name].combine_chunks() for name in names]
+        begin, end = self.frames(over)
+        if not is_whole(over):
+            made = folded(over.input.function, args, begin, end, field.type)
+            if made is not None:
+                return made
+        named = pa.table(args, names=[f"{i}" for i in range(len(args))])
+        answer = grouped(over.input, named, (begin, end), tables, self._collect)
+        return Folded(("answer",), (answer,), is_state=False)
+
+
+def _arguments(inputs: Inputs, agg: Agg) -> list[str]:
+    """A column for each argument that is no constant."""
+    source = inputs.source
+    args = [arg for arg in children(agg) if not isinstance(arg, Literal)]
+    return [inputs.add(source.expr(a).cast(plain(type_of(a, source.schema)))) for a in args]
