@@ -17,21 +17,19 @@ from fabric.plan.expr import Alias, Call, Case, Cast, Column, Expr, IsIn, Litera
 from fabric.plan.functions import FUNCTIONS
 from fabric.plan.types import (
     common_of,
+    flat_type,
     is_binary,
     is_boolean,
     is_date,
+    is_list,
     is_nested,
     is_string,
+    is_struct,
     is_timestamp,
-    plain,
 )
 from fabric.plan.walk import fold
 
 _UNITS = ("s", "ms", "us", "ns")
-_FLAT = {
-    pa.float16(): pa.float32(), pa.string_view(): pa.string(), pa.binary_view(): pa.binary(),
-    pa.date64(): pa.date32(),
-}  # fmt: skip
 
 
 class _Known(NamedTuple):
@@ -97,10 +95,17 @@ def total_cast(source: pa.DataType, target: pa.DataType) -> bool:
     >>> total_cast(pa.int32(), pa.int64()), total_cast(pa.int64(), pa.int32())
     (True, False)
     """
-    source, target = _flat(source), _flat(target)
+    sized = t.is_fixed_size_binary(target) or t.is_fixed_size_list(target)
+    if sized and not source.equals(target):
+        return False
+    source, target = flat_type(source), flat_type(target)
     if source.equals(target) or t.is_null(source):
         return True
-    if is_nested(source) or is_nested(target) or t.is_fixed_size_binary(target):
+    if is_list(source) and is_list(target):
+        return total_cast(source.value_type, target.value_type)
+    if is_struct(source) and is_struct(target):
+        return all(total_cast(a.type, b.type) for a, b in zip(source, target, strict=True))
+    if is_nested(source) or is_nested(target):
         return False
     if is_string(target):
         return True
@@ -154,9 +159,3 @@ def _decimal_fits(precision: int, scale: int, target: pa.DataType) -> bool:
 def _n_digits(dtype: pa.DataType) -> int:
     """Of the largest value of an integer type."""
     return len(str((1 << (dtype.bit_width - t.is_signed_integer(dtype))) - 1))
-
-
-def _flat(dtype: pa.DataType) -> pa.DataType:
-    """The type in which its values are computed with."""
-    dtype = plain(dtype)
-    return _FLAT.get(dtype, dtype)

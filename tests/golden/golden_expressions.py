@@ -9,7 +9,7 @@ One job: from JSON to expressions and arrays. A file holds columns and cases ove
 
 An error case is run on the given rows only, and names Spark's error condition. Expressions are
 Python over the names of `NAMES`. Floats that JSON has not are strings, so are decimals and days;
-binary is hexadecimal; times that Python has not are numbers.
+binary is hexadecimal, a struct is the list of its fields; times that Python has not are numbers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import re
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from math import isfinite
+from itertools import accumulate
+from math import isclose, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from fabric.plan.types import is_binary
 
 FOLDER = Path(__file__).parent / "expressions"
 EPOCH = datetime(1970, 1, 1)
+RELATIVE = 1e-9
 MESSAGES = {
     "DIVIDE_BY_ZERO": "division by zero",
     "REMAINDER_BY_ZERO": "division by zero",
@@ -44,6 +46,12 @@ MESSAGES = {
     "NUMERIC_OUT_OF_SUPPORTED_RANGE": "overflow",
     "CAST_INVALID_INPUT": "is no",
     "CANNOT_PARSE_TIMESTAMP": "is no",
+    "INVALID_INDEX_OF_ZERO": "no part 0",
+    "INVALID_PARAMETER_VALUE.START": "the start of a slice",
+    "INVALID_PARAMETER_VALUE.LENGTH": "the length of a slice",
+    "DATETIME_FIELD_OUT_OF_BOUNDS.WITHOUT_SUGGESTION": "is no",
+    "INVALID_FRACTION_OF_SECOND": "is no",
+    "CONVERSION_INVALID_INPUT": "is no",
 }
 """What our error says where Spark's has this condition."""
 
@@ -52,6 +60,11 @@ def dtype(name: str) -> pa.DataType:
     """An Arrow type from its name in the table."""
     if found := re.fullmatch(r"decimal\((\d+), ?(\d+)\)", name):
         return pa.decimal128(int(found[1]), int(found[2]))
+    if found := re.fullmatch(r"list<(.+)>", name):
+        return pa.list_(dtype(found[1]))
+    if found := re.fullmatch(r"struct<(.+)>", name):
+        parts = (part.split(": ", 1) for part in _split(found[1]))
+        return pa.struct([(field, dtype(inner)) for field, inner in parts])
     if found := re.fullmatch(r"timestamp\[(\w+)(?:, (.+))?\]", name):
         return pa.timestamp(found[1], found[2])
     if found := re.fullmatch(r"(dictionary|duration|fixed)[<\[](.+)[>\]]", name):
@@ -60,6 +73,17 @@ def dtype(name: str) -> pa.DataType:
             return pa.dictionary(pa.int32(), dtype(inner))
         return pa.duration(inner) if found[1] == "duration" else pa.binary(int(inner))
     return getattr(pa, {"bool": "bool_", "float16": "float16"}.get(name, name))()
+
+
+def _split(text: str) -> list[str]:
+    """The parts between commas that are in no brackets."""
+    cut = [i for i, sign in enumerate(text) if sign == "," and _depth(text[:i]) == 0]
+    ends = zip([-2, *cut], [*cut, len(text)], strict=True)
+    return [text[begin + 2 : end] for begin, end in ends]
+
+
+def _depth(text: str) -> int:
+    return sum((sign in "<[(") - (sign in ">])") for sign in text)
 
 
 def dtype_name(kind: pa.DataType) -> str:
@@ -72,6 +96,10 @@ def dtype_name(kind: pa.DataType) -> str:
         return f"dictionary<{dtype_name(kind.value_type)}>"
     if t.is_duration(kind) or t.is_fixed_size_binary(kind):
         return str(kind).replace("_size_binary", "")
+    if t.is_list(kind):
+        return f"list<{dtype_name(kind.value_type)}>"
+    if t.is_struct(kind):
+        return f"struct<{', '.join(f'{f.name}: {dtype_name(f.type)}' for f in kind.fields)}>"
     names = {"double": "float64", "float": "float32", "halffloat": "float16"}
     return names.get(str(kind), str(kind).split("[")[0])
 
@@ -81,6 +109,16 @@ def array(name: str, values: list[Any]) -> pa.Array:
     kind = dtype(name)
     if t.is_dictionary(kind):
         return array(dtype_name(kind.value_type), values).dictionary_encode().cast(kind)
+    if t.is_list(kind):
+        items = array(dtype_name(kind.value_type), [item for v in values for item in v or ()])
+        ends = accumulate((len(v or ()) for v in values), initial=0)
+        missing = pa.array([v is None for v in values])
+        return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), items, mask=missing)
+    if t.is_struct(kind):
+        rows = [[None] * kind.num_fields if v is None else v for v in values]
+        parts = [array(dtype_name(f.type), [r[i] for r in rows]) for i, f in enumerate(kind.fields)]
+        missing = pa.array([v is None for v in values])
+        return pa.StructArray.from_arrays(parts, fields=list(kind.fields), mask=missing)
     if t.is_decimal(kind):
         return pa.array([None if v is None else Decimal(v) for v in values], kind)
     if t.is_floating(kind):
@@ -114,6 +152,11 @@ def encoded(values: pa.Array) -> list[Any]:
     kind = values.type
     if t.is_dictionary(kind):
         return encoded(values.cast(kind.value_type))
+    if t.is_list(kind):
+        return [None if not v.is_valid else encoded(v.values) for v in values]
+    if t.is_struct(kind):
+        rows = zip(values.is_valid(), *map(encoded, values.flatten()), strict=True)
+        return [list(row) if valid.as_py() else None for valid, *row in rows]
     if t.is_timestamp(kind):
         raw = values.view(pa.timestamp(kind.unit)).cast(pa.timestamp("us"))
         return [None if v is None else _stamp(v) for v in raw.view(pa.int64()).to_pylist()]
@@ -253,10 +296,19 @@ def all_files() -> list[GoldenFile]:
 
 
 def differences(got: pa.Array, expected: pa.Array) -> list[str]:
-    """What is not equal: the type, or rows; NaN equals NaN, -0.0 is not 0.0."""
+    """What is not equal: the type, or rows; NaN equals NaN, -0.0 is not 0.0.
+
+    The last bits of a float may differ, because engines compute sines and powers each their way.
+    """
     if got.type != expected.type:
         return [f"type {got.type}, expected {expected.type}"]
     if len(got) != len(expected):
         return [f"{len(got)} rows, expected {len(expected)}"]
     pairs = zip(encoded(got), encoded(expected), strict=True)
-    return [f"row {row}: {a!r}, expected {b!r}" for row, (a, b) in enumerate(pairs) if a != b]
+    return [f"row {row}: {a!r}, expected {b!r}" for row, (a, b) in enumerate(pairs)
+            if a != b and not _close(a, b)]  # fmt: skip
+
+
+def _close(a: Any, b: Any) -> bool:
+    both = isinstance(a, float) and isinstance(b, float)
+    return both and isclose(a, b, rel_tol=RELATIVE)

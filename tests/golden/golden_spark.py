@@ -11,6 +11,7 @@ from golden_expressions import FOLDER
 from fabric.clients.spark.expressions import spark_type, to_spark
 from fabric.plan.expr import Expr
 from fabric.plan.schema import type_of
+from fabric.plan.types import flat_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,10 +59,19 @@ def frame(spark: SparkSession, batch: pa.RecordBatch) -> DataFrame:
     """The rows of a batch as a Spark data frame."""
     from pyspark.sql.types import StructField, StructType
 
+    batch = _whole(batch)
     schema = StructType([StructField(f.name, spark_type(f.type), True) for f in batch.schema])
     columns = [pa.chunked_array([batch.column(i)]).cast(_spark_arrow(f.type))
                for i, f in enumerate(batch.schema)]  # fmt: skip
     return spark.createDataFrame(pa.table(columns, batch.schema.names), schema=schema)
+
+
+def _whole(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A copy that is no slice: PySpark refuses slices of lists of timestamps."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return pa.ipc.open_stream(sink.getvalue()).read_next_batch()
 
 
 def _spark_arrow(kind: pa.DataType) -> pa.DataType:
@@ -80,8 +90,13 @@ def ask(spark: SparkSession, batch: pa.RecordBatch, exprs: Sequence[Expr]) -> li
 
 
 def _as(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
-    """Spark's type must be the one that stands for Fabric's; only then is the layout changed."""
-    assert column.type == _spark_arrow(kind), f"Spark says {column.type}, Fabric {kind}"
+    """Spark's type must be the one that stands for Fabric's; only then is the layout changed.
+
+    Fabric leaves out that values in a list or struct are never null.
+    """
+    assert flat_type(column.type) == flat_type(_spark_arrow(kind)), (
+        f"Spark says {column.type}, Fabric {kind}"
+    )
     values = column.combine_chunks()
     if pa.types.is_dictionary(kind):
         return values.dictionary_encode().cast(kind)

@@ -36,6 +36,22 @@ def _add_interval(args: Sequence[SparkColumn], values: Sequence[Any]) -> SparkCo
     return sf.timestamp_add(values[2].upper(), args[1], args[0])
 
 
+def _weekday(day: SparkColumn) -> SparkColumn:
+    from pyspark.sql import functions as sf
+
+    return sf.weekday(day) + 1
+
+
+def _to_date(args: Sequence[SparkColumn], values: Sequence[Any]) -> SparkColumn:
+    from pyspark.sql import functions as sf
+
+    if len(args) == 1:
+        return args[0].cast("date")
+    if values[1] is None:
+        return sf.lit(None).cast("date")
+    return sf.to_date(args[0], values[1])
+
+
 FUNCTIONS: dict[str, Build] = {
     "year": named("year"),
     "month": named("month"),
@@ -44,8 +60,13 @@ FUNCTIONS: dict[str, Build] = {
     "minute": named("minute"),
     "second": named("second"),
     "day_of_week": named("dayofweek"),
+    "quarter": named("quarter"),
+    "week": named("weekofyear"),
+    "weekday": operator(_weekday),
+    "day_of_year": named("dayofyear"),
+    "date_format": named("date_format"),
     "date_trunc": _date_trunc,
-    "to_date": operator(lambda a: a.cast("date")),
+    "to_date": _to_date,
     "to_timestamp": _to_timestamp,
     "add_interval": _add_interval,
 }

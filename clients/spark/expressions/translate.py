@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from fabric.clients.spark.expressions import arithmetic, comparison, dates, strings
+from fabric.clients.spark.expressions import (
+    arithmetic,
+    calendar,
+    comparison,
+    dates,
+    durations,
+    epochs,
+    lists,
+    strings,
+    structs,
+    zones,
+)
 from fabric.clients.spark.expressions.build import Build
 from fabric.clients.spark.expressions.types import literal_column, spark_type
 from fabric.errors import PlanError
@@ -24,12 +35,23 @@ from fabric.plan.walk import walk_expr
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
 
-_FAMILIES = (arithmetic, comparison, strings, dates)
+_FAMILIES = (
+    arithmetic,
+    comparison,
+    strings,
+    dates,
+    calendar,
+    durations,
+    epochs,
+    lists,
+    structs,
+    zones,
+)
 _FUNCTIONS: dict[str, Build] = {
     name: build for family in _FAMILIES for name, build in family.FUNCTIONS.items()
 }
 """How Spark spells each function of the registry."""
-_RETYPED = frozenset((*dates.RETYPED,))
+_RETYPED = frozenset((*dates.RETYPED, *lists.RETYPED))
 """Functions whose result has another type in Spark."""
 
 
@@ -103,6 +125,8 @@ class _Translation:
         types = signature(expr.function, [self._type(arg) for arg in expr.args], literals)
         args = [self._as(arg, dtype) for arg, dtype in zip(expr.args, types.args, strict=True)]
         values = [None if literal is None else literal.value for literal in literals]
+        if expr.function in lists.TYPED:
+            return lists.TYPED[expr.function](args, spark_type(types.result))
         column = _FUNCTIONS[expr.function](args, values)
         if expr.function in _RETYPED:
             return column.cast(spark_type(types.result))

@@ -12,7 +12,7 @@ from pyarrow import types as t
 
 from fabric.errors import PlanError
 from fabric.plan.expr import Literal
-from fabric.plan.types import is_binary, is_string, numeric, plain
+from fabric.plan.types import is_binary, is_list, is_string, is_struct, numeric, plain
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
@@ -23,8 +23,13 @@ def spark_type(dtype: pa.DataType) -> DataType:
     """The Spark type of values of an Arrow type: unsigned integers are the next signed ones."""
     from pyspark.errors import PySparkTypeError
     from pyspark.sql.pandas.types import from_arrow_type
+    from pyspark.sql.types import ArrayType, StructField, StructType
 
     dtype = numeric(dtype) or plain(dtype)
+    if is_list(dtype):
+        return ArrayType(spark_type(dtype.value_type))
+    if is_struct(dtype):
+        return StructType([StructField(f.name, spark_type(f.type)) for f in dtype.fields])
     if is_string(dtype):
         dtype = pa.string()
     elif is_binary(dtype):

@@ -13,7 +13,18 @@ import pyarrow as pa
 from fabric.errors import PlanError
 from fabric.plan.expr import Literal
 from fabric.plan.faults import ArgumentFault, nearest
-from fabric.plan.functions import arithmetic, comparison, dates, strings
+from fabric.plan.functions import (
+    arithmetic,
+    calendar,
+    comparison,
+    dates,
+    durations,
+    epochs,
+    lists,
+    strings,
+    structs,
+    zones,
+)
 from fabric.plan.functions.aggregates import AGGREGATES
 from fabric.plan.functions.registry import Function, Signature
 from fabric.plan.functions.windows import WINDOW_FUNCTIONS
@@ -25,7 +36,18 @@ __all__ = [
 
 FUNCTIONS: dict[str, Function] = {
     function.name: function
-    for family in (arithmetic, comparison, strings, dates)
+    for family in (
+        arithmetic,
+        comparison,
+        strings,
+        dates,
+        calendar,
+        durations,
+        epochs,
+        lists,
+        structs,
+        zones,
+    )
     for function in family.FUNCTIONS
 }
 """All scalar functions by name."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyarrow import types as t
 
 from fabric.plan.expr import Literal
+from fabric.plan.functions.durations import with_times
 from fabric.plan.functions.registry import Arguments, Function, Rule, Signature, wrong_type
 from fabric.plan.types import adjusted, as_decimal, bounded, common_number, numeric, plain
 
@@ -70,6 +71,8 @@ def _binary(name: str, decimal: DecimalRule) -> Rule:
     """``+ - * %``: the wider of both."""
 
     def rule(args: Arguments) -> Signature:
+        if (of_times := with_times(name, args)) is not None:
+            return of_times
         left, right = _numbers(name, args)
         if pair := _decimals(left, right, args):
             return Signature(tuple(pair), decimal(*pair))
@@ -98,6 +101,8 @@ def _whole(args: Arguments) -> Signature:
 
 def _same(name: str) -> Rule:
     def rule(args: Arguments) -> Signature:
+        if (of_times := with_times(name, args)) is not None:
+            return of_times
         (number,) = _numbers(name, args)
         return Signature((number,), number)
 

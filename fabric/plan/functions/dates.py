@@ -1,4 +1,4 @@
-"""Functions of dates and timestamps: year … add_interval.
+"""Functions of dates and timestamps: year … add_interval, and their text: to_date … date_format.
 
 One job: their types. Fields are int32. The session zone is UTC: a timestamp with a zone is read in
 UTC whatever zone its type names, one without stays without. A date becomes a UTC timestamp where a
@@ -10,6 +10,7 @@ from __future__ import annotations
 import pyarrow as pa
 from pyarrow import types as t
 
+from fabric.plan.functions.patterns import check_pattern
 from fabric.plan.functions.registry import (
     Arguments,
     Function,
@@ -27,7 +28,7 @@ UNITS = (
 STAMP = pa.timestamp("us", "UTC")
 
 
-def _time(name: str, index: int, dtype: pa.DataType) -> pa.DataType:
+def time_type(name: str, index: int, dtype: pa.DataType) -> pa.DataType:
     """The argument as a timestamp of microseconds."""
     if is_date(dtype) or t.is_null(plain(dtype)):
         return STAMP
@@ -41,7 +42,7 @@ def _field(name: str, *, of_time: bool) -> Rule:
 
     def rule(args: Arguments) -> Signature:
         (dtype,) = args.types
-        taken = pa.date32() if is_date(dtype) and not of_time else _time(name, 0, dtype)
+        taken = pa.date32() if is_date(dtype) and not of_time else time_type(name, 0, dtype)
         return Signature((taken,), pa.int32())
 
     return rule
@@ -52,13 +53,13 @@ def _date_trunc(args: Arguments) -> Signature:
     if not is_string(unit):
         raise wrong_type("date_trunc", 0, unit, "a unit such as 'hour'", None)
     check_unit("date_trunc", args.literals[0], 0, UNITS)
-    stamp = _time("date_trunc", 1, dtype)
+    stamp = time_type("date_trunc", 1, dtype)
     return Signature((pa.string(), stamp), stamp)
 
 
 def _add_interval(args: Arguments) -> Signature:
     dtype, number, unit = args.types
-    stamp = _time("add_interval", 0, dtype)
+    stamp = time_type("add_interval", 0, dtype)
     if not (t.is_integer(plain(number)) or t.is_null(plain(number))):
         raise wrong_type("add_interval", 1, number, "a whole number", pa.int64())
     if not is_string(unit):
@@ -68,17 +69,39 @@ def _add_interval(args: Arguments) -> Signature:
 
 
 def _to_date(args: Arguments) -> Signature:
+    if len(args.types) == 2:
+        _strings("to_date", args)
+        return Signature((pa.string(), pa.string()), pa.date32())
     (dtype,) = args.types
     if is_string(dtype):
         raise wrong_type("to_date", 0, dtype, "a timestamp or date", pa.date32())
-    return Signature((pa.date32() if is_date(dtype) else _time("to_date", 0, dtype),), pa.date32())
+    taken = pa.date32() if is_date(dtype) else time_type("to_date", 0, dtype)
+    return Signature((taken,), pa.date32())
+
+
+def _strings(name: str, args: Arguments) -> None:
+    """All are strings; the first may be null."""
+    for index, dtype in enumerate(args.types):
+        if not (is_string(dtype) or (index == 0 and t.is_null(plain(dtype)))):
+            raise wrong_type(name, index, dtype, "a string", pa.string())
+
+
+def _date_format(args: Arguments) -> Signature:
+    time_type("date_format", 0, args.types[0])
+    if not is_string(args.types[1]):
+        raise wrong_type("date_format", 1, args.types[1], "a pattern such as 'yyyy-MM-dd'", None)
+    if args.literals[1] is not None and args.literals[1].value is not None:
+        check_pattern(str(args.literals[1].value))
+    return Signature((STAMP, pa.string()), pa.string())
 
 
 def _to_timestamp(args: Arguments) -> Signature:
-    for index, dtype in enumerate(args.types):
-        if not (is_string(dtype) or (index == 0 and t.is_null(plain(dtype)))):
-            raise wrong_type("to_timestamp", index, dtype, "a string", pa.string())
+    _strings("to_timestamp", args)
     return Signature((pa.string(),) * len(args.types), STAMP)
+
+
+def _of_time(args: Arguments) -> bool:
+    return len(args.types) == 1
 
 
 FUNCTIONS = (
@@ -96,7 +119,19 @@ FUNCTIONS = (
              "the day of the week, 1 (Sunday) to 7", total=True),
     Function("date_trunc", (2, 2), _date_trunc, "the beginning of the unit that b lies in", (0,),
              total=True),
-    Function("to_date", (1, 1), _to_date, "the day of a timestamp", total=True),
+    Function("quarter", (1, 1), _field("quarter", of_time=False), "the quarter, 1 to 4",
+             total=True),
+    Function("week", (1, 1), _field("week", of_time=False), "the week of the ISO year, 1 to 53",
+             total=True),
+    Function("weekday", (1, 1), _field("weekday", of_time=False),
+             "the day of the ISO week, 1 (Monday) to 7", total=True),
+    Function("day_of_year", (1, 1), _field("day_of_year", of_time=False),
+             "the day of the year, 1 to 366", total=True),
+    Function("date_format", (2, 2), _date_format, "written by a Spark pattern (constant)", (1,),
+             total=True),
+    Function("to_date", (1, 2), _to_date,
+             "the day of a timestamp, or of a string by a Spark pattern (constant)", (1,),
+             total=_of_time),
     Function("to_timestamp", (1, 2), _to_timestamp,
              "a string as a timestamp, by a Spark pattern (constant) when given", (1,)),
     Function("add_interval", (3, 3), _add_interval, "b units (constant c) after a", (2,)),

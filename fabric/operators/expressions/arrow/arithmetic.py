@@ -1,7 +1,8 @@
 """Arithmetic on integers and floats; an integer that does not fit is an error.
 
-One job: add subtract multiply divide floor_divide modulo negate abs. Decimals are in `decimals.py`.
-Where a divisor is zero and neither side is null, division is an error, for floats too.
+One job: add subtract multiply divide floor_divide modulo pmod negate abs. Decimals are in
+`decimals.py`. Where a divisor is zero and neither side is null, division is an error, for
+floats too.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import pyarrow.compute as pc
 from pyarrow import types as t
 
 from fabric.errors import ExpressionError
-from fabric.operators.expressions.arrow import decimals
+from fabric.operators.expressions.arrow import decimals, durations
 from fabric.operators.expressions.arrow.bound import (
     Bound,
     Datum,
@@ -65,15 +66,21 @@ def _floor_divide(_: Request) -> Bound:
 
 
 def _modulo(request: Request) -> Bound:
-    """The remainder with the sign of the dividend; numpy answers 0 for the smallest by -1."""
+    """The remainder with the sign of the dividend; numpy answers 0 for the smallest by -1.
+
+    pmod adds the divisor to what is below 0, as Java does: it may wrap.
+    """
 
     def kernel(left: Datum, right: Datum) -> Datum:
         refuse_zero(left, right)
         right = _no_zero(right)
         n_rows = next(len(v) for v in (left, right) if isinstance(v, pa.Array))
         both = as_array(left, n_rows), as_array(right, n_rows)
-        with np.errstate(invalid="ignore"):
-            values = np.fmod(*(to_numpy(pc.fill_null(side, 1)) for side in both))
+        a, b = (to_numpy(pc.fill_null(side, 1)) for side in both)
+        with np.errstate(invalid="ignore", over="ignore"):
+            values = np.fmod(a, b)
+            if request.name == "pmod":
+                values = np.where(values < 0, np.fmod(values + b, b), values)
         return from_numpy(values, request.result, valid=pc.and_(*map(pc.is_valid, both)))
 
     return Bound(kernel, total=False, order="right")
@@ -98,6 +105,8 @@ def _by_type(plain: Implementation) -> Implementation:
     """Decimals take another way."""
 
     def implementation(request: Request) -> Bound:
+        if durations.is_of_times(request):
+            return durations.arithmetic(request)
         if t.is_decimal(request.operands[0]):
             return decimals.arithmetic(request)
         return plain(request)
@@ -110,4 +119,5 @@ IMPLEMENTATIONS: dict[str, Implementation] = {
     "divide": _by_type(_divide),
     "floor_divide": _by_type(_floor_divide),
     "modulo": _by_type(_modulo),
+    "pmod": _by_type(_modulo),
 }

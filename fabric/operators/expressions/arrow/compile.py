@@ -168,7 +168,8 @@ def is_constant(compiled: Compiled) -> bool:
 
 def _constant_of(compiled: Compiled) -> tuple[Any] | None:
     """What functions want to know beforehand: patterns, units, numbers of digits."""
-    known = t.is_integer(compiled.dtype) or t.is_string(compiled.dtype)
+    dtype = compiled.dtype
+    known = t.is_integer(dtype) or t.is_string(dtype) or t.is_boolean(dtype)
     if not (known and is_constant(compiled)):
         return None
     return (value_of(compiled).as_py(),)

@@ -1,7 +1,7 @@
 """Functions of dates and timestamps of microseconds; a timestamp with a zone is read in UTC.
 
-One job: year month day hour minute second day_of_week date_trunc to_date to_timestamp
-add_interval.
+One job: year quarter month week day weekday day_of_week day_of_year hour minute second date_trunc
+to_date to_timestamp date_format add_interval.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from fabric.operators.expressions.arrow.bound import (
     as_array,
 )
 from fabric.operators.expressions.arrow.buffers import Values, from_numpy, to_numpy
+from fabric.operators.expressions.arrow.calendar import weekday
 from fabric.operators.expressions.arrow.casts import cast_kernel
 from fabric.operators.expressions.arrow.civil import (
     DAY_US,
@@ -30,6 +31,7 @@ from fabric.operators.expressions.arrow.civil import (
     month_length,
 )
 from fabric.operators.expressions.arrow.patterns import parser
+from fabric.operators.expressions.arrow.written import writer
 
 _UNIT_US = {
     "microsecond": 1,
@@ -74,6 +76,24 @@ def _clock(unit: str, modulus: int) -> Callable[[pa.Array], Values]:
 def _day_of_week(value: pa.Array) -> Values:
     """1 is Sunday; 1970-01-01 was a Thursday."""
     return (days_of(value) + 4) % 7 + 1
+
+
+def _weekday(value: pa.Array) -> Values:
+    """1 is Monday."""
+    return weekday(days_of(value)) + 1
+
+
+def _week(value: pa.Array) -> Values:
+    """A week belongs to the year its Thursday is in."""
+    days = days_of(value).astype(np.int64)
+    return _day_in_year(days - weekday(days) + 3) // 7 + 1
+
+
+def _day_in_year(days: Values) -> Values:
+    """0 is January 1st."""
+    year, _, _ = civil_from_days(days)
+    first = np.ones_like(year)
+    return days - days_from_civil(year, first, first)
 
 
 def _date_trunc(request: Request) -> Bound:
@@ -139,6 +159,8 @@ def _add_months(value: pa.Array, number: pa.Array, unit: str) -> pa.Array:
 
 
 def _to_date(request: Request) -> Bound:
+    if len(request.operands) == 2:
+        return _parsed(request, lambda stamps: stamps.cast(pa.date32(), safe=False))
     return Bound(cast_kernel(request.operands[0], pa.date32())[0])
 
 
@@ -146,19 +168,36 @@ def _to_timestamp(request: Request) -> Bound:
     if len(request.operands) == 1:
         kernel, total = cast_kernel(pa.string(), request.result)
         return Bound(kernel, total=total)
+    return _parsed(request, lambda stamps: stamps)
+
+
+def _parsed(request: Request, finish: Callable[[pa.Array], pa.Array]) -> Bound:
+    """A string read by a pattern; null by a pattern that is null."""
     pattern = request.constant(1)
     parse = parser(pattern) if pattern is not None else None
 
     def by_pattern(value: pa.Array, _: Datum) -> pa.Array:
-        return pa.nulls(len(value), request.result) if parse is None else parse(value)
+        return pa.nulls(len(value), request.result) if parse is None else finish(parse(value))
 
     return Bound(by_pattern, total=False, array=0)
+
+
+def _date_format(request: Request) -> Bound:
+    pattern = request.constant(1)
+    if pattern is None:
+        return Bound(lambda value, _: pa.nulls(len(value), pa.string()), array=0)
+    write = writer(pattern)
+    return Bound(lambda value, _: write(value), array=0)
 
 
 IMPLEMENTATIONS: dict[str, Implementation] = {
     "year": _whole(_part(0)),
     "month": _whole(_part(1)),
     "day": _whole(_part(2)),
+    "quarter": _whole(lambda value: (civil_from_days(days_of(value))[1] + 2) // 3),
+    "week": _whole(_week),
+    "weekday": _whole(_weekday),
+    "day_of_year": _whole(lambda value: _day_in_year(days_of(value).astype(np.int64)) + 1),
     "hour": _whole(_clock("hour", 24)),
     "minute": _whole(_clock("minute", 60)),
     "second": _whole(_clock("second", 60)),
@@ -166,5 +205,6 @@ IMPLEMENTATIONS: dict[str, Implementation] = {
     "date_trunc": _date_trunc,
     "to_date": _to_date,
     "to_timestamp": _to_timestamp,
+    "date_format": _date_format,
     "add_interval": _add_interval,
 }

@@ -14,7 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
-from fabric.plan.types import plain
+from fabric.plan.types import flat_type
+
+__all__ = ["Frame", "flat", "flat_type", "restored", "spread"]
 
 
 class Frame:
@@ -42,28 +44,6 @@ class Frame:
         """The rows where `wanted` is true, with the given columns."""
         kept = {index: self.column(index).filter(wanted) for index in columns}
         return Frame(kept.__getitem__, wanted.true_count)
-
-
-_FLAT = {
-    pa.string_view(): pa.string(),
-    pa.binary_view(): pa.binary(),
-    pa.float16(): pa.float32(),
-    pa.date64(): pa.date32(),
-}
-
-
-def flat_type(dtype: pa.DataType) -> pa.DataType:
-    """The layout that values of a type have while they are computed with.
-
-    >>> flat_type(pa.dictionary(pa.int32(), pa.string_view()))
-    DataType(string)
-    """
-    dtype = plain(dtype)
-    if t.is_fixed_size_binary(dtype):
-        return pa.binary()
-    if t.is_decimal32(dtype) or t.is_decimal64(dtype):
-        return pa.decimal128(dtype.precision, dtype.scale)
-    return _FLAT.get(dtype, dtype)
 
 
 def flat(values: pa.Array) -> pa.Array:

@@ -25,12 +25,10 @@ from fabric.errors import ExpressionError, PlanError
 from fabric.operators.expressions.arrow.buffers import Values, from_numpy, to_numpy
 from fabric.operators.expressions.arrow.civil import DAY_US, days_from_civil, month_length
 from fabric.operators.expressions.arrow.rows import bad_value
+from fabric.plan.functions.patterns import RESERVED, tokens
 
 STAMP = pa.timestamp("us", "UTC")
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-_TOKEN = re.compile(
-    r"'(?P<text>(?:[^']|'')+)'|(?P<quote>'')|(?P<letters>([A-Za-z])\4*)|(?P<sign>.)", re.S
-)
 _LETTERS = {
     "yyyy": ("year", r"[0-9]{4}"),
     "yy": ("short_year", r"[0-9]{2}"),
@@ -90,17 +88,16 @@ def parser(pattern: str) -> Callable[[pa.Array], pa.Array]:
 def _compiled(pattern: str) -> _Pattern:
     regex: list[str] = []
     fields: list[str] = []
-    for token in _TOKEN.finditer(pattern):
-        if (letters := token["letters"]) is not None:
-            name, expression = _field(letters, pattern)
+    for kind, text in tokens(pattern):
+        if kind == "letters":
+            name, expression = _field(text, pattern)
             if name in fields:
                 raise PlanError(f"to_timestamp: the pattern {pattern!r} names the {name} twice")
             fields.append(name)
             regex.append(f"(?P<{name}>{expression})")
-        elif token["sign"] is not None and token["sign"] in "[]{}#'":
-            raise PlanError(f"to_timestamp: {token['sign']!r} is not supported in {pattern!r}")
+        elif kind == "sign" and text in RESERVED:
+            raise PlanError(f"to_timestamp: {text!r} is not supported in {pattern!r}")
         else:
-            text = (token["text"] or "'").replace("''", "'") if not token["sign"] else token["sign"]
             regex.append(re.escape(text))
     _check(fields, pattern)
     return _Pattern(pattern, f"^{''.join(regex)}$", tuple(fields))

@@ -45,3 +45,13 @@ def bad_value(value: object, dtype: pa.DataType) -> ExpressionError:
     text = repr(value)
     shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
     return ExpressionError(f"{shown} is no {dtype}")
+
+
+def arrays(*operands: Datum) -> list[pa.Array]:
+    """All operands of a kernel as arrays of the same length.
+
+    >>> [each.to_pylist() for each in arrays(pa.array([1, 2]), pa.scalar(0))]
+    [[1, 2], [0, 0]]
+    """
+    n_rows = next((len(value) for value in operands if isinstance(value, pa.Array)), 1)
+    return [as_array(value, n_rows) for value in operands]

@@ -26,6 +26,8 @@ Choose = Callable[[Sequence[pa.DataType]], Build | None]
 
 def literal(value: pa.Scalar) -> datafusion.Expr:
     """A constant of exactly the scalar's type."""
+    if t.is_nested(value.type) and not value.is_valid:  # DataFusion's own way fails on these
+        return datafusion.Expr.literal(pa.scalar(None)).cast(value.type)
     return datafusion.Expr.literal(value)
 
 

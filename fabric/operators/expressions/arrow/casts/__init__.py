@@ -9,9 +9,16 @@ import pyarrow as pa
 from pyarrow import types as t
 
 from fabric.errors import PlanError
-from fabric.operators.expressions.arrow.casts import decimals, from_text, numbers, times, to_text
+from fabric.operators.expressions.arrow.casts import (
+    decimals,
+    from_text,
+    nested,
+    numbers,
+    times,
+    to_text,
+)
 from fabric.operators.expressions.arrow.casts.checked import Cast
-from fabric.plan.types import can_cast, is_string, is_timestamp
+from fabric.plan.types import can_cast, is_nested, is_string, is_timestamp
 
 __all__ = ["cast_kernel"]
 
@@ -22,12 +29,18 @@ def cast_kernel(source: pa.DataType, target: pa.DataType, *, try_: bool = False)
         return (lambda value: value.cast(target)), True
     if not can_cast(source, target):
         raise PlanError(f"there is no cast from {source} to {target}")
+    if is_nested(target):
+        return nested.cast_nested(source, target, _inner, try_=try_)
     if is_string(target) and not is_string(source):
         return to_text.to_text(source, target), True
     if is_string(source) and not is_string(target):
         kernel, total = from_text.from_text(target, try_=try_)
         return (lambda value: kernel(value.cast(pa.string()))), total
     return _typed(source, target, try_=try_)
+
+
+def _inner(source: pa.DataType, target: pa.DataType, try_: bool) -> Cast:
+    return cast_kernel(source, target, try_=try_)
 
 
 def _typed(source: pa.DataType, target: pa.DataType, *, try_: bool) -> Cast:

@@ -1,0 +1,105 @@
+"""Functions of lists on Spark: array … list_join.
+
+One job: their spelling in Spark. Sums, means, any and all are folds there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fabric.clients.spark.expressions.build import Build, named
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql.types import DataType
+
+
+def _get(args: Sequence[SparkColumn], _: Sequence[Any]) -> SparkColumn:
+    from pyspark.sql import functions as sf
+
+    values, position = args
+    from_end = sf.when(position < 0, sf.try_element_at(values, position))
+    return from_end.otherwise(sf.get(values, position))
+
+
+def _sort(args: Sequence[SparkColumn], values: Sequence[Any]) -> SparkColumn:
+    """Spark's two functions put nulls first when ascending or last; nulls first, descending is the
+    values in order behind as many nulls as there are."""
+    from pyspark.sql import functions as sf
+
+    _, descending, nulls_last = values
+    if not descending:
+        return sf.array_sort(args[0]) if nulls_last else sf.sort_array(args[0])
+    ordered = sf.sort_array(args[0], asc=False)
+    if nulls_last:
+        return ordered
+    nulls = sf.filter(args[0], lambda value: value.isNull())
+    return sf.concat(nulls, sf.array_compact(ordered))
+
+
+def _sum(args: Sequence[SparkColumn], result: DataType) -> SparkColumn:
+    from pyspark.sql import functions as sf
+
+    zero = sf.lit(0).cast(result)
+    return sf.aggregate(args[0], zero, lambda a, b: (a + sf.coalesce(b, zero)).cast(result))
+
+
+def _mean(args: Sequence[SparkColumn], _: Sequence[Any]) -> SparkColumn:
+    from pyspark.sql import functions as sf
+
+    known = sf.array_compact(args[0])
+    total = sf.aggregate(known, sf.lit(0.0), lambda a, b: a + b)
+    return sf.when(sf.array_size(known) > 0, total / sf.array_size(known))
+
+
+def _any(args: Sequence[SparkColumn], _: Sequence[Any]) -> SparkColumn:
+    from pyspark.sql import functions as sf
+
+    return sf.exists(args[0], lambda value: value)
+
+
+def _all(args: Sequence[SparkColumn], _: Sequence[Any]) -> SparkColumn:
+    from pyspark.sql import functions as sf
+
+    return sf.forall(args[0], lambda value: value)
+
+
+def _zip(args: Sequence[SparkColumn], _: Sequence[Any]) -> SparkColumn:
+    from pyspark.sql import functions as sf
+
+    return sf.arrays_zip(*args[1::2])
+
+
+FUNCTIONS: dict[str, Build] = {
+    "array": named("array"),
+    "list_len": named("array_size"),
+    "list_get": _get,
+    "list_contains": named("array_contains"),
+    "list_position": named("array_position"),
+    "list_slice": named("slice"),
+    "list_concat": named("concat"),
+    "list_append": named("array_append"),
+    "list_prepend": named("array_prepend"),
+    "list_flatten": named("flatten"),
+    "list_drop_nulls": named("array_compact"),
+    "list_reverse": named("reverse"),
+    "list_unique": named("array_distinct"),
+    "list_union": named("array_union"),
+    "list_intersect": named("array_intersect"),
+    "list_except": named("array_except"),
+    "list_sort": _sort,
+    "list_min": named("array_min"),
+    "list_max": named("array_max"),
+    "list_mean": _mean,
+    "list_any": _any,
+    "list_all": _all,
+    "list_join": named("array_join"),
+    "list_repeat": named("array_repeat"),
+    "sequence": named("sequence"),
+    "list_zip": _zip,
+}
+TYPED: dict[str, Callable[[Sequence[SparkColumn], DataType], SparkColumn]] = {"list_sum": _sum}
+"""Functions that must know the type of their result."""
+RETYPED = ("array", "list_zip")
+"""Spark numbers the fields of zipped lists; the list of nothing is of another type."""

@@ -1,0 +1,119 @@
+"""Values of any type as int64 codes: equal when the values are, in order as the values are.
+
+One job: `codes`, and `groups` of equal values in a row. NaN equals NaN and is the largest, -0.0
+equals 0.0; a null has a code too, below all others, which callers that know better leave aside.
+Structs compare field by field and lists value by value, a null in them is smallest, as in Spark.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as t
+
+from fabric.operators.expressions.arrow.buffers import to_numpy
+from fabric.operators.expressions.arrow.lists.view import Flags, Lists, Numbers, flags
+from fabric.operators.expressions.arrow.membership import one_zero
+
+
+def canonical(values: pa.Array) -> pa.Array:
+    """Floats with one zero and one NaN; others unchanged."""
+    return one_zero(values) if t.is_floating(values.type) else values
+
+
+def codes(values: pa.Array) -> Numbers:
+    """One code per value; codes of two calls are not comparable.
+
+    >>> codes(pa.array(["b", "a", None, "b"])).argsort(kind="stable").tolist()
+    [2, 1, 0, 3]
+    """
+    dtype = values.type
+    if t.is_null(dtype):
+        return np.zeros(len(values), np.int64)
+    if t.is_struct(dtype):
+        return _ranked(list(zip(*(_with_null(part) for part in values.flatten()), strict=True)),
+                       values)  # fmt: skip
+    if t.is_list(dtype):
+        lists = Lists.of(values)
+        items = _with_null(lists.values)
+        pairs = zip(lists.starts.tolist(), lists.ends.tolist(), strict=True)
+        return _ranked([tuple(items[a:b]) for a, b in pairs], values)
+    if t.is_floating(dtype):
+        return _of_floats(values)
+    if t.is_boolean(dtype):
+        return pc.fill_null(values, False).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    if _is_number(dtype):
+        return to_numpy(values).astype(np.int64)
+    return _of_dictionary(values)
+
+
+def _is_number(dtype: pa.DataType) -> bool:
+    """Types whose buffer holds integers that are in order."""
+    signed = t.is_integer(dtype) and not t.is_uint64(dtype)
+    return bool((signed and not t.is_unsigned_integer(dtype)) or t.is_date32(dtype)
+                or t.is_timestamp(dtype) or t.is_duration(dtype) or t.is_time64(dtype))  # fmt: skip
+
+
+def _of_floats(values: pa.Array) -> Numbers:
+    """The bits of a double, those of negative numbers turned round."""
+    bits = to_numpy(canonical(values).cast(pa.float64())).view(np.int64)
+    return np.where(bits < 0, bits ^ np.int64((1 << 63) - 1), bits)
+
+
+def _of_dictionary(values: pa.Array) -> Numbers:
+    """The place of the value among all different values."""
+    encoded = values.dictionary_encode()
+    order = pc.array_sort_indices(encoded.dictionary).to_numpy()
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order))
+    if not len(ranks):
+        return np.zeros(len(values), np.int64)
+    return ranks[pc.fill_null(encoded.indices, 0).to_numpy()]
+
+
+def _with_null(values: pa.Array) -> list[tuple[bool, int]]:
+    """Codes as Python values in which null is smallest."""
+    valid = flags(pc.is_valid(values))
+    return list(zip(valid.tolist(), np.where(valid, codes(values), 0).tolist(), strict=True))
+
+
+def _ranked(keys: list[Any], values: pa.Array) -> Numbers:
+    if values.type.num_fields == 0:
+        return np.zeros(len(values), np.int64)
+    ranks = {key: rank for rank, key in enumerate(sorted(set(keys)))}
+    return np.array([ranks[key] for key in keys], np.int64)
+
+
+def groups(rows: Numbers, values: pa.Array) -> Numbers:
+    """A number per value, the same for equal values (or two nulls) in the same row."""
+    null = flags(pc.is_null(values))
+    code = np.where(null, 0, codes(values))
+    order = np.lexsort((code, null, rows))
+    return _numbered(order, rows, null, code)
+
+
+def _numbered(order: Numbers, rows: Numbers, null: Flags, code: Numbers) -> Numbers:
+    new = np.ones(len(order), bool)
+    for key in (rows, null, code):
+        ordered = key[order]
+        if key is rows:
+            new[1:] = ordered[1:] != ordered[:-1]
+        else:
+            new[1:] |= ordered[1:] != ordered[:-1]
+    numbers = np.empty(len(order), np.int64)
+    numbers[order] = np.cumsum(new)
+    return numbers
+
+
+def firsts(groups: Numbers) -> Flags:
+    """Which value is the first of its group.
+
+    >>> firsts(np.array([5, 3, 5])).tolist()
+    [True, True, False]
+    """
+    first = np.zeros(len(groups), bool)
+    first[np.unique(groups, return_index=True)[1]] = True
+    return first

@@ -1,0 +1,109 @@
+"""When clocks of a zone change: a table of changes, from the machine's IANA database.
+
+One job: `zone_rules`, and both ways between UTC and what clocks show. `zoneinfo` tells one offset
+at a time, so the table is found by asking it once a day and closing in on each change; that takes
+about 0.1 s, once a zone and process. Rules of today go on for ever: years from 2100 are looked up
+four centuries earlier or later, which have the same calendar.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from fabric.operators.expressions.arrow.buffers import Values
+from fabric.operators.expressions.arrow.civil import DAY_US
+from fabric.plan.functions.zones import offset_minutes
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_CYCLE_US = 146_097 * DAY_US
+_FIRST, _DAILY, _LAST = -50_000, 30_000, 200_000
+"""Days from 1833 to 2052 are asked for one by one, then every week to 2517."""
+_FOLDED = 50_000 * DAY_US
+"""From 2106 on a time stands for the one in the same year of the cycle that ends in 2506."""
+_SECOND = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneRules:
+    """Microseconds clocks are ahead of UTC: ``offsets[i]`` before ``changes[i]``, in order.
+
+    In `shown` each change is in local time: what clocks show when the later offset is sure. Before,
+    the earlier one holds: in an overlap that is the first of the two times, and a time in a gap,
+    which no clock shows, is read as if clocks had not changed. Java has the same rule.
+    """
+
+    changes: Values
+    shown: Values
+    offsets: Values
+
+    def from_utc(self, micros: Values) -> Values:
+        """What clocks show."""
+        local: Values = micros + self._offset(micros, self.changes)
+        return local
+
+    def to_utc(self, micros: Values) -> Values:
+        """When clocks show it."""
+        instant: Values = micros - self._offset(micros, self.shown)
+        return instant
+
+    def _offset(self, micros: Values, changes: Values) -> Values:
+        late = micros >= _FOLDED + _CYCLE_US
+        if np.any(late):
+            micros = np.where(late, (micros - _FOLDED) % _CYCLE_US + _FOLDED, micros)
+        found: Values = self.offsets[np.searchsorted(changes, micros, side="right")]
+        return found
+
+
+@lru_cache(maxsize=64)
+def zone_rules(zone: str) -> ZoneRules:
+    """The rules of a zone by its name or offset.
+
+    >>> int(zone_rules("+01:30").from_utc(np.array([0]))[0]) // 60_000_000
+    90
+    """
+    minutes = offset_minutes(zone)
+    if minutes is not None:
+        nothing = np.zeros(0, np.int64)
+        return ZoneRules(nothing, nothing, np.array([minutes * 60 * _SECOND]))
+    clock = _Clock(ZoneInfo(zone))
+    days = [*range(_FIRST, _DAILY), *range(_DAILY, _LAST, 7)]
+    seconds = [day * 86_400 for day in days]
+    offsets = [clock.offset(second) for second in seconds]
+    changes, after = [], [offsets[0]]
+    for index in range(1, len(seconds)):
+        if offsets[index] != offsets[index - 1]:
+            changes.append(clock.change(seconds[index - 1], seconds[index]))
+            after.append(offsets[index])
+    at = np.array(changes, np.int64) * _SECOND
+    ahead = np.array(after, np.int64) * _SECOND
+    return ZoneRules(at, at + np.maximum(ahead[:-1], ahead[1:]), ahead)
+
+
+class _Clock:
+    """One zone, asked by seconds since 1970."""
+
+    def __init__(self, zone: ZoneInfo) -> None:
+        self._zone = zone
+
+    def offset(self, second: int) -> int:
+        """Seconds ahead of UTC."""
+        local = (_EPOCH + timedelta(seconds=second)).astimezone(self._zone)
+        ahead = local.utcoffset()
+        assert ahead is not None
+        return ahead.days * 86_400 + ahead.seconds
+
+    def change(self, before: int, after: int) -> int:
+        """The first second of the offset at `after`."""
+        wanted = self.offset(after)
+        while after - before > 1:
+            middle = (before + after) // 2
+            if self.offset(middle) == wanted:
+                after = middle
+            else:
+                before = middle
+        return after

@@ -1,0 +1,132 @@
+"""Days and months to count with: last_day … make_timestamp.
+
+One job: their types. A timestamp counts as its day where a day is wanted, a date as its midnight
+where a time is; months and days are int32, as in Spark.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyarrow import types as t
+
+from fabric.plan.functions.dates import STAMP, UNITS, time_type
+from fabric.plan.functions.registry import (
+    Arguments,
+    Function,
+    Rule,
+    Signature,
+    check_unit,
+    wrong_type,
+)
+from fabric.plan.types import is_boolean, is_date, is_string, is_timestamp, numeric, plain
+
+DAY, I = pa.date32(), pa.int32()  # noqa: E741
+DAY_UNITS = ("week", "month", "quarter", "year")
+DAY_NAMES = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_SECONDS = pa.decimal128(16, 6)
+
+
+def _day(name: str, args: Arguments, index: int = 0) -> None:
+    dtype = args.types[index]
+    if not (is_date(dtype) or is_timestamp(dtype) or t.is_null(plain(dtype))):
+        raise wrong_type(name, index, dtype, "a date or timestamp", DAY)
+
+
+def _whole(name: str, args: Arguments, index: int) -> None:
+    dtype = args.types[index]
+    if not (t.is_integer(plain(dtype)) or t.is_null(plain(dtype))):
+        raise wrong_type(name, index, dtype, "a whole number", I)
+
+
+def _last_day(args: Arguments) -> Signature:
+    _day("last_day", args)
+    return Signature((DAY,), DAY)
+
+
+def _of_names(name: str, names: tuple[str, ...]) -> Rule:
+    """A day and a constant that is one of `names`."""
+
+    def rule(args: Arguments) -> Signature:
+        _day(name, args)
+        if not is_string(args.types[1]):
+            raise wrong_type(name, 1, args.types[1], f"a text such as {names[0]!r}", None)
+        check_unit(name, args.literals[1], 1, names)
+        return Signature((DAY, pa.string()), DAY)
+
+    return rule
+
+
+def _moved(name: str) -> Rule:
+    """A day so many days or months later."""
+
+    def rule(args: Arguments) -> Signature:
+        _day(name, args)
+        _whole(name, args, 1)
+        return Signature((DAY, I), DAY)
+
+    return rule
+
+
+def _date_diff(args: Arguments) -> Signature:
+    _day("date_diff", args)
+    _day("date_diff", args, 1)
+    return Signature((DAY, DAY), I)
+
+
+def _months_between(args: Arguments) -> Signature:
+    for index in (0, 1):
+        time_type("months_between", index, args.types[index])
+    if not is_boolean(args.types[2]):
+        raise wrong_type("months_between", 2, args.types[2], "true or false", None)
+    return Signature((STAMP, STAMP, pa.bool_()), pa.float64())
+
+
+def _timestamp_diff(args: Arguments) -> Signature:
+    unit = args.types[0]
+    if not is_string(unit):
+        raise wrong_type("timestamp_diff", 0, unit, "a unit such as 'hour'", None)
+    check_unit("timestamp_diff", args.literals[0], 0, UNITS)
+    for index in (1, 2):
+        time_type("timestamp_diff", index, args.types[index])
+    return Signature((pa.string(), STAMP, STAMP), pa.int64())
+
+
+def _coarse(args: Arguments) -> bool:
+    """The longest time there is has more microseconds than an int64 counts."""
+    unit = args.literals[0]
+    return unit is not None and unit.value != "microsecond"
+
+
+def _make_date(args: Arguments) -> Signature:
+    for index in range(3):
+        _whole("make_date", args, index)
+    return Signature((I, I, I), DAY)
+
+
+def _make_timestamp(args: Arguments) -> Signature:
+    for index in range(5):
+        _whole("make_timestamp", args, index)
+    if numeric(args.types[5]) is None and not t.is_null(plain(args.types[5])):
+        raise wrong_type("make_timestamp", 5, args.types[5], "a number of seconds", _SECONDS)
+    return Signature((I, I, I, I, I, _SECONDS), STAMP)
+
+
+FUNCTIONS = (
+    Function("last_day", (1, 1), _last_day, "the last day of the month", total=True),
+    Function("trunc", (2, 2), _of_names("trunc", DAY_UNITS),
+             "the first day of the week, month, quarter or year (constant)", (1,), total=True),
+    Function("next_day", (2, 2), _of_names("next_day", DAY_NAMES),
+             "the first day after a that is called b (constant)", (1,), total=True),
+    Function("date_add", (2, 2), _moved("date_add"), "b days after a", total=True),
+    Function("add_months", (2, 2), _moved("add_months"),
+             "b months after a, the day cut to the month's length; overflow is an error"),
+    Function("date_diff", (2, 2), _date_diff, "the days from b to a", total=True),
+    Function("months_between", (3, 3), _months_between,
+             "the months from b to a, of 31 days where they are not whole, to 8 digits if c",
+             total=True),
+    Function("timestamp_diff", (3, 3), _timestamp_diff,
+             "whole units a (constant) from b to c, truncated", (0,), total=_coarse),
+    Function("make_date", (3, 3), _make_date, "the day of a year, month and day"),
+    Function("make_timestamp", (6, 6), _make_timestamp,
+             "the time of a year, month, day, hour, minute and seconds"),
+)  # fmt: skip
