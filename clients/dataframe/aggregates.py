@@ -28,8 +28,10 @@ def aggregate(
     source: nodes.Node, keys: tuple[plan.Expr, ...], exprs: Sequence[plan.Expr]
 ) -> nodes.Node:
     """Group `source` by `keys` and put out the keys and `exprs`."""
+    names = [plan.output_name(key) for key in keys]
     for expr in exprs:
         _refuse_plain(expr, keys)
+        _refuse_mixed(expr, names)
     if all(_is_plain_aggregate(expr) for expr in exprs):
         return nodes.Aggregate(source, keys, tuple(exprs))
     found: dict[plan.Agg, str] = {}
@@ -56,6 +58,24 @@ def _refuse_plain(expr: plan.Expr, keys: tuple[plan.Expr, ...]) -> None:
         f"{place}: {text} has one value a row, not one a group; aggregate it, for example "
         f"{text}.max(), or make it a key: group_by({text})"
     )
+
+
+def _refuse_mixed(expr: plan.Expr, keys: Sequence[str]) -> None:
+    """Refuse a row's value beside a group's: ``col("x") - col("x").mean()``."""
+    inner = expr.input if isinstance(expr, plan.Alias) else expr
+    found: dict[plan.Agg, str] = {}
+    rest = _replaced(inner, found)
+    for name in sorted(plan.columns_of(rest) - {*keys, *found.values()}):
+        from fabric.clients.dataframe.window import WindowSpec, over
+        from fabric.plan.printer import expr_text
+
+        column = expr_text(plan.Column(name))
+        beside = expr_text(over(inner, WindowSpec()))
+        raise PlanError(
+            f"{expr_text(inner)} puts a row's {column} beside a value of many rows; for that value "
+            f"in every row write: with_columns({beside}); for one row a group aggregate the "
+            f"column, for example {column}.max()"
+        )
 
 
 def _above(expr: plan.Expr, found: dict[plan.Agg, str]) -> plan.Expr:

@@ -121,24 +121,20 @@ def window_spec(
 
 def over(expr: plan.Expr, spec: WindowSpec) -> plan.Expr:
     """`expr` with every aggregate in it over the window of `spec`."""
-    found = False
 
     def one(part: plan.Expr, below: tuple[_Pair, ...]) -> _Pair:
-        nonlocal found
         if isinstance(part, plan.Over):
             agg, *rest = below
             whole = with_expr_children(part, (agg.bare, *(b.whole for b in rest)))
             assert isinstance(whole, plan.Over)
-            found = found or not whole.partition_by
             return _Pair(whole, _filled(whole, spec))
         whole = with_expr_children(part, tuple(b.whole for b in below))
         if isinstance(whole, plan.Agg):
-            found = True
             return _Pair(whole, plan.Over(whole, spec.partition_by, spec.order_by, spec.frame))
         return _Pair(whole, whole)
 
     done = fold(expr, one).whole
-    if not found:
+    if done is expr:
         from fabric.plan.printer import expr_text
 
         text = expr_text(expr)

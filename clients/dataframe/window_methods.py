@@ -136,30 +136,30 @@ class WindowMethods:
         """How many values up to the row are not null."""
         return _expr(plan.Over(plan.Agg("count", _node(self)), frame=_RUNNING))
 
-    def rolling_sum(self, window_size: int, min_samples: int | None = None) -> Expr:
+    def rolling_sum(self, window_size: int, *, min_samples: int | None = None) -> Expr:
         """The sum of the last `window_size` rows; null of fewer than `min_samples` values.
 
         `min_samples` None means all `window_size`, as in Polars.
         """
         return _rolling("sum", self, window_size, min_samples)
 
-    def rolling_mean(self, window_size: int, min_samples: int | None = None) -> Expr:
+    def rolling_mean(self, window_size: int, *, min_samples: int | None = None) -> Expr:
         """The mean of the last `window_size` rows; see `rolling_sum`."""
         return _rolling("mean", self, window_size, min_samples)
 
-    def rolling_min(self, window_size: int, min_samples: int | None = None) -> Expr:
+    def rolling_min(self, window_size: int, *, min_samples: int | None = None) -> Expr:
         """The smallest of the last `window_size` rows; see `rolling_sum`."""
         return _rolling("min", self, window_size, min_samples)
 
-    def rolling_max(self, window_size: int, min_samples: int | None = None) -> Expr:
+    def rolling_max(self, window_size: int, *, min_samples: int | None = None) -> Expr:
         """The largest of the last `window_size` rows; see `rolling_sum`."""
         return _rolling("max", self, window_size, min_samples)
 
-    def rolling_std(self, window_size: int, min_samples: int | None = None) -> Expr:
+    def rolling_std(self, window_size: int, *, min_samples: int | None = None) -> Expr:
         """The standard deviation of the last `window_size` rows; see `rolling_sum`."""
         return _rolling("std", self, window_size, min_samples)
 
-    def rolling_var(self, window_size: int, min_samples: int | None = None) -> Expr:
+    def rolling_var(self, window_size: int, *, min_samples: int | None = None) -> Expr:
         """The variance of the last `window_size` rows; see `rolling_sum`."""
         return _rolling("var", self, window_size, min_samples)
 
