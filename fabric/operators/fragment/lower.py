@@ -96,10 +96,8 @@ class _Lowering:
             case Join(left=left, right=right):
                 rows = self._rows[id(left)], self._rows[id(right)]
                 return lower_join(node, below[0], below[1], rows=rows, sql=self._tables.sql)
-            case Window():
-                return lower_window(node, below[0], schema_of(node), self._tables, self._collect)
-            case Explode():
-                return lower_explode(node, below[0], schema_of(node))
+            case Window() | Explode():
+                return self._widened(node, below[0])
             case Sort():
                 return lower_sort(node, below, self._tables, self._collect)
             case Limit(n=n, offset=offset):
@@ -110,6 +108,13 @@ class _Lowering:
                 return _union(node, below)
             case _:
                 raise InternalError(f"{type(node).__name__} can't be inside a fragment")
+
+    def _widened(self, node: Window | Explode, source: Relation) -> Relation:
+        """The columns of `source` and more."""
+        schema = schema_of(node)
+        if isinstance(node, Explode):
+            return lower_explode(node, source, schema)
+        return lower_window(node, source, schema, self._tables, self._collect)
 
 
 def _raises(node: Node, below: list[Relation]) -> bool:

@@ -123,8 +123,8 @@ def _moments(
     for place in range(1 + len(args), len(kinds)):
         columns[place] = sum((columns[1 + i] * 0.0 for i in range(len(args))), columns[place])
     found = fold(combine, [0.0] * len(kinds), columns, begin, end)
-    count = pa.array(found[0].astype(np.int64))
-    return Folded(kinds, (count, *map(pa.array, found[1:])))
+    arrays = [pa.array(found[0].astype(np.int64)), *map(pa.array, found[1:])]
+    return Folded(("moments",), (pa.StructArray.from_arrays(arrays, names=kinds),))
 
 
 Plain = Callable[[pa.Array, Ints, Ints, pa.DataType], Folded | None]
