@@ -17,7 +17,9 @@ def drop_select(node: Node) -> Node:
     """Drop one select; `node` itself when it does not match."""
     match node:
         case Select(input=source, exprs=exprs):
-            names = [expr.name if isinstance(expr, Column) else None for expr in exprs]
-            return source if names == schema_of(source).names else node
+            names = [expr.name for expr in exprs if isinstance(expr, Column)]
+            if len(names) < len(exprs) or names != schema_of(source).names:
+                return node
+            return source
         case _:
             return node

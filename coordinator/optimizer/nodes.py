@@ -15,12 +15,14 @@ from fabric.plan.expr import Expr, output_name
 from fabric.plan.exprs import map_exprs, with_exprs
 from fabric.plan.join import condition_columns, output_columns
 from fabric.plan.nodes import Aggregate, Filter, Join, Node, Scan, Select, Sort, WithColumns
-from fabric.plan.schema import schema_of
+from fabric.plan.schema import remember, schema_of
 
 
 def moved_filter(node: Filter, source: Node, parts: Sequence[Expr]) -> Node:
     """`node` with only `parts`, over another input."""
-    return replace(node, input=source, predicate=conjoin(parts))
+    moved = replace(node, input=source, predicate=conjoin(parts))
+    remember(moved, schema_of(source))
+    return moved
 
 
 def filtered(node: Filter, source: Node, kept: Sequence[Expr]) -> Node:

@@ -62,9 +62,9 @@ from fabric.plan.nodes import (
     Sort,
     WithColumns,
 )
-from fabric.plan.schema import schema_of
+from fabric.plan.schema import is_known, remember, schema_of
 from fabric.plan.statistics import NOTHING_KNOWN, Statistics
-from fabric.plan.walk import rewrite, walk
+from fabric.plan.walk import walk
 
 Rules = Mapping[type, tuple[Rule, ...]]
 """Rules by the kind of node they look at."""
@@ -129,10 +129,7 @@ def optimize(
     """
     run = _Run(plan.root, [] if fired is None else fired)
     pinned = frozenset(path for path, _ in plan.config)
-    if evaluate is not None:
-        fold = partial(fold_constants, evaluate)
-        run.everywhere(dict.fromkeys((Scan, *SIMPLIFY), (fold,)))
-    run.everywhere(SIMPLIFY)
+    run.everywhere(SIMPLIFY if evaluate is None else _with_constants(evaluate))
     run.once(IMPLY)
     run.everywhere(PUSH)
     run.whole(drop_sort)
@@ -148,6 +145,11 @@ def optimize(
     if not schema_of(run.root).equals(schema_of(plan.root)):
         raise InternalError("the optimizer changed the columns of a plan", node=plan.root.path)
     return plan if run.root is plan.root else replace(plan, root=run.root)
+
+
+def _with_constants(evaluate: Evaluate) -> Rules:
+    fold = partial(fold_constants, evaluate)
+    return {kind: (fold, *rules) for kind, rules in SIMPLIFY.items()}
 
 
 class _Run:
@@ -200,28 +202,38 @@ def _apply_once(root: Node, rules: Rules, fired: list[Fired]) -> Node:
 
     def changed(node: Node) -> Node:
         mine = rules.get(type(node))
-        if mine is None or any(child.path in shared for child in node.children):
+        if mine is None or (shared and any(child.path in shared for child in node.children)):
             return node
         for rule in mine:
             if (new := rule(node)) is not node:
                 fired.append(Fired(name_of(rule), node, new))
-                return new
+                return alike(node, new)
         return node
 
     def settled(node: Node, n_moves: int = 0) -> Node:
         found = changed(node)
         if found is node or n_moves == _MOVES_MAX:
             return found
-        return found.with_children(
-            tuple(
-                settled(child, n_moves + 1)
-                if type(child) is type(node) and child.path == node.path
-                else child
-                for child in found.children
-            )
+        below = tuple(
+            settled(child, n_moves + 1)
+            if type(child) is type(node) and child.path == node.path
+            else child
+            for child in found.children
         )
+        return alike(found, found.with_children(below))
 
-    return rewrite(root, settled)
+    done: dict[int, Node] = {}
+    for node in order:
+        children = tuple(done[id(child)] for child in node.children)
+        done[id(node)] = settled(alike(node, node.with_children(children)))
+    return done[id(root)]
+
+
+def alike(before: Node, after: Node) -> Node:
+    """`after`, which puts out the columns of `before`: a rule changes none of them."""
+    if after is not before and not is_known(after) and is_known(before):
+        remember(after, schema_of(before))
+    return after
 
 
 def _shared_paths(order: list[Node]) -> frozenset[str]:

@@ -177,6 +177,8 @@ def _parts(expr: Expr) -> Iterator[Expr]:
 
 def columns_of(expr: Expr) -> frozenset[str]:
     """Names of all columns that `expr` reads."""
+    if isinstance(expr, Column):
+        return frozenset((expr.name,))
     return frozenset(part.name for part in _parts(expr) if isinstance(part, Column))
 
 

@@ -66,6 +66,8 @@ def fold(root: Expr, fn: Callable[[Expr, tuple[T, ...]], T]) -> T:
     >>> fold(Call("add", (Column("a"), Column("b"))), lambda _, below: 1 + sum(below))
     3
     """
+    if not expr_children(root):
+        return fn(root, ())
     done: dict[int, T] = {}
     for expr in walk_expr(root):
         done[id(expr)] = fn(expr, tuple(done[id(child)] for child in expr_children(expr)))
