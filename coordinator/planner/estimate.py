@@ -94,7 +94,9 @@ def _rows(
 def _joined_rows(node: Join, below: Sequence[int]) -> int:
     """With keys, one side is thought to have each of them once."""
     left, right = below
-    return max(left, right) if node.left_keys else left * right
+    if not node.left_keys:
+        return left * right
+    return left + right if node.how == "full" else max(left, right)
 
 
 def scan_rows(splits: Sequence[Split], schema: pa.Schema) -> int | None:

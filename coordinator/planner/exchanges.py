@@ -101,8 +101,8 @@ def refuse_broadcast(flow: Flow) -> None:
     """A broadcast exchange means nothing but to a join: it would double rows."""
     if flow.broadcast is not None:
         raise PlanError(
-            "a broadcast exchange may only be the right side of a join, elsewhere it would repeat "
-            "every row; leave it out",
+            "a broadcast exchange may only be a side of a join, elsewhere it would repeat every "
+            "row; leave it out",
             node=flow.broadcast.path,
         )
 

@@ -1,70 +1,146 @@
 """Joins in stages.
 
-    Join(L, R)      Join                     or   Join
-               =>     exchange by key             L
-                        L                         broadcast
-                      exchange by key               R
-                        R
+    Join(L, R)      Join                     or   Join                or   Join
+               =>     exchange by key             L                          gather
+                        L                         broadcast                    L
+                      exchange by key               R                        gather
+                        R                                                      R
 
-One job: which of the two, and the common type of the keys. The right side is broadcast when asked
-for, or when it is known to be small and smaller than the left; that is right for every kind of join
-here, since each left row then meets all right rows.
+One job: which of the three, and the common type of the keys. A side may be broadcast when each row
+of the other side, which stays where it is, decides alone what becomes of it:
+
+    inner, cross       either side
+    left, semi, anti   the right side
+    right              the left side
+    full               none: rows without a partner on either side must come out once
+
+It is, when asked for, or when it is known to be small and smaller than the other. Without keys
+nothing can be hashed: the smaller side that may be broadcast is, whatever its size; else both sides
+are gathered in one task.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import pyarrow as pa
 
 from fabric.coordinator.planner.draft import Draft
 from fabric.coordinator.planner.estimate import BROADCAST_BYTES_MAX, Size
-from fabric.coordinator.planner.exchanges import exchange, gather, hash_by, refuse_broadcast
+from fabric.coordinator.planner.exchanges import exchange, gather, hash_by
 from fabric.coordinator.planner.flows import Flow, HashKeys
+from fabric.errors import PlanError
 from fabric.plan.expr import Alias, Column, Expr
-from fabric.plan.join import key_types
+from fabric.plan.join import key_types, merged_keys, output_columns
 from fabric.plan.nodes import Join
 from fabric.plan.schema import schema_of
 
+Side = Literal["left", "right"]
+Sizes = tuple[Size, Size]
 
-def plan_join(
-    draft: Draft, node: Join, left: Flow, right: Flow, *, sizes: tuple[Size, Size], n: int
-) -> Flow:
+_MAY_BE_SENT: dict[str, tuple[Side, ...]] = {
+    "inner": ("right", "left"),
+    "cross": ("right", "left"),
+    "left": ("right",),
+    "semi": ("right",),
+    "anti": ("right",),
+    "right": ("left",),
+    "full": (),
+}
+"""The sides that may be broadcast, the usual one first."""
+
+
+def plan_join(draft: Draft, node: Join, left: Flow, right: Flow, *, sizes: Sizes, n: int) -> Flow:
     """The join of two flows; a hash join runs in `n` tasks."""
-    refuse_broadcast(left)
-    if left.n == 1 and (right.n == 1 or n == 1) and right.broadcast is None:
-        right = gather(draft, right, path=f"{node.path}/right", settings=node.path)
-        if n == 1:
-            return _joined(node, left, right, left.keys)
-    if right.broadcast is not None or _broadcasts(node, sizes):
-        return _broadcast(draft, node, left, right)
+    sent = _sent_side(node, left, right, sizes)
+    asked = left.broadcast is not None or right.broadcast is not None
+    together = left.n == 1 and right.n == 1 and (n == 1 or not node.left_keys or sent is not None)
+    if not asked and (together or (n == 1 and 1 in (left.n, right.n))):
+        return _gathered(draft, node, left, right)
+    if sent is not None:
+        return _broadcast(draft, node, left, right, sent)
+    if not node.left_keys:
+        return _gathered(draft, node, left, right)
     return _hashed(draft, node, left, right, n)
 
 
-def _broadcasts(node: Join, sizes: tuple[Size, Size]) -> bool:
-    if node.strategy != "auto":
-        return node.strategy == "broadcast"
-    left, right = (size.n_bytes for size in sizes)
-    if right is None or right > BROADCAST_BYTES_MAX:
-        return False
-    return left is not None and right < left
+def _sent_side(node: Join, left: Flow, right: Flow, sizes: Sizes) -> Side | None:
+    """The side to broadcast, or None; refuses what can't be."""
+    allowed = _MAY_BE_SENT[node.how]
+    asked: list[Side] = []
+    if left.broadcast is not None:
+        asked.append("left")
+    if right.broadcast is not None:
+        asked.append("right")
+    for side in asked:
+        if side not in allowed or len(asked) == 2:
+            raise _wrong_exchange(node, left if side == "left" else right, allowed)
+    if asked:
+        return asked[0]
+    if node.strategy == "broadcast" and not allowed:
+        raise PlanError(
+            "a full join can't broadcast a side: its rows without a partner would come out of "
+            "every task; leave strategy='broadcast' out",
+            node=node.path,
+        )
+    if node.strategy == "hash" and not node.left_keys:
+        raise PlanError(
+            "a join without keys can't be hashed; leave strategy='hash' out", node=node.path
+        )
+    return _chosen(node, allowed, dict(zip(("left", "right"), sizes, strict=True)))
 
 
-def _broadcast(draft: Draft, node: Join, left: Flow, right: Flow) -> Flow:
-    request = right.broadcast
-    right = replace(right, broadcast=None)
-    if request is None and right.n == 1 and left.n == 1:
-        return _joined(node, left, right, left.keys)
+def _chosen(node: Join, allowed: tuple[Side, ...], sizes: dict[str, Size]) -> Side | None:
+    if not allowed or node.strategy == "hash":
+        return None
+    if node.strategy == "broadcast":
+        return allowed[0]
+    known = [side for side in allowed if sizes[side].n_bytes is not None]
+    if not node.left_keys:
+        return min(known or allowed, key=lambda side: sizes[side].n_bytes or 0)
+    side = allowed[0]
+    other: Side = "left" if side == "right" else "right"
+    own, others = sizes[side].n_bytes, sizes[other].n_bytes
+    if own is None or others is None or own > BROADCAST_BYTES_MAX or own >= others:
+        return None
+    return side
+
+
+def _wrong_exchange(node: Join, flow: Flow, allowed: tuple[Side, ...]) -> PlanError:
+    assert flow.broadcast is not None
+    places = " or ".join(f"the {side} side" for side in sorted(allowed)) or "no side"
+    return PlanError(
+        f"of a {node.how} join {places} may be broadcast, elsewhere it would repeat rows; leave "
+        "this exchange out",
+        node=flow.broadcast.path,
+    )
+
+
+def _gathered(draft: Draft, node: Join, left: Flow, right: Flow) -> Flow:
+    """Both sides in one task."""
+    left = gather(draft, left, path=f"{node.path}/left", settings=node.path)
+    right = gather(draft, right, path=f"{node.path}/right", settings=node.path)
+    return _joined(node, left, right, None)
+
+
+def _broadcast(draft: Draft, node: Join, left: Flow, right: Flow, side: Side) -> Flow:
+    """`side` to all tasks of the other one."""
+    small, large = (left, right) if side == "left" else (right, left)
+    request = small.broadcast
+    small = replace(small, broadcast=None)
     sent = exchange(
         draft,
-        right,
-        "broadcast" if left.n > 1 or request is not None else "gather",
-        left.n,
-        path=request.path if request is not None else f"{node.path}/right",
+        small,
+        "broadcast" if large.n > 1 or request is not None else "gather",
+        large.n,
+        path=request.path if request is not None else f"{node.path}/{side}",
         mode=request.mode if request is not None else "auto",
         settings=request.path if request is not None else node.path,
     )
-    return _joined(node, left, sent, left.keys)
+    if side == "right":
+        return _joined(node, left, sent, left.keys)
+    return _joined(node, sent, right, _of_right(node, right))
 
 
 def _hashed(draft: Draft, node: Join, left: Flow, right: Flow, n: int) -> Flow:
@@ -83,7 +159,39 @@ def _hashed(draft: Draft, node: Join, left: Flow, right: Flow, n: int) -> Flow:
     if not (fits_right and right.n == n):
         path = f"{node.path}/right"
         right = hash_by(draft, right, node.right_keys, types, n, path=path, settings=node.path)
-    return _joined(node, left, right, left.keys)
+    return _joined(node, left, right, _kept_keys(node, left, right))
+
+
+def _kept_keys(node: Join, left: Flow, right: Flow) -> HashKeys | None:
+    """What a hash join's rows are still partitioned by.
+
+    Rows without a partner have null for the keys of the other side, in every task; so only keys of
+    a side whose rows all come out count, and in a full join only those that stand for both sides.
+    """
+    match node.how:
+        case "right":
+            return _of_right(node, right)
+        case "full":
+            merged = merged_keys(node)
+            both = left.keys is not None and left.keys == right.keys
+            return (
+                left.keys if both and all(name in merged for name, _ in left.keys or ()) else None
+            )
+        case _:
+            return left.keys
+
+
+def _of_right(node: Join, right: Flow) -> HashKeys | None:
+    """The right side's keys under their names in the output; None when one is not put out."""
+    if right.keys is None:
+        return None
+    columns = output_columns(node, schema_of(node.left), schema_of(node.right))
+    names = {column.source: column.name for column in columns if column.right}
+    if node.how != "right":  # of rows with equal keys, so the left value will do
+        names |= {name: name for name in merged_keys(node)}
+    if any(name not in names for name, _ in right.keys):
+        return None
+    return tuple((names[name], dtype) for name, dtype in right.keys)
 
 
 def _joined(node: Join, left: Flow, right: Flow, keys: HashKeys | None) -> Flow:

@@ -19,12 +19,14 @@ from fabric.coordinator.planner.flows import Flow, Request, kept_names
 from fabric.coordinator.planner.joins import plan_join
 from fabric.coordinator.planner.sorts import plan_sort
 from fabric.coordinator.planner.stages import StageGraph
+from fabric.coordinator.planner.windows import plan_window
 from fabric.errors import InternalError
 from fabric.plan.expr import output_name
 from fabric.plan.nodes import (
     Aggregate,
     Distinct,
     Exchange,
+    Explode,
     Filter,
     Join,
     Limit,
@@ -36,6 +38,7 @@ from fabric.plan.nodes import (
     Sink,
     Sort,
     Union,
+    Window,
     WithColumns,
 )
 from fabric.plan.sources import FileTarget, FlightTarget, Split
@@ -113,7 +116,7 @@ class _Planner:
         match node:
             case Scan():
                 return self._scan(node)
-            case Filter() | Select() | WithColumns():
+            case Filter() | Select() | WithColumns() | Explode():
                 return _narrow(node, self._spread(node, below[0]))
             case Aggregate():
                 n = self._n(node, below[0].n)
@@ -122,6 +125,9 @@ class _Planner:
                 sizes = self._sizes[id(node.left)], self._sizes[id(node.right)]
                 n = self._n(node, max(below[0].n, below[1].n))
                 return plan_join(self._draft, node, below[0], below[1], sizes=sizes, n=n)
+            case Window():
+                n = self._n(node, below[0].n)
+                return plan_window(self._draft, node, below[0], n)
             case Sort():
                 return self._sort(node, below[0])
             case Limit():
@@ -237,7 +243,7 @@ class _Planner:
         return Flow(replace(node, input=flow.node), flow.n)
 
 
-def _narrow(node: Filter | Select | WithColumns, flow: Flow) -> Flow:
+def _narrow(node: Filter | Select | WithColumns | Explode, flow: Flow) -> Flow:
     """A row by row operator in the stage of its input."""
     moved = replace(node, input=flow.node)
     match node:
@@ -246,6 +252,9 @@ def _narrow(node: Filter | Select | WithColumns, flow: Flow) -> Flow:
         case WithColumns(exprs=exprs):
             new = {output_name(expr) for expr in exprs}
             kept = [name for name, _ in flow.keys or () if name not in new]
+            return flow.renamed(moved, {name: name for name in kept})
+        case Explode(column=column):
+            kept = [name for name, _ in flow.keys or () if name != column]
             return flow.renamed(moved, {name: name for name in kept})
         case _:
             return flow.over(moved)

@@ -13,10 +13,20 @@ from collections.abc import Mapping, Sequence
 from fabric.coordinator.planner.draft import DraftEdge
 from fabric.coordinator.planner.stages import RESULT, EdgeMode
 from fabric.errors import PlanError
-from fabric.plan.nodes import Filter, Limit, Node, Select, Sink, StageInput, Union, WithColumns
+from fabric.plan.nodes import (
+    Explode,
+    Filter,
+    Limit,
+    Node,
+    Select,
+    Sink,
+    StageInput,
+    Union,
+    WithColumns,
+)
 from fabric.plan.walk import walk
 
-_CHAINABLE = (Filter, Select, WithColumns, Union, Limit, StageInput)
+_CHAINABLE = (Filter, Select, WithColumns, Explode, Union, Limit, StageInput)
 
 
 def edge_modes(

@@ -228,7 +228,7 @@ def test_explicit_broadcast(p: SimpleNamespace) -> None:
     assert edges(graph)[0] == ("mine", "broadcast", 4)
     assert kinds(graph.stages[0].root) == ["Scan", "Filter"]
     for root in (Exchange(right, "broadcast", path="mine"), Distinct(sent), Limit(sent, 1)):
-        with pytest.raises(PlanError, match=r"right side of a join.*node mine"):
+        with pytest.raises(PlanError, match=r"only be a side of a join.*node mine"):
             plan(root)
 
 
