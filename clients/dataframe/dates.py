@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fabric.clients.dataframe.directives import spark_pattern
 from fabric.clients.dataframe.durations import parse_duration
 from fabric.clients.dataframe.expr import Expr, call
 from fabric.errors import PlanError
@@ -48,13 +49,37 @@ class DateTimeMethods:
         """The second, 0 to 59."""
         return call("second", self._expr)
 
+    def quarter(self) -> Expr:
+        """The quarter, 1 to 4."""
+        return call("quarter", self._expr)
+
+    def week(self) -> Expr:
+        """The week of the ISO year, 1 to 53."""
+        return call("week", self._expr)
+
+    def day_of_year(self) -> Expr:
+        """The day of the year, 1 to 366."""
+        return call("day_of_year", self._expr)
+
+    def millisecond(self) -> Expr:
+        """The milliseconds after the second, 0 to 999."""
+        return call("millisecond", self._expr)
+
+    def microsecond(self) -> Expr:
+        """The microseconds after the second, 0 to 999999."""
+        return call("microsecond", self._expr)
+
+    def nanosecond(self) -> Expr:
+        """The nanoseconds after the second; times are kept to the microsecond."""
+        return call("nanosecond", self._expr)
+
     def day_of_week(self) -> Expr:
         """The day of the week as Spark counts: Sunday is 1, Saturday is 7."""
         return call("day_of_week", self._expr)
 
     def weekday(self) -> Expr:
         """The day of the week as ISO and Polars count: Monday is 1, Sunday is 7."""
-        return (self.day_of_week() + 5) % 7 + 1
+        return call("weekday", self._expr)
 
     def date(self) -> Expr:
         """The date of a timestamp."""
@@ -84,5 +109,152 @@ class DateTimeMethods:
         """
         return self.add(*parse_duration(by))
 
+    def date_add(self, days: Any) -> Expr:
+        """The date `days` later."""
+        return call("date_add", self._expr, days)
+
+    def date_sub(self, days: Any) -> Expr:
+        """The date `days` earlier."""
+        return call("date_add", self._expr, -days)
+
+    def add_months(self, months: Any) -> Expr:
+        """The date `months` later, its day cut to the length of the month."""
+        return call("add_months", self._expr, months)
+
+    # ---- months and weeks
+    def trunc(self, unit: str) -> Expr:
+        """The first date of the ``"week"``, ``"month"``, ``"quarter"`` or ``"year"``."""
+        return call("trunc", self._expr, unit)
+
+    def month_start(self) -> Expr:
+        """The first date of the month."""
+        return self.trunc("month")
+
+    def last_day(self) -> Expr:
+        """The last date of the month."""
+        return call("last_day", self._expr)
+
+    def days_in_month(self) -> Expr:
+        """How many days the month has."""
+        return self.last_day().dt.day()
+
+    def next_day(self, name: str) -> Expr:
+        """The first date after this one that is a ``"monday"``, ``"tuesday"`` …"""
+        return call("next_day", self._expr, name)
+
+    # ---- how far apart
+    def date_diff(self, start: Any) -> Expr:
+        """The days from `start` to here."""
+        return call("date_diff", self._expr, start)
+
+    def timestamp_diff(self, unit: str, start: Any) -> Expr:
+        """Whole units from `start` to here, truncated: ``"month"``, ``"hour"`` …"""
+        return call("timestamp_diff", unit, start, self._expr)
+
+    def months_between(self, start: Any, round_off: bool = True) -> Expr:
+        """The months from `start` to here with a fraction, in months of 31 days."""
+        return call("months_between", self._expr, start, round_off)
+
+    # ---- zones
+    def from_utc_timestamp(self, zone: str) -> Expr:
+        """What a clock in `zone` shows at this time in UTC; Spark's function of that name."""
+        return call("from_utc_timestamp", self._expr, zone)
+
+    def to_utc_timestamp(self, zone: str) -> Expr:
+        """The time in UTC when a clock in `zone` shows this; Spark's function of that name.
+
+        A time that clocks skip is read as if they had not; of one that they show twice, the first.
+        """
+        return call("to_utc_timestamp", self._expr, zone)
+
+    def convert_time_zone(self, zone: str) -> Expr:
+        """What a clock in `zone` shows, as a timestamp without a zone.
+
+        Fields of a timestamp with a zone are always read in UTC, as on Spark in a session of that
+        zone; after this, ``.dt.hour()`` is the hour in `zone`.
+
+        >>> from fabric import col
+        >>> col("at").dt.convert_time_zone("Asia/Tokyo").dt.hour()
+        col("at").dt.from_utc_timestamp("Asia/Tokyo").cast("timestamp[us]").dt.hour()
+        """
+        return self.from_utc_timestamp(zone).cast("timestamp[us]")
+
+    def replace_time_zone(self, zone: str | None) -> Expr:
+        """The time in UTC when a clock in `zone` shows this; None takes the zone off."""
+        return self._expr.cast("timestamp[us]") if zone is None else self.to_utc_timestamp(zone)
+
+    # ---- as text and numbers
+    def date_format(self, pattern: str) -> Expr:
+        """As text by a Spark pattern, such as ``"yyyy-MM-dd HH:mm"``; names are English."""
+        return call("date_format", self._expr, pattern)
+
+    def strftime(self, format: str) -> Expr:
+        """As text by directives, such as ``"%Y-%m-%d %H:%M"``.
+
+        >>> from fabric import col
+        >>> col("at").dt.strftime("%d of %B")
+        col("at").dt.date_format("dd' of 'MMMM")
+        """
+        return self.date_format(spark_pattern(format))
+
+    def epoch(self, unit: str = "us") -> Expr:
+        """How many days (``"d"``), ``"s"``, ``"ms"``, ``"us"`` or ``"ns"`` since 1970, floored."""
+        if unit == "ns":
+            return self.unix_micros() * 1000
+        methods = {"d": self.unix_date, "s": self.unix_seconds, "ms": self.unix_millis,
+                   "us": self.unix_micros}  # fmt: skip
+        if unit not in methods:
+            raise PlanError(f"epoch knows no unit {unit!r}; use one of d, s, ms, us, ns")
+        return methods[unit]()
+
+    def unix_date(self) -> Expr:
+        """Days since 1970-01-01."""
+        return call("unix_date", self._expr)
+
+    def unix_seconds(self) -> Expr:
+        """Whole seconds since 1970-01-01 00:00 UTC."""
+        return call("unix_seconds", self._expr)
+
+    def unix_millis(self) -> Expr:
+        """Whole milliseconds since 1970-01-01 00:00 UTC."""
+        return call("unix_millis", self._expr)
+
+    def unix_micros(self) -> Expr:
+        """Microseconds since 1970-01-01 00:00 UTC."""
+        return call("unix_micros", self._expr)
+
+    # ---- durations
+    def total_days(self) -> Expr:
+        """The whole days of a duration (a timestamp minus another), truncated."""
+        return call("total_days", self._expr)
+
+    def total_hours(self) -> Expr:
+        """The whole hours of a duration."""
+        return call("total_hours", self._expr)
+
+    def total_minutes(self) -> Expr:
+        """The whole minutes of a duration."""
+        return call("total_minutes", self._expr)
+
+    def total_seconds(self) -> Expr:
+        """The whole seconds of a duration."""
+        return call("total_seconds", self._expr)
+
+    def total_milliseconds(self) -> Expr:
+        """The whole milliseconds of a duration."""
+        return call("total_milliseconds", self._expr)
+
+    def total_microseconds(self) -> Expr:
+        """The microseconds of a duration."""
+        return call("total_microseconds", self._expr)
+
+    # ---- the names Polars and PySpark give the same things
     dayofweek = day_of_week
+    dayofyear = day_of_year
+    ordinal_day = day_of_year
+    weekofyear = week
     to_date = date
+    month_end = last_day
+    datediff = date_diff
+    to_string = strftime
+    timestamp = epoch

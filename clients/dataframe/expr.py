@@ -1,4 +1,4 @@
-"""The expression users write with: operators, methods and the ``.str`` and ``.dt`` namespaces.
+"""The expression users write with: operators, methods and the namespaces: str dt list struct.
 
 One job: turn Python operators into plan expressions. Nothing is computed and no column is looked up
 here; the DataFrame method that takes the expression checks names and types at once.
@@ -18,7 +18,9 @@ from fabric.plan import expr as plan
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.dates import DateTimeMethods
+    from fabric.clients.dataframe.lists import ListMethods
     from fabric.clients.dataframe.strings import StringMethods
+    from fabric.clients.dataframe.structs import StructMethods
 
 _NO_TRUTH = (
     "an expression has no truth value before the job runs; write & for 'and', | for 'or', ~ for "
@@ -251,6 +253,20 @@ class Expr(AggregateMethods, WindowMethods):
         from fabric.clients.dataframe.dates import DateTimeMethods
 
         return DateTimeMethods(self)
+
+    @property
+    def list(self) -> ListMethods:
+        """Functions of lists."""
+        from fabric.clients.dataframe.lists import ListMethods
+
+        return ListMethods(self)
+
+    @property
+    def struct(self) -> StructMethods:
+        """The fields of structs."""
+        from fabric.clients.dataframe.structs import StructMethods
+
+        return StructMethods(self)
 
     # ---- the names Polars and PySpark give the same things
     name = alias

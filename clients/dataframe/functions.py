@@ -1,7 +1,8 @@
 """Columns, constants and aggregates as functions: ``from fabric import functions as F`` works too.
 
 One job: the function face of what `Expr` has as methods. A string argument means a column.
-Aggregates are in `aggregate_functions.py`, window functions in `window_functions.py`.
+Aggregates are in `aggregate_functions.py`, window functions in `window_functions.py`, lists and
+structs in `nested_functions.py`, times in `time_functions.py`.
 """
 
 from __future__ import annotations
@@ -56,6 +57,28 @@ from fabric.clients.dataframe.aggregate_functions import (
 from fabric.clients.dataframe.conditions import when
 from fabric.clients.dataframe.expr import Expr, as_column, call
 from fabric.clients.dataframe.literal import DTypeLike, to_dtype, to_literal
+from fabric.clients.dataframe.nested_functions import (
+    array,
+    array_repeat,
+    arrays_zip,
+    concat_list,
+    list_repeat,
+    list_zip,
+    sequence,
+    struct,
+)
+from fabric.clients.dataframe.time_functions import (
+    date_diff,
+    date_from_unix_date,
+    datediff,
+    from_epoch,
+    make_date,
+    make_timestamp,
+    timestamp_diff,
+    timestamp_micros,
+    timestamp_millis,
+    timestamp_seconds,
+)
 from fabric.clients.dataframe.window_functions import (
     cume_dist,
     dense_rank,
@@ -74,13 +97,16 @@ from fabric.plan import expr as plan
 
 __all__ = [
     "any_value", "approx_count_distinct", "approx_distinct", "approx_n_unique", "approx_quantile",
-    "avg", "bool_and", "bool_or", "coalesce", "col", "collect_list", "concat_str", "corr", "count",
-    "count_distinct", "count_if", "covar_pop", "covar_samp", "cume_dist", "dense_rank", "every",
-    "first", "first_value", "grouping", "grouping_id", "kurtosis", "lag", "last", "last_value",
-    "lead", "lit", "max", "max_by", "mean", "median", "min", "min_by", "n_unique", "nth_value",
+    "array", "array_repeat", "arrays_zip", "avg", "bool_and", "bool_or", "coalesce", "col",
+    "collect_list", "concat_list", "concat_str", "corr", "count", "count_distinct", "count_if",
+    "covar_pop", "covar_samp", "cume_dist", "date_diff", "date_from_unix_date", "datediff",
+    "dense_rank", "every", "first", "first_value", "from_epoch", "grouping", "grouping_id",
+    "kurtosis", "lag", "last", "last_value", "lead", "list_repeat", "list_zip", "lit", "make_date",
+    "make_timestamp", "max", "max_by", "mean", "median", "min", "min_by", "n_unique", "nth_value",
     "ntile", "percent_rank", "percentile", "percentile_approx", "quantile", "rank", "row_number",
-    "skewness", "some", "std", "std_pop", "stddev", "stddev_pop", "stddev_samp", "sum", "var",
-    "var_pop", "var_samp", "variance", "when",
+    "sequence", "skewness", "some", "std", "std_pop", "stddev", "stddev_pop", "stddev_samp",
+    "struct", "sum", "timestamp_diff", "timestamp_micros", "timestamp_millis", "timestamp_seconds",
+    "var", "var_pop", "var_samp", "variance", "when",
 ]  # fmt: skip
 
 
@@ -103,6 +129,8 @@ def lit(value: Any, dtype: DTypeLike | None = None) -> Expr:
     >>> lit("JFK"), lit(1, "int64")
     (lit("JFK"), lit(1, "int64"))
     """
+    if isinstance(value, list | tuple):
+        return call("array", *map(lit, value)) if dtype is None else lit(value).cast(dtype)
     literal = to_literal(value)
     if dtype is None:
         return Expr(literal)

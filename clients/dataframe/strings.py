@@ -89,9 +89,9 @@ class StringMethods:
         """Parsed as a timestamp; `format` is a Spark pattern such as ``yyyy-MM-dd HH:mm``."""
         return call("to_timestamp", self._expr, *([] if format is None else [format]))
 
-    def to_date(self) -> Expr:
-        """Parsed as a date, ``yyyy-MM-dd``."""
-        return self._expr.cast("date")
+    def to_date(self, format: str | None = None) -> Expr:
+        """Parsed as a date: ``yyyy-MM-dd``, or by a Spark pattern such as ``dd/MM/yyyy``."""
+        return self._expr.cast("date") if format is None else call("to_date", self._expr, format)
 
     to_uppercase = upper
     to_lowercase = lower

@@ -8,25 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pyarrow as pa
-from pyarrow import types as t
 
 from fabric.plan.expr import Column
 from fabric.plan.faults import quoted
 from fabric.plan.infer import infer
 from fabric.plan.mend import free_name, mended
 from fabric.plan.nodes import Explode
-from fabric.plan.types import plain
-
-
-def is_list(dtype: pa.DataType) -> bool:
-    """A list of any layout, no map.
-
-    >>> is_list(pa.list_(pa.int32())), is_list(pa.map_(pa.int32(), pa.int32()))
-    (True, False)
-    """
-    dtype = plain(dtype)
-    kinds = (t.is_list, t.is_large_list, t.is_fixed_size_list, t.is_list_view, t.is_large_list_view)
-    return any(kind(dtype) for kind in kinds)
+from fabric.plan.types import is_list, plain
 
 
 def explode_columns(node: Explode, schema: pa.Schema) -> list[tuple[str, pa.DataType]]:

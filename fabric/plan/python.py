@@ -10,6 +10,7 @@ import datetime
 import math
 from collections.abc import Sequence
 from decimal import Decimal
+from keyword import iskeyword
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -41,15 +42,30 @@ _OPERATORS: dict[str, tuple[str, int]] = {
 }  # fmt: skip
 _STRING = ("upper", "lower", "length", "trim", "ltrim", "rtrim", "substring", "contains",
            "starts_with", "ends_with", "replace", "concat", "to_timestamp")  # fmt: skip
-_DATE = ("year", "month", "day", "hour", "minute", "second", "day_of_week")
+_DATE = (
+    "year", "month", "day", "hour", "minute", "second", "day_of_week", "quarter", "week", "weekday",
+    "day_of_year", "millisecond", "microsecond", "nanosecond", "last_day", "trunc", "next_day",
+    "date_add", "add_months", "date_diff", "months_between", "timestamp_diff", "date_format",
+    "from_utc_timestamp", "to_utc_timestamp", "unix_date", "unix_seconds", "unix_millis",
+    "unix_micros", "total_days", "total_hours", "total_minutes", "total_seconds",
+    "total_milliseconds", "total_microseconds",
+)  # fmt: skip
+_LIST = ("len", "get", "contains", "position", "concat", "append", "prepend", "flatten",
+         "drop_nulls", "reverse", "unique", "sort", "min", "max", "sum", "mean", "any", "all",
+         "join")  # fmt: skip
 _METHODS: dict[str, str] = {
     **{name: name for name in ("is_null", "is_not_null", "is_nan", "eq_null_safe", "abs", "round",
                                "floor", "ceil")},
     **{name: f"str.{name}" for name in _STRING},
     **{name: f"dt.{name}" for name in _DATE},
+    **{f"list_{name}": f"list.{name}" for name in _LIST},
+    "list_slice": "list.sublist", "list_union": "list.set_union",
+    "list_intersect": "list.set_intersection", "list_except": "list.set_difference",
+    "struct_field": "struct.field",
     "to_date": "dt.date", "add_interval": "dt.add", "date_trunc": "dt.date_trunc",
 }  # fmt: skip
-_SUBJECT = {"date_trunc": 1}
+_SUBJECT = {"date_trunc": 1, "timestamp_diff": 2}
+_NAMED = frozenset(("struct", "list_zip"))
 _WHOLE_STRING = (1 << 31) - 1
 
 
@@ -170,10 +186,23 @@ def _call(function: str, args: Sequence[_Text]) -> tuple[str, int]:
     if function in _METHODS and len(args) > _SUBJECT.get(function, 0):
         subject = _SUBJECT.get(function, 0)
         rest = [arg.bare for i, arg in enumerate(args) if i != subject]
-        if function == "substring" and rest[1:] == [str(_WHOLE_STRING)]:
+        if function in ("substring", "list_slice") and rest[1:] == [str(_WHOLE_STRING)]:
             rest.pop()
-        return f"{_atom(args[subject])}.{_METHODS[function]}({', '.join(rest)})", _ATOM
+        method = "str.to_date" if function == "to_date" and rest else _METHODS[function]
+        return f"{_atom(args[subject])}.{method}({', '.join(rest)})", _ATOM
+    if function in _NAMED and len(args) % 2 == 0:
+        return _named_call(function, args), _ATOM
     return f"{function}({', '.join(arg.text for arg in args)})", _ATOM
+
+
+def _named_call(function: str, args: Sequence[_Text]) -> str:
+    """Names and values in turn as keyword arguments."""
+    pairs = list(zip(args[::2], args[1::2], strict=True))
+    names = [name.bare[1:-1] for name, _ in pairs]
+    if all(name.isidentifier() and not iskeyword(name) for name in names):
+        listed = (f"{name}={value.text}" for name, (_, value) in zip(names, pairs, strict=True))
+        return f"{function}({', '.join(listed)})"
+    return f"{function}(**{{{', '.join(f'{name.bare}: {value.text}' for name, value in pairs)}}})"
 
 
 def _case(part: Case, below: Sequence[_Text]) -> str:

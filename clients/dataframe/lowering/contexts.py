@@ -26,11 +26,10 @@ from fabric.clients.dataframe.names import call_text
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
-from fabric.plan.explode import is_list
 from fabric.plan.faults import listed, nearest, quoted
 from fabric.plan.mend import free_name
 from fabric.plan.schema import schema_of
-from fabric.plan.types import is_comparable
+from fabric.plan.types import is_comparable, is_list
 from fabric.plan.walk import fold, walk, with_expr_children
 
 _POSITION = ".position"

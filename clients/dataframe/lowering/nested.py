@@ -10,11 +10,10 @@ from fabric.clients.dataframe.names import call_text
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
-from fabric.plan.explode import is_list
 from fabric.plan.faults import quoted
 from fabric.plan.mend import free_name
 from fabric.plan.schema import schema_of
-from fabric.plan.types import plain
+from fabric.plan.types import is_list, plain
 
 
 def exploded(source: nodes.Node, names: Sequence[str], outer: bool, position: str) -> nodes.Node:

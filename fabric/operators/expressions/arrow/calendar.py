@@ -90,8 +90,8 @@ def _next_day(request: Request) -> Bound:
     name = request.constant(1)
 
     def compute(days: Values) -> Values:
-        ahead = (DAY_NAMES.index(name) - weekday(days) - 1) % 7 + 1
-        return days.astype(np.int64) + ahead
+        ahead: Values = (DAY_NAMES.index(name) - weekday(days) - 1) % 7 + 1
+        return ahead + days
 
     return _by_constant(request, name, compute)
 
@@ -177,7 +177,8 @@ def _timestamp_diff(request: Request) -> Bound:
 
 
 def _truncated(number: Values, size: int) -> Values:
-    return np.sign(number) * (np.abs(number) // size)
+    whole: Values = np.sign(number) * (np.abs(number) // size)
+    return whole
 
 
 def _units_apart(start: Values, end: Values, size: int) -> Values:

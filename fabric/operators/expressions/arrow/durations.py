@@ -56,8 +56,9 @@ def _total(request: Request) -> Bound:
     size = _MICROS[request.name]
 
     def compute(micros: Values) -> Values:
-        down = micros // size
-        return down + ((micros < 0) & (down * size != micros))
+        whole: Values = micros // size
+        whole += (micros < 0) & (whole * size != micros)
+        return whole
 
     return Bound(numeric_kernel(compute, request.result), array=0)
 

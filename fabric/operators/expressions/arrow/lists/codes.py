@@ -44,7 +44,8 @@ def codes(values: pa.Array) -> Numbers:
     if t.is_floating(dtype):
         return _of_floats(values)
     if t.is_boolean(dtype):
-        return pc.fill_null(values, False).cast(pa.int64()).to_numpy(zero_copy_only=False)
+        values = pc.fill_null(values, False).cast(pa.int64())
+        dtype = values.type
     if _is_number(dtype):
         return to_numpy(values).astype(np.int64)
     return _of_dictionary(values)
@@ -71,7 +72,8 @@ def _of_dictionary(values: pa.Array) -> Numbers:
     ranks[order] = np.arange(len(order))
     if not len(ranks):
         return np.zeros(len(values), np.int64)
-    return ranks[pc.fill_null(encoded.indices, 0).to_numpy()]
+    found: Numbers = ranks[pc.fill_null(encoded.indices, 0).to_numpy()]
+    return found
 
 
 def _with_null(values: pa.Array) -> list[tuple[bool, int]]:

@@ -1,0 +1,172 @@
+"""The ``.list`` namespace: functions of lists, under Polars' and Spark's names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fabric.clients.dataframe.conditions import when
+from fabric.clients.dataframe.expr import Expr, call
+from fabric.errors import PlanError
+
+_REST = (1 << 31) - 1
+
+
+class ListMethods:
+    """What ``col("x").list`` offers; a null list stays null.
+
+    Nulls in a list are values; equal ones are equal here: NaN to NaN, -0.0 to 0.0, null to null.
+
+    Examples
+    --------
+    >>> from fabric import col
+    >>> col("tags").list.unique().list.sort().list.join(", ")
+    col("tags").list.unique().list.sort(False, False).list.join(", ")
+    """
+
+    __slots__ = ("_expr",)
+
+    def __init__(self, expr: Expr) -> None:
+        self._expr = expr
+
+    # ---- what is in it
+    def len(self) -> Expr:
+        """How many values, nulls counted."""
+        return call("list_len", self._expr)
+
+    def get(self, index: Any) -> Expr:
+        """The value at `index`, from 0, below 0 from the end; null where there is none."""
+        return call("list_get", self._expr, index)
+
+    def first(self) -> Expr:
+        """The first value; null of an empty list."""
+        return self.get(0)
+
+    def last(self) -> Expr:
+        """The last value; null of an empty list."""
+        return self.get(-1)
+
+    def contains(self, value: Any) -> Expr:
+        """True where `value` is in the list; null where it is not and a null is, as in SQL."""
+        return call("list_contains", self._expr, value)
+
+    def position(self, value: Any) -> Expr:
+        """Where `value` is first, counted from 1; 0 where it is not."""
+        return call("list_position", self._expr, value)
+
+    def n_unique(self) -> Expr:
+        """How many different values, null counted as one."""
+        return self.unique().list.len()
+
+    # ---- parts
+    def sublist(self, start: Any, length: Any = _REST) -> Expr:
+        """`length` values from `start`, counted from 1 as in SQL; below 0 from the end.
+
+        A start before the list, such as -5 in a list of three, gives an empty list.
+        """
+        return call("list_slice", self._expr, start, length)
+
+    def slice(self, offset: int, length: int | None = None) -> Expr:
+        """`length` values from `offset`, counted from 0 as in Polars; below 0 from the end.
+
+        >>> from fabric import col
+        >>> col("tags").list.slice(0, 2)
+        col("tags").list.sublist(1, 2)
+        """
+        if not isinstance(offset, int):
+            raise PlanError(f"slice takes whole numbers, got {offset!r}; use sublist for columns")
+        start = offset + 1 if offset >= 0 else offset
+        return self.sublist(start, _REST if length is None else length)
+
+    def head(self, n: int = 5) -> Expr:
+        """The first `n` values."""
+        return self.sublist(1, n)
+
+    def tail(self, n: int = 5) -> Expr:
+        """The last `n` values."""
+        if n <= 0:
+            return self.sublist(1, 0)
+        return when(self.len() > n).then(self.sublist(-n, n)).otherwise(self._expr)
+
+    def drop_nulls(self) -> Expr:
+        """Without the nulls in it."""
+        return call("list_drop_nulls", self._expr)
+
+    # ---- together
+    def concat(self, *others: Any) -> Expr:
+        """The values of this list and of `others`; null where one of them is."""
+        return call("list_concat", self._expr, *others)
+
+    def append(self, value: Any) -> Expr:
+        """With `value` at the end."""
+        return call("list_append", self._expr, value)
+
+    def prepend(self, value: Any) -> Expr:
+        """With `value` at the beginning."""
+        return call("list_prepend", self._expr, value)
+
+    def flatten(self) -> Expr:
+        """The values of all lists in the list; null where one of them is."""
+        return call("list_flatten", self._expr)
+
+    # ---- order
+    def reverse(self) -> Expr:
+        """From the end."""
+        return call("list_reverse", self._expr)
+
+    def sort(self, descending: bool = False, nulls_last: bool = False) -> Expr:
+        """In order; NaN is the largest, nulls come first unless `nulls_last`."""
+        return call("list_sort", self._expr, descending, nulls_last)
+
+    # ---- sets
+    def unique(self) -> Expr:
+        """Every value once, where it was first."""
+        return call("list_unique", self._expr)
+
+    def set_union(self, other: Any) -> Expr:
+        """Every value of both lists once."""
+        return call("list_union", self._expr, other)
+
+    def set_intersection(self, other: Any) -> Expr:
+        """Every value that is in both lists, once."""
+        return call("list_intersect", self._expr, other)
+
+    def set_difference(self, other: Any) -> Expr:
+        """Every value that is not in `other`, once."""
+        return call("list_except", self._expr, other)
+
+    # ---- one value of all
+    def min(self) -> Expr:
+        """The smallest value that is not null; null when there is none."""
+        return call("list_min", self._expr)
+
+    def max(self) -> Expr:
+        """The largest value; NaN is the largest."""
+        return call("list_max", self._expr)
+
+    def sum(self) -> Expr:
+        """The sum of the values that are not null, 0 when there is none; overflow is an error."""
+        return call("list_sum", self._expr)
+
+    def mean(self) -> Expr:
+        """The mean of the values that are not null, a double; null when there is none."""
+        return call("list_mean", self._expr)
+
+    def any(self) -> Expr:
+        """True where a value is true; null where none is and one is null."""
+        return call("list_any", self._expr)
+
+    def all(self) -> Expr:
+        """False where a value is false; null where none is and one is null."""
+        return call("list_all", self._expr)
+
+    def join(self, separator: Any, null_replacement: Any = None) -> Expr:
+        """The strings with `separator` between them; nulls are left out unless replaced."""
+        instead = [] if null_replacement is None else [null_replacement]
+        return call("list_join", self._expr, separator, *instead)
+
+    # ---- the names Polars and PySpark give the same things
+    size = len
+    length = len
+    distinct = unique
+    compact = drop_nulls
+    avg = mean

@@ -1,0 +1,71 @@
+"""Lists and structs made of columns: array struct sequence list_repeat list_zip.
+
+One job: the functions that have no subject to be a method of. A string argument means a column.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fabric.clients.dataframe.expr import Expr, as_column, call
+from fabric.errors import PlanError
+from fabric.plan.expr import output_name
+
+ColumnLike = Expr | str
+
+
+def array(*columns: Any) -> Expr:
+    """A list of all arguments in every row; never null.
+
+    >>> array("dep_delay", "arr_delay")
+    array(col("dep_delay"), col("arr_delay"))
+    """
+    return call("array", *map(as_column, columns))
+
+
+def struct(*columns: Any, **named: Any) -> Expr:
+    """A struct of columns under their own names, and of named values; never null.
+
+    >>> struct("origin", to="dest")
+    struct(origin=col("origin"), to=col("dest"))
+    """
+    return call("struct", *_named("struct", columns, named))
+
+
+def sequence(start: Any, stop: Any, step: Any = None) -> Expr:
+    """The whole numbers from `start` to `stop`, both included, as a list.
+
+    >>> sequence(1, "n")
+    sequence(lit(1), col("n"))
+    """
+    steps = [] if step is None else [as_column(step)]
+    return call("sequence", as_column(start), as_column(stop), *steps)
+
+
+def list_repeat(value: Any, n: Any) -> Expr:
+    """A list of `n` times `value`; empty where `n` is below 1."""
+    return call("list_repeat", as_column(value), as_column(n))
+
+
+def list_zip(*columns: Any, **named: Any) -> Expr:
+    """Lists side by side: one list of structs; shorter lists go on with null.
+
+    >>> list_zip("a", b="other")
+    list_zip(a=col("a"), b=col("other"))
+    """
+    return call("list_zip", *_named("list_zip", columns, named))
+
+
+def _named(function: str, columns: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
+    """Names and values in turn."""
+    values = [as_column(column) for column in columns]
+    pairs = [(output_name(value.node), value) for value in values]
+    pairs += [(name, as_column(value)) for name, value in named.items()]
+    if not pairs:
+        raise PlanError(f'{function} needs a column, for example {function}("a", b=col("x") + 1)')
+    return [part for name, value in pairs for part in (name, value)]
+
+
+concat_list = array
+array_repeat = list_repeat
+arrays_zip = list_zip

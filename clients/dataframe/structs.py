@@ -1,0 +1,27 @@
+"""The ``.struct`` namespace: the fields of structs."""
+
+from __future__ import annotations
+
+from fabric.clients.dataframe.expr import Expr, call
+
+
+class StructMethods:
+    """What ``col("x").struct`` offers; the fields of a null struct are null.
+
+    Examples
+    --------
+    >>> from fabric import col
+    >>> col("address").struct["city"]
+    col("address").struct.field("city")
+    """
+
+    __slots__ = ("_expr",)
+
+    def __init__(self, expr: Expr) -> None:
+        self._expr = expr
+
+    def field(self, name: str) -> Expr:
+        """The field `name`."""
+        return call("struct_field", self._expr, name)
+
+    __getitem__ = field

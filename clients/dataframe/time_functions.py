@@ -1,0 +1,78 @@
+"""Dates and timestamps made of columns: make_date make_timestamp from_epoch …
+
+One job: the functions that have no time to be a method of, and Spark's function names of those that
+have. A string argument means a column.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fabric.clients.dataframe.expr import Expr, as_column, call
+from fabric.errors import PlanError
+
+_EPOCHS = {
+    "d": "date_from_unix_date", "s": "timestamp_seconds", "ms": "timestamp_millis",
+    "us": "timestamp_micros",
+}  # fmt: skip
+
+
+def make_date(year: Any, month: Any, day: Any) -> Expr:
+    """The date of a year, month and day; one that is no date is an error.
+
+    >>> make_date("year", 12, 31)
+    make_date(col("year"), lit(12), lit(31))
+    """
+    return call("make_date", *map(as_column, (year, month, day)))
+
+
+def make_timestamp(  # noqa: PLR0917  # as Spark has it
+    year: Any, month: Any, day: Any, hour: Any = 0, minute: Any = 0, second: Any = 0
+) -> Expr:
+    """The time in UTC of numbers; seconds may have a fraction."""
+    parts = (year, month, day, hour, minute, second)
+    return call("make_timestamp", *map(as_column, parts))
+
+
+def from_epoch(column: Any, time_unit: str = "s") -> Expr:
+    """The time so many ``"s"``, ``"ms"`` or ``"us"`` after 1970, or the date so many ``"d"``.
+
+    >>> from_epoch("sent", "ms")
+    timestamp_millis(col("sent"))
+    """
+    if time_unit not in _EPOCHS:
+        raise PlanError(f"from_epoch knows no unit {time_unit!r}; use one of {', '.join(_EPOCHS)}")
+    return call(_EPOCHS[time_unit], as_column(column))
+
+
+def timestamp_seconds(column: Any) -> Expr:
+    """The time so many seconds after 1970."""
+    return from_epoch(column, "s")
+
+
+def timestamp_millis(column: Any) -> Expr:
+    """The time so many milliseconds after 1970."""
+    return from_epoch(column, "ms")
+
+
+def timestamp_micros(column: Any) -> Expr:
+    """The time so many microseconds after 1970."""
+    return from_epoch(column, "us")
+
+
+def date_from_unix_date(column: Any) -> Expr:
+    """The date so many days after 1970."""
+    return from_epoch(column, "d")
+
+
+def date_diff(end: Any, start: Any) -> Expr:
+    """The days from `start` to `end`."""
+    return as_column(end).dt.date_diff(as_column(start))
+
+
+def timestamp_diff(unit: str, start: Any, end: Any) -> Expr:
+    """Whole units from `start` to `end`."""
+    return as_column(end).dt.timestamp_diff(unit, as_column(start))
+
+
+datediff = date_diff
