@@ -39,17 +39,16 @@ def fitting(value: Any, dtype: pa.DataType, name: str, *, strict: bool = True) -
         return None
     wanted = plain(dtype)
     try:
-        scalar = scalar_of(node)
-        cast = scalar.cast(wanted)
-        same = scalar.equals(cast.cast(scalar.type)) or _is_nan(value)
-    except (pa.ArrowException, ValueError):
+        held = scalar_of(plan.Literal(node.value, wanted)).as_py()
+        same = held == node.value or _is_nan(value)
+    except ValueError:
         same = False
     if not same:
         raise PlanError(
             f"fill_null: {quoted(name)} is {dtype} and can't hold {value!r}; name the columns, "
             f'for example .fill_null({{"other": {value!r}}}), or cast {quoted(name)} before'
         )
-    return plan.Literal(cast.as_py(), wanted)
+    return plan.Literal(held, wanted)
 
 
 def _is_nan(value: Any) -> bool:

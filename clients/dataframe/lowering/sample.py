@@ -1,7 +1,7 @@
 """A sample by hash: a row stays by its values and the seed, wherever it lies.
 
-One job: ``sample``. The hash is that of the registry (``xxhash64``), the same on every place; its
-low 30 bits, even for similar rows, are compared with the fraction.
+One job: ``sample``. The hash is the one that places rows, the same on every place; its low 30
+bits, even for similar rows, are compared with the fraction.
 """
 
 from __future__ import annotations
@@ -38,4 +38,4 @@ def sampled(source: nodes.Node, fraction: float | None, n: int | None, seed: int
 
 def _hash(source: nodes.Node, seed: int) -> plan.Expr:
     columns = (plan.Column(name) for name in schema_of(source).names)
-    return plan.Call("xxhash64", (*columns, plan.Literal(seed, pa.int64())))
+    return plan.Call("hash", (*columns, plan.Literal(seed, pa.int64())))
