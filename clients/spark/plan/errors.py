@@ -63,7 +63,8 @@ def as_ours(root: Node) -> Iterator[None]:
     except (FabricError, KeyboardInterrupt):
         raise
     except Exception as error:  # whatever Spark, its gateway and its workers raise
-        raise as_fabric(error, root) from None
+        found = as_fabric(error, root)
+        raise found from (error if isinstance(found, InternalError) else None)
     finally:
         for logger, disabled in zip(loggers, before, strict=True):
             logger.disabled = disabled

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
@@ -44,18 +45,21 @@ def frame_of(spark: SparkSession, table: pa.Table, inner: Sequence[str]) -> Spar
     before = spark.conf.get(_BATCH_ROWS)
     spark.conf.set(_BATCH_ROWS, str(max(_SMALL_ROWS, -(-table.num_rows // n_parts))))
     try:
-        whole = pa.Table.from_batches(batches, wanted).combine_chunks()
-        return spark.createDataFrame(whole, schema=struct)
+        return spark.createDataFrame(_in_one_chunk(batches, wanted), schema=struct)
     finally:
         spark.conf.set(_BATCH_ROWS, str(before))
 
 
+def _in_one_chunk(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    """One table of one chunk, which PySpark needs even when there are no rows."""
+    if not batches:
+        return pa.table([pa.array([], dtype) for dtype in schema.types], schema)
+    return pa.Table.from_batches(batches, schema).combine_chunks()
+
+
 def restored(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """What Spark gave as the columns of `schema`, by position."""
-    columns = [
-        _column(table.column(index), field) if table.num_columns else pa.chunked_array([])
-        for index, field in enumerate(schema)
-    ]
+    columns = [_column(table.column(index), field) for index, field in enumerate(schema)]
     if not columns:
         return table.select([])
     return pa.Table.from_arrays(columns, schema=schema)
@@ -70,7 +74,7 @@ def restored_batches(
 
 
 def _column(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-    if column.type.equals(field.type):
+    if column.type.equals(field.type) and not _has_null_items(field.type):
         return column
     chunks = [cast_back(chunk, field.type, field.name) for chunk in column.chunks]
     return pa.chunked_array(chunks, field.type)
@@ -86,8 +90,16 @@ def cast_back(array: pa.Array, dtype: pa.DataType, name: str = "") -> pa.Array:
         ) from error
 
 
+def _has_null_items(dtype: pa.DataType) -> bool:
+    """Whether there are lists of nulls inside, which Spark hands over with too few items."""
+    if not t.is_nested(dtype):
+        return False
+    inner = [dtype.field(i).type for i in range(dtype.num_fields)]
+    return any(t.is_null(each) or _has_null_items(each) for each in inner)
+
+
 def _cast_back(array: pa.Array, dtype: pa.DataType) -> pa.Array:
-    if array.type.equals(dtype):
+    if array.type.equals(dtype) and not _has_null_items(dtype):
         return array
     if isinstance(dtype, pa.BaseExtensionType):
         return pa.ExtensionArray.from_storage(dtype, _cast_back(array, dtype.storage_type))
@@ -107,9 +119,11 @@ def _cast_back(array: pa.Array, dtype: pa.DataType) -> pa.Array:
 
 def _list(array: pa.ListArray, dtype: pa.DataType) -> pa.Array:
     """Items cast one by one kind, then the layout."""
+    if not len(array):  # Spark's have no offsets then
+        return pa.array([], dtype)
     items = array.values
-    if t.is_null(items.type):  # Spark gives too few of them
-        items = pa.nulls(array.offsets[-1].as_py() if len(array) else 0)
+    if t.is_null(items.type):
+        items = pa.nulls(array.offsets[-1].as_py())
     same = pa.list_(dtype.value_field)
     plain = pa.Array.from_buffers(
         same,
@@ -118,11 +132,30 @@ def _list(array: pa.ListArray, dtype: pa.DataType) -> pa.Array:
         offset=array.offset,
         children=[_cast_back(items, dtype.value_type)],
     )
-    if t.is_list_view(dtype) or t.is_large_list_view(dtype):  # Arrow has no cast to views
-        kind = pa.LargeListViewArray if t.is_large_list_view(dtype) else pa.ListViewArray
-        width = pa.int64() if t.is_large_list_view(dtype) else pa.int32()
-        offsets = plain.offsets[:-1].cast(width)
-        sizes = pc.fill_null(pc.list_value_length(plain), 0).cast(width)
-        view = kind.from_arrays(offsets, sizes, plain.values, mask=plain.is_null())
-        return view.cast(dtype)
+    if t.is_list_view(dtype) or t.is_large_list_view(dtype):
+        return _view(plain, dtype)
+    if t.is_fixed_size_list(dtype):
+        return _fixed(plain, dtype)
     return plain if same.equals(dtype) else plain.cast(dtype)
+
+
+def _view(plain: pa.ListArray, dtype: pa.DataType) -> pa.Array:
+    """As a list of views, to which Arrow has no cast."""
+    is_large = t.is_large_list_view(dtype)
+    width = pa.int64() if is_large else pa.int32()
+    offsets = plain.offsets[:-1].cast(width)
+    sizes = pc.fill_null(pc.list_value_length(plain), 0).cast(width)
+    kind = pa.LargeListViewArray if is_large else pa.ListViewArray
+    return kind.from_arrays(offsets, sizes, plain.values, type=dtype, mask=plain.is_null())
+
+
+def _fixed(plain: pa.ListArray, dtype: pa.DataType) -> pa.Array:
+    """As lists of one length; Arrow's own cast reads past the items where a list is null."""
+    size, missing = dtype.list_size, plain.is_null()
+    lengths = pc.fill_null(pc.list_value_length(plain), size)
+    if pc.any(pc.not_equal(lengths, size)).as_py():
+        raise pa.ArrowInvalid(f"a list has not {size} items")
+    starts = plain.offsets[:-1].to_numpy()[:, None]
+    absent = np.repeat(missing.to_numpy(zero_copy_only=False), size)
+    places = pa.array((starts + np.arange(size)).ravel(), pa.int64(), mask=absent)
+    return pa.FixedSizeListArray.from_arrays(plain.values.take(places), type=dtype, mask=missing)
