@@ -224,10 +224,10 @@ class JobGraph:
         pair = f"{quoted(upper.name)} to {quoted(lower.name)}"
         given, (_, most) = self._inputs[lower.name], lower.shape.inputs
         if upper.operator_type is OperatorType.SINK:
-            before = self._inputs[upper.name][:1]
-            line = f"; write: graph.connect({quoted(before[0])}, {quoted(lower.name)})"
+            before = self._inputs[upper.name] or ["…"]
             raise PlanError(
-                f"connect {pair}: a SINK puts out no rows to go on with{line if before else ''}",
+                f"connect {pair}: a SINK puts out no rows to go on with; write: "
+                f"graph.connect({quoted(before[0])}, {quoted(lower.name)})",
                 node=upper.name,
             )
         if most == 0:
