@@ -42,12 +42,11 @@ def install(spark: SparkSession) -> SparkSession:
     jvm = getattr(spark, "_jvm", None)  # Spark Connect has none, and no threads
     if jvm is not None:
         check_worker_python(jvm)
+        session: Any = spark  # first: Spark asks the thread's session whether the name is taken
+        jvm.SparkSession.setActiveSession(session._jsparkSession)
     for name, value in SETTINGS.items():
         spark.conf.set(name, value)
     spark.dataSource.register(FabricDataSource)
-    if jvm is not None:
-        session: Any = spark
-        jvm.SparkSession.setActiveSession(session._jsparkSession)
     return spark
 
 

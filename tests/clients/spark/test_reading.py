@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +12,7 @@ from pyarrow import flight
 
 import fabric
 from fabric import col
+from fabric.clients.spark import install
 from fabric.plan.nodes import Plan, Sink
 from fabric.testing import Gate, LocalFabric, checksum
 from fabric.testing.wait import wait_until
@@ -76,6 +79,52 @@ def test_the_token_of_the_environment(
         connector.load(dataset=rows, token="")
 
 
+def physical(frame: Any) -> list[str]:
+    """The lines of the plan that runs."""
+    text: str = frame._jdf.queryExecution().toString()
+    return text.split("Physical Plan")[1].splitlines()
+
+
+def test_filters_are_pushed_and_not_applied_again(rows: str, connector: Any) -> None:
+    frame = connector.load(dataset=rows).where(
+        "K > 5 and v in (1, 2) and s like 's%' and k % 2 = 1"
+    )
+    left = [line for line in physical(frame) if "Filter" in line.split("RuntimeFilters")[0]]
+    assert len(left) == 1
+    assert re.search(r"Filter \(\(k#\d+L % 2\) = 1\)$", left[0])
+    found = frame.toArrow()
+    expected = connector.frame(ROWS).where("k > 5 and v in (1, 2) and s like 's%' and k % 2 = 1")
+    assert checksum(found) == checksum(expected.toArrow())
+    assert found.num_rows
+
+
+def test_filters_stay_with_spark_when_told_so(rows: str, connector: Any) -> None:
+    frame = connector.load(dataset=rows, push_filters="false").where("k > 5")
+    assert any("Filter (isnotnull(k#" in line for line in physical(frame))
+    assert frame.count() == connector.frame(ROWS).where("k > 5").count()
+
+
+def test_names_that_differ_in_case_only(session: fabric.Session, connector: Any) -> None:
+    table = pa.table({"k": [1, 2, None], "K": [2, 1, 5]})
+    session.read_arrow(table).write_dataset("cases")
+    spark = connector.spark.newSession()
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    frame = replace(connector, spark=install(spark)).load(dataset="cases")
+    assert [tuple(row) for row in frame.where("K > 1 and k = 1").collect()] == [(1, 2)]
+    assert [tuple(row) for row in frame.where("k is null").collect()] == [(None, 5)]
+    install(connector.spark)
+
+
+def test_numbers_of_the_stream_are_filtered_as_spark_sees_them(
+    session: fabric.Session, connector: Any
+) -> None:
+    """The schema asks for wider types; a filter is on these."""
+    table = pa.table({"n": pa.array([1, 2, None], pa.uint8()), "w": pa.array(["a", "b", "a"])})
+    session.read_arrow(table).write_dataset("narrow")
+    frame = connector.load("n double, w string", dataset="narrow").where("n > 1.5D")
+    assert [tuple(row) for row in frame.collect()] == [(2.0, "b")]
+
+
 @pytest.mark.parametrize(
     "predicate",
     [
@@ -104,6 +153,32 @@ def test_columns_in_another_order_and_wider(rows: str, connector: Any) -> None:
     frame = connector.load("s string, v long", dataset=rows)
     assert frame.dtypes == [("s", "string"), ("v", "bigint")]
     assert checksum(frame.toArrow()) == checksum(ROWS.select(["s", "v"]))
+
+
+def test_some_columns_by_the_option(rows: str, connector: Any) -> None:
+    frame = connector.load(dataset=rows, columns="s,k")
+    assert frame.dtypes == [("s", "string"), ("k", "bigint")]
+    assert checksum(frame.toArrow()) == checksum(ROWS.select(["s", "k"]))
+
+
+@pytest.mark.parametrize(
+    ("options", "n_partitions"),
+    [
+        ({}, 5),
+        ({"min_partitions": "12"}, 12),
+        ({"max_partitions": "2"}, 2),
+        ({"max_partitions": "9", "min_partitions": "3"}, 5),
+    ],
+)
+def test_endpoints_are_split_and_coalesced(
+    options: dict[str, str], n_partitions: int, session: fabric.Session, connector: Any
+) -> None:
+    table = pa.table({"n": range(100_000)})
+    if "many-endpoints" not in session.datasets():
+        connector.save(table, "many-endpoints", keys="n", partitions="5")
+    frame = connector.load(dataset="many-endpoints", **options)
+    assert frame.rdd.getNumPartitions() == n_partitions
+    assert checksum(frame.toArrow()) == checksum(table)
 
 
 def test_select_and_count_and_join(rows: str, connector: Any) -> None:
@@ -147,3 +222,37 @@ def test_the_result_of_a_finished_job(session: fabric.Session, connector: Any) -
         frame = connector.load(job=job.id, path=job.result_path)
         assert checksum(frame.toArrow()) == checksum(expected)
         assert checksum(frame.toArrow()) == checksum(expected)  # it can be read again
+
+
+def test_one_partition_of_a_node(session: fabric.Session, connector: Any) -> None:
+    df = session.read_arrow(ROWS).exchange("k", n_partitions=3).named("by_k")
+    with session.submit(df) as job:
+        job.wait()
+        frames = [connector.load(job=job.id, path="by_k", partition=str(n)) for n in range(3)]
+        tables = [frame.toArrow() for frame in frames]
+        assert sum(table.num_rows for table in tables) == ROWS.num_rows
+        assert checksum(pa.concat_tables(tables)) == checksum(ROWS)
+
+
+class Foreign(flight.FlightServerBase):  # type: ignore[misc]
+    """Not a fabric: no token, a command or a path, endpoints without places."""
+
+    def get_flight_info(self, context: Any, descriptor: Any) -> flight.FlightInfo:
+        asked = descriptor.command or b"/".join(descriptor.path)
+        ends = [flight.FlightEndpoint(asked + b"?" + n, []) for n in (b"1", b"2")]
+        return flight.FlightInfo(pa.schema([("said", pa.string())]), descriptor, ends, -1, -1)
+
+    def do_get(self, context: Any, ticket: Any) -> flight.RecordBatchStream:
+        return flight.RecordBatchStream(pa.table({"said": [ticket.ticket.decode()]}))
+
+
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [({"command": "select 1"}, "select 1"), ({"descriptor": '["a", "b c"]'}, "a/b c")],
+)
+def test_any_flight_server(options: dict[str, str], asked: str, connector: Any) -> None:
+    with Foreign("grpc+tcp://127.0.0.1:0") as server:
+        url = f"grpc+tcp://127.0.0.1:{server.port}"
+        frame = connector.load(url=url, token="", **options)
+        assert sorted(row.said for row in frame.collect()) == [f"{asked}?1", f"{asked}?2"]
+        assert frame.where("said like '%?2'").count() == 1

@@ -76,11 +76,76 @@ def test_append_adds_and_overwrite_replaces(session: fabric.Session, connector: 
     assert checksum(back(session, "modes")) == checksum(TYPES.select(["string"]))
 
 
-def test_the_two_modes_there_are(connector: Any) -> None:
+@pytest.mark.parametrize("mode", ["error", "ignore"])
+def test_the_modes_that_spark_refuses_itself(mode: str, connector: Any) -> None:
     from pyspark.errors import AnalysisException
 
     with pytest.raises(AnalysisException, match='use either the "Append" or "Overwrite" mode'):
-        connector.save(ROWS, "modes", mode="error")
+        connector.save(ROWS, "modes", mode=mode)
+
+
+def test_if_it_exists(session: fabric.Session, connector: Any) -> None:
+    connector.save(ROWS, "existing", if_exists="error", keys="k")
+    connector.save(TYPES, "existing", if_exists="ignore")
+    with pytest.raises(Exception, match="dataset 'existing' exists already; append to it without"):
+        connector.save(ROWS, "existing", if_exists="error")
+    assert checksum(back(session, "existing")) == checksum(ROWS)
+    connector.save(ROWS, "existing-2", if_exists="ignore")
+    assert checksum(back(session, "existing-2")) == checksum(ROWS)
+    with pytest.raises(Exception, match="an overwrite replaces what exists"):
+        connector.save(ROWS, "existing", mode="overwrite", if_exists="ignore")
+
+
+def test_append_by_name_to_what_fabric_wrote(session: fabric.Session, connector: Any) -> None:
+    """Types that Spark does not have, order and nullability are the dataset's."""
+    schema = pa.schema(
+        [
+            pa.field("u", pa.uint8(), nullable=False),
+            pa.field("ns", pa.timestamp("ns")),
+            pa.field("word", pa.dictionary(pa.int32(), pa.string())),
+            pa.field("list", pa.large_list(pa.field("item", pa.uint16(), nullable=False))),
+        ]
+    )
+    known = pa.table({"u": [1], "ns": [NOON], "word": ["a"], "list": [[1]]}, schema)
+    given = {"url": connector.url, "token": connector.token, "dataset": "of-fabric"}
+    transaction = Transaction.begin(parse_options(given, writing=True), schema, "create")
+    transaction.commit([transaction.put("w", 0, known.to_batches())])
+    more = pa.table({"list": [[2], []], "word": ["b", None], "u": [255, 0], "ns": [NOON, None]})
+    frame = connector.frame(
+        more.cast(
+            pa.schema(
+                [
+                    ("list", pa.list_(pa.int32())), ("word", pa.string()), ("u", pa.int16()),
+                    ("ns", pa.timestamp("us")),
+                ]
+            )
+        )
+    )  # fmt: skip
+    connector.save(frame, "of-fabric")
+    expected = pa.concat_tables([known, more.select(schema.names).cast(schema)])
+    assert checksum(back(session, "of-fabric")) == checksum(expected)
+    connector.save(frame.selectExpr("list", "word", "u", "ns").limit(0), "of-fabric")
+    for expression, message in {
+        "smallint(256)": "column 'u' of type int16 does not fit uint8",
+        "smallint(null)": "column 'u' is not nullable but holds nulls",
+        "int(1)": "the rows to append have list: list",
+    }.items():
+        with pytest.raises(Exception, match=message):
+            connector.save(frame.selectExpr("list", "word", f"{expression} u", "ns"), "of-fabric")
+    assert checksum(back(session, "of-fabric")) == checksum(expected)
+
+
+def test_never_null_in_spark_may_be_null_later(connector: Any, session: fabric.Session) -> None:
+    connector.save(connector.spark.range(3), "nullable")
+    connector.save(connector.spark.sql("select cast(null as bigint) id"), "nullable")
+    assert session.read_dataset("nullable").count() == 4
+
+
+def test_a_variant_comes_back_as_one(connector: Any) -> None:
+    connector.save(connector.spark.sql("""select parse_json('{"a": [1, 2]}') v"""), "variants")
+    found = connector.load(dataset="variants")
+    assert found.dtypes == [("v", "variant")]
+    assert found.selectExpr("v:a[1]::int x").collect()[0].x == 2
 
 
 def test_an_empty_frame(session: fabric.Session, connector: Any) -> None:

@@ -1,0 +1,70 @@
+"""`install`: what it sets, and what it refuses before Spark would fail less clearly."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import fabric
+from fabric.clients.spark import install
+from fabric.clients.spark.session import check_pyspark, check_worker_python
+from fabric.errors import ConfigError, ExternalError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def jvm(environment: dict[str, str]) -> Any:
+    return SimpleNamespace(System=SimpleNamespace(getenv=lambda: environment))
+
+
+def test_it_is_the_public_name() -> None:
+    assert fabric.spark.install is install
+
+
+def test_settings_and_again(spark: SparkSession) -> None:
+    session = spark.newSession()
+    assert install(session) is session
+    assert session.conf.get("spark.sql.python.filterPushdown.enabled") == "true"
+    assert install(install(session)) is session
+    install(spark)
+
+
+def test_a_session_without_it_says_so(spark: SparkSession) -> None:
+    with pytest.raises(Exception, match="fabric"):
+        spark.newSession().read.format("fabric").load()
+
+
+def test_pyspark_is_missing_or_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyspark.__version__", "3.5.1")
+    with pytest.raises(ConfigError, match=r"PySpark 3.5.1 is too old for format"):
+        check_pyspark()
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    with pytest.raises(ExternalError, match=r"PySpark is missing: pip install 'flight-fabric\[s"):
+        check_pyspark()
+
+
+def test_the_python_of_the_workers(tmp_path: Path) -> None:
+    bare = tmp_path / "python3"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S -E "$@"\n')
+    bare.chmod(0o700)
+    check_worker_python(jvm({"PYSPARK_PYTHON": sys.executable}))
+    for environment, message in [
+        ({"PYSPARK_PYTHON": str(bare)}, "python3', which has no Fabric; before the Spark session"),
+        ({"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": "/nowhere/python"},
+         "'/nowhere/python', which is not there; before"),
+    ]:  # fmt: skip
+        with pytest.raises(ConfigError, match=message) as caught:
+            check_worker_python(jvm(environment))
+        assert f"PYSPARK_PYTHON, here to {sys.executable}" in str(caught.value)
+
+
+def test_another_python_with_fabric_will_do(tmp_path: Path) -> None:
+    other = tmp_path / "python3"
+    other.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    other.chmod(0o700)
+    check_worker_python(jvm({"PYSPARK_PYTHON": str(other)}))
