@@ -2,14 +2,11 @@
 
 One job: `optimize`. Conditions are simplified and filters and limits moved down until nothing
 changes; joins are put in order; columns pruned; filters, limits and answers taken to the scans;
-what is left twice is shared. A rule never takes apart a node that has another parent, because that
-parent would need a copy: shared work stays shared.
+what is left twice is shared.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -40,9 +37,10 @@ from fabric.coordinator.optimizer.merge_limits import merge_limits
 from fabric.coordinator.optimizer.merge_selects import merge_selects
 from fabric.coordinator.optimizer.merge_with_columns import merge_with_columns
 from fabric.coordinator.optimizer.outer_to_inner import outer_to_inner
+from fabric.coordinator.optimizer.passes import Passes, Rules, name_of
 from fabric.coordinator.optimizer.prune_columns import prune_columns
 from fabric.coordinator.optimizer.reorder_joins import reorder_joins
-from fabric.coordinator.optimizer.rule import PlanRule, Rule
+from fabric.coordinator.optimizer.rule import PlanRule
 from fabric.coordinator.optimizer.share_subplans import share_subplans
 from fabric.coordinator.optimizer.simplify_filter import simplify_filter
 from fabric.coordinator.optimizer.simplify_logic import simplify_logic
@@ -62,12 +60,8 @@ from fabric.plan.nodes import (
     Sort,
     WithColumns,
 )
-from fabric.plan.schema import is_known, remember, schema_of
+from fabric.plan.schema import schema_of
 from fabric.plan.statistics import NOTHING_KNOWN, Statistics
-from fabric.plan.walk import walk
-
-Rules = Mapping[type, tuple[Rule, ...]]
-"""Rules by the kind of node they look at."""
 
 SIMPLIFY: Rules = {
     Filter: (simplify_logic, simplify_filter),
@@ -98,8 +92,6 @@ PUSH: Rules = {
 }
 MERGE: Rules = {Filter: (merge_filters,), Select: (merge_selects, drop_select)}
 INTO_SCAN: Rules = {**MERGE, Filter: (merge_filters, filter_into_scan)}
-_ROUNDS_MAX = 100
-_MOVES_MAX = 200
 
 
 def optimize(
@@ -158,6 +150,7 @@ class _Run:
     def __init__(self, root: Node, fired: list[Fired]) -> None:
         self.root = root
         self._fired = fired
+        self._passes: dict[int, Passes] = {}
 
     def whole(self, rule: PlanRule) -> None:
         """One look at the whole plan."""
@@ -171,72 +164,9 @@ class _Run:
 
     def everywhere(self, rules: Rules) -> None:
         """`rules` at every node, bottom-up, again until nothing changes."""
-        self.root = apply(self.root, rules, self._fired)
+        known = self._passes.setdefault(id(rules), Passes(rules, self._fired))
+        self.root = known.until_settled(self.root)
 
     def once(self, rules: Rules) -> None:
         """`rules` at every node, a single time."""
-        self.root = _apply_once(self.root, rules, self._fired)
-
-
-def name_of(rule: object) -> str:
-    """What a rule is called in `explain`."""
-    named = rule.func if isinstance(rule, partial) else rule
-    return str(getattr(named, "__name__", type(named).__name__))
-
-
-def apply(root: Node, rules: Rules, fired: list[Fired]) -> Node:
-    """`rules` at every node, bottom-up, again until nothing changes."""
-    for _ in range(_ROUNDS_MAX):
-        before, root = root, _apply_once(root, rules, fired)
-        if root is before:
-            return root
-    return root
-
-
-def _apply_once(root: Node, rules: Rules, fired: list[Fired]) -> Node:
-    """One pass. What a rule moves down goes on moving, so one pass takes it a long way."""
-    order = list(walk(root))
-    if not any(type(node) in rules for node in order):
-        return root
-    shared = _shared_paths(order)
-
-    def changed(node: Node) -> Node:
-        mine = rules.get(type(node))
-        if mine is None or (shared and any(child.path in shared for child in node.children)):
-            return node
-        for rule in mine:
-            if (new := rule(node)) is not node:
-                fired.append(Fired(name_of(rule), node, new))
-                return alike(node, new)
-        return node
-
-    def settled(node: Node, n_moves: int = 0) -> Node:
-        found = changed(node)
-        if found is node or n_moves == _MOVES_MAX:
-            return found
-        below = tuple(
-            settled(child, n_moves + 1)
-            if type(child) is type(node) and child.path == node.path
-            else child
-            for child in found.children
-        )
-        return alike(found, found.with_children(below))
-
-    done: dict[int, Node] = {}
-    for node in order:
-        children = tuple(done[id(child)] for child in node.children)
-        done[id(node)] = settled(alike(node, node.with_children(children)))
-    return done[id(root)]
-
-
-def alike(before: Node, after: Node) -> Node:
-    """`after`, which puts out the columns of `before`: a rule changes none of them."""
-    if after is not before and not is_known(after) and is_known(before):
-        remember(after, schema_of(before))
-    return after
-
-
-def _shared_paths(order: list[Node]) -> frozenset[str]:
-    """Paths of nodes with more than one parent (or twice below one)."""
-    parents = Counter(id(child) for node in order for child in node.children)
-    return frozenset(node.path for node in order if parents[id(node)] > 1)
+        self.root = Passes(rules, self._fired).once(self.root)

@@ -1,73 +1,104 @@
 """Which part of a predicate may decide about row groups by their statistics.
 
-One job: turn the conjuncts ``column op constant`` whose column is an integer, string, binary,
-boolean or date of the constant's own type into an Arrow expression. Floats never: statistics leave
-NaN out, which is the largest value here. The filter itself always runs afterwards.
+One job: turn conditions into an Arrow expression that is true wherever they may be, as far as
+statistics can tell. They know the least and the most of values that are not null and no NaN, and
+whether there are nulls. NaN is the largest value here, so of floats only ``<``, ``<=`` and ``=``
+count, which NaN never satisfies. Constants must be of the column's own type, or both integers. The
+filter itself always runs afterwards.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import reduce
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
 from fabric.plan.expr import Call, Column, Expr, IsIn, Literal
+from fabric.plan.walk import fold
 
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "eq": operator.eq, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
 }  # fmt: skip
 _MIRRORED = {"eq": "eq", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+_ON_FLOATS = ("eq", "lt", "le")
+_LAST_CHARACTER = 0x10FFFF
+_SURROGATES = range(0xD800, 0xE000)
+
+Known: TypeAlias = "pc.Expression | None"
+"""What rows of a useful row group must satisfy, or None when nothing is known."""
 
 
-def pruning_filter(predicate: Expr | None, schema: pa.Schema) -> pc.Expression | None:
+def pruning_filter(predicate: Expr | None, schema: pa.Schema) -> Known:
     """What rows of a useful row group must satisfy, or None when nothing is known."""
     if predicate is None:
         return None
-    parts = [found for part in _conjuncts(predicate) if (found := _part(part, schema)) is not None]
-    return reduce(operator.and_, parts) if parts else None
+    return fold(predicate, lambda part, below: _part(part, below, schema))
 
 
-def _conjuncts(expr: Expr) -> Iterator[Expr]:
-    stack = [expr]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, Call) and part.function == "and":
-            stack.extend(part.args)
-        else:
-            yield part
-
-
-def _part(expr: Expr, schema: pa.Schema) -> pc.Expression | None:
+def _part(expr: Expr, below: tuple[Known, ...], schema: pa.Schema) -> Known:
     match expr:
-        case Call(function=name, args=(Column(name=column), Literal() as value)):
-            return _comparison(name, column, value, schema)
-        case Call(function=name, args=(Literal() as value, Column(name=column))):
-            return _comparison(_MIRRORED.get(name, ""), column, value, schema)
-        case IsIn(input=Column(name=column), values=values) if values:
-            parts = [_comparison("eq", column, value, schema) for value in values]
-            known = [part for part in parts if part is not None]
-            return reduce(operator.or_, known) if len(known) == len(parts) else None
+        case Call(function="and"):
+            known = [part for part in below if part is not None]
+            return reduce(operator.and_, known) if known else None
+        case Call(function="or"):
+            return _either(below)
+        case Call(function="is_null", args=(Column(name=name),)) if name in schema.names:
+            return pc.field(name).is_null()
+        case Call(function="is_not_null", args=(Column(name=name),)) if name in schema.names:
+            return pc.field(name).is_valid()
+        case Call(function="starts_with", args=(Column(name=name), Literal(value=str() as value))):
+            return _prefix(name, value, schema)
+        case Call(function=function, args=(Column(name=name), Literal() as value)):
+            return _comparison(function, name, value, schema)
+        case Call(function=function, args=(Literal() as value, Column(name=name))):
+            return _comparison(_MIRRORED.get(function, ""), name, value, schema)
+        case IsIn(input=Column(name=name), values=values) if values:
+            wanted = [value for value in values if value.value is not None]
+            return _either([_comparison("eq", name, value, schema) for value in wanted])
         case _:
             return None
 
 
-def _comparison(name: str, column: str, value: Literal, schema: pa.Schema) -> pc.Expression | None:
+def _either(parts: tuple[Known, ...] | list[Known]) -> Known:
+    """One of `parts`; nothing is known when it isn't of one of them."""
+    known = [part for part in parts if part is not None]
+    return reduce(operator.or_, known) if known and len(known) == len(parts) else None
+
+
+def _comparison(name: str, column: str, value: Literal, schema: pa.Schema) -> Known:
     if name not in _OPERATORS or value.value is None or column not in schema.names:
         return None
     dtype = schema.field(column).type
     both_integers = t.is_integer(dtype) and t.is_integer(value.dtype)
-    if not (both_integers or (_is_exact(dtype) and dtype.equals(value.dtype))):
+    if not (both_integers or (_has_order(dtype) and dtype.equals(value.dtype))):
+        return None
+    if t.is_floating(dtype) and (name not in _ON_FLOATS or value.value != value.value):
         return None
     constant = pa.scalar(value.value, value.dtype)
     return _OPERATORS[name](pc.field(column), pc.scalar(constant))
 
 
-def _is_exact(dtype: pa.DataType) -> bool:
-    return bool(
-        t.is_string(dtype) or t.is_large_string(dtype) or t.is_date32(dtype) or t.is_boolean(dtype)
-    )
+def _has_order(dtype: pa.DataType) -> bool:
+    """Whether statistics order values of a type as comparisons here do."""
+    text = t.is_string(dtype) or t.is_large_string(dtype)
+    time = t.is_date32(dtype) or t.is_timestamp(dtype)
+    number = t.is_boolean(dtype) or t.is_decimal128(dtype)
+    return bool(text or time or number or t.is_float32(dtype) or t.is_float64(dtype))
+
+
+def _prefix(column: str, prefix: str, schema: pa.Schema) -> Known:
+    """From `prefix` on, and below the first text that is behind all that begin with it."""
+    dtype = None if column not in schema.names else schema.field(column).type
+    if not prefix or dtype is None or not (t.is_string(dtype) or t.is_large_string(dtype)):
+        return None
+    least = pc.field(column) >= pc.scalar(pa.scalar(prefix, dtype))
+    following = ord(prefix[-1]) + 1
+    if following > _LAST_CHARACTER or following in _SURROGATES:
+        return least
+    behind = pa.scalar(prefix[:-1] + chr(following), dtype)
+    return least & (pc.field(column) < pc.scalar(behind))

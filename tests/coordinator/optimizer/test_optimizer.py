@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 
-from fabric.coordinator.optimizer.optimizer import apply, optimize
+from fabric.coordinator.optimizer.optimizer import optimize
+from fabric.coordinator.optimizer.passes import Passes
 from fabric.plan.check import check
 from fabric.plan.expr import Agg, Alias, Column, SortKey
 from fabric.plan.nodes import (
@@ -110,5 +111,5 @@ def test_a_rule_that_never_rests_is_stopped(p: SimpleNamespace) -> None:
         asked += 1
         return replace(node, n=node.n + 1)
 
-    assert apply(Limit(p.table(), 0), {Limit: (restless,)}, []).n == 100
+    assert Passes({Limit: (restless,)}, []).until_settled(Limit(p.table(), 0)).n == 100
     assert asked == 100
