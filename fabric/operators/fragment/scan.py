@@ -132,13 +132,18 @@ class Tables:
         self, node: Scan, schema: pa.Schema, splits: Sequence[Split]
     ) -> Iterator[pa.RecordBatch]:
         local = isinstance(node.source, FileSource | MemorySource)
+        wanted = node.limit if node.predicate is None else None
+        n_rows = 0
         for split in splits:
             if self._read is None or local:
                 batches = registry.read_split(node.source, node.schema, split, schema.names)
             else:
                 batches = self._read(node, split)
             for batch in batches:
+                if wanted is not None and n_rows >= wanted:
+                    return
                 self._check()
+                n_rows += batch.num_rows
                 yield batch.select(schema.names)
 
     def _table(

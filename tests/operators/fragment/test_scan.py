@@ -241,3 +241,26 @@ def test_a_cast_that_fails_in_a_file_is_the_expression_and_not_the_file(write):
     with pytest.raises(ExpressionError) as caught:
         read(node, [source])
     assert caught.value.where.node == "numbers"
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv", "ipc"])
+def test_a_limited_scan_gives_the_rows_that_a_limit_needs(write, format):
+    limited = scan(write(format), limit=7)
+    found = read(Limit(limited, 7), [limited.source])
+    assert found.num_rows == 7
+
+
+def test_a_limited_fetch_stops_in_time():
+    table = pa.table({"a": range(10)})
+    asked = []
+
+    def fetch(node, split):
+        for batch in table.to_batches(max_chunksize=2):
+            asked.append(split.uri)
+            yield batch
+
+    splits = {0: [Split("x", ticket=b"x"), Split("y", ticket=b"y")]}
+    root = Scan(DatasetSource("d"), table.schema, scan_id=0, limit=3)
+    stream = execute_fragment(root, {}, splits, read=fetch)
+    assert sum(batch.num_rows for batch in stream) == 4
+    assert set(asked) == {"x"}
