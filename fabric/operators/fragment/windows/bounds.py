@@ -18,6 +18,7 @@ from fabric.plan.expr import Frame, SortKey
 
 Frames = tuple[Ints, Ints]
 Key = Ints | Floats
+_INT64 = np.iinfo(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +81,13 @@ def distances(layout: Layout, frame: Frame, key: pa.Array, order: SortKey) -> Fr
     `key` is int64 or float64.
     """
     values, usual = _ascending(key, order.descending)
-    first, last = _usual_rows(layout, usual)
+    among = _usual_rows(layout, usual)
     begin, end = layout.begin, layout.end
     if frame.start is not None:
-        found = _search(values, first, last, _shifted(values, frame.start), after_equal=False)
+        found = _first_at(values, among, frame.start, after_equal=False)
         begin = np.where(usual, found, layout.peers_begin)
     if frame.end is not None:
-        found = _search(values, first, last, _shifted(values, frame.end), after_equal=True)
+        found = _first_at(values, among, frame.end, after_equal=True)
         end = np.where(usual, found, layout.peers_end)
     return begin, np.maximum(begin, end)
 
@@ -110,22 +111,22 @@ def _usual_rows(layout: Layout, usual: Bools) -> Frames:
     return first, first + n_usual
 
 
-def _shifted(values: Key, distance: int) -> Key:
-    """``values + distance``, integers held at their limits."""
+def _first_at(values: Key, among: Frames, distance: int, *, after_equal: bool) -> Ints:
+    """For each row the first place in `among` that is `distance` (or just more) from its value."""
+    first, last = among
     if values.dtype == np.float64:
-        return values + np.float64(distance)
-    limits = np.iinfo(np.int64)
-    low = max(limits.min, limits.min + distance)
-    high = min(limits.max, limits.max + distance)
-    if not limits.min <= distance <= limits.max:
-        return np.full_like(values, limits.min if distance < 0 else limits.max)
-    shifted = np.clip(values, low - distance, high - distance) + np.int64(distance)
-    return shifted.astype(np.int64)
+        return _search(values, among, values + np.float64(distance), after_equal=after_equal)
+    below, above = _INT64.min - min(distance, 0), _INT64.max - max(distance, 0)
+    if below > _INT64.max or above < _INT64.min:
+        return last if distance > 0 else first
+    wanted = (np.clip(values, below, above) + np.int64(distance)).astype(np.int64)
+    found = _search(values, among, wanted, after_equal=after_equal)
+    return np.where(values > above, last, np.where(values < below, first, found))
 
 
-def _search(values: Key, first: Ints, last: Ints, wanted: Key, *, after_equal: bool) -> Ints:
-    """For each row the first place in ``first:last`` whose value is at least (above) `wanted`."""
-    low, high = first.copy(), last.copy()
+def _search(values: Key, among: Frames, wanted: Key, *, after_equal: bool) -> Ints:
+    """For each row the first place in `among` whose value is at least (above) `wanted`."""
+    low, high = among[0].copy(), among[1].copy()
     while (open_ := low < high).any():
         middle = (low + high) // 2
         found = values[np.minimum(middle, len(values) - 1)]

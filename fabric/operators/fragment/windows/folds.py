@@ -8,16 +8,18 @@ as far as the combination is: NaN and infinities stay in the frames they are in.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
-from fabric.operators.fragment.aggregates.segments import Floats, Ints
+from fabric.operators.fragment.aggregates.segments import Ints
 
-State = Sequence[Floats]
+State = Sequence[Any]
+"""Columns of numbers, one value a row or frame."""
 Combine = Callable[[State, State], State]
 
 
-def fold(combine: Combine, empty: Sequence[float], rows: State, begin: Ints, end: Ints) -> State:
+def fold(combine: Combine, empty: Sequence[Any], rows: State, begin: Ints, end: Ints) -> State:
     """The state of each frame ``begin:end``, from a state a row.
 
     >>> frames = np.array([0, 0, 1]), np.array([1, 3, 1])
@@ -25,7 +27,7 @@ def fold(combine: Combine, empty: Sequence[float], rows: State, begin: Ints, end
     >>> total.tolist()
     [1.0, 7.0, 0.0]
     """
-    found: State = [np.full(len(begin), value) for value in empty]
+    found = [np.full(len(begin), v, r.dtype) for v, r in zip(empty, rows, strict=True)]
     place, length = begin.copy(), end - begin
     level, blocks = 0, rows
     longest = int(length.max(initial=0))
@@ -50,13 +52,13 @@ def added(a: State, b: State) -> State:
 
 
 def largest(a: State, b: State) -> State:
-    """Maxima; NaN is the largest."""
+    """Maxima."""
     return [np.maximum(x, y) for x, y in zip(a, b, strict=True)]
 
 
 def smallest(a: State, b: State) -> State:
-    """Minima; NaN counts only where there is nothing else."""
-    return [np.fmin(x, y) for x, y in zip(a, b, strict=True)]
+    """Minima."""
+    return [np.minimum(x, y) for x, y in zip(a, b, strict=True)]
 
 
 def moments(a: State, b: State) -> State:

@@ -1,8 +1,7 @@
 """What window functions read, as columns of one data frame.
 
 One job: `Inputs`, which collects expressions and gives each a column, and the text of OVER clauses
-on those columns. Float keys are made equal as Spark has it. The key of a range with a distance is
-an int64 or a float64: DataFusion errs where a distance does not fit the key's type.
+on those columns. Float keys are made equal as Spark has it.
 """
 
 from __future__ import annotations
@@ -70,8 +69,7 @@ def over_text(inputs: Inputs, over: Over) -> str:
 
 def order_text(inputs: Inputs, over: Over) -> list[str]:
     """The ORDER BY terms."""
-    dtype = distance_type(over, inputs.source.schema)
-    return [f"{inputs.key(key.input, dtype)} {_direction(key)}" for key in over.order_by]
+    return [f"{inputs.key(key.input)} {_direction(key)}" for key in over.order_by]
 
 
 def _direction(key: SortKey) -> str:

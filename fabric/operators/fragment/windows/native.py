@@ -4,7 +4,8 @@ One job: `is_native` and `add_native`. Functions go in as text, because the Pyth
 frames that lie on one side of the row. Aggregates are those of `aggregates/`, part by part over the
 window, so that types, overflow and NaN are the same as in a group. Where rows leave the frame,
 DataFusion subtracts them again, which loses NaN, infinities and digits of floats: those are not
-native.
+native. Nor is a range with a distance: DataFusion 55 puts a row out before it has seen all of its
+peers that are null.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from pyarrow import types as t
 
 from fabric.operators.fragment.aggregates import FORMS, Bound, Found, Part
 from fabric.operators.fragment.relation import Output, Relation
-from fabric.operators.fragment.windows.inputs import Inputs, is_growing, over_text
+from fabric.operators.fragment.windows.inputs import Inputs, distance_type, is_growing, over_text
 from fabric.plan.expr import Agg, Literal, Over
 from fabric.plan.functions import WINDOW_FUNCTIONS
 from fabric.plan.literals import scalar_of
 from fabric.plan.schema import type_of
 from fabric.plan.types import numeric, plain
 
-_PLACED = {
+PLACED = {
     "first": ("first_value", False),
     "last": ("last_value", False),
     "any_value": ("first_value", True),
@@ -37,7 +38,9 @@ def is_native(over: Over, schema: pa.Schema) -> bool:
     """Whether DataFusion computes `over` as Spark does."""
     agg = over.input
     name = agg.function
-    if name in WINDOW_FUNCTIONS or name in _PLACED or name in _ALWAYS:
+    if distance_type(over, schema) is not None:
+        return False
+    if name in WINDOW_FUNCTIONS or name in PLACED or name in _ALWAYS:
         return True
     if name not in _GROWING:
         return False
@@ -72,7 +75,7 @@ class Native:
         self._fields.append(field)
         if agg.function in ("lag", "lead"):
             self._bound.append(self._shifted(over))
-        elif agg.function in WINDOW_FUNCTIONS or agg.function in _PLACED:
+        elif agg.function in WINDOW_FUNCTIONS or agg.function in PLACED:
             self._bound.append(self._text(self._call(agg), over))
         else:
             self._bound.append(self._aggregate(over, field))
@@ -103,7 +106,7 @@ class Native:
 
     def _call(self, agg: Agg) -> str:
         """The call of a function that only a window has."""
-        name, skips = _PLACED.get(agg.function, (agg.function, False))
+        name, skips = PLACED.get(agg.function, (agg.function, False))
         if agg.input is None:
             return f"{name}({', '.join(map(_number, agg.args))})"
         dtype = plain(type_of(agg.input, self._inputs.source.schema))
@@ -123,7 +126,7 @@ class Native:
         dtype = plain(type_of(agg.input, inputs.source.schema))
         value = datafusion.col(inputs.add(inputs.source.expr(agg.input).cast(dtype)))
         offset = int(_number(agg.args[0])) if agg.args else 1
-        default = pa.scalar(None, dtype)
+        default = None
         if len(agg.args) == 2:
             assert isinstance(agg.args[1], Literal)
             default = scalar_of(agg.args[1]).cast(dtype)

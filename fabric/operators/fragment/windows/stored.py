@@ -117,7 +117,7 @@ class _Rows:
         args = [self._table[name].combine_chunks() for name in names]
         begin, end = self.frames(over)
         if not is_whole(over):
-            made = folded(over.input.function, args, begin, end, field.type)
+            made = folded(over.input, args, (begin, end), field.type)
             if made is not None:
                 return made
         named = pa.table(args, names=[f"{i}" for i in range(len(args))])
