@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -40,6 +42,7 @@ def start() -> SparkSession:
     """A Spark of its own, for `record.py`."""
     from pyspark.sql import SparkSession
 
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers need Fabric too
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -21,11 +21,9 @@ def record(spark: Any, path: Path) -> None:
     data = json.loads(path.read_text("utf-8"))
     batch = load_columns(data)
     exprs = [expression(case[0]) for case in data["answers"]]
-    for case, expr in zip(data["answers"], exprs, strict=True):
-        try:
-            (values,) = ask(spark, batch, [expr])
-        except Exception as error:
-            print(f"{path.stem}: {case[0]}: {str(error).splitlines()[0]}")
+    for case, values in zip(data["answers"], answers(spark, batch, exprs), strict=True):
+        if isinstance(values, str):
+            print(f"{path.stem}: {case[0]}: {values}")
             continue
         new = [dtype_name(values.type), encoded(values)]
         if case[1:] != new and case[2]:
@@ -38,6 +36,17 @@ def record(spark: Any, path: Path) -> None:
             print(f"{path.stem}: {case[0]}: {case[2]} is now {found or 'no error'}")
         case[2] = found
     path.write_text(dump(data), "utf-8")
+
+
+def answers(spark: Any, batch: Any, exprs: list[Any]) -> list[Any]:
+    """The values of each expression, or what Spark says against it; all at once if that works."""
+    try:
+        return ask(spark, batch, exprs)
+    except Exception as error:
+        if len(exprs) == 1:
+            return [f"{type(error).__name__} {str(error)[:200]}"]
+    middle = len(exprs) // 2
+    return [*answers(spark, batch, exprs[:middle]), *answers(spark, batch, exprs[middle:])]
 
 
 def load_columns(data: dict[str, Any]) -> Any:

@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
 
 
-def _round(args: Sequence[SparkColumn], values: Sequence[Any]) -> SparkColumn:
-    from pyspark.sql import functions as sf
+def _round(name: str) -> Build:
+    def build(args: Sequence[SparkColumn], values: Sequence[Any]) -> SparkColumn:
+        from pyspark.sql import functions as sf
 
-    if len(args) == 1:
-        return sf.round(args[0])
-    return sf.round(args[0], sf.lit(values[1]).cast("int"))
+        digits = [sf.lit(value).cast("int") for value in values[1:]]
+        return sf.call_function(name, args[0], *digits)
+
+    return build
 
 
 FUNCTIONS: dict[str, Build] = {
@@ -31,7 +33,9 @@ FUNCTIONS: dict[str, Build] = {
     "modulo": operator(lambda a, b: a % b),
     "negate": operator(lambda a: -a),
     "abs": named("abs"),
-    "round": _round,
+    "pmod": named("pmod"),
+    "round": _round("round"),
+    "bround": _round("bround"),
     "floor": named("floor"),
     "ceil": named("ceil"),
 }

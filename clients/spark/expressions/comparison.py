@@ -22,4 +22,6 @@ FUNCTIONS: dict[str, Build] = {
     "is_not_null": operator(lambda a: a.isNotNull()),
     "is_nan": named("isnan"),
     "coalesce": named("coalesce"),
+    "greatest": named("greatest"),
+    "least": named("least"),
 }

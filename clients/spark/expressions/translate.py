@@ -12,12 +12,17 @@ import pyarrow as pa
 
 from fabric.clients.spark.expressions import (
     arithmetic,
+    bitwise,
     calendar,
     comparison,
     dates,
     durations,
+    encoding,
     epochs,
+    hashing,
     lists,
+    math,
+    regex,
     strings,
     structs,
     zones,
@@ -35,18 +40,7 @@ from fabric.plan.walk import walk_expr
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
 
-_FAMILIES = (
-    arithmetic,
-    comparison,
-    strings,
-    dates,
-    calendar,
-    durations,
-    epochs,
-    lists,
-    structs,
-    zones,
-)
+_FAMILIES = (arithmetic, math, bitwise, comparison, strings, regex, encoding, hashing, dates, calendar, durations, epochs, lists, structs, zones)  # fmt: skip
 _FUNCTIONS: dict[str, Build] = {
     name: build for family in _FAMILIES for name, build in family.FUNCTIONS.items()
 }

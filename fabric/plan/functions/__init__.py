@@ -15,12 +15,17 @@ from fabric.plan.expr import Literal
 from fabric.plan.faults import ArgumentFault, nearest
 from fabric.plan.functions import (
     arithmetic,
+    bitwise,
     calendar,
     comparison,
     dates,
     durations,
+    encoding,
     epochs,
+    hashing,
     lists,
+    math,
+    regex,
     strings,
     structs,
     zones,
@@ -36,18 +41,7 @@ __all__ = [
 
 FUNCTIONS: dict[str, Function] = {
     function.name: function
-    for family in (
-        arithmetic,
-        comparison,
-        strings,
-        dates,
-        calendar,
-        durations,
-        epochs,
-        lists,
-        structs,
-        zones,
-    )
+    for family in (arithmetic, math, bitwise, comparison, strings, regex, encoding, hashing, dates, calendar, durations, epochs, lists, structs, zones)
     for function in family.FUNCTIONS
 }
 """All scalar functions by name."""

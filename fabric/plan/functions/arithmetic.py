@@ -1,4 +1,4 @@
-"""Arithmetic and rounding: add … abs, round, floor, ceil.
+"""Arithmetic and rounding: add … abs, pmod, round, bround, floor, ceil.
 
 One job: their types, which are Spark's in ANSI mode. Integers widen to the wider; an integer with a
 float32 is float64; decimals follow Spark's precision rules; ``/`` of integers is float64.
@@ -14,7 +14,17 @@ from pyarrow import types as t
 from fabric.plan.expr import Literal
 from fabric.plan.functions.durations import with_times
 from fabric.plan.functions.registry import Arguments, Function, Rule, Signature, wrong_type
-from fabric.plan.types import adjusted, as_decimal, bounded, common_number, numeric, plain
+from fabric.plan.types import (
+    MAX_PRECISION,
+    adjusted,
+    as_decimal,
+    bounded,
+    common_number,
+    numeric,
+    plain,
+    product_digits,
+    sum_digits,
+)
 
 SIGNED_DIGITS_MAX = 34
 """Spark keeps so many digits of a decimal when it changes its sign."""
@@ -122,10 +132,14 @@ def _to_whole(name: str) -> Rule:
     return rule
 
 
-def _round(args: Arguments) -> Signature:
-    number = _numbers("round", Arguments(args.types[:1], args.literals[:1]))[0]
+def _round(name: str) -> Rule:
+    return lambda args: _rounded(name, args)
+
+
+def _rounded(name: str, args: Arguments) -> Signature:
+    number = _numbers(name, Arguments(args.types[:1], args.literals[:1]))[0]
     if len(args.types) == 2 and not t.is_integer(plain(args.types[1])):
-        raise wrong_type("round", 1, args.types[1], "a whole number of digits", None)
+        raise wrong_type(name, 1, args.types[1], "a whole number of digits", None)
     rest = (pa.int32(),) * (len(args.types) - 1)
     if not t.is_decimal(number):
         return Signature((number, *rest), number)
@@ -140,6 +154,17 @@ def _round(args: Arguments) -> Signature:
 
 def _of_floats(args: Arguments) -> bool:
     return bool(t.is_floating(args.types[0]))
+
+
+def _has_room(digits: Callable[[pa.DataType, pa.DataType], int]) -> Callable[[Arguments], bool]:
+    """Floats, and decimals whose result has room for all digits there can be."""
+
+    def total(args: Arguments) -> bool:
+        if all(map(t.is_decimal, args.types)):
+            return digits(*args.types) <= MAX_PRECISION
+        return _of_floats(args)
+
+    return total
 
 
 def _of_floats_or_short(args: Arguments) -> bool:
@@ -160,11 +185,11 @@ def _keeps_digits(args: Arguments) -> bool:
 
 FUNCTIONS = (
     Function("add", (2, 2), _binary("add", _add), "a + b; overflow is an error",
-             total=_of_floats),
+             total=_has_room(sum_digits)),
     Function("subtract", (2, 2), _binary("subtract", _add), "a - b; overflow is an error",
-             total=_of_floats),
+             total=_has_room(sum_digits)),
     Function("multiply", (2, 2), _binary("multiply", _multiply), "a * b; overflow is an error",
-             total=_of_floats),
+             total=_has_room(product_digits)),
     Function("divide", (2, 2), _fraction, "a / b as a fraction; b = 0 is an error"),
     Function("floor_divide", (2, 2), _whole, "a // b, truncated to int64; b = 0 is an error"),
     Function("modulo", (2, 2), _binary("modulo", _modulo),
@@ -173,7 +198,11 @@ FUNCTIONS = (
              total=_of_floats_or_short),
     Function("abs", (1, 1), _same("abs"), "a without its sign; overflow is an error",
              total=_of_floats_or_short),
-    Function("round", (1, 2), _round, "half away from zero, to b (constant) digits", (1,),
+    Function("pmod", (2, 2), _binary("pmod", _modulo),
+             "the remainder of a / b, not below 0 unless b is; b = 0 is an error"),
+    Function("round", (1, 2), _round("round"), "half away from zero, to b (constant) digits", (1,),
+             total=_keeps_digits),
+    Function("bround", (1, 2), _round("bround"), "half to even, to b (constant) digits", (1,),
              total=_keeps_digits),
     Function("floor", (1, 1), _to_whole("floor"), "the largest whole number not above a",
              total=_not_of_floats),

@@ -1,4 +1,4 @@
-"""Comparison, boolean logic and null tests: eq … eq_null_safe, and or not, is_null … coalesce.
+"""Comparison, boolean logic, null tests and extremes: eq … eq_null_safe, and … coalesce, least.
 
 One job: their types. Both sides of a comparison are cast to one type first; a string is never
 compared with a number or a date unless the plan casts it.
@@ -64,15 +64,33 @@ def _is_nan(args: Arguments) -> Signature:
     return Signature((number if t.is_floating(number) else pa.float64(),), pa.bool_())
 
 
-def _coalesce(args: Arguments) -> Signature:
-    common = common_of(args.types)
-    if common is None:
-        bad = next(i for i in range(len(args.types)) if common_of(args.types[: i + 1]) is None)
-        before = common_of(args.types[:bad])
-        raise ArgumentFault(
-            f"coalesce can't make {before} and {args.types[bad]} one type", bad, before
-        )
-    return Signature((common,) * len(args.types), common)
+def _common(name: str) -> Rule:
+    """All arguments are cast to one type, which is the result's."""
+
+    def rule(args: Arguments) -> Signature:
+        common = common_of(args.types)
+        if common is None:
+            bad = next(i for i in range(len(args.types)) if common_of(args.types[: i + 1]) is None)
+            before = common_of(args.types[:bad])
+            message = f"{name} can't make {before} and {args.types[bad]} one type"
+            raise ArgumentFault(message, bad, before)
+        return Signature((common,) * len(args.types), common)
+
+    return rule
+
+
+def _extreme(name: str) -> Rule:
+    """One type that has an order."""
+
+    def rule(args: Arguments) -> Signature:
+        for index, dtype in enumerate(args.types):
+            if not is_comparable(dtype):
+                raise wrong_type(name, index, dtype, "single values", None)
+        found = _common(name)(args)
+        dtype = plain(found.result)
+        return Signature((dtype,) * len(args.types), dtype)
+
+    return rule
 
 
 FUNCTIONS = (
@@ -91,5 +109,10 @@ FUNCTIONS = (
     Function("is_null", (1, 1), _null_test, "whether a is null", total=True),
     Function("is_not_null", (1, 1), _null_test, "whether a is not null", total=True),
     Function("is_nan", (1, 1), _is_nan, "whether a is NaN; false for null", total=True),
-    Function("coalesce", (1, None), _coalesce, "the first argument that is not null", total=True),
+    Function("coalesce", (1, None), _common("coalesce"), "the first argument that is not null",
+             total=True),
+    Function("greatest", (2, None), _extreme("greatest"),
+             "the largest argument, nulls left out; NaN is larger than all numbers", total=True),
+    Function("least", (2, None), _extreme("least"), "the smallest argument, nulls left out",
+             total=True),
 )  # fmt: skip

@@ -21,6 +21,8 @@ from fabric.operators.expressions.arrow.bound import Bound, Datum, Kernel, Reque
 
 CONTEXT = Context(prec=200, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 _NEGATED = Context(prec=34, rounding=decimal.ROUND_HALF_EVEN)
+AWAY, TO_EVEN = "half_towards_infinity", "half_to_even"
+"""How Arrow calls the two ways to round what lies in the middle."""
 _DIGITS_MAX = 76
 _DIVISION_SCALE = 38
 """Spark divides to 38 fraction digits, and rounds that again to the result's scale."""
@@ -31,7 +33,7 @@ def arithmetic(request: Request) -> Bound:
     result = request.result
     if request.name in ("negate", "abs"):
         return _sign(request.name, result)
-    if request.name in ("divide", "floor_divide", "modulo"):
+    if request.name in ("divide", "floor_divide", "modulo", "pmod"):
         return Bound(_divisions(request.name, result), total=False, order="right")
     return Bound(_exact(request), total=False)
 
@@ -59,6 +61,8 @@ def _exact(request: Request) -> Kernel:
         scale = max(left.scale, right.scale)
         whole = max(left.precision - left.scale, right.precision - right.scale)
         digits, kernel = scale + whole + 1, pc.add if request.name == "add" else pc.subtract
+    if digits <= request.result.precision:
+        return kernel
     if digits > _DIGITS_MAX:
         return _by_row(_PYTHON[request.name], request.result)
 
@@ -84,14 +88,14 @@ _PYTHON: dict[str, Callable[[Decimal, Decimal], Decimal]] = {
 def fitted(value: Datum, result: pa.DataType) -> Datum:
     """Any decimals rounded half up to the scale of `result`; one too large raises."""
     if value.type.scale > result.scale:
-        value = pc.round(wide(value), ndigits=result.scale, round_mode="half_towards_infinity")
+        value = pc.round(wide(value), ndigits=result.scale, round_mode=AWAY)
     try:
         return value.cast(result)
     except pa.ArrowInvalid as error:
         raise ExpressionError(f"overflow: a value does not fit {result}") from error
 
 
-def rounding(digits: int, result: pa.DataType) -> Kernel:
+def rounding(digits: int, result: pa.DataType, mode: str = AWAY) -> Kernel:
     """Round to `digits` after the point, or before it when negative."""
 
     def kernel(value: pa.Array, *_: Datum) -> pa.Array:
@@ -99,14 +103,19 @@ def rounding(digits: int, result: pa.DataType) -> Kernel:
             return value.cast(result)
         if -digits > value.type.precision - value.type.scale:
             return pc.if_else(pc.is_valid(value), pa.scalar(Decimal(0), result), None)
-        rounded = pc.round(wide(value), ndigits=digits, round_mode="half_towards_infinity")
+        rounded = pc.round(wide(value), ndigits=digits, round_mode=mode)
         return rounded.cast(result)
 
     return kernel
 
 
 def _divisions(name: str, result: pa.DataType) -> Kernel:
-    compute = {"divide": _quotient, "floor_divide": _whole_quotient, "modulo": CONTEXT.remainder}
+    compute = {
+        "divide": _quotient,
+        "floor_divide": _whole_quotient,
+        "modulo": CONTEXT.remainder,
+        "pmod": _positive_remainder,
+    }
     return _by_row(_checked_divisor(compute[name]), result)
 
 
@@ -121,6 +130,12 @@ def _checked_divisor(compute: Callable[[Decimal, Decimal], object]) -> Callable[
 
 def _quotient(a: Decimal, b: Decimal) -> Decimal:
     return half_up(CONTEXT.divide(a, b), _DIVISION_SCALE)
+
+
+def _positive_remainder(a: Decimal, b: Decimal) -> Decimal:
+    """Not below 0 unless the divisor is."""
+    rest = CONTEXT.remainder(a, b)
+    return CONTEXT.remainder(CONTEXT.add(rest, b), b) if rest < 0 else rest
 
 
 def _whole_quotient(a: Decimal, b: Decimal) -> int:

@@ -1,6 +1,6 @@
-"""Round floats half away from zero by decimal digits, as their shortest decimal text says.
+"""Round floats by decimal digits, as their shortest decimal text says.
 
-One job: `scaled` and `half_up_text`. ``round(2.675, 2)`` is 2.68 in Spark although the float lies
+One job: `scaled` and `rounded_text`. ``round(2.675, 2)`` is 2.68 in Spark although the float lies
 below 2.675, because its text is what is rounded. Whole arrays are rounded by one product, which is
 right unless the product lies within its own error of a half; only those rows need the text.
 """
@@ -38,13 +38,13 @@ def scaled(source: Values, digits: int) -> tuple[Values, Values]:
     return np.copysign(np.floor(product + 0.5), source), doubtful
 
 
-def half_up_text(value: float, digits: int) -> Decimal:
+def rounded_text(value: float, digits: int, half: str = ROUND_HALF_UP) -> Decimal:
     """One finite float rounded by its text.
 
-    >>> half_up_text(2.675, 2)
-    Decimal('2.68')
+    >>> rounded_text(2.675, 2), rounded_text(2.665, 2, "ROUND_HALF_EVEN")
+    (Decimal('2.68'), Decimal('2.66'))
     """
     exact = Decimal(repr(float(value)))
     if -int(exact.as_tuple().exponent) <= digits:
         return exact
-    return exact.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP, _CONTEXT)
+    return exact.quantize(Decimal(1).scaleb(-digits), half, _CONTEXT)

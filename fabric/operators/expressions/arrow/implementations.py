@@ -8,14 +8,21 @@ from __future__ import annotations
 
 from fabric.operators.expressions.arrow import (
     arithmetic,
+    bitwise,
     calendar,
     comparison,
     dates,
     durations,
+    encoding,
     epochs,
+    extremes,
+    hashing,
+    math,
+    regex,
     rounding,
     strings,
     structs,
+    texts,
     zones,
 )
 from fabric.operators.expressions.arrow.bound import Implementation
@@ -24,9 +31,16 @@ from fabric.operators.expressions.arrow.lists import access, build, combine, fol
 IMPLEMENTATIONS: dict[str, Implementation] = {
     **arithmetic.IMPLEMENTATIONS,
     **rounding.IMPLEMENTATIONS,
+    **math.IMPLEMENTATIONS,
+    **bitwise.IMPLEMENTATIONS,
     **strings.IMPLEMENTATIONS,
+    **texts.IMPLEMENTATIONS,
+    **regex.IMPLEMENTATIONS,
+    **encoding.IMPLEMENTATIONS,
+    **hashing.IMPLEMENTATIONS,
     **dates.IMPLEMENTATIONS,
     **comparison.IMPLEMENTATIONS,
+    **extremes.IMPLEMENTATIONS,
     **calendar.IMPLEMENTATIONS,
     **durations.IMPLEMENTATIONS,
     **epochs.IMPLEMENTATIONS,

@@ -1,9 +1,11 @@
-"""Round half away from zero by decimal digits, floor and ceil to whole numbers.
+"""Round to decimal digits, half away from zero or half to even; floor and ceil to whole numbers.
 
-One job: round floor ceil. How a float is rounded by digits is in `halves.py`.
+One job: round bround floor ceil. How a float is rounded by digits is in `halves.py`.
 """
 
 from __future__ import annotations
+
+from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +17,7 @@ from fabric.operators.expressions.arrow import decimals
 from fabric.operators.expressions.arrow.bound import Bound, Datum, Implementation, Request
 from fabric.operators.expressions.arrow.buffers import from_numpy, to_numpy
 from fabric.operators.expressions.arrow.casts.numbers import limits
-from fabric.operators.expressions.arrow.halves import EXACT_POWER, half_up_text, scaled
+from fabric.operators.expressions.arrow.halves import EXACT_POWER, rounded_text, scaled
 
 
 def _round(request: Request) -> Bound:
@@ -23,27 +25,28 @@ def _round(request: Request) -> Bound:
     dtype = request.operands[0]
     if digits is None:
         return Bound(lambda value, *_: pa.nulls(len(value), request.result), array=0)
+    mode = decimals.TO_EVEN if request.name == "bround" else decimals.AWAY
     if t.is_decimal(dtype):
-        return Bound(decimals.rounding(digits, request.result), array=0)
+        return Bound(decimals.rounding(digits, request.result, mode), array=0)
     if t.is_floating(dtype):
-        return Bound(lambda value, *_: _rounded_floats(value, digits), array=0)
+        return Bound(lambda value, *_: _rounded_floats(value, digits, mode), array=0)
     if digits >= 0:
         return Bound(lambda value, *_: value)
-    return Bound(lambda value, *_: _rounded_integers(value, -digits), total=False, array=0)
+    return Bound(lambda value, *_: _rounded_integers(value, -digits, mode), total=False, array=0)
 
 
-def _rounded_integers(value: pa.Array, places: int) -> pa.Array:
-    """To tens, hundreds, ...; half goes away from zero, what does not fit is an overflow."""
+def _rounded_integers(value: pa.Array, places: int, mode: str) -> pa.Array:
+    """To tens, hundreds, ...; what does not fit is an overflow."""
     _, high = limits(value.type)
     step = 10**places
     if step // 2 > high:
         return pc.if_else(pc.is_valid(value), pa.scalar(0, value.type), value)
     wide = pa.decimal128(38, 0)
-    rounded = pc.round(value.cast(wide), ndigits=-places, round_mode="half_towards_infinity")
+    rounded = pc.round(value.cast(wide), ndigits=-places, round_mode=mode)
     return rounded.cast(value.type)
 
 
-def _rounded_floats(value: pa.Array, digits: int) -> pa.Array:
+def _rounded_floats(value: pa.Array, digits: int, mode: str) -> pa.Array:
     """Infinities and NaN stay; no -0.0 comes out."""
     source = to_numpy(pc.fill_null(value, 0.0)).astype(np.float64)
     finite = np.isfinite(source)
@@ -51,8 +54,9 @@ def _rounded_floats(value: pa.Array, digits: int) -> pa.Array:
     with np.errstate(over="ignore"):
         power = 10.0 ** abs(digits) if abs(digits) <= EXACT_POWER else 1.0
         result = whole / power if digits >= 0 else whole * power
+    half = ROUND_HALF_EVEN if mode == decimals.TO_EVEN else ROUND_HALF_UP
     for row in np.flatnonzero(doubtful):
-        result[row] = float(half_up_text(source[row], digits))
+        result[row] = float(rounded_text(source[row], digits, half))
     result = np.where(finite, result + 0.0, source)
     return from_numpy(result, value.type, pc.is_valid(value) if value.null_count else None)
 
@@ -83,6 +87,7 @@ def _to_int64(whole: Datum) -> Datum:
 
 IMPLEMENTATIONS: dict[str, Implementation] = {
     "round": _round,
+    "bround": _round,
     "floor": _whole("floor"),
     "ceil": _whole("ceil"),
 }

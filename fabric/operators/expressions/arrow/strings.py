@@ -1,7 +1,7 @@
 """Functions of strings; lengths and positions count Unicode characters, the first is 1.
 
 One job: upper lower length trim ltrim rtrim substring concat contains starts_with ends_with
-replace.
+replace. The rarer functions are in `texts.py`.
 """
 
 from __future__ import annotations
@@ -26,12 +26,20 @@ def _case(same_length: Kernel, convert: Callable[[str], str]) -> Implementation:
     read wrong bytes where the first offset is not 0, as in every slice that comes from Rust.
     """
 
+    return lambda _: Bound(_cased(same_length, convert))
+
+
+def _cased(same_length: Kernel, convert: Callable[[str], str]) -> Kernel:
     def kernel(value: pa.Array) -> pa.Array:
         if pc.all(pc.string_is_ascii(value)).as_py() is not False:
             return same_length(value)
         return by_value(value, convert, value.type)
 
-    return lambda _: Bound(kernel)
+    return kernel
+
+
+lower = _cased(pc.utf8_lower, str.lower)
+"""In lower case."""
 
 
 def _length(request: Request) -> Bound:
@@ -39,9 +47,18 @@ def _length(request: Request) -> Bound:
     return Bound(lambda value: count(value).cast(pa.int32()))
 
 
-def _trim(kernel: Callable[..., Datum]) -> Implementation:
-    """Only spaces, no tabs."""
-    return lambda _: Bound(lambda value: kernel(value, characters=" "))
+def _trim(kernel: Callable[..., Datum], strip: Callable[[str, str], str]) -> Implementation:
+    """Only spaces, no tabs; or any of some characters."""
+
+    def implementation(request: Request) -> Bound:
+        given = request.constants[1] if len(request.operands) == 2 else (" ",)
+        if given is None or given[0] is None:
+            return Bound(by_row(lambda text, of: strip(text, of) if of else text, pa.string()))
+        if given[0] == "":
+            return Bound(lambda value, _: value, array=0)
+        return Bound(lambda value, *_: kernel(value, characters=given[0]), array=0)
+
+    return implementation
 
 
 def substring_of(text: str, start: int, length: int = _INT32_MAX) -> str:
@@ -113,11 +130,11 @@ def _replace(request: Request) -> Bound:
 
 IMPLEMENTATIONS: dict[str, Implementation] = {
     "upper": _case(pc.utf8_upper, str.upper),
-    "lower": _case(pc.utf8_lower, str.lower),
+    "lower": lambda _: Bound(lower),
     "length": _length,
-    "trim": _trim(pc.utf8_trim),
-    "ltrim": _trim(pc.utf8_ltrim),
-    "rtrim": _trim(pc.utf8_rtrim),
+    "trim": _trim(pc.utf8_trim, str.strip),
+    "ltrim": _trim(pc.utf8_ltrim, str.lstrip),
+    "rtrim": _trim(pc.utf8_rtrim, str.rstrip),
     "substring": _substring,
     "concat": _concat,
     "contains": _search(pc.match_substring, lambda text, part: part in text),

@@ -19,7 +19,7 @@ from fabric.operators.expressions.arrow.civil import (
     days_from_civil,
     month_length,
 )
-from fabric.operators.expressions.arrow.halves import half_up_text, scaled
+from fabric.operators.expressions.arrow.halves import rounded_text, scaled
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 EPOCH = date(1970, 1, 1)
@@ -44,8 +44,8 @@ def test_scaled_is_seldom_in_doubt() -> None:
 
 
 @given(value=FLOATS, digits=st.integers(-400, 400))
-def test_half_up_text(value: float, digits: int) -> None:
-    rounded = half_up_text(value, digits)
+def test_rounded_text(value: float, digits: int) -> None:
+    rounded = rounded_text(value, digits)
     assert abs(rounded - Decimal(repr(value))) <= Decimal(1).scaleb(-digits) / 2
 
 

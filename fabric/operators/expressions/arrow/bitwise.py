@@ -1,0 +1,63 @@
+"""Bits of integers, as Java has them.
+
+One job: bitwise_and bitwise_or bitwise_xor bitwise_not, shifts, bit_count. A shift counts the lower
+5 bits of its second argument for int32 and 6 for int64, so that no shift is too far.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fabric.operators.expressions.arrow.bound import Bound, Datum, Implementation, Kernel, Request
+from fabric.operators.expressions.arrow.buffers import from_numpy, to_numpy
+
+_ARROW: dict[str, Kernel] = {
+    "bitwise_and": pc.bit_wise_and,
+    "bitwise_or": pc.bit_wise_or,
+    "bitwise_xor": pc.bit_wise_xor,
+    "bitwise_not": pc.bit_wise_not,
+}
+_SHIFTS: dict[str, Kernel] = {"shift_left": pc.shift_left, "shift_right": pc.shift_right}
+_UNSIGNED = {pa.int32(): pa.uint32(), pa.int64(): pa.uint64()}
+
+
+def _simple(request: Request) -> Bound:
+    return Bound(_ARROW[request.name])
+
+
+def _shift(request: Request) -> Bound:
+    dtype = request.result
+    places = pa.scalar(dtype.bit_width - 1, pa.int32())
+
+    def kernel(value: Datum, distance: Datum) -> Datum:
+        near = pc.bit_wise_and(distance, places)
+        if request.name == "shift_right_unsigned":
+            return _zero_filled(value, near)
+        return _SHIFTS[request.name](value, near.cast(dtype))
+
+    return Bound(kernel)
+
+
+def _zero_filled(value: Datum, distance: Datum) -> Datum:
+    """Shifted as if it were unsigned."""
+    unsigned = _UNSIGNED[value.type]
+    bits = value.cast(unsigned, safe=False)
+    return pc.shift_right(bits, distance.cast(unsigned)).cast(value.type, safe=False)
+
+
+def _bit_count(_: Request) -> Bound:
+    def kernel(value: pa.Array) -> pa.Array:
+        bits = to_numpy(pc.fill_null(value, 0)).view(np.uint8).reshape(-1, 8)
+        counts = np.unpackbits(bits, axis=1).sum(axis=1)
+        return from_numpy(counts, pa.int32(), pc.is_valid(value))
+
+    return Bound(kernel, array=0)
+
+
+IMPLEMENTATIONS: dict[str, Implementation] = {
+    **dict.fromkeys(_ARROW, _simple),
+    **dict.fromkeys(("shift_left", "shift_right", "shift_right_unsigned"), _shift),
+    "bit_count": _bit_count,
+}

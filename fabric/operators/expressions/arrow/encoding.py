@@ -1,0 +1,100 @@
+"""Bytes as text: base64, hexadecimal and binary digits, digests.
+
+One job: base64 unbase64 hex unhex bin md5 sha1 sha2 crc32. Applied once per different value.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import types as t
+
+from fabric.errors import ExpressionError
+from fabric.operators.expressions.arrow.bound import Bound, Implementation, Request
+from fabric.operators.expressions.arrow.rows import bad_value, by_value
+
+_LINE = 76
+_ALPHABET = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+_BLANKS = "\t\n\v\f\r\x1c\x1d\x1e\x1f \u1680\u2028\u2029\u205f\u3000" + "".join(
+    map(chr, (*range(0x2000, 0x2007), *range(0x2008, 0x200B)))
+)
+_NO_BLANKS = dict.fromkeys(map(ord, _BLANKS))
+"""What Java calls white space."""
+_ALL_BITS = (1 << 64) - 1
+
+
+def _each(function: Callable[[Any], Any], *, total: bool = True) -> Implementation:
+    def implementation(request: Request) -> Bound:
+        dtype = request.result
+        return Bound(lambda value, *_: by_value(value, function, dtype), total=total, array=0)
+
+    return implementation
+
+
+def to_base64(data: bytes) -> str:
+    """In lines of 76 characters, as MIME has them.
+
+    >>> to_base64(b"ab")
+    'YWI='
+    """
+    text = base64.b64encode(data).decode()
+    return "\r\n".join(text[i : i + _LINE] for i in range(0, len(text), _LINE))
+
+
+def from_base64(text: str) -> bytes:
+    """The bytes; blanks before the padding do not count, padding may be absent.
+
+    >>> from_base64("YW I")
+    b'ab'
+    """
+    kept = text.translate(_NO_BLANKS).rstrip("=")
+    padding = text[len(text.rstrip("=")) :]
+    whole = len(padding) <= 2 and (len(kept) + len(padding)) % 4 == 0 if padding else True
+    if not whole or len(kept) % 4 == 1 or not _ALPHABET.issuperset(kept):
+        raise ExpressionError(f"{bad_value(text, pa.binary()).message} in base64")
+    return binascii.a2b_base64(kept + "=" * (-len(kept) % 4))
+
+
+def from_hex(text: str) -> bytes | None:
+    """The bytes of hexadecimal digits; a digit is put in front of an odd number of them.
+
+    >>> from_hex("aFF"), from_hex("0g")
+    (b'\\n\\xff', None)
+    """
+    try:
+        return binascii.unhexlify(text if len(text) % 2 == 0 else f"0{text}")
+    except ValueError:
+        return None
+
+
+def _hex(request: Request) -> Bound:
+    if t.is_integer(request.operands[0]):
+        return _each(lambda number: f"{number & _ALL_BITS:X}")(request)
+    return _each(lambda data: data.hex().upper())(request)
+
+
+def _sha2(request: Request) -> Bound:
+    bits = request.constant(1)
+    if bits is None:
+        return Bound(lambda value, _: pa.nulls(len(value), request.result), array=0)
+    name = f"sha{bits or 256}"
+    return _each(lambda data: hashlib.new(name, data).hexdigest())(request)
+
+
+IMPLEMENTATIONS: dict[str, Implementation] = {
+    "base64": _each(to_base64),
+    "unbase64": _each(from_base64, total=False),
+    "hex": _hex,
+    "unhex": _each(from_hex),
+    "bin": _each(lambda number: f"{number & _ALL_BITS:b}"),
+    "md5": _each(lambda data: hashlib.md5(data, usedforsecurity=False).hexdigest()),
+    "sha1": _each(lambda data: hashlib.sha1(data, usedforsecurity=False).hexdigest()),
+    "sha2": _sha2,
+    "crc32": _each(zlib.crc32),
+}

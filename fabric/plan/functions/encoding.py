@@ -1,0 +1,53 @@
+"""Functions of bytes: base64, hex and their opposites, digests.
+
+One job: their types. Text is taken as its UTF-8 bytes.
+"""
+
+from __future__ import annotations
+
+from pyarrow import types as t
+
+from fabric.plan.expr import Literal
+from fabric.plan.faults import ArgumentFault
+from fabric.plan.functions.registry import Arguments, Function, Signature, wrong_type
+from fabric.plan.functions.takes import B, I, L, S, takes
+from fabric.plan.types import is_binary, is_string, plain
+
+SHA2_BITS = (224, 256, 384, 512)
+
+
+def _hex(args: Arguments) -> Signature:
+    (dtype,) = args.types
+    if t.is_integer(plain(dtype)):
+        return Signature((L,), S)
+    if not (is_string(dtype) or is_binary(dtype) or t.is_null(plain(dtype))):
+        raise wrong_type("hex", 0, dtype, "a string, bytes or a whole number", L)
+    return Signature((B,), S)
+
+
+def _sha2(args: Arguments) -> Signature:
+    found = takes("sha2", (B, I), S)(args)
+    literal = args.literals[1]
+    if literal is not None and literal.value not in (None, 0, *SHA2_BITS):
+        bits = ", ".join(map(str, SHA2_BITS))
+        message = f"sha2 makes {bits} bits (0 means 256), got {literal.value!r}"
+        raise ArgumentFault(message, 1, Literal(256, I))
+    return found
+
+
+FUNCTIONS = (
+    Function("base64", (1, 1), takes("base64", (B,), S),
+             "in base64, as MIME: lines of 76 characters", total=True),
+    Function("unbase64", (1, 1), takes("unbase64", (S,), B),
+             "the bytes of base64, blanks left out; anything else is an error"),
+    Function("hex", (1, 1), _hex, "the bytes, or the number, in hexadecimal digits", total=True),
+    Function("unhex", (1, 1), takes("unhex", (S,), B),
+             "the bytes of hexadecimal digits; null when there are other characters", total=True),
+    Function("bin", (1, 1), takes("bin", (L,), S), "the number in binary digits", total=True),
+    Function("md5", (1, 1), takes("md5", (B,), S), "the MD5 digest in hexadecimal", total=True),
+    Function("sha1", (1, 1), takes("sha1", (B,), S), "the SHA-1 digest in hexadecimal",
+             total=True),
+    Function("sha2", (2, 2), _sha2, "the SHA-2 digest of b (constant) bits in hexadecimal", (1,),
+             total=True),
+    Function("crc32", (1, 1), takes("crc32", (B,), L), "the CRC-32 check sum", total=True),
+)  # fmt: skip

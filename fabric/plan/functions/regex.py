@@ -1,0 +1,101 @@
+"""Functions of patterns: regexp_contains … regexp_extract_all, like, ilike.
+
+One job: their types, and that a pattern, which must be a constant, means the same in every engine
+(`fabric.plan.patterns`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from fabric.plan.faults import ArgumentFault
+from fabric.plan.functions.registry import Arguments, Function, Rule, Signature
+from fabric.plan.functions.takes import I, S, takes
+from fabric.plan.patterns.like import check_like
+from fabric.plan.patterns.regex import PatternFault, Regex, parse
+from fabric.plan.patterns.replacement import parse as parse_replacement
+
+_Check = Callable[[str, tuple[object, ...]], None]
+
+
+def _rule(name: str, wanted: tuple[pa.DataType, ...], result: pa.DataType, check: _Check) -> Rule:
+    """Fixed types, and `check` of the pattern and the constants after it when they are known."""
+    types = takes(name, wanted, result)
+
+    def rule(args: Arguments) -> Signature:
+        found = types(args)
+        pattern, *others = (literal and literal.value for literal in args.literals[1:])
+        if isinstance(pattern, str):
+            try:
+                check(pattern, tuple(others))
+            except PatternFault as fault:
+                raise ArgumentFault(f"{name}: {fault} in {pattern[:200]!r}", 1) from None
+        return found
+
+    return rule
+
+
+def _any(pattern: str, _: tuple[object, ...]) -> None:
+    parse(pattern)
+
+
+def _like(pattern: str, _: tuple[object, ...]) -> None:
+    check_like(pattern)
+
+
+def _not_empty(pattern: str) -> Regex:
+    """Engines find empty matches at different places."""
+    regex = parse(pattern)
+    if regex.empty:
+        raise PatternFault("a pattern that can match nothing")
+    return regex
+
+
+def _count(pattern: str, _: tuple[object, ...]) -> None:
+    _not_empty(pattern)
+
+
+def _replace(pattern: str, others: tuple[object, ...]) -> None:
+    regex = _not_empty(pattern)
+    if others and isinstance(others[0], str):
+        parse_replacement(others[0], regex)
+
+
+def _check_group(regex: Regex, others: tuple[object, ...]) -> None:
+    if others and isinstance(others[0], int) and not 0 <= others[0] <= regex.n_groups:
+        raise PatternFault(f"there is no group {others[0]}, the last is {regex.n_groups},")
+
+
+def _extract(pattern: str, others: tuple[object, ...]) -> None:
+    _check_group(parse(pattern), others)
+
+
+def _extract_all(pattern: str, others: tuple[object, ...]) -> None:
+    _check_group(_not_empty(pattern), others)
+
+
+_FIXED: tuple[tuple[str, tuple[pa.DataType, ...], pa.DataType, _Check, str], ...] = (
+    ("regexp_contains", (S, S), pa.bool_(), _any, "whether pattern b matches anywhere in a"),
+    ("like", (S, S), pa.bool_(), _like, "whether a is like b: % any text, _ any character"),
+    ("ilike", (S, S), pa.bool_(), _like, "whether a is like b when both are in lower case"),
+    ("regexp_extract", (S, S, I), S, _extract,
+     "group c (0: all) of the first match of pattern b, empty when there is none"),
+    ("regexp_extract_all", (S, S, I), pa.list_(S), _extract_all,
+     "group c (0: all) of every match of pattern b"),
+    ("regexp_replace", (S, S, S), S, _replace,
+     "every match of pattern b replaced by c, where $1 is the first group"),
+    ("regexp_count", (S, S), I, _count, "how often pattern b matches"),
+)  # fmt: skip
+FUNCTIONS = tuple(
+    Function(
+        name,
+        (len(args), len(args)),
+        _rule(name, args, result, check),
+        doc,
+        tuple(range(1, len(args))),
+        total=True,
+    )
+    for name, args, result, check, doc in _FIXED
+)
