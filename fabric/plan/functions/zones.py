@@ -1,15 +1,17 @@
 """Times of other zones: from_utc_timestamp to_utc_timestamp.
 
-One job: their types, and which names of zones there are: those of the machine's IANA database
-(``America/New_York``), and offsets such as ``+05:30``. Spark's timestamps have no zone of their
-own: what a clock in a zone shows is a timestamp that reads like it.
+One job: their types, and which zones there are: those of the IANA database in the package `tzdata`
+(``America/New_York``), and offsets such as ``+05:30``. The package, not the machine's own database:
+so all machines have the same rules, and before 1970 those of Java. Spark's timestamps have no zone
+of their own: what a clock in a zone shows is a timestamp that reads like it.
 """
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
-from zoneinfo import ZoneInfo, available_timezones
+from importlib.resources import files
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
@@ -21,8 +23,11 @@ from fabric.plan.types import is_string
 
 _OFFSET = re.compile(r"([+-])(\d\d):(\d\d)")
 _OFFSET_MINUTES_MAX = 18 * 60
-_NOT_SPARKS = ("posix/", "right/", "Factory", "localtime", "posixrules", "leapseconds", "EST",
-               "MST", "HST", "ROC")  # fmt: skip
+_LEGACY = frozenset((
+    "Factory", "EST", "MST", "HST", "ROC", "GMT+0", "GMT-0", "EST5EDT", "CST6CDT", "MST7MDT",
+    "PST8PDT",
+))  # fmt: skip
+"""Names that Java reads another way or not at all."""
 
 
 def offset_minutes(zone: str) -> int | None:
@@ -41,19 +46,25 @@ def is_zone(zone: str) -> bool:
     """Whether Fabric and Spark know the zone by this name."""
     if offset_minutes(zone) is not None:
         return True
-    if not zone.isascii() or zone in _NOT_SPARKS or zone.startswith(_NOT_SPARKS[:2]):
-        return False
-    try:
-        ZoneInfo(zone)
-    except (KeyError, ValueError, OSError):  # not there, no name, a folder
-        return False
-    return True
+    return zone not in _LEGACY and zone in _names()
+
+
+def zone_info(zone: str) -> ZoneInfo:
+    """The zone of a name that `is_zone`."""
+    with files("tzdata").joinpath("zoneinfo", *zone.split("/")).open("rb") as file:
+        return ZoneInfo.from_file(file, key=zone)
+
+
+@lru_cache(maxsize=1)
+def _names() -> frozenset[str]:
+    """All names in the database."""
+    return frozenset(files("tzdata").joinpath("zones").read_text("ascii").split())
 
 
 def _check(name: str, literal: Literal | None) -> None:
     if literal is None or literal.value is None or is_zone(str(literal.value)):
         return
-    known = sorted(filter(is_zone, available_timezones()))
+    known = sorted(filter(is_zone, _names()))
     near = nearest(str(literal.value), known)
     raise ArgumentFault(
         f"{name} knows no zone {literal.value!r}; use a name such as 'Europe/Berlin' or an offset "

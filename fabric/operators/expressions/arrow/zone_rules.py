@@ -1,4 +1,4 @@
-"""When clocks of a zone change: a table of changes, from the machine's IANA database.
+"""When clocks of a zone change: a table of changes, from the IANA database.
 
 One job: `zone_rules`, and both ways between UTC and what clocks show. `zoneinfo` tells one offset
 at a time, so the table is found by asking it once a day and closing in on each change; that takes
@@ -17,7 +17,7 @@ import numpy as np
 
 from fabric.operators.expressions.arrow.buffers import Values
 from fabric.operators.expressions.arrow.civil import DAY_US
-from fabric.plan.functions.zones import offset_minutes
+from fabric.plan.functions.zones import offset_minutes, zone_info
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CYCLE_US = 146_097 * DAY_US
@@ -70,7 +70,7 @@ def zone_rules(zone: str) -> ZoneRules:
     if minutes is not None:
         nothing = np.zeros(0, np.int64)
         return ZoneRules(nothing, nothing, np.array([minutes * 60 * _SECOND]))
-    clock = _Clock(ZoneInfo(zone))
+    clock = _Clock(zone_info(zone))
     days = [*range(_FIRST, _DAILY), *range(_DAILY, _LAST, 7)]
     seconds = [day * 86_400 for day in days]
     offsets = [clock.offset(second) for second in seconds]
