@@ -119,7 +119,8 @@ def _first_at(values: Key, among: Frames, distance: int, *, after_equal: bool) -
     below, above = _INT64.min - min(distance, 0), _INT64.max - max(distance, 0)
     if below > _INT64.max or above < _INT64.min:
         return last if distance > 0 else first
-    wanted = (np.clip(values, below, above) + np.int64(distance)).astype(np.int64)
+    wrapped = np.int64((distance + (1 << 63)) % (1 << 64) - (1 << 63))  # the sum wraps back
+    wanted = (np.clip(values, below, above) + wrapped).astype(np.int64)
     found = _search(values, among, wanted, after_equal=after_equal)
     return np.where(values > above, last, np.where(values < below, first, found))
 
