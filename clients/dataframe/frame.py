@@ -7,7 +7,7 @@ are in `actions.py`. Names are those of Polars and PySpark; where both have one,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fabric.clients.dataframe.actions import Actions
@@ -72,6 +72,17 @@ class DataFrame(
         Actions.__init__(frame, node, dict(config or {}), session)
         return frame
 
+    def pipe(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        """``function(frame, *arguments, **named)``, so that own steps read like verbs.
+
+        >>> from fabric import DataFrame, col
+        >>> def above(frame, least):
+        ...     return frame.filter(col("a") > least)
+        >>> DataFrame({"a": [1, 2]}).pipe(above, 1).collect().to_pydict()
+        {'a': [2]}
+        """
+        return function(self, *arguments, **named)
+
     def __getitem__(self, item: str | list[str]) -> Any:
         """``df["a"]`` is the column as an expression, ``df[["a", "b"]]`` a frame of these."""
         if isinstance(item, list | tuple):
@@ -97,4 +108,5 @@ class DataFrame(
             "a frame has no truth value before it runs; use df.count() > 0 or df.limit(1).count()"
         )
 
+    transform = pipe
     __iter__ = None  # a frame has no rows yet; `in` and `for` say so

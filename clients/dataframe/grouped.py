@@ -11,6 +11,7 @@ from pyarrow import types
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.aggregate_functions import ALIASES
 from fabric.clients.dataframe.aggregates import aggregate
+from fabric.clients.dataframe.lowering.checks import check_aggregates, checked_types
 from fabric.clients.dataframe.lowering.grouping import (
     KeySet,
     aggregate_sets,
@@ -22,6 +23,8 @@ from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan.faults import nearest, quoted
 from fabric.plan.functions import AGGREGATES
+from fabric.plan.python import column_text
+from fabric.plan.schema import schema_of
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame
@@ -71,8 +74,17 @@ class GroupBy:
         if self._sets is None:
             node = aggregate(below.node, keys, aggs)
         else:
+            self._check_sets(keys, aggs, schema_of(below.node))
             node = aggregate_sets(below.node, keys, aggs, self._sets)
         return self._frame._after((*self._keys, *exprs), below, node)
+
+    def _check_sets(
+        self, keys: Sequence[plan.Expr], aggs: Sequence[plan.Expr], schema: pa.Schema
+    ) -> None:
+        """Refuse wrong keys and aggregates before the sets become one aggregate each."""
+        checked_types([key.input if isinstance(key, plan.Alias) else key for key in keys], schema,
+                      "group_by", lambda given: f".group_by({_listed(given)})")  # fmt: skip
+        check_aggregates(aggs, schema, "agg", lambda given: f".agg({_listed(given)})")
 
     # ---- sets of keys
     def rollup(self) -> GroupBy:
@@ -266,6 +278,10 @@ class GroupBy:
     n_unique = count_distinct
     stddev = std
     variance = var
+
+
+def _listed(exprs: Sequence[plan.Expr]) -> str:
+    return ", ".join(map(column_text, exprs))
 
 
 def _by_name(column: str, function: str) -> plan.Expr:

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.expr import Expr
-from fabric.clients.dataframe.lowering.pivot import pivot_values, pivoted
+from fabric.clients.dataframe.lowering.checks import check_aggregates
+from fabric.clients.dataframe.lowering.pivot import pivot_values, pivoted, value_name
 from fabric.clients.dataframe.names import call_text, known_one
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
+from fabric.plan.python import column_text
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame
@@ -53,11 +55,10 @@ class PivotedGroupBy:
         exprs += args.expressions((), named, ())
         if not exprs:
             raise PlanError('agg needs an aggregate, for example agg(total=col("x").sum())')
+        check_aggregates(exprs, self._frame.schema, "agg of a pivot", _agg_line)
         several = len(exprs) > 1
         columns = [
-            (f"{_text(value)}_{plan.output_name(expr)}" if several else _text(value), value, expr)
-            for value in self._values
-            for expr in exprs
+            (_named(value, expr, several), value, expr) for value in self._values for expr in exprs
         ]
         return self._frame._then(pivoted(self._frame._node, self._keys, self._on, columns))
 
@@ -90,8 +91,10 @@ class PivotedGroupBy:
     avg = mean
 
 
-def _text(value: Any) -> str:
-    """The name of a value's column."""
-    from fabric.clients.dataframe.lowering.pivot import value_name
+def _agg_line(exprs: tuple[plan.Expr, ...]) -> str:
+    return f".agg({', '.join(map(column_text, exprs))})"
 
-    return value_name(value)
+
+def _named(value: Any, expr: plan.Expr, several: bool) -> str:
+    name = value_name(value)
+    return f"{name}_{plan.output_name(expr)}" if several else name

@@ -1,12 +1,17 @@
-"""The nearest row of another frame, by a union and two windows; the same on every place.
+"""The nearest row of another frame: count, number, and an equi-join; the same on every place.
 
     Select(left columns, found right columns)
-      Filter(__side == 1)                              left rows only
-        Window(first right row over keys, __group)     each group has one right row, its first
-          Window(right rows so far over keys, by time as __group)
-            Union(left rows, right rows without null keys)
+      Join(left, on keys, backward == number)
+        Filter(side == 1)                                 left rows, and how many right rows
+          Window(right rows so far over keys, by time       of their keys are not above them
+                 as backward)
+            Union(left rows, keys of right rows)
+        Window(row_number() over keys, by time            right rows without null keys
+               as number)
+          right rows
 
-Forward counts from the other end; nearest does both and takes the smaller distance.
+So the last right row that is not above a left row has the number that is counted there, and the
+first above it the next one. Nearest finds both and takes the smaller distance.
 """
 
 from __future__ import annotations
@@ -64,16 +69,12 @@ class _Sides:
 def asof(left: nodes.Node, right: nodes.Node, join: Asof) -> nodes.Node:
     """`left` with the columns of the row of `right` that `join` finds."""
     sides = _checked(schema_of(left), schema_of(right), join)
-    union = nodes.Union(
-        (_left_rows(left, sides, join), _right_rows(right, sides, join)), path="join_asof_*/union"
-    )
+    numbered = _numbered(right, sides, join)
     ways = ("backward", "forward") if join.strategy == "nearest" else (join.strategy,)
-    counts = tuple(plan.Alias(_count(sides, way, join.exact), f"{way}_group") for way in ways)
-    node: nodes.Node = nodes.Window(union, counts, path="join_asof_*/order")
+    node = _counted(left, right, sides, join, ways)
     for way in ways:
-        node = nodes.Window(node, tuple(_found(sides, way)), path=f"join_asof_*/{way}")
-    rows = nodes.Filter(node, plan.Call("eq", (_SIDE, _LEFT)), path="join_asof_*/rows")
-    return nodes.Select(rows, tuple(_output(sides, ways, join)))
+        node = _joined(node, numbered, sides, way)
+    return nodes.Select(node, tuple(_output(sides, ways, join)))
 
 
 # ---- what goes in
@@ -128,56 +129,81 @@ def _columns(left: pa.Schema, right: pa.Schema, join: Asof) -> list[Any]:
     return output_columns(nodes.Join(*empty, *keys, "inner", join.suffix), left, right)
 
 
-def _left_rows(node: nodes.Node, sides: _Sides, join: Asof) -> nodes.Node:
-    own = [plan.Alias(plan.Column(f.name), f"left_{i}") for i, f in enumerate(sides.left)]
-    nulls = [
-        plan.Alias(plan.Literal(None, f.type), f"right_{i}") for i, f in enumerate(sides.right)
-    ]
-    keys = _keys(sides, join.left_by, join.left_on)
-    exprs = (*own, *nulls, *keys, plan.Alias(_LEFT, "side"))
-    return nodes.Select(node, exprs, path="join_asof_*/left")
-
-
-def _right_rows(node: nodes.Node, sides: _Sides, join: Asof) -> nodes.Node:
-    test: plan.Expr = plan.Call("is_not_null", (join.right_on,))
-    for key in join.right_by:
-        test = plan.Call("and", (test, plan.Call("is_not_null", (key,))))
-    there = nodes.Filter(node, test, path="join_asof_*/keys")
-    nulls = [plan.Alias(plan.Literal(None, f.type), f"left_{i}") for i, f in enumerate(sides.left)]
-    own = [plan.Alias(plan.Column(f.name), f"right_{i}") for i, f in enumerate(sides.right)]
-    keys = _keys(sides, join.right_by, join.right_on)
-    exprs = (*nulls, *own, *keys, plan.Alias(_RIGHT, "side"))
-    return nodes.Select(there, exprs, path="join_asof_*/right")
-
-
 def _keys(sides: _Sides, by: tuple[plan.Expr, ...], on: plan.Expr) -> tuple[plan.Expr, ...]:
     pairs = zip(by, sides.by, strict=True)
     keys = (plan.Alias(plan.Cast(key, dtype), f"key_{i}") for i, (key, dtype) in enumerate(pairs))
     return (*keys, plan.Alias(plan.Cast(on, sides.on), "time"))
 
 
-# ---- windows
-def _count(sides: _Sides, way: str, exact: bool) -> plan.Over:
-    """How many right rows come before; left rows of equal time come after them, or not."""
-    order = (
-        plan.SortKey(_TIME, descending=way == "forward", nulls_last=False),
-        plan.SortKey(_SIDE, descending=not exact),
+def _with_keys(node: nodes.Node, join: Asof) -> nodes.Node:
+    """The right rows that can match: those without a null among their keys."""
+    test: plan.Expr = plan.Call("is_not_null", (join.right_on,))
+    for key in join.right_by:
+        test = plan.Call("and", (test, plan.Call("is_not_null", (key,))))
+    return nodes.Filter(node, test, path="join_asof_*/keys")
+
+
+# ---- numbers
+def _counted(
+    left: nodes.Node, right: nodes.Node, sides: _Sides, join: Asof, ways: tuple[str, ...]
+) -> nodes.Node:
+    """The left rows, each with the number of the right row that is found each way."""
+    own = [plan.Alias(plan.Column(f.name), f"left_{i}") for i, f in enumerate(sides.left)]
+    nulls = [plan.Alias(plan.Literal(None, f.type), f"left_{i}") for i, f in enumerate(sides.left)]
+    mine = (*own, *_keys(sides, join.left_by, join.left_on), plan.Alias(_LEFT, "side"))
+    theirs = (*nulls, *_keys(sides, join.right_by, join.right_on), plan.Alias(_RIGHT, "side"))
+    inputs = (
+        nodes.Select(left, mine, path="join_asof_*/left"),
+        nodes.Select(_with_keys(right, join), theirs, path="join_asof_*/right"),
     )
+    union = nodes.Union(inputs, path="join_asof_*/union")
+    counts = tuple(plan.Alias(_count(sides, way, join.exact), f"{way}_count") for way in ways)
+    node: nodes.Node = nodes.Window(union, counts, path="join_asof_*/count")
+    node = nodes.Filter(node, plan.Call("eq", (_SIDE, _LEFT)), path="join_asof_*/rows")
+    kept = [plan.Column(f"left_{i}") for i in range(len(sides.left))]
+    numbers = [plan.Alias(_number(way), way) for way in ways]
+    exprs = (*kept, *sides.keys, _TIME, *numbers)
+    return nodes.Select(node, exprs, path="join_asof_*/numbers")
+
+
+def _count(sides: _Sides, way: str, exact: bool) -> plan.Over:
+    """How many right rows are before a left row, with or without those of the same time."""
+    equal_too = exact == (way == "backward")
+    order = (plan.SortKey(_TIME), plan.SortKey(_SIDE, descending=not equal_too))
     right = plan.Agg("count_if", plan.Call("eq", (_SIDE, _RIGHT)))
     return plan.Over(right, sides.keys, order, _SO_FAR)
 
 
-def _found(sides: _Sides, way: str) -> Iterator[plan.Expr]:
-    """The columns of the one right row of the group."""
-    keys = (*sides.keys, plan.Column(f"{way}_group"))
-    order = (plan.SortKey(_SIDE),)
-    time = plan.Case(((plan.Call("eq", (_SIDE, _RIGHT)), _TIME),), _NULL)
-    columns: list[tuple[str, plan.Expr]] = [
-        *((f"{way}_{i}", plan.Column(f"right_{i}")) for i in range(len(sides.right))),
-        (f"{way}_time", time),
-    ]
-    for name, source in columns:
-        yield plan.Alias(plan.Over(plan.Agg("first_value", source), keys, order), name)
+def _number(way: str) -> plan.Expr:
+    """The number of the right row that is found; null, which matches nothing, without a time."""
+    count: plan.Expr = plan.Column(f"{way}_count")
+    if way == "forward":
+        count = plan.Call("add", (count, plan.Literal(1, pa.int64())))
+    return plan.Case(((plan.Call("is_not_null", (_TIME,)), count),), _NULL)
+
+
+def _numbered(right: nodes.Node, sides: _Sides, join: Asof) -> nodes.Node:
+    """The right rows, numbered by time among those of equal keys."""
+    own = [plan.Alias(plan.Column(f.name), f"right_{i}") for i, f in enumerate(sides.right)]
+    exprs = (*own, *_keys(sides, join.right_by, join.right_on))
+    rows = nodes.Select(_with_keys(right, join), exprs, path="join_asof_*/others")
+    over = plan.Over(plan.Agg("row_number", None), sides.keys, (plan.SortKey(_TIME),))
+    return nodes.Window(rows, (plan.Alias(over, "number"),), path="join_asof_*/order")
+
+
+def _joined(left: nodes.Node, numbered: nodes.Node, sides: _Sides, way: str) -> nodes.Node:
+    """The left rows beside the right row whose number was found `way`."""
+    columns = [plan.Alias(plan.Column(f"right_{i}"), f"{way}_{i}") for i in range(len(sides.right))]
+    time = plan.Alias(_TIME, f"{way}_time")
+    exprs = (*columns, time, *sides.keys, plan.Column("number"))
+    others = nodes.Select(numbered, exprs, path=f"join_asof_*/{way}")
+    left_keys = (*sides.keys, plan.Column(way))
+    right_keys = (*sides.keys, plan.Column("number"))
+    joined = nodes.Join(left, others, left_keys, right_keys, "left", path=f"join_asof_*/join_{way}")
+    names = [name for name in schema_of(joined).names if name != "number"]
+    return nodes.Select(
+        joined, tuple(plan.Column(name) for name in names), path=f"join_asof_*/with_{way}"
+    )
 
 
 # ---- what comes out

@@ -9,9 +9,10 @@ import pyarrow as pa
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan.faults import ExprFault
-from fabric.plan.infer import infer
+from fabric.plan.functions import AGGREGATES
+from fabric.plan.infer import infer, infer_agg
 from fabric.plan.python import column_text
-from fabric.plan.walk import rewrite_expr
+from fabric.plan.walk import rewrite_expr, walk_expr
 
 Line = Callable[[tuple[plan.Expr, ...]], str]
 """Writes the call with other expressions in the places of the ones checked."""
@@ -36,6 +37,19 @@ def _hint(fault: ExprFault, exprs: Sequence[plan.Expr], index: int, line: Line) 
     old, new = fault.old, fault.new
     mended = rewrite_expr(exprs[index], lambda part: new if part is old or part == old else part)
     return f"; write: {line((*exprs[:index], mended, *exprs[index + 1 :]))}"
+
+
+def check_aggregates(exprs: Sequence[plan.Expr], schema: pa.Schema, what: str, line: Line) -> None:
+    """Refuse what the aggregates in `exprs` can't read; a mistake begins with `what`."""
+    for index, expr in enumerate(exprs):
+        for part in walk_expr(expr):
+            if not isinstance(part, plan.Agg) or part.function not in AGGREGATES:
+                continue
+            try:
+                infer_agg(part, schema)
+            except ExprFault as fault:
+                hint = _hint(fault, exprs, index, line)
+                raise PlanError(f"{what}: {fault.message}{hint}") from None
 
 
 def exprs_text(exprs: Sequence[plan.Expr]) -> str:

@@ -28,7 +28,7 @@ from fabric.plan import expr as plan
 from fabric.plan import nodes
 from fabric.plan.faults import listed, nearest, quoted
 from fabric.plan.mend import free_name
-from fabric.plan.schema import schema_of
+from fabric.plan.schema import schema_of, type_of
 from fabric.plan.types import is_comparable, is_list
 from fabric.plan.walk import fold, walk, with_expr_children
 
@@ -204,7 +204,8 @@ def _with_aggregates(items: nodes.Node, context: Context, exprs: Sequence[plan.E
     for expr in exprs:
         _refuse(expr, kept)
     found: dict[plan.Agg, str] = {}
-    outer = [_above(expr, found) for expr in exprs]
+    schema = schema_of(items)
+    outer = [_above(expr, found, schema) for expr in exprs]
     aggs = tuple(plan.Alias(agg, name) for agg, name in found.items())
     path = f"gather_{_part(context.name)}_*"
     keys = _keys(context)
@@ -231,8 +232,8 @@ def _refuse(expr: plan.Expr, kept: Sequence[str]) -> None:
         )
 
 
-def _above(expr: plan.Expr, found: dict[plan.Agg, str]) -> plan.Expr:
-    """`expr` over columns that hold its aggregates, counts of no items being 0."""
+def _above(expr: plan.Expr, found: dict[plan.Agg, str], schema: pa.Schema) -> plan.Expr:
+    """`expr` over columns that hold its aggregates: of no items counts are 0, lists empty."""
     name = plan.output_name(expr)
 
     def swap(part: plan.Expr, below: tuple[plan.Expr, ...]) -> plan.Expr:
@@ -241,6 +242,9 @@ def _above(expr: plan.Expr, found: dict[plan.Agg, str]) -> plan.Expr:
         column = plan.Column(found.setdefault(part, f"__agg_{len(found)}"))
         if part.function in _COUNTS:
             return plan.Call("coalesce", (column, plan.Literal(0, pa.int64())))
+        if part.function == "collect":
+            empty = plan.Cast(plan.Call("array", ()), type_of(part, schema))
+            return plan.Call("coalesce", (column, empty))
         return column
 
     inner = expr.input if isinstance(expr, plan.Alias) else expr

@@ -6,13 +6,14 @@ frames it came from.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.actions import Actions
+from fabric.clients.dataframe.lowering.checks import checked_types, exprs_text
 from fabric.clients.dataframe.lowering.windows import Windowed, check_open, has_window, windowed
 from fabric.clients.dataframe.names import call_text, known_names
 from fabric.errors import PlanError
@@ -22,6 +23,9 @@ from fabric.plan.printer import expr_text
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame
+
+
+Flags = bool | Sequence[bool]
 
 
 class Verbs(Actions):
@@ -57,6 +61,21 @@ class Verbs(Actions):
             if not isinstance(name, str):
                 raise PlanError(f"{verb} takes names of columns, got {name!r}")
         return known_names(names, self.columns, verb, lambda mended: call_text(verb, *mended))
+
+    def _order(
+        self,
+        keys: Sequence[Any],
+        line: Callable[[str], str],
+        flags: Flags = False,
+        nulls_last: bool | None = None,
+    ) -> tuple[plan.SortKey, ...]:
+        """Sort keys of a verb that is lowered; `line` writes its call with other keys."""
+        order = args.sort_keys(keys, flags, nulls_last)
+        checked_types(
+            [key.input for key in order], self.schema, line("…").split("(")[0].strip("."),
+            lambda exprs: line(exprs_text(exprs)),
+        )  # fmt: skip
+        return order
 
     def _kept(self, node: nodes.Node, names: Sequence[str] | None = None) -> nodes.Select:
         """A select of `names` (None: this frame's columns) over `node`."""

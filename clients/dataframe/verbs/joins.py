@@ -109,6 +109,8 @@ class JoinVerbs(Verbs):
     ) -> DataFrame:
         """Each row with the row of `other` whose key is nearest; rows without one stay.
 
+        Of several rows of `other` with the same keys it is any one.
+
         Parameters
         ----------
         on, left_on, right_on

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyarrow import types as t
 
-from fabric.clients.dataframe.expr import Expr
+from fabric.clients.dataframe import arguments as args
+from fabric.clients.dataframe.expr import Expr, to_node
+from fabric.clients.dataframe.lowering.checks import checked_types, exprs_text
 from fabric.clients.dataframe.lowering.fill import fitting
 from fabric.clients.dataframe.names import call_text, choice, known_names
 from fabric.clients.dataframe.verbs.base import Verbs
@@ -77,6 +79,14 @@ class NullVerbs(Verbs):
                 f"fill_null can't know what is {strategy} without an order; write: {line}, "
                 'order_by="...") with the column to order by'
             )
+        start = call_text("fill_null", strategy=strategy)[:-1]
+        if order_by is not None:
+            self._order([order_by], lambda text: f"{start}, order_by={text})")
+        keys = [to_node(args.top_expr(key)) for key in args.flatten([partition_by])]
+        checked_types(
+            keys, self.schema, "fill_null",
+            lambda exprs: f"{start}, partition_by={exprs_text(exprs)})",
+        )  # fmt: skip
         return self._by_strategy(strategy, names, partition_by, order_by)
 
     def _by_strategy(
@@ -128,8 +138,6 @@ class NullVerbs(Verbs):
         >>> DataFrame({"x": [1.0, float("nan")]}).fill_nan(0.0).sort("x").collect().to_pydict()
         {'x': [0.0, 1.0]}
         """
-        from fabric.clients.dataframe.expr import to_node
-
         floats = [n for n, dtype in self.dtypes.items() if t.is_floating(plain(dtype))]
         fillers: dict[str, plan.Expr] = {}
         for name in floats:

@@ -102,6 +102,7 @@ class RowVerbs(Verbs):
         flags = [reverse] * len(keys) if isinstance(reverse, bool) else list(reverse)
         if len(flags) != len(keys):
             raise PlanError(f"{verb} got {len(keys)} keys and {len(flags)} reverse flags")
+        self._order(keys, lambda text: f".{verb}({k}, {text})")
         down = [flag != largest for flag in flags]
         return self.sort(*keys, descending=down, nulls_last=True).limit(k)
 
@@ -139,7 +140,10 @@ class RowVerbs(Verbs):
             )
         if not names and keep == "any":
             return self._then(nodes.Distinct(self._node))
-        order = () if order_by is None else args.sort_keys([order_by], False, None)
+        order: tuple[plan.SortKey, ...] = ()
+        if order_by is not None:
+            start = call_text("distinct", *names, keep=keep)[:-1]
+            order = self._order([order_by], lambda text: f"{start}, order_by={text})")
         return self._then(distinct_rows(self._node, names or self.columns, keep, order))
 
     def sample(
@@ -176,7 +180,8 @@ class RowVerbs(Verbs):
         if name in self.columns:
             free = call_text("with_row_index", free_name(name, self.columns), order_by=order_by)
             raise PlanError(f"there is a column {quoted(name)} already; write: {free}")
-        order = args.sort_keys([order_by], False, None)
+        start = call_text("with_row_index", name)[:-1]
+        order = self._order([order_by], lambda text: f"{start}, order_by={text})")
         over = plan.Over(plan.Agg("row_number", None), (), order)
         node = nodes.Window(self._node, (plan.Alias(over, name),), path="with_row_index_*/window")
         wide = plan.Cast(plan.Column(name), pa.int64())

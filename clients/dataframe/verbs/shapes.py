@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.aggregate_functions import ALIASES
+from fabric.clients.dataframe.lowering.checks import check_aggregates, exprs_text
 from fabric.clients.dataframe.lowering.contexts import entered, gathered
 from fabric.clients.dataframe.lowering.nested import exploded, unnested
 from fabric.clients.dataframe.lowering.pivot import pivot_values, pivoted, value_name
@@ -88,6 +89,10 @@ class ShapeVerbs(Verbs):
         [{'id': 1, 'n': 2, 'total': 50}, {'id': 2, 'n': 0, 'total': None}]
         """
         exprs = args.expressions(aggregates, named, self.columns)
+        check_aggregates(
+            exprs, self.schema, "gather",
+            lambda given: f".gather({quoted(context)}, {exprs_text(given).strip('[]')})",
+        )  # fmt: skip
         below = self._windowed(exprs, "gather")
         return self._after(exprs, below, gathered(below.node, context, below.exprs))
 

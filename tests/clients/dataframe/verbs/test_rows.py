@@ -118,7 +118,11 @@ def test_a_sample_is_the_same_every_time() -> None:
     [
         (lambda f: f.top_k(-1, "t"), "top_k needs a number of rows"),
         (lambda f: f.top_k(2), r'for example top_k\(2, "x"\)'),
-        (lambda f: f.top_k(2, "tt"), r'\.sort\(col\("t"\)\.desc\(\)\)'),
+        (lambda f: f.top_k(2, "tt"), r'top_k: .*write: \.top_k\(2, "t"\)'),
+        (lambda f: f.distinct("k", keep="last", order_by="tt"),
+         r'write: \.distinct\("k", keep="last", order_by="t"\)'),
+        (lambda f: f.with_row_index(order_by=col("tt").desc()),
+         r'write: \.with_row_index\("index", order_by="t"\)'),
         (lambda f: f.bottom_k(2, "t", reverse=[True, False]), "1 keys and 2 reverse flags"),
         (lambda f: f.distinct("kk"), r'distinct: there is no column "kk".*write: \.distinct\("k"'),
         (lambda f: f.distinct("k", keep="frist"), r"keep='frist'.*write: keep=\"first\""),

@@ -209,6 +209,8 @@ def test_contexts_nest() -> None:
          r'would overwrite "id".*alias\("id_2"\)'),
         (lambda f: f.explode("prices", context="item").gather("item", x=col("prices")),
          "one value an item, not one a parent"),
+        (lambda f: f.explode("prices", context="item").gather("item", x=col("price").sum()),
+         r'write: \.gather\("item", col\("prices"\)\.sum\(\)\.alias\("x"\)\)'),
         (lambda f: f.unnest(), "unnest needs a struct column"),
         (lambda f: f.unnest("id"), '"id" is int64'),
         (lambda f: f.pivot("idd"), r'write: \.pivot\(on="id"\)'),
