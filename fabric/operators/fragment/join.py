@@ -72,7 +72,10 @@ def lower_join(
     else:
         joined = _joined(one, other, "inner" if node.how == "cross" else node.how, condition)
     columns = output_columns(node, left.schema, right.schema)
-    return select(joined, [_output(column, one, other) for column in columns], left.names)
+    found = select(joined, [_output(column, one, other) for column in columns], left.names)
+    if node.how == "inner" and node.condition is not None and condition is None:
+        return found.filtered(node.condition, narrowed=True)
+    return found
 
 
 def is_fixed(node: Join) -> bool:
@@ -177,10 +180,11 @@ def _read_by_condition(node: Join, left: Relation, right: Relation) -> frozenset
 
 
 def _condition(node: Join, left: Relation, right: Relation) -> datafusion.Expr | None:
-    """The condition over pairs of rows.
+    """The condition over pairs of rows; None where it is a filter of the joined rows.
 
-    One that can raise is a single call that reads both sides: DataFusion would evaluate what reads
-    one side only on rows that meet no other.
+    What can raise must see pairs only. DataFusion moves conditions of an inner join into its sides,
+    with the other side's key for one side's; there it becomes a filter after the join. In other
+    joins it is a single call that reads both sides, which stays.
     """
     if node.condition is None:
         return None
@@ -189,6 +193,8 @@ def _condition(node: Join, left: Relation, right: Relation) -> datafusion.Expr |
         lowered = to_datafusion(node.condition, schema, inner)
         moves = left.streamed or right.streamed or left.raises or right.raises
         return held(lowered) if moves else lowered
+    if node.how == "inner":
+        return None
     lazy = filter_expr(node.condition, schema)
     compiled = Compiler(schema).compile(lazy)
     sides = (set(left.inner), set(right.inner))
