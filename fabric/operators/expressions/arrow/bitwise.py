@@ -10,7 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fabric.operators.expressions.arrow.bound import Bound, Datum, Implementation, Kernel, Request
+from fabric.operators.expressions.arrow.bound import (
+    Bound,
+    Datum,
+    Implementation,
+    Kernel,
+    Request,
+    as_array,
+)
 from fabric.operators.expressions.arrow.buffers import from_numpy, to_numpy
 
 _ARROW: dict[str, Kernel] = {
@@ -19,8 +26,7 @@ _ARROW: dict[str, Kernel] = {
     "bitwise_xor": pc.bit_wise_xor,
     "bitwise_not": pc.bit_wise_not,
 }
-_SHIFTS: dict[str, Kernel] = {"shift_left": pc.shift_left, "shift_right": pc.shift_right}
-_UNSIGNED = {pa.int32(): pa.uint32(), pa.int64(): pa.uint64()}
+_UNSIGNED = {pa.int32(): np.uint32, pa.int64(): np.uint64}
 
 
 def _simple(request: Request) -> Bound:
@@ -29,22 +35,19 @@ def _simple(request: Request) -> Bound:
 
 def _shift(request: Request) -> Bound:
     dtype = request.result
-    places = pa.scalar(dtype.bit_width - 1, pa.int32())
 
-    def kernel(value: Datum, distance: Datum) -> Datum:
-        near = pc.bit_wise_and(distance, places)
+    def kernel(value: Datum, distance: Datum) -> pa.Array:
+        n_rows = next(len(v) for v in (value, distance) if isinstance(v, pa.Array))
+        both = as_array(value, n_rows), as_array(distance, n_rows)
+        bits, places = (to_numpy(pc.fill_null(side, 0)) for side in both)
         if request.name == "shift_right_unsigned":
-            return _zero_filled(value, near)
-        return _SHIFTS[request.name](value, near.cast(dtype))
+            bits = bits.view(_UNSIGNED[dtype])
+        places = (places & (dtype.bit_width - 1)).astype(bits.dtype)
+        shifted = bits << places if request.name == "shift_left" else bits >> places
+        return from_numpy(shifted.view(np.int64 if dtype.bit_width == 64 else np.int32), dtype,
+                          pc.and_(*map(pc.is_valid, both)))  # fmt: skip
 
     return Bound(kernel)
-
-
-def _zero_filled(value: Datum, distance: Datum) -> Datum:
-    """Shifted as if it were unsigned."""
-    unsigned = _UNSIGNED[value.type]
-    bits = value.cast(unsigned, safe=False)
-    return pc.shift_right(bits, distance.cast(unsigned)).cast(value.type, safe=False)
 
 
 def _bit_count(_: Request) -> Bound:

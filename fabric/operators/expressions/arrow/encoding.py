@@ -53,10 +53,11 @@ def from_base64(text: str) -> bytes:
     >>> from_base64("YW I")
     b'ab'
     """
-    kept = text.translate(_NO_BLANKS).rstrip("=")
-    padding = text[len(text.rstrip("=")) :]
-    whole = len(padding) <= 2 and (len(kept) + len(padding)) % 4 == 0 if padding else True
-    if not whole or len(kept) % 4 == 1 or not _ALPHABET.issuperset(kept):
+    kept = text.rstrip("=")
+    n_padding = len(text) - len(kept)
+    kept = kept.translate(_NO_BLANKS)
+    rest = (len(kept) + n_padding) % 4 if n_padding else len(kept) % 4 == 1
+    if rest or n_padding > 2 or not _ALPHABET.issuperset(kept):
         raise ExpressionError(f"{bad_value(text, pa.binary()).message} in base64")
     return binascii.a2b_base64(kept + "=" * (-len(kept) % 4))
 

@@ -64,7 +64,13 @@ def initcap(text: str) -> str:
     >>> initcap("o'neil foo-BAR")
     "O'neil Foo-bar"
     """
-    return " ".join(word[:1].title() + word[1:] for word in text.lower().split(" "))
+    return " ".join(_capital(word) for word in text.split(" "))
+
+
+def _capital(word: str) -> str:
+    """The rest in lower case as part of the word: a sigma at its end is another one."""
+    first = word[:1]
+    return first.title() + word.lower()[len(first.lower()) :]
 
 
 def lpad(text: str, n_characters: int, fill: str) -> str:
@@ -185,6 +191,8 @@ def _concat_ws(request: Request) -> Bound:
             return pc.if_else(pc.is_valid(separator), "", separator)
         n_rows = next(len(v) for v in (separator, *parts) if isinstance(v, pa.Array))
         arrays = [as_array(part, n_rows) for part in parts]
+        nothing = pc.is_null(pc.coalesce(*arrays))  # such a row Arrow 25 leaves out
+        arrays[0] = pc.if_else(nothing, "", arrays[0])
         return pc.binary_join_element_wise(*arrays, separator, null_handling="skip")
 
     return Bound(kernel, order="all")
