@@ -118,8 +118,12 @@ class _Lowering:
 
 
 def _raises(node: Node, below: list[Relation]) -> bool:
-    """Whether a column of `node`, or of what lies below, can raise."""
-    if any(source.raises for source in below):
+    """Whether a column of `node`, or of what lies below, can raise, or filters may not go there.
+
+    DataFusion moves a filter of constants below an aggregate without keys, whose one row it then
+    no longer keeps back.
+    """
+    if any(source.raises for source in below) or (isinstance(node, Aggregate) and not node.keys):
         return True
     if not isinstance(node, Select | WithColumns):
         return False

@@ -165,3 +165,11 @@ def test_what_a_fragment_can_not_hold(edge):
         list(execute_fragment(scan, {}, {}))
     with pytest.raises(PlanError, match="there is no column"):
         execute_fragment(Select(edge(0, table), (Column("z"),)), {}, {})
+
+
+def test_a_filter_of_constants_above_an_aggregate_without_keys(run, edge):
+    source = edge(0, pa.table({"a": pa.array([1, 2], I64)}))
+    counted = Aggregate(source, (), (Alias(Agg("count", None), "n"),))
+    named = Select(counted, (Alias(Literal(0, I64), "zero"),))
+    plan = Filter(named, Call("gt", (Column("zero"), Literal(1, I64))))
+    assert run(plan, pa.table({"a": pa.array([1, 2], I64)})).num_rows == 0
