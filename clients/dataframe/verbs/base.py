@@ -56,7 +56,7 @@ class Verbs(Actions):
 
     def _names(self, given: Iterable[Any], verb: str) -> list[str]:
         """Column names given one by one or as lists, each of which there is."""
-        names = args.flatten(given)
+        names = args.flatten(args.flatten(given))
         for name in names:
             if not isinstance(name, str):
                 raise PlanError(f"{verb} takes names of columns, got {name!r}")

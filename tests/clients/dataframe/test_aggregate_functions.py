@@ -1,0 +1,54 @@
+"""Every aggregate of the registry is a method, a function and a method of groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import fabric
+from fabric import col
+from fabric import functions as F
+from fabric.clients.dataframe.aggregate_functions import ALIASES
+from fabric.clients.dataframe.expr import Expr
+from fabric.plan import expr as plan
+from fabric.plan.functions import AGGREGATES
+
+X, Y = plan.Column("x"), plan.Column("y")
+_MORE: dict[str, tuple[Any, ...]] = {
+    "corr": ("y",), "covar_samp": ("y",), "covar_pop": ("y",), "min_by": ("y",), "max_by": ("y",),
+    "quantile": (0.5,), "approx_quantile": (0.5,),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(AGGREGATES))
+def test_method_and_function_are_the_same(name: str) -> None:
+    more = _MORE.get(name, ())
+    method = getattr(col("x"), name)(*more).node
+    assert isinstance(method, plan.Agg)
+    assert method.function == name
+    assert method.input == X
+    function = getattr(F, "collect_list" if name == "collect" else name)
+    assert function("x", *more).node == method
+    assert function(col("x"), *more).node == method
+
+
+@pytest.mark.parametrize("alias", sorted(set(ALIASES) - {"len", "nunique"}))
+def test_other_names_are_methods(alias: str) -> None:
+    assert getattr(col("x"), alias)().node == plan.Agg(ALIASES[alias], X)
+    assert ALIASES[alias] in AGGREGATES
+
+
+def test_samples_and_all_values() -> None:
+    assert col("x").std(ddof=0).node == col("x").std_pop().node == F.stddev_pop("x").node
+    assert F.var("x", 0).node == plan.Agg("var_pop", X)
+    assert col("x").null_count().node == plan.Agg("count_if", plan.Call("is_null", (X,)))
+    assert F.count().node == plan.Agg("count", None)
+    assert F.max_by("x", by=col("y") + 1).node == plan.Agg("max_by", X, ((col("y") + 1).node,))
+
+
+def test_functions_are_public() -> None:
+    functions = {name for name in F.__all__ if name in AGGREGATES}
+    assert functions | {"collect"} == set(AGGREGATES)
+    assert all(hasattr(fabric, name) for name in functions)
+    assert issubclass(Expr, F.Expr)
