@@ -160,12 +160,12 @@ def test_connections_refused(graph: JobGraph, upper: str, lower: str, says: str)
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: StreamOperatorNode("FILTR", "x"), r"write: OperatorType\.FILTER"),  # type: ignore[arg-type]
+        (lambda: StreamOperatorNode("FILTR", "x"), r"write: OperatorType\.FILTER"),
         (lambda: node(T.FILTER, ""), r'StreamOperatorNode\(OperatorType\.FILTER, "filter"\)'),
         (lambda: node(T.FILTER, "a*"), "a name without"),
         (lambda: node(T.FILTER, "a", predicat=1),
          r'takes no "predicat", did you mean "predicate".*{"predicate": …}'),
-        (lambda: JobGraph().add_operator("x"), "takes a StreamOperatorNode"),  # type: ignore[arg-type]
+        (lambda: JobGraph().add_operator("x"), "takes a StreamOperatorNode"),
         (lambda: JobGraph().validate(), "has no operators"),
         (lambda: JobGraph().source("x", parquet="no/such.parquet"), "there is no file"),
         (lambda: JobGraph().source("x", data=QUOTES).sink(mode="overwrite"), "and no target"),

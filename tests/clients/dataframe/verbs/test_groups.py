@@ -81,7 +81,7 @@ def test_every_aggregate_is_a_method_of_groups(df: DataFrame) -> None:
     assert groups.first().columns == ["a", "b", "v", "n"]
     assert groups.corr("v", "n").columns == ["a", "v"]
     assert groups.max_by("v", "n").columns == ["a", "v"]
-    assert groups.var("v", ddof=0).plan.root.aggs[0].function == "var_pop"  # type: ignore[union-attr]
+    assert groups.var("v", ddof=0).plan.root.aggs[0].function == "var_pop"
 
 
 def test_groups_over_window_functions(df: DataFrame) -> None:

@@ -146,7 +146,7 @@ def test_added_columns_come_back_as_lists_in_item_order(orders: DataFrame) -> No
     assert items.columns == ["id", "prices", "item.parent", "item.copy", "item.position"]
     done = by_id(items.with_columns(twice=col("prices") * 2).gather("item"))
     assert done == [
-        {**row, "twice": None if row["prices"] is None else [p and p * 2 for p in row["prices"]]}  # type: ignore[attr-defined]
+        {**row, "twice": None if row["prices"] is None else [p and p * 2 for p in row["prices"]]}
         for row in ORDERS
     ]
 
