@@ -92,7 +92,8 @@ class _Lowering:
             case Select() | WithColumns():
                 return _project(node, below[0])
             case Aggregate():
-                return lower_aggregate(node, below[0], schema_of(node))
+                found = lower_aggregate(node, below[0], schema_of(node))
+                return found if node.keys else _one_row(found)
             case Join(left=left, right=right):
                 rows = self._rows[id(left)], self._rows[id(right)]
                 return lower_join(node, below[0], below[1], rows=rows, sql=self._tables.sql)
@@ -118,12 +119,8 @@ class _Lowering:
 
 
 def _raises(node: Node, below: list[Relation]) -> bool:
-    """Whether a column of `node`, or of what lies below, can raise, or filters may not go there.
-
-    DataFusion moves a filter of constants below an aggregate without keys, whose one row it then
-    no longer keeps back.
-    """
-    if any(source.raises for source in below) or (isinstance(node, Aggregate) and not node.keys):
+    """Whether a column of `node`, or of what lies below, can raise."""
+    if any(source.raises for source in below):
         return True
     if not isinstance(node, Select | WithColumns):
         return False
@@ -139,6 +136,15 @@ def _is_narrowed(node: Node) -> bool:
 
 def _is_filtered(node: Node) -> bool:
     return isinstance(node, Scan) and node.predicate is not None
+
+
+def _one_row(relation: Relation) -> Relation:
+    """The row of an aggregate without keys, behind a limit that changes nothing.
+
+    DataFusion moves a filter of constants (a volatile one too) below such an aggregate, which puts
+    out its row all the same; it moves none below a limit.
+    """
+    return relation.over(relation.df.limit(1))
 
 
 def _filtered_scan(node: Scan, read: Relation) -> Relation:

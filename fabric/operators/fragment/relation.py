@@ -53,7 +53,7 @@ class Relation:
     streamed: bool = False
     """Whether a dataset's scan lies below, into which no filter may move."""
     raises: bool = False
-    """Whether filters must not move: a column below can raise, or no key groups what is below."""
+    """Whether a column below is computed by what can raise; filters on it must not move."""
 
     def column(self, name: str) -> datafusion.Expr:
         """The user's column `name`."""
