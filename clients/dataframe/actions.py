@@ -206,11 +206,16 @@ class Actions:
 
     # ---- looking at it
     def explain(
-        self, format: Literal["text", "svg"] = "text", *, engine: Engine | None = None
+        self,
+        format: Literal["text", "svg"] = "text",
+        *,
+        verbose: bool = False,
+        engine: Engine | None = None,
     ) -> Report:
-        """The plan, the optimised plan and the stages, or a picture of them; nothing runs.
+        """The plan, what each rule did to it, the optimised plan and the stages; nothing runs.
 
-        With ``engine="spark"`` it is what Spark would do, and what it would be refused for.
+        With `verbose` each change is followed by the part of the plan that it made. With format
+        "svg" it is a picture of the optimised plan. With ``engine="spark"`` it is what Spark would do, and what it would be refused for.
 
         >>> from fabric import DataFrame, col
         >>> "filter" in DataFrame({"a": [1]}).filter(col("a") > 0).explain().lower()
@@ -221,7 +226,7 @@ class Actions:
         if format not in ("text", "svg"):
             raise PlanError(f"explain has no format {format!r}; use 'text' or 'svg'")
         if _engine(engine, "explain") == "fabric":
-            return explanation(self.session.explain(self.plan), format)
+            return explanation(self.session.explain(self.plan), format, verbose=verbose)
         from fabric.clients.spark.plan.run import explain
 
         if format == "svg":
