@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from fabric.clients.dataframe.aggregate_methods import AggregateMethods
 from fabric.clients.dataframe.literal import DTypeLike, to_dtype, to_literal
+from fabric.clients.dataframe.number_methods import NumberMethods
 from fabric.clients.dataframe.order import Order
 from fabric.clients.dataframe.window_methods import WindowMethods
 from fabric.errors import PlanError
@@ -53,7 +54,7 @@ def as_column(value: Any) -> Expr:
     return Expr(plan.Column(value)) if isinstance(value, Text) else Expr(to_literal(value))
 
 
-class Expr(AggregateMethods, WindowMethods):
+class Expr(AggregateMethods, WindowMethods, NumberMethods):
     """A column to be: read it from the input, compute it, name it.
 
     Examples

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from fabric.clients.dataframe.conditions import when
 from fabric.clients.dataframe.expr import Expr, call
+from fabric.clients.dataframe.pattern_methods import PatternMethods
 from fabric.errors import PlanError
 
 _REST = (1 << 31) - 1
 
 
-class StringMethods:
+class StringMethods(PatternMethods):
     """What ``col("x").str`` offers; null stays null, characters are Unicode code points.
 
     Examples
@@ -37,21 +39,48 @@ class StringMethods:
         """How many characters."""
         return call("length", self._expr)
 
-    def trim(self) -> Expr:
-        """Without spaces at both ends."""
-        return call("trim", self._expr)
+    def len_bytes(self) -> Expr:
+        """How many bytes in UTF-8."""
+        return call("length", self._expr.cast("binary"))
 
-    def ltrim(self) -> Expr:
-        """Without spaces at the beginning."""
-        return call("ltrim", self._expr)
+    def trim(self, characters: Any = None) -> Expr:
+        """Without spaces, or any of `characters`, at both ends."""
+        return self._trimmed("trim", characters)
 
-    def rtrim(self) -> Expr:
-        """Without spaces at the end."""
-        return call("rtrim", self._expr)
+    def ltrim(self, characters: Any = None) -> Expr:
+        """Without spaces, or any of `characters`, at the beginning."""
+        return self._trimmed("ltrim", characters)
 
-    def substring(self, start: int, length: int = _REST) -> Expr:
+    def rtrim(self, characters: Any = None) -> Expr:
+        """Without spaces, or any of `characters`, at the end."""
+        return self._trimmed("rtrim", characters)
+
+    def _trimmed(self, function: str, characters: Any) -> Expr:
+        return call(function, self._expr, *([] if characters is None else [characters]))
+
+    def strip_prefix(self, prefix: Any) -> Expr:
+        """Without `prefix`, where the string begins with it.
+
+        >>> from fabric import col
+        >>> col("x").str.strip_prefix("ab")
+        when(col("x").str.starts_with("ab")).then(col("x").str.substring(3)).otherwise(col("x"))
+        """
+        rest = call("substring", self._expr, _after(prefix), _REST)
+        return when(self.starts_with(prefix)).then(rest).otherwise(self._expr)
+
+    def strip_suffix(self, suffix: Any) -> Expr:
+        """Without `suffix`, where the string ends with it."""
+        n_kept = self.length() - (
+            len(suffix) if isinstance(suffix, str) else call("length", suffix)
+        )
+        return when(self.ends_with(suffix)).then(self._first(n_kept)).otherwise(self._expr)
+
+    def _first(self, n_characters: Any) -> Expr:
+        return call("substring", self._expr, 1, n_characters)
+
+    def substring(self, start: Any, length: Any = _REST) -> Expr:
         """`length` characters from `start`, counted from 1 as in SQL; below 0 from the end."""
-        if length < 0:
+        if isinstance(length, int) and length < 0:
             raise PlanError(f"substring needs a length of at least 0, got {length}")
         return call("substring", self._expr, start, length)
 
@@ -65,9 +94,114 @@ class StringMethods:
         start = offset + 1 if offset >= 0 else offset
         return self.substring(start, _REST if length is None else length)
 
-    def contains(self, text: Any) -> Expr:
-        """True where `text` occurs; plain text, not a pattern."""
-        return call("contains", self._expr, text)
+    def head(self, n: int) -> Expr:
+        """The first `n` characters; below 0 all but the last ones."""
+        return self._first(n if n >= 0 else self.length() + n)
+
+    def tail(self, n: int) -> Expr:
+        """The last `n` characters; below 0 all but the first ones."""
+        if n == 0:
+            return self._first(0)
+        return self.substring(-n if n > 0 else 1 - n)
+
+    def left(self, n: int) -> Expr:
+        """The first `n` characters, none below 0, as in SQL."""
+        return self.head(max(n, 0))
+
+    def right(self, n: int) -> Expr:
+        """The last `n` characters, none below 0, as in SQL."""
+        return self.tail(max(n, 0))
+
+    def lpad(self, length: Any, fill: Any = " ") -> Expr:
+        """Filled up at the beginning to `length` characters, or cut to them."""
+        return call("lpad", self._expr, length, fill)
+
+    def rpad(self, length: Any, fill: Any = " ") -> Expr:
+        """Filled up at the end to `length` characters, or cut to them."""
+        return call("rpad", self._expr, length, fill)
+
+    def pad_start(self, length: Any, fill_char: Any = " ") -> Expr:
+        """Filled up at the beginning to at least `length` characters."""
+        return self.lpad(call("greatest", self.length(), length), fill_char)
+
+    def pad_end(self, length: Any, fill_char: Any = " ") -> Expr:
+        """Filled up at the end to at least `length` characters."""
+        return self.rpad(call("greatest", self.length(), length), fill_char)
+
+    def zfill(self, length: int) -> Expr:
+        """Filled up with zeros to at least `length` characters, after a sign at the beginning."""
+        sign, rest = self._first(1), StringMethods(self.substring(2))
+        signed = sign.is_in(["-", "+"])
+        filled = call("concat", sign, rest.pad_start(length - 1, "0"))
+        return when(signed).then(filled).otherwise(self.pad_start(length, "0"))
+
+    def repeat(self, n_times: Any) -> Expr:
+        """The string `n_times` in a row; empty when that is below 1."""
+        return call("repeat", self._expr, n_times)
+
+    def reverse(self) -> Expr:
+        """The characters backwards."""
+        return call("reverse", self._expr)
+
+    def initcap(self) -> Expr:
+        """Each word, between spaces, with a capital and the rest in lower case."""
+        return call("initcap", self._expr)
+
+    def translate(self, old: Any, new: Any) -> Expr:
+        """Each character of `old` replaced by the one at its place in `new`, or left out."""
+        return call("translate", self._expr, old, new)
+
+    def instr(self, text: Any) -> Expr:
+        """Where `text` begins, counted from 1 as in SQL; 0 when it does not occur."""
+        return call("instr", self._expr, text)
+
+    def find(self, text: Any) -> Expr:
+        """Where `text` begins, counted in characters from 0; null when it does not occur.
+
+        >>> from fabric import col
+        >>> col("x").str.find("b")
+        when(col("x").str.instr("b") > 0).then(col("x").str.instr("b") - 1)
+        """
+        place = self.instr(text)
+        return when(place > 0).then(place - 1)
+
+    def split(self, by: str, limit: int | None = None) -> Expr:
+        """The parts between every `by` as a list, at most `limit`; plain text, not a pattern."""
+        return call("split", self._expr, by, *([] if limit is None else [limit]))
+
+    def split_part(self, by: Any, number: Any) -> Expr:
+        """Part `number` between every `by`, from 1, below 0 from the end; empty when is none."""
+        return call("split_part", self._expr, by, number)
+
+    def levenshtein(self, other: Any) -> Expr:
+        """How many characters to add, drop or change to make one string of the other."""
+        return call("levenshtein", self._expr, other)
+
+    def soundex(self) -> Expr:
+        """How an English word sounds: a letter and three digits."""
+        return call("soundex", self._expr)
+
+    def encode(self, encoding: str = "utf-8") -> Expr:
+        """The bytes ("utf-8"), or their text in "hex" or "base64"."""
+        match encoding.lower():
+            case "utf-8" | "utf8":
+                return self._expr.cast("binary")
+            case "hex":
+                return call("lower", call("hex", self._expr))
+            case "base64":
+                return call("replace", call("base64", self._expr), "\r\n", "")
+        raise PlanError(f"encode knows utf-8, hex and base64, got {encoding!r}")
+
+    def decode(self, encoding: str) -> Expr:
+        """The bytes that a text in "hex" (null when it is none) or "base64" stands for."""
+        functions = {"hex": "unhex", "base64": "unbase64"}
+        if encoding not in functions:
+            raise PlanError(f"decode knows hex and base64, got {encoding!r}")
+        return call(functions[encoding], self._expr)
+
+    def contains(self, text: Any, *, literal: bool = True) -> Expr:
+        """True where `text` occurs; a regular expression when not `literal`."""
+        return call("contains" if literal else "regexp_contains", self._expr, text)
 
     def starts_with(self, prefix: Any) -> Expr:
         """True where the string begins with `prefix`."""
@@ -77,9 +211,9 @@ class StringMethods:
         """True where the string ends with `suffix`."""
         return call("ends_with", self._expr, suffix)
 
-    def replace(self, old: Any, new: Any) -> Expr:
-        """Every `old` replaced by `new`; plain text, not a pattern."""
-        return call("replace", self._expr, old, new)
+    def replace(self, old: Any, new: Any, *, literal: bool = True) -> Expr:
+        """Every `old` replaced by `new`; a regular expression when not `literal`."""
+        return call("replace" if literal else "regexp_replace", self._expr, old, new)
 
     def concat(self, *others: Any) -> Expr:
         """The string with `others` after it; null when any of them is null."""
@@ -95,13 +229,20 @@ class StringMethods:
 
     to_uppercase = upper
     to_lowercase = lower
+    to_titlecase = initcap
     len_chars = length
+    octet_length = len_bytes
+    startswith = starts_with
     strip = trim
     strip_chars = trim
     strip_chars_start = ltrim
     strip_chars_end = rtrim
     substr = substring
-    startswith = starts_with
     endswith = ends_with
     replace_all = replace
     to_datetime = to_timestamp
+
+
+def _after(prefix: Any) -> Any:
+    """The place of the first character behind a prefix."""
+    return len(prefix) + 1 if isinstance(prefix, str) else call("length", prefix) + 1

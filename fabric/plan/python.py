@@ -41,7 +41,15 @@ _OPERATORS: dict[str, tuple[str, int]] = {
     "divide": ("/", _PRODUCT), "floor_divide": ("//", _PRODUCT), "modulo": ("%", _PRODUCT),
 }  # fmt: skip
 _STRING = ("upper", "lower", "length", "trim", "ltrim", "rtrim", "substring", "contains",
-           "starts_with", "ends_with", "replace", "concat", "to_timestamp")  # fmt: skip
+           "starts_with", "ends_with", "replace", "concat", "to_timestamp", "initcap", "reverse",
+           "lpad", "rpad", "repeat", "translate", "instr", "split", "split_part", "levenshtein",
+           "soundex", "like", "ilike", "regexp_replace")  # fmt: skip
+_NUMBER = ("abs", "round", "bround", "floor", "ceil", "pmod", "sqrt", "cbrt", "exp", "expm1", "ln",
+           "log", "log10", "log2", "log1p", "sign", "sin", "cos", "tan", "cot", "asin", "acos",
+           "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "degrees", "radians", "atan2",
+           "hypot", "factorial", "width_bucket", "bitwise_and", "bitwise_or", "bitwise_xor",
+           "bitwise_not", "shift_left", "shift_right", "shift_right_unsigned",
+           "bit_count")  # fmt: skip
 _DATE = (
     "year", "month", "day", "hour", "minute", "second", "day_of_week", "quarter", "week", "weekday",
     "day_of_year", "millisecond", "microsecond", "nanosecond", "last_day", "trunc", "next_day",
@@ -54,17 +62,19 @@ _LIST = ("len", "get", "contains", "position", "concat", "append", "prepend", "f
          "drop_nulls", "reverse", "unique", "sort", "min", "max", "sum", "mean", "any", "all",
          "join")  # fmt: skip
 _METHODS: dict[str, str] = {
-    **{name: name for name in ("is_null", "is_not_null", "is_nan", "eq_null_safe", "abs", "round",
-                               "floor", "ceil")},
+    **{name: name for name in ("is_null", "is_not_null", "is_nan", "eq_null_safe", *_NUMBER)},
     **{name: f"str.{name}" for name in _STRING},
     **{name: f"dt.{name}" for name in _DATE},
     **{f"list_{name}": f"list.{name}" for name in _LIST},
     "list_slice": "list.sublist", "list_union": "list.set_union",
     "list_intersect": "list.set_intersection", "list_except": "list.set_difference",
     "struct_field": "struct.field",
+    "power": "pow", "regexp_contains": "str.rlike", "regexp_extract": "str.extract",
+    "regexp_extract_all": "str.extract_all", "regexp_count": "str.count_matches",
     "to_date": "dt.date", "add_interval": "dt.add", "date_trunc": "dt.date_trunc",
 }  # fmt: skip
-_SUBJECT = {"date_trunc": 1, "timestamp_diff": 2}
+_HOW = {"numba": " [compiled by Numba]", "row": " [row by row]"}
+_SUBJECT = {"date_trunc": 1, "log": 1, "timestamp_diff": 2}
 _NAMED = frozenset(("struct", "list_zip"))
 _WHOLE_STRING = (1 << 31) - 1
 
@@ -160,8 +170,8 @@ def _inner(part: Expr, below: tuple[_Text, ...]) -> tuple[str, int]:
             return f"{subject}{function}({args})", _ATOM
         case Over():
             return _over(part, below), _ATOM
-        case Udf(name=name):
-            return f"{name}({', '.join(text.text for text in below)})", _ATOM
+        case Udf(name=name, kind=kind):
+            return f"{name}({', '.join(text.text for text in below)}){_HOW.get(kind, '')}", _ATOM
         case _:
             raise AssertionError(part)
 
