@@ -74,7 +74,7 @@ def asof(left: nodes.Node, right: nodes.Node, join: Asof) -> nodes.Node:
     node = _counted(left, right, sides, join, ways)
     for way in ways:
         node = _joined(node, numbered, sides, way)
-    return nodes.Select(node, tuple(_output(sides, ways, join)))
+    return nodes.Select(node, tuple(_output(sides, ways, join)), path="join_asof_*")
 
 
 # ---- what goes in

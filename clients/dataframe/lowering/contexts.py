@@ -186,7 +186,7 @@ def _with_lists(items: nodes.Node, context: Context) -> nodes.Node:
     exprs = [plan.Alias(values.pop(one), one) if one in values else plan.Column(one)
              for one in kept]  # fmt: skip
     added = [plan.Alias(value, one) for one, value in values.items()]
-    return nodes.Select(joined, (*exprs, *added))
+    return nodes.Select(joined, (*exprs, *added), path=path)
 
 
 def _or_empty(name: str, dtype: pa.DataType, context: Context) -> plan.Expr:
@@ -211,7 +211,8 @@ def _with_aggregates(items: nodes.Node, context: Context, exprs: Sequence[plan.E
     keys = _keys(context)
     node = nodes.Aggregate(items, keys, aggs, path=f"{path}/aggregate")
     joined = nodes.Join(parents, node, keys, keys, "left", path=f"{path}/join")
-    return nodes.Select(joined, (*(plan.Column(one) for one in kept), *outer))
+    kept_columns = (plan.Column(one) for one in kept)
+    return nodes.Select(joined, (*kept_columns, *outer), path=path)
 
 
 def _refuse(expr: plan.Expr, kept: Sequence[str]) -> None:

@@ -36,7 +36,7 @@ def distinct_rows(
     numbered = nodes.Window(source, (plan.Alias(over, place),), path="distinct_*/window")
     first = plan.Call("eq", (plan.Column(place), plan.Literal(1, pa.int32())))
     kept = nodes.Filter(numbered, first, path="distinct_*/filter")
-    return nodes.Select(kept, tuple(plan.Column(name) for name in names))
+    return nodes.Select(kept, tuple(plan.Column(name) for name in names), path="distinct_*")
 
 
 def _reversed(key: plan.SortKey) -> plan.SortKey:

@@ -39,7 +39,7 @@ def exploded(source: nodes.Node, names: Sequence[str], outer: bool, position: st
         exprs.append(plan.Alias(value, field.name) if field.name in names else column)
     if position:
         exprs.append(plan.Column(position))
-    return nodes.Select(node, tuple(exprs))
+    return nodes.Select(node, tuple(exprs), path="explode_*")
 
 
 def unnested(source: nodes.Node, names: Sequence[str]) -> nodes.Node:
@@ -59,7 +59,7 @@ def unnested(source: nodes.Node, names: Sequence[str]) -> nodes.Node:
             value = plan.Call("struct_field", (plan.Column(field.name), _text(inner.name)))
             exprs.append(plan.Alias(value, inner.name))
     _refuse_doubles(exprs, names)
-    return nodes.Select(source, tuple(exprs))
+    return nodes.Select(source, tuple(exprs), path="unnest_*")
 
 
 def _refuse_doubles(exprs: Sequence[plan.Expr], structs: Sequence[str]) -> None:

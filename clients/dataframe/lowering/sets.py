@@ -44,7 +44,7 @@ def compared(
     wanted = _ONE if both else _ZERO
     test = plan.Call("and", (_equals(mine, _ONE), _equals(theirs, wanted)))
     kept = nodes.Filter(counted, test, path=f"{verb}_*/filter")
-    return nodes.Select(kept, tuple(plan.Column(name) for name in names))
+    return nodes.Select(kept, tuple(plan.Column(name) for name in names), path=f"{verb}_*")
 
 
 def numbered(source: nodes.Node, verb: str) -> nodes.Node:

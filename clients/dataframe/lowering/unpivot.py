@@ -46,7 +46,8 @@ def unpivoted(
     node = nodes.Explode(node, listed, False, place, path="unpivot_*/rows")
     kept = tuple(plan.Column(name) for name in index)
     which = plan.Alias(_name_at(plan.Column(place), on), named[0])
-    return nodes.Select(node, (*kept, which, plan.Alias(plan.Column(listed), named[1])))
+    value = plan.Alias(plan.Column(listed), named[1])
+    return nodes.Select(node, (*kept, which, value), path="unpivot_*")
 
 
 def _common(schema: pa.Schema, on: Sequence[str], index: Sequence[str]) -> pa.DataType:

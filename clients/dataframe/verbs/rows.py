@@ -187,7 +187,8 @@ class RowVerbs(Verbs):
         wide = plan.Cast(plan.Column(name), pa.int64())
         index = plan.Call("add", (wide, plan.Literal(offset - 1, pa.int64())))
         rest = tuple(plan.Column(column) for column in self.columns)
-        return self._then(nodes.Select(node, (plan.Alias(index, name), *rest)))
+        exprs = (plan.Alias(index, name), *rest)
+        return self._then(nodes.Select(node, exprs, path="with_row_index_*"))
 
     def is_empty(self) -> bool:
         """Run as far as needed to say whether there is no row."""
