@@ -187,7 +187,7 @@ class RowVerbs(Verbs):
         wide = plan.Cast(plan.Column(name), pa.int64())
         index = plan.Call("add", (wide, plan.Literal(offset - 1, pa.int64())))
         rest = tuple(plan.Column(column) for column in self.columns)
-        exprs = (plan.Alias(index, name), *rest)
+        exprs: tuple[plan.Expr, ...] = (plan.Alias(index, name), *rest)
         return self._then(nodes.Select(node, exprs, path="with_row_index_*"))
 
     def is_empty(self) -> bool:
