@@ -215,7 +215,8 @@ class Actions:
         """The plan, what each rule did to it, the optimised plan and the stages; nothing runs.
 
         With `verbose` each change is followed by the part of the plan that it made. With format
-        "svg" it is a picture of the optimised plan. With ``engine="spark"`` it is what Spark would do, and what it would be refused for.
+        "svg" it is a picture of the optimised plan. With ``engine="spark"`` it is what Spark would
+        do, and what it would be refused for.
 
         >>> from fabric import DataFrame, col
         >>> "filter" in DataFrame({"a": [1]}).filter(col("a") > 0).explain().lower()
