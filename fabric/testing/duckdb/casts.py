@@ -10,7 +10,8 @@ from __future__ import annotations
 import pyarrow as pa
 from pyarrow import types as t
 
-from fabric.plan.types import is_string, numeric, plain
+from fabric.plan.total import total_cast
+from fabric.plan.types import is_nested, is_string, numeric, plain
 from fabric.testing.duckdb.types import type_sql
 
 
@@ -19,6 +20,8 @@ def cast_sql(sql: str, source: pa.DataType, target: pa.DataType, try_: bool) -> 
     source, target = plain(source), plain(target)
     if source.equals(target):
         return sql
+    if is_nested(source) and (t.is_struct(source) or not total_cast(source, target)):
+        raise ValueError(f"no SQL for a cast from {source} to {target}")
     cast = "TRY_CAST" if try_ else "CAST"
     name = type_sql(target)
     number = numeric(source)

@@ -5,13 +5,13 @@ One job: one template a function, over arguments that are already cast to the si
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pyarrow as pa
 from pyarrow import types as t
 
-from fabric.plan.expr import Literal
-from fabric.plan.functions import Signature
+from fabric.testing.duckdb import nested, times
+from fabric.testing.duckdb.call import Args, Builders, Literals, Signature
 from fabric.testing.duckdb.numbers import half_up, quotient, rescaled, scaled, unscaled
 
 _TEMPLATES: dict[str, str] = {
@@ -27,7 +27,7 @@ _TEMPLATES: dict[str, str] = {
     "ends_with": "ends_with({0}, {1})", "replace": "replace({0}, {1}, {2})",
     "year": "year({0})", "month": "month({0})", "day": "day({0})", "hour": "hour({0})",
     "minute": "minute({0})", "second": "second({0})", "day_of_week": "(dayofweek({0}) + 1)",
-    "to_date": "CAST({0} AS DATE)", "date_trunc": "date_trunc({0}, {1})",
+    "date_trunc": "date_trunc({0}, {1})", **times.TEMPLATES, **nested.TEMPLATES,
 }  # fmt: skip
 _INTERVALS = {
     "microsecond": "to_microseconds({0})", "millisecond": "to_milliseconds({0})",
@@ -37,10 +37,6 @@ _INTERVALS = {
     "year": "to_months(CAST({0} * 12 AS INTEGER))",
 }  # fmt: skip
 _PATTERN = (("yyyy", "%Y"), ("MM", "%m"), ("dd", "%d"), ("HH", "%H"), ("mm", "%M"), ("ss", "%S"))
-
-Args = Sequence[str]
-Literals = Sequence[Literal | None]
-
 
 def call_sql(name: str, args: Args, types: Signature, literals: Literals) -> str:
     """One call; raises `ValueError` for a function that has no translation."""
@@ -198,6 +194,11 @@ def _to_timestamp(args: Args, _: Signature, literals: Literals) -> str:
     return f"strptime({args[0]}, '{pattern}')"
 
 
+def _to_date(args: Args, types: Signature, literals: Literals) -> str:
+    value = args[0] if len(args) == 1 else _to_timestamp(args, types, literals)
+    return f"CAST({value} AS DATE)"
+
+
 def _add_interval(args: Args, _: Signature, literals: Literals) -> str:
     literal = literals[2]
     if literal is None or literal.value is None:
@@ -205,10 +206,11 @@ def _add_interval(args: Args, _: Signature, literals: Literals) -> str:
     return f"({args[0]} + {_INTERVALS[literal.value].format(args[1])})"
 
 
-_BUILT: dict[str, Callable[[Args, Signature, Literals], str]] = {
+_BUILT: Builders = {
     "add": _sum("+"), "subtract": _sum("-"), "multiply": _multiply, "divide": _divide,
     "floor_divide": _floor_divide, "modulo": _modulo, "round": _round,
     "floor": _whole_number("floor"), "ceil": _whole_number("ceil"),
     "coalesce": _coalesce, "concat": _concat, "length": _length, "substring": _substring,
+    "to_date": _to_date, **times.BUILDERS, **nested.BUILDERS,
     "to_timestamp": _to_timestamp, "add_interval": _add_interval,
 }  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from pyarrow import types as t
 
-from fabric.plan.types import is_binary, is_string, plain
+from fabric.plan.types import is_binary, is_list, is_string, is_struct, plain
 
 _NAMES: dict[pa.DataType, str] = {
     pa.null(): "INTEGER",
@@ -35,6 +35,11 @@ def type_sql(dtype: pa.DataType) -> str:
         return _NAMES[dtype]
     if t.is_decimal(dtype):
         return f"DECIMAL({dtype.precision},{dtype.scale})"
+    if is_list(dtype):
+        return f"{type_sql(dtype.value_type)}[]"
+    if is_struct(dtype):
+        fields = (f"{field_sql(field.name)} {type_sql(field.type)}" for field in dtype.fields)
+        return f"STRUCT({', '.join(fields)})"
     families = (
         (is_string, "VARCHAR"), (is_binary, "BLOB"), (t.is_date, "DATE"),
         (t.is_timestamp, "TIMESTAMP"), (t.is_time, "TIME"), (t.is_duration, "INTERVAL"),
@@ -43,3 +48,12 @@ def type_sql(dtype: pa.DataType) -> str:
     if name is None:
         raise ValueError(f"no DuckDB type for {dtype}")
     return name
+
+
+def field_sql(name: str) -> str:
+    """The name of a field of a struct.
+
+    >>> print(field_sql("a b"))
+    "a b"
+    """
+    return '"' + name.replace('"', '""') + '"'

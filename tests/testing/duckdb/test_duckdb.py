@@ -217,7 +217,7 @@ def test_what_has_no_translation_is_refused() -> None:
         to_sql(Scan(FileSource("csv", ("/x",)), table.schema), {})
     with pytest.raises(ValueError, match="a stage has no SQL"):
         to_sql(StageInput(0, table.schema), {})
-    with pytest.raises(ValueError, match="no DuckDB type for list"):
+    with pytest.raises(ValueError, match="no SQL for a cast from list"):
         values(Cast(A, pa.list_(pa.int8())), a=pa.array([[1]], pa.list_(pa.int16())))
 
 
