@@ -45,7 +45,7 @@ def run_coordinator(
     signer = Signer(load_or_create(config.home / "secret"))
     store = RocksStore(config.home / "coordinator")
     halted = stop or threading.Event()
-    with CoordinatorRuntime(store, clock, config=config, log=_log) as runtime:
+    with CoordinatorRuntime(store, clock, config=config, log=_log, signer=signer) as runtime:
         server = ControlServer(runtime, signer, clock, config, _log)
         address = server.start()
         try:

@@ -22,6 +22,7 @@ from fabric.coordinator.planner.draft import MAX_PARALLELISM
 from fabric.coordinator.planner.planner import plan_stages
 from fabric.coordinator.planner.stages import StageGraph, graph_text
 from fabric.errors import ConfigError, DataError, FabricError, NotFoundError, PlanError
+from fabric.operators.functions.trust import signed
 from fabric.plan.check import check
 from fabric.plan.codec import decode, encode
 from fabric.plan.nodes import NodeConfig, Plan, Scan, Sink
@@ -36,6 +37,7 @@ from fabric.plan.sources import (
 )
 from fabric.plan.svg import svg
 from fabric.plan.walk import walk
+from fabric.security.tokens import Signer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +81,16 @@ class Prepared:
         )
 
 
-def prepare(request: pb.SubmitRequest, around: Surroundings, plan_bytes_max: int) -> Prepared:
-    """Make a submitted plan ready; raises a `FabricError` that names the node that is wrong."""
+def prepare(
+    request: pb.SubmitRequest,
+    around: Surroundings,
+    plan_bytes_max: int,
+    signer: Signer | None = None,
+) -> Prepared:
+    """Make a submitted plan ready; raises a `FabricError` that names the node that is wrong.
+
+    Whoever got here may submit: the functions of the plan are signed, so that agents load them.
+    """
     if len(request.plan) > plan_bytes_max:
         raise PlanError(
             f"the plan takes {len(request.plan)} bytes, at most {plan_bytes_max} are allowed; "
@@ -88,7 +98,7 @@ def prepare(request: pb.SubmitRequest, around: Surroundings, plan_bytes_max: int
         )
     if request.parallelism > MAX_PARALLELISM:
         raise ConfigError(f"parallelism must be 1 to {MAX_PARALLELISM}, got {request.parallelism}")
-    plan = check(decode(request.plan))
+    plan = _signed(check(decode(request.plan)), signer)
     _check_sink(plan, around)
     parallelism = request.parallelism or around.parallelism
     splits = _splits(plan, around, parallelism)
@@ -105,6 +115,11 @@ def prepare(request: pb.SubmitRequest, around: Surroundings, plan_bytes_max: int
         schema=schema_of(plan.root),
         fired=tuple(fired),
     )
+
+
+def _signed(plan: Plan, signer: Signer | None) -> Plan:
+    root = plan.root if signer is None else signed(plan.root, signer)
+    return plan if root is plan.root else Plan(root, plan.config)
 
 
 def _check_sink(plan: Plan, around: Surroundings) -> None:

@@ -45,6 +45,7 @@ from fabric.coordinator.metadata.store import MetadataStore
 from fabric.coordinator.preparation import Prepared, Surroundings, prepare
 from fabric.errors import InternalError, PeerLostError, PlanError, StorageError
 from fabric.ids import check_name, new_id
+from fabric.security.tokens import Signer
 
 Log = Callable[[str, Mapping[str, str | int]], None]
 OnDisconnect = Callable[[str], None]
@@ -78,7 +79,9 @@ class CoordinatorRuntime:
         *,
         config: CoordinatorConfig | None = None,
         log: Log | None = None,
+        signer: Signer | None = None,
     ) -> None:
+        self._signer = signer
         self._store: MetadataStore = store if store is not None else MemoryStore()
         self._clock = clock or SystemClock()
         self._config = config or CoordinatorConfig()
@@ -322,7 +325,7 @@ class CoordinatorRuntime:
                 agents=frozenset(hello.agent_id for hello in agents),
             )
         try:
-            return prepare(request, around, self._config.plan_bytes_max)
+            return prepare(request, around, self._config.plan_bytes_max, self._signer)
         except RecursionError:
             raise PlanError(
                 "the plan nests too deeply; compute parts of it in earlier steps"

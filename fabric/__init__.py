@@ -98,6 +98,7 @@ if TYPE_CHECKING:
         read_ipc,
         read_parquet,
     )
+    from fabric.clients.dataframe.udf import RowByRowWarning, arrow_udf, udf
     from fabric.clients.dataframe.window import Window
     from fabric.clients.graph.graph import JobGraph
     from fabric.clients.graph.operators import OperatorType, StreamOperatorNode
@@ -133,11 +134,14 @@ _WHERE = {
     "JobGraph": "fabric.clients.graph.graph",
     "OperatorType": "fabric.clients.graph.operators",
     "Partition": "fabric.clients.session.partition",
+    "RowByRowWarning": "fabric.clients.dataframe.udf",
     "Session": "fabric.clients.session.session",
     "StreamOperatorNode": "fabric.clients.graph.operators",
     "Window": "fabric.clients.dataframe.window",
+    "arrow_udf": "fabric.clients.dataframe.udf",
     "concat": "fabric.clients.dataframe.frame",
     "connect": "fabric.clients.session.connect",
+    "udf": "fabric.clients.dataframe.udf",
 }
 _MODULES = {
     "clients": "fabric.clients",
@@ -149,18 +153,18 @@ _MODULES = {
 __version__ = "0.1.0"
 __all__ = [
     "DataFrame", "Expr", "FabricError", "GroupBy", "Job", "JobGraph", "OperatorType", "Partition",
-    "Session", "StreamOperatorNode", "Window", "__version__", "any_value", "approx_distinct",
-    "approx_quantile", "array", "avg", "bool_and", "bool_or", "clients", "coalesce", "col",
-    "collect_list", "concat", "concat_str", "connect", "corr", "count", "count_distinct",
-    "count_if", "covar_pop", "covar_samp", "cume_dist", "date_from_unix_date", "dense_rank",
-    "errors", "first", "first_value", "from_arrow", "from_dict", "from_dicts", "from_epoch",
-    "from_pandas", "from_polars", "functions", "grouping", "grouping_id", "kurtosis", "lag", "last",
-    "last_value", "lead", "list_repeat", "list_zip", "lit", "make_date", "make_timestamp", "max",
-    "max_by", "mean", "median", "min", "min_by", "n_unique", "nth_value", "ntile", "percent_rank",
-    "quantile", "rank", "read_arrow", "read_csv", "read_dataset", "read_flight", "read_ipc",
-    "read_parquet", "row_number", "sequence", "skewness", "spark", "std", "std_pop", "stddev",
-    "struct", "sum", "timestamp_micros", "timestamp_millis", "timestamp_seconds", "var", "var_pop",
-    "variance", "when",
+    "RowByRowWarning", "Session", "StreamOperatorNode", "Window", "__version__", "any_value",
+    "approx_distinct", "approx_quantile", "array", "arrow_udf", "avg", "bool_and", "bool_or",
+    "clients", "coalesce", "col", "collect_list", "concat", "concat_str", "connect", "corr",
+    "count", "count_distinct", "count_if", "covar_pop", "covar_samp", "cume_dist",
+    "date_from_unix_date", "dense_rank", "errors", "first", "first_value", "from_arrow",
+    "from_dict", "from_dicts", "from_epoch", "from_pandas", "from_polars", "functions", "grouping",
+    "grouping_id", "kurtosis", "lag", "last", "last_value", "lead", "list_repeat", "list_zip",
+    "lit", "make_date", "make_timestamp", "max", "max_by", "mean", "median", "min", "min_by",
+    "n_unique", "nth_value", "ntile", "percent_rank", "quantile", "rank", "read_arrow", "read_csv",
+    "read_dataset", "read_flight", "read_ipc", "read_parquet", "row_number", "sequence", "skewness",
+    "spark", "std", "std_pop", "stddev", "struct", "sum", "timestamp_micros", "timestamp_millis",
+    "timestamp_seconds", "udf", "var", "var_pop", "variance", "when",
 ]  # fmt: skip
 
 

@@ -47,17 +47,19 @@ class EmbeddedSession(Session):
 
     def __init__(self, *, serve: bool = False, parallelism: int | None = None) -> None:
         with ExitStack() as stack:
-            coordinator = stack.enter_context(CoordinatorRuntime(embedded=True))
+            self._signer = Signer(secrets.token_bytes(32))
+            runtime = CoordinatorRuntime(embedded=True, signer=self._signer)
+            coordinator = stack.enter_context(runtime)
             self._transport = InProcessTransport()
             stack.callback(self._transport.close)
             agent_id = new_id("agent")
             backend = _backend(agent_id, coordinator, self._transport, stack)
-            self._signer = Signer(secrets.token_bytes(32))
             self._url = self._serve(backend, stack) if serve else ""
             address = self._url or f"local:{agent_id}"
             self._transport.register(address, backend.source, backend.datasets)
             slots = max(os.cpu_count() or 1, parallelism or 1)
-            stack.enter_context(_agent(backend, coordinator, address, slots)).attach()
+            agent = _agent(backend, coordinator, address, slots, self._signer)
+            stack.enter_context(agent).attach()
             self._plans: dict[str, Plan] = {}
             super().__init__(coordinator, parallelism=parallelism)
             self._parts = stack.pop_all()
@@ -149,7 +151,7 @@ def _backend(
 
 
 def _agent(
-    backend: Backend, coordinator: CoordinatorRuntime, address: str, slots: int
+    backend: Backend, coordinator: CoordinatorRuntime, address: str, slots: int, signer: Signer
 ) -> AgentRuntime:
     """The agent over `backend`."""
     hello = pb.Hello(
@@ -164,7 +166,7 @@ def _agent(
         hello=hello,
         link=LocalLink(coordinator),
         transport=backend.transport,
-        engine=FabricEngine(),
+        engine=FabricEngine(signer),
         store=backend.source,
         locations=backend.locations,
         datasets=backend.datasets,

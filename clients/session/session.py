@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from fabric.clients.dataframe.udf import chosen
 from fabric.clients.session.default import closed, opened
 from fabric.clients.session.job import Job
 from fabric.control import control_pb2 as pb
@@ -56,14 +57,14 @@ class Session(ABC):
         self, plan: Plan | DataFrame, name: str = "", *, parallelism: int | None = None
     ) -> Job:
         """Check, plan and start; returns while it runs."""
-        given = plan if isinstance(plan, Plan) else plan.plan
+        given = chosen(plan if isinstance(plan, Plan) else plan.plan)
         status = self._open_control().submit(self._request(given, name, parallelism))
         self._keep(status.job_id, given)
         return Job(self, status)
 
     def explain(self, plan: Plan | DataFrame) -> pb.ExplainReply:
         """What the coordinator would do with a plan; starts nothing."""
-        given = plan if isinstance(plan, Plan) else plan.plan
+        given = chosen(plan if isinstance(plan, Plan) else plan.plan)
         return self._open_control().explain(self._request(given, "", None))
 
     def jobs(self) -> list[Job]:

@@ -15,6 +15,7 @@ from fabric.errors import FabricError
 from fabric.ids import TaskId
 from fabric.plan.nodes import Node
 from fabric.plan.sources import Split, Target
+from fabric.security.tokens import Signer
 
 Inputs = Mapping[int, Sequence[pa.RecordBatch]]
 Splits = Mapping[int, Sequence[Split]]
@@ -91,13 +92,19 @@ class Engine(Protocol):
 
 
 class FabricEngine:
-    """The real one."""
+    """The real one; user functions must be signed by `signer`."""
+
+    def __init__(self, signer: Signer | None = None) -> None:
+        self._signer = signer
 
     def decode(self, fragment: bytes) -> Node:
-        """See `Engine`."""
+        """See `Engine`; `AuthError` when a function in it was not signed by this fabric."""
+        from fabric.operators.functions.trust import check_functions
         from fabric.plan.codec import decode
 
-        return decode(fragment).root
+        root = decode(fragment).root
+        check_functions(root, self._signer)
+        return root
 
     def schema_of(self, root: Node) -> pa.Schema:
         """See `Engine`."""

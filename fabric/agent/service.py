@@ -97,7 +97,7 @@ class AgentProcess:
             hello=self._hello(),
             link=GrpcLink(config.coordinator, self._token),
             transport=transport,
-            engine=FabricEngine(),
+            engine=FabricEngine(self._signer),
             store=store,
             locations=self._locations,
             datasets=self._datasets,

@@ -15,7 +15,7 @@ from typing import Literal as Choice
 import pyarrow as pa
 
 FrameUnit = Choice["rows", "range"]
-UdfKind = Choice["arrow", "row", "numba"]
+UdfKind = Choice["arrow", "row", "numba", "auto"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +130,9 @@ class Over:
 class Udf:
     """A user's Python function of `args`, returning `dtype`.
 
-    "arrow" takes and returns arrays, "row" and "numba" single values; `payload` is its pickle. It
-    is only ever loaded in a task, after `mac` (set by the coordinator) was checked.
+    "arrow" takes and returns arrays, "row" and "numba" single values, as "auto" does until a
+    session has chosen. `payload` is its pickle. It is only ever loaded in a task, after `mac` (set
+    by the coordinator) was checked.
     """
 
     name: str

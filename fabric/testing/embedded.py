@@ -6,6 +6,7 @@ the in-process transport. Leaving the block stops every thread and removes every
 
 from __future__ import annotations
 
+import secrets
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -27,6 +28,7 @@ from fabric.flight.locations import LocationTable
 from fabric.io.dataset.access import DatasetAccess
 from fabric.io.dataset.files import DatasetFiles
 from fabric.plan.nodes import Node, NodeConfig
+from fabric.security.tokens import Signer
 from fabric.testing import running
 
 
@@ -69,10 +71,13 @@ def embedded_pair(
     engine: Engine | None = None,
 ) -> Iterator[EmbeddedFabric]:
     """A coordinator and `n_agents` agents of `slots` slots in this process."""
-    clock, engine = clock or SystemClock(), engine or FabricEngine()
+    signer = Signer(secrets.token_bytes(32))
+    clock, engine = clock or SystemClock(), engine or FabricEngine(signer)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fabric-test-")))
-        control = stack.enter_context(CoordinatorRuntime(clock=clock, embedded=True))
+        control = stack.enter_context(
+            CoordinatorRuntime(clock=clock, embedded=True, signer=signer)
+        )
         transport = InProcessTransport()
         stack.callback(transport.close)
         agents = []

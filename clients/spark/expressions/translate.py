@@ -29,8 +29,9 @@ from fabric.clients.spark.expressions import (
 )
 from fabric.clients.spark.expressions.build import Build
 from fabric.clients.spark.expressions.types import literal_column, spark_type
+from fabric.clients.spark.expressions.udfs import user_function
 from fabric.errors import PlanError
-from fabric.plan.expr import Alias, Call, Case, Cast, Column, Expr, IsIn, Literal
+from fabric.plan.expr import Alias, Call, Case, Cast, Column, Expr, IsIn, Literal, Udf
 from fabric.plan.functions import signature
 from fabric.plan.printer import expr_text
 from fabric.plan.schema import type_of
@@ -40,7 +41,10 @@ from fabric.plan.walk import walk_expr
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
 
-_FAMILIES = (arithmetic, math, bitwise, comparison, strings, regex, encoding, hashing, dates, calendar, durations, epochs, lists, structs, zones)  # fmt: skip
+_FAMILIES = (
+    arithmetic, math, bitwise, comparison, strings, regex, encoding, hashing, dates, calendar,
+    durations, epochs, lists, structs, zones,
+)  # fmt: skip
 _FUNCTIONS: dict[str, Build] = {
     name: build for family in _FAMILIES for name, build in family.FUNCTIONS.items()
 }
@@ -96,6 +100,9 @@ class _Translation:
                 return column.try_cast(target) if try_ else column.cast(target)
             case Call():
                 return self._call(expr)
+            case Udf():
+                types = [self._type(arg) for arg in expr.args]
+                return user_function(expr, [self._done[id(arg)] for arg in expr.args], types)
             case Case():
                 return self._case(expr)
             case IsIn():

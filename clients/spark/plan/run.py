@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from fabric.clients.dataframe.udf import chosen
 from fabric.clients.spark.plan.errors import as_ours
 from fabric.clients.spark.plan.explain import explained
 from fabric.clients.spark.plan.refusals import refuse
@@ -41,12 +42,12 @@ def collect(plan: Plan, session: Session | None = None) -> pa.Table:
     this thread, else in one of this machine that starts now. Datasets are those of `session`.
     """
     spark, home = _place(session)
-    return execute(check(plan).root, spark, home)
+    return execute(check(chosen(plan)).root, spark, home)
 
 
 def explain(plan: Plan, session: Session | None = None) -> str:
     """The plan, what Spark would refuse of it, and Spark's own plan; nothing runs."""
-    root = check(plan).root
+    root = check(chosen(plan)).root
     spark, home = _place(session)
     with as_ours(root), prepared(spark) as inside:
         found = explained(root, inside, home)

@@ -14,14 +14,16 @@ from pyarrow import types as t
 
 from fabric.errors import ExpressionError, PlanError
 from fabric.operators.expressions.arrow import lazy
-from fabric.operators.expressions.arrow.bound import Bound, Datum, Kernel, Request
+from fabric.operators.expressions.arrow.bound import Bound, Datum, Kernel, Request, as_array
 from fabric.operators.expressions.arrow.casts import cast_kernel
 from fabric.operators.expressions.arrow.frame import Frame, flat_type, restored
 from fabric.operators.expressions.arrow.implementations import IMPLEMENTATIONS
 from fabric.operators.expressions.arrow.lazy import Compiled
 from fabric.operators.expressions.arrow.membership import is_in
 from fabric.operators.expressions.errors import value_fault
-from fabric.plan.expr import Agg, Alias, Call, Case, Cast, Column, Expr, IsIn, Literal
+from fabric.operators.functions.kernel import kernel
+from fabric.operators.functions.trust import load
+from fabric.plan.expr import Agg, Alias, Call, Case, Cast, Column, Expr, IsIn, Literal, Over, Udf
 from fabric.plan.functions import FUNCTIONS, signature
 from fabric.plan.printer import expr_text
 from fabric.plan.schema import type_of
@@ -101,8 +103,10 @@ class Compiler:
                 return self._is_in(expr)
             case Call():
                 return self._call(expr)
-            case Agg():
-                raise PlanError(f"{expr_text(expr)} is an aggregate; it needs a group_by().agg()")
+            case Udf():
+                return self._udf(expr)
+            case Agg() | Over():
+                raise PlanError(f"{expr_text(expr)} has no value for one row alone")
 
     def _signature(self, expr: Call) -> tuple[Sequence[pa.DataType], pa.DataType]:
         literals = [arg if isinstance(arg, Literal) else None for arg in expr.args]
@@ -124,6 +128,17 @@ class Compiler:
         literals = [arg if isinstance(arg, Literal) else None for arg in expr.args]
         total = FUNCTIONS[expr.function].is_total(request.operands, literals)
         return _applied(bound, operands, result, expr, total=total)
+
+    def _udf(self, expr: Udf) -> Compiled:
+        args = [self.compile(arg) for arg in expr.args]
+        run = kernel(expr, load(expr), [arg.dtype for arg in args])
+
+        def arrays(*values: Datum) -> Datum:
+            n_rows = next(len(value) for value in values if isinstance(value, pa.Array))
+            return run(*(as_array(value, n_rows) for value in values))
+
+        called = lazy.call(args, _explained(arrays, expr), "all", 0)
+        return Compiled(called, flat_type(expr.dtype), False, lazy.all_columns(args))
 
     def _case(self, expr: Case) -> Compiled:
         values = [self.compile(value) for _, value in expr.branches]
