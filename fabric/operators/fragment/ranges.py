@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
-from fabric.operators.fragment.aggregates.segments import Ints, order_keys, valid
+from fabric.operators.fragment.aggregates.segments import Ints, order_keys, unviewed, valid
 from fabric.plan.expr import SortKey
 
 _CODES_MAX = 1 << 62
@@ -73,7 +73,7 @@ class Coder:
 
     def __init__(self, bounds: pa.Array, key: SortKey) -> None:
         self._key = key
-        self._bounds = bounds.drop_null().unique()
+        self._bounds = unviewed(bounds).drop_null().unique()
         self._bounds = self._bounds.take(pa.array(np.argsort(order_keys(self._bounds)[0])))
         self.n_codes = 2 * len(self._bounds) + 3
 
@@ -82,7 +82,7 @@ class Coder:
         last = 2 * len(self._bounds)
         codes = np.full(len(values), last + 1 if self._key.nulls_last else -1, np.int64)
         kept = valid(values)
-        found = self._among(values.drop_null())
+        found = self._among(unviewed(values).drop_null())
         codes[kept] = last - found if self._key.descending else found
         return codes + 1
 
@@ -124,7 +124,7 @@ def _boundaries(
 def _sortable(column: pa.Array, key: SortKey) -> tuple[Ints, Ints]:
     """Numbers in the order of a key, and before them which values are null."""
     kept = valid(column)
-    found = order_keys(column.drop_null())[0]
+    found = order_keys(unviewed(column).drop_null())[0]
     keys = np.zeros(len(column), np.int64)
     keys[kept] = ~found if key.descending else found
     nulls = (kept if not key.nulls_last else ~kept).astype(np.int64)

@@ -1,13 +1,15 @@
 """Running a plan over tables: what every test of fragments does."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import duckdb
 import pyarrow as pa
 import pytest
 
 from fabric.operators.fragment import execute_fragment
-from fabric.plan.nodes import Node, StageInput
+from fabric.plan.expr import Column
+from fabric.plan.nodes import Aggregate, Node, StageInput
 from fabric.plan.schema import schema_of
 
 Run = Callable[..., pa.Table]
@@ -50,3 +52,28 @@ def ask() -> Callable[..., list[tuple[object, ...]]]:
 def rows() -> Callable[[pa.Table], list[tuple[object, ...]]]:
     """The rows of a table, sorted as `ask` sorts."""
     return lambda table: sorted(zip(*table.to_pydict().values(), strict=True), key=repr)
+
+
+@pytest.fixture(scope="session")
+def in_phases() -> Callable[..., pa.Table]:
+    """``in_phases(node, tables)``: a task for each table, and one that merges what they send."""
+
+    def crumbs(table: pa.Table) -> list[pa.RecordBatch]:
+        return table.to_batches(max_chunksize=max(2, table.num_rows // 20))
+
+    def go(node: Aggregate, tables: list[pa.Table]) -> pa.Table:
+        local = replace(node, phase="partial")
+        middle = schema_of(local)
+        keys = tuple(Column(name) for name in middle.names[: len(node.keys)])
+        final = replace(node, input=StageInput(1, middle), keys=keys, phase="final")
+        assert schema_of(final).equals(schema_of(node))
+        states = [
+            state
+            for table in tables
+            for state in execute_fragment(local, {0: crumbs(table)}, {})
+        ]
+        assert all(state.schema.equals(middle) for state in states)
+        batches = list(execute_fragment(final, {1: states}, {}))
+        return pa.Table.from_batches(batches, schema_of(node))
+
+    return go

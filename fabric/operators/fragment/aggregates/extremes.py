@@ -1,7 +1,8 @@
 """The smallest and the largest value.
 
-One job: their forms. Floats are compared without NaN, and whether there was one is kept beside:
-DataFusion's grouped extremes lose it.
+One job: their forms. Floats are compared without NaN and without the infinity at the far end; that
+those were there is kept beside as a rank. DataFusion's grouped extremes lose a NaN, and begin at
+the largest finite number, so that they lose an infinity that is alone, too.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ from fabric.operators.fragment.aggregates.parts import Bound, Build, Form, Found
 from fabric.operators.fragment.keys import normalised
 from fabric.plan.expr import columns_of
 
+_NUMBER, _NAN = 0, 2
+_FAR = {"min": 1, "max": -1}
+"""Ranks in the order of values: NaN is the largest, whichever extreme is wanted."""
+
 
 def _smallest(value: datafusion.Expr, **options: datafusion.Expr) -> datafusion.Expr:
     return f.min(value, **options)
@@ -26,10 +31,6 @@ def _smallest(value: datafusion.Expr, **options: datafusion.Expr) -> datafusion.
 
 def _largest(value: datafusion.Expr, **options: datafusion.Expr) -> datafusion.Expr:
     return f.max(value, **options)
-
-
-def _any(value: datafusion.Expr) -> datafusion.Expr:
-    return f.bool_or(value)
 
 
 def _of_constant(build: Callable[..., datafusion.Expr], value: datafusion.Expr) -> datafusion.Expr:
@@ -54,20 +55,35 @@ def _parts(part: Part) -> list[Part]:
         return [part]
     null = datafusion.lit(pa.scalar(None, part.dtype))
     same = normalised(part.value, part.dtype)
-    number = f.when(f.isnan(same), null).otherwise(same)
+    far = datafusion.lit(pa.scalar(_far(part.kind), part.dtype))
+    number = f.when(f.isnan(same) | (same == far), null).otherwise(same)
+    rank = f.when(f.isnan(same), _rank(_NAN)).when(same == far, _rank(_FAR[part.kind]))
+    ranked = rank.when(same.is_not_null(), _rank(_NUMBER)).end()
     return [
         Part(part.kind, number, part.dtype, part.build, (part.same, "number")),
-        Part("nan", f.isnan(same), pa.bool_(), _any, (part.same, "nan")),
+        Part("rank", ranked, pa.int8(), part.build, (part.same, "rank")),
     ]
 
 
+def _far(kind: str) -> float:
+    """The infinity that is the extreme only when there is nothing else."""
+    return math.inf if kind == "min" else -math.inf
+
+
+def _rank(rank: int) -> datafusion.Expr:
+    return datafusion.lit(pa.scalar(rank, pa.int8()))
+
+
 def _extreme(kind: str, bound: Bound, found: Found) -> datafusion.Expr:
-    """NaN is the largest: always the maximum, and the minimum of nothing else."""
-    if "nan" not in found:
+    """The extreme number, unless the extreme rank is that of NaN or of the far infinity."""
+    if "rank" not in found:
         return found[kind]
-    nan = datafusion.lit(pa.scalar(math.nan, found.type(kind)))
-    only = found["nan"] if kind == "max" else found["nan"] & found[kind].is_null()
-    return f.when(only, nan).otherwise(found[kind])
+    dtype = found.type(kind)
+    nan = datafusion.lit(pa.scalar(math.nan, dtype))
+    far = datafusion.lit(pa.scalar(_far(kind), dtype))
+    rank = found["rank"]
+    odd = f.when(rank == _rank(_NAN), nan).when(rank == _rank(_FAR[kind]), far)
+    return odd.otherwise(found[kind])
 
 
 def _form(kind: str, build: Build) -> Form:

@@ -117,10 +117,10 @@ def _merge_two(*lists: pa.Array) -> pa.Array:
 
 
 def _variance(bound: Bound) -> list[Part]:
-    """DataFusion's variance; a state needs the mean too, exactly where all values are equal."""
-    parts = [("count", counted), ("variance", _var_pop)]
+    """DataFusion's variance, which is 0 of one value, be it NaN; the mean, which knows better."""
+    parts = [("count", counted), ("variance", _var_pop), ("mean", _mean)]
     if bound.is_partial:
-        parts += [("mean", _mean), ("smallest", _min)]
+        parts.append(("smallest", _min))  # the mean of equal values, exactly
     return [bound.part(kind, build, dtype=F64) for kind, build in parts]
 
 
@@ -161,11 +161,15 @@ def _moment(found: Found, kind: str) -> datafusion.Expr:
     """One number of what is known about the values."""
     if "moments" in found:
         return f.get_field(found["moments"], datafusion.lit(kind))
+    if kind == "count":
+        return found[kind]
+    one = found["count"] == datafusion.lit(1)
     if kind == "m2":
-        return found["variance"] * found["count"].cast(F64)
+        of_many = found["variance"] * found["count"].cast(F64)
+        return f.when(one, found["mean"] * datafusion.lit(0.0)).otherwise(of_many)
     if kind == "mean":
         equal = found["variance"] == datafusion.lit(0.0)
-        return f.when(equal, found["smallest"]).otherwise(found["mean"])
+        return f.when(equal & ~one, found["smallest"]).otherwise(found["mean"])
     return found[kind]
 
 

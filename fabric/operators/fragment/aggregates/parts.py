@@ -135,5 +135,10 @@ def function(
     *values: datafusion.Expr,
 ) -> datafusion.Expr:
     """A pure Python function of whole columns, applied to `values`."""
+
+    def run(*columns: pa.Array) -> pa.Array:
+        made = compute(*columns)
+        return made if made.type.equals(output) else made.cast(output)
+
     name = f"fabric_agg_{next(_NUMBERS)}"
-    return datafusion.udf(compute, inputs, output, "immutable", name)(*values)
+    return datafusion.udf(run, inputs, output, "immutable", name)(*values)

@@ -41,9 +41,17 @@ def segments(lists: pa.Array) -> tuple[pa.Array, Ints]:
     """
     if lists.null_count:
         lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
-        return lists.flatten(), offsets_of(lengths)
+        return unviewed(lists.flatten()), offsets_of(lengths)
     offsets = lists.offsets.to_numpy().astype(np.int64)
-    return lists.values.slice(offsets[0], offsets[-1] - offsets[0]), offsets - offsets[0]
+    values = lists.values.slice(offsets[0], offsets[-1] - offsets[0])
+    return unviewed(values), offsets - offsets[0]
+
+
+def unviewed(values: pa.Array) -> pa.Array:
+    """String and binary views as plain ones, for which Arrow has all functions."""
+    if t.is_string_view(values.type):
+        return values.cast(pa.string())
+    return values.cast(pa.binary()) if t.is_binary_view(values.type) else values
 
 
 def offsets_of(lengths: Ints | Bools) -> Ints:
