@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from fabric.plan.node_text import node_text
-from fabric.plan.nodes import Node
-from fabric.plan.printer import tree
+from fabric.plan.nodes import Node, Scan
+from fabric.plan.printer import expr_text, tree
 from fabric.plan.walk import walk
 
 _STEP_MAX = 90
@@ -67,10 +67,22 @@ def _text(root: Node, known: set[int]) -> str:
             texts[id(node)] = node.path or node_text(node)
             continue
         inputs = [texts[id(child)] for child in node.children]
-        step = _cut(node_text(node), _STEP_MAX)
+        step = _cut(_scan_text(node) if isinstance(node, Scan) else node_text(node), _STEP_MAX)
         others = f" [{'; '.join(inputs[1:])}]" if len(inputs) > 1 else ""
         texts[id(node)] = (inputs[0] if inputs else "") + step + others
     return _cut(texts[id(root)], _LINE_MAX)
+
+
+def _scan_text(scan: Scan) -> str:
+    """The path of a scan and what it does itself."""
+    told = []
+    if scan.predicate is not None:
+        told.append(f"where {expr_text(scan.predicate)}")
+    if scan.columns is not None:
+        told.append(f"columns {', '.join(scan.columns)}")
+    if scan.limit is not None:
+        told.append(f"limit {scan.limit}")
+    return f"{scan.path}{{{'; '.join(told)}}}" if told else scan.path
 
 
 def _cut(text: str, most: int) -> str:
