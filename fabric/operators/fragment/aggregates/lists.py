@@ -90,9 +90,10 @@ def _pick_row(pick: Pick, bound: Bound, found: Found) -> datafusion.Expr:
     )  # fmt: skip
 
 
-def _pick_any(bound: Bound, found: Found) -> datafusion.Expr:
+def _pick_any(_: Bound, found: Found) -> datafusion.Expr:
     compute = partial(_chosen, _first_of, valid)
-    return function(compute, [found.type("value")], bound.dtype, found["value"])
+    dtype = found.type("value")
+    return function(compute, [dtype], dtype.value_type, found["value"])
 
 
 def _row_states(pick: Pick, bound: Bound, found: Found) -> Mapping[str, datafusion.Expr]:
