@@ -62,6 +62,8 @@ def coerced(value: Typed, dtype: pa.DataType) -> str:
     """`value` widened to `dtype`, as before a comparison."""
     if plain(value.dtype).equals(dtype):
         return value.sql
+    if is_string(value.dtype) and is_binary(dtype):
+        return f"encode({value.sql})"
     return f"CAST({value.sql} AS {type_sql(dtype)})"
 
 

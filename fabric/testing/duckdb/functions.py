@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pyarrow as pa
 from pyarrow import types as t
 
-from fabric.testing.duckdb import nested, times
+from fabric.testing.duckdb import mathematics, nested, texts, times
 from fabric.testing.duckdb.call import Args, Builders, Literals, Signature
 from fabric.testing.duckdb.numbers import half_up, quotient, rescaled, scaled, unscaled
 
@@ -22,12 +22,12 @@ _TEMPLATES: dict[str, str] = {
     "is_nan": "coalesce(isnan({0}), FALSE)",
     "negate": "(-{0})", "abs": "abs({0})",
     "upper": "upper({0})", "lower": "lower({0})",
-    "trim": "trim({0}, ' ')", "ltrim": "ltrim({0}, ' ')", "rtrim": "rtrim({0}, ' ')",
     "contains": "contains({0}, {1})", "starts_with": "starts_with({0}, {1})",
     "ends_with": "ends_with({0}, {1})", "replace": "replace({0}, {1}, {2})",
     "year": "year({0})", "month": "month({0})", "day": "day({0})", "hour": "hour({0})",
     "minute": "minute({0})", "second": "second({0})", "day_of_week": "(dayofweek({0}) + 1)",
     "date_trunc": "date_trunc({0}, {1})", **times.TEMPLATES, **nested.TEMPLATES,
+    **texts.TEMPLATES, **mathematics.TEMPLATES,
 }  # fmt: skip
 _INTERVALS = {
     "microsecond": "to_microseconds({0})", "millisecond": "to_milliseconds({0})",
@@ -212,5 +212,6 @@ _BUILT: Builders = {
     "floor": _whole_number("floor"), "ceil": _whole_number("ceil"),
     "coalesce": _coalesce, "concat": _concat, "length": _length, "substring": _substring,
     "to_date": _to_date, **times.BUILDERS, **nested.BUILDERS,
+    **texts.BUILDERS, **mathematics.BUILDERS,
     "to_timestamp": _to_timestamp, "add_interval": _add_interval,
 }  # fmt: skip
