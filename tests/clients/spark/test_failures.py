@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 import fabric
-from fabric.testing import local_fabric
+from fabric.testing import LocalFabric, checksum, local_fabric
+from fabric.testing.wait import wait_until
 
 ROWS = pa.table({"k": list(range(100)), "v": list(range(100))})
 
@@ -47,6 +51,12 @@ READS: dict[str, tuple[dict[str, str], str]] = {
     "no url": ({"url": ""}, 'ConfigError: format("fabric") needs .option("url", ...)'),
     "no flight url": ({"url": "localhost:6123"}, "ConfigError: .option"),
     "unknown option": ({"tabel": "x"}, "has no option 'tabel' for reading; its options are url"),
+    "misspelt option": ({"colums": "k"}, "no option 'colums' for reading; did you mean 'columns'?"),
+    "unknown column": (
+        {"columns": "k,w"},
+        "ConfigError: the stream has no column 'w'; it has k, v",
+    ),
+    "token file": ({"token": "", "token_file": "/nowhere/token"}, "can't be read on the driver"),
     "nobody there": (
         {"url": "grpc+tcp://127.0.0.1:1"},
         "Connection refused); is the agent still running? (agent grpc+tcp://127.0.0.1:1)",
@@ -93,6 +103,7 @@ WRITES: dict[str, tuple[dict[str, str], str]] = {
     ),
     "other partitions": ({"partitions": "9"}, "an append can't have 9"),
     "no number": ({"partitions": "many"}, "must be a whole number, got 'many'"),
+    "misspelt option": ({"partition": "3"}, "for writing; did you mean 'partitions'?; its options"),
     "no name": ({"dataset": ""}, 'writing format("fabric") needs .option("dataset", name)'),
     "a name that is none": ({"dataset": "../x"}, "'../x'"),
     "nobody there": ({"url": "grpc+tcp://127.0.0.1:1"}, "is the agent still running?"),
@@ -136,3 +147,86 @@ def test_an_agent_that_is_gone(connector: Any) -> None:
         assert gone in said(lambda: here.load(dataset="halved", url=gone))
         two.restart(1)
         assert here.load(dataset="halved").count() == ROWS.num_rows
+
+
+def dies(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The Python worker of the first attempt of each task is killed after two batches."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None
+    for n, batch in enumerate(batches):
+        if n == 2 and context.attemptNumber() == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield batch
+
+
+def test_a_worker_killed_while_it_writes(session: fabric.Session, connector: Any) -> None:
+    frame = connector.spark.range(80_000, numPartitions=2).mapInArrow(dies, "id long")
+    connector.save(frame, "killed-worker", keys="id")
+    whole = checksum(pa.table({"id": range(80_000)}))
+    assert checksum(session.read_dataset("killed-worker").collect()) == whole
+
+
+@pytest.fixture
+def three() -> Iterator[LocalFabric]:
+    """A fabric of its own, whose agents the test kills."""
+    with local_fabric(3) as running:
+        yield running
+
+
+def fatal(pid: int) -> Any:
+    """For `mapInArrow`: kill process `pid` when two batches have been passed on."""
+
+    def kill(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for n, batch in enumerate(batches):
+            if n == 2 and os.path.exists(f"/proc/{pid}"):
+                os.kill(pid, signal.SIGKILL)
+            yield batch
+
+    return kill
+
+
+def test_an_agent_killed_while_spark_writes_and_reads(connector: Any, three: LocalFabric) -> None:
+    """Absent with a named error, or complete once it is back; never half of it."""
+    url = f"fabric://{three.address}"
+    here = replace(connector, url=url, token=three.token, home=three.home)
+    lost, pid = three.agent_id(2), three.agents[2].process.pid
+    frame = connector.spark.range(100_000, numPartitions=2)
+    text = said(lambda: here.save(frame.mapInArrow(fatal(pid), "id long"), "shot", keys="id"))
+    assert lost in text
+    three.agents[2].process.wait()
+    with fabric.connect(url, token=three.token) as session:
+        assert "shot" not in session.datasets()
+        wait_until(lambda: here.files("shot") == [] or three.restart(2), 60)
+        here.save(frame, "shot", keys="id", partitions="6")
+        whole = checksum(pa.table({"id": range(100_000)}))
+        assert checksum(session.read_dataset("shot").collect()) == whole
+    pid = three.agents[2].process.pid
+    reading = here.load(dataset="shot", min_partitions="6").mapInArrow(fatal(pid), "id long")
+    text = said(lambda: reading.write.format("noop").mode("overwrite").save())
+    assert lost in text or "is the agent still running?" in text
+    three.agents[2].process.wait()
+    three.restart(2)
+    assert checksum(here.load(dataset="shot").toArrow()) == whole
+
+
+def test_no_agents_at_all(connector: Any, three: LocalFabric) -> None:
+    for n in range(3):
+        three.kill(n)
+    wait_until(lambda: not three.attached(), 30)
+    here = replace(connector, url=f"fabric://{three.address}", token=three.token)
+    assert "has no agents; start one: fabric agent" in said(lambda: here.load(dataset="d"))
+    assert "has no agents; start one: fabric agent" in said(lambda: here.save(ROWS, "d"))
+
+
+def test_no_plan_and_no_error_shows_the_token(rows: str, connector: Any) -> None:
+    frame = connector.load(dataset=rows).where("k > 1")
+    shown = [frame._jdf.queryExecution().toString(), repr(frame), frame._jdf.logicalPlan().toJSON()]
+    frame.createOrReplaceTempView("shown")
+    connector.spark.sql("create or replace temp view shown2 as select * from shown")
+    shown += [r[0] for r in connector.spark.sql("explain extended select * from shown2").collect()]
+    shown.append(said(lambda: connector.load("k boolean", dataset=rows).collect()))
+    shown.append(said(lambda: connector.load(dataset=rows, url="grpc+tcp://127.0.0.1:1")))
+    shown.append(said(lambda: connector.save(ROWS, rows, partitions="9")))
+    assert [text for text in shown if connector.token in text] == []
