@@ -125,17 +125,17 @@ def _pair(one: Item, other: Item, chain: Chain) -> Item:
 
 def _cost(order: Order, chain: Chain, items: list[Item]) -> float:
     """Rows of all joins but the last, which are the same in any order."""
-    total = 0.0
+    between: list[float] = []
 
     def visit(part: Order) -> Item:
-        nonlocal total
         if isinstance(part, int):
             return items[part]
         made = _pair(visit(part[0]), visit(part[1]), chain)
-        total += made[2].rows
+        between.append(made[2].rows)
         return made
 
-    return total - visit(order)[2].rows
+    visit(order)
+    return sum(between[:-1])
 
 
 def _written(chain: Chain) -> Order:

@@ -45,3 +45,29 @@ def test_leaves_others(p: SimpleNamespace) -> None:
         Join(left, right, K, K),
     ):
         assert filter_below_join(plan) is plan
+
+
+def test_a_condition_on_keys_holds_for_both_sides(p: SimpleNamespace) -> None:
+    left, right = sides(p)
+    of_key = p.call("gt", "k", 1)
+    for how in ("inner", "left", "semi", "anti"):
+        plan = Filter(Join(left, right, K, K, how), of_key)
+        assert filter_below_join(plan) == Join(
+            Filter(left, of_key), Filter(right, of_key), K, K, how
+        )
+    plan = Filter(Join(left, right, K, (Column("b"),)), of_key)
+    below = Join(Filter(left, of_key), Filter(right, p.call("gt", "b", 1)), K, (Column("b"),))
+    assert filter_below_join(plan) == below
+
+
+def test_the_right_side_of_right_and_cross_joins(p: SimpleNamespace) -> None:
+    left, right = sides(p)
+    of_right, of_left = p.call("gt", "b", 1), p.call("gt", "a", 1)
+    for how, keys in (("right", K), ("cross", ())):
+        plan = Filter(Join(left, right, keys, keys, how), of_right)
+        assert filter_below_join(plan) == Join(left, Filter(right, of_right), keys, keys, how)
+    for how in ("right", "full"):
+        plan = Filter(Join(left, right, K, K, how), of_left)
+        assert filter_below_join(plan) is plan
+    plan = Filter(Join(left, right, K, K, "full"), p.call("gt", "k", 1))
+    assert filter_below_join(plan) is plan

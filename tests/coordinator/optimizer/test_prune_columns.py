@@ -5,17 +5,19 @@ import pyarrow as pa
 
 from fabric.coordinator.optimizer.prune_columns import prune_columns
 from fabric.coordinator.optimizer.rule import unnoted
-from fabric.plan.expr import Agg, Alias, Column, SortKey
+from fabric.plan.expr import Agg, Alias, Column, Over, SortKey
 from fabric.plan.nodes import (
     Aggregate,
     Distinct,
     Exchange,
+    Explode,
     Filter,
     Join,
     Scan,
     Select,
     Sort,
     Union,
+    Window,
     WithColumns,
 )
 from fabric.plan.schema import schema_of
@@ -138,3 +140,49 @@ def test_leaves_others(p: SimpleNamespace) -> None:
     t = p.table()
     for plan in (t, Distinct(t), Select(t, (Column("a"), Column("b"), Column("s")))):
         assert prune_columns(plan, unnoted) is plan
+
+
+def test_windows_keep_what_is_read(p: SimpleNamespace) -> None:
+    t = p.table()
+    by_a = (Column("a"),)
+    total = Alias(Over(Agg("sum", Column("b")), by_a), "total")
+    longest = Alias(Over(Agg("max", Column("s")), by_a), "longest")
+    both = Window(t, (total, longest))
+    found = prune_columns(Select(both, (Column("total"),)), unnoted)
+    assert found.input.exprs == (total,)
+    assert scans(found) == {"t": ("a", "b")}
+    found = prune_columns(Select(both, (Column("s"),)), unnoted)
+    assert scans(found) == {"t": ("s",)}
+    assert not any(isinstance(node, Window) for node in walk(found))
+
+
+def test_explode_keeps_its_list(p: SimpleNamespace) -> None:
+    t = p.table("t", a=pa.int64(), b=pa.int64(), e=pa.list_(pa.int64()))
+    found = prune_columns(Select(Explode(t, "e", position="i"), (Column("a"),)), unnoted)
+    assert scans(found) == {"t": ("a", "e")}
+    assert found.input.position == ""
+
+
+def test_a_condition_keeps_its_columns_and_their_names(p: SimpleNamespace) -> None:
+    left = p.table("l", k=pa.int64(), a=pa.int64(), x=pa.int64())
+    right = p.table("r", k=pa.int64(), a=pa.int64(), y=pa.int64())
+    for how, expected in (
+        ("inner", {"l": ("k", "a"), "r": ("k", "a")}),
+        ("semi", {"l": ("k", "a"), "r": ("k", "a")}),
+        ("full", {"l": ("k", "a"), "r": ("k", "a")}),
+    ):
+        joined = Join(left, right, K, K, how, condition=p.call("gt", "a_right", 1))
+        plan = Select(joined, (Column("k"),))
+        found = prune_columns(plan, unnoted)
+        assert scans(found) == expected
+        assert schema_of(found).equals(schema_of(plan))
+
+
+def test_merged_keys_of_outer_joins_are_read_on_both_sides(p: SimpleNamespace) -> None:
+    left = p.table("l", k=pa.int64(), a=pa.int64())
+    right = p.table("r", k=pa.int64(), b=pa.int64())
+    for how in ("right", "full"):
+        plan = Select(Join(left, right, K, K, how), (Column("k"),))
+        found = prune_columns(plan, unnoted)
+        assert scans(found) == {"l": ("k",), "r": ("k",)}
+        assert schema_of(found).equals(schema_of(plan))
