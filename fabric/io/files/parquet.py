@@ -6,7 +6,7 @@ left out (`pruning.py` says when that is exact).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -31,6 +31,27 @@ def units(path: str, options: dict[str, str]) -> list[Unit]:
         footer = pq.read_metadata(path)
     groups = (footer.row_group(i) for i in range(footer.num_row_groups))
     return [Unit(group.num_rows, group.total_byte_size) for group in groups]
+
+
+def whole_files(ranges: Sequence[tuple[str, int, int]]) -> list[str] | None:
+    """The files that ranges (path, begin, end) of row groups make up; None when one lacks a part.
+
+    0:0 means all of a file. A file that is there twice is no whole file.
+    """
+    found: dict[str, list[tuple[int, int]]] = {}
+    for path, begin, end in ranges:
+        found.setdefault(path, []).append((begin, end))
+    return list(found) if all(_is_whole(*item) for item in found.items()) else None
+
+
+def _is_whole(path: str, ranges: list[tuple[int, int]]) -> bool:
+    if ranges == [(0, 0)]:
+        return True
+    begins, ends = zip(*sorted(ranges), strict=True)
+    if 0 in ends or begins != (0, *ends[:-1]):
+        return False
+    with reading(path, "Parquet"):
+        return bool(ends[-1] == pq.read_metadata(path).num_row_groups)
 
 
 def fragment(path: str, begin: int, end: int) -> ds.ParquetFileFragment:

@@ -190,10 +190,9 @@ class Tables:
         return replace(_opaque(relation), streamed=True)
 
     def _parquet(self, node: Scan, schema: pa.Schema, splits: Sequence[Split]) -> Relation:
-        paths = [split.uri for split in splits]
-        whole = all(split.end == 0 for split in splits) and len(set(paths)) == len(paths)
-        names_fit = all(_NATIVE_PATH.fullmatch(path) for path in paths)
-        if not (whole and names_fit and 0 < len(paths) <= _NATIVE_FILES_MAX and len(schema)):
+        paths = parquet.whole_files([(split.uri, split.begin, split.end) for split in splits])
+        names_fit = all(_NATIVE_PATH.fullmatch(path) for path in paths or ())
+        if not (paths and names_fit and len(paths) <= _NATIVE_FILES_MAX and len(schema)):
             return self._parquet_groups(node, schema, splits)
         tables = [self._native(path) for path in paths]
         if not all(_same_types(table.schema(), schema) for table in tables):
