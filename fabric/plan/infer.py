@@ -30,7 +30,15 @@ from fabric.plan.expr import (
 from fabric.plan.faults import ArgumentFault, ExprFault, listed, nearest, quoted
 from fabric.plan.functions import AGGREGATES, WINDOW_FUNCTIONS, find
 from fabric.plan.literals import scalar_of
-from fabric.plan.types import can_cast, common_of, common_type, is_boolean, plain
+from fabric.plan.types import (
+    can_cast,
+    common_of,
+    common_type,
+    flat_type,
+    is_boolean,
+    is_nested,
+    plain,
+)
 from fabric.plan.walk import fold
 
 DEPTH_MAX = 200
@@ -221,7 +229,7 @@ def _case_type(part: Case, below: tuple[pa.DataType, ...]) -> pa.DataType:
             raise ExprFault(f"the values of a case must be one type, got {found} and {dtype}",
                             value, new)  # fmt: skip
         found = common
-    return found
+    return flat_type(found) if is_nested(found) else found
 
 
 def _is_in_type(part: IsIn, dtype: pa.DataType) -> pa.DataType:

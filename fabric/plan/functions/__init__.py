@@ -39,9 +39,13 @@ __all__ = [
     "signature",
 ]  # fmt: skip
 
+_FAMILIES = (
+    arithmetic, math, bitwise, comparison, strings, regex, encoding, hashing, dates, calendar,
+    durations, epochs, lists, structs, zones,
+)  # fmt: skip
 FUNCTIONS: dict[str, Function] = {
     function.name: function
-    for family in (arithmetic, math, bitwise, comparison, strings, regex, encoding, hashing, dates, calendar, durations, epochs, lists, structs, zones)
+    for family in _FAMILIES
     for function in family.FUNCTIONS
 }
 """All scalar functions by name."""

@@ -14,8 +14,11 @@ from fabric.plan.functions.registry import Arguments, Function, Rule, Signature,
 from fabric.plan.types import (
     common_of,
     common_type,
+    flat_type,
     is_boolean,
     is_comparable,
+    is_groupable,
+    is_nested,
     is_string,
     numeric,
     plain,
@@ -32,8 +35,8 @@ def _compare(name: str) -> Rule:
     def rule(args: Arguments) -> Signature:
         left, right = args.types
         for index, dtype in enumerate(args.types):
-            if not is_comparable(dtype):
-                raise wrong_type(name, index, dtype, "single values", None)
+            if not is_groupable(dtype):
+                raise wrong_type(name, index, dtype, "values that can be compared", None)
         common = common_type(left, right)
         if common is None:
             raise no_common(f"{name} can't compare", left, right)
@@ -74,6 +77,7 @@ def _common(name: str) -> Rule:
             before = common_of(args.types[:bad])
             message = f"{name} can't make {before} and {args.types[bad]} one type"
             raise ArgumentFault(message, bad, before)
+        common = flat_type(common) if is_nested(common) else common
         return Signature((common,) * len(args.types), common)
 
     return rule

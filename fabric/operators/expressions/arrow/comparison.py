@@ -19,6 +19,8 @@ from fabric.operators.expressions.arrow.bound import (
     Kernel,
     Request,
 )
+from fabric.operators.expressions.arrow.lists.codes import codes
+from fabric.operators.expressions.arrow.rows import arrays
 
 _ARROW: dict[str, Kernel] = {
     "eq": pc.equal,
@@ -48,7 +50,22 @@ def compare(name: str, dtype: pa.DataType) -> Kernel:
     """The kernel of one of the six comparisons of two values of `dtype`."""
     if t.is_null(dtype):
         return _unknown
+    if t.is_nested(dtype):
+        return _of_codes(name)
     return _nan_aware(name) if t.is_floating(dtype) else _ARROW[name]
+
+
+def _of_codes(name: str) -> Kernel:
+    """Lists value by value, structs field by field; inside, null equals null and is smallest."""
+
+    def kernel(left: Datum, right: Datum) -> Datum:
+        a, b = arrays(left, right)
+        code = pa.array(codes(pa.concat_arrays([a, b])))
+        answer = _ARROW[name](code[: len(a)], code[len(a) :])
+        valid = pc.and_(pc.is_valid(a), pc.is_valid(b))
+        return pc.if_else(valid, answer, pa.scalar(None, pa.bool_()))
+
+    return kernel
 
 
 def _unknown(left: Datum, right: Datum) -> Datum:

@@ -14,7 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
-from fabric.plan.types import flat_type
+from fabric.operators.expressions.arrow.casts.nested import struct_array
+from fabric.operators.expressions.arrow.lists.view import Lists
+from fabric.plan.types import flat_type, is_list
 
 __all__ = ["Frame", "flat", "flat_type", "restored", "spread"]
 
@@ -51,7 +53,14 @@ def flat(values: pa.Array) -> pa.Array:
     if t.is_run_end_encoded(values.type):
         values = pc.run_end_decode(values)
     target = flat_type(values.type)
-    return values if values.type.equals(target) else values.cast(target)
+    if values.type.equals(target):
+        return values
+    if is_list(target):  # Arrow's own cast of a list view with nulls makes a broken array
+        lists = Lists.of(values)
+        return lists.with_values(flat(lists.values)).array()
+    if t.is_struct(target):
+        return struct_array([flat(part) for part in values.flatten()], target, values)
+    return values.cast(target)
 
 
 def restored(values: pa.Array, dtype: pa.DataType) -> pa.Array:
@@ -63,7 +72,20 @@ def restored(values: pa.Array, dtype: pa.DataType) -> pa.Array:
         return pc.run_end_encode(encoded, run_end_type=dtype.run_end_type)
     if t.is_dictionary(dtype):
         values = restored(values, flat_type(dtype)).dictionary_encode()
+    if t.is_list_view(dtype) or t.is_large_list_view(dtype):
+        return _list_view(values, dtype)
     return values.cast(dtype)
+
+
+def _list_view(values: pa.Array, dtype: pa.DataType) -> pa.Array:
+    """Lists as views of lists, for which Arrow has no cast."""
+    inner = restored(values.values, dtype.value_type)
+    wide = pa.int64() if t.is_large_list_view(dtype) else pa.int32()
+    offsets = values.offsets.cast(wide)
+    sizes = pc.fill_null(pc.list_value_length(values), 0).cast(wide)
+    kind = pa.LargeListViewArray if t.is_large_list_view(dtype) else pa.ListViewArray
+    mask = pc.is_null(values) if values.null_count else None
+    return kind.from_arrays(offsets[:-1], sizes, inner, type=dtype, mask=mask)
 
 
 def spread(values: pa.Array, wanted: pa.Array) -> pa.Array:
