@@ -7,6 +7,7 @@ parallelism 1 everything stays in one stage, except where the plan itself has an
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -42,6 +43,7 @@ from fabric.plan.nodes import (
     WithColumns,
 )
 from fabric.plan.sources import FileTarget, FlightTarget, Split
+from fabric.plan.top import first_rows
 from fabric.plan.walk import walk
 
 _ROWS_MAX = (1 << 63) - 1
@@ -91,6 +93,7 @@ class _Planner:
         )
         self._scans: list[Scan] = []
         self._top_n = _limits_over_sorts(plan.root)
+        self._first_rows = _filters_over_windows(plan.root)
 
     def plan(self, result_path: str) -> StageGraph:
         """Visit every node once, then end the last stage."""
@@ -127,7 +130,8 @@ class _Planner:
                 return plan_join(self._draft, node, below[0], below[1], sizes=sizes, n=n)
             case Window():
                 n = self._n(node, below[0].n)
-                return plan_window(self._draft, node, below[0], n)
+                first = self._first_rows.get(id(node))
+                return plan_window(self._draft, node, below[0], n, first=first)
             case Sort():
                 return self._sort(node, below[0])
             case Limit():
@@ -277,3 +281,13 @@ def _limits_over_sorts(root: Node) -> dict[int, Limit]:
         if len(above) == 1 and isinstance(above[0], Limit):
             found[sort] = above[0]
     return found
+
+
+def _filters_over_windows(root: Node) -> dict[int, int | None]:
+    """By ``id(window)``: the rows of each partition that the filter, its only parent, may keep."""
+    parents = Counter(id(child) for node in walk(root) for child in node.children)
+    return {
+        id(node.input): first_rows(node)
+        for node in walk(root)
+        if isinstance(node, Filter) and parents[id(node.input)] == 1
+    }

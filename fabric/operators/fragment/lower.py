@@ -23,7 +23,7 @@ from fabric.operators.fragment.relation import Output, Relation, select
 from fabric.operators.fragment.scan import Tables
 from fabric.operators.fragment.size import estimated_rows
 from fabric.operators.fragment.sort import Collect, lower_sort
-from fabric.operators.fragment.windows import lower_window
+from fabric.operators.fragment.windows import ROWS_MIN, lower_window
 from fabric.plan.expr import output_name
 from fabric.plan.nodes import (
     Aggregate,
@@ -42,6 +42,7 @@ from fabric.plan.nodes import (
     WithColumns,
 )
 from fabric.plan.schema import schema_of
+from fabric.plan.top import first_rows
 from fabric.plan.walk import walk
 
 _BLOCKING = Aggregate | Join | Window | Sort | Distinct | Limit
@@ -50,7 +51,7 @@ _BLOCKING = Aggregate | Join | Window | Sort | Distinct | Limit
 def lower(root: Node, tables: Tables, collect: Collect) -> Relation:
     """The data frame of `root`; `collect` runs one to the end, for shared nodes."""
     uses = Counter(id(child) for node in walk(root) for child in node.children)
-    lowering = _Lowering(tables, root, collect)
+    lowering = _Lowering(tables, root, collect, uses)
     done: dict[int, Relation] = {}
     for node in walk(root):
         try:
@@ -76,9 +77,14 @@ def _is_ordered(node: Node) -> bool:
 
 
 class _Lowering:
-    def __init__(self, tables: Tables, root: Node, collect: Collect) -> None:
+    def __init__(self, tables: Tables, root: Node, collect: Collect, uses: Counter[int]) -> None:
         self._tables, self._collect = tables, collect
         self._rows = estimated_rows(root, tables.n_rows)
+        self._first = {
+            id(node.input): first_rows(node)
+            for node in walk(root)
+            if isinstance(node, Filter) and uses[id(node.input)] == 1
+        }
 
     def node(self, node: Node, below: list[Relation]) -> Relation:
         """One node over its lowered inputs."""
@@ -112,10 +118,11 @@ class _Lowering:
 
     def _widened(self, node: Window | Explode, source: Relation) -> Relation:
         """The columns of `source` and more."""
-        schema = schema_of(node)
         if isinstance(node, Explode):
-            return lower_explode(node, source, schema)
-        return lower_window(node, source, schema, self._tables, self._collect)
+            return lower_explode(node, source, schema_of(node))
+        large = self._rows[id(node.input)] >= ROWS_MIN
+        first = self._first.get(id(node)) if large else None
+        return lower_window(node, source, self._tables, self._collect, first=first)
 
 
 def _raises(node: Node, below: list[Relation]) -> bool:

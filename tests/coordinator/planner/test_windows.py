@@ -11,10 +11,24 @@ import pytest
 from fabric.coordinator.planner.planner import plan_stages
 from fabric.coordinator.planner.stages import StageGraph
 from fabric.errors import PlanError
+from fabric.io import memory
+from fabric.io.registry import enumerate_splits
 from fabric.plan.check import check
 from fabric.plan.expr import Agg, Alias, Cast, Column, Expr, Over, SortKey
-from fabric.plan.nodes import Aggregate, Exchange, Explode, Join, NodeConfig, Plan, Window
+from fabric.plan.nodes import (
+    Aggregate,
+    Exchange,
+    Explode,
+    Filter,
+    Join,
+    NodeConfig,
+    Plan,
+    Scan,
+    Select,
+    Window,
+)
 from fabric.plan.sources import Split
+from fabric.plan.walk import walk
 
 A, B, K = (Column(name) for name in "abk")
 I64 = pa.int64()
@@ -99,3 +113,30 @@ def test_a_pipelined_edge_passes_through_explode(p: SimpleNamespace) -> None:
     graph = plan(Explode(Exchange(source, "round_robin", mode="pipelined"), "xs"))
     assert [stage.kind for stage in graph.stages] == ["fragment", "chain"]
     assert graph.edges[0].mode == "pipelined"
+
+
+@pytest.mark.parametrize("keys", [(), (A,)])
+def test_tasks_send_only_what_a_filter_may_keep(p: SimpleNamespace, keys: tuple[Expr, ...]) -> None:
+    source = p.table("t", a=I64, b=I64, __rank=I64)
+    first = Filter(window(source, *keys), p.call("le", "n_w", 2))
+    graph = plan(first)
+    names = [type(node).__name__ for node in walk(graph.stages[0].root)]
+    assert names == ["Scan", "Window", "Filter", "Select"]
+    assert graph.edges[0].schema.names == ["a", "b", "__rank"]
+    assert len(plan(first, parallelism=1).stages) == 1
+    shared = window(source, *keys)
+    both = Join(Filter(shared, p.call("le", "n_w", 2)), shared, (B,), (B,))
+    assert [type(node).__name__ for node in walk(plan(both).stages[0].root)] == ["Scan"]
+
+
+def test_first_rows_of_several_tasks_are_those_of_one(p: SimpleNamespace, runner: Any) -> None:
+    table = pa.table({"a": [1, 2, 2, None] * 9, "b": [i * 7 % 11 for i in range(36)]})
+    source = Scan(memory.register(table), table.schema, path="t")
+    for function in ("rank", "row_number"):
+        for keys in ((), (A,)):
+            over = Over(Agg(function, None), keys, (SortKey(B, descending=True),))
+            root = Select(Filter(Window(source, (Alias(over, "n"),)), p.call("le", "n", 2)), (A, B))
+            checked = check(Plan(root))
+            splits = {"t": enumerate_splits(source.source, 3)}
+            wide, narrow = (plan_stages(checked, splits, n) for n in (3, 1))
+            assert runner.rows(runner.run(wide)) == runner.rows(runner.run(narrow))

@@ -14,22 +14,30 @@ from fabric.operators.fragment.relation import Relation, select
 from fabric.operators.fragment.scan import Tables
 from fabric.operators.fragment.windows.inputs import Inputs
 from fabric.operators.fragment.windows.native import Native, is_native
+from fabric.operators.fragment.windows.pruned import can_prune, pruned
 from fabric.operators.fragment.windows.stored import Collect, store
 from fabric.plan.expr import Over, SortKey
 from fabric.plan.nodes import Window
+from fabric.plan.schema import schema_of
 from fabric.plan.window import unaliased_over
 
 Wanted = Sequence[tuple[Over, pa.Field]]
 
 
 def lower_window(
-    node: Window, source: Relation, schema: pa.Schema, tables: Tables, collect: Collect
+    node: Window, source: Relation, tables: Tables, collect: Collect, *, first: int | None = None
 ) -> Relation:
-    """`node` over `source`; `schema` is what it puts out, `collect` runs a data frame."""
+    """`node` over `source`; `collect` runs a data frame to the end.
+
+    `first` says that of each partition only so many first rows will be kept.
+    """
+    schema = schema_of(node)
     fields = list(schema)[len(source.schema) :]
     wanted = [(unaliased_over(e), f) for e, f in zip(node.exprs, fields, strict=True)]
     native = [(over, field) for over, field in wanted if is_native(over, source.schema)]
     others = [(over, field) for over, field in wanted if not is_native(over, source.schema)]
+    if first is not None and can_prune(wanted[0][0], source.schema):
+        source = pruned(source, wanted[0][0], first, tables, collect)
     for group in _by_order(others):
         source = store(source, group, tables, collect)
     work = Native(Inputs(source))
