@@ -81,3 +81,17 @@ def test_who_reads_what() -> None:
     assert [p.task for p in producers_of(edge, 2)] == [2]
     edge.kind = pb.EDGE_HASH
     assert len(producers_of(edge, 2)) == 4
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 6), max_size=40))
+def test_range_goes_by_the_number_in_a_column(numbers: list[int]) -> None:
+    schema = pa.schema([("k", pa.int32()), ("v", pa.string())])
+    values = [f"{i}" for i in range(len(numbers))]
+    rows = pa.record_batch([pa.array(numbers, pa.int32()), pa.array(values)], schema=schema)
+    edge = pb.OutputEdge(kind=pb.EDGE_RANGE, n_partitions=7, keys=["k"])
+    out, offsets = make_router(edge, schema, 0).route(rows)
+    assert offsets is not None
+    found = [out.column("v").to_pylist()[a:b] for a, b in pairwise(offsets)]
+    want = [[v for v, k in zip(values, numbers, strict=True) if k == p] for p in range(7)]
+    assert found == want

@@ -1,8 +1,8 @@
 """Ranges of sort keys: which of n even parts of the sorted rows a row belongs to.
 
 One job: `Ranges`, made of a sample of the keys. Nulls, NaN and directions are as in a sort: rows of
-range r come before all rows of range r + 1, or are equal to some of them. Rows that are equal to
-several boundaries (one key may have half of the rows) are dealt to all ranges in between.
+range r come before all rows of range r + 1, or are equal to them. Rows that are equal to
+a boundary (one key may have half of the rows) are dealt to all ranges that have room for them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from fabric.operators.fragment.aggregates.segments import Ints, order_keys, unvi
 from fabric.plan.expr import SortKey
 
 _CODES_MAX = 1 << 62
+_GOLDEN = 0.6180339887498949
+"""Multiples of it are spread evenly over 0 to 1, from whichever rows they are taken."""
 
 
 class Ranges:
@@ -36,20 +38,24 @@ class Ranges:
         keys: Sequence[SortKey],
         n_ranges: int,
     ) -> None:
-        bounds = _boundaries(samples, np.asarray(weights), keys, n_ranges)
-        columns = [column.combine_chunks() for column in bounds.columns]
-        self._coders = [Coder(column, key) for column, key in zip(columns, keys, strict=True)]
-        self._bounds = self._codes(columns)
+        given = [unviewed(column.combine_chunks()) for column in samples.columns]
+        order = _order(given, keys)
+        columns = [column.take(pa.array(order)) for column in given]
+        upto = np.cumsum(np.asarray(weights)[order])
+        places = _places(upto, n_ranges)
+        bounds = [column.take(pa.array(places)) for column in columns]
+        self._coders = [Coder(column, key) for column, key in zip(bounds, keys, strict=True)]
+        self._bounds = self._codes(bounds)
+        self._shares = _Shares(self._bounds, self._codes(columns), upto, n_ranges)
         self._is_whole = self._n_used() == len(self._coders)
 
     def of(self, *columns: pa.Array) -> pa.Array:
         """The range of each row of the key columns, from 0."""
         codes = self._codes(columns)
-        low = np.searchsorted(self._bounds, codes, "left")
+        found = np.searchsorted(self._bounds, codes)
         if self._is_whole:
-            high = np.searchsorted(self._bounds, codes, "right")
-            low += np.arange(len(codes)) % (high - low + 1)
-        return pa.array(low.astype(np.int32))
+            self._shares.deal(codes, found)
+        return pa.array(found.astype(np.int32))
 
     def _n_used(self) -> int:
         """How many keys fit into one number; rows equal in those are then all in one range."""
@@ -68,12 +74,34 @@ class Ranges:
         return codes
 
 
+class _Shares:
+    """Where rows that are equal to a boundary go: to each range as many as it has room for."""
+
+    def __init__(self, bounds: Ints, samples: Ints, upto: Ints, n_ranges: int) -> None:
+        self._values = np.unique(bounds)
+        before = np.append(0, upto) * (n_ranges / max(1, upto[-1] if len(upto) else 1))
+        self._begin = before[np.searchsorted(samples, self._values, "left")]
+        self._size = before[np.searchsorted(samples, self._values, "right")] - self._begin
+        self._last = np.searchsorted(bounds, self._values, "right")
+
+    def deal(self, codes: Ints, found: Ints) -> None:
+        """Change the ranges `found` of rows that are equal to a boundary."""
+        if not len(self._values):
+            return
+        value = np.minimum(np.searchsorted(self._values, codes), len(self._values) - 1)
+        rows = np.flatnonzero(self._values[value] == codes)
+        value = value[rows]
+        even = rows * _GOLDEN % 1.0
+        place = (self._begin[value] + even * self._size[value]).astype(np.int64)
+        found[rows] = np.clip(place, found[rows], self._last[value])
+
+
 class Coder:
     """Where values of one key lie among its boundaries: 2 i between two, 2 i + 1 on one."""
 
     def __init__(self, bounds: pa.Array, key: SortKey) -> None:
         self._key = key
-        self._bounds = unviewed(bounds).drop_null().unique()
+        self._bounds = bounds.drop_null().unique()
         self._bounds = self._bounds.take(pa.array(np.argsort(order_keys(self._bounds)[0])))
         self.n_codes = 2 * len(self._bounds) + 3
 
@@ -105,26 +133,27 @@ def _has_keys(dtype: pa.DataType) -> bool:
     )
 
 
-def _boundaries(
-    samples: pa.Table, weights: Ints, keys: Sequence[SortKey], n_ranges: int
-) -> pa.Table:
-    """The sampled keys at even distances in weight, in order."""
-    if not samples.num_rows:
-        return samples
-    columns: list[Ints] = []
-    for column, key in zip(reversed(samples.columns), reversed(keys), strict=True):
-        columns += _sortable(column.combine_chunks(), key)
-    order = np.lexsort(columns)
-    upto = np.cumsum(weights[order])
+def _order(columns: Sequence[pa.Array], keys: Sequence[SortKey]) -> Ints:
+    """The indices of the sampled rows in the order of the keys."""
+    found: list[Ints] = []
+    for column, key in zip(reversed(columns), reversed(keys), strict=True):
+        found += _sortable(column, key)
+    order: Ints = np.lexsort(found)
+    return order
+
+
+def _places(upto: Ints, n_ranges: int) -> Ints:
+    """Where the boundaries are among the ordered samples, whose weights add up to `upto`."""
+    if not len(upto):
+        return np.zeros(0, np.int64)
     wanted = upto[-1] * np.arange(1, n_ranges) / n_ranges
-    places = np.minimum(np.searchsorted(upto, wanted), len(order) - 1)
-    return samples.take(pa.array(order[places]))
+    return np.minimum(np.searchsorted(upto, wanted), len(upto) - 1)
 
 
 def _sortable(column: pa.Array, key: SortKey) -> tuple[Ints, Ints]:
     """Numbers in the order of a key, and before them which values are null."""
     kept = valid(column)
-    found = order_keys(unviewed(column).drop_null())[0]
+    found = order_keys(column.drop_null())[0]
     keys = np.zeros(len(column), np.int64)
     keys[kept] = ~found if key.descending else found
     nulls = (kept if not key.nulls_last else ~kept).astype(np.int64)

@@ -16,8 +16,10 @@ from functools import partial
 from itertools import count
 
 import datafusion
+import numpy as np
 import pyarrow as pa
 
+from fabric._cython.kernels.take import take
 from fabric.errors import InternalError
 from fabric.io import registry
 from fabric.io.files import ipc, parquet
@@ -85,11 +87,17 @@ class Tables:
     def sampled(self, node: StageInput, n_rows_max: int) -> Relation:
         """Rows at even distances among those that arrived, at most `n_rows_max`."""
         schema = pa.schema(list(zip(node.schema.names, node.schema.types, strict=True)))
-        table = pa.Table.from_batches(self._inputs[node.edge], schema)
-        n_rows = min(table.num_rows, n_rows_max)
-        step = table.num_rows / max(n_rows, 1)
-        places = pa.array([int((i + 0.5) * step) for i in range(n_rows)], pa.int64())
-        return self._table(schema, table.take(places).to_batches(), 1)
+        batches = self._inputs[node.edge]
+        bounds = np.cumsum([0, *(batch.num_rows for batch in batches)])
+        n_rows = min(int(bounds[-1]), n_rows_max)
+        places = ((np.arange(n_rows) + 0.5) * bounds[-1] / max(n_rows, 1)).astype(np.int64)
+        cuts = np.searchsorted(places, bounds)
+        taken = []
+        for i, batch in enumerate(batches):
+            rows = (places[cuts[i] : cuts[i + 1]] - bounds[i]).astype(np.uint32)
+            columns = [take(column, rows) for column in batch.columns]
+            taken.append(pa.RecordBatch.from_arrays(columns, schema=schema))
+        return self._table(schema, taken, 1)
 
     def kept(self, like: Relation, batches: list[pa.RecordBatch], *, ordered: bool) -> Relation:
         """Computed rows of `like`, registered as a table."""
