@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 import fabric
 from fabric.testing import LocalFabric, local_fabric
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # for `bench`, which is no package of fabric
 
 
 @pytest.fixture(scope="session")

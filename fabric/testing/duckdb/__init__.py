@@ -12,11 +12,13 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from fabric.plan.nodes import Node
+from fabric.plan.nodes import Node, Scan
 from fabric.plan.schema import schema_of
+from fabric.plan.sources import MemorySource
+from fabric.plan.walk import walk
 from fabric.testing.duckdb.nodes import to_sql
 
-__all__ = ["run", "to_sql"]
+__all__ = ["run", "to_sql", "translated"]
 
 
 def run(node: Node, tables: Mapping[str, pa.Table]) -> pa.Table:
@@ -48,3 +50,20 @@ def run(node: Node, tables: Mapping[str, pa.Table]) -> pa.Table:
             connection.register(name, table.rename_columns(columns))
         result = connection.sql(to_sql(node, names)).to_arrow_table()
     return result.rename_columns(schema_of(node).names)
+
+
+def translated(node: Node) -> bool:
+    """Whether the plan under `node` has a translation.
+
+    >>> from fabric.plan.nodes import Scan
+    >>> from fabric.plan.sources import MemorySource
+    >>> translated(Scan(MemorySource("t", 3), pa.schema([("a", pa.int32())])))
+    True
+    """
+    sources = (part.source for part in walk(node) if isinstance(part, Scan))
+    names = {source.token: "t" for source in sources if isinstance(source, MemorySource)}
+    try:
+        to_sql(node, names)
+    except ValueError:
+        return False
+    return True

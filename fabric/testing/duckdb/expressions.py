@@ -1,6 +1,7 @@
 """Plan expressions as DuckDB SQL with Spark's meaning.
 
-One job: columns, constants, case, cast, is_in and aggregates; functions are in `functions.py`.
+One job: columns, constants, case, cast and is_in, and the arguments of aggregates; functions are in
+`functions.py`, aggregates in `aggregates.py`.
 """
 
 from __future__ import annotations
@@ -11,18 +12,17 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyarrow import types as t
 
-from fabric.plan.aggregate import unaliased
-from fabric.plan.expr import Alias, Call, Case, Cast, Column, Expr, IsIn, Literal
-from fabric.plan.functions import AGGREGATES, signature
+from fabric.plan.expr import Agg, Alias, Call, Case, Cast, Column, Expr, IsIn, Literal
+from fabric.plan.functions import signature
 from fabric.plan.literals import scalar_of
-from fabric.plan.types import common_of, is_binary, is_string, numeric, plain
+from fabric.plan.types import common_of, is_binary, is_string, plain
 from fabric.plan.walk import fold
+from fabric.testing.duckdb.aggregates import Rows, aggregate_form
 from fabric.testing.duckdb.casts import cast_sql
 from fabric.testing.duckdb.functions import call_sql
-from fabric.testing.duckdb.numbers import quotient, unscaled
 from fabric.testing.duckdb.types import type_sql
 
-__all__ = ["Typed", "aggregate_sql", "coerced", "expr_sql", "type_sql"]
+__all__ = ["Columns", "Typed", "aggregate_sql", "coerced", "expr_sql", "literal_sql", "type_sql"]
 
 Columns = Mapping[str, tuple[str, pa.DataType]]
 
@@ -118,32 +118,12 @@ def _is_in(value: Typed, values: Sequence[Literal]) -> Typed:
     return Typed(f"({coerced(value, dtype)} IN ({listed}))", pa.bool_())
 
 
-def aggregate_sql(expr: Expr, columns: Columns) -> str:
-    """An aggregate of rows in a group."""
-    agg = unaliased(expr)
-    if agg.input is None:
-        return "count(*)"
-    value = expr_sql(agg.input, columns)
-    match agg.function:
-        case "count":
-            return f"count({value.sql})"
-        case "count_distinct":
-            return f"count(DISTINCT {value.sql})"
-        case "mean":
-            return _mean(value)
-    result = AGGREGATES[agg.function].result(value.dtype)
-    if agg.function == "sum" and t.is_floating(result):
-        return f"sum(CAST({value.sql} AS DOUBLE))"
-    return f"CAST({agg.function}({value.sql}) AS {type_sql(result)})"
-
-
-def _mean(value: Typed) -> str:
-    result = AGGREGATES["mean"].result(value.dtype)
-    if not t.is_decimal(result):
-        return f"avg(CAST({value.sql} AS DOUBLE))"
-    own = numeric(value.dtype)
-    assert own is not None
-    shift = 10 ** (result.scale - own.scale)
-    return quotient(
-        f"(sum({unscaled(value.sql, own.scale)}) * {shift}::HUGEINT)", f"count({value.sql})", result
-    )
+def aggregate_sql(agg: Agg, columns: Columns, result: pa.DataType, over: str = "") -> str:
+    """An aggregate of type `result`: of rows in a group, or of those in the window `over`."""
+    given = [] if agg.input is None else [agg.input]
+    given += [arg for arg in agg.args if not isinstance(arg, Literal)]
+    values = [expr_sql(arg, columns) for arg in given]
+    constants = [arg.value for arg in agg.args if isinstance(arg, Literal)]
+    sql = [value.sql for value in values]
+    types = [value.dtype for value in values]
+    return aggregate_form(agg.function, Rows(sql, types, constants, result, over))

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
+from fabric.plan.aggregate import unaliased
 from fabric.plan.expr import Expr, output_name
-from fabric.plan.join import key_types, output_columns
 from fabric.plan.nodes import (
     Aggregate,
     Distinct,
     Exchange,
+    Explode,
     Filter,
     Join,
     Limit,
@@ -26,12 +27,16 @@ from fabric.plan.nodes import (
     Sort,
     StageInput,
     Union,
+    Window,
     WithColumns,
 )
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import MemorySource
 from fabric.plan.walk import walk
-from fabric.testing.duckdb.expressions import aggregate_sql, coerced, expr_sql, type_sql
+from fabric.plan.window import unaliased_over
+from fabric.testing.duckdb.expressions import aggregate_sql, expr_sql, type_sql
+from fabric.testing.duckdb.joins import join_sql
+from fabric.testing.duckdb.windows import order_sql, over_sql
 
 
 def to_sql(node: Node, names: Mapping[str, str]) -> str:
@@ -67,7 +72,11 @@ def _relation(node: Node, inputs: Sequence[str], names: Mapping[str, str]) -> st
         case Aggregate():
             return _aggregate(node, inputs[0])
         case Join():
-            return _join(node, inputs[0], inputs[1])
+            return join_sql(node, inputs[0], inputs[1])
+        case Window():
+            return _window(node, inputs[0])
+        case Explode():
+            return _explode(node, inputs[0])
         case Distinct():
             return f"SELECT DISTINCT * FROM {inputs[0]}"
         case Union():
@@ -134,34 +143,41 @@ def _with_columns(node: WithColumns, source: str) -> str:
 def _aggregate(node: Aggregate, source: str) -> str:
     columns = columns_of(node.input)
     keys = [expr_sql(key, columns).sql for key in node.keys]
-    made = [*keys, *(aggregate_sql(agg, columns) for agg in node.aggs)]
+    types = schema_of(node).types[len(keys) :]
+    aggs = zip(map(unaliased, node.aggs), types, strict=True)
+    made = [*keys, *(aggregate_sql(agg, columns, dtype) for agg, dtype in aggs)]
     listed = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(made))
     if not keys:
         return f"SELECT {listed} FROM {source}"
     inner = ", ".join(f"{key} AS k{i}" for i, key in enumerate(keys))
     names = ", ".join(f"k{i}" for i in range(len(keys)))
-    aggs = "".join(f", {sql} AS c{i}" for i, sql in enumerate(made[len(keys) :], len(keys)))
+    rest = "".join(f", {sql} AS c{i}" for i, sql in enumerate(made[len(keys) :], len(keys)))
     kept = ", ".join(f"k{i} AS c{i}" for i in range(len(keys)))
-    return f"SELECT {kept}{aggs} FROM (SELECT *, {inner} FROM {source}) GROUP BY {names}"
+    return f"SELECT {kept}{rest} FROM (SELECT *, {inner} FROM {source}) GROUP BY {names}"
 
 
-def _join(node: Join, left: str, right: str) -> str:
-    l_schema, r_schema = schema_of(node.left), schema_of(node.right)
-    l_columns = {f.name: (f"l.c{i}", f.type) for i, f in enumerate(l_schema)}
-    r_columns = {f.name: (f"r.c{i}", f.type) for i, f in enumerate(r_schema)}
-    keys = zip(node.left_keys, node.right_keys, key_types(node, l_schema, r_schema), strict=True)
-    on = " AND ".join(
-        f"{coerced(expr_sql(a, l_columns), t)} = {coerced(expr_sql(b, r_columns), t)}"
-        for a, b, t in keys
-    )
-    if node.how in ("semi", "anti"):
-        found = f"EXISTS (SELECT 1 FROM {right} AS r WHERE {on})"
-        return f"SELECT * FROM {left} AS l WHERE {'NOT ' * (node.how == 'anti')}{found}"
-    sides = (l_columns, r_columns)
-    chosen = [sides[c.right][c.source][0] for c in output_columns(node, l_schema, r_schema)]
-    listed = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(chosen))
-    kind = "LEFT JOIN" if node.how == "left" else "JOIN"
-    return f"SELECT {listed} FROM {left} AS l {kind} {right} AS r ON {on}"
+def _window(node: Window, source: str) -> str:
+    columns = columns_of(node.input)
+    types = schema_of(node).types[len(columns) :]
+    overs = [unaliased_over(expr) for expr in node.exprs]
+    made = (over_sql(over, columns, dtype) for over, dtype in zip(overs, types, strict=True))
+    listed = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(made, len(columns)))
+    return f"SELECT *, {listed} FROM {source}"
+
+
+def _explode(node: Explode, source: str) -> str:
+    """One row for each place in the list; with `outer` null is the place of one that has none."""
+    columns = columns_of(node.input)
+    values = columns[node.column][0]
+    places = f"range(len({values}))"
+    if node.outer:
+        places = f"CASE WHEN len({values}) > 0 THEN {places} ELSE [NULL] END"
+    made = [f"{values}[place_ + 1]" if name == node.column else sql
+            for name, (sql, _) in columns.items()]  # fmt: skip
+    if node.position:
+        made.append("CAST(place_ AS INTEGER)")
+    listed = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(made))
+    return f"SELECT {listed} FROM (SELECT *, unnest({places}) AS place_ FROM {source})"
 
 
 def _union(node: Union, inputs: Sequence[str]) -> str:
@@ -186,8 +202,4 @@ def coerced_column(column: tuple[str, pa.DataType], dtype: pa.DataType) -> str:
 
 def _order(node: Sort) -> str:
     columns = columns_of(node.input)
-    return ", ".join(
-        f"{expr_sql(key.input, columns).sql} {'DESC' if key.descending else 'ASC'} "
-        f"NULLS {'LAST' if key.nulls_last else 'FIRST'}"
-        for key in node.keys
-    )
+    return ", ".join(order_sql(key, columns) for key in node.keys)
