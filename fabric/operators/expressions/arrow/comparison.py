@@ -19,7 +19,7 @@ from fabric.operators.expressions.arrow.bound import (
     Kernel,
     Request,
 )
-from fabric.operators.expressions.arrow.lists.codes import codes
+from fabric.operators.expressions.arrow.lists.pairs import order_of
 from fabric.operators.expressions.arrow.rows import arrays
 
 _ARROW: dict[str, Kernel] = {
@@ -51,17 +51,16 @@ def compare(name: str, dtype: pa.DataType) -> Kernel:
     if t.is_null(dtype):
         return _unknown
     if t.is_nested(dtype):
-        return _of_codes(name)
+        return _nested(name)
     return _nan_aware(name) if t.is_floating(dtype) else _ARROW[name]
 
 
-def _of_codes(name: str) -> Kernel:
-    """Lists value by value, structs field by field; inside, null equals null and is smallest."""
+def _nested(name: str) -> Kernel:
+    """Of lists and structs: the order of each pair beside 0."""
 
     def kernel(left: Datum, right: Datum) -> Datum:
         a, b = arrays(left, right)
-        code = pa.array(codes(pa.concat_arrays([a, b])))
-        answer = _ARROW[name](code[: len(a)], code[len(a) :])
+        answer = _ARROW[name](pa.array(order_of(a, b)), pa.scalar(0, pa.int8()))
         valid = pc.and_(pc.is_valid(a), pc.is_valid(b))
         return pc.if_else(valid, answer, pa.scalar(None, pa.bool_()))
 

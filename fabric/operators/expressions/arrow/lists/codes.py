@@ -1,8 +1,8 @@
 """Values of any type as int64 codes: equal when the values are, in order as the values are.
 
 One job: `codes`, and `groups` of equal values in a row. NaN equals NaN and is the largest, -0.0
-equals 0.0; a null has a code too, below all others, which callers that know better leave aside.
-Structs compare field by field and lists value by value, a null in them is smallest, as in Spark.
+equals 0.0; the code of a null is anything. Structs compare field by field and lists value by value,
+a null in them is smallest, as in Spark.
 """
 
 from __future__ import annotations
@@ -89,33 +89,23 @@ def _ranked(keys: list[Any], values: pa.Array) -> Numbers:
     return np.array([ranks[key] for key in keys], np.int64)
 
 
-def groups(rows: Numbers, values: pa.Array) -> Numbers:
-    """A number per value, the same for equal values (or two nulls) in the same row."""
-    null = flags(pc.is_null(values))
-    code = np.where(null, 0, codes(values))
-    order = np.lexsort((code, null, rows))
-    return _numbered(order, rows, null, code)
+def groups(rows: Numbers, values: pa.Array) -> tuple[Numbers, Flags]:
+    """A number per value, the same for equal ones (or two nulls) in one row; which are the first.
 
-
-def _numbered(order: Numbers, rows: Numbers, null: Flags, code: Numbers) -> Numbers:
-    new = np.ones(len(order), bool)
-    for key in (rows, null, code):
-        ordered = key[order]
-        if key is rows:
-            new[1:] = ordered[1:] != ordered[:-1]
-        else:
-            new[1:] |= ordered[1:] != ordered[:-1]
-    numbers = np.empty(len(order), np.int64)
-    numbers[order] = np.cumsum(new)
-    return numbers
-
-
-def firsts(groups: Numbers) -> Flags:
-    """Which value is the first of its group.
-
-    >>> firsts(np.array([5, 3, 5])).tolist()
-    [True, True, False]
+    >>> numbers, first = groups(np.array([0, 0, 0, 1]), pa.array([7, None, 7, 7]))
+    >>> numbers.tolist(), first.tolist()
+    ([0, 1, 0, 2], [True, True, False, True])
     """
-    first = np.zeros(len(groups), bool)
-    first[np.unique(groups, return_index=True)[1]] = True
-    return first
+    null = flags(pc.is_null(values))
+    encoded = pa.array(codes(values)).dictionary_encode()
+    n_codes = len(encoded.dictionary)
+    code = np.where(null, n_codes, encoded.indices.to_numpy())
+    key = rows * (n_codes + 1) + code
+    order = np.argsort(key, kind="stable")
+    new = np.ones(len(key), bool)
+    new[1:] = np.diff(key[order]) != 0
+    numbers = np.empty(len(key), np.int64)
+    numbers[order] = np.cumsum(new) - 1
+    first = np.zeros(len(key), bool)
+    first[order[new]] = True
+    return numbers, first

@@ -32,24 +32,27 @@ def _sort(request: Request) -> Bound:
     return Bound(kernel, array=0)
 
 
-def _extreme(*, descending: bool) -> Implementation:
-    """The first value in order that is not null; null when there is none."""
+def _extreme(best: np.ufunc) -> Implementation:
+    """The first value with the lowest or highest code that is not null; null when there is none."""
 
     def kernel(values: pa.Array) -> pa.Array:
         lists = Lists.of(values)
-        order = _order(lists, descending=descending, nulls_last=True)
-        ordered = lists.take(order)
-        absent = ordered.sizes == 0
-        if len(ordered.values):
-            first = np.where(absent, 0, ordered.starts)
-            absent = absent | ordered.missing[first]
-        return ordered.values.take(pa.array(np.where(absent, 0, ordered.starts), mask=absent))
+        lists = lists.keep(~lists.missing)
+        code = codes(lists.values)
+        absent = lists.sizes == 0
+        wanted = np.zeros(len(absent), np.int64)
+        wanted[~absent] = best.reduceat(code, lists.starts[~absent]) if len(code) else 0
+        place = np.flatnonzero(code == wanted[lists.rows])
+        rows = lists.rows[place]
+        first = np.zeros(len(absent), np.int64)
+        first[rows[::-1]] = place[::-1]
+        return lists.values.take(pa.array(first, mask=absent))
 
     return lambda _: Bound(kernel, array=0)
 
 
 IMPLEMENTATIONS: dict[str, Implementation] = {
     "list_sort": _sort,
-    "list_min": _extreme(descending=False),
-    "list_max": _extreme(descending=True),
+    "list_min": _extreme(np.minimum),
+    "list_max": _extreme(np.maximum),
 }

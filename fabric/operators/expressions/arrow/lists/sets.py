@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from fabric.operators.expressions.arrow.bound import Bound, Datum, Implementation, Request
-from fabric.operators.expressions.arrow.lists.codes import canonical, firsts, groups
+from fabric.operators.expressions.arrow.lists.codes import canonical, groups
 from fabric.operators.expressions.arrow.lists.combine import joined
 from fabric.operators.expressions.arrow.lists.view import Lists, either
 from fabric.operators.expressions.arrow.rows import arrays
@@ -22,7 +22,7 @@ def _of(array: pa.Array) -> Lists:
 
 
 def _distinct(lists: Lists) -> Lists:
-    return lists.keep(firsts(groups(lists.rows, lists.values)))
+    return lists.keep(groups(lists.rows, lists.values)[1])
 
 
 def _unique(_: Request) -> Bound:
@@ -43,9 +43,11 @@ def _by_membership(*, inside: bool) -> Implementation:
         first, second = (_of(array) for array in arrays(left, right))
         null = either(first.null, second.null)
         rows = np.concatenate([first.rows, second.rows])
-        group = groups(rows, pa.concat_arrays([first.values, second.values]))
-        own, other = group[: len(first.values)], group[len(first.values) :]
-        kept = first.keep(firsts(own) & (np.isin(own, other) == inside))
+        group, new = groups(rows, pa.concat_arrays([first.values, second.values]))
+        n_own = len(first.values)
+        found = np.zeros(len(group), bool)
+        found[group[n_own:]] = True
+        kept = first.keep(new[:n_own] & (found[group[:n_own]] == inside))
         return (kept if null is None else kept.nulled(null)).array()
 
     return lambda _: Bound(kernel)
