@@ -18,7 +18,7 @@ from fabric.coordinator.planner.exchanges import exchange, gather, refuse_broadc
 from fabric.coordinator.planner.finish import finish
 from fabric.coordinator.planner.flows import Flow, Request, kept_names
 from fabric.coordinator.planner.joins import plan_join
-from fabric.coordinator.planner.sorts import plan_sort
+from fabric.coordinator.planner.sorts import is_single, plan_sort, sorts_of_one_task
 from fabric.coordinator.planner.stages import StageGraph
 from fabric.coordinator.planner.windows import plan_window
 from fabric.errors import InternalError
@@ -42,7 +42,7 @@ from fabric.plan.nodes import (
     Window,
     WithColumns,
 )
-from fabric.plan.sources import FileTarget, FlightTarget, Split
+from fabric.plan.sources import Split
 from fabric.plan.top import first_rows
 from fabric.plan.walk import walk
 
@@ -93,6 +93,7 @@ class _Planner:
         )
         self._scans: list[Scan] = []
         self._top_n = _limits_over_sorts(plan.root)
+        self._in_one_task = sorts_of_one_task(plan.root)
         self._first_rows = _filters_over_windows(plan.root)
 
     def plan(self, result_path: str) -> StageGraph:
@@ -178,7 +179,7 @@ class _Planner:
             sorted_here = replace(node, input=flow.node)
             flow = replace(flow, node=_first(limit, sorted_here), flexible=False)
             return self._in_one(node, flow)
-        n = self._n(node, flow.n)
+        n = 1 if id(node) in self._in_one_task else self._n(node, flow.n)
         return plan_sort(self._draft, node, flow, n, size=self._sizes[id(node.input)])
 
     def _limit(self, node: Limit, flow: Flow) -> Flow:
@@ -235,11 +236,7 @@ class _Planner:
         )
 
     def _sink(self, node: Sink, flow: Flow) -> Flow:
-        target = node.target
-        single = isinstance(target, FlightTarget) or (
-            isinstance(target, FileTarget) and target.single
-        )
-        if single:
+        if is_single(node.target):
             flow = gather(self._draft, flow, path=f"{node.path}/gather", settings=node.path)
         else:
             flow = self._spread(node, flow)

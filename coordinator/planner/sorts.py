@@ -19,11 +19,57 @@ from fabric.coordinator.planner.estimate import Size
 from fabric.coordinator.planner.exchanges import exchange, gather
 from fabric.coordinator.planner.flows import Flow
 from fabric.plan.expr import Column
-from fabric.plan.nodes import Select, Sort
+from fabric.plan.nodes import (
+    Exchange,
+    Filter,
+    Limit,
+    Node,
+    Select,
+    Sink,
+    Sort,
+    WithColumns,
+)
 from fabric.plan.schema import schema_of
+from fabric.plan.sources import FileTarget, FlightTarget, Target
+from fabric.plan.walk import walk
 
 SMALL_BYTES = 8 << 20
 """Sorted in one task: three exchanges would cost more than they spread."""
+
+
+_NARROW = Filter | Select | WithColumns
+
+
+def sorts_of_one_task(root: Node) -> frozenset[int]:
+    """By ``id``, the sorts whose rows must be in order in one task: for a file, a limit, a gather.
+
+    Rows that several tasks send to one come in any order.
+    """
+    found: set[int] = set()
+    for node in walk(root):
+        if not _gathers(node):
+            continue
+        below = node.children[0]
+        while isinstance(below, _NARROW):
+            below = below.input
+        if isinstance(below, Sort):
+            found.add(id(below))
+    return frozenset(found)
+
+
+def is_single(target: Target) -> bool:
+    """Whether one task writes all rows."""
+    return isinstance(target, FlightTarget) or (isinstance(target, FileTarget) and target.single)
+
+
+def _gathers(node: Node) -> bool:
+    match node:
+        case Limit() | Exchange(kind="gather"):
+            return True
+        case Sink(target=target):
+            return is_single(target)
+        case _:
+            return False
 
 
 def plan_sort(draft: Draft, node: Sort, flow: Flow, n: int, *, size: Size) -> Flow:

@@ -10,9 +10,21 @@ from fabric.coordinator.planner.sorts import SMALL_BYTES
 from fabric.coordinator.planner.stages import StageGraph
 from fabric.plan.check import check
 from fabric.plan.expr import Column, SortKey
-from fabric.plan.nodes import Filter, Limit, Node, NodeConfig, Plan, Scan, Select, Sort
+from fabric.plan.nodes import (
+    Exchange,
+    Filter,
+    Limit,
+    Node,
+    NodeConfig,
+    Plan,
+    Scan,
+    Select,
+    Sink,
+    Sort,
+)
 from fabric.plan.schema import schema_of
-from fabric.plan.sources import FileSource, Split
+from fabric.plan.sources import FileSource, FileTarget, Split
+from fabric.plan.walk import walk
 
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.bool_())])
 SCAN = Scan(FileSource("parquet", ("x",)), SCHEMA)
@@ -55,6 +67,22 @@ def test_a_configured_number_of_ranges() -> None:
     graph = plan(SORT, config={"sort_1": 7})
     assert [stage.n_tasks for stage in graph.stages] == [4, 4, 4, 7]
     assert len(plan(SORT, config={"sort_1": 1}).stages) == 2
+
+
+FILTERED = Filter(SORT, Column("b"))
+
+
+@pytest.mark.parametrize(
+    "root",
+    [Limit(FILTERED, 5), Exchange(FILTERED, "gather"),
+     Sink(FILTERED, FileTarget("parquet", "x.parquet", single=True))],
+    ids=["limit", "gather", "file"],
+)  # fmt: skip
+def test_rows_that_one_task_wants_in_order_are_sorted_in_one(root: Node) -> None:
+    graph = plan(root)
+    sort = next(stage for stage in graph.stages if Sort in map(type, walk(stage.root)))
+    assert sort.n_tasks == 1
+    assert {edge.kind for edge in graph.edges if not edge.is_result} == {"gather"}
 
 
 @pytest.mark.parametrize("root", [SORT, Limit(SORT, 5)], ids=["sort", "limit"])
