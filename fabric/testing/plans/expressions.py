@@ -18,9 +18,20 @@ from pyarrow import types as t
 
 from fabric.plan.expr import Call, Case, Cast, Column, Expr, IsIn, Literal
 from fabric.plan.schema import type_of
-from fabric.plan.types import is_boolean, is_date, is_string, is_timestamp, numeric, plain
+from fabric.plan.types import (
+    is_boolean,
+    is_date,
+    is_list,
+    is_string,
+    is_struct,
+    is_timestamp,
+    numeric,
+    plain,
+)
+from fabric.testing.plans.calls import CLOSE, EXACT, Argument, Recipe
 
 FAMILIES = ("boolean", "integer", "float", "decimal", "string", "date", "timestamp")
+NESTED = ("integers", "strings", "struct")
 _REMAINDER = 1000
 _COMPARE = ("eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe")
 _UNITS = ("hour", "day", "week", "month", "quarter", "year")
@@ -33,8 +44,13 @@ _WORDS = ("", "a", "A", "U", "é", "JFK", " ", "b'c", "%")
 
 
 def family(dtype: pa.DataType) -> str:
-    """The family of `FAMILIES` a type belongs to, or ""."""
+    """The family of `FAMILIES` or `NESTED` a type belongs to, or ""."""
     dtype = plain(dtype)
+    if is_list(dtype):
+        items = family(dtype.value_type)
+        return f"{items}s" if items in ("integer", "string") else ""
+    if is_struct(dtype):
+        return "struct" if dtype.names == ["a", "b"] else ""
     number = numeric(dtype)
     if number is not None:
         kinds = ((t.is_integer, "integer"), (t.is_floating, "float"), (t.is_decimal, "decimal"))
@@ -72,8 +88,26 @@ class Expressions:
         return [field.name for field in self.schema if family(field.type) == kind]
 
     def any(self, depth: int = 2) -> Expr:
-        """An expression of any family."""
+        """An expression of any family, now and then a list or struct."""
+        families = NESTED if self.rng.random() < 0.1 else FAMILIES
+        return self.of(self.rng.choice(families), depth)
+
+    def scalar(self, depth: int = 2) -> Expr:
+        """An expression of any family that has an order."""
         return self.of(self.rng.choice(FAMILIES), depth)
+
+    def close(self, depth: int = 1) -> Expr:
+        """A float whose last digit is open: nothing may compare it."""
+        return self._called(self.rng.choice(CLOSE), depth)
+
+    def _called(self, recipe: Recipe, depth: int) -> Expr:
+        function, args = recipe
+        return call(function, *(self._argument(arg, depth) for arg in args))
+
+    def _argument(self, arg: Argument, depth: int) -> Expr:
+        if not isinstance(arg, str):
+            return arg(self.rng)
+        return self.small(depth) if arg == "small" else self.of(arg, depth)
 
     def of(self, kind: str, depth: int = 2) -> Expr:
         """An expression of family `kind`, at most about `depth` calls deep."""
@@ -81,9 +115,11 @@ class Expressions:
         if names and (depth <= 0 or self.rng.random() < 0.3):
             return Column(self.rng.choice(names))
         if depth <= 0:
-            return self.constant(kind)
+            return self._made(kind) if kind in NESTED else self.constant(kind)
         if self.rng.random() < 0.15:
             return self._choice(kind, depth - 1)
+        if kind in NESTED or self.rng.random() < 0.5:
+            return self._called(self.rng.choice(EXACT[kind]), depth - 1)
         makers: dict[str, Callable[[int], Expr]] = {
             "boolean": self.boolean, "integer": self._integer, "float": self._float,
             "decimal": self._decimal, "string": self._string, "date": self._date,
@@ -104,6 +140,14 @@ class Expressions:
             "string": rng.choice(_WORDS), "date": days, "timestamp": days * 86_400_000_000,
         }  # fmt: skip
         return Literal(pa.scalar(values[kind], _CONSTANTS[kind]).as_py(), _CONSTANTS[kind])
+
+    def _made(self, kind: str) -> Expr:
+        """A list or struct of constants."""
+        if kind == "struct":
+            values = self.constant("integer"), self.constant("string")
+            return call("struct", text("a"), values[0], text("b"), values[1])
+        items = (self.constant(kind[:-1]) for _ in range(self.rng.randint(1, 3)))
+        return call("array", *items)
 
     def small(self, depth: int) -> Expr:
         """An integer between -999 and 999."""
@@ -187,7 +231,7 @@ class Expressions:
         """Few digits, so that nothing overflows: a column or constant, once computed with."""
         rng = self.rng
         value = self.of("decimal", 0)
-        if type_of(value, self.schema).precision > 12:
+        if plain(type_of(value, self.schema)).precision > 12:
             value = self.constant("decimal")
         match rng.randrange(4):
             case 0:

@@ -1,7 +1,7 @@
 """One random step after another, on a pool of plans that grows.
 
-One job: nodes. Earlier plans stay in the pool and are taken again, so parts are shared; joins and
-unions are kept from multiplying rows.
+One job: nodes. Earlier plans stay in the pool and are taken again, so parts are shared; joins,
+unions and explodes are kept from multiplying rows. What has open last digits comes last.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from random import Random
 
 import pyarrow as pa
 
-from fabric.plan.expr import Agg, Alias, Column, Expr, SortKey, output_name
+from fabric.plan.expr import Agg, Alias, Column, Expr, Literal, output_name
+from fabric.plan.join import condition_columns
 from fabric.plan.nodes import (
     Aggregate,
     Distinct,
     Exchange,
     ExchangeKind,
+    Explode,
     Filter,
     Join,
     JoinHow,
@@ -29,15 +31,17 @@ from fabric.plan.nodes import (
     Select,
     Sort,
     Union,
+    Window,
     WithColumns,
 )
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import MemorySource
-from fabric.plan.types import common_type, plain
-from fabric.testing.plans.expressions import Expressions, call, family, integer
+from fabric.plan.types import common_type, is_list, is_nested
+from fabric.testing.plans.aggregates import close_agg, random_agg
+from fabric.testing.plans.expressions import FAMILIES, Expressions, call, family
+from fabric.testing.plans.windows import random_keys, random_overs
 
 _ROWS_MAX = 5_000
-_SUM_REMAINDER = 1_000_003
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,8 @@ class _Builder:
         steps: list[Callable[[_Frame], _Frame]] = [
             self._filter, self._select, self._with_columns, self._with_columns,
             self._aggregate, self._aggregate, self._join, self._join, self._sort, self._limit,
-            self._distinct, self._union, self._exchange,
+            self._distinct, self._union, self._exchange, self._window, self._window,
+            self._explode, self._collect,
         ]  # fmt: skip
         frame = self._rng.choice(self._pool)
         for _ in range(n_steps):
@@ -94,7 +99,22 @@ class _Builder:
                 frame = self._rng.choice(self._pool)
             frame = self._rng.choice(steps)(frame)
             self._pool.append(frame)
-        return frame.node
+        return self._last(frame) if self._rng.random() < 0.3 else frame.node
+
+    def _last(self, frame: _Frame) -> Node:
+        """Columns whose last digit is open."""
+        rng, maker, names = self._rng, self._expressions(frame), frame.schema.names
+        match rng.randrange(3):
+            case 0:
+                values = (Alias(maker.close(), self._name()), Alias(maker.close(), self._name()))
+                return WithColumns(frame.node, values)
+            case 1:
+                exprs = random_overs(maker, [self._name(), self._name()], close=True)
+                return Window(frame.node, exprs)
+            case _:
+                keys = tuple(map(Column, rng.sample(names, min(rng.choice((0, 1, 1)), len(names)))))
+                aggs = tuple(Alias(close_agg(maker), self._name()) for _ in range(3))
+                return Aggregate(frame.node, keys, aggs)
 
     def _scan(self, token: str, table: pa.Table) -> _Frame:
         source = MemorySource(token, table.num_rows)
@@ -109,9 +129,9 @@ class _Builder:
 
     # ---- one row at a time
     def _filter(self, frame: _Frame) -> _Frame:
-        """By any condition; half of the time one that most rows meet."""
+        """By any condition; most of the time one that most rows meet."""
         predicate = self._expressions(frame).boolean(2)
-        if self._rng.random() < 0.5:
+        if self._rng.random() < 0.7:
             column = Column(self._rng.choice(frame.schema.names))
             predicate = call("or", predicate, call("is_not_null", column))
         return replace(frame, node=Filter(frame.node, predicate))
@@ -148,51 +168,77 @@ class _Builder:
         keys: list[Expr] = [Column(n) for n in self._rng.sample(names, min(n_keys, len(names)))]
         if self._rng.random() < 0.3:
             keys.append(self._new_column(frame))
-        aggs = [self._agg(frame) for _ in range(self._rng.randint(0 if keys else 1, 4))]
-        node = Aggregate(frame.node, tuple(keys), tuple(aggs))
+        maker, same = self._expressions(frame), tuple(output_name(key) for key in keys)
+        known = tuple(name for name in same if name in names)
+        n_aggs = self._rng.randint(0 if keys else 1, 4)
+        aggs = tuple(Alias(random_agg(maker, known), self._name()) for _ in range(n_aggs))
+        node = Aggregate(frame.node, tuple(keys), aggs)
         kept = {output_name(key) for key in keys if isinstance(key, Column)}
         return _Frame(node, frame.rows_max if keys else 1, frame.exact & kept)
 
-    def _agg(self, frame: _Frame) -> Alias:
-        rng, maker = self._rng, self._expressions(frame)
-        function = rng.choice(("count", "count", "count_distinct", "sum", "min", "max", "mean"))
-        if function == "count" and rng.random() < 0.5:
-            return Alias(Agg("count", None), self._name())
-        if function in ("sum", "mean"):
-            return Alias(Agg(function, self._summable(frame)), self._name())
-        return Alias(Agg(function, maker.any(1)), self._name())
+    def _collect(self, frame: _Frame) -> _Frame:
+        """Lists of values, put in order."""
+        maker, name = self._expressions(frame), self._name()
+        keys = tuple(map(Column, self._rng.sample(frame.schema.names, 1)))
+        made = Aggregate(frame.node, keys, (Alias(Agg("collect", maker.scalar(1)), name),))
+        flags = (Literal(self._rng.random() < 0.5, pa.bool_()) for _ in range(2))
+        ordered = Alias(call("list_sort", Column(name), *flags), name)
+        node = WithColumns(made, (ordered,), replace=True)
+        return _Frame(node, frame.rows_max, frame.exact & {keys[0].name})
 
-    def _summable(self, frame: _Frame) -> Expr:
-        """Numbers whose sum is exact and fits: cut integers, quarters, short decimals."""
-        schema, maker = frame.schema, self._expressions(frame)
-        short = [n for n in maker.columns("decimal") if _precision(schema.field(n).type) <= 12]
-        choices: list[Expr] = [Column(name) for name in (*sorted(frame.exact), *short)]
-        cut = call("modulo", maker.of("integer", 1), integer(_SUM_REMAINDER))
-        return self._rng.choice([cut, *choices])
+    def _window(self, frame: _Frame) -> _Frame:
+        names = [self._name() for _ in range(self._rng.randint(1, 3))]
+        exprs = random_overs(self._expressions(frame), names, close=False)
+        return replace(frame, node=Window(frame.node, exprs))
+
+    def _explode(self, frame: _Frame) -> _Frame:
+        """A list column, made for it where there is none."""
+        if frame.rows_max * 4 > _ROWS_MAX:
+            return self._filter(frame)
+        lists = [field.name for field in frame.schema if is_list(field.type)]
+        node = frame.node
+        if not lists or self._rng.random() < 0.3:
+            made = self._expressions(frame).of(self._rng.choice(("integers", "strings")), 2)
+            lists = [self._name()]
+            node = WithColumns(node, (Alias(made, lists[0]),))
+        position = self._name() if self._rng.random() < 0.5 else ""
+        node = Explode(node, self._rng.choice(lists), self._rng.random() < 0.5, position)
+        return replace(frame, node=node, rows_max=frame.rows_max * 4)
 
     # ---- several inputs
     def _join(self, frame: _Frame) -> _Frame:
-        """With another frame on one or two columns of comparable types."""
-        other = self._rng.choice(self._pool)
-        pairs = [
+        """With another frame: on columns of comparable types, by a condition, or both."""
+        rng, other = self._rng, self._rng.choice(self._pool)
+        is_small = frame.rows_max * max(1, other.rows_max) <= _ROWS_MAX
+        kinds = _HOWS if is_small else ("semi", "anti")
+        how: JoinHow = rng.choice(kinds)  # type: ignore[arg-type]
+        pairs = [] if how == "cross" else self._pairs(frame, other)
+        with_condition = how != "cross" and (rng.random() < 0.3 or not pairs)
+        if with_condition and is_small and rng.random() < 0.3:
+            pairs = []
+        left, right = (tuple(Column(pair[side]) for pair in pairs) for side in (0, 1))
+        strategy: JoinStrategy = rng.choice(("auto", "broadcast", "hash"))
+        suffix = f"_r{next(self._numbers)}"
+        node = Join(frame.node, other.node, left, right, how, suffix, strategy)
+        if with_condition:
+            read = condition_columns(node, frame.schema, other.schema)
+            schema = pa.schema([(column.name, column.dtype) for column in read])
+            node = replace(node, condition=Expressions(rng, schema, frozenset()).boolean(1))
+        return _Frame(node, _joined_rows(how, frame.rows_max, other.rows_max),
+                      frame.exact - {key.name for key in left})  # fmt: skip
+
+    def _pairs(self, frame: _Frame, other: _Frame) -> list[tuple[str, str]]:
+        """One or two pairs of columns of comparable types, likely with the same names."""
+        found = [
             (a.name, b.name)
             for a in frame.schema
             for b in other.schema
-            if family(a.type) and _joinable(a.type, b.type)
+            if family(a.type) in FAMILIES and _joinable(a.type, b.type)
         ]
-        if not pairs:
-            return self._distinct(frame)
-        chosen = self._rng.sample(pairs, min(len(pairs), self._rng.choice((1, 1, 2))))
-        left, right = (tuple(Column(pair[side]) for pair in chosen) for side in (0, 1))
-        how: JoinHow = self._rng.choice(("inner", "left", "left", "semi", "anti"))
-        rows_max = frame.rows_max * max(1, other.rows_max)
-        if rows_max > _ROWS_MAX and how in ("inner", "left"):
-            how = "semi"
-        rows_max = frame.rows_max if how in ("semi", "anti") else rows_max
-        strategy: JoinStrategy = self._rng.choice(("auto", "broadcast", "hash"))
-        suffix = f"_r{next(self._numbers)}"
-        node = Join(frame.node, other.node, left, right, how, suffix, strategy)
-        return _Frame(node, rows_max, frame.exact)
+        alike = [pair for pair in found if pair[0] == pair[1]]
+        if alike and self._rng.random() < 0.5:
+            found = alike
+        return self._rng.sample(found, min(len(found), self._rng.choice((1, 1, 2))))
 
     def _union(self, frame: _Frame) -> _Frame:
         """With a variant of itself, or another frame cut to the same types."""
@@ -204,23 +250,22 @@ class _Builder:
 
     # ---- all rows
     def _sort(self, frame: _Frame) -> _Frame:
-        names = frame.schema.names
+        names = _ordered(frame)
+        if not names:
+            return self._distinct(frame)
         chosen = self._rng.sample(names, self._rng.randint(1, len(names)))
-        return replace(frame, node=Sort(frame.node, self._keys(chosen)))
+        return replace(frame, node=Sort(frame.node, random_keys(self._rng, chosen)))
 
     def _limit(self, frame: _Frame) -> _Frame:
         """Above a sort by all columns: equal rows may change places, nothing else."""
-        names = frame.schema.names
-        keys = self._keys(self._rng.sample(names, len(names)))
-        n, offset = self._rng.randint(0, 30), self._rng.choice((0, 0, self._rng.randint(0, 20)))
+        names = _ordered(frame)
+        if len(names) < len(frame.schema):
+            return self._distinct(frame)
+        keys = random_keys(self._rng, self._rng.sample(names, len(names)))
+        n = self._rng.choice((0, *(self._rng.randint(1, 40) for _ in range(9))))
+        offset = self._rng.choice((0, 0, self._rng.randint(0, 10)))
         node = Limit(Sort(frame.node, keys), n, offset)
         return replace(frame, node=node, rows_max=min(n, frame.rows_max))
-
-    def _keys(self, names: list[str]) -> tuple[SortKey, ...]:
-        return tuple(
-            SortKey(Column(name), self._rng.random() < 0.5, self._rng.random() < 0.5)
-            for name in names
-        )
 
     def _distinct(self, frame: _Frame) -> _Frame:
         return replace(frame, node=Distinct(frame.node))
@@ -234,8 +279,18 @@ class _Builder:
         return replace(frame, node=Exchange(frame.node, kind, keys, n_partitions))
 
 
-def _precision(dtype: pa.DataType) -> int:
-    return int(plain(dtype).precision)
+_HOWS = ("inner", "inner", "left", "left", "right", "full", "cross", "semi", "anti")
+
+
+def _joined_rows(how: str, left: int, right: int) -> int:
+    if how in ("semi", "anti"):
+        return left
+    return max(1, left) * max(1, right) + left + right
+
+
+def _ordered(frame: _Frame) -> list[str]:
+    """The columns that have an order."""
+    return [field.name for field in frame.schema if not is_nested(field.type)]
 
 
 def _joinable(a: pa.DataType, b: pa.DataType) -> bool:

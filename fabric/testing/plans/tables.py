@@ -41,6 +41,19 @@ def _moment(rng: Random) -> datetime.datetime:
     )
 
 
+def _zoned(rng: Random) -> datetime.datetime:
+    return _moment(rng).replace(tzinfo=datetime.UTC)
+
+
+def _maybe(rng: Random, value: Any) -> Any:
+    return None if rng.random() < 0.15 else value
+
+
+def _items(rng: Random, make: Callable[[], Any]) -> list[Any]:
+    return [_maybe(rng, make()) for _ in range(rng.choice((0, 1, 1, 2, 3, 4)))]
+
+
+_FLOATS = (0.0, -0.0, 1.5, -2.25, float("nan"))
 _MAKERS: dict[str, tuple[pa.DataType, Callable[[Random], Any]]] = {
     "i8": (pa.int8(), lambda rng: rng.randint(-128, 127)),
     "i16": (pa.int16(), lambda rng: rng.randint(-300, 300)),
@@ -59,6 +72,14 @@ _MAKERS: dict[str, tuple[pa.DataType, Callable[[Random], Any]]] = {
     "date": (pa.date32(), lambda rng: _DAY + datetime.timedelta(days=rng.randint(-500, 400))),
     "ts": (pa.timestamp("us"), _moment),
     "tz": (pa.timestamp("us", "UTC"), _moment),
+    "ny": (pa.timestamp("us", "America/New_York"), _zoned),
+    "ms": (pa.timestamp("ms"), lambda rng: _moment(rng).replace(microsecond=0)),
+    "li": (pa.list_(pa.int32()), lambda rng: _items(rng, lambda: rng.randint(-9, 99))),
+    "ls": (pa.list_(pa.string()), lambda rng: _items(rng, lambda: rng.choice(_WORDS))),
+    "lf": (pa.large_list(pa.float64()), lambda rng: _items(rng, lambda: rng.choice(_FLOATS))),
+    "st": (pa.struct([("a", pa.int32()), ("b", pa.string())]),
+           lambda rng: {"a": _maybe(rng, rng.randint(0, 3)), "b": _maybe(rng, rng.choice(_WORDS))}),
+    "key": (pa.int32(), lambda rng: rng.randint(0, 9)),
 }  # fmt: skip
 _ODD_NAMES = ("a b", 'q"q', "select", "Ünï", "A", "a", "it's", "x.y", "c0", "0.sum", "")
 
@@ -74,7 +95,7 @@ def random_tables(rng: Random, n_tables: int = 3, rows_max: int = 60) -> dict[st
 
 def _table(rng: Random, rows_max: int) -> pa.Table:
     n_rows = 0 if rng.random() < 0.04 else rng.randint(1, rows_max)
-    kinds = ["str", "i32", *rng.sample(sorted(_MAKERS), rng.randint(2, 6))]
+    kinds = ["str", "key", *rng.sample(sorted(set(_MAKERS) - {"key"}), rng.randint(2, 6))]
     names = rng.sample(_ODD_NAMES, 3) if rng.random() < 0.3 else []
     names += [f"{kind}_{i}" for i, kind in enumerate(kinds[len(names) :])]
     arrays = [_array(rng, kind, n_rows) for kind in kinds]
