@@ -150,7 +150,13 @@ class PartitionStore:
             yield from coalesce(output.slices(partition), LOCAL_BYTES)
 
     def read(
-        self, job: str, edge: int, partition: int, producers: Sequence[tuple[int, int]]
+        self,
+        job: str,
+        edge: int,
+        partition: int,
+        producers: Sequence[tuple[int, int]],
+        *,
+        checksums: bool = True,
     ) -> Iterator[tuple[bytes, pa.RecordBatch]]:
         """Messages with headers, producer by producer, each closed by an END event with totals.
 
@@ -159,16 +165,22 @@ class PartitionStore:
         """
         schema = self.edge_schema(job, edge)
         found = self._sealed(EdgeId(job, edge), partition, producers)
-        return self._messages(PartitionId(EdgeId(job, edge), 0, 0, partition), schema, found)
+        of = PartitionId(EdgeId(job, edge), 0, 0, partition)
+        return self._messages(of, schema, found, checksums=checksums)
 
     def _messages(
-        self, of: PartitionId, schema: pa.Schema, found: list[tuple[tuple[int, int], _Output]]
+        self,
+        of: PartitionId,
+        schema: pa.Schema,
+        found: list[tuple[tuple[int, int], _Output]],
+        *,
+        checksums: bool,
     ) -> Iterator[tuple[bytes, pa.RecordBatch]]:
         for (producer, attempt), output in found:
             source = PartitionId(of.edge, producer, attempt, of.partition)
             rows = n_bytes = sequence = 0
             for batch in coalesce(output.slices(of.partition)):
-                yield rows_header(source, sequence, batch), batch
+                yield rows_header(source, sequence, batch, checksum=checksums), batch
                 sequence += 1
                 rows += batch.num_rows
                 n_bytes += batch.nbytes

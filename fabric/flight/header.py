@@ -91,8 +91,10 @@ def decode_header(data: bytes) -> EdgeHeader:
     )  # fmt: skip
 
 
-def rows_header(source: PartitionId, sequence: int, batch: pa.RecordBatch) -> bytes:
-    """The header of one message of rows of one partition, checksum included."""
+def rows_header(
+    source: PartitionId, sequence: int, batch: pa.RecordBatch, *, checksum: bool = True
+) -> bytes:
+    """The header of one message of rows of one partition, checksum included but where not read."""
     return encode_header(
         EdgeHeader(
             job=source.edge.job,
@@ -101,7 +103,7 @@ def rows_header(source: PartitionId, sequence: int, batch: pa.RecordBatch) -> by
             attempt=source.attempt,
             sequence=sequence,
             partitions=((source.partition, batch.num_rows),),
-            crc32c=batch_crc32c(batch),
+            crc32c=batch_crc32c(batch) if checksum else 0,
         )
     )
 

@@ -27,9 +27,15 @@ class PartitionSource(Protocol):
         """The schema of an edge; `NotFoundError` when none of its partitions is here."""
 
     def read(
-        self, job: str, edge: int, partition: int, producers: Sequence[tuple[int, int]]
+        self,
+        job: str,
+        edge: int,
+        partition: int,
+        producers: Sequence[tuple[int, int]],
+        *,
+        checksums: bool = True,
     ) -> Iterator[tuple[bytes, pa.RecordBatch]]:
-        """The sealed rows of one partition, producer by producer.
+        """The sealed rows of one partition, producer by producer; without `checksums` they are 0.
 
         Yields encoded headers with their batches; sequence numbers count from 0 per producer, and
         each producer ends with an END header (totals filled in) beside a batch of 0 rows. A

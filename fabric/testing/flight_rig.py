@@ -49,7 +49,13 @@ class TableSource:
         raise NotFoundError(f"edge {edge} has no partitions on this agent", job=job)
 
     def read(
-        self, job: str, edge: int, partition: int, producers: Sequence[tuple[int, int]]
+        self,
+        job: str,
+        edge: int,
+        partition: int,
+        producers: Sequence[tuple[int, int]],
+        *,
+        checksums: bool = True,
     ) -> Iterator[tuple[bytes, pa.RecordBatch]]:
         """Messages with headers, as the protocol says."""
         for producer in producers:
@@ -59,7 +65,7 @@ class TableSource:
             of = PartitionId(EdgeId(job, edge), *producer, partition)
             batches = table.to_batches(max_chunksize=self.batch_rows)
             for sequence, batch in enumerate(batches):
-                yield rows_header(of, sequence, batch), batch
+                yield rows_header(of, sequence, batch, checksum=checksums), batch
             yield (
                 end_header(of, len(batches), table.num_rows, table.nbytes),
                 empty_batch(table.schema),

@@ -70,9 +70,15 @@ class Damaged(TableSource):
     damage = ""
 
     def read(
-        self, job: str, edge: int, partition: int, producers: Sequence[tuple[int, int]]
+        self,
+        job: str,
+        edge: int,
+        partition: int,
+        producers: Sequence[tuple[int, int]],
+        *,
+        checksums: bool = True,
     ) -> Iterator[tuple[bytes, pa.RecordBatch]]:
-        for data, batch in super().read(job, edge, partition, producers):
+        for data, batch in super().read(job, edge, partition, producers, checksums=checksums):
             header = decode_header(data)
             match self.damage, header.sequence:
                 case "attempt", _:
