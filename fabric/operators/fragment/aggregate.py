@@ -17,6 +17,7 @@ import datafusion
 import pyarrow as pa
 
 from fabric.operators.fragment.aggregates import FORMS, Bound, Form, Found, Part
+from fabric.operators.fragment.aggregates.counts import counted, distinct
 from fabric.operators.fragment.keys import normalised
 from fabric.operators.fragment.relation import Names, Output, Relation, select
 from fabric.plan.aggregate import state_columns, state_name, unaliased
@@ -94,11 +95,14 @@ def _aggregated(
     inputs = select(source.df, [*keys, *values], source.names)
     columns = [datafusion.col(name) for name in inputs.inner]
     names = tuple(source.names.fresh() for _ in parts)
+    df, builds = inputs.df, [part.build for part in parts]
+    if keys and builds == [distinct]:  # far faster than a set of values for each group
+        df, builds = df.aggregate(columns, []), [counted]
     aggs = [
-        part.build(column).alias(name)
-        for part, column, name in zip(parts, columns[len(keys) :], names, strict=True)
+        build(column).alias(name)
+        for build, column, name in zip(builds, columns[len(keys) :], names, strict=True)
     ]
-    df = inputs.df.aggregate(columns[: len(keys)], aggs)
+    df = df.aggregate(columns[: len(keys)], aggs)
     return inputs.inner[: len(keys)], _relation(df, names, source.names)
 
 

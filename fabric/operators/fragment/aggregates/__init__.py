@@ -5,6 +5,7 @@ counts.py     count, count_if, count_distinct, bool_and, bool_or
 sums.py       sum, mean
 extremes.py   min, max
 moments.py    var, std, skewness, kurtosis, covar, corr
+integers.py   covar and corr of integers
 lists.py      first, last, any_value, min_by, max_by, collect
 quantiles.py  median, quantile, approx_quantile
 registers.py  approx_distinct

@@ -2,7 +2,8 @@
 
 One job: their forms. A state is a count, means and sums of powers of deviations, which merge
 without losing digits (Chan's formulas); sums of squares would lose them far from zero. Variances
-are DataFusion's own; the others collect their values and are computed by the `moments` kernel.
+are DataFusion's own; pairs of integers are added up (`integers.py`); the others collect their
+values and are computed by the `moments` kernel.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pyarrow as pa
 from datafusion import functions as f
 
 from fabric._cython.kernels.moments import co_moments, moments
+from fabric.operators.fragment.aggregates import integers
 from fabric.operators.fragment.aggregates.counts import counted
 from fabric.operators.fragment.aggregates.parts import (
     F64,
@@ -140,6 +142,17 @@ def _collected(n_columns: int, bound: Bound) -> list[Part]:
     return [bound.part(f"values_{i}", collected, i, dtype=F64) for i in range(n_columns)]
 
 
+def _pairs(bound: Bound) -> list[Part]:
+    if integers.are_small([bound.type(0), bound.type(1)]):
+        return integers.parts(bound)
+    return _collected(2, bound)
+
+
+def _of_integers(*columns: pa.Array) -> pa.Array:
+    """The co-moments of sums of integers."""
+    return _made(_TWO, *integers.moments_of(*columns))
+
+
 def _merged(kinds: tuple[str, ...], bound: Bound) -> list[Part]:
     return [bound.merging(kind, collected) for kind in ("count", *kinds)]
 
@@ -152,6 +165,8 @@ def _derived(
         return {}
     lists = [kind for kind in found.names if kind.startswith("values_")]
     chosen, run = (lists, compute) if lists else (["count", *kinds], merge)
+    if "near_xy" in found:
+        chosen, run = [*integers.KINDS], _of_integers
     types = [found.type(kind) for kind in chosen]
     output = _struct(_TWO if kinds == _TWO else _ONE)
     return {"moments": function(run, types, output, *(found[kind] for kind in chosen))}
@@ -243,7 +258,7 @@ def _form_of_lists(
 ) -> Form:
     compute, merge = (_of_pairs, _merge_two) if n_columns == 2 else (_of_values, _merge_one)
     return Form(
-        rows=partial(_collected, n_columns),
+        rows=_pairs if n_columns == 2 else partial(_collected, 1),
         merged=partial(_merged, all_kinds),
         derived=partial(_derived, all_kinds, compute, merge),
         states=partial(_states, all_kinds),

@@ -14,10 +14,15 @@ from datafusion import functions as f
 from pyarrow import types as t
 
 from fabric.operators.fragment.aggregates.counts import counted, total
-from fabric.operators.fragment.aggregates.parts import F64, I64, Bound, Form, Found, Part
-from fabric.operators.fragment.overflow import DECIMAL_SAFE_DIGITS, checked_sum
+from fabric.operators.fragment.aggregates.parts import F64, I64, Bound, Form, Found, Part, function
+from fabric.operators.fragment.overflow import DECIMAL_SAFE_DIGITS, about, checked_sum
 from fabric.plan.expr import Call, Case, Cast, Column, Literal
 from fabric.plan.types import numeric
+
+
+def _near(value: datafusion.Expr, dtype: pa.DataType) -> datafusion.Expr:
+    """About a decimal as a float, for a tenth of what a cast costs."""
+    return function(about, [dtype], F64, value.cast(dtype))
 
 
 def _number(dtype: pa.DataType) -> pa.DataType:
@@ -33,7 +38,7 @@ def _sum(bound: Bound) -> list[Part]:
     if t.is_decimal(number):
         parts = [bound.part("sum", total, dtype=number)]
         if number.precision > DECIMAL_SAFE_DIGITS:
-            parts.append(bound.part("near", total, dtype=F64))
+            parts.append(bound.part("near", total, dtype=F64, value=_near(bound.value(), number)))
         return parts
     parts = [bound.part("sum", total, dtype=I64 if t.is_integer(number) else F64)]
     if dtype.equals(I64):
@@ -47,8 +52,7 @@ def _merged_sum(bound: Bound) -> list[Part]:
         parts.append(bound.merging("sum_f64", total))
     dtype = parts[0].dtype
     if t.is_decimal(dtype) and dtype.precision > DECIMAL_SAFE_DIGITS:
-        near = bound.merging("sum", total, F64)
-        parts.append(Part("near", near.value, F64, total, near.same))
+        parts.append(Part("near", _near(parts[0].value, dtype), F64, total, parts[0].same))
     return parts
 
 
