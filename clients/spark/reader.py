@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
+from fabric.clients.spark.casts import conform
 from fabric.clients.spark.connection import Agents, agents_of, read_endpoint, stream_info
 from fabric.clients.spark.faults import plainly, plainly_each
 from fabric.clients.spark.filters import compile_filter, keep_true
 from fabric.clients.spark.options import SparkOptions
 from fabric.clients.spark.slices import rows_of_share, slices
-from fabric.clients.spark.types import conform
 
 
 class FabricReader(DataSourceReader):

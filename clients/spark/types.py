@@ -13,9 +13,9 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as t
 
+from fabric.clients.spark.casts import is_view
 from fabric.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -121,12 +121,8 @@ def _child(field: pa.Field, where: str) -> pa.Field:
         raise _NoSparkType(error.where, error.dtype) from None
 
 
-def _is_view(dtype: pa.DataType) -> bool:
-    return bool(t.is_list_view(dtype) or t.is_large_list_view(dtype))
-
-
 def _is_coded(dtype: pa.DataType) -> bool:
-    return bool(t.is_run_end_encoded(dtype) or _is_view(dtype))
+    return bool(t.is_run_end_encoded(dtype) or is_view(dtype))
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
@@ -210,48 +206,3 @@ def _nullable(field: pa.Field) -> pa.Field:
     elif t.is_struct(dtype) and not any(child.metadata for child in dtype):
         dtype = pa.struct([_nullable(child) for child in dtype])
     return field.with_type(dtype).with_nullable(True)
-
-
-def conform(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
-    """Take the columns of `wanted` by name and cast each that differs.
-
-    Raises
-    ------
-    DataError
-        If a column is missing or a value does not fit; names the column.
-    """
-    if batch.schema.equals(wanted):
-        return batch
-    columns = [_column(batch, field) for field in wanted]
-    if not columns:  # without columns, the batch still has rows
-        return batch.select([])
-    return pa.RecordBatch.from_arrays(columns, schema=wanted)
-
-
-def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
-    index = batch.schema.get_field_index(field.name)
-    if index < 0:
-        raise DataError(
-            f"the stream has no column {field.name!r}; it has {', '.join(batch.schema.names)}"
-        )
-    column = batch.column(index)
-    if column.type.equals(field.type):
-        return column
-    try:
-        return _plain(column).cast(field.type)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise DataError(
-            f"column {field.name!r} of type {batch.column(index).type} does not fit "
-            f"{field.type}: {error}; cast it before reading"
-        ) from error
-
-
-def _plain(column: pa.Array) -> pa.Array:
-    """Without an encoding that Arrow's casts can't take."""
-    if t.is_run_end_encoded(column.type):
-        return pc.run_end_decode(column)
-    if _is_view(column.type):  # Arrow 25 casts views to lists with one offset too few
-        ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(column), 0).cast(pa.int64()))
-        offsets = pa.concat_arrays([pa.array([0], pa.int64()), ends])
-        return pa.LargeListArray.from_arrays(offsets, column.flatten(), mask=column.is_null())
-    return column

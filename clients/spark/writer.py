@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from fabric.clients.spark.casts import conform
 from fabric.clients.spark.faults import plainly
 from fabric.clients.spark.options import SparkOptions
 from fabric.clients.spark.transaction import Part, Transaction, dataset_schema
-from fabric.clients.spark.types import conform, nullable_schema, schema_to_append
+from fabric.clients.spark.types import nullable_schema, schema_to_append
 from fabric.errors import ConfigError
 
 

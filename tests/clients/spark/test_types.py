@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from fabric.clients.spark.types import arrow_schema, conform, spark_schema
+from fabric.clients.spark.casts import conform
+from fabric.clients.spark.types import arrow_schema, spark_schema
 from fabric.errors import DataError
 
 DAY = datetime.date(2013, 1, 1)
@@ -162,32 +163,3 @@ def test_a_spark_type_without_an_arrow_type() -> None:
     message = r"Spark's column 'months' \(interval year to month\) has no Arrow type; cast it first"
     with pytest.raises(DataError, match=message):
         arrow_schema(schema)
-
-
-def test_columns_by_name() -> None:
-    batch = pa.record_batch({"a": [1, 2], "b": ["x", "y"]})
-    assert conform(batch, pa.schema([("b", pa.string())])).to_pydict() == {"b": ["x", "y"]}
-    assert conform(batch, batch.schema) is batch
-    assert conform(batch, pa.schema([])).num_rows == 2
-
-
-def test_a_column_that_is_not_there() -> None:
-    batch = pa.record_batch({"a": [1], "b": ["x"]})
-    with pytest.raises(DataError, match="the stream has no column 'c'; it has a, b"):
-        conform(batch, pa.schema([("c", pa.int64())]))
-
-
-@pytest.mark.parametrize(
-    ("values", "wanted"),
-    [
-        (pa.array([1 << 40]), pa.int32()),
-        (pa.array([1], pa.timestamp("ns")), pa.timestamp("us")),
-        (pa.array([1], pa.int64()).view(pa.date64()), pa.date32()),
-        (pa.array([[1]], pa.list_(pa.int8())), pa.map_(pa.int8(), pa.int8())),
-    ],
-    ids=["too large", "nanoseconds", "no whole day", "no such cast"],
-)
-def test_a_value_that_does_not_fit(values: pa.Array, wanted: pa.DataType) -> None:
-    message = f"column 'x' of type {values.type} does not fit {wanted}: "
-    with pytest.raises(DataError, match=re.escape(message)):
-        conform(column(values), pa.schema([("x", wanted)]))
