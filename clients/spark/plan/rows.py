@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
-from fabric.clients.spark.types import arrow_schema, conform, spark_schema
+from fabric.clients.spark.casts import conform
+from fabric.clients.spark.types import arrow_schema, spark_schema
 from fabric.errors import DataError
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def restored_batches(
 
 
 def _column(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-    if column.type.equals(field.type) and not _has_null_items(field.type):
+    if column.type.equals(field.type):
         return column
     chunks = [cast_back(chunk, field.type, field.name) for chunk in column.chunks]
     return pa.chunked_array(chunks, field.type)
@@ -90,16 +91,8 @@ def cast_back(array: pa.Array, dtype: pa.DataType, name: str = "") -> pa.Array:
         ) from error
 
 
-def _has_null_items(dtype: pa.DataType) -> bool:
-    """Whether there are lists of nulls inside, which Spark hands over with too few items."""
-    if not t.is_nested(dtype):
-        return False
-    inner = [dtype.field(i).type for i in range(dtype.num_fields)]
-    return any(t.is_null(each) or _has_null_items(each) for each in inner)
-
-
 def _cast_back(array: pa.Array, dtype: pa.DataType) -> pa.Array:
-    if array.type.equals(dtype) and not _has_null_items(dtype):
+    if array.type.equals(dtype):
         return array
     if isinstance(dtype, pa.BaseExtensionType):
         return pa.ExtensionArray.from_storage(dtype, _cast_back(array, dtype.storage_type))
@@ -121,16 +114,13 @@ def _list(array: pa.ListArray, dtype: pa.DataType) -> pa.Array:
     """Items cast one by one kind, then the layout."""
     if not len(array):  # Spark's have no offsets then
         return pa.array([], dtype)
-    items = array.values
-    if t.is_null(items.type):
-        items = pa.nulls(array.offsets[-1].as_py())
     same = pa.list_(dtype.value_field)
     plain = pa.Array.from_buffers(
         same,
         len(array),
         array.buffers()[:2],
         offset=array.offset,
-        children=[_cast_back(items, dtype.value_type)],
+        children=[_cast_back(array.values, dtype.value_type)],
     )
     if t.is_list_view(dtype) or t.is_large_list_view(dtype):
         return _view(plain, dtype)
