@@ -104,21 +104,30 @@ def calls(kind: str, below: Callable[[str], st.SearchStrategy[Expr]]) -> st.Sear
     made = {
         INT: [
             call("add subtract multiply floor_divide modulo", INT, INT),
-            call("negate abs", INT),
-            call("length", TEXT),
+            call("negate abs bitwise_not bit_count", INT),
+            call("bitwise_and bitwise_xor shift_left shift_right_unsigned pmod", INT, INT),
+            call("length ascii", TEXT),
+            call("instr levenshtein", TEXT, TEXT),
+            call("greatest least", INT, INT),
+            call("hash", TEXT, NUMBER, TIME),
             call("year month day hour minute second day_of_week", TIME),
             st.builds(Cast, below(NUMBER), st.just(pa.int32()), st.booleans()),
         ],
         FLOAT: [
             call("add subtract multiply divide modulo", FLOAT, FLOAT),
             call("divide", INT, INT),
-            call("negate abs", FLOAT),
+            call("negate abs sqrt sign", FLOAT),
+            call("greatest least", FLOAT, INT),
             fixed("round", Literal(1, pa.int32()), FLOAT),
             st.builds(Cast, below(NUMBER), st.sampled_from([pa.float32(), pa.float64()])),
         ],
         NUMBER: [call("add subtract multiply divide", NUMBER, NUMBER), call("floor ceil", NUMBER)],
         TEXT: [
-            call("upper lower trim ltrim rtrim", TEXT),
+            call("upper lower trim ltrim rtrim initcap reverse hex md5", TEXT),
+            call("concat_ws greatest", TEXT, TEXT, TEXT),
+            fixed("regexp_replace", Literal("[ab]", pa.string()), TEXT, TEXT).map(
+                lambda e: Call(e.function, (*e.args[:2], Literal("<$0>", pa.string())))
+            ),
             call("concat", TEXT, TEXT),
             call("replace", TEXT, TEXT, TEXT),
             call("substring", TEXT, INT).filter(lambda e: e.args[1] != Literal(None, pa.int64())),
@@ -141,6 +150,7 @@ def calls(kind: str, below: Callable[[str], st.SearchStrategy[Expr]]) -> st.Sear
             call("is_null", TEXT),
             call("is_nan", FLOAT),
             call("contains starts_with ends_with", TEXT, TEXT),
+            fixed("like", Literal("%a_", pa.string()), TEXT),
             st.builds(
                 lambda value, values: IsIn(value, tuple(values)),
                 below(NUMBER),
