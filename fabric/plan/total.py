@@ -95,6 +95,8 @@ def total_cast(source: pa.DataType, target: pa.DataType) -> bool:
     >>> total_cast(pa.int32(), pa.int64()), total_cast(pa.int64(), pa.int32())
     (True, False)
     """
+    if source.equals(target):
+        return True
     sized = t.is_fixed_size_binary(target) or t.is_fixed_size_list(target)
     if sized and not source.equals(target):
         return False

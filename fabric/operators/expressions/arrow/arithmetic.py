@@ -44,7 +44,7 @@ def _arithmetic(request: Request) -> Bound:
     """Add, subtract, multiply, negate, abs: operands and result are of one type."""
     if t.is_floating(request.result):
         return Bound(_FLOAT[request.name])
-    return Bound(_CHECKED[request.name], total=False)
+    return Bound(_CHECKED[request.name])
 
 
 def _divide(_: Request) -> Bound:
@@ -52,7 +52,7 @@ def _divide(_: Request) -> Bound:
         refuse_zero(left, right)
         return pc.divide(left, right)
 
-    return Bound(kernel, total=False, order="right")
+    return Bound(kernel, order="right")
 
 
 def _floor_divide(_: Request) -> Bound:
@@ -62,7 +62,7 @@ def _floor_divide(_: Request) -> Bound:
         refuse_zero(left, right)
         return pc.divide_checked(left, _no_zero(right))
 
-    return Bound(kernel, total=False, order="right")
+    return Bound(kernel, order="right")
 
 
 def _modulo(request: Request) -> Bound:
@@ -83,7 +83,7 @@ def _modulo(request: Request) -> Bound:
                 values = np.where(values < 0, np.fmod(values + b, b), values)
         return from_numpy(values, request.result, valid=pc.and_(*map(pc.is_valid, both)))
 
-    return Bound(kernel, total=False, order="right")
+    return Bound(kernel, order="right")
 
 
 def refuse_zero(left: Datum, right: Datum) -> None:

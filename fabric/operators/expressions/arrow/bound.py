@@ -29,13 +29,12 @@ Order = Literal["left", "right", "all"]
 class Bound:
     """A function for given operand types.
 
-    `total` says that no value raises. `order` "all" evaluates every argument on every row, null or
-    not. `array` is the operand that the kernel needs as an array even when it is a constant; other
-    operands may be scalars, but never all of them.
+    Whether a value can raise is the registry's to say (`Function.total`). `order` "all" evaluates
+    every argument on every row, null or not. `array` is the operand that the kernel needs as an
+    array even when it is a constant; other operands may be scalars, but never all of them.
     """
 
     kernel: Kernel
-    total: bool = True
     order: Order = "left"
     array: int | None = None
 

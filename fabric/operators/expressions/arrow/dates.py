@@ -132,7 +132,7 @@ def _add_interval(request: Request) -> Bound:
         start, n_units = as_array(value, n_rows), as_array(number, n_rows)
         return add(start, pc.if_else(pc.is_valid(start), n_units, _NO_UNITS), unit)
 
-    return Bound(kernel, total=False, order="right")
+    return Bound(kernel, order="right")
 
 
 def _add_fixed(value: pa.Array, number: pa.Array, unit: str) -> pa.Array:
@@ -166,8 +166,7 @@ def _to_date(request: Request) -> Bound:
 
 def _to_timestamp(request: Request) -> Bound:
     if len(request.operands) == 1:
-        kernel, total = cast_kernel(pa.string(), request.result)
-        return Bound(kernel, total=total)
+        return Bound(cast_kernel(pa.string(), request.result)[0])
     return _parsed(request, lambda stamps: stamps)
 
 
@@ -179,7 +178,7 @@ def _parsed(request: Request, finish: Callable[[pa.Array], pa.Array]) -> Bound:
     def by_pattern(value: pa.Array, _: Datum) -> pa.Array:
         return pa.nulls(len(value), request.result) if parse is None else finish(parse(value))
 
-    return Bound(by_pattern, total=False, array=0)
+    return Bound(by_pattern, array=0)
 
 
 def _date_format(request: Request) -> Bound:

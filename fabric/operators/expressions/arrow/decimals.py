@@ -34,8 +34,8 @@ def arithmetic(request: Request) -> Bound:
     if request.name in ("negate", "abs"):
         return _sign(request.name, result)
     if request.name in ("divide", "floor_divide", "modulo", "pmod"):
-        return Bound(_divisions(request.name, result), total=False, order="right")
-    return Bound(_exact(request), total=False)
+        return Bound(_divisions(request.name, result), order="right")
+    return Bound(_exact(request))
 
 
 def _sign(name: str, result: pa.DataType) -> Bound:
@@ -49,7 +49,7 @@ def _sign(name: str, result: pa.DataType) -> Bound:
     def kernel(value: pa.Array) -> pa.Array:
         return to_array([None if v is None else signed(v) for v in value.to_pylist()], result)
 
-    return Bound(kernel, total=False, array=0)
+    return Bound(kernel, array=0)
 
 
 def _exact(request: Request) -> Kernel:

@@ -29,10 +29,10 @@ _NO_BLANKS = dict.fromkeys(map(ord, _BLANKS))
 _ALL_BITS = (1 << 64) - 1
 
 
-def _each(function: Callable[[Any], Any], *, total: bool = True) -> Implementation:
+def _each(function: Callable[[Any], Any]) -> Implementation:
     def implementation(request: Request) -> Bound:
         dtype = request.result
-        return Bound(lambda value, *_: by_value(value, function, dtype), total=total, array=0)
+        return Bound(lambda value, *_: by_value(value, function, dtype), array=0)
 
     return implementation
 
@@ -90,7 +90,7 @@ def _sha2(request: Request) -> Bound:
 
 IMPLEMENTATIONS: dict[str, Implementation] = {
     "base64": _each(to_base64),
-    "unbase64": _each(from_base64, total=False),
+    "unbase64": _each(from_base64),
     "hex": _hex,
     "unhex": _each(from_hex),
     "bin": _each(lambda number: f"{number & _ALL_BITS:b}"),

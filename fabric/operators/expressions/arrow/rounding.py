@@ -32,7 +32,7 @@ def _round(request: Request) -> Bound:
         return Bound(lambda value, *_: _rounded_floats(value, digits, mode), array=0)
     if digits >= 0:
         return Bound(lambda value, *_: value)
-    return Bound(lambda value, *_: _rounded_integers(value, -digits, mode), total=False, array=0)
+    return Bound(lambda value, *_: _rounded_integers(value, -digits, mode), array=0)
 
 
 def _rounded_integers(value: pa.Array, places: int, mode: str) -> pa.Array:
@@ -70,7 +70,7 @@ def _whole(name: str) -> Implementation:
             return Bound(lambda value: kernel(decimals.wide(value)).cast(request.result))
         if t.is_integer(dtype):
             return Bound(lambda value: value.cast(pa.int64()))
-        return Bound(lambda value: _to_int64(kernel(value)), total=False)
+        return Bound(lambda value: _to_int64(kernel(value)))
 
     return implementation
 

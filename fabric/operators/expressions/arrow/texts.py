@@ -41,17 +41,16 @@ def _each(function: Callable[[Any], Any]) -> Implementation:
     return implementation
 
 
-def _rows(function: Callable[..., Any], *, total: bool = True) -> Implementation:
+def _rows(function: Callable[..., Any]) -> Implementation:
     """A function of the values of a row; by different first values when the others are constant."""
 
     def implementation(request: Request) -> Bound:
         dtype, others = request.result, request.constants[1:]
         if None in others or any(value == (None,) for value in others):
-            return Bound(by_row(function, dtype), total=total)
+            return Bound(by_row(function, dtype))
         values = [value[0] for value in others if value is not None]
         return Bound(
             lambda first, *_: by_value(first, lambda text: function(text, *values), dtype),
-            total=total,
             array=0,
         )
 
@@ -205,7 +204,7 @@ IMPLEMENTATIONS: dict[str, Implementation] = {
     "rpad": _rows(rpad),
     "repeat": _rows(lambda text, n_times: text * n_times),
     "split": _rows(split),
-    "split_part": _rows(split_part, total=False),
+    "split_part": _rows(split_part),
     "translate": _rows(translate),
     "instr": _rows(instr),
     "concat_ws": _concat_ws,
