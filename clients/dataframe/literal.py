@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from fabric.clients.dataframe.nested_types import nested_dtype
 from fabric.errors import PlanError
 from fabric.plan.expr import Literal
 
@@ -70,6 +71,8 @@ def to_dtype(dtype: DTypeLike) -> pa.DataType:
         return pa.decimal128(int(match[1]), int(match[2]))
     if match := _ZONED.fullmatch(str(dtype).strip()):
         return pa.timestamp(match[1], match[2])
+    if (nested := nested_dtype(str(dtype).strip(), to_dtype)) is not None:
+        return nested
     try:
         return pa.type_for_alias(name)
     except ValueError:

@@ -88,11 +88,9 @@ def _lengths(start: Numbers, stop: Numbers, step: Numbers) -> Numbers:
     with np.errstate(over="ignore"):
         far = np.where(stop >= start, stop - start, start - stop).view(np.uint64)
         stride = np.where(step == 0, 1, np.abs(step)).view(np.uint64)
-    lengths = far // stride + np.uint64(1)
-    longest = float(lengths.astype(np.float64).sum()) if len(lengths) else 0.0
-    if longest >= 1 << 62:
-        check_total(1 << 62)
-    numbers = lengths.astype(np.int64)
+    steps = far // stride
+    check_total(int(steps.astype(np.float64).sum()))
+    numbers: Numbers = steps.astype(np.int64) + 1
     check_total(int(numbers.sum()))
     return numbers
 
