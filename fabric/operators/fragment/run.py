@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from fabric.errors import CancelledError, FabricError
 from fabric.operators.fragment.failure import failure
-from fabric.plan.nodes import Aggregate, Distinct, Join, Limit, Node, Sort, Union
+from fabric.plan.nodes import Aggregate, Distinct, Join, Limit, Node, Sort, Union, Window
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import Split
 from fabric.plan.walk import walk
@@ -246,7 +246,7 @@ class FragmentStream(Iterator[pa.RecordBatch]):
 def _partitions(root: Node, target_partitions: int) -> int:
     """One thread where a limit takes the first rows of plain ones, so that these are the first."""
     nodes = list(walk(root))
-    blocking = any(isinstance(node, Aggregate | Distinct | Join | Sort) for node in nodes)
+    blocking = any(isinstance(node, Aggregate | Distinct | Join | Sort | Window) for node in nodes)
     limited = any(isinstance(node, Limit) for node in nodes)
     return 1 if limited and not blocking else max(1, target_partitions)
 
