@@ -170,26 +170,15 @@ def q20(t: Any) -> DataFrame:
 def q21(t: Any) -> DataFrame:
     """Suppliers who kept orders waiting."""
     late = t.lineitem.filter(col("l_receiptdate") > col("l_commitdate"))
-    several = (
-        t.lineitem.group_by("l_orderkey")
-        .agg(n=col("l_suppkey").count_distinct())
-        .filter(col("n") > 1)
-    )
-    one_late = (
-        late.group_by("l_orderkey").agg(n=col("l_suppkey").count_distinct()).filter(col("n") == 1)
-    )
     arabia = t.nation.filter(col("n_name") == "SAUDI ARABIA")
+    suppliers = t.supplier.join(arabia, left_on="s_nationkey", right_on="n_nationkey", how="semi")
+    finished = t.orders.filter(col("o_orderstatus") == "F")
+    another = col("l_suppkey") != col("l_suppkey_right")
     return (
-        late.join(several, on="l_orderkey", how="semi")
-        .join(one_late, on="l_orderkey", how="semi")
-        .join(t.supplier, left_on="l_suppkey", right_on="s_suppkey")
-        .join(arabia, left_on="s_nationkey", right_on="n_nationkey", how="semi")
-        .join(
-            t.orders.filter(col("o_orderstatus") == "F"),
-            left_on="l_orderkey",
-            right_on="o_orderkey",
-            how="semi",
-        )
+        late.join(suppliers, left_on="l_suppkey", right_on="s_suppkey")
+        .join(finished, left_on="l_orderkey", right_on="o_orderkey", how="semi")
+        .join(t.lineitem, on="l_orderkey", where=another, how="semi")
+        .join(late, on="l_orderkey", where=another, how="anti")
         .group_by("s_name")
         .agg(numwait=count())
         .sort(col("numwait").desc(), "s_name")
