@@ -12,7 +12,7 @@ _LETTERS = {
     "%S": "ss", "%3f": "SSS", "%6f": "SSSSSS", "%9f": "SSSSSSSSS", "%f": "SSSSSSSSS",
     "%F": "yyyy-MM-dd", "%T": "HH:mm:ss", "%R": "HH:mm", "%D": "MM/dd/yy",
 }  # fmt: skip
-_PART = re.compile(r"%\d?.|[^%]+", re.S)
+_PART = re.compile(r"%\d?.|[^%]+|%", re.S)
 
 
 def spark_pattern(format: str) -> str:
