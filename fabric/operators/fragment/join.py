@@ -26,6 +26,7 @@ from fabric.operators.fragment.keys import normalised
 from fabric.operators.fragment.relation import Output, Relation, select
 from fabric.plan.expr import Alias, Cast, Column, Expr, columns_of
 from fabric.plan.join import JoinColumn, condition_columns, key_types, output_columns
+from fabric.plan.mend import free_name
 from fabric.plan.nodes import Join
 
 _How = Literal["inner", "left", "right", "full", "semi", "anti"]
@@ -196,7 +197,16 @@ def _condition(node: Join, left: Relation, right: Relation) -> datafusion.Expr |
     if node.how == "inner":
         return None
     lazy = filter_expr(node.condition, schema)
+    read = []
+    for side in (left, right):
+        place = next((i for i, name in enumerate(inner) if name in side.inner), None)
+        if place is None and side.inner:  # its only column is the key of the same name
+            place = len(inner)
+            inner.append(side.inner[0])
+            name = free_name(side.schema.names[0], schema.names)
+            schema = schema.append(pa.field(name, side.schema.types[0]))
+        read += [] if place is None else [place]
     compiled = Compiler(schema).compile(lazy)
-    sides = (set(left.inner), set(right.inner))
-    one_each = {next(i for i, name in enumerate(inner) if name in side) for side in sides if side}
-    return wrapped(lazy, schema, inner, replace(compiled, columns=compiled.columns | one_each))
+    return wrapped(
+        lazy, schema, inner, replace(compiled, columns=compiled.columns | frozenset(read))
+    )

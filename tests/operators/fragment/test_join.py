@@ -322,3 +322,15 @@ def test_a_key_may_be_used_twice(run, edge, rows):
         edge(0, left), edge(1, right), (Column("k"), Column("k")), (Column("a"), Column("b"))
     )
     assert rows(run(node, left, right)) == [(1, 0, 1, 1)]
+
+
+@pytest.mark.parametrize("how", ["left", "semi", "anti"])
+def test_a_condition_that_can_raise_reads_one_side_of_which_only_the_key_is_left(run, edge, how):
+    left, right = side([1, 2, 3], "v"), side([1, 2, 9], "w").select(["k"])
+    quotient = Call("divide", (Literal(6, I32), Column("v")))  # v is 0 where k is 1
+    above = Call("gt", (quotient, Literal(3.0, pa.float64())))
+    node = Join(edge(0, left), edge(1, right), (Column("k"),), (Column("k"),), how, condition=above)
+    with pytest.raises(ExpressionError):
+        run(node, left, right)
+    found = run(node, left.slice(1), right)
+    assert sorted(found["k"].to_pylist()) == {"left": [2, 3], "semi": [2], "anti": [3]}[how]
