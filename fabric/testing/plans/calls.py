@@ -192,3 +192,10 @@ CLOSE: tuple[Recipe, ...] = (
     recipe("hypot", "float", "float"),
     recipe("months_between", "timestamp", "date", _FLAG),
 )
+
+SELDOM = frozenset((
+    "bround", "from_utc_timestamp", "to_utc_timestamp", "crc32", "soundex", "levenshtein", "hypot",
+    "base64", "log1p", "expm1", "hash", "shift_left", "shift_right_unsigned", "initcap",
+    "date_format", "width_bucket",
+))  # fmt: skip
+"""Functions without a translation for DuckDB: most plans go without them, so that it can judge."""

@@ -7,7 +7,7 @@ so all engines must give the same values.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from random import Random
@@ -28,7 +28,7 @@ from fabric.plan.types import (
     numeric,
     plain,
 )
-from fabric.testing.plans.calls import CLOSE, EXACT, Argument, Recipe
+from fabric.testing.plans.calls import CLOSE, EXACT, SELDOM, Argument, Recipe
 
 FAMILIES = ("boolean", "integer", "float", "decimal", "string", "date", "timestamp")
 NESTED = ("integers", "strings", "struct")
@@ -98,7 +98,11 @@ class Expressions:
 
     def close(self, depth: int = 1) -> Expr:
         """A float whose last digit is open: nothing may compare it."""
-        return self._called(self.rng.choice(CLOSE), depth)
+        return self._called(self._recipe(CLOSE), depth)
+
+    def _recipe(self, recipes: Sequence[Recipe]) -> Recipe:
+        found = self.rng.choice(recipes)
+        return self.rng.choice(recipes) if found[0] in SELDOM else found
 
     def _called(self, recipe: Recipe, depth: int) -> Expr:
         function, args = recipe
@@ -119,7 +123,7 @@ class Expressions:
         if self.rng.random() < 0.15:
             return self._choice(kind, depth - 1)
         if kind in NESTED or self.rng.random() < 0.5:
-            return self._called(self.rng.choice(EXACT[kind]), depth - 1)
+            return self._called(self._recipe(EXACT[kind]), depth - 1)
         makers: dict[str, Callable[[int], Expr]] = {
             "boolean": self.boolean, "integer": self._integer, "float": self._float,
             "decimal": self._decimal, "string": self._string, "date": self._date,

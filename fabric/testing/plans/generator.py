@@ -217,7 +217,7 @@ class _Builder:
         if with_condition and is_small and rng.random() < 0.3:
             pairs = []
         left, right = (tuple(Column(pair[side]) for pair in pairs) for side in (0, 1))
-        strategy: JoinStrategy = rng.choice(("auto", "broadcast", "hash"))
+        strategy = _strategy(rng, how, has_keys=bool(pairs))
         suffix = f"_r{next(self._numbers)}"
         node = Join(frame.node, other.node, left, right, how, suffix, strategy)
         if with_condition:
@@ -280,6 +280,16 @@ class _Builder:
 
 
 _HOWS = ("inner", "inner", "left", "left", "right", "full", "cross", "semi", "anti")
+
+
+def _strategy(rng: Random, how: str, *, has_keys: bool) -> JoinStrategy:
+    """One that the join allows."""
+    allowed: list[JoinStrategy] = ["auto"]
+    if how != "full":
+        allowed.append("broadcast")
+    if has_keys:
+        allowed.append("hash")
+    return rng.choice(allowed)
 
 
 def _joined_rows(how: str, left: int, right: int) -> int:
