@@ -16,7 +16,7 @@ def check_like(pattern: str) -> None:
     >>> check_like(r"100\%")
     >>> check_like(r"a\b")
     Traceback (most recent call last):
-    fabric.plan.patterns.regex.PatternFault: a \ before 'b'; write \\ for the sign itself
+    fabric.plan.patterns.parts.PatternFault: a \ before 'b'; write \\ for the sign itself
     """
     rest = re.sub(r"\\[%_\\]", "", pattern)
     if "\\" in rest:

@@ -48,6 +48,7 @@ COLUMNS: dict[str, list[str]] = {
     BOOL: ["bool"],
     TIME: ["timestamp[us]", "timestamp[us, tz=UTC]", "date32[day]"],
 }
+A_OR_B, MARKED = Literal("[ab]", pa.string()), Literal("<$0>", pa.string())
 LITERALS = {
     INT: [pa.int8(), pa.int32(), pa.int64()],
     FLOAT: [pa.float64(), pa.float32()],
@@ -108,7 +109,6 @@ def calls(kind: str, below: Callable[[str], st.SearchStrategy[Expr]]) -> st.Sear
             call("bitwise_and bitwise_xor shift_left shift_right_unsigned pmod", INT, INT),
             call("length ascii", TEXT),
             call("instr levenshtein", TEXT, TEXT),
-            call("greatest least", INT, INT),
             call("hash", TEXT, NUMBER, TIME),
             call("year month day hour minute second day_of_week", TIME),
             st.builds(Cast, below(NUMBER), st.just(pa.int32()), st.booleans()),
@@ -117,17 +117,17 @@ def calls(kind: str, below: Callable[[str], st.SearchStrategy[Expr]]) -> st.Sear
             call("add subtract multiply divide modulo", FLOAT, FLOAT),
             call("divide", INT, INT),
             call("negate abs sqrt sign", FLOAT),
-            call("greatest least", FLOAT, INT),
             fixed("round", Literal(1, pa.int32()), FLOAT),
             st.builds(Cast, below(NUMBER), st.sampled_from([pa.float32(), pa.float64()])),
         ],
-        NUMBER: [call("add subtract multiply divide", NUMBER, NUMBER), call("floor ceil", NUMBER)],
+        NUMBER: [
+            call("add subtract multiply divide greatest least", NUMBER, NUMBER),
+            call("floor ceil", NUMBER),
+        ],
         TEXT: [
             call("upper lower trim ltrim rtrim initcap reverse hex md5", TEXT),
             call("concat_ws greatest", TEXT, TEXT, TEXT),
-            fixed("regexp_replace", Literal("[ab]", pa.string()), TEXT, TEXT).map(
-                lambda e: Call(e.function, (*e.args[:2], Literal("<$0>", pa.string())))
-            ),
+            below(TEXT).map(lambda text: Call("regexp_replace", (text, A_OR_B, MARKED))),
             call("concat", TEXT, TEXT),
             call("replace", TEXT, TEXT, TEXT),
             call("substring", TEXT, INT).filter(lambda e: e.args[1] != Literal(None, pa.int64())),
