@@ -44,9 +44,7 @@ _FAMILIES = (
     durations, epochs, lists, structs, zones,
 )  # fmt: skip
 FUNCTIONS: dict[str, Function] = {
-    function.name: function
-    for family in _FAMILIES
-    for function in family.FUNCTIONS
+    function.name: function for family in _FAMILIES for function in family.FUNCTIONS
 }
 """All scalar functions by name."""
 
