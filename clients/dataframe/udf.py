@@ -24,6 +24,8 @@ from fabric.plan.types import numeric, plain
 from fabric.plan.walk import rewrite, rewrite_expr, walk, walk_expr
 
 Function = Callable[..., Any]
+_OWN: dict[bytes, Function] = {}
+"""The functions that this process has pickled, to try to compile them without unpickling."""
 
 
 class RowByRowWarning(UserWarning):
@@ -46,6 +48,7 @@ class UserFunction:
             raise PlanError(f"the function {self._name} needs a column, to know how many rows")
         if not self._payload:
             self._payload = _pickled(self._function, self._name)
+            _OWN[self._payload] = self._function
         return Expr(plan.Udf(self._name, args, self._returns, self._kind, self._payload))
 
     def __repr__(self) -> str:
@@ -166,12 +169,12 @@ def _refusal(
     payload: bytes, types: tuple[pa.DataType, ...], returns: pa.DataType, may_wrap: bool
 ) -> str:
     """Why a function of this process can't be compiled; empty when it can."""
-    import cloudpickle
-
     from fabric.operators.functions.compiled import NotCompiledError, compiled
 
+    if payload not in _OWN:
+        return "it was pickled by another process"
     try:
-        compiled(cloudpickle.loads(payload), types, returns, may_wrap=may_wrap)
+        compiled(_OWN[payload], types, returns, may_wrap=may_wrap)
     except NotCompiledError as error:
         return str(error)
     return ""
