@@ -7,9 +7,7 @@ some uses need (Java for Spark) is a warning.
 from __future__ import annotations
 
 import platform
-import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -22,13 +20,13 @@ import typer
 
 from fabric.clients.cli.options import Home, home_of
 from fabric.clients.cli.ports import port_is_free
+from fabric.clients.spark.java import java_major, java_problem
 from fabric.config import FabricHome
 
 Level = Literal["ok", "warn", "bad"]
 _MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "bad": ("✗", "red")}
 _NEEDED = ("pyarrow", "numpy", "datafusion", "grpcio", "protobuf", "rocksdict", "typer", "rich")
 _PYARROW = "25.0"
-_JAVA = 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,24 +103,10 @@ def java() -> Iterator[Finding]:
     spark = version_of("pyspark")
     if spark is None:
         yield Finding("warn", "PySpark is missing; for Spark: pip install 'flight-fabric[spark]'")
-    major = java_major()
-    if major is None:
-        yield Finding(
-            "warn", f"Java is missing; for Spark install Java {_JAVA} (openjdk-17-jre-headless)"
-        )
-    elif major < _JAVA:
-        yield Finding("warn", f"Java {major} is too old for Spark; install Java {_JAVA}")
+    if problem := java_problem():
+        yield Finding("warn", problem)
     elif spark:
-        yield Finding("ok", f"PySpark {spark} on Java {major}")
-
-
-def java_major() -> int | None:
-    """The major version of the ``java`` on the PATH, or None."""
-    if shutil.which("java") is None:
-        return None
-    done = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False)
-    found = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
-    return int(found[1]) if found else None
+        yield Finding("ok", f"PySpark {spark} on Java {java_major()}")
 
 
 def state_folder(home: Path) -> Iterator[Finding]:

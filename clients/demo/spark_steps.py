@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fabric.clients.demo import data, questions
+from fabric.clients.spark.java import java_problem
 from fabric.errors import ExternalError
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ def start(log: Path) -> SparkSession:
     ExternalError
         If PySpark or Java is missing or does not start; says what to do.
     """
+    if problem := java_problem():
+        raise ExternalError(f"{problem}, or run: fabric demo flights --without-spark")
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers need Fabric too
     try:
@@ -63,8 +66,8 @@ def start(log: Path) -> SparkSession:
         ) from error
     except Exception as error:  # whatever JVM, gateway and PySpark raise
         raise ExternalError(
-            f"the Spark session did not start; {log} has its words. It needs Java 17 (fabric "
-            "doctor checks it), or run: fabric demo flights --without-spark"
+            f"the Spark session did not start; {log} has its words. Mend it, or run: fabric demo "
+            "flights --without-spark"
         ) from error
 
 

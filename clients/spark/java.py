@@ -40,15 +40,12 @@ def java_major() -> int | None:
 def java_problem() -> str:
     """What is wrong with Java for Spark, and what to do; empty when nothing is."""
     major, home = java_major(), os.environ.get("JAVA_HOME", "")
-    where = f" in JAVA_HOME ({home})" if home else " on the PATH"
+    install = f"install Java {JAVA_NEEDED} (openjdk-{JAVA_NEEDED}-jre-headless)"
     if major is None:
-        mend = "correct or unset JAVA_HOME" if home else "install openjdk-17-jre-headless"
-        return f"Spark needs Java {JAVA_NEEDED} or newer, and none was found{where}; {mend}"
+        where, mend = (f" in JAVA_HOME ({home})", " or correct JAVA_HOME") if home else ("", "")
+        return f"Java is missing{where}, and Spark runs on it; {install}{mend}"
     if major < JAVA_NEEDED:
-        return (
-            f"Spark needs Java {JAVA_NEEDED} or newer, and the one{where} is Java {major}; "
-            "install openjdk-17-jre-headless, or set JAVA_HOME to a newer one"
-        )
+        return f"Java {major} is too old for Spark; {install}, or point JAVA_HOME at one"
     return ""
 
 

@@ -11,6 +11,7 @@ import pytest
 import fabric
 from fabric.clients.cli import doctor
 from fabric.clients.cli.main import main
+from fabric.clients.spark import java
 
 Captured = pytest.CaptureFixture[str]
 HEAD = (
@@ -182,7 +183,7 @@ def test_doctor_finds_what_is_wrong(
     versions = {"fabric": "3.2", "pyarrow": "24.0.0", "datafusion": None, "pyspark": None}
     real = doctor.version_of
     monkeypatch.setattr(doctor, "version_of", lambda name: versions.get(name, real(name)))
-    monkeypatch.setattr(doctor, "java_major", lambda: 11)
+    monkeypatch.setattr(java, "java_major", lambda: 11)
     assert main(["doctor", "--home", str(tmp_path)]) == 1
     out = capsys.readouterr().out
     assert "✗ the SSH tool fabric 3.2 is installed too" in out

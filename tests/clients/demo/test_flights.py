@@ -137,6 +137,9 @@ def test_missing_java_is_named(tmp_path: Path) -> None:
         [sys.executable, "-c", code, str(log)], env={**ENV, "JAVA_HOME": str(tmp_path)},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert done.stdout.startswith(f"ExternalError the Spark session did not start; {log} has its")
-    assert "It needs Java 17 (fabric doctor checks it), or run: fabric demo" in done.stdout
+    assert done.stdout.startswith(f"ExternalError Java is missing in JAVA_HOME ({tmp_path}), and")
+    assert (
+        "install Java 17 (openjdk-17-jre-headless) or correct JAVA_HOME, or run: fabric demo fl"
+        in (done.stdout)
+    )
     assert done.stderr == ""

@@ -26,7 +26,9 @@ def says(java: Path, line: str) -> None:
 
 def test_none(java: Path) -> None:
     assert java_major() is None
-    with pytest.raises(ExternalError, match="needs Java 17 or newer, and none was found on the P"):
+    with pytest.raises(
+        ExternalError, match="Java is missing, and Spark runs on it; install Java 17"
+    ):
         check_java()
 
 
@@ -36,7 +38,7 @@ def test_none(java: Path) -> None:
 )
 def test_older(java: Path, line: str, major: int) -> None:
     says(java, line)
-    with pytest.raises(ExternalError, match=f"the one on the PATH is Java {major}; install"):
+    with pytest.raises(ExternalError, match=f"Java {major} is too old for Spark; install Java 17"):
         check_java()
 
 
@@ -51,10 +53,10 @@ def test_the_one_of_java_home_counts(
 ) -> None:
     says(java, 'openjdk version "21"')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
-    assert "none was found in JAVA_HOME" in java_problem()
+    assert "Java is missing in JAVA_HOME (" in java_problem()
     (tmp_path / "jdk").mkdir()
     says(tmp_path / "jdk" / "bin" / "java", 'openjdk version "11.0.2"')
-    assert "the one in JAVA_HOME" in java_problem()
+    assert "Java 11 is too old for Spark" in java_problem()
 
 
 def test_something_that_is_no_java(java: Path) -> None:
