@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 from fabric.plan.node_text import node_text
 from fabric.plan.nodes import Node, Scan
@@ -16,6 +17,8 @@ from fabric.plan.walk import walk
 
 _STEP_MAX = 90
 _LINE_MAX = 400
+_CHANGES_MAX = 20
+"""Of one rule in a row; a plan of a thousand steps has more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +37,15 @@ def effects_text(fired: Iterable[Fired], *, verbose: bool = False) -> str:
     'no rule fired\\n'
     """
     lines: list[str] = []
-    last = ""
-    for one in fired:
-        if one.rule != last:
-            lines.append(one.rule.replace("_", " "))
-            last = one.rule
-        lines += _lines(one)
-        if verbose:
-            lines += [f"      {line}" for line in tree(one.after).splitlines()]
+    for rule, group in groupby(fired, lambda one: one.rule):
+        lines.append(rule.replace("_", " "))
+        changes = list(group)
+        for one in changes[:_CHANGES_MAX]:
+            lines += _lines(one)
+            if verbose:
+                lines += [f"      {line}" for line in tree(one.after).splitlines()]
+        if len(changes) > _CHANGES_MAX:
+            lines.append(f"  ... and {len(changes) - _CHANGES_MAX} more")
     return "\n".join(lines or ["no rule fired"]) + "\n"
 
 

@@ -22,5 +22,13 @@ def test_lines(p: SimpleNamespace) -> None:
     assert len(verbose) == 4 + 5
 
 
+def test_many_changes_are_counted(p: SimpleNamespace) -> None:
+    fired = [Fired("some_rule", p.table(), p.table("u"))] * 25
+    lines = effects_text(fired).splitlines()
+    assert lines[0] == "some rule"
+    assert lines[-1] == "  ... and 5 more"
+    assert len(lines) == 1 + 3 * 20 + 1
+
+
 def test_nothing() -> None:
     assert effects_text([]) == "no rule fired\n"
