@@ -94,7 +94,8 @@ def daft_groupby(question: str, x: Any) -> Any:
             window = Window().partition_by("id6").order_by("v3", desc=True)
             kept = x.where(~col("v3").is_null()).select("id6", "v3")
             ranked = kept.with_column("place", row_number().over(window))
-            return ranked.where(col("place") <= 2).select("id6", "v3")
+            place: Any = col("place")
+            return ranked.where(place < 3).select("id6", "v3")
         case _:
             return groups.agg(col("v3").sum(), col("v1").count().alias("n"))
 

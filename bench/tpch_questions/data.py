@@ -10,11 +10,27 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
+from fabric import DataFrame
+
 TABLES = ("lineitem", "orders", "partsupp", "part", "customer", "supplier", "nation", "region")
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """A frame for each table."""
+
+    lineitem: DataFrame
+    orders: DataFrame
+    partsupp: DataFrame
+    part: DataFrame
+    customer: DataFrame
+    supplier: DataFrame
+    nation: DataFrame
+    region: DataFrame
 
 
 def folder(scale: float) -> Path:
@@ -42,8 +58,8 @@ def _generator() -> str:
     return found
 
 
-def frames(session: Any, scale: float) -> SimpleNamespace:
+def frames(session: Any, scale: float) -> Tables:
     """A frame for each table, read by `session` (or the module `fabric` for the default one)."""
     files = folder(scale)
     tables = {name: session.read_parquet(files / f"{name}.parquet") for name in TABLES}
-    return SimpleNamespace(**tables)
+    return Tables(**tables)

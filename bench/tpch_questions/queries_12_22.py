@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Any
 
+from bench.tpch_questions.data import Tables
 from bench.tpch_questions.queries_1_11 import revenue
-from fabric import DataFrame, col, count, lit, when
+from fabric import DataFrame, Expr, col, count, lit, when
 
 
-def q12(t: Any) -> DataFrame:
+def q12(t: Tables) -> DataFrame:
     """Shipping modes and order priority."""
     lines = t.lineitem.filter(
         col("l_shipmode").is_in(["MAIL", "SHIP"])
@@ -30,7 +30,7 @@ def q12(t: Any) -> DataFrame:
     )
 
 
-def q13(t: Any) -> DataFrame:
+def q13(t: Tables) -> DataFrame:
     """Customer distribution."""
     plain = t.orders.filter(~col("o_comment").str.like("%special%requests%"))
     return (
@@ -43,7 +43,7 @@ def q13(t: Any) -> DataFrame:
     )
 
 
-def q14(t: Any) -> DataFrame:
+def q14(t: Tables) -> DataFrame:
     """Promotion effect."""
     month = (col("l_shipdate") >= date(1995, 9, 1)) & (col("l_shipdate") < date(1995, 10, 1))
     promo = when(col("p_type").str.starts_with("PROMO")).then(revenue()).otherwise(0)
@@ -55,7 +55,7 @@ def q14(t: Any) -> DataFrame:
     )
 
 
-def q15(t: Any) -> DataFrame:
+def q15(t: Tables) -> DataFrame:
     """Top supplier."""
     quarter = (col("l_shipdate") >= date(1996, 1, 1)) & (col("l_shipdate") < date(1996, 4, 1))
     totals = t.lineitem.filter(quarter).group_by("l_suppkey").agg(total_revenue=revenue().sum())
@@ -68,7 +68,7 @@ def q15(t: Any) -> DataFrame:
     )
 
 
-def q16(t: Any) -> DataFrame:
+def q16(t: Tables) -> DataFrame:
     """Parts and suppliers."""
     complained = t.supplier.filter(col("s_comment").str.like("%Customer%Complaints%"))
     parts = t.part.filter(
@@ -85,7 +85,7 @@ def q16(t: Any) -> DataFrame:
     )
 
 
-def q17(t: Any) -> DataFrame:
+def q17(t: Tables) -> DataFrame:
     """Small quantity order revenue."""
     parts = t.part.filter((col("p_brand") == "Brand#23") & (col("p_container") == "MED BOX"))
     lines = t.lineitem.join(parts, left_on="l_partkey", right_on="p_partkey")
@@ -100,7 +100,7 @@ def q17(t: Any) -> DataFrame:
     )
 
 
-def q18(t: Any) -> DataFrame:
+def q18(t: Tables) -> DataFrame:
     """Large volume customer."""
     large = (
         t.lineitem.group_by("l_orderkey")
@@ -119,10 +119,10 @@ def q18(t: Any) -> DataFrame:
     )  # fmt: skip
 
 
-def q19(t: Any) -> DataFrame:
+def q19(t: Tables) -> DataFrame:
     """Discounted revenue."""
 
-    def fits(brand: str, containers: list[str], least: int, size: int) -> object:
+    def fits(brand: str, containers: list[str], least: int, size: int) -> Expr:
         return (
             (col("p_brand") == brand)
             & col("p_container").is_in(containers)
@@ -144,7 +144,7 @@ def q19(t: Any) -> DataFrame:
     )
 
 
-def q20(t: Any) -> DataFrame:
+def q20(t: Tables) -> DataFrame:
     """Potential part promotion."""
     year = (col("l_shipdate") >= date(1994, 1, 1)) & (col("l_shipdate") < date(1995, 1, 1))
     forest = t.part.filter(col("p_name").str.starts_with("forest"))
@@ -167,7 +167,7 @@ def q20(t: Any) -> DataFrame:
     )
 
 
-def q21(t: Any) -> DataFrame:
+def q21(t: Tables) -> DataFrame:
     """Suppliers who kept orders waiting."""
     late = t.lineitem.filter(col("l_receiptdate") > col("l_commitdate"))
     arabia = t.nation.filter(col("n_name") == "SAUDI ARABIA")
@@ -186,7 +186,7 @@ def q21(t: Any) -> DataFrame:
     )
 
 
-def q22(t: Any) -> DataFrame:
+def q22(t: Tables) -> DataFrame:
     """Global sales opportunity."""
     codes = ["13", "31", "23", "29", "30", "18", "17"]
     customers = t.customer.with_columns(cntrycode=col("c_phone").str.substring(1, 2)).filter(

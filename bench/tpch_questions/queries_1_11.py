@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Any
 
+from bench.tpch_questions.data import Tables
 from fabric import DataFrame, Expr, col, count, lit, when
 
 
@@ -13,7 +13,7 @@ def revenue() -> Expr:
     return col("l_extendedprice") * (1 - col("l_discount"))
 
 
-def q1(t: Any) -> DataFrame:
+def q1(t: Tables) -> DataFrame:
     """Pricing summary report."""
     discounted = revenue()
     return (
@@ -33,7 +33,7 @@ def q1(t: Any) -> DataFrame:
     )
 
 
-def q2(t: Any) -> DataFrame:
+def q2(t: Tables) -> DataFrame:
     """Minimum cost supplier."""
     europe = (
         t.region.filter(col("r_name") == "EUROPE")
@@ -57,7 +57,7 @@ def q2(t: Any) -> DataFrame:
     )  # fmt: skip
 
 
-def q3(t: Any) -> DataFrame:
+def q3(t: Tables) -> DataFrame:
     """Shipping priority."""
     day = date(1995, 3, 15)
     return (
@@ -74,7 +74,7 @@ def q3(t: Any) -> DataFrame:
     )
 
 
-def q4(t: Any) -> DataFrame:
+def q4(t: Tables) -> DataFrame:
     """Order priority checking."""
     late = t.lineitem.filter(col("l_commitdate") < col("l_receiptdate"))
     return (
@@ -88,7 +88,7 @@ def q4(t: Any) -> DataFrame:
     )
 
 
-def q5(t: Any) -> DataFrame:
+def q5(t: Tables) -> DataFrame:
     """Local supplier volume."""
     return (
         t.region.filter(col("r_name") == "ASIA")
@@ -113,7 +113,7 @@ def q5(t: Any) -> DataFrame:
     )
 
 
-def q6(t: Any) -> DataFrame:
+def q6(t: Tables) -> DataFrame:
     """Forecasting revenue change."""
     return t.lineitem.filter(
         (col("l_shipdate") >= date(1994, 1, 1))
@@ -125,7 +125,7 @@ def q6(t: Any) -> DataFrame:
     ).agg(revenue=(col("l_extendedprice") * col("l_discount")).sum())
 
 
-def q7(t: Any) -> DataFrame:
+def q7(t: Tables) -> DataFrame:
     """Volume shipping."""
     both = t.nation.filter(col("n_name").is_in(["FRANCE", "GERMANY"]))
     suppliers = t.supplier.join(both, left_on="s_nationkey", right_on="n_nationkey").select(
@@ -152,7 +152,7 @@ def q7(t: Any) -> DataFrame:
     )
 
 
-def q8(t: Any) -> DataFrame:
+def q8(t: Tables) -> DataFrame:
     """National market share."""
     america = t.region.filter(col("r_name") == "AMERICA").join(
         t.nation, left_on="r_regionkey", right_on="n_regionkey"
@@ -177,7 +177,7 @@ def q8(t: Any) -> DataFrame:
     )
 
 
-def q9(t: Any) -> DataFrame:
+def q9(t: Tables) -> DataFrame:
     """Product type profit measure."""
     return (
         t.part.filter(col("p_name").str.contains("green"))
@@ -201,7 +201,7 @@ def q9(t: Any) -> DataFrame:
     )
 
 
-def q10(t: Any) -> DataFrame:
+def q10(t: Tables) -> DataFrame:
     """Returned item reporting."""
     quarter = (col("o_orderdate") >= date(1993, 10, 1)) & (col("o_orderdate") < date(1994, 1, 1))
     return (
@@ -225,7 +225,7 @@ def q10(t: Any) -> DataFrame:
     )  # fmt: skip
 
 
-def q11(t: Any) -> DataFrame:
+def q11(t: Tables) -> DataFrame:
     """Important stock identification."""
     stock = (
         t.nation.filter(col("n_name") == "GERMANY")

@@ -55,6 +55,7 @@ def _sign(name: str, result: pa.DataType) -> Bound:
 def _exact(request: Request) -> Kernel:
     """Add, subtract, multiply: in decimal256 if no digit can be lost there."""
     left, right = request.operands
+    kernel: Kernel
     if request.name == "multiply":
         digits, kernel = left.precision + right.precision + 1, pc.multiply
     else:
