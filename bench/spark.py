@@ -131,7 +131,7 @@ def _dataset(rows: int) -> str:
 
 def _options() -> dict[str, str]:
     local, _ = _fabric()
-    return {"uri": f"fabric://{local.address}"}
+    return {"url": f"fabric://{local.address}"}
 
 
 def read_run(case: Case) -> Job:

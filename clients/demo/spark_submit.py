@@ -24,14 +24,14 @@ def main(url: str) -> None:
     spark = fabric.spark.install(SparkSession.builder.appName("fabric example").getOrCreate())
 
     flights = spark.range(FLIGHTS).selectExpr("id", "id % 16 carrier", "id * id % 240 - 60 delay")
-    to = flights.write.format("fabric").option("url", url)
-    to.options(dataset="example_flights", keys="carrier").mode("overwrite").save()
+    to = flights.write.format("fabric").option("url", url).option("keys", "carrier")
+    to.mode("overwrite").save("example_flights")
 
-    stored = spark.read.format("fabric").option("url", url).option("dataset", "example_flights")
-    late = stored.load().where("delay > 15")  # the agents' rows are filtered as they arrive
+    stored = spark.read.format("fabric").option("url", url).load("example_flights")
+    late = stored.where("delay > 15")  # rows are filtered as they arrive from the agents
     delays = late.groupBy("carrier").agg(f.count("*").alias("late"), f.avg("delay").alias("mean"))
     to = delays.write.format("fabric").option("url", url)
-    to.option("dataset", "example_delays").mode("overwrite").save()
+    to.mode("overwrite").save("example_delays")
 
     delays.orderBy("carrier").show()
     spark.stop()

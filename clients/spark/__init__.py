@@ -2,8 +2,8 @@
 
 Call `install(spark)` once per session; then::
 
-    spark.read.format("fabric").option("url", url).option("dataset", "flights").load()
-    df.write.format("fabric").option("url", url).option("dataset", "out").mode("append").save()
+    spark.read.format("fabric").option("url", url).load("flights")
+    df.write.format("fabric").option("url", url).mode("append").save("out")
 
 Importing this package does not import pyspark.
 """

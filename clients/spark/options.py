@@ -20,7 +20,7 @@ READ = (
     "dataset", "job", "path", "partition", "command", "descriptor", "columns", "min_partitions",
     "max_partitions", "push_filters",
 )  # fmt: skip
-WRITE = ("dataset", "keys", "partitions", "if_exists")
+WRITE = ("dataset", "path", "keys", "partitions", "if_exists")
 COMMON = ("url", *CREDENTIALS, "timeout_s")
 SCHEMES = ("fabric://", "grpc://", "grpc+tcp://", "grpc+tls://", "grpc+unix://")
 IF_EXISTS = ("append", "error", "ignore")
@@ -60,6 +60,8 @@ def parse_options(given: Mapping[str, str], *, writing: bool) -> SparkOptions:
         what it should.
     """
     values = _known(given, writing)
+    if values.get("path") and not values.get("job"):  # .load("flights"), .save("flights")
+        _name_dataset(values)
     _check_url(values.get("url", ""))
     credentials = read_credentials(values, values["url"])
     if not credentials.token and not (values.get("command") or values.get("descriptor")):
@@ -86,6 +88,15 @@ def _known(given: Mapping[str, str], writing: bool) -> dict[str, str]:
             raise ConfigError(_unknown(name, allowed, writing))
         values[name.lower()] = value
     return values
+
+
+def _name_dataset(values: dict[str, str]) -> None:
+    if values.get("dataset"):
+        raise ConfigError(
+            f"the dataset is named twice, as {values['dataset']!r} and as {values['path']!r}; a "
+            'path with .option("job", id) would be a node\'s'
+        )
+    values["dataset"] = values.pop("path")
 
 
 def _unknown(name: str, allowed: tuple[str, ...], writing: bool) -> str:
@@ -123,7 +134,9 @@ def _read(common: SparkOptions, values: Mapping[str, str]) -> SparkOptions:
 
 def _write(common: SparkOptions, values: Mapping[str, str]) -> SparkOptions:
     if not common.dataset:
-        raise ConfigError('writing format("fabric") needs .option("dataset", name)')
+        raise ConfigError(
+            'writing format("fabric") needs .save(dataset name), or .option("dataset", name)'
+        )
     if_exists = values.get("if_exists", "append").lower()
     if if_exists not in IF_EXISTS:
         raise ConfigError(
@@ -141,12 +154,12 @@ def _write(common: SparkOptions, values: Mapping[str, str]) -> SparkOptions:
 def _check_target(values: Mapping[str, str]) -> None:
     if sum(bool(values.get(name)) for name in TARGETS) != 1:
         raise ConfigError(
-            'reading format("fabric") needs one of .option("dataset", name), .option("job", id) '
-            'with .option("path", node path), .option("command", text) and '
+            'reading format("fabric") needs one of .load(dataset name), .option("dataset", name), '
+            '.option("job", id) with .option("path", node path), .option("command", text) and '
             '.option("descriptor", \'["element", ...]\')'
         )
-    if bool(values.get("job")) != bool(values.get("path")):
-        raise ConfigError('.option("job", id) and .option("path", node path) need each other')
+    if values.get("job") and not values.get("path"):
+        raise ConfigError('.option("job", id) needs .option("path", node path)')
     if values.get("partition") and not values.get("job"):
         raise ConfigError('.option("partition", n) is of a job\'s node: give job and path too')
 

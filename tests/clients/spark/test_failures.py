@@ -105,7 +105,7 @@ WRITES: dict[str, tuple[dict[str, str], str]] = {
     "other partitions": ({"partitions": "9"}, "an append can't have 9"),
     "no number": ({"partitions": "many"}, "must be a whole number, got 'many'"),
     "misspelt option": ({"partition": "3"}, "for writing; did you mean 'partitions'?; its options"),
-    "no name": ({"dataset": ""}, 'writing format("fabric") needs .option("dataset", name)'),
+    "no name": ({"dataset": ""}, 'writing format("fabric") needs .save(dataset name), or'),
     "a name that is none": ({"dataset": "../x"}, "'../x'"),
     "nobody there": ({"url": "grpc+tcp://127.0.0.1:1"}, "is the agent still running?"),
 }

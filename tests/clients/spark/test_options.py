@@ -27,6 +27,7 @@ def writing(**given: str) -> SparkOptions:
     ("given", "path", "command"),
     [
         ({"dataset": "flights"}, ("dataset", "flights"), b""),
+        ({"path": "flights"}, ("dataset", "flights"), b""),
         ({"job": "job-1", "path": "a/b"}, ("job", "job-1", "a/b"), b""),
         ({"job": "job-1", "path": "a", "partition": "3"}, ("job", "job-1", "a", "3"), b""),
         ({"job": "job-1", "path": "a", "partition": "0"}, ("job", "job-1", "a", "0"), b""),
@@ -48,6 +49,8 @@ def test_keys_and_partitions_of_a_write() -> None:
     options = writing(keys=" origin, time_hour ,", partitions="7")
     assert options.keys == ("origin", "time_hour")
     assert options.partitions == 7
+    saved = parse_options({**PLACE, "path": "flights"}, writing=True)
+    assert (saved.dataset, saved.path) == ("flights", ("dataset", "flights"))
     assert writing(keys='["with, comma", " k "]').keys == ("with, comma", " k ")
     assert (writing().if_exists, writing(if_exists="Ignore").if_exists) == ("append", "ignore")
 
@@ -93,7 +96,7 @@ def test_addresses(url: str) -> None:
     assert reading(url=url, dataset="d").url == url
 
 
-TARGET = 'reading format("fabric") needs one of .option("dataset", name), .option("job", id)'
+TARGET = 'reading format("fabric") needs one of .load(dataset name), .option("dataset", name), .op'
 REFUSED = {
     "no url": ({"dataset": "d"}, False, 'format("fabric") needs .option("url", ...): an agent'),
     "empty url": ({"url": "", "dataset": "d"}, True, 'needs .option("url", ...)'),
@@ -118,8 +121,8 @@ REFUSED = {
     "nothing to read": (PLACE, False, TARGET),
     "two things to read": ({**DATASET, "job": "j", "path": "p"}, False, TARGET),
     "a command and more": ({**DATASET, "command": "c"}, False, TARGET),
-    "no path": ({**PLACE, "job": "j"}, False, "need each other"),
-    "no job": ({**DATASET, "path": "p"}, False, "need each other"),
+    "no path": ({**PLACE, "job": "j"}, False, 'needs .option("path", node path)'),
+    "named twice": ({**DATASET, "path": "p"}, False, "named twice, as 'flights' and as 'p'; a pa"),
     "partition of a dataset": ({**DATASET, "partition": "1"}, False, "is of a job's node"),
     "partition": ({**JOB, "partition": "x"}, False, '"partition", ...) must be a whole number'),
     "no list": ({**PLACE, "descriptor": "a/b"}, False, "must be a JSON list of texts, got 'a/b'"),
@@ -131,7 +134,7 @@ REFUSED = {
     "flag": ({**DATASET, "push_filters": "yes"}, False, "must be true or false, got 'yes'"),
     "time": ({**DATASET, "timeout_s": "0"}, True, "must be seconds above 0, got '0'"),
     "no time": ({**DATASET, "timeout_s": "soon"}, False, "must be seconds above 0, got 'soon'"),
-    "nothing to write": (PLACE, True, 'writing format("fabric") needs .option("dataset"'),
+    "nothing to write": (PLACE, True, 'writing format("fabric") needs .save(dataset name), or'),
     "partitions": ({**DATASET, "partitions": "-1"}, True, "must be a whole number, got '-1'"),
     "odd digits": ({**DATASET, "partitions": "²"}, True, "must be a whole number, got '²'"),
     "if it exists": (
