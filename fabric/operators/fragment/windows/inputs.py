@@ -10,7 +10,7 @@ import datafusion
 import pyarrow as pa
 from pyarrow import types as t
 
-from fabric.operators.fragment.keys import normalised
+from fabric.operators.fragment.keys import has_floats, normalised
 from fabric.operators.fragment.relation import Relation
 from fabric.plan.expr import Cast, Column, Expr, Frame, Over, SortKey
 from fabric.plan.schema import type_of
@@ -42,7 +42,7 @@ class Inputs:
         return name
 
     def _key(self, expr: Expr, has: pa.DataType, wanted: pa.DataType) -> str:
-        if isinstance(expr, Column) and has.equals(wanted) and not t.is_floating(has):
+        if isinstance(expr, Column) and has.equals(wanted) and not has_floats(has):
             index: int = self.source.schema.get_field_index(expr.name)
             return self.source.inner[index]
         lowered = self.source.expr(expr if has.equals(wanted) else Cast(expr, wanted))
