@@ -132,7 +132,7 @@ _FORMS: dict[str, Callable[[Rows], str]] = {
     "std_pop": _moment("stddev_pop", 1),
     "covar_samp": _moment("covar_samp", 2),
     "covar_pop": _moment("covar_pop", 1),
-    "corr": _moment("corr", 1),
+    "corr": _moment("corr", 2),
     "median": _quantile,
     "quantile": _quantile,
     "first": _plain("first"),

@@ -38,6 +38,7 @@ _INTERVALS = {
 }  # fmt: skip
 _PATTERN = (("yyyy", "%Y"), ("MM", "%m"), ("dd", "%d"), ("HH", "%H"), ("mm", "%M"), ("ss", "%S"))
 
+
 def call_sql(name: str, args: Args, types: Signature, literals: Literals) -> str:
     """One call; raises `ValueError` for a function that has no translation."""
     if name in _TEMPLATES:

@@ -111,7 +111,9 @@ EXACT: dict[str, tuple[Recipe, ...]] = {
         recipe("repeat", "string", one_of(-1, 0, 2)),
         recipe("split_part", "string", _SEPARATOR, _PLACE),
         recipe("regexp_extract", "string", one_of("(a)(.)", "([A-Z]+)(x)?"), one_of(0, 1, 2)),
-        recipe("regexp_replace", "string", _PATTERN, one_of("", "-", "<>")),
+        recipe(
+            "regexp_replace", "string", one_of("a", "[aA]", "b|c", "é|\\s"), one_of("", "-", "<>")
+        ),
         recipe("concat_ws", one_of("-", ""), "string", "string"),
         recipe("greatest", "string", "string"),
         recipe("hex", "string"),
