@@ -212,4 +212,19 @@ class SparkControl(ControlApi):
             told.CopyFrom(job.status)
         if told.state not in ENDED:
             told.seconds = self._clock.wall_s() - told.submitted_s
+            told.stages.extend(self._stages(told.job_id))
         return told
+
+    def _stages(self, job_id: str) -> Iterator[pb.StageStatus]:
+        """What Spark says of the stages it has begun for a job."""
+        tracker = self._spark.sparkContext.statusTracker()
+        infos = map(tracker.getJobInfo, sorted(tracker.getJobIdsForGroup(job_id)))
+        for number in sorted({stage for info in infos if info for stage in info.stageIds}):
+            if (stage := tracker.getStageInfo(number)) is not None:
+                yield pb.StageStatus(
+                    stage=number,
+                    node_path=f"Spark's stage {number}",
+                    n_tasks=stage.numTasks,
+                    running=stage.numActiveTasks,
+                    finished=stage.numCompletedTasks,
+                )

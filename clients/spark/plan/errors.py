@@ -41,6 +41,7 @@ _WORDS = (
     (re.compile(r"(DIVIDE|REMAINDER)_BY_ZERO"), "division by zero"),
     (re.compile(r"OVERFLOW|OUT_OF_(SUPPORTED_)?RANGE"), "overflow"),
 )
+_TRACEBACK = "Traceback (most recent call last):"
 _CANCELLED = re.compile(r"cancelled|OPERATION_CANCELED", re.IGNORECASE)
 _TYPES = {
     "BIGINT": "int64", "INT": "int32", "SMALLINT": "int16", "TINYINT": "int8", "DOUBLE": "float64",
@@ -88,6 +89,8 @@ def _error(error: BaseException) -> FabricError:
     text = str(error)
     if ours := list(_OURS.finditer(text)):
         return ERRORS[ours[-1]["kind"]](ours[-1]["text"])
+    if worker := _of_worker(text):
+        return ExternalError(f"a Python worker of Spark failed: {worker}")
     if isinstance(error, Py4JNetworkError | ConnectionError):
         return ExternalError("Spark's JVM does not answer any more; start a new session")
     if isinstance(error, PySparkException):
@@ -95,6 +98,16 @@ def _error(error: BaseException) -> FabricError:
     if isinstance(error, Py4JError):
         return _of_job(text)
     return InternalError(f"{type(error).__name__}: {_line(text)}")
+
+
+def _of_worker(text: str) -> str:
+    """The last line of a Python traceback inside Spark's text; empty when there is none."""
+    _, found, traceback = text.rpartition(_TRACEBACK)
+    lines = traceback.splitlines() if found else []
+    last = next((line for line in lines if line and not line[0].isspace()), "")
+    if "No module named" in last:
+        last += "; set PYSPARK_PYTHON to a Python that has Fabric, before Spark starts"
+    return last[:500]
 
 
 def _of_spark(error: PySparkException, text: str) -> FabricError:

@@ -42,6 +42,9 @@ def _types(node: Node) -> Iterator[str]:
             spark_schema(pa.schema([(field.name, field.type)]))
         except DataError:
             yield f"column {quoted(field.name)} is {field.type}"
+        else:
+            if is_nested(field.type) and _has(t.is_null, field.type):
+                yield f"column {quoted(field.name)} is {field.type}"
 
 
 def _far(node: Node) -> Iterator[str]:
@@ -55,15 +58,16 @@ def _sets(node: Node) -> Iterator[str]:
     for agg in aggs_of(node):
         if agg.function == "count_distinct" and agg.input is not None:
             dtype = type_of(agg.input, schema_of(node.input))
-            if is_nested(dtype) and _has_float(dtype):
+            if is_nested(dtype) and _has(t.is_floating, dtype):
                 yield f"count_distinct of {dtype} over a window"
 
 
-def _has_float(dtype: pa.DataType) -> bool:
+def _has(test: Callable[[pa.DataType], bool], dtype: pa.DataType) -> bool:
+    """Whether a value inside is of a type that passes `test`."""
     dtype = plain(dtype)
     if is_nested(dtype):
-        return any(_has_float(dtype.field(i).type) for i in range(dtype.num_fields))
-    return bool(t.is_floating(dtype))
+        return any(_has(test, dtype.field(i).type) for i in range(dtype.num_fields))
+    return bool(test(dtype))
 
 
 def _versions(node: Node) -> Iterator[str]:
@@ -74,8 +78,8 @@ def _versions(node: Node) -> Iterator[str]:
 REFUSALS: tuple[Refusal, ...] = (
     Refusal(
         "columns of types Spark has not: decimals of more than 38 digits or a negative scale, "
-        "unions, calendar intervals, encodings inside nested values",
-        "no Spark type holds their values",
+        "unions, calendar intervals, encodings inside nested values, lists of nothing but nulls",
+        "Spark has no such type, or does not give it back",
         "cast the column or drop it before",
         _types,
     ),

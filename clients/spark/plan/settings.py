@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from fabric.clients.spark.source import FabricDataSource
 
@@ -29,6 +30,7 @@ SETTINGS = {
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
     # Parquet statistics leave NaN out: floats inside structs would be compared by them
     "spark.sql.optimizer.nestedPredicatePushdown.supportedFileSources": "",
+    "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.execution.arrow.useLargeVarTypes": "false",
     "spark.sql.execution.arrow.pyspark.selfDestruct.enabled": "false",
 }
@@ -38,6 +40,8 @@ SETTINGS = {
 _NOT_FOR_PLANS = "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
 _PARTITIONS = "spark.sql.shuffle.partitions"
+_OURS: WeakSet[SparkSession] = WeakSet()
+"""Sessions made here: another thread's run may have left one active."""
 
 
 @contextmanager
@@ -60,21 +64,22 @@ def prepared(spark: SparkSession, *, parallelism: int = 0) -> Iterator[SparkSess
     if parallelism:
         session.conf.set(_PARTITIONS, str(parallelism))
     session.dataSource.register(FabricDataSource)
+    _OURS.add(session)
     with _thread_kept(spark):
         yield session
 
 
 @contextmanager
 def _thread_kept(spark: SparkSession) -> Iterator[None]:
-    """The thread's active session stays the caller's: PySpark changes it as it makes frames."""
-    active = type(spark)._activeSession
-    jvm = spark._jvm
+    """The active session stays the caller's: PySpark changes it as it makes frames."""
+    kind: Any = type(spark)
+    active, jvm = kind._activeSession, spark._jvm
     assert jvm is not None
-    before = jvm.SparkSession.getActiveSession()
+    before = jvm.SparkSession.getActiveSession()  # the JVM's is one a thread, Python's one in all
     try:
         yield
     finally:
-        type(spark)._activeSession = active
+        kind._activeSession = spark if active in _OURS else active
         if before.isDefined():
             jvm.SparkSession.setActiveSession(before.get())
         else:

@@ -1,28 +1,26 @@
 """The Spark session there is, or one that starts now.
 
-One job: `spark_session`. What is missing (PySpark, Java, a new enough one) is said in one sentence,
-before a JVM is asked for.
+One job: `spark_session`. What is missing (PySpark, Java) is said in one sentence, before a JVM is
+asked for; what the JVM says goes to a file, not to the terminal.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
-import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fabric.clients.spark.java import check_java
 from fabric.errors import ConfigError, ExternalError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-JAVA = 17
 _LOCAL = "local[*]"
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -89,7 +87,7 @@ def _running(kind: type[SparkSession]) -> SparkSession | None:
 
 def _started(master: str) -> SparkSession:
     """A new session; Fabric must be importable where its workers run."""
-    require_java()
+    check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = {"spark.master": master, "spark.app.name": "fabric"}
     settings |= _SETTINGS | (_LOCAL_SETTINGS if master.startswith("local") else {})
@@ -124,27 +122,3 @@ def _reason(said: str, error: Exception) -> str:
     complaints = [line for line in said.splitlines() if "Exception" in line or "Error" in line]
     lines = [line for line in (*complaints[-1:], *str(error).splitlines()) if line.strip()]
     return lines[0].strip()[:300] if lines else type(error).__name__
-
-
-def require_java() -> None:
-    """Raise `ExternalError` when there is no Java that Spark runs on."""
-    major = java_major()
-    if major is None:
-        raise ExternalError(
-            f"Java is missing, and Spark runs on it; install Java {JAVA} (openjdk-17-jre-headless)"
-        )
-    if major < JAVA:
-        raise ExternalError(
-            f"Java {major} is too old for Spark; install Java {JAVA}, or point JAVA_HOME at one"
-        )
-
-
-def java_major() -> int | None:
-    """The major version of the Java that Spark would start: JAVA_HOME's, else the PATH's."""
-    home = os.environ.get("JAVA_HOME", "")
-    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
-    if not java or not os.access(java, os.X_OK):
-        return None
-    done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    found = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
-    return int(found[1]) if found else None

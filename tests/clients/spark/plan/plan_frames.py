@@ -61,9 +61,17 @@ def call(name: str, *args: Any) -> Call:
     return Call(name, tuple(a if isinstance(a, Column | Call | Literal) else lit(a) for a in args))
 
 
-def agg(function: str, *args: Expr, name: str = "") -> Alias:
+def agg(function: str, *args: Expr | None, name: str = "") -> Alias:
     first, rest = (args[0], args[1:]) if args else (None, ())
-    return Alias(Agg(function, first, rest), name or function)
+    return Alias(
+        Agg(function, first, tuple(arg for arg in rest if arg is not None)), name or function
+    )
+
+
+def agg_of(alias: Alias) -> Agg:
+    """The aggregate under a name."""
+    assert isinstance(alias.input, Agg)
+    return alias.input
 
 
 def over(
@@ -73,5 +81,4 @@ def over(
     order: tuple[SortKey, ...] = (),
     frame: Frame | None = None,
 ) -> Alias:
-    assert isinstance(function.input, Agg)
-    return Alias(Over(function.input, by, order, frame), function.name)
+    return Alias(Over(agg_of(function), by, order, frame), function.name)

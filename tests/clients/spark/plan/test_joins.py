@@ -71,12 +71,12 @@ def test_keys_that_are_computed(how: str, same: Same) -> None:
 
 @pytest.mark.parametrize("strategy", ["broadcast", "hash"])
 def test_strategies(strategy: str, same: Same) -> None:
-    for how in HOWS if strategy == "hash" else ("inner", "left", "semi", "anti"):
+    for how in ("inner", "full") if strategy == "hash" else ("inner", "anti"):
         same(join(how, "k", strategy=strategy))
 
 
 def test_sides_without_rows(same: Same) -> None:
-    for how in HOWS:
+    for how in ("left", "full", "anti"):
         same(Join(scan(LEFT.slice(0, 0)), scan(OTHER), (col("k"),), (col("k"),), how))
         same(Join(scan(LEFT), scan(OTHER.slice(0, 0)), (col("k"),), (col("k"),), how))
 

@@ -4,55 +4,46 @@ from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
-from plan_frames import NAN, ROWS, agg, call, col, lit, over, scan
+from plan_frames import NAN, ROWS, agg, agg_of, call, col, lit, over, scan
 
 from fabric.clients.spark.plan.refusals import refused
 from fabric.plan.check import check
-from fabric.plan.expr import Expr, Frame, SortKey
+from fabric.plan.expr import Alias, Expr, Frame, SortKey
 from fabric.plan.functions import WINDOW_FUNCTIONS
 from fabric.plan.nodes import Filter, Node, Plan, Window
 
 Same = Callable[[Node], pa.Table]
 BY_ID = (SortKey(col("id")),)
 BY_K = (col("k"),)
-CASES = {
-    "row_number": [agg("row_number")],
-    "rank": [agg("rank")],
-    "dense_rank": [agg("dense_rank")],
-    "percent_rank": [agg("percent_rank")],
-    "cume_dist": [agg("cume_dist")],
-    "ntile": [agg("ntile", name="tile")],
-    "lag": [agg("lag", col("k"), name="one"), agg("lag", col("u"), lit(2), name="two"),
-            agg("lag", col("u"), lit(1), lit(9, pa.uint8()), name="nine"),
-            agg("lag", col("t"), lit(-1), name="ahead")],
-    "lead": [agg("lead", col("l"), name="list"), agg("lead", col("d"), lit(3), name="three")],
-    "first_value": [agg("first_value", col("i")), agg("first_value", col("i"), lit(True), name="known")],
-    "last_value": [agg("last_value", col("i")), agg("last_value", col("i"), lit(True), name="known")],
-    "nth_value": [agg("nth_value", col("i"), lit(2)),
-                  agg("nth_value", col("i"), lit(2), lit(True), name="known")],
-}  # fmt: skip
-
-
-def ranks(function: str) -> tuple[SortKey, ...]:
-    """Ties matter to the rank family, and must not decide elsewhere."""
-    tied = function in ("rank", "dense_rank", "percent_rank", "cume_dist")
-    return (SortKey(col("f"), True), *(() if tied else BY_ID))
+RANKS = ("rank", "dense_rank", "percent_rank", "cume_dist")
+OTHERS = [
+    agg("row_number"),
+    agg("ntile", None, lit(3)),
+    agg("lag", col("k"), name="one before"),
+    agg("lag", col("u"), lit(2), name="two before"),
+    agg("lag", col("u"), lit(1), lit(9, pa.uint8()), name="nine where none is"),
+    agg("lag", col("t"), lit(-1), name="ahead"),
+    agg("lead", col("l"), name="list"),
+    agg("lead", col("d"), lit(3), name="three on"),
+    *(agg(f"{end}_value", col("i"), *rest, name=f"{end}{rest}")
+      for end in ("first", "last") for rest in ((), (lit(True),), (lit(False),))),
+    agg("nth_value", col("i"), lit(2)),
+    agg("nth_value", col("i"), lit(2), lit(True), name="known"),
+]  # fmt: skip
 
 
 def test_no_function_is_left_out() -> None:
-    assert set(CASES) == set(WINDOW_FUNCTIONS)
+    named = {agg_of(each).function for each in OTHERS}
+    assert {*RANKS, *named} == set(WINDOW_FUNCTIONS)
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_functions(name: str, same: Same) -> None:
-    functions = CASES[name]
-    if name == "ntile":
-        from fabric.plan.expr import Agg, Alias
-
-        functions = [Alias(Agg("ntile", None, (lit(3),)), "tile")]
-    for by in ((), BY_K):
-        overs = tuple(over(each, by=by, order=ranks(name)) for each in functions)
-        same(Window(scan(ROWS), overs))
+@pytest.mark.parametrize("by", [(), BY_K], ids=["whole", "by k"])
+def test_functions(by: tuple[Expr, ...], same: Same) -> None:
+    """Ties matter to the rank family, and must not decide elsewhere."""
+    order = (SortKey(col("f"), True),)
+    ranks = [over(agg(name), by=by, order=order) for name in RANKS]
+    others = [over(each, by=by, order=(*order, *BY_ID)) for each in OTHERS]
+    same(Window(scan(ROWS), (*ranks, *others)))
 
 
 FRAMES = [
@@ -62,15 +53,20 @@ FRAMES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("frame", FRAMES, ids=str)
-def test_frames(frame: Frame | None, same: Same) -> None:
+def test_frames(same: Same) -> None:
     functions = [agg("sum", col("i")), agg("count", col("i")), agg("min", col("f")),
                  agg("count_distinct", col("f")), agg("max", col("k"))]  # fmt: skip
-    key = "i" if frame is not None and frame.unit == "range" else "id"
-    overs = tuple(
-        over(each, by=BY_K, order=(SortKey(col(key)),), frame=frame) for each in functions
-    )
-    same(Window(scan(ROWS), overs))
+    overs = [
+        over(Alias(each.input, f"{each.name} {frame}"), by=BY_K, order=_order(frame), frame=frame)
+        for each in functions
+        for frame in FRAMES
+    ]
+    same(Window(scan(ROWS), tuple(overs)))
+
+
+def _order(frame: Frame | None) -> tuple[SortKey, ...]:
+    is_range = frame is not None and frame.unit == "range"
+    return (SortKey(col("i" if is_range else "id")),)
 
 
 KEYS = {
@@ -82,32 +78,29 @@ KEYS = {
 
 
 @pytest.mark.parametrize("kind", KEYS)
-@pytest.mark.parametrize("descending", [False, True])
-def test_ranges_at_the_ends_of_their_type(kind: str, descending: bool, same: Same) -> None:
+def test_ranges_at_the_ends_of_their_type(kind: str, same: Same) -> None:
     table = pa.table({"key": KEYS[kind], "n": pa.array(range(8), pa.int64())})
-    order = (SortKey(col("key"), descending),)
     frames = (Frame("range", -2, 0), Frame("range", 0, 1), Frame("range", None, 1))
     overs = tuple(
-        over(agg("sum", col("n"), name=f"s{i}"), order=order, frame=frame)
-        for i, frame in enumerate(frames)
+        over(
+            agg("sum", col("n"), name=f"{frame} {descending}"),
+            order=(SortKey(col("key"), descending),),
+            frame=frame,
+        )
+        for frame in frames
+        for descending in (False, True)
     )
     same(Window(scan(table), overs))
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["count_if", "mean", "var", "std", "median", "quantile", "corr", "bool_and", "bool_or", "min_by",
-     "skewness", "covar_pop"],
-)  # fmt: skip
-def test_aggregates_over_whole_partitions(name: str, same: Same) -> None:
-    args: tuple[Expr, ...] = (col("i"),)
-    if name in ("corr", "covar_pop", "min_by"):
-        args = (col("i"), col("id"))
-    if name == "quantile":
-        args = (col("i"), lit(0.3))
-    if name in ("bool_and", "bool_or", "count_if"):
-        args = (col("b"),)
-    same(Window(scan(ROWS), (over(agg(name, *args), by=BY_K),)))
+def test_aggregates_over_whole_partitions(same: Same) -> None:
+    i, b = col("i"), col("b")
+    one = ("mean", "var", "std", "median", "skewness", "count_distinct")
+    aggs = [agg(name, i) for name in one]
+    aggs += [agg(name, i, col("id")) for name in ("corr", "covar_pop", "min_by")]
+    aggs += [agg(name, b) for name in ("bool_and", "bool_or", "count_if")]
+    aggs.append(agg("quantile", i, lit(0.3)))
+    same(Window(scan(ROWS), tuple(over(each, by=BY_K) for each in aggs)))
 
 
 def test_keys_that_are_computed_and_floats(same: Same) -> None:
