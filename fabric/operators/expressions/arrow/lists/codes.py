@@ -27,8 +27,8 @@ def canonical(values: pa.Array) -> pa.Array:
 def codes(values: pa.Array) -> Numbers:
     """One code per value; codes of two calls are not comparable.
 
-    >>> codes(pa.array(["b", "a", None, "b"])).argsort(kind="stable").tolist()
-    [2, 1, 0, 3]
+    >>> codes(pa.array(["b", "a", "b"])).tolist()
+    [1, 0, 1]
     """
     dtype = values.type
     if t.is_null(dtype):
