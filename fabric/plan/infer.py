@@ -85,10 +85,10 @@ def infer_agg(expr: Expr, schema: pa.Schema) -> pa.DataType:
     try:
         return AGGREGATES[agg.function].result(*types, literals=literals)
     except ArgumentFault as fault:
-        new = None
+        mended = None
         if fault.index >= 0:
-            new = _with_cast(agg, parts[fault.index], types[fault.index], fault)
-        raise ExprFault(fault.message, agg, new) from None
+            mended = _with_cast(agg, parts[fault.index], types[fault.index], fault)
+        raise ExprFault(fault.message, agg, mended) from None
 
 
 def infer_boolean(expr: Expr, schema: pa.Schema, what: str) -> None:

@@ -200,7 +200,7 @@ class Sort(Base):
 
     def with_children(self, children: tuple[Node, ...]) -> Node:
         """A copy over other inputs; `self` when they are the same objects."""
-        source, samples = (*children, None)[:2]
+        source, samples = children[0], children[1] if len(children) == 2 else None
         same = source is self.input and samples is self.samples
         return self if same else replace(self, input=source, samples=samples)
 

@@ -1,6 +1,6 @@
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+_Ints = NDArray[np.int64]
 
-def select_ranks(keys: Ints, offsets: Ints, ranks: Ints) -> tuple[Ints, Ints]: ...
+def select_ranks(keys: _Ints, offsets: _Ints, ranks: _Ints) -> tuple[_Ints, _Ints]: ...

@@ -147,7 +147,8 @@ def _places(upto: Ints, n_ranges: int) -> Ints:
     if not len(upto):
         return np.zeros(0, np.int64)
     wanted = upto[-1] * np.arange(1, n_ranges) / n_ranges
-    return np.minimum(np.searchsorted(upto, wanted), len(upto) - 1)
+    places: Ints = np.minimum(np.searchsorted(upto, wanted), len(upto) - 1)
+    return places
 
 
 def _sortable(column: pa.Array, key: SortKey) -> tuple[Ints, Ints]:

@@ -62,7 +62,9 @@ def test_results_of_the_others() -> None:
         ("sum", "i", ("f",), "sum takes 1 arguments, got 2"),
     ],
 )  # fmt: skip
-def test_what_is_refused(function: str, column: str, args: tuple, message: str) -> None:  # type: ignore[type-arg]
+def test_what_is_refused(
+    function: str, column: str, args: tuple[str | Literal, ...], message: str
+) -> None:
     with pytest.raises(PlanError, match=message):
         answer(function, column, *args)
 
