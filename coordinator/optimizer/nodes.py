@@ -11,7 +11,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from fabric.coordinator.optimizer.expressions import conjoin, named
-from fabric.plan.expr import Expr, output_name
+from fabric.plan.expr import Column, Expr, output_name
 from fabric.plan.exprs import map_exprs, with_exprs
 from fabric.plan.join import condition_columns, output_columns
 from fabric.plan.nodes import Aggregate, Filter, Join, Node, Scan, Select, Sort, WithColumns
@@ -63,7 +63,12 @@ def map_values(node: Node, change: Callable[[Expr, pa.Schema], Expr]) -> Node:
             return map_exprs(node, lambda expr: change(expr, schema))
         case Select() | WithColumns() | Aggregate():
             schema = schema_of(node.input)
-            return map_exprs(node, lambda expr: _renamed(expr, change(expr, schema)))
+            return map_exprs(
+                node,
+                lambda expr: (
+                    expr if isinstance(expr, Column) else _renamed(expr, change(expr, schema))
+                ),
+            )
         case Join(condition=condition) if condition is not None:
             found = change(condition, condition_schema(node))
             return node if found is condition else replace(node, condition=found)

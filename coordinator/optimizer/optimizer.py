@@ -129,8 +129,10 @@ def optimize(
         run.whole(partial(rule, statistics, pinned))
     run.everywhere(PUSH)
     run.whole(prune_columns)
+    pruned = run.root
     run.everywhere(INTO_SCAN)
-    run.whole(prune_columns)
+    if run.root is not pruned:
+        run.whole(prune_columns)
     run.everywhere({**MERGE, Aggregate: (partial(aggregate_from_statistics, statistics),)})
     run.whole(limit_into_scan)
     run.whole(share_subplans)

@@ -37,7 +37,7 @@ from fabric.plan.nodes import (
     Window,
     WithColumns,
 )
-from fabric.plan.schema import schema_of
+from fabric.plan.schema import remember, schema_of
 from fabric.plan.walk import walk
 
 Names = frozenset[str]
@@ -46,29 +46,33 @@ Names = frozenset[str]
 def prune_columns(root: Node, note: Note) -> Node:
     """Prune the plan below `root`, whose columns all stay; `root` itself when all are needed."""
     order = list(walk(root))
-    required = _required(root, order)
+    required, needs = _required(root, order)
     done: dict[int, Node] = {}
     for node in order:
         children = tuple(
             _narrowed(node, child, done[id(child)], wanted, note)
-            for child, wanted in zip(
-                node.children, _child_needs(node, required[id(node)]), strict=True
-            )
+            for child, wanted in zip(node.children, needs[id(node)], strict=True)
         )
         over = node.with_children(children)
+        if over is not node and isinstance(over, Filter | Sort | Limit | Exchange):
+            remember(over, schema_of(over.input))  # as checked before, so not inferred again
         pruned = _pruned(over, required[id(node)])
         done[id(node)] = over if pruned is over else note(over, pruned)
     return done[id(root)]
 
 
-def _required(root: Node, order: list[Node]) -> dict[int, Names]:
-    """What each node must put out; parents come before children."""
+def _required(
+    root: Node, order: list[Node]
+) -> tuple[dict[int, Names], dict[int, tuple[Names, ...]]]:
+    """What each node must put out, and what it needs of each child; parents come first."""
+    needs: dict[int, tuple[Names, ...]] = {}
     required: dict[int, Names] = {id(root): frozenset(schema_of(root).names)}
     for node in reversed(order):
         mine = required[id(node)] = _at_least_one(required[id(node)], schema_of(node))
-        for child, wanted in zip(node.children, _child_needs(node, mine), strict=True):
+        needs[id(node)] = _child_needs(node, mine)
+        for child, wanted in zip(node.children, needs[id(node)], strict=True):
             required[id(child)] = required.get(id(child), frozenset()) | wanted
-    return required
+    return required, needs
 
 
 def _child_needs(node: Node, mine: Names) -> tuple[Names, ...]:
@@ -169,11 +173,14 @@ def _narrowed(parent: Node, child: Node, pruned: Node, wanted: Names, note: Note
         return pruned
     if isinstance(pruned, Scan) and not isinstance(parent, Union):
         return pruned
-    names = schema_of(pruned).names
-    kept = tuple(Column(name) for name in names if name in wanted)
-    if len(kept) == len(names):
+    schema = schema_of(pruned)
+    fields = [field for field in schema if field.name in wanted]
+    if len(fields) == len(schema):
         return pruned
-    return note(pruned, Select(pruned, kept, path=f"{child.path}/columns"))
+    kept = tuple(Column(field.name) for field in fields)
+    select = Select(pruned, kept, path=f"{child.path}/columns")
+    remember(select, pa.schema(fields))
+    return note(pruned, select)
 
 
 def _kept(exprs: Iterable[Expr], mine: Names) -> tuple[Expr, ...]:

@@ -74,7 +74,11 @@ def _scan(node: Scan) -> Columns:
         raise mended(f"a limit needs at least 0, got {node.limit}", replace(node, limit=0))
     chosen = names if node.columns is None else list(node.columns)
     _no_doubles(chosen, "the scan reads")
-    return [(name, infer(Column(name), node.schema)) for name in chosen]
+    types = dict(zip(names, node.schema.types, strict=True))
+    return [
+        (name, types[name] if name in types else infer(Column(name), node.schema))
+        for name in chosen
+    ]
 
 
 def _stage_input(node: StageInput) -> Columns:

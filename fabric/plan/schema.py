@@ -78,6 +78,8 @@ def partial_schema(node: Aggregate) -> pa.Schema:
 
 def _unknown(node: Node) -> list[Node]:
     """The nodes at and below `node` that have no schema yet, children first."""
+    if all(map(is_known, node.children)):
+        return [node]
 
     def below(part: Node) -> tuple[Node, ...]:
         return () if _remembered(part) is not None else part.children
