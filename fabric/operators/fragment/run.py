@@ -197,7 +197,8 @@ class FragmentStream(Iterator[pa.RecordBatch]):
                 n_rows += batch.num_rows
         if not parts:
             return None
-        return _conformed(parts[0] if len(parts) == 1 else pa.concat_batches(parts), self.schema)
+        whole = parts[0] if len(parts) == 1 else pa.concat_batches(map(_mergeable, parts))
+        return _conformed(whole, self.schema)
 
     async def _everything(self, df: datafusion.DataFrame) -> list[pa.RecordBatch]:
         return [batch.to_pyarrow() async for batch in df.execute_stream()]
@@ -259,6 +260,15 @@ def _is_small(inputs: Inputs, splits: Splits, batch_rows: int) -> bool:
         return False
     n_rows += sum(split.n_rows or split.n_bytes // _ROW_BYTES for split in of_scans)
     return bool(n_rows <= batch_rows)
+
+
+def _mergeable(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch without dictionaries of which a value is null: Arrow can't merge those."""
+    columns = batch.columns
+    for index, column in enumerate(columns):
+        if pa.types.is_dictionary(column.type) and column.dictionary.null_count:
+            columns[index] = column.dictionary_decode().dictionary_encode().cast(column.type)
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
 def _conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

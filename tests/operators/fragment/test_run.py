@@ -135,3 +135,16 @@ def test_errors_end_the_stream():
     with pytest.raises(ArithmeticError, match="division by zero"):
         next(stream)
     assert next(stream, None) is None
+
+
+def test_dictionaries_with_null_among_their_values_are_merged():
+    def batch(*values):
+        words = pa.array([*values, None])
+        places = pa.array(range(len(words)), pa.int32())
+        return pa.record_batch({"a": pa.DictionaryArray.from_arrays(places, words)})
+
+    batches = [batch("x", "y"), batch("z")]
+    node = StageInput(0, batches[0].schema)
+    found = pa.Table.from_batches(list(execute_fragment(node, {0: batches}, {})))
+    assert found["a"].to_pylist() == ["x", "y", None, "z", None]
+    assert found.schema.equals(node.schema)

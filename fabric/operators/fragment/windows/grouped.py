@@ -17,7 +17,8 @@ from fabric.operators.fragment.aggregate import lower_aggregate
 from fabric.operators.fragment.aggregates.segments import Ints, offsets_of, segment_ids
 from fabric.operators.fragment.scan import Tables
 from fabric.operators.fragment.windows.bounds import Frames
-from fabric.plan.expr import Agg, Alias, Column, Expr, Literal
+from fabric.operators.fragment.windows.inputs import as_table, is_setting
+from fabric.plan.expr import Agg, Alias, Column, Expr
 from fabric.plan.nodes import Aggregate, StageInput
 from fabric.plan.schema import schema_of
 
@@ -46,13 +47,14 @@ def grouped(agg: Agg, args: pa.Table, frames: Frames, tables: Tables, collect: C
 
 def _over_columns(agg: Agg) -> Agg:
     """The same aggregate of columns "0", "1", ..."""
-    numbers = count()
-
-    def one(expr: Expr) -> Expr:
-        return expr if isinstance(expr, Literal) else Column(f"{next(numbers)}")
-
-    source = None if agg.input is None else one(agg.input)
-    return Agg(agg.function, source, tuple(map(one, agg.args)))
+    if agg.input is None:
+        return agg
+    numbers = count(1)
+    args = tuple(
+        arg if is_setting(agg, i) else Column(f"{next(numbers)}")
+        for i, arg in enumerate(agg.args, 1)
+    )
+    return Agg(agg.function, Column("0"), args)
 
 
 def _chunks(lengths: Ints) -> Iterator[tuple[int, int]]:
@@ -91,5 +93,5 @@ class _Groups:
         with self._tables.scratch(rows.schema, rows.to_batches()) as relation:
             made = lower_aggregate(node, relation, schema_of(node))
             df = made.df.select(*(datafusion.col(name) for name in made.inner))
-            table = pa.Table.from_batches(self._collect(df), df.schema())
+            table = as_table(self._collect(df), df)
         return [column.combine_chunks() for column in table.columns]

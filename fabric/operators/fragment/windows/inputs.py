@@ -6,13 +6,16 @@ on those columns. Float keys are made equal as Spark has it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import datafusion
 import pyarrow as pa
 from pyarrow import types as t
 
 from fabric.operators.fragment.keys import has_floats, normalised
 from fabric.operators.fragment.relation import Relation
-from fabric.plan.expr import Cast, Column, Expr, Frame, Over, SortKey
+from fabric.plan.expr import Agg, Cast, Column, Expr, Frame, Over, SortKey
+from fabric.plan.functions import AGGREGATES, WINDOW_FUNCTIONS
 from fabric.plan.schema import type_of
 
 
@@ -51,6 +54,18 @@ class Inputs:
     def frame(self) -> datafusion.DataFrame:
         """The data frame with all columns."""
         return self.source.df.select(*self._exprs)
+
+
+def as_table(batches: Sequence[pa.RecordBatch], df: datafusion.DataFrame) -> pa.Table:
+    """What was collected of `df`, whose own schema may not say that a column is never null."""
+    return pa.Table.from_batches(batches, batches[0].schema if batches else df.schema())
+
+
+def is_setting(agg: Agg, index: int) -> bool:
+    """Whether argument `index` of `agg` (its input is 0) is a constant and never a column."""
+    if agg.function in WINDOW_FUNCTIONS:
+        return index > 0
+    return index in AGGREGATES[agg.function].constants
 
 
 def over_text(inputs: Inputs, over: Over) -> str:

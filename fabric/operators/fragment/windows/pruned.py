@@ -19,7 +19,7 @@ from pyarrow import types as t
 from fabric.operators.fragment.aggregates.segments import Bools, Ints, order_keys, valid
 from fabric.operators.fragment.relation import Relation
 from fabric.operators.fragment.scan import Tables
-from fabric.operators.fragment.windows.inputs import Inputs
+from fabric.operators.fragment.windows.inputs import Inputs, as_table
 from fabric.plan.expr import Over, SortKey
 from fabric.plan.schema import type_of
 from fabric.plan.types import is_nested, plain
@@ -45,7 +45,7 @@ def pruned(source: Relation, over: Over, n: int, tables: Tables, collect: Collec
     order = inputs.key(over.order_by[0].input)
     df = inputs.frame()
     batches = collect(df)
-    table = pa.Table.from_batches(batches, df.schema())
+    table = as_table(batches, df)
     kept = table.select(list(source.inner))
     if table.num_rows >= ROWS_MIN:
         keys = _best_last(table[order], over.order_by[0])

@@ -22,12 +22,14 @@ from fabric.operators.fragment.windows.folded import Folded, folded
 from fabric.operators.fragment.windows.grouped import grouped
 from fabric.operators.fragment.windows.inputs import (
     Inputs,
+    as_table,
     distance_type,
     frame_of,
+    is_setting,
     is_whole,
     over_text,
 )
-from fabric.plan.expr import Agg, Literal, Over, children
+from fabric.plan.expr import Agg, Over, children
 from fabric.plan.schema import type_of
 from fabric.plan.types import plain
 
@@ -97,7 +99,7 @@ class _Rows:
         df = df.select(*kept, *numbers)
         order = [datafusion.col(name).sort() for name in (*partition, "number")]
         df = df.sort(*order)
-        return pa.Table.from_batches(self._collect(df), df.schema())
+        return as_table(self._collect(df), df)
 
     def _ints(self, name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         values = self._table[name].to_numpy().astype(np.int64)
@@ -126,7 +128,7 @@ class _Rows:
 
 
 def _arguments(inputs: Inputs, agg: Agg) -> list[str]:
-    """A column for each argument that is no constant."""
+    """A column for each argument that may be one."""
     source = inputs.source
-    args = [arg for arg in children(agg) if not isinstance(arg, Literal)]
+    args = [arg for i, arg in enumerate(children(agg)) if not is_setting(agg, i)]
     return [inputs.add(source.expr(a).cast(plain(type_of(a, source.schema)))) for a in args]
