@@ -13,7 +13,7 @@ TEMPLATES: dict[str, str] = {
     "quarter": "quarter({0})", "week": "weekofyear({0})", "weekday": "isodow({0})",
     "day_of_year": "dayofyear({0})",
     "last_day": "last_day({0})", "trunc": "CAST(date_trunc({1}, {0}) AS DATE)",
-    "date_add": "({0} + {1})", "add_months": "CAST({0} + to_months({1}) AS DATE)",
+    "date_add": "({0} + CAST({1} AS INTEGER))", "add_months": "CAST({0} + to_months({1}) AS DATE)",
     "date_diff": "CAST(date_diff('day', {1}, {0}) AS INTEGER)",
     "make_date": "make_date({0}, {1}, {2})",
     "make_timestamp": "(make_timestamp({0}, {1}, {2}, {3}, {4}, 0) "
@@ -22,7 +22,8 @@ TEMPLATES: dict[str, str] = {
     "microsecond": "(microsecond({0}) % 1000000)",
     "nanosecond": "(microsecond({0}) % 1000000 * 1000)",
     "unix_micros": "epoch_us({0})",
-    "unix_date": "({0} - DATE '1970-01-01')", "date_from_unix_date": "(DATE '1970-01-01' + {0})",
+    "unix_date": "({0} - DATE '1970-01-01')",
+    "date_from_unix_date": "(DATE '1970-01-01' + CAST({0} AS INTEGER))",
     "timestamp_seconds": "make_timestamp({0} * 1000000)",
     "timestamp_millis": "make_timestamp({0} * 1000)", "timestamp_micros": "make_timestamp({0})",
 }  # fmt: skip
