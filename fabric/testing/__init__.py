@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fabric.testing.checksum import checksum, rows
 from fabric.testing.clock import ManualClock
+from fabric.testing.compare import unlike
 from fabric.testing.gate import Gate
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _LATE = {
 
 __all__ = [
     "EmbeddedFabric", "Gate", "LocalFabric", "ManualClock", "checksum", "embedded_pair",
-    "local_fabric", "rows",
+    "local_fabric", "rows", "unlike",
 ]  # fmt: skip
 
 

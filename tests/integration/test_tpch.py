@@ -57,9 +57,7 @@ def test_questions_have_answers(expected: Callable[[str], pa.Table]) -> None:
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_embedded(
-    name: str, here: SimpleNamespace, expected: Callable[[str], pa.Table]
-) -> None:
+def test_embedded(name: str, here: SimpleNamespace, expected: Callable[[str], pa.Table]) -> None:
     same(QUESTIONS[name](here).collect(), expected(name))
 
 
