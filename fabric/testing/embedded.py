@@ -75,9 +75,7 @@ def embedded_pair(
     clock, engine = clock or SystemClock(), engine or FabricEngine(signer)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fabric-test-")))
-        control = stack.enter_context(
-            CoordinatorRuntime(clock=clock, embedded=True, signer=signer)
-        )
+        control = stack.enter_context(CoordinatorRuntime(clock=clock, embedded=True, signer=signer))
         transport = InProcessTransport()
         stack.callback(transport.close)
         agents = []
