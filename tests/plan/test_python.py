@@ -11,16 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.clients.dataframe.conditions import when
-from fabric.clients.dataframe.functions import coalesce, col, count, lit
+import fabric
 from fabric.plan.expr import Agg, Alias, Call, Case, Cast, Column, Expr, IsIn, Literal, SortKey
 from fabric.plan.faults import quoted
 from fabric.plan.python import expr_text, sort_key_text
 from fabric.testing.plans import random_tables
 from fabric.testing.plans.expressions import Expressions
 
-NAMES = {"col": col, "lit": lit, "when": when, "coalesce": coalesce, "count": count, "pa": pa,
-         "datetime": datetime, "Decimal": Decimal, "float": float}  # fmt: skip
+NAMES = {
+    **vars(fabric.functions),
+    **{name: getattr(fabric, name) for name in fabric.__all__},
+    "pa": pa,
+    "datetime": datetime,
+    "Decimal": Decimal,
+    "float": float,
+}
 UTC = datetime.UTC
 
 
