@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
 import fabric
@@ -16,14 +15,13 @@ from fabric.clients.spark.plan.run import execute
 from fabric.plan.check import check
 from fabric.plan.nodes import Node, Plan
 from fabric.plan.schema import schema_of
-from fabric.testing import checksum, rows
+from fabric.testing import unlike
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 sys.path.insert(0, str(Path(__file__).parent))  # for `plan_frames`
 Same = Callable[..., pa.Table]
-NOISE = 1e-12
 
 
 @pytest.fixture(scope="package")
@@ -57,19 +55,8 @@ def same(embedded: fabric.Session, on_spark: Callable[[Node], pa.Table]) -> Same
         found = on_spark(node)
         if ordered:
             assert found.to_pylist() == expected.to_pylist()
-        elif checksum(found) != checksum(expected):
-            assert rows(_settled(found)) == rows(_settled(expected))
+        else:
+            assert not unlike(found, expected)
         return found
 
     return run
-
-
-def _settled(table: pa.Table) -> pa.Table:
-    """Noise of sums of floats that cancel each other out, as zero."""
-    columns = [
-        pc.if_else(pc.less(pc.abs(column), NOISE), 0.0, column)
-        if pa.types.is_float64(column.type)
-        else column
-        for column in table.columns
-    ]
-    return pa.Table.from_arrays(columns, table.column_names)
