@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from fabric.clients.spark.plan.relation import Relation, guarded
-from fabric.operators.expressions.predicates import filter_expr
+from fabric.operators.expressions.predicates import split_filter
 from fabric.plan.expr import Column, Expr, output_name
 from fabric.plan.nodes import Select, WithColumns
 
@@ -18,14 +18,16 @@ if TYPE_CHECKING:
 def filtered(source: Relation, predicate: Expr) -> Relation:
     """The rows of `source` for which `predicate` is true.
 
-    Its conditions are taken from the left while they are true. Spark's AND would look at its right
-    side where the left one is null too; one that can raise is spelt as a CASE.
+    Its conditions are taken from the left while they are true. The first ones that can't raise are
+    a filter of their own, which Spark may move. Spark's AND would look at its right side where the
+    left one is null too; so the others, from the first one on that can raise, are a CASE.
     """
     scope = source.scope()
-    if not scope.can_raise(predicate):
-        return source.over(source.df.filter(scope.unguarded(predicate)))
-    staged = filter_expr(predicate, source.schema)
-    return source.over(source.df.filter(guarded(scope.unguarded(staged))))
+    leading, staged = split_filter(predicate, source.schema)
+    df = source.df if leading is None else source.df.filter(scope.unguarded(leading))
+    if staged is not None:
+        df = df.filter(guarded(scope.unguarded(staged)))
+    return source.over(df)
 
 
 def projected(node: Select | WithColumns, source: Relation, schema: pa.Schema) -> Relation:

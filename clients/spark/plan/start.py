@@ -22,15 +22,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOCAL = "local[*]"
+_HEAP_SHARE = 4
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.python.sql.dataFrameDebugging.enabled": "false",  # call sites inside Fabric help nobody
-}
-_LOCAL_SETTINGS = {
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
 }
 
 
@@ -90,7 +86,7 @@ def _started(master: str) -> SparkSession:
     check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = {"spark.master": master, "spark.app.name": "fabric"}
-    settings |= _SETTINGS | (_LOCAL_SETTINGS if master.startswith("local") else {})
+    settings |= _SETTINGS | (_of_this_machine() if master.startswith("local") else {})
     log = Path(tempfile.mkdtemp(prefix="fabric-spark-"), "jvm.log")
     atexit.register(shutil.rmtree, log.parent, ignore_errors=True)
     try:
@@ -100,6 +96,18 @@ def _started(master: str) -> SparkSession:
     except Exception as error:  # whatever gateway, JVM and PySpark raise
         said = log.read_text("utf-8", "replace") if log.exists() else ""
         raise ExternalError(f"Spark did not start on {master}: {_reason(said, error)}") from None
+
+
+def _of_this_machine() -> dict[str, str]:
+    """Settings of a Spark that is one process here: it may have a share of the memory."""
+    memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
+    return {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": f"{max(1, memory_gib // _HEAP_SHARE)}g",
+        "spark.driver.maxResultSize": "0",  # what is collected is this process's own affair
+        "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
+    }
 
 
 def _launched(settings: dict[str, str], log: Path) -> SparkSession:
