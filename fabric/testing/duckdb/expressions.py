@@ -12,8 +12,8 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyarrow import types as t
 
-from fabric.plan.expr import Agg, Alias, Call, Case, Cast, Column, Expr, IsIn, Literal
-from fabric.plan.functions import signature
+from fabric.plan.expr import Agg, Alias, Call, Case, Cast, Column, Expr, IsIn, Literal, children
+from fabric.plan.functions import AGGREGATES, signature
 from fabric.plan.literals import scalar_of
 from fabric.plan.types import common_of, is_binary, is_string, plain
 from fabric.plan.walk import fold
@@ -120,10 +120,10 @@ def _is_in(value: Typed, values: Sequence[Literal]) -> Typed:
 
 def aggregate_sql(agg: Agg, columns: Columns, result: pa.DataType, over: str = "") -> str:
     """An aggregate of type `result`: of rows in a group, or of those in the window `over`."""
-    given = [] if agg.input is None else [agg.input]
-    given += [arg for arg in agg.args if not isinstance(arg, Literal)]
-    values = [expr_sql(arg, columns) for arg in given]
-    constants = [arg.value for arg in agg.args if isinstance(arg, Literal)]
+    settings = AGGREGATES[agg.function].constants
+    given = list(enumerate(children(agg)))
+    values = [expr_sql(arg, columns) for i, arg in given if i not in settings]
+    constants = [arg.value for i, arg in given if i in settings and isinstance(arg, Literal)]
     sql = [value.sql for value in values]
     types = [value.dtype for value in values]
     return aggregate_form(agg.function, Rows(sql, types, constants, result, over))

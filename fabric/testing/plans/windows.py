@@ -55,7 +55,7 @@ def _placed(
     flag = Literal(rng.random() < 0.5, pa.bool_())
     match rng.randrange(6):
         case 0:
-            function = rng.choice((*_RANKS, "row_number", "ntile"))
+            function = rng.choice((*_RANKS, *["row_number"] * 4, "ntile"))
             args = (integer(rng.randint(1, 7)),) if function == "ntile" else ()
             return Over(Agg(function, None, args), by, order)
         case 1 | 2:
