@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -13,7 +12,7 @@ import pytest
 import fabric
 from bench.tpch_questions import queries
 from bench.tpch_questions.answers import comparable
-from bench.tpch_questions.data import TABLES, folder, frames
+from bench.tpch_questions.data import TABLES, Tables, folder, frames
 from bench.tpch_questions.sql import QUERIES
 from fabric.testing import LocalFabric, rows
 
@@ -35,12 +34,12 @@ def expected() -> Iterator[Callable[[str], pa.Table]]:
 
 
 @pytest.fixture(scope="module")
-def here(embedded: fabric.Session) -> SimpleNamespace:
+def here(embedded: fabric.Session) -> Tables:
     return frames(embedded, SCALE)
 
 
 @pytest.fixture(scope="module")
-def on_agents(two: LocalFabric) -> Iterator[SimpleNamespace]:
+def on_agents(two: LocalFabric) -> Iterator[Tables]:
     with fabric.connect(f"fabric://{two.address}", token=two.token) as session:
         yield frames(session, SCALE)
 
@@ -57,13 +56,13 @@ def test_questions_have_answers(expected: Callable[[str], pa.Table]) -> None:
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_embedded(name: str, here: SimpleNamespace, expected: Callable[[str], pa.Table]) -> None:
+def test_embedded(name: str, here: Tables, expected: Callable[[str], pa.Table]) -> None:
     same(QUESTIONS[name](here).collect(), expected(name))
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_on_agents(
-    name: str, on_agents: SimpleNamespace, expected: Callable[[str], pa.Table]
+    name: str, on_agents: Tables, expected: Callable[[str], pa.Table]
 ) -> None:
     same(QUESTIONS[name](on_agents).collect(), expected(name))
 
@@ -71,7 +70,7 @@ def test_on_agents(
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_on_spark(
     name: str,
-    here: SimpleNamespace,
+    here: Tables,
     expected: Callable[[str], pa.Table],
     spark: SparkSession,
 ) -> None:
