@@ -73,3 +73,21 @@ def test_what_jobs_and_gateways_raise() -> None:
     )
     assert str(failed) == "Spark gave the job up: org.apache.spark.SparkException: no space left"
     assert isinstance(as_fabric(ValueError("odd"), _root()), InternalError)
+
+
+def test_what_python_workers_raise() -> None:
+    """Ours is itself again, another one is one line; a Python without Fabric is told what to do."""
+    from py4j.protocol import Py4JError
+
+    text = (
+        "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n"
+        '  File "x.py", line 3, in call\n    raise it\n{}\n\n\tat org.apache.spark.X'
+    )
+    ours = as_fabric(Py4JError(text.format("fabric.errors.DataError: x.csv is cut")), _root())
+    assert repr(ours) == "DataError('x.csv is cut')"
+    other = as_fabric(Py4JError(text.format("ValueError: odd")), _root())
+    assert repr(other) == "ExternalError('a Python worker of Spark failed: ValueError: odd')"
+    bare = as_fabric(
+        Py4JError(text.format("ModuleNotFoundError: No module named 'fabric'")), _root()
+    )
+    assert "set PYSPARK_PYTHON to a Python that has Fabric" in str(bare)
