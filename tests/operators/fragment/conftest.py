@@ -68,9 +68,7 @@ def in_phases() -> Callable[..., pa.Table]:
         final = replace(node, input=StageInput(1, middle), keys=keys, phase="final")
         assert schema_of(final).equals(schema_of(node))
         states = [
-            state
-            for table in tables
-            for state in execute_fragment(local, {0: crumbs(table)}, {})
+            state for table in tables for state in execute_fragment(local, {0: crumbs(table)}, {})
         ]
         assert all(state.schema.equals(middle) for state in states)
         batches = list(execute_fragment(final, {1: states}, {}))

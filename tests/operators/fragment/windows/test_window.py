@@ -489,20 +489,3 @@ def test_names_hold_anything() -> None:
     table = pa.table({'a "b"': [1, 2], "select": [2, 1], "i": [0, 1]})
     over = Over(Agg("sum", Column('a "b"')), (Column("select"),), (SortKey(Column('a "b"')),))
     assert column(windowed(table, over)) == [1, 2]
-
-
-CONSTANTS = [
-    (Agg("max", whole(3)), 3), (Agg("var", whole(3)), 0.0), (Agg("mean", whole(3)), 3.0),
-    (Agg("count_distinct", whole(3)), 1), (Agg("median", whole(3)), 3.0),
-    (Agg("quantile", whole(3), (Literal(0.5, F64),)), 3.0),
-    (Agg("covar_pop", X, (whole(3),)), 0.0), (Agg("collect", whole(3)), [3, 3]),
-    (Agg("bool_or", Call("is_null", (Literal(None, I32),))), True),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("agg", "expected"), CONSTANTS)
-@pytest.mark.parametrize("unit", ["rows", "range"])
-def test_arguments_may_be_constants(agg: Agg, expected: Any, unit: Any) -> None:
-    table = table_of([(1, 1, 1.5), (1, 2, 1.5), (1, 3, 1.5)])
-    over = Over(agg, (P,), (SortKey(T),), Frame(unit, -1, 0))
-    assert column(windowed(table, over))[2] == expected
