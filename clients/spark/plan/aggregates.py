@@ -117,6 +117,11 @@ def _percentile(column: SparkColumn, fraction: float) -> SparkColumn:
     return sf.percentile(column, sf.lit(float(fraction)))
 
 
+def _median(column: SparkColumn) -> SparkColumn:
+    """Not Spark's `median`, which is the same but takes no order over a window."""
+    return _percentile(column, 0.5)
+
+
 def _approx_percentile(column: SparkColumn, fraction: float) -> SparkColumn:
     from pyspark.sql import functions as sf
 
@@ -155,7 +160,7 @@ _BUILD: dict[str, Callable[..., SparkColumn]] = {
     "covar_samp": _named("covar_samp"),
     "covar_pop": _named("covar_pop"),
     "corr": _named("corr"),
-    "median": _named("median"),
+    "median": _median,
     "quantile": _percentile,
     "approx_quantile": _approx_percentile,
     "first": _named("first"),

@@ -122,3 +122,18 @@ def test_sets_of_lists_of_floats_are_refused() -> None:
     (error,) = refused(check(Plan(window)).root)
     assert "count_distinct of list<item: double> over a window" in str(error)
     assert error.where.node == "window_1"
+
+
+@pytest.mark.parametrize("frame", [None, Frame("rows", -1, 1), Frame("range", None, 0)])
+def test_every_aggregate_takes_an_order_and_a_frame(frame: Frame | None, same: Same) -> None:
+    plain = ("count_distinct", "median", "var", "std_pop", "skewness", "kurtosis", "mean")
+    pairs = ("corr", "covar_samp", "covar_pop", "min_by", "max_by")
+    aggs = [
+        *(agg(name, col("i")) for name in plain),
+        *(agg(name, col("i"), col("id"), name=name) for name in pairs),
+        agg("quantile", col("i"), lit(0.3), name="quantile"),
+        agg("bool_and", call("gt", col("i"), lit(1)), name="all"),
+        agg("count_if", call("gt", col("i"), lit(1)), name="few"),
+    ]
+    named = [over(each, by=BY_K, order=BY_ID, frame=frame) for each in aggs]
+    same(Window(scan(ROWS), tuple(named)))
