@@ -28,7 +28,7 @@ def aggregate_from_statistics(statistics: Statistics, node: Node) -> Node:
         case Aggregate(input=source, keys=(), phase="single"):
             scan, names = _source(source)
             facts = None if scan is None else statistics.get(scan.path)
-            if scan is None or facts is None or not facts.exact:
+            if scan is None or facts is None or not facts.exact or not scan.schema.names:
                 return node
             types = schema_of(node).types
             answers = [

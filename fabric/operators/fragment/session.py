@@ -29,6 +29,8 @@ def new_session(
         .with_target_partitions(max(1, target_partitions))
         .with_batch_size(batch_rows)
         .set("datafusion.execution.parquet.schema_force_view_types", "false")
+        # floats whose least and greatest value are one would be read as that constant, NaN or not
+        .set("datafusion.execution.collect_statistics", "false")
         # a union's columns may be null where DataFusion's plan says they can't; all of ours may be
         .set("datafusion.execution.skip_physical_aggregate_schema_check", "true")
         .set("datafusion.optimizer.repartition_sorts", str(not sorts_union).lower())
