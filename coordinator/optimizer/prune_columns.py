@@ -88,7 +88,8 @@ def _child_needs(node: Node, mine: Names) -> tuple[Names, ...]:
         case WithColumns(exprs=exprs) | Window(exprs=exprs):
             needs = ((mine - set(map(output_name, exprs))) | _read(_kept(exprs, mine)),)
         case Explode(column=column, position=position):
-            needs = ((mine - {position}) | {column},)
+            own = {position} if position else set()  # a column may be called ""
+            needs = ((mine - own) | {column},)
         case Aggregate(keys=keys, aggs=aggs):
             needs = (_read(keys) | _read(_kept(aggs, mine) or aggs[:1]),)
         case Join():

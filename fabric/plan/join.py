@@ -34,7 +34,7 @@ class JoinColumn:
     source: str
     right: bool
     dtype: pa.DataType
-    merged: str = ""
+    merged: str | None = None
 
 
 def output_columns(node: Join, left: pa.Schema, right: pa.Schema) -> list[JoinColumn]:

@@ -61,9 +61,7 @@ def test_embedded(name: str, here: Tables, expected: Callable[[str], pa.Table]) 
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_on_agents(
-    name: str, on_agents: Tables, expected: Callable[[str], pa.Table]
-) -> None:
+def test_on_agents(name: str, on_agents: Tables, expected: Callable[[str], pa.Table]) -> None:
     same(QUESTIONS[name](on_agents).collect(), expected(name))
 
 

@@ -50,12 +50,12 @@ def test_what_it_puts_out(how: JoinHow, expected: dict[str, pa.DataType]) -> Non
 
 
 def test_where_a_merged_key_comes_from() -> None:
-    def key(how: JoinHow) -> tuple[str, bool, str]:
+    def key(how: JoinHow) -> tuple[str, bool, str | None]:
         column = output_columns(joined(how), schema_of(LEFT), schema_of(RIGHT))[0]
         return column.source, column.right, column.merged
 
-    assert key("left") == ("k", False, "")
-    assert key("right") == ("k", True, "")
+    assert key("left") == ("k", False, None)
+    assert key("right") == ("k", True, None)
     assert key("full") == ("k", False, "k")
 
 

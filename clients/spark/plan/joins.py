@@ -93,7 +93,7 @@ def _outputs(node: Join, left: Relation, right: Relation) -> list[SparkColumn | 
     outputs: list[SparkColumn | str] = []
     for column in output_columns(node, left.schema, right.schema):
         side = right if column.right else left
-        if not column.merged:
+        if column.merged is None:
             outputs.append(side.place(column.source))
             continue
         given = left.schema.field(column.source).type, right.schema.field(column.merged).type

@@ -116,7 +116,7 @@ def _right_half(build: _Side, probe: _Side, how: str, sql: Sql) -> datafusion.Da
 
 def _output(column: JoinColumn, left: _Side, right: _Side) -> Output:
     expr = (right if column.right else left).column(column.source)
-    if column.merged:
+    if column.merged is not None:
         expr = f.coalesce(expr.cast(column.dtype), right.column(column.merged).cast(column.dtype))
     return Output(expr, column.name, column.dtype)
 

@@ -42,7 +42,7 @@ def join_sql(node: Join, left: str, right: str) -> str:
 
 
 def _output(column: JoinColumn, sides: tuple[Columns, Columns]) -> str:
-    if not column.merged:
+    if column.merged is None:
         return sides[column.right][column.source][0]
     both = Typed(*sides[0][column.source]), Typed(*sides[1][column.merged])
     return f"coalesce({', '.join(coerced(value, column.dtype) for value in both)})"

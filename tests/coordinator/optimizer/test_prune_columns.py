@@ -163,6 +163,12 @@ def test_explode_keeps_its_list(p: SimpleNamespace) -> None:
     assert found.input.position == ""
 
 
+def test_explode_keeps_a_column_without_a_name(p: SimpleNamespace) -> None:
+    t = p.table("t", **{"": pa.int64(), "e": pa.list_(pa.int64())})
+    found = prune_columns(Select(Explode(t, "e"), (Column(""),)), unnoted)
+    assert schema_of(found).names == [""]
+
+
 def test_a_condition_keeps_its_columns_and_their_names(p: SimpleNamespace) -> None:
     left = p.table("l", k=pa.int64(), a=pa.int64(), x=pa.int64())
     right = p.table("r", k=pa.int64(), a=pa.int64(), y=pa.int64())

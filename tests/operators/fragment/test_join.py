@@ -216,6 +216,13 @@ def test_merged_keys_of_two_types(run, edge, rows, how):
     assert rows(run(node, left, right)) == sorted(expected, key=repr)
 
 
+def test_a_merged_key_without_a_name(run, edge, rows):
+    left = side([1, 2], "v").rename_columns(["", "v"])
+    right = side([2, 3], "w").rename_columns(["", "w"])
+    node = Join(edge(0, left), edge(1, right), (Column(""),), (Column(""),), "full")
+    assert rows(run(node, left, right)) == sorted([(1, 0, None), (2, 1, 0), (3, None, 1)], key=repr)
+
+
 @pytest.mark.parametrize("how", ["right", "full"])
 def test_nan_keys_of_outer_joins(run, edge, how):
     left = side([math.nan, 0.0, None], "v", pa.float64())
