@@ -31,7 +31,8 @@ def lower_explode(node: Explode, source: Relation, schema: pa.Schema) -> Relatio
     if node.outer:
         lists = f.when(f.array_length(lists) > datafusion.lit(0), lists).end()
     names = source.names.fresh(), source.names.fresh()
-    kept = [datafusion.col(name) for name in source.inner if name != source.inner[index]]
+    fields = zip(source.inner, source.schema.types, strict=True)
+    kept = [_repeated(name, kind) for name, kind in fields if name != source.inner[index]]
     made = [lists.alias(names[0])]
     if node.position:
         own = pa.list_(dtype.value_type)
@@ -43,6 +44,16 @@ def lower_explode(node: Explode, source: Relation, schema: pa.Schema) -> Relatio
     if node.position:
         outputs.append(Output(datafusion.col(names[1]), node.position, pa.int32()))
     return select(df, outputs, source.names)
+
+
+def _repeated(name: str, dtype: pa.DataType) -> datafusion.Expr:
+    """A column that comes out once for each element.
+
+    DataFusion 55 takes keys of an aggregate below for unique above an unnest too, and then drops
+    the elements from a distinct; it does not see through a call.
+    """
+    same = datafusion.udf(lambda values: values, [dtype], dtype, "immutable", "fabric_repeated")
+    return same(datafusion.col(name)).alias(name)
 
 
 def _applied(

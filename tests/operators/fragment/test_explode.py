@@ -11,8 +11,16 @@ from hypothesis import strategies as st
 
 from fabric.operators.chain import build_chain
 from fabric.operators.fragment import execute_fragment
-from fabric.plan.expr import Call, Column, Literal
-from fabric.plan.nodes import Explode, Filter, StageInput
+from fabric.plan.expr import Agg, Alias, Call, Column, Literal
+from fabric.plan.nodes import (
+    Aggregate,
+    Distinct,
+    Explode,
+    Filter,
+    Select,
+    StageInput,
+    WithColumns,
+)
 from fabric.plan.schema import schema_of
 
 LISTS = st.lists(st.none() | st.lists(st.none() | st.integers(0, 9), max_size=4), max_size=9)
@@ -124,3 +132,14 @@ def test_a_long_batch_comes_out_in_parts() -> None:
     chain = build_chain(node)
     batches = chain.on_batch(0, table.to_batches()[0])
     assert [batch.num_rows for batch in batches] == [60_000, 60_000, 30_001]
+
+
+def test_keys_of_an_aggregate_below_are_not_unique_above() -> None:
+    """DataFusion takes them for it, and would drop elements that nobody reads."""
+    table = pa.table({"k": [1, 1, 2]})
+    counted = Alias(Agg("count", None), "n")
+    groups = Aggregate(StageInput(0, table.schema), (Column("k"),), (counted,))
+    pair = Call("array", (Literal(-7, pa.int64()), Column("n")))
+    elements = Explode(WithColumns(groups, (Alias(pair, "e"),)), "e")
+    node = Select(Distinct(elements), (Column("k"),))
+    assert sorted(rows(in_fragment(node, table))) == [(1,), (1,), (2,), (2,)]
