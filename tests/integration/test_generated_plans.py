@@ -21,7 +21,7 @@ from fabric.plan.walk import rewrite
 from fabric.testing import LocalFabric, duckdb, unlike
 from fabric.testing.plans import random_plan, random_tables
 
-N_SETS = 14 if not os.environ.get("FABRIC_SOAK") else 140
+N_SETS = 12 if not os.environ.get("FABRIC_SOAK") else 140
 PLANS_A_SET = 15
 Tables = Mapping[str, pa.Table]
 
