@@ -55,7 +55,9 @@ _RAISING = frozenset(("sum", "mean"))
 @contextmanager
 def as_ours(root: Node) -> Iterator[None]:
     """Whatever Spark raises inside comes out as a `FabricError`; PySpark's own log stays still."""
-    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    from pyspark.logger import PySparkLogger  # a plain logger of that name would break PySpark
+
+    loggers: list[logging.Logger] = [PySparkLogger.getLogger(name) for name in _LOGGERS]
     before = [logger.disabled for logger in loggers]
     for logger in loggers:
         logger.disabled = True

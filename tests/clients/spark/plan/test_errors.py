@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from plan_frames import call, col, lit, scan
+from pyspark.logger import PySparkLogger
 
 from fabric.clients.spark.plan.errors import as_fabric
 from fabric.errors import CancelledError, ExpressionError, ExternalError, InternalError
@@ -47,7 +47,7 @@ def test_the_node_is_named_where_one_can_be(on_spark: Any) -> None:
 
 
 def test_loggers_of_pyspark_are_as_before(on_spark: Any) -> None:
-    logger = logging.getLogger("DataFrameQueryContextLogger")
+    logger = PySparkLogger.getLogger("DataFrameQueryContextLogger")
     with pytest.raises(ExpressionError):
         on_spark(Select(scan(TABLE), (Alias(RAISING["divide"][0], "n"),)))
     assert not logger.disabled
