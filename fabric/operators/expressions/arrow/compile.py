@@ -105,8 +105,10 @@ class Compiler:
                 return self._call(expr)
             case Udf():
                 return self._udf(expr)
-            case Agg() | Over():
-                raise PlanError(f"{expr_text(expr)} has no value for one row alone")
+            case Over():
+                raise PlanError(f"{expr_text(expr)} is a window function; it needs its own node")
+            case Agg():
+                raise PlanError(f"{expr_text(expr)} is an aggregate; it needs a group_by().agg()")
 
     def _signature(self, expr: Call) -> tuple[Sequence[pa.DataType], pa.DataType]:
         literals = [arg if isinstance(arg, Literal) else None for arg in expr.args]
