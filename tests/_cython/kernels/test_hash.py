@@ -148,7 +148,7 @@ def decoded(array: pa.Array) -> pa.Array:
     if pa.types.is_run_end_encoded(array.type):
         ends = np.array(array.run_ends.to_pylist())
         rows = np.searchsorted(ends, np.arange(array.offset, array.offset + len(array)), "right")
-        return pa.array([array.values[int(i)].as_py() for i in rows], array.type.value_type)
+        return array.values.take(pa.array(rows))  # as_py would lose nanoseconds
     return array
 
 
