@@ -80,6 +80,32 @@ def from_flight(error: BaseException, *, agent: str = "") -> FabricError:
     return kind(text, agent=agent)
 
 
+def from_status(text: str, detail: bytes) -> FabricError:
+    """What a status of the native data plane says: `ErrorDetail` bytes, or Arrow's own words."""
+    if detail and (known := _detail(detail)) is not None:
+        return from_detail(known)
+    return from_flight(_status_error(text))
+
+
+def _status_error(text: str) -> BaseException:
+    """An exception of the class that Arrow's own status text begins with."""
+    words = plain_text(OSError(text))
+    if "Flight returned" in text or "gRPC returned" in text:
+        for code, kind in _BY_CODE.items():
+            if f" {code} error" in text:
+                return kind(words)  # type: ignore[no-any-return]
+    return pa.ArrowInvalid(words) if text.startswith("Invalid") else OSError(words)
+
+
+_BY_CODE: dict[str, type[fl.FlightError]] = {
+    "unavailable": fl.FlightUnavailableError,
+    "timeout": fl.FlightTimedOutError,
+    "cancelled": fl.FlightCancelledError,
+    "unauthenticated": fl.FlightUnauthenticatedError,
+    "unauthorized": fl.FlightUnauthorizedError,
+}
+
+
 def plain_text(error: BaseException) -> str:
     """The words of a pyarrow error without pyarrow's and gRPC's wrapping.
 

@@ -1,6 +1,7 @@
 """The header of an edge: what rides in `app_metadata` of every message (design 4.2).
 
-One job: to and from bytes. Whether headers follow each other rightly is checked in `check.py`.
+One job: a header as Python sees it; `fabric/_cython/shuffle/wire` turns it to and from bytes.
+Whether headers follow each other rightly is checked in `check.py`.
 """
 
 from __future__ import annotations
@@ -9,14 +10,11 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 import pyarrow as pa
-from google.protobuf.message import DecodeError
 
 from fabric._cython.shuffle.checksum import batch_crc32c
-from fabric.errors import DataError
+from fabric._cython.shuffle.wire import headers
 from fabric.flight import wire_pb2
 from fabric.ids import PartitionId
-
-VERSION = 1
 
 
 class Event(IntEnum):
@@ -26,9 +24,6 @@ class Event(IntEnum):
     WATERMARK = wire_pb2.WATERMARK
     BARRIER = wire_pb2.BARRIER
     END = wire_pb2.END
-
-
-_EVENTS = frozenset(int(event) for event in Event)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,14 +51,13 @@ class EdgeHeader:
 
 def encode_header(header: EdgeHeader) -> bytes:
     """`header` as protobuf of version 1."""
-    return wire_pb2.EdgeHeader(
-        version=VERSION, job_id=header.job, edge=header.edge, producer=header.producer,
+    return headers.encode(
+        job=header.job, edge=header.edge, producer=header.producer,
         attempt=header.attempt, epoch=header.epoch, sequence=header.sequence,
-        partitions=[wire_pb2.PartitionRows(partition=p, rows=n) for p, n in header.partitions],
-        crc32c=header.crc32c, event=header.event.name,
+        partitions=header.partitions, crc32c=header.crc32c, event=header.event,
         event_value=header.event_value, total_rows=header.total_rows,
         total_bytes=header.total_bytes,
-    ).SerializeToString()  # fmt: skip
+    )  # fmt: skip
 
 
 def decode_header(data: bytes) -> EdgeHeader:
@@ -74,21 +68,8 @@ def decode_header(data: bytes) -> EdgeHeader:
     >>> decode_header(encode_header(EdgeHeader(job="j", edge=1, producer=0))).edge
     1
     """
-    try:
-        message = wire_pb2.EdgeHeader.FromString(data)
-    except DecodeError as error:
-        raise DataError("a message of an edge has a damaged header") from error
-    if message.version != VERSION:
-        raise DataError(f"an edge header has version {message.version}, this agent reads {VERSION}")
-    if int(message.event) not in _EVENTS:
-        raise DataError(f"an edge header has the unknown event {message.event}")
-    return EdgeHeader(
-        job=message.job_id, edge=message.edge, producer=message.producer, attempt=message.attempt,
-        epoch=message.epoch, sequence=message.sequence,
-        partitions=tuple((entry.partition, entry.rows) for entry in message.partitions),
-        crc32c=message.crc32c, event=Event(message.event), event_value=message.event_value,
-        total_rows=message.total_rows, total_bytes=message.total_bytes,
-    )  # fmt: skip
+    fields = headers.decode(data)
+    return EdgeHeader(**{**fields, "event": Event(fields["event"])})
 
 
 def rows_header(

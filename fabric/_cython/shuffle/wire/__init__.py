@@ -1,0 +1,47 @@
+"""The wire of the native data plane: headers, tickets, checks and errors, in C++.
+
+One job of this module: load the libraries of the pyarrow wheel before an extension that is linked
+with them, and say clearly when another pyarrow is installed than the one they were built for. Every
+package of native extensions imports it first.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+
+import pyarrow as pa
+
+BUILT_FOR = "25.0"
+"""The pyarrow minor whose C++ ABI the extensions were compiled against."""
+
+
+def installed_version() -> str:
+    """The version of the pyarrow that is installed, for example ``25.0.1``."""
+    return str(pa.__version__)
+
+
+def refusal(version: str) -> str:
+    """Why the data plane can't run with pyarrow `version`; empty when it can.
+
+    >>> refusal("25.0.7"), refusal("26.1.0")[:52]
+    ('', 'pyarrow 26.1.0 is installed; Fabric was built for 25')
+    """
+    if version.rsplit(".", 1)[0] == BUILT_FOR:
+        return ""
+    return (
+        f"pyarrow {version} is installed; Fabric was built for {BUILT_FOR}.x: "
+        f"pip install 'pyarrow=={BUILT_FOR}.*'"
+    )
+
+
+def _load() -> None:
+    if reason := refusal(installed_version()):
+        raise ImportError(reason)
+    for folder in pa.get_library_dirs():
+        library = Path(folder) / f"libarrow_flight.so.{pa.cpp_build_info.so_version}"
+        if library.is_file():
+            ctypes.CDLL(str(library))
+
+
+_load()

@@ -1,0 +1,42 @@
+"""The few names of Arrow's C++ that Cython needs, and the doors between them and Python objects.
+
+Never `cimport pyarrow.lib`: it needs numpy's headers and breaks on a patch release.
+"""
+
+from libcpp cimport bool as cbool
+from libcpp.memory cimport shared_ptr
+from libcpp.string cimport string
+
+
+cdef extern from "wire/fault.hpp" namespace "arrow" nogil:
+    cppclass CStatus "arrow::Status":
+        CStatus()
+        cbool ok()
+        string ToString()
+
+cdef extern from "<arrow/record_batch.h>" namespace "arrow" nogil:
+    cppclass CSchema "arrow::Schema":
+        pass
+    cppclass CRecordBatch "arrow::RecordBatch":
+        shared_ptr[CSchema] schema()
+        long long num_rows()
+
+cdef extern from "<arrow/result.h>" namespace "arrow" nogil:
+    cppclass CResult "arrow::Result"[T]:
+        CResult()
+        cbool ok()
+        CStatus status()
+        T& ValueUnsafe()
+
+cdef extern from "wire/python.hpp" namespace "fabric":
+    void ensure_pyarrow() except +
+    object wrap_batch(const shared_ptr[CRecordBatch]& batch)
+    object wrap_schema(const shared_ptr[CSchema]& schema)
+    shared_ptr[CRecordBatch] batch_of(object batch) except +
+    shared_ptr[CSchema] schema_of(object schema) except +
+
+cdef extern from "wire/fault.hpp" namespace "fabric" nogil:
+    string detail_of(const CStatus& status)
+    cppclass Where:
+        Where()
+        string job, node, task, agent

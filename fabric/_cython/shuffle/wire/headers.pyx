@@ -1,0 +1,155 @@
+"""Headers, tickets and checks of the wire for Python: thin faces over the C++ of this folder.
+
+One job: let Python make and read what the data plane does, and tests compare both with protobuf.
+"""
+
+cimport cython
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libcpp cimport bool as cbool
+from libcpp.memory cimport shared_ptr
+from libcpp.string cimport string
+from libcpp.vector cimport vector
+
+from fabric._cython.kernels.cpu cimport current_cpu
+from fabric._cython.shuffle.wire.arrow_cpp cimport (
+    CRecordBatch, CResult, CStatus, Where, batch_of, ensure_pyarrow,
+)
+from fabric._cython.shuffle.wire.faults cimport raise_fault
+
+
+cdef extern from "wire/header.hpp" namespace "fabric" nogil:
+    enum class Event(uint32_t):
+        ROWS
+        WATERMARK
+        BARRIER
+        END
+
+    cppclass PartitionRows:
+        PartitionRows()
+        uint32_t partition
+        uint64_t rows
+
+    cppclass EdgeHeader:
+        EdgeHeader()
+        string job
+        uint32_t edge, producer, attempt
+        uint64_t epoch, sequence
+        vector[PartitionRows] partitions
+        uint32_t crc32c
+        Event event
+        int64_t event_value
+        uint64_t total_rows, total_bytes
+
+    string c_encode "fabric::encode_header"(const EdgeHeader& header)
+    CResult[EdgeHeader] c_decode "fabric::decode_header"(string bytes)
+
+cdef extern from "wire/ticket.hpp" namespace "fabric" nogil:
+    cppclass ProducerAttempt:
+        ProducerAttempt()
+        uint32_t task, attempt
+
+cdef extern from "wire/check.hpp" namespace "fabric" nogil:
+    cppclass OptionalPartition "std::optional<uint32_t>":
+        OptionalPartition()
+        OptionalPartition(uint32_t)
+
+    cppclass CStreamCheck "fabric::StreamCheck":
+        CStreamCheck(string job, uint32_t edge, const vector[ProducerAttempt]& producers,
+                     OptionalPartition partition, Where where, cbool checksums, int cpu)
+        CResult[cbool] accept(const EdgeHeader& header, const CRecordBatch* batch)
+        CStatus finish()
+        uint64_t duplicates()
+
+
+def encode(*, str job, uint32_t edge, uint32_t producer, uint32_t attempt=0, uint64_t epoch=0,
+           uint64_t sequence=0, partitions=(), uint32_t crc32c=0, uint32_t event=0,
+           int64_t event_value=0, uint64_t total_rows=0, uint64_t total_bytes=0):
+    """The bytes of a header; the names are those of `fabric.flight.header.EdgeHeader`."""
+    cdef EdgeHeader header
+    cdef PartitionRows entry
+    header.job = job.encode()
+    header.edge, header.producer, header.attempt = edge, producer, attempt
+    header.epoch, header.sequence, header.crc32c = epoch, sequence, crc32c
+    for partition, rows in partitions:
+        entry.partition, entry.rows = partition, rows
+        header.partitions.push_back(entry)
+    header.event = <Event> event
+    header.event_value = event_value
+    header.total_rows, header.total_bytes = total_rows, total_bytes
+    return <bytes> c_encode(header)
+
+
+def decode(bytes data not None):
+    """The fields of a header by name; `DataError` when it is damaged or of another version."""
+    cdef CResult[EdgeHeader] found = c_decode(data)
+    raise_fault(found.status())
+    cdef EdgeHeader header = found.ValueUnsafe()
+    return {
+        "job": header.job.decode("utf-8", "replace"), "edge": header.edge,
+        "producer": header.producer, "attempt": header.attempt, "epoch": header.epoch,
+        "sequence": header.sequence,
+        "partitions": tuple((entry.partition, entry.rows) for entry in header.partitions),
+        "crc32c": header.crc32c, "event": <uint32_t> header.event,
+        "event_value": header.event_value, "total_rows": header.total_rows,
+        "total_bytes": header.total_bytes,
+    }
+
+
+@cython.final
+cdef class WireCheck:
+    """`StreamCheck` of `check.hpp`: whether the messages of one stream follow each other rightly.
+
+    Parameters
+    ----------
+    producers
+        (task, attempt) of every producer that must come to its end.
+    partition
+        The only one that messages may name; any when None.
+    checksums
+        False for streams that never left the process.
+    """
+
+    cdef CStreamCheck* check
+
+    def __cinit__(self, *, str job, uint32_t edge, producers, partition=None, str node="",
+                  str agent="", bint checksums=True):
+        cdef vector[ProducerAttempt] all_producers
+        cdef ProducerAttempt producer
+        cdef Where where
+        cdef OptionalPartition only
+        for task, attempt in producers:
+            producer.task, producer.attempt = task, attempt
+            all_producers.push_back(producer)
+        if partition is not None:
+            only = OptionalPartition(<uint32_t> partition)
+        where.node, where.agent = node.encode(), agent.encode()
+        self.check = new CStreamCheck(
+            job.encode(), edge, all_producers, only, where, checksums, current_cpu())
+
+    def __dealloc__(self):
+        del self.check
+
+    @property
+    def duplicates(self):
+        """Messages that were dropped because they had been seen before."""
+        return self.check.duplicates()
+
+    def accept(self, bytes header not None, batch):
+        """Check one message; False means: seen before, drop it. `PartitionLostError` else."""
+        cdef shared_ptr[CRecordBatch] rows
+        if batch is not None:
+            rows = batch_of(batch)
+        cdef CResult[EdgeHeader] parsed = c_decode(header)
+        raise_fault(parsed.status())
+        cdef CResult[cbool] fresh
+        with nogil:
+            fresh = self.check.accept(parsed.ValueUnsafe(), rows.get())
+        raise_fault(fresh.status())
+        return <bint> fresh.ValueUnsafe()
+
+    def finish(self):
+        """The stream is over: every producer must have ended."""
+        raise_fault(self.check.finish())
+
+
+ensure_pyarrow()
