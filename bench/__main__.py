@@ -40,7 +40,7 @@ def arguments(known: dict[str, Benchmark]) -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="say which there are")
     parser.add_argument("--quick", action="store_true", help="fewer cases and rounds")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
-    parser.add_argument("--case", default="", help="only cases whose name holds this")
+    parser.add_argument("--case", default="", help="this case, or all that hold this")
     given = parser.parse_args()
     unknown = [name for name in given.names if name not in known]
     if unknown:

@@ -99,7 +99,9 @@ class Line:
 
 def run(benchmark: Benchmark, *, quick: bool, only: str = "") -> Iterator[Line]:
     """Lines of a benchmark, ours before its peers' in each case."""
-    cases = [case for case in benchmark.cases(quick) if only in case.name]
+    known = benchmark.cases(quick)
+    cases = [case for case in known if case.name == only]
+    cases = cases or [case for case in known if only in case.name]
     if not cases:
         raise BenchError(f"no case of {benchmark.name} has {only!r} in its name")
     with ExitStack() as stack:

@@ -1,8 +1,7 @@
 """db-benchmark: ten group-bys and five joins, embedded and on two agents, beside other engines.
 
 The tables have 10 M rows (`--quick`: 1 M); joins meet tables of 10, 10 K and 10 M rows. Engines
-have their tables in memory in their own form. The last line of "embedded groupby" and "embedded
-join" is the sum over the questions: `python -m bench relational --json` prints it as a case too.
+have their tables in memory in their own form.
 """
 
 from __future__ import annotations
