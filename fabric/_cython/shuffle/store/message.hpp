@@ -1,0 +1,29 @@
+// What travels on an edge, and a stream of it.
+//
+// One job: the shape that stores, rings, servers and pumps hand to each other.
+#pragma once
+#include <arrow/record_batch.h>
+#include <arrow/result.h>
+
+#include <memory>
+#include <string>
+
+namespace fabric {
+
+// `header` is an encoded EdgeHeader; events ride on a batch of no rows, plain rows may have none.
+struct Message {
+  std::string header;
+  std::shared_ptr<arrow::RecordBatch> batch;
+};
+
+// Messages in order; one thread reads. `cancel` may come from another one and ends a wait.
+class MessageStream {
+ public:
+  virtual ~MessageStream() = default;
+  virtual std::shared_ptr<arrow::Schema> schema() const = 0;
+  // The next message; false when the stream is over.
+  virtual arrow::Result<bool> next(Message& out) = 0;
+  virtual void cancel() {}
+};
+
+}  // namespace fabric
