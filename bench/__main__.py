@@ -24,6 +24,7 @@ TOOLS = {
     "dbbenchmark",
     "tpch_questions",
     "spark_session",
+    "shuffling",
 }
 
 

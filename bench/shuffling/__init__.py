@@ -1,0 +1,1 @@
+"""The engines of bench `shuffle`, each in a module of its own."""
