@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -21,7 +22,7 @@ def run(case: Case) -> ShuffleRun:
 
     n_workers = case.parameters["workers"]
     stack = ExitStack()
-    ray.init(num_cpus=n_workers, include_dashboard=False, logging_level="ERROR")
+    ray.init(num_cpus=n_workers, include_dashboard=False, logging_level=logging.ERROR)
     stack.callback(ray.shutdown)
     daft.set_runner_ray()
     rows = daft.read_parquet(parts(case, "parquet")).collect()

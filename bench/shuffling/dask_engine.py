@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
+from importlib import import_module
 from typing import Any
 
 import pyarrow as pa
@@ -15,17 +16,17 @@ from bench.shuffling.run import ShuffleRun
 
 def run(case: Case) -> ShuffleRun:
     """One thread a worker process, as an agent has one slot a core."""
-    import dask
-    import dask.dataframe as dd
-    from distributed import Client, LocalCluster
+    dask: Any = import_module("dask")
+    dd: Any = import_module("dask.dataframe")
+    distributed: Any = import_module("distributed")
 
     dask.config.set({"dataframe.convert-string": True})
     n_workers = case.parameters["workers"]
     stack = ExitStack()
     cluster = stack.enter_context(
-        LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=None)
+        distributed.LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=None)
     )
-    client = stack.enter_context(Client(cluster))
+    client = stack.enter_context(distributed.Client(cluster))
     rows = dd.from_map(_frame, parts(case, "arrow")).persist()
     client.run(lambda: None)
     moved = rows.shuffle(on="k", npartitions=n_workers, shuffle_method="p2p")
