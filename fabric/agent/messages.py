@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
+from fabric.flight.compact import needed_bytes
+
 MESSAGE_BYTES = 256 << 10
 """A message is sent as soon as it holds this much."""
 LOCAL_BYTES = 64 << 10
@@ -30,15 +32,22 @@ def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
 
 
 def pieces(batch: pa.RecordBatch, bytes_max: int = MESSAGE_BYTES_MAX) -> Iterator[pa.RecordBatch]:
-    """`batch` halved until every piece fits `bytes_max` or is one row; order is kept."""
-    waiting = [batch]
+    """`batch` halved until every piece fits `bytes_max` or is one row; order is kept.
+
+    Where halves need as much as the whole, cutting would only repeat it.
+    """
+    waiting = [(batch, needed_bytes(batch))]
     while waiting:
-        piece = waiting.pop()
-        if piece.num_rows <= 1 or piece.nbytes <= bytes_max:
+        piece, size = waiting.pop()
+        if piece.num_rows <= 1 or size <= bytes_max:
+            yield piece
+            continue
+        half = piece.num_rows // 2
+        halves = [(part, needed_bytes(part)) for part in (piece.slice(half), piece.slice(0, half))]
+        if sum(n_bytes for _, n_bytes in halves) > size + size // 2:
             yield piece
         else:
-            half = piece.num_rows // 2
-            waiting += [piece.slice(half), piece.slice(0, half)]
+            waiting += halves
 
 
 def coalesce(
@@ -53,7 +62,7 @@ def coalesce(
     held: list[pa.RecordBatch] = []
     held_bytes = 0
     for piece in (p for s in slices if s.num_rows for p in pieces(s, bytes_max)):
-        size = piece.nbytes
+        size = needed_bytes(piece)
         if held and held_bytes + size > bytes_max:
             yield _joined(held)
             held, held_bytes = [], 0

@@ -17,6 +17,7 @@ from fabric.agent.routing import Router, make_router
 from fabric.agent.store import Offsets, PartitionStore
 from fabric.control import control_pb2 as pb
 from fabric.errors import InternalError
+from fabric.flight.compact import compact
 from fabric.flight.header import Event
 from fabric.ids import EdgeId, TaskId
 
@@ -52,7 +53,9 @@ class EdgeOutput:
 
     def route(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Offsets | None]:
         """The batch reordered by partition, counted."""
-        rows, offsets = self._router.route(shaped(batch, self.schema, f"edge {self._path}"))
+        batch = shaped(batch, self.schema, f"edge {self._path}")
+        rows, offsets = self._router.route(batch)
+        rows = compact(rows)  # else what a filter threw away is kept as long as the job
         self.rows += rows.num_rows
         self.n_bytes += rows.nbytes
         self._sent += rows.num_rows if offsets is None else np.diff(offsets)

@@ -88,11 +88,12 @@ class RoundRobinRouter:
         """See `Router`."""
         n_rows, n = batch.num_rows, self._n_partitions
         first = (np.arange(n) - self._next) % n  # the first row of each partition
-        indices = np.concatenate([np.arange(start, n_rows, n) for start in first])
+        order = np.concatenate([np.arange(start, n_rows, n, dtype=np.uint32) for start in first])
         counts = np.maximum(0, -((first - n_rows) // n))
         self._next = (self._next + n_rows) % n
         offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
-        return batch.take(pa.array(indices)), offsets
+        columns = [take(column, order) for column in batch.columns]
+        return pa.RecordBatch.from_arrays(columns, schema=batch.schema), offsets
 
 
 def make_router(edge: pb.OutputEdge, schema: pa.Schema, task: int) -> Router:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from fabric.agent.messages import LOCAL_BYTES, coalesce, empty_batch
 from fabric.errors import InternalError, NotFoundError, PartitionLostError
+from fabric.flight.compact import compact
 from fabric.flight.header import end_header, rows_header
 from fabric.ids import EdgeId, PartitionId
 
@@ -179,7 +180,7 @@ class PartitionStore:
         for (producer, attempt), output in found:
             source = PartitionId(of.edge, producer, attempt, of.partition)
             rows = n_bytes = sequence = 0
-            for batch in coalesce(output.slices(of.partition)):
+            for batch in map(compact, coalesce(output.slices(of.partition))):
                 yield rows_header(source, sequence, batch, checksum=checksums), batch
                 sequence += 1
                 rows += batch.num_rows

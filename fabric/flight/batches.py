@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from fabric.errors import DataError
+from fabric.flight.compact import compact
 
 FOREIGN_BYTES_MAX = (4 << 20) - (64 << 10)
 """Of one message to a foreign client; the rest of 4 MiB is for gRPC and Flight framing."""
@@ -55,31 +56,7 @@ def small_messages(
 def _halves(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
     """The second half and the first."""
     half = batch.num_rows // 2
-    return [_compact(batch.slice(half)), _compact(batch.slice(0, half))]
-
-
-def _compact(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A slice of views holds all bytes of its batch; by way of plain strings it does not."""
-    schema = batch.schema
-    plain = pa.schema([field.with_type(_without_views(field.type)) for field in schema])
-    if plain.types == schema.types:
-        return batch
-    return pa.concat_batches([batch.cast(plain)]).cast(schema)
-
-
-def _without_views(kind: pa.DataType) -> pa.DataType:
-    """`kind` with large strings for string views, in lists and structs too."""
-    if pa.types.is_string_view(kind):
-        return pa.large_string()
-    if pa.types.is_binary_view(kind):
-        return pa.large_binary()
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_without_views(field.type)) for field in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_without_views(kind.value_type)))
-    if pa.types.is_large_list(kind):
-        return pa.large_list(kind.value_field.with_type(_without_views(kind.value_type)))
-    return kind
+    return [compact(batch.slice(half)), compact(batch.slice(0, half))]
 
 
 def check_foreign_schema(schema: pa.Schema) -> None:

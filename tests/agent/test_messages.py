@@ -50,3 +50,25 @@ def test_many_small_slices_become_messages_of_a_quarter_mebibyte() -> None:
 def test_empty_batch_has_the_schema() -> None:
     schema = pa.schema([pa.field("a", pa.list_(pa.string()), nullable=False)], {"k": "v"})
     assert empty_batch(schema).schema.equals(schema, check_metadata=True)
+
+
+VIEWS = pa.record_batch({"a": pa.array([f"{n:06}" * 16 for n in range(100_000)], pa.string_view())})
+"""Over 9 MB; any slice of it refers to all of them."""
+
+
+def test_slices_of_views_are_cut_by_what_their_rows_need() -> None:
+    messages = list(coalesce([VIEWS.slice(0, 50_000), VIEWS.slice(50_000)]))
+    assert [v for m in messages for v in m.column(0).to_pylist()] == VIEWS.column(0).to_pylist()
+    assert len(messages) <= 8  # and not one a row
+
+
+def test_a_dictionary_too_large_for_a_message_does_not_cut_it_into_rows() -> None:
+    words = pa.array([f"{n:06}" * 16 for n in range(100_000)])
+    lists = pa.ListArray.from_arrays(
+        pa.array(range(1001), pa.int32()), words.slice(0, 1000).dictionary_encode()
+    )
+    shared = pa.DictionaryArray.from_arrays(pa.array([5] * 1000, pa.int32()), words)
+    nested = pa.record_batch({"a": pa.StructArray.from_arrays([shared], ["s"]), "b": lists})
+    assert len(list(pieces(nested))) == 1
+    plain = pa.record_batch({"a": shared})
+    assert len(list(pieces(plain))) <= 4

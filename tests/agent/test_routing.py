@@ -51,6 +51,13 @@ def test_round_robin_goes_by_task_and_row_number(sizes: list[int], n: int, task:
     assert found == [[r for r in range(start) if (task + r) % n == p] for p in range(n)]
 
 
+def test_round_robin_takes_views() -> None:
+    rows = pa.record_batch({"v": pa.array(["a", None, "b" * 20, "c"], pa.string_view())})
+    out, offsets = RoundRobinRouter(0, 2).route(rows)
+    assert out.column("v").to_pylist() == ["a", "b" * 20, None, "c"]
+    assert offsets.tolist() == [0, 2, 4]
+
+
 def test_one_to_all_one_and_own() -> None:
     rows = batch(3)
     assert routed(pb.EDGE_BROADCAST, 2, 0, rows, rows) == [[0, 1, 2] * 2] * 2

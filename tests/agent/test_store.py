@@ -147,3 +147,16 @@ def test_a_write_after_release_is_refused() -> None:
     store.release("job")
     with pytest.raises(PartitionLostError, match="the job was released"):
         store.append(EDGE, 0, 0, batch(1), None)
+
+
+def test_messages_of_views_carry_their_own_rows_only() -> None:
+    """Each of 8 partitions is a slice of one batch, whose bytes it must not carry along."""
+    texts = pa.array([f"{n:06}" * 16 for n in range(80_000)], pa.string_view())
+    whole = pa.record_batch([texts], names=["a"])
+    store = PartitionStore()
+    store.begin(EDGE, whole.schema, 8, 0, 0)
+    store.append(EDGE, 0, 0, whole, offsets(*range(0, 80_001, 10_000)))
+    store.seal(EDGE, 0, 0)
+    sent = [m for p in range(8) for _, m in store.read("job", 3, p, [(0, 0)])]
+    assert sum(m.num_rows for m in sent) == 80_000
+    assert sum(map(pa.ipc.get_record_batch_size, sent)) < 1.2 * whole.nbytes

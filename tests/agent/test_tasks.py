@@ -189,6 +189,19 @@ def test_a_fragment_writes_every_edge_and_reports_totals() -> None:
     assert agent.values(2, 1) == [1, 2, 3]
 
 
+@pytest.mark.parametrize("kind", [pb.EDGE_BROADCAST, pb.EDGE_GATHER, pb.EDGE_HASH])
+def test_what_a_filter_left_out_is_not_kept(kind: pb.EdgeKind) -> None:
+    """A few rows of views would hold all the bytes they were chosen from."""
+    texts = pa.array([f"{n:06}" * 16 for n in range(10_000)], pa.string_view())
+    few = pa.record_batch([texts], names=["a"]).slice(5000, 10)
+    agent = Agent(FakeEngine(lambda inputs, splits: iter([few])))
+    report = agent.run(deploy([output(1, 1, kind, schema=few.schema)]))
+    assert report.outputs[0].bytes == agent.store.stored_bytes < 5000
+    (kept,) = agent.store.batches("job", 1, 0, [(0, 0)])
+    assert kept.nbytes < 5000
+    assert kept.column("a").to_pylist() == few.column("a").to_pylist()
+
+
 def test_inputs_come_from_here_and_from_other_agents() -> None:
     here, there = Agent(agent_id="agent-1"), Agent(agent_id="agent-2")
     for agent, producer in ((here, 0), (there, 1)):
