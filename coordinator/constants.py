@@ -14,6 +14,7 @@ from fabric.plan.expr import Expr, Literal
 from fabric.plan.schema import type_of
 
 _ONE_ROW = pa.schema([("_", pa.null())])
+_BATCH = pa.record_batch([pa.nulls(1)], schema=_ONE_ROW)
 
 
 def constant_value(expr: Expr) -> Literal | None:
@@ -30,7 +31,7 @@ def constant_value(expr: Expr) -> Literal | None:
     if not _is_plain(dtype):
         return None
     try:
-        values = compile_expr(expr, _ONE_ROW)(pa.record_batch([pa.nulls(1)], schema=_ONE_ROW))
+        values = compile_expr(expr, _ONE_ROW)(_BATCH)
     except ExpressionError:
         return None
     return Literal(values[0].as_py(), dtype)

@@ -69,8 +69,7 @@ def split(
     moved: list[Expr] = []
     kept: list[Expr] = []
     for part in conjuncts(predicate):
-        free = total(part, schema)
-        if can_move(part) and (free or (not kept and not only_total)):
+        if can_move(part) and ((not kept and not only_total) or total(part, schema)):
             moved.append(part)
         else:
             kept.append(part)

@@ -26,7 +26,11 @@ def moved_filter(node: Filter, source: Node, parts: Sequence[Expr]) -> Node:
 
 
 def filtered(node: Filter, source: Node, kept: Sequence[Expr]) -> Node:
-    """What stays above: `node` with `kept` over `source`, or just `source` when nothing is kept."""
+    """What stays above: `node` with `kept` over `source`, or just `source` when nothing is kept.
+
+    `source` puts out what the filter did.
+    """
+    remember(source, schema_of(node))
     return moved_filter(node, source, kept) if kept else source
 
 

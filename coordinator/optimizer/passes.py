@@ -47,8 +47,14 @@ class Passes:
         self._shared = _shared_paths(order)
         done: dict[int, Node] = {}
         for node in order:
-            children = tuple(done[id(child)] for child in node.children)
-            done[id(node)] = self._settled(_alike(node, node.with_children(children)))
+            now = node
+            if below := node.children:
+                now = node.with_children(tuple([done[id(child)] for child in below]))
+            if now is not node:
+                _alike(node, now)
+            if type(now) in self._rules and id(now) not in self._rests:
+                now = self._settled(now)
+            done[id(node)] = now
         return done[id(root)]
 
     def _settled(self, node: Node, n_moves: int = 0) -> Node:
@@ -93,5 +99,7 @@ def _alike(before: Node, after: Node) -> Node:
 
 def _shared_paths(order: list[Node]) -> frozenset[str]:
     """Paths of nodes with more than one parent (or twice below one)."""
+    if sum([len(node.children) for node in order]) < len(order):  # a tree
+        return frozenset()
     parents = Counter(id(child) for node in order for child in node.children)
     return frozenset(node.path for node in order if parents[id(node)] > 1)

@@ -21,7 +21,7 @@ import pyarrow as pa
 from fabric.coordinator.optimizer.nodes import condition_names, join_names
 from fabric.coordinator.optimizer.rule import Note
 from fabric.plan.expr import Column, Expr, columns_of, output_name
-from fabric.plan.join import merged_keys
+from fabric.plan.join import merged_keys, output_columns
 from fabric.plan.nodes import (
     Aggregate,
     Exchange,
@@ -37,7 +37,7 @@ from fabric.plan.nodes import (
     Window,
     WithColumns,
 )
-from fabric.plan.schema import remember, schema_of
+from fabric.plan.schema import is_known, remember, schema_of
 from fabric.plan.walk import walk
 
 Names = frozenset[str]
@@ -54,9 +54,9 @@ def prune_columns(root: Node, note: Note) -> Node:
             for child, wanted in zip(node.children, needs[id(node)], strict=True)
         )
         over = node.with_children(children)
-        if over is not node and isinstance(over, Filter | Sort | Limit | Exchange):
-            remember(over, schema_of(over.input))  # as checked before, so not inferred again
         pruned = _pruned(over, required[id(node)])
+        if pruned is not node:
+            _remember(pruned, schema_of(node))
         done[id(node)] = over if pruned is over else note(over, pruned)
     return done[id(root)]
 
@@ -157,6 +157,39 @@ def _pruned(node: Node, mine: Names) -> Node:
             return node
 
 
+def _remember(node: Node, before: pa.Schema) -> None:
+    """Keep what `node` puts out, of the columns `before`: their types need no second inference."""
+    match node:
+        case _ if is_known(node):
+            return
+        case Filter(input=source) | Sort(input=source) | Limit(input=source):
+            remember(node, schema_of(source))
+        case Exchange(input=source):
+            remember(node, schema_of(source))
+        case Scan(columns=kept) if kept is not None:
+            remember(node, _part_of(before, kept))
+        case Select(exprs=exprs):
+            remember(node, _part_of(before, map(output_name, exprs)))
+        case Aggregate(keys=keys, aggs=aggs):
+            remember(node, _part_of(before, map(output_name, (*keys, *aggs))))
+        case WithColumns(replace=True):
+            return  # a column has its old type back when what replaced it is gone
+        case WithColumns(input=source, exprs=exprs) | Window(input=source, exprs=exprs):
+            added = [before.field(output_name(expr)) for expr in exprs]
+            remember(node, pa.schema([*schema_of(source), *added]))
+        case Join(left=left, right=right):
+            columns = output_columns(node, schema_of(left), schema_of(right))
+            remember(node, pa.schema([(column.name, column.dtype) for column in columns]))
+
+
+def _part_of(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
+    """The fields of `schema` that are called so."""
+    wanted = frozenset(names)
+    if wanted.issuperset(schema.names):
+        return schema
+    return pa.schema([field for field in schema if field.name in wanted])
+
+
 def _with_exprs(
     exprs: tuple[Expr, ...], mine: Names, make: Callable[[tuple[Expr, ...]], Node], node: Node
 ) -> Node:
@@ -174,13 +207,12 @@ def _narrowed(parent: Node, child: Node, pruned: Node, wanted: Names, note: Note
         return pruned
     if isinstance(pruned, Scan) and not isinstance(parent, Union):
         return pruned
-    schema = schema_of(pruned)
-    fields = [field for field in schema if field.name in wanted]
-    if len(fields) == len(schema):
+    before = schema_of(pruned)
+    schema = _part_of(before, wanted)
+    if schema is before:
         return pruned
-    kept = tuple(Column(field.name) for field in fields)
-    select = Select(pruned, kept, path=f"{child.path}/columns")
-    remember(select, pa.schema(fields))
+    select = Select(pruned, tuple(map(Column, schema.names)), path=f"{child.path}/columns")
+    remember(select, schema)
     return note(pruned, select)
 
 

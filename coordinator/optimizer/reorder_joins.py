@@ -30,6 +30,7 @@ from fabric.coordinator.optimizer.join_chain import (
 )
 from fabric.coordinator.optimizer.rule import Note
 from fabric.plan.nodes import Join, Node
+from fabric.plan.schema import remember, schema_of
 from fabric.plan.statistics import Statistics
 from fabric.plan.walk import walk
 
@@ -75,7 +76,9 @@ def _replaced(root: Node, new: dict[int, Node]) -> Node:
             stack.append((node, True))
             stack.extend((child, False) for child in now.children)
             continue
-        made[id(node)] = now.with_children(tuple(made[id(child)] for child in now.children))
+        done = now.with_children(tuple(made[id(child)] for child in now.children))
+        remember(done, schema_of(node))
+        made[id(node)] = done
     return made[id(root)]
 
 

@@ -18,6 +18,7 @@ from fabric.coordinator.optimizer.structure import Structure
 from fabric.plan.expr import Udf
 from fabric.plan.exprs import exprs_of
 from fabric.plan.nodes import Aggregate, Distinct, Join, Node, Sink, Sort, StageInput, Window
+from fabric.plan.schema import schema_of
 from fabric.plan.walk import walk, walk_expr
 
 _COSTLY = Aggregate | Join | Distinct | Window | Sort
@@ -26,7 +27,8 @@ _COSTLY = Aggregate | Join | Distinct | Window | Sort
 def share_subplans(root: Node, note: Note) -> Node:
     """Share whatever is there twice; `root` itself when nothing is."""
     order = list(walk(root))
-    if sum(isinstance(node, _COSTLY) for node in order) < 2:
+    columns = [tuple(schema_of(node).names) for node in order if isinstance(node, _COSTLY)]
+    if len(set(columns)) == len(columns):  # what differs in its columns is not the same work
         return root
     known = Structure()
     numbers: dict[int, int] = {}

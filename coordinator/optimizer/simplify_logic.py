@@ -23,12 +23,13 @@ from fabric.plan.expr import Call, Expr, IsIn, Literal
 from fabric.plan.nodes import Node
 from fabric.plan.schema import type_of
 from fabric.plan.total import total
-from fabric.plan.walk import rewrite_expr
+from fabric.plan.walk import rewrite_expr, walk_expr
 
 _OPPOSITE = {
     "eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt",
     "is_null": "is_not_null", "is_not_null": "is_null",
 }  # fmt: skip
+_LOGIC = ("not", "and", "or", "eq_null_safe")
 TRUE, FALSE = (Literal(value, pa.bool_()) for value in (True, False))
 
 
@@ -39,9 +40,16 @@ def simplify_logic(node: Node) -> Node:
 
 def simplified(expr: Expr, schema: pa.Schema) -> Expr:
     """`expr` with its conditions simplified; itself when there is nothing to do."""
+    if not any(map(_is_logic, walk_expr(expr))):
+        return expr
     found = rewrite_expr(expr, lambda part: _part(part, schema))
     same = found is expr or not type_of(found, schema).equals(type_of(expr, schema))
     return expr if same else found
+
+
+def _is_logic(part: Expr) -> bool:
+    """Whether `_part` may make something else of it."""
+    return isinstance(part, IsIn) or (isinstance(part, Call) and part.function in _LOGIC)
 
 
 def _part(part: Expr, schema: pa.Schema) -> Expr:

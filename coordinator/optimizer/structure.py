@@ -43,6 +43,8 @@ class Structure:
         >>> known.expr(one) == known.expr(other), known.expr(one) == known.expr(Column("a"))
         (True, False)
         """
+        if (found := self._exprs.get(id(root))) is not None:
+            return found[1]
         for part in walk_expr(root):
             if id(part) not in self._exprs:
                 below = tuple(self._exprs[id(child)][1] for child in children(part))
@@ -51,7 +53,11 @@ class Structure:
 
     def same(self, one: Expr, other: Expr) -> bool:
         """Whether both are written alike."""
-        return one is other or self.expr(one) == self.expr(other)
+        if one is other:
+            return True
+        if type(one) is not type(other) or _own(one) != _own(other):
+            return False
+        return self.expr(one) == self.expr(other)
 
     def node(self, node: n.Node, below: tuple[int, ...]) -> int:
         """The number of a node over inputs that have the numbers `below`; paths don't count."""

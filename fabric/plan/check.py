@@ -88,7 +88,7 @@ def _complete(root: Node, paths: dict[int, str]) -> Node:
         done = node if node.path == path else replace(node, path=path)
         return _with_casts(done, taken) if isinstance(done, n.Union) else done
 
-    originals = walk(root)
+    originals = iter(walk(root))
 
     def finish_and_remember(node: Node) -> Node:
         done = finish(node)

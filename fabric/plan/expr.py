@@ -7,7 +7,7 @@ Every expression means what Spark 4.3 says in ANSI mode, in all places.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from typing import Literal as Choice
@@ -18,15 +18,27 @@ FrameUnit = Choice["rows", "range"]
 UdfKind = Choice["arrow", "row", "numba", "auto"]
 
 
+class _Memo:
+    """Room for answers about a frozen expression; no fields, so neither compared nor copied."""
+
+    __slots__ = ("_columns", "_output")
+    _columns: frozenset[str]
+    _output: str
+
+
+def _keep(expr: Expr, name: str, answer: object) -> None:
+    object.__setattr__(expr, name, answer)
+
+
 @dataclass(frozen=True, slots=True)
-class Column:
+class Column(_Memo):
     """A column of the input, by name."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(_Memo):
     """A constant; `value` is None or what ``pa.scalar(value, dtype)`` takes."""
 
     value: Any
@@ -34,7 +46,7 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Call(_Memo):
     """A scalar function of the registry (`plan/functions`) applied to `args`.
 
     Arithmetic, comparison, boolean, null tests, string and date functions are all calls.
@@ -45,7 +57,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class Case(_Memo):
     """``CASE WHEN c THEN v ... ELSE otherwise END``; the first true condition wins."""
 
     branches: tuple[tuple[Expr, Expr], ...]
@@ -53,7 +65,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Cast:
+class Cast(_Memo):
     """ANSI cast: a value `dtype` can't hold is an `ExpressionError`; with `try_` it is null."""
 
     input: Expr
@@ -62,7 +74,7 @@ class Cast:
 
 
 @dataclass(frozen=True, slots=True)
-class IsIn:
+class IsIn(_Memo):
     """SQL ``IN``: null when the input is null, or when nothing matches and a value is null."""
 
     input: Expr
@@ -70,7 +82,7 @@ class IsIn:
 
 
 @dataclass(frozen=True, slots=True)
-class Alias:
+class Alias(_Memo):
     """`input` under another output name; only at the top of an expression."""
 
     input: Expr
@@ -78,7 +90,7 @@ class Alias:
 
 
 @dataclass(frozen=True, slots=True)
-class Agg:
+class Agg(_Memo):
     """An aggregate, or inside `Over` also a window function such as row_number or lag.
 
     `input` None means ``count(*)``, or a function that reads no column. `args` are what else it
@@ -113,7 +125,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Over:
+class Over(_Memo):
     """A window function: `input` over the rows with equal `partition_by`, ordered by `order_by`.
 
     Without a `frame` it is SQL's: with an order all rows up to the current one and its equals, else
@@ -127,7 +139,7 @@ class Over:
 
 
 @dataclass(frozen=True, slots=True)
-class Udf:
+class Udf(_Memo):
     """A user's Python function of `args`, returning `dtype`.
 
     "arrow" takes and returns arrays, "row" and "numba" single values, as "auto" does until a
@@ -149,19 +161,27 @@ Expr = Column | Literal | Call | Case | Cast | IsIn | Alias | Agg | Over | Udf
 
 def children(expr: Expr) -> tuple[Expr, ...]:
     """The expressions directly below `expr`, in reading order."""
-    match expr:
-        case Call(args=args) | Udf(args=args):
-            return args
-        case Case(branches=branches, otherwise=otherwise):
-            return (*(e for branch in branches for e in branch), otherwise)
-        case Cast(input=source) | IsIn(input=source) | Alias(input=source):
-            return (source,)
-        case Agg(input=source, args=args):
-            return args if source is None else (source, *args)
-        case Over(input=agg, partition_by=partition_by, order_by=order_by):
-            return (agg, *partition_by, *(key.input for key in order_by))
-        case _:
-            return ()
+    below = _BELOW.get(type(expr))
+    return () if below is None else below(expr)
+
+
+def _of_case(expr: Case) -> tuple[Expr, ...]:
+    return (*(e for branch in expr.branches for e in branch), expr.otherwise)
+
+
+def _of_over(expr: Over) -> tuple[Expr, ...]:
+    return (expr.input, *expr.partition_by, *(key.input for key in expr.order_by))
+
+
+_BELOW: dict[type, Callable[[Any], tuple[Expr, ...]]] = {
+    Call: lambda expr: expr.args,
+    Udf: lambda expr: expr.args,
+    Case: _of_case,
+    Over: _of_over,
+    Agg: lambda expr: expr.args if expr.input is None else (expr.input, *expr.args),
+    **dict.fromkeys((Cast, IsIn, Alias), lambda expr: (expr.input,)),
+}
+"""By kind, for those that have any; `children` is asked more often than all else."""
 
 
 def _parts(expr: Expr) -> Iterator[Expr]:
@@ -178,9 +198,12 @@ def _parts(expr: Expr) -> Iterator[Expr]:
 
 def columns_of(expr: Expr) -> frozenset[str]:
     """Names of all columns that `expr` reads."""
-    if isinstance(expr, Column):
-        return frozenset((expr.name,))
-    return frozenset(part.name for part in _parts(expr) if isinstance(part, Column))
+    try:
+        return expr._columns
+    except AttributeError:
+        found = frozenset(part.name for part in _parts(expr) if type(part) is Column)
+        _keep(expr, "_columns", found)
+        return found
 
 
 def output_name(expr: Expr) -> str:
@@ -189,6 +212,17 @@ def output_name(expr: Expr) -> str:
     >>> output_name(Call("subtract", (Literal(1, pa.int32()), Column("a"))))
     'a'
     """
+    if isinstance(expr, Alias | Column):
+        return expr.name
+    try:
+        return expr._output
+    except AttributeError:
+        found = _first_name(expr)
+        _keep(expr, "_output", found)
+        return found
+
+
+def _first_name(expr: Expr) -> str:
     for part in _parts(expr):
         match part:
             case Alias(name=name) | Column(name=name):

@@ -56,6 +56,8 @@ class _Typed(NamedTuple):
 def infer(expr: Expr, schema: pa.Schema) -> pa.DataType:
     """The type of a row expression; an aggregate in it is a fault."""
     inner = expr.input if isinstance(expr, Alias) else expr
+    if isinstance(inner, Column):
+        return _column_type(inner, inner.name, schema)
 
     def one(part: Expr, below: tuple[_Typed, ...]) -> _Typed:
         depth = 1 + max((child.depth for child in below), default=0)

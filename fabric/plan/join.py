@@ -8,7 +8,8 @@ gets the suffix.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -22,8 +23,7 @@ from fabric.plan.types import common_type, is_comparable, is_string
 from fabric.plan.walk import walk_expr
 
 
-@dataclass(frozen=True, slots=True)
-class JoinColumn:
+class JoinColumn(NamedTuple):
     """One output column: `source` is its name on the `right` or left side.
 
     `merged` is set in a full join: the name of the right key that stands in for a left row that is
@@ -97,7 +97,7 @@ def join_columns(node: Join, left: pa.Schema, right: pa.Schema) -> list[tuple[st
     key_types(node, left, right)
     columns = output_columns(node, left, right)
     names = [column.name for column in columns]
-    for name in names:
+    for name in names if len(set(names)) < len(names) else ():
         if names.count(name) > 1:
             suffix = _free_suffix(node, left, right)
             raise mended(

@@ -24,8 +24,15 @@ AggregatePhase = Literal["single", "partial", "final"]
 SortPhase = Literal["single", "sample", "place"]
 
 
+class _Memo:
+    """Room for what is inferred of a node, which is frozen: no field, so not compared or copied."""
+
+    __slots__ = ("_schema",)
+    _schema: pa.Schema
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
-class Base:
+class Base(_Memo):
     """What every node has: its address. Don't hash or compare deep plans: both recurse."""
 
     path: str = ""

@@ -6,7 +6,6 @@ metadata, whatever the source said. A node's schema is computed once and remembe
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Mapping
 
 import pyarrow as pa
@@ -20,8 +19,6 @@ from fabric.plan.nodes import Aggregate, Node
 from fabric.plan.python import expr_text
 from fabric.plan.rules import output_schema
 from fabric.plan.walk import postorder
-
-_known: dict[int, tuple[weakref.ref[Node], pa.Schema]] = {}
 
 
 def schema_of(node: Node, paths: Mapping[int, str] | None = None) -> pa.Schema:
@@ -93,17 +90,9 @@ def is_known(node: Node) -> bool:
 
 
 def _remembered(node: Node) -> pa.Schema | None:
-    entry = _known.get(id(node))
-    return entry[1] if entry is not None and entry[0]() is node else None
+    return getattr(node, "_schema", None)
 
 
 def remember(node: Node, schema: pa.Schema) -> None:
     """Let `schema_of` answer `schema` for `node`: for copies that differ in their path only."""
-    key = id(node)
-
-    def forget(dead: weakref.ref[Node]) -> None:
-        entry = _known.get(key)
-        if entry is not None and entry[0] is dead:
-            del _known[key]
-
-    _known[key] = (weakref.ref(node, forget), schema)
+    object.__setattr__(node, "_schema", schema)  # a frozen node has room for it

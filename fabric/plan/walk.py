@@ -31,7 +31,23 @@ def postorder(root: T, below: Callable[[T], Sequence[T]]) -> Iterator[T]:
             stack.extend((child, False) for child in reversed(below(item)))
 
 
-def walk(root: Node) -> Iterator[Node]:
+def _ordered(root: T, below: Callable[[T], Sequence[T]]) -> Sequence[T]:
+    """What `postorder` gives; faster where no object has two parents."""
+    found: list[T] = []
+    seen: set[int] = set()
+    stack = [root]
+    while stack:  # right to left, parents first: the other way round it is what is wanted
+        item = stack.pop()
+        if id(item) in seen:  # but not where one is met twice
+            return list(postorder(root, below))
+        seen.add(id(item))
+        found.append(item)
+        stack.extend(below(item))
+    found.reverse()
+    return found
+
+
+def walk(root: Node) -> Sequence[Node]:
     """Every node of the plan once (a shared one too), children before parents.
 
     >>> from fabric.plan.nodes import Limit, StageInput
@@ -39,7 +55,11 @@ def walk(root: Node) -> Iterator[Node]:
     >>> [type(node).__name__ for node in walk(Limit(StageInput(0, pa.schema([])), 3))]
     ['StageInput', 'Limit']
     """
-    return postorder(root, lambda node: node.children)
+    return _ordered(root, _children)
+
+
+def _children(node: Node) -> tuple[Node, ...]:
+    return node.children
 
 
 def rewrite(root: Node, fn: Callable[[Node], Node]) -> Node:
@@ -54,9 +74,9 @@ def rewrite(root: Node, fn: Callable[[Node], Node]) -> Node:
     return done[id(root)]
 
 
-def walk_expr(root: Expr) -> Iterator[Expr]:
+def walk_expr(root: Expr) -> Sequence[Expr]:
     """Every expression object in `root` once, arguments before what uses them."""
-    return postorder(root, expr_children)
+    return _ordered(root, expr_children) if expr_children(root) else (root,)
 
 
 def fold(root: Expr, fn: Callable[[Expr, tuple[T, ...]], T]) -> T:
@@ -66,17 +86,19 @@ def fold(root: Expr, fn: Callable[[Expr, tuple[T, ...]], T]) -> T:
     >>> fold(Call("add", (Column("a"), Column("b"))), lambda _, below: 1 + sum(below))
     3
     """
-    if not expr_children(root):
-        return fn(root, ())
     done: dict[int, T] = {}
     for expr in walk_expr(root):
-        done[id(expr)] = fn(expr, tuple(done[id(child)] for child in expr_children(expr)))
+        below = expr_children(expr)
+        done[id(expr)] = fn(expr, tuple([done[id(child)] for child in below]) if below else ())
     return done[id(root)]
 
 
 def with_expr_children(expr: Expr, below: Sequence[Expr]) -> Expr:
     """`expr` over other children; the same object when they are the same objects."""
-    if all(a is b for a, b in zip(expr_children(expr), below, strict=True)):
+    for one, other in zip(expr_children(expr), below, strict=True):
+        if one is not other:
+            break
+    else:
         return expr
     match expr:
         case Call() | Udf():

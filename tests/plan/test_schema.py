@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gc
+import copy
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
 from fabric.errors import PlanError
-from fabric.plan import schema as schema_module
 from fabric.plan.expr import (
     Agg,
     Alias,
@@ -37,7 +37,7 @@ from fabric.plan.nodes import (
     Union,
     WithColumns,
 )
-from fabric.plan.schema import partial_schema, schema_of, type_of
+from fabric.plan.schema import is_known, partial_schema, schema_of, type_of
 from fabric.plan.sources import FileTarget, MemorySource
 
 
@@ -219,11 +219,11 @@ def test_type_of_names_the_mended_expression(flights: Scan) -> None:
         type_of(Call("gt", (Column("carrier"), one())), flights.schema)
 
 
-def test_a_schema_is_remembered_while_its_node_lives(flights: Scan) -> None:
+def test_a_schema_is_remembered_by_its_node_alone(flights: Scan) -> None:
     node = Filter(flights, Column("late"))
+    assert not is_known(node)
     assert schema_of(node) is schema_of(node)
-    key = id(node)
-    assert key in schema_module._known
-    del node
-    gc.collect()
-    assert key not in schema_module._known
+    assert is_known(node)
+    copies = (replace(node), copy.copy(node), Filter(flights, Column("late")))
+    assert not any(map(is_known, copies))
+    assert all(one == node and repr(one) == repr(node) for one in copies)

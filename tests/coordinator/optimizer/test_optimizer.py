@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 from types import SimpleNamespace
 
 import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
 
+from fabric.coordinator.constants import constant_value
 from fabric.coordinator.optimizer.optimizer import optimize
 from fabric.coordinator.optimizer.passes import Passes
 from fabric.plan.check import check
+from fabric.plan.codec import decode, encode
 from fabric.plan.expr import Agg, Alias, Column, SortKey
 from fabric.plan.nodes import (
     Aggregate,
@@ -25,7 +30,9 @@ from fabric.plan.nodes import (
     WithColumns,
 )
 from fabric.plan.schema import schema_of
+from fabric.plan.statistics import SourceFacts
 from fabric.plan.walk import walk
+from fabric.testing.plans import random_plan, random_tables
 
 K, A = (Column("k"),), Column("a")
 
@@ -113,3 +120,15 @@ def test_a_rule_that_never_rests_is_stopped(p: SimpleNamespace) -> None:
 
     assert Passes({Limit: (restless,)}, []).until_settled(Limit(p.table(), 0)).n == 100
     assert asked == 100
+
+
+@given(seed=st.integers(0, 1 << 32))
+def test_what_rules_remember_of_columns_is_what_is_inferred(seed: int) -> None:
+    tables = random_tables(Random(5))
+    plan = check(Plan(random_plan(Random(seed), tables)))
+    paths = [node.path for node in walk(plan.root) if isinstance(node, Scan)]
+    facts = {path: SourceFacts(n_rows=10**n, exact=False) for n, path in enumerate(paths)}
+    known = optimize(plan, facts, evaluate=constant_value).root
+    fresh = decode(encode(Plan(known))).root  # has all to infer
+    for one, other in zip(walk(known), walk(fresh), strict=True):
+        assert schema_of(one).equals(schema_of(other)), one.path
