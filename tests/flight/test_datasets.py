@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import json
 import os
 import subprocess
@@ -79,7 +80,7 @@ def test_begin_put_commit_read_drop(rig: FlightRig) -> None:
         client.action("dataset.drop", name="d")
         with pytest.raises(NotFoundError, match="no dataset 'd'"):
             client.info(["dataset", "d"])
-    assert [list(files._root.iterdir()) for files in rig.files.values()] == [[], []]
+    assert [list(files.root.iterdir()) for files in rig.files.values()] == [[], []]
 
 
 def test_equal_keys_share_a_partition(rig: FlightRig) -> None:
@@ -186,7 +187,7 @@ def test_the_wrong_columns_are_refused(rig: FlightRig) -> None:
         with pytest.raises(DataError, match="k: int32"):
             client.put(["dataset", "e"], other, [])
         assert read(client, "e").num_rows == 0
-    assert not list(rig.files["a0"]._root.glob("d/*/*"))
+    assert not list(rig.files["a0"].root.glob("d/*/*"))
 
 
 def test_a_client_that_dies_commits_nothing(rig: FlightRig) -> None:
@@ -262,21 +263,19 @@ def test_an_owner_that_is_not_connected_is_named(rig: FlightRig) -> None:
             client.put(["dataset", "d"], SCHEMA, table(0, 10).to_batches())
 
 
-def test_a_full_disk_at_an_owner_is_named(rig: FlightRig, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_args: object) -> None:
-        raise OSError(28, "No space left on device", "/secret/path")
-
-    monkeypatch.setattr("fabric.io.dataset.writing._sync_file", full)
+def test_a_full_disk_at_an_owner_is_named(rig: FlightRig) -> None:
+    for files in rig.files.values():
+        files.native.fail_at("sync", errno.ENOSPC)
     with rig.client() as client:
         with pytest.raises(StorageError, match="No space left on device") as caught:
             client.put(["dataset", "d"], SCHEMA, table(0, 10).to_batches())
-        assert "/secret/path" not in str(caught.value)
+        assert str(rig.files["a0"].root.parent) not in str(caught.value)
     assert rig.control.catalogue.all() == []
     assert_no_files(rig)
 
 
 def files_of(rig: FlightRig) -> list[Path]:
-    walks = (walk for files in rig.files.values() for walk in os.walk(files._root))
+    walks = (walk for files in rig.files.values() for walk in os.walk(files.root))
     return [Path(folder, name) for folder, _, names in walks for name in names]
 
 

@@ -82,7 +82,7 @@ def refused(client: Client, rig: FlightRig, message: str, write: Any) -> None:
 
     with pytest.raises(DataError, match=message):
         put()
-    roots = [files._root for files in rig.files.values()]
+    roots = [files.root for files in rig.files.values()]
     wait_until(lambda: not any(names for root in roots for _, _, names in os.walk(root)), 10)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +22,6 @@ from fabric.errors import (
 from fabric.flight.descriptor import PutPath
 from fabric.flight.ticket import DatasetRequest, Part
 from fabric.io.dataset.files import DatasetFiles
-from fabric.io.dataset.manifest import Manifest, PartFile, decode_manifest, encode_manifest
 
 SCHEMA = pa.schema([("k", pa.int64())])
 PUT = PutPath("d", "tx-1", "w", 0)
@@ -113,34 +114,19 @@ def test_restart_keeps_sealed_and_removes_the_rest(tmp_path: Path) -> None:
     left.abandon()
 
 
-@pytest.mark.parametrize("step", ["mkdir", "write", "sync", "manifest"])
-def test_a_full_disk_at_any_step_leaves_nothing_half(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
+@pytest.mark.parametrize("step", ["mkdir", "write", "sync", "rename"])
+def test_a_full_disk_at_any_step_leaves_nothing_half(tmp_path: Path, step: str) -> None:
     files = DatasetFiles(tmp_path)
     seal(files, PUT, 1)
     before = names(tmp_path)
-
-    def full(*_args: object, **_kwargs: object) -> None:
-        raise OSError(28, "No space left on device", str(tmp_path))
-
-    writing = "fabric.io.dataset.writing"
-    match step:
-        case "mkdir":
-            monkeypatch.setattr(Path, "mkdir", full)
-        case "write":
-            monkeypatch.setattr(f"{writing}.batch_crc32c", full)
-        case "sync":
-            monkeypatch.setattr(f"{writing}._sync_file", full)
-        case _:
-            monkeypatch.setattr(os, "replace", full)
+    files.native.fail_at(step, errno.ENOSPC)
     with pytest.raises(StorageError, match="can't write put d/tx-1/w#0: No space left") as caught:
         seal(files, PUT, 2)
     assert str(tmp_path) not in str(caught.value)
-    monkeypatch.undo()
-    assert {n for n in names(tmp_path) if not n.endswith(".aside")} == before
-    assert values(DatasetFiles(tmp_path)) == [1]
+    files.native.fail_at(step, 0)
     assert names(tmp_path) == before
+    assert values(files) == [1]
+    assert values(DatasetFiles(tmp_path)) == [1]
 
 
 HOSTILE = ["..", "../x", "/etc", "a/b", "a\0b", "", ".", "%2e%2e", "é", "x" * 200]
@@ -226,14 +212,24 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         DatasetFiles(tmp_path / "file")
 
 
-def test_manifests_notice_every_changed_byte() -> None:
-    manifest = Manifest(
-        folder="w-0-abc", schema=SCHEMA, rows=3, crc32c_sum=7, files={0: PartFile(3, 100, 9)}
-    )
-    data = encode_manifest(manifest)
-    assert decode_manifest(data) == manifest
+def test_manifests_notice_every_changed_byte(tmp_path: Path) -> None:
+    files = DatasetFiles(tmp_path)
+    seal(files, PUT, 1, 2)
+    path = tmp_path / "d" / "tx-1" / "w-0.manifest"
+    data = path.read_bytes()
     for index in range(len(data)):
-        with pytest.raises(DataError, match="manifest is damaged"):
-            decode_manifest(data[:index] + bytes([data[index] ^ 1]) + data[index + 1 :])
-        with pytest.raises(DataError, match="manifest is damaged"):
-            decode_manifest(data[:index])
+        for wrong in (data[:index] + bytes([data[index] ^ 1]) + data[index + 1 :], data[:index]):
+            path.write_bytes(wrong)
+            with pytest.raises(DataError, match=r"w#0 of tx-1: the manifest is damaged: its check"):
+                files.schema(REQUEST)
+    path.write_bytes(data)
+    assert values(files) == [1, 2]
+
+
+def test_a_manifest_of_another_version_is_named(tmp_path: Path) -> None:
+    text = b'{"version": 2}'
+    path = tmp_path / "d" / "tx-1" / "w-0.manifest"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"%s\n%08x\n" % (text, zlib.crc32(text)))
+    with pytest.raises(DataError, match="the manifest has version 2, expected 1"):
+        DatasetFiles(tmp_path).has(REQUEST)

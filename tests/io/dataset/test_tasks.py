@@ -89,7 +89,7 @@ def test_abandoned_tasks_leave_nothing(rig: FlightRig) -> None:
     sinks.abandon(handles)
     with pytest.raises(NotFoundError):
         read()
-    assert not [p for f in rig.files.values() for p in f._root.rglob("*.*") if p.is_file()]
+    assert not [p for f in rig.files.values() for p in f.root.rglob("*.*") if p.is_file()]
 
 
 def test_a_second_attempt_of_a_task_is_the_one_published(rig: FlightRig) -> None:

@@ -1,0 +1,311 @@
+// The dataset files of one agent.
+//
+// One job: `DatasetFolder`, what is where below a folder:
+//
+//     <dataset>/<transaction>/<writer>-<attempt>.manifest          there = sealed
+//     <dataset>/<transaction>/<writer>-<attempt>-<random>/p00003.arrows
+//
+// Which attempts belong to a version is the coordinator's knowledge and comes with each ticket.
+// Names come from outside: each is checked again here, and nothing outside the folder is ever
+// touched. Thread-safe; no call needs the GIL.
+#pragma once
+#include <deque>
+#include <set>
+
+#include "names.hpp"
+#include "verified.hpp"
+#include "write.hpp"
+
+namespace fabric {
+
+using TransactionKey = std::pair<std::string, std::string>;  // dataset name, transaction
+
+class DatasetFolder {
+ public:
+  static arrow::Result<std::shared_ptr<DatasetFolder>> open(const std::string& path,
+                                                            std::string agent, int cpu) {
+    auto shared = std::make_shared<PartWriter::Shared>();
+    shared->cpu = cpu;
+    std::error_code code;
+    int error = shared->disk.make_folder(std::filesystem::absolute(path));
+    const FilePath root = error == 0 ? std::filesystem::canonical(path, code) : FilePath();
+    if (code) error = code.value();
+    if (error != 0) return storage_fault(error, "can't make the dataset folder " + path);
+    auto folder = std::make_shared<DatasetFolder>(root, std::move(agent), std::move(shared));
+    folder->remove_unsealed();
+    return folder;
+  }
+
+  DatasetFolder(FilePath root, std::string agent, std::shared_ptr<PartWriter::Shared> shared)
+      : root_(std::move(root)), agent_(agent), shared_(std::move(shared)),
+        verified_(std::move(agent)) {}
+
+  const FilePath& root() const { return root_; }
+  const std::string& agent() const { return agent_; }
+  int cpu() const { return shared_->cpu; }
+  Disk& disk() { return shared_->disk; }
+
+  // Begin one attempt; an earlier try of the same one stays until this one is sealed.
+  arrow::Result<std::shared_ptr<PartWriter>> open_write(const std::string& name,
+                                                        const std::string& transaction,
+                                                        const std::string& writer, uint32_t attempt,
+                                                        std::shared_ptr<arrow::Schema> schema) {
+    ARROW_ASSIGN_OR_RAISE(const FilePath folder, inside(name, transaction));
+    ARROW_RETURN_NOT_OK(check_name(writer, "writer"));
+    const std::string stem = writer + "-" + std::to_string(attempt);
+    const std::string shown =
+        name + "/" + transaction + "/" + writer + "#" + std::to_string(attempt);
+    const std::lock_guard lock(mutex_);
+    if (discarded_.contains({name, transaction})) {  // a put that was still on its way
+      return fault("NotFoundError",
+                   "put " + shown + " comes too late: the transaction was aborted");
+    }
+    unused_since_.erase({name, transaction});
+    ARROW_ASSIGN_OR_RAISE(auto opened,
+                          PartWriter::open(shared_, folder, stem, std::move(schema), shown));
+    std::erase_if(writers_, [](const auto& known) { return known.expired(); });
+    writers_.push_back(opened);
+    return opened;
+  }
+
+  // The schema the ticket's parts were written with; null when there are no parts.
+  arrow::Result<std::shared_ptr<arrow::Schema>> schema(const DatasetTicket& ticket) const {
+    if (ticket.parts.empty()) return nullptr;
+    ARROW_ASSIGN_OR_RAISE(const Manifest manifest, manifest_of(ticket, ticket.parts[0]));
+    return manifest.schema;
+  }
+
+  // Whether the partition was sealed here by every part of the ticket.
+  arrow::Result<bool> has(const DatasetTicket& ticket) const {
+    for (const DatasetPart& part : ticket.parts) {
+      std::string bytes;
+      ARROW_ASSIGN_OR_RAISE(const int error, manifest_bytes(ticket, part, bytes));
+      if (error == ENOENT || error == ENOTDIR) return false;
+      ARROW_ASSIGN_OR_RAISE(const Manifest manifest, parsed(ticket, part, error, bytes));
+      if (!manifest.files.contains(ticket.partition)) return false;
+    }
+    return true;
+  }
+
+  // The rows of one partition, part by part. All of it is checked before the first row:
+  // PartitionLostError names a part that is not here, DataError a file that is damaged or cut
+  // short. `schema` is that of a dataset without parts.
+  arrow::Result<std::unique_ptr<MessageStream>> read(const DatasetTicket& ticket,
+                                                     std::shared_ptr<arrow::Schema> schema,
+                                                     bool headers) {
+    std::vector<Manifest> manifests;
+    for (const DatasetPart& part : ticket.parts) {
+      ARROW_ASSIGN_OR_RAISE(manifests.emplace_back(), manifest_of(ticket, part));
+    }
+    if (!manifests.empty()) schema = manifests[0].schema;
+    std::vector<WholeFile> files;
+    for (size_t i = 0; i < manifests.size(); ++i) {
+      ARROW_RETURN_NOT_OK(add_file(ticket, ticket.parts[i], manifests[i], files));
+    }
+    return std::make_unique<PartStream>(ticket, std::move(schema), std::move(files),
+                                        PartStream::Options{headers, cpu(), agent_});
+  }
+
+  // Remove what a transaction left here; it takes no more. Streams that read it go on.
+  arrow::Status discard(const std::string& name, const std::string& transaction) {
+    ARROW_ASSIGN_OR_RAISE(const FilePath folder, inside(name, transaction));
+    const TransactionKey key{name, transaction};
+    std::vector<std::shared_ptr<PartWriter>> held;  // outlives the lock
+    const std::lock_guard lock(mutex_);
+    if (discarded_.insert(key).second) discarded_in_turn_.push_back(key);
+    if (discarded_in_turn_.size() > DISCARDED_MAX) {
+      discarded_.erase(discarded_in_turn_.front());
+      discarded_in_turn_.pop_front();
+    }
+    for (const auto& known : writers_) {
+      if (auto writer = known.lock(); writer != nullptr && writer->is_open_in(folder)) {
+        writer->refuse();
+        held.push_back(std::move(writer));
+      }
+    }
+    std::error_code code;
+    for (int n = 0; n < REMOVALS_MAX; ++n) {  // a writer may add a file while it is emptied
+      remove_tree(folder);
+      if (!std::filesystem::exists(folder, code)) break;
+    }
+    unused_since_.erase(key);
+    ::rmdir(folder.parent_path().c_str());  // only when it is empty
+    return arrow::Status::OK();
+  }
+
+  // Remove transactions that are not `live` and that nobody used for `age_s`. A transaction's age
+  // counts from the first sweep that saw it unused, and anew when somebody writes to it.
+  std::vector<std::string> sweep(const std::set<TransactionKey>& live, double now_s, double age_s) {
+    std::vector<TransactionKey> old;
+    {
+      std::vector<std::shared_ptr<PartWriter>> held;
+      const std::lock_guard lock(mutex_);
+      std::map<TransactionKey, double> unused;
+      for (const TransactionKey& key : here()) {
+        if (live.contains(key) || is_written(key, held)) continue;
+        const auto known = unused_since_.find(key);
+        unused[key] = known == unused_since_.end() ? now_s : known->second;
+        if (now_s - unused[key] >= age_s) old.push_back(key);
+      }
+      unused_since_ = std::move(unused);
+    }
+    std::vector<std::string> gone;
+    for (const auto& [name, transaction] : old) {
+      if (discard(name, transaction).ok()) gone.push_back(name + "/" + transaction);
+    }
+    return gone;
+  }
+
+ private:
+  static constexpr int REMOVALS_MAX = 10;
+  static constexpr size_t DISCARDED_MAX = 4096, OPEN_AT_ONCE_MAX = 16;
+
+  // The folder of a transaction, certainly below ours.
+  arrow::Result<FilePath> inside(const std::string& name, const std::string& transaction) const {
+    ARROW_RETURN_NOT_OK(check_name(name, "dataset name", "NotFoundError"));
+    ARROW_RETURN_NOT_OK(check_name(transaction, "transaction", "NotFoundError"));
+    const FilePath path = root_ / name / transaction;
+    std::error_code code;
+    if (std::filesystem::weakly_canonical(path, code) != path || code) {
+      return fault("NotFoundError",
+                   "dataset " + quoted_name(name) + " does not lie in this agent's folder");
+    }
+    return path;
+  }
+
+  static std::string shown(const DatasetTicket& ticket, const DatasetPart& part) {
+    return "partition " + std::to_string(ticket.partition) + " of dataset " + quoted_name(ticket.name) +
+           " from writer " + part.writer + "#" + std::to_string(part.attempt) + " of " +
+           part.transaction;
+  }
+
+  // The bytes of a part's manifest, or the errno that reading them met.
+  arrow::Result<int> manifest_bytes(const DatasetTicket& ticket, const DatasetPart& part,
+                                    std::string& out) const {
+    ARROW_RETURN_NOT_OK(check_name(part.writer, "writer"));
+    ARROW_ASSIGN_OR_RAISE(const FilePath folder, inside(ticket.name, part.transaction));
+    return read_whole(folder / (part.writer + "-" + std::to_string(part.attempt) + ".manifest"),
+                      out);
+  }
+
+  arrow::Result<Manifest> parsed(const DatasetTicket& ticket, const DatasetPart& part, int error,
+                                 const std::string& bytes) const {
+    const std::string what = shown(ticket, part);
+    if (error == ENOENT || error == ENOTDIR) {
+      return fault("PartitionLostError", what + " is not on this agent", {.agent = agent_});
+    }
+    if (error != 0) return storage_fault(error, "can't read " + what);
+    auto manifest = decode_manifest(bytes);
+    if (manifest.ok()) return manifest;
+    const std::string text = manifest.status().message();
+    const std::string kind = "DataError: ";
+    return fault("DataError",
+                 what + ": " + (text.starts_with(kind) ? text.substr(kind.size()) : text),
+                 {.agent = agent_});
+  }
+
+  arrow::Result<Manifest> manifest_of(const DatasetTicket& ticket, const DatasetPart& part) const {
+    std::string bytes;
+    ARROW_ASSIGN_OR_RAISE(const int error, manifest_bytes(ticket, part, bytes));
+    return parsed(ticket, part, error, bytes);
+  }
+
+  // The file of a part, once its bytes are known to be those written; none when it has no rows.
+  arrow::Status add_file(const DatasetTicket& ticket, const DatasetPart& part,
+                         const Manifest& manifest, std::vector<WholeFile>& out) {
+    const auto expected = manifest.files.find(ticket.partition);
+    if (expected == manifest.files.end()) {
+      return fault("PartitionLostError", shown(ticket, part) + " does not belong to this agent",
+                   {.agent = agent_});
+    }
+    if (expected->second.rows == 0) return arrow::Status::OK();
+    ARROW_ASSIGN_OR_RAISE(const FilePath folder, inside(ticket.name, part.transaction));
+    WholeFile whole{folder / manifest.folder / part_name(ticket.partition), shown(ticket, part), {}};
+    ARROW_RETURN_NOT_OK(verified_.verify(whole, expected->second));
+    if (out.size() >= OPEN_AT_ONCE_MAX) whole.file = OpenFile();
+    out.push_back(std::move(whole));
+    return arrow::Status::OK();
+  }
+
+  static std::vector<std::string> folders(const FilePath& path) {
+    std::vector<std::string> names;
+    std::error_code code;
+    for (const auto& entry : std::filesystem::directory_iterator(path, code)) {
+      if (entry.symlink_status(code).type() == std::filesystem::file_type::directory) {
+        names.push_back(entry.path().filename());
+      }
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  std::vector<TransactionKey> here() const {
+    std::vector<TransactionKey> keys;
+    for (const std::string& name : folders(root_)) {
+      for (std::string& transaction : folders(root_ / name)) keys.emplace_back(name, transaction);
+    }
+    return keys;
+  }
+
+  bool is_written(const TransactionKey& key, std::vector<std::shared_ptr<PartWriter>>& held) const {
+    const FilePath folder = root_ / key.first / key.second;
+    for (const auto& known : writers_) {
+      auto writer = known.lock();
+      const bool open = writer != nullptr && writer->is_open_in(folder);
+      held.push_back(std::move(writer));
+      if (open) return true;
+    }
+    return false;
+  }
+
+  // After a crash: attempts that no manifest names were never acknowledged.
+  void remove_unsealed() const {
+    for (const auto& [name, transaction] : here()) remove_unsealed(root_ / name / transaction);
+  }
+
+  static void remove_unsealed(const FilePath& transaction) {
+    std::set<std::string> sealed;
+    std::vector<FilePath> paths;
+    bool damaged = false;  // then nothing near it is removed
+    std::error_code code;
+    for (const auto& entry : std::filesystem::directory_iterator(transaction, code)) {
+      paths.push_back(entry.path());
+      if (entry.path().extension() != ".manifest") continue;
+      std::string bytes;
+      read_whole(entry.path(), bytes);
+      const auto manifest = decode_manifest(bytes);
+      damaged = damaged || !manifest.ok();
+      if (manifest.ok()) sealed.insert(manifest->folder);
+    }
+    for (const FilePath& path : paths) {
+      const std::string name = path.filename();
+      if (is_attempt(name) && !sealed.contains(name) && !damaged) {
+        remove_tree(path);
+      } else if (path.extension() == ".aside") {
+        std::filesystem::remove(path, code);
+      }
+    }
+  }
+
+  // <writer>-<attempt>-<12 hexadecimal digits>
+  static bool is_attempt(const std::string& name) {
+    const size_t last = name.rfind('-');
+    if (last == name.npos || name.size() - last != 13) return false;
+    const size_t first = name.rfind('-', last - 1);
+    if (last == 0 || first == name.npos || first == 0 || last - first < 2) return false;
+    return name.find_first_not_of("0123456789abcdef", last + 1) == name.npos &&
+           name.find_first_not_of("0123456789", first + 1) == last;
+  }
+
+  FilePath root_;
+  std::string agent_;
+  std::shared_ptr<PartWriter::Shared> shared_;
+  VerifiedFiles verified_;
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<PartWriter>> writers_;
+  std::map<TransactionKey, double> unused_since_;
+  std::set<TransactionKey> discarded_;
+  std::deque<TransactionKey> discarded_in_turn_;
+};
+
+}  // namespace fabric
