@@ -15,7 +15,7 @@ cdef extern from "store/message.hpp" namespace "fabric" nogil:
 
     cppclass MessageStream:
         shared_ptr[CSchema] schema()
-        CResult[cbool] next(Message& out)
+        CResult[cbool] next(Message& out) except +
 
 cdef extern from "wire/ticket.hpp" namespace "fabric" nogil:
     cppclass DatasetPart:
@@ -37,9 +37,9 @@ cdef extern from "datasets/owner.hpp" namespace "fabric" nogil:
         uint32_t crc32c_sum
 
     cppclass OwnerWriter:
-        CStatus write(uint32_t partition, const shared_ptr[CRecordBatch]& batch)
-        CResult[Receipt] seal()
-        void abandon()
+        CStatus write(uint32_t partition, const shared_ptr[CRecordBatch]& batch) except +
+        CResult[Receipt] seal() except +
+        void abandon() except +
 
 cdef extern from "datasets/folder.hpp" namespace "fabric" nogil:
     enum class DiskStep(size_t):
@@ -66,17 +66,18 @@ cdef extern from "datasets/folder.hpp" namespace "fabric" nogil:
 
     cppclass CDatasetFolder "fabric::DatasetFolder":
         @staticmethod
-        CResult[shared_ptr[CDatasetFolder]] open(string path, string agent, int cpu)
+        CResult[shared_ptr[CDatasetFolder]] open(string path, string agent, int cpu) except +
         CFilePath root()
         Disk& disk()
-        CResult[shared_ptr[CPartWriter]] open_write(string name, string transaction, string writer,
-                                                    uint32_t attempt, shared_ptr[CSchema] schema)
-        CResult[shared_ptr[CSchema]] schema(const DatasetTicket& ticket)
-        CResult[cbool] has(const DatasetTicket& ticket)
-        CResult[unique_ptr[MessageStream]] read(const DatasetTicket& ticket,
-                                                shared_ptr[CSchema] schema, cbool headers)
-        CStatus discard(string name, string transaction)
-        vector[string] sweep(const CTransactions& live, double now_s, double age_s)
+        CResult[shared_ptr[CPartWriter]] open_write(
+            string name, string transaction, string writer, uint32_t attempt,
+            shared_ptr[CSchema] schema) except +
+        CResult[shared_ptr[CSchema]] schema(const DatasetTicket& ticket) except +
+        CResult[cbool] has(const DatasetTicket& ticket) except +
+        CResult[unique_ptr[MessageStream]] read(
+            const DatasetTicket& ticket, shared_ptr[CSchema] schema, cbool headers) except +
+        CStatus discard(string name, string transaction) except +
+        vector[string] sweep(const CTransactions& live, double now_s, double age_s) except +
 
 
 cdef class Rows:

@@ -12,6 +12,7 @@
 #include <deque>
 #include <set>
 
+#include "leftovers.hpp"
 #include "names.hpp"
 #include "verified.hpp"
 #include "write.hpp"
@@ -168,13 +169,13 @@ class DatasetFolder {
     std::error_code code;
     if (std::filesystem::weakly_canonical(path, code) != path || code) {
       return fault("NotFoundError",
-                   "dataset " + quoted_name(name) + " does not lie in this agent's folder");
+                   "dataset " + quoted(name) + " does not lie in this agent's folder");
     }
     return path;
   }
 
   static std::string shown(const DatasetTicket& ticket, const DatasetPart& part) {
-    return "partition " + std::to_string(ticket.partition) + " of dataset " + quoted_name(ticket.name) +
+    return "partition " + std::to_string(ticket.partition) + " of dataset " + quoted(ticket.name) +
            " from writer " + part.writer + "#" + std::to_string(part.attempt) + " of " +
            part.transaction;
   }
@@ -220,29 +221,20 @@ class DatasetFolder {
     }
     if (expected->second.rows == 0) return arrow::Status::OK();
     ARROW_ASSIGN_OR_RAISE(const FilePath folder, inside(ticket.name, part.transaction));
-    WholeFile whole{folder / manifest.folder / part_name(ticket.partition), shown(ticket, part), {}};
+    const FilePath path = folder / manifest.folder / part_name(ticket.partition);
+    WholeFile whole{path, shown(ticket, part), {}};
     ARROW_RETURN_NOT_OK(verified_.verify(whole, expected->second));
     if (out.size() >= OPEN_AT_ONCE_MAX) whole.file = OpenFile();
     out.push_back(std::move(whole));
     return arrow::Status::OK();
   }
 
-  static std::vector<std::string> folders(const FilePath& path) {
-    std::vector<std::string> names;
-    std::error_code code;
-    for (const auto& entry : std::filesystem::directory_iterator(path, code)) {
-      if (entry.symlink_status(code).type() == std::filesystem::file_type::directory) {
-        names.push_back(entry.path().filename());
-      }
-    }
-    std::sort(names.begin(), names.end());
-    return names;
-  }
-
   std::vector<TransactionKey> here() const {
     std::vector<TransactionKey> keys;
-    for (const std::string& name : folders(root_)) {
-      for (std::string& transaction : folders(root_ / name)) keys.emplace_back(name, transaction);
+    for (const std::string& name : folders_in(root_)) {
+      for (const std::string& transaction : folders_in(root_ / name)) {
+        keys.emplace_back(name, transaction);
+      }
     }
     return keys;
   }
@@ -260,41 +252,7 @@ class DatasetFolder {
 
   // After a crash: attempts that no manifest names were never acknowledged.
   void remove_unsealed() const {
-    for (const auto& [name, transaction] : here()) remove_unsealed(root_ / name / transaction);
-  }
-
-  static void remove_unsealed(const FilePath& transaction) {
-    std::set<std::string> sealed;
-    std::vector<FilePath> paths;
-    bool damaged = false;  // then nothing near it is removed
-    std::error_code code;
-    for (const auto& entry : std::filesystem::directory_iterator(transaction, code)) {
-      paths.push_back(entry.path());
-      if (entry.path().extension() != ".manifest") continue;
-      std::string bytes;
-      read_whole(entry.path(), bytes);
-      const auto manifest = decode_manifest(bytes);
-      damaged = damaged || !manifest.ok();
-      if (manifest.ok()) sealed.insert(manifest->folder);
-    }
-    for (const FilePath& path : paths) {
-      const std::string name = path.filename();
-      if (is_attempt(name) && !sealed.contains(name) && !damaged) {
-        remove_tree(path);
-      } else if (path.extension() == ".aside") {
-        std::filesystem::remove(path, code);
-      }
-    }
-  }
-
-  // <writer>-<attempt>-<12 hexadecimal digits>
-  static bool is_attempt(const std::string& name) {
-    const size_t last = name.rfind('-');
-    if (last == name.npos || name.size() - last != 13) return false;
-    const size_t first = name.rfind('-', last - 1);
-    if (last == 0 || first == name.npos || first == 0 || last - first < 2) return false;
-    return name.find_first_not_of("0123456789abcdef", last + 1) == name.npos &&
-           name.find_first_not_of("0123456789", first + 1) == last;
+    for (const auto& [name, transaction] : here()) remove_leftovers(root_ / name / transaction);
   }
 
   FilePath root_;

@@ -66,6 +66,9 @@ inline std::string quoted(std::string_view text) {
   return out + "'";
 }
 
+// Else `std::quoted` would be found for strings wherever <iomanip> is included.
+inline std::string quoted(const std::string& text) { return quoted(std::string_view(text)); }
+
 // A JSON string, in ASCII alone.
 inline std::string json_text(std::string_view text) {
   std::string out = "\"";
