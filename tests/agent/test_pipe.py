@@ -122,7 +122,7 @@ def test_bytes_bound_lets_one_large_batch_in_alone() -> None:
     large = Rows(0, batch(*range(1000)))
     pipes.put([((1, 0), large)])
     blocked = Spawned(lambda: pipes.put([((1, 0), rows(0, 1))]))
-    assert pipes.take([(1, 0)])[1] is large
+    assert pipes.take([(1, 0)])[1] == large
     blocked.join()
 
 

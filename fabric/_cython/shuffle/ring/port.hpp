@@ -1,0 +1,197 @@
+// One partition of one pipelined edge: a ring, its room, its totals, and who waits for it.
+//
+// One job: put and take without waiting, and tell the other side. Nothing is destroyed in here
+// but by whoever calls: items that are dropped are handed out, so that a payload whose destructor
+// takes another lock (Python's) never meets a lock of ours.
+#pragma once
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "ring.hpp"
+#include "room.hpp"
+#include "sent.hpp"
+#include "waiting.hpp"
+
+namespace fabric {
+
+constexpr uint64_t EVENTS_WAITING = 240;
+// Slots of a ring beside those for its batches. Events cost no room, but every queue is bounded:
+// when this many lie unread in one partition, the next one waits for its consumer as a batch does.
+
+enum class Put { DONE, FULL, WRONG_TOTAL, BAD_PRODUCER };
+
+// What lies first: nothing, an event, or a batch of so many bytes.
+struct Head {
+  bool some = false, row = false;
+  uint64_t bytes = 0;
+};
+
+template <class Payload>
+class Port {
+ public:
+  using Element = Item<Payload>;
+
+  Port(uint32_t edge, uint32_t partition, const std::atomic<uint64_t>& batches_max,
+       const std::atomic<uint64_t>& bytes_max)
+      : edge(edge), partition(partition), batches_max_(batches_max), bytes_max_(bytes_max) {}
+  ~Port() { delete ring_.load(std::memory_order_relaxed); }
+  Port(const Port&) = delete;
+  Port& operator=(const Port&) = delete;
+
+  const uint32_t edge, partition;
+  WaitList consumers;  // who waits for an item
+  WaitList producers;  // who waits for room
+
+  // From any thread. The item is in, or the port is closed and the item is left to the caller, or
+  // it does not fit now. What a closed port still held is moved to `dropped`.
+  Put put(Element& item, std::vector<Element>& dropped) {
+    if (item.producer >= PRODUCERS_MAX) return Put::BAD_PRODUCER;
+    const uint64_t sent = sent_rows(item.producer);
+    if (item.kind == Kind::END && item.rows != sent) return Put::WRONG_TOTAL;
+    const uint64_t rows = item.is_rows() ? item.rows : 0;
+    switch (admit(item)) {
+      case Reserve::FULL: return Put::FULL;
+      case Reserve::CLOSED: break;
+      case Reserve::DONE:
+        consumers.notify_all();
+        // The port may have been closed and drained between admission and push.
+        if (room_.closed()) drain(dropped);
+    }
+    sent_.of(item.producer).store(sent + rows, std::memory_order_relaxed);
+    return Put::DONE;
+  }
+
+  // Up to `n` items, each given to `out`; how many. One consumer at a time: another one meanwhile
+  // finds nothing. `dropped` gets what a close or a cancel beside this call had to leave.
+  template <class Out>
+  size_t take(size_t n, Out&& out, std::vector<Element>& dropped) {
+    const size_t taken = pop(n, out);
+    if (room_.closed()) drain(dropped);
+    return taken;
+  }
+
+  // What `take` would give; its consumer only.
+  Head peek(std::vector<Element>& dropped) {
+    Head head;
+    {
+      const Consuming mine(consuming_);
+      Ring<Payload>* ring = ring_.load(std::memory_order_seq_cst);
+      const Element* item = mine.got && ring != nullptr ? ring->front() : nullptr;
+      if (item != nullptr) head = {true, item->is_rows(), item->is_rows() ? item->bytes : 0};
+    }
+    if (room_.closed()) drain(dropped);
+    return head;
+  }
+
+  bool ready() const {
+    const Ring<Payload>* ring = ring_.load(std::memory_order_seq_cst);
+    return ring != nullptr && ring->ready();
+  }
+
+  // No more is wanted: what waits goes to `dropped`, what comes is left to its producer.
+  void close(std::vector<Element>& dropped) {
+    room_.close();
+    drain(dropped);
+    consumers.notify_all();
+    producers.notify_all();
+  }
+
+  bool closed() const { return room_.closed(); }
+  uint64_t bytes() const { return room_.bytes(); }
+  uint64_t sent_rows(uint32_t producer) {
+    return sent_.of(producer).load(std::memory_order_relaxed);
+  }
+
+  // Wakes the producers for whom there is room now. To be called by whoever made room, and by a
+  // producer that was woken here after it tried again, for it may not have needed all of it.
+  void wake_producers() {
+    if (producers.empty()) return;
+    const Ring<Payload>* ring = ring_.load(std::memory_order_seq_cst);
+    producers.notify(room_.admission(bounds(), ring == nullptr || ring->has_slot()));
+  }
+
+ private:
+  // The right to consume. Only a second consumer, or a close or cancel beside the consumer, ever
+  // finds it taken, and goes away instead of waiting.
+  struct Consuming {
+    explicit Consuming(std::atomic<bool>& flag)
+        : flag(flag), got(!flag.exchange(true, std::memory_order_seq_cst)) {}
+    ~Consuming() {
+      if (got) flag.store(false, std::memory_order_seq_cst);  // before `drain` looks again
+    }
+    std::atomic<bool>& flag;
+    const bool got;
+  };
+
+  Bounds bounds() const {
+    return {batches_max_.load(std::memory_order_relaxed),
+            bytes_max_.load(std::memory_order_relaxed)};
+  }
+
+  Reserve admit(Element& item) {
+    if (!item.is_rows()) {
+      if (room_.closed()) return Reserve::CLOSED;
+      return slots().push(item) ? Reserve::DONE : Reserve::FULL;
+    }
+    const uint64_t bytes = item.bytes = std::min(item.bytes, ROOM_BYTES_MAX);
+    const Reserve reserved = room_.reserve(bytes, bounds());
+    if (reserved != Reserve::DONE || slots().push(item)) return reserved;
+    room_.release(1, bytes);  // events fill every slot; others may have found the room taken
+    wake_producers();
+    return Reserve::FULL;
+  }
+
+  template <class Out>
+  size_t pop(size_t n, Out&& out) {
+    size_t taken = 0;
+    uint64_t batches = 0, bytes = 0;
+    {
+      const Consuming mine(consuming_);
+      Ring<Payload>* ring = ring_.load(std::memory_order_seq_cst);
+      if (!mine.got || ring == nullptr) return 0;
+      for (; taken < n && ring->front() != nullptr; ++taken) {
+        Element item = ring->pop();
+        batches += item.is_rows();
+        bytes += item.is_rows() ? item.bytes : 0;
+        out(std::move(item));
+      }
+    }
+    if (taken == 0) return 0;
+    room_.release(batches, bytes);  // also for events alone: it orders their slots before the look
+    wake_producers();
+    return taken;
+  }
+
+  // Empties a closed port. Who is turned away here was seen by the one inside, for that one looks
+  // whether the port is closed after it gave the flag back.
+  void drain(std::vector<Element>& dropped) {
+    const auto drop = [&](Element&& item) { dropped.push_back(std::move(item)); };
+    while (pop(SIZE_MAX, drop) > 0 || (ready() && !consuming_.load(std::memory_order_seq_cst))) {
+    }
+  }
+
+  // The ring, made at the first put: by then its edge's bounds were declared by its producers.
+  Ring<Payload>& slots() {
+    Ring<Payload>* ring = ring_.load(std::memory_order_acquire);  // acquire: its first numbers
+    if (ring != nullptr) return *ring;
+    const uint64_t batches = std::min(bounds().batches, ROOM_BATCHES_MAX);
+    auto made = std::make_unique<Ring<Payload>>(batches + EVENTS_WAITING);
+    // release: the numbers for others; acquire: those of whoever was faster
+    // seq_cst: before the look at who waits, like the push that follows.
+    if (ring_.compare_exchange_strong(ring, made.get(), std::memory_order_seq_cst)) {
+      return *made.release();
+    }
+    return *ring;
+  }
+
+  const std::atomic<uint64_t>& batches_max_;
+  const std::atomic<uint64_t>& bytes_max_;
+  std::atomic<Ring<Payload>*> ring_{nullptr};
+  alignas(64) Room room_;
+  alignas(64) std::atomic<bool> consuming_{false};
+  SentRows sent_;
+};
+
+}  // namespace fabric

@@ -1,0 +1,283 @@
+// The rings and pipes alone, without Python and Arrow: what ThreadSanitizer can see whole.
+//
+// One job: run producers, consumers, closes and cancels against each other and check order, totals
+// and that nothing is lost, doubled or leaked. Prints "ok" and ends with 0, or says what was wrong.
+// Built with -DPLANTED_RACE the ring publishes an item without a release: ThreadSanitizer must see.
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <thread>
+
+#include "ring/pipes.hpp"
+
+using namespace fabric;
+
+namespace {
+
+std::atomic<int> n_live{0};
+
+// A payload that ThreadSanitizer watches (plain numbers) and whose leaks are counted.
+struct Row {
+  Row(uint32_t producer, uint64_t number) : producer(producer), number(number) { ++n_live; }
+  ~Row() { --n_live; }
+  uint32_t producer;
+  uint64_t number;
+};
+using RowPipes = Pipes<std::unique_ptr<Row>>;
+using RowItem = RowPipes::Element;
+using Places = std::vector<RowPipes::Place*>;
+
+void expect(bool fine, const char* what) {
+  if (fine) return;
+  std::fprintf(stderr, "wrong: %s\n", what);
+  std::exit(1);
+}
+
+RowItem row(uint32_t producer, uint64_t number, uint64_t bytes = 8) {
+  RowItem item;
+  item.payload = std::make_unique<Row>(producer, number);
+  item.producer = producer;
+  item.rows = 1;
+  item.bytes = bytes;
+  return item;
+}
+
+RowItem event(uint32_t producer, Kind kind, int64_t value, uint64_t rows = 0) {
+  RowItem item;
+  item.producer = producer;
+  item.kind = kind;
+  item.value = value;
+  item.rows = rows;
+  return item;
+}
+
+RowPipes::Place* place(RowPipes& pipes, uint32_t edge, uint32_t partition) {
+  RowPipes::Place* found = nullptr;
+  expect(!pipes.find(edge, partition, found), "a port is found");
+  return found;
+}
+
+// Whether all went in; false when the job was cancelled.
+bool put(RowPipes& pipes, std::vector<RowPipes::Send> sends) {
+  RowPipes::Putting putting;
+  putting.sends = std::move(sends);
+  const Refusal refused = pipes.put(putting);
+  expect(!refused || refused.kind == std::string("CancelledError"), refused.text.c_str());
+  expect(refused || putting.sends.empty(), "a put ends with everything in");
+  return !refused;
+}
+
+bool put(RowPipes& pipes, RowPipes::Place* port, RowItem item) {
+  std::vector<RowPipes::Send> sends;
+  sends.push_back({port, std::move(item)});
+  return put(pipes, std::move(sends));
+}
+
+void run_all(std::vector<std::thread>& threads) {
+  for (std::thread& thread : threads) thread.join();
+  threads.clear();
+}
+
+// The bare ring: order of each producer, every item once.
+void bare_ring(uint32_t n_producers, uint64_t n_items) {
+  Ring<std::unique_ptr<Row>> ring(8);
+  std::vector<std::thread> threads;
+  for (uint32_t producer = 0; producer < n_producers; ++producer) {
+    threads.emplace_back([&, producer] {
+      for (uint64_t number = 0; number < n_items; ++number) {
+        RowItem item = row(producer, number);
+        while (!ring.push(item)) std::this_thread::yield();
+      }
+    });
+  }
+  std::vector<uint64_t> next(n_producers);
+  for (uint64_t left = n_producers * n_items; left > 0;) {
+    if (ring.front() == nullptr) {
+      std::this_thread::yield();
+      continue;
+    }
+    const RowItem item = ring.pop();
+    expect(item.payload->number == next[item.payload->producer]++, "order of a producer");
+    --left;
+  }
+  run_all(threads);
+  expect(n_live == 0, "no row is left");
+}
+
+struct Seen {
+  uint64_t rows = 0, marks = 0;
+};
+
+// One consumer of `ports` until every producer has ended on each; checks order and totals.
+void consume(RowPipes& pipes, const Places& ports, uint32_t n_producers, size_t many) {
+  std::map<std::pair<RowPipes::Place*, uint32_t>, Seen> seen;
+  size_t ends = ports.size() * n_producers;
+  while (ends > 0) {
+    RowPipes::Taking taking;
+    expect(!pipes.take(ports, many, taking), "a take succeeds");
+    expect(taking.items.size() <= many, "no more than asked");
+    for (const auto& [port, item] : taking.items) {
+      Seen& mine = seen[{port, item.producer}];
+      if (item.is_rows()) {
+        expect(item.payload->number == mine.rows++, "order of rows");
+      } else if (item.kind == Kind::WATERMARK) {
+        expect(item.value == static_cast<int64_t>(mine.rows), "no event passes a row");
+        ++mine.marks;
+      } else {
+        expect(item.rows == mine.rows, "the total of END");
+        --ends;
+      }
+    }
+  }
+}
+
+// Every producer to every partition, a watermark behind every row.
+void produce(RowPipes& pipes, const Places& ports, uint32_t producer, uint64_t n, unsigned seed) {
+  std::minstd_rand random(seed);
+  for (uint64_t number = 0; number < n; ++number) {
+    std::vector<RowPipes::Send> sends;
+    for (RowPipes::Place* port : ports) {
+      sends.push_back({port, row(producer, number, 1 + random() % 100)});
+      sends.push_back({port, event(producer, Kind::WATERMARK, static_cast<int64_t>(number) + 1)});
+    }
+    if (!put(pipes, std::move(sends))) return;
+  }
+  for (RowPipes::Place* port : ports) {
+    if (!put(pipes, port, event(producer, Kind::END, 0, n))) return;
+  }
+}
+
+void all_to_all(uint32_t n_producers, uint32_t n_partitions, uint64_t n_rows, uint64_t batches) {
+  RowPipes pipes;
+  pipes.declare(3, n_partitions, batches, 150);
+  Places ports;
+  for (uint32_t i = 0; i < n_partitions; ++i) ports.push_back(place(pipes, 3, i));
+  std::vector<std::thread> threads;
+  for (uint32_t producer = 0; producer < n_producers; ++producer) {
+    threads.emplace_back([&, producer] { produce(pipes, ports, producer, n_rows, producer + 1); });
+  }
+  const Places odd{ports.begin() + 1, ports.end()};
+  threads.emplace_back([&] { consume(pipes, {ports[0]}, n_producers, 1); });
+  threads.emplace_back([&] { consume(pipes, odd, n_producers, 5); });
+  run_all(threads);
+  expect(pipes.waiting_bytes() == 0, "nothing waits at the end");
+}
+
+// Consumers close or the job is cancelled while all are at work, edges are declared meanwhile.
+void stopped(bool cancel, unsigned seed) {
+  std::minstd_rand random(seed);
+  RowPipes pipes;
+  pipes.declare(1, 3, 2, 0);
+  Places ports{place(pipes, 1, 0), place(pipes, 1, 1), place(pipes, 1, 2)};
+  std::vector<std::thread> threads;
+  for (uint32_t producer = 0; producer < 4; ++producer) {
+    threads.emplace_back([&, producer] { produce(pipes, ports, producer, 200, producer); });
+  }
+  for (RowPipes::Place* port : ports) {
+    const uint64_t most = random() % 100;
+    threads.emplace_back([&, port, most] {
+      for (uint64_t taken = 0; taken < most;) {
+        RowPipes::Taking taking;
+        if (pipes.take(std::array{port}, 3, taking)) return;
+        taken += taking.items.size();
+      }
+      std::vector<RowItem> dropped;
+      if (!cancel) port->close(dropped);
+    });
+  }
+  threads.emplace_back([&] { pipes.declare(2, 1, 1, 0); });
+  if (cancel) {
+    threads.emplace_back([&] {
+      std::vector<RowItem> dropped;
+      for (uint64_t i = random() % 50; i > 0; --i) std::this_thread::yield();
+      pipes.cancel("enough", dropped);
+    });
+  }
+  run_all(threads);
+  expect(pipes.waiting_bytes() == 0, "nothing waits after the end");
+  expect(n_live == 0, "closed and cancelled rings hold nothing");
+  bool wanted = true;
+  expect(!pipes.wanted(1, wanted) && wanted == cancel, "closed edges are not wanted");
+}
+
+// Source, two branches of which one keeps little, union; one-batch buffers everywhere.
+void diamond(uint64_t n_rows) {
+  RowPipes pipes;
+  std::vector<std::thread> threads;
+  for (uint32_t edge = 1; edge <= 4; ++edge) pipes.declare(edge, 1, 1, 0);
+  threads.emplace_back([&] {
+    produce(pipes, {place(pipes, 1, 0), place(pipes, 2, 0)}, 0, n_rows, 1);
+  });
+  for (uint32_t edge : {1u, 2u}) {
+    threads.emplace_back([&, edge] {
+      uint64_t kept = 0;
+      for (bool over = false; !over;) {
+        RowPipes::Taking taking;
+        expect(!pipes.take(std::array{place(pipes, edge, 0)}, 1, taking), "a branch takes");
+        RowItem& item = taking.items[0].item;
+        over = item.kind == Kind::END;
+        if (item.is_rows() && (edge == 1 || item.payload->number % 50 == 0)) {
+          put(pipes, place(pipes, edge + 2, 0), row(0, kept++));
+        }
+      }
+      put(pipes, place(pipes, edge + 2, 0), event(0, Kind::END, 0, kept));
+    });
+  }
+  consume(pipes, {place(pipes, 3, 0), place(pipes, 4, 0)}, 1, 2);
+  run_all(threads);
+}
+
+// A consumer that stops reading its partition holds up its own edge and no other one.
+void stuck_partition() {
+  RowPipes pipes;
+  pipes.declare(1, 2, 2, 0);
+  pipes.declare(2, 1, 2, 0);
+  std::vector<std::thread> threads;
+  threads.emplace_back([&] {
+    produce(pipes, {place(pipes, 1, 0), place(pipes, 1, 1)}, 0, 50, 1);
+  });
+  threads.emplace_back([&] { produce(pipes, {place(pipes, 2, 0)}, 0, 500, 1); });
+  consume(pipes, {place(pipes, 2, 0)}, 1, 3);  // ends though edge 1 is not read at all
+  consume(pipes, {place(pipes, 1, 1), place(pipes, 1, 0)}, 1, 3);
+  run_all(threads);
+}
+
+// Deadlines, signals from outside, and what a native consumer with credit sees.
+void native_consumer() {
+  RowPipes pipes;
+  pipes.declare(1, 1, 1, 0);
+  const Places ports{place(pipes, 1, 0)};
+  Waiter waiter;
+  bool ready = true;
+  const auto soon = std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
+  expect(!pipes.wait_any(ports, waiter, ready, soon) && !ready, "a deadline ends a wait");
+  std::thread other([&] { waiter.signal(); });
+  expect(!pipes.wait_any(ports, waiter, ready) && ready, "a signal ends a wait");
+  other.join();
+  RowPipes::Putting putting;
+  putting.sends.push_back({ports[0], row(0, 0, 70)});
+  putting.sends.push_back({ports[0], row(0, 1)});
+  expect(!pipes.put(putting, soon) && putting.sends.size() == 1, "what does not fit is left");
+  expect(putting.waited_ns > 0, "the wait was counted");
+  std::vector<RowItem> dropped;
+  const Head head = ports[0]->peek(dropped);
+  expect(head.some && head.row && head.bytes == 70, "the head is seen before it is taken");
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  const unsigned rounds = count > 1 ? static_cast<unsigned>(std::atoi(arguments[1])) : 1;
+  for (unsigned round = 0; round < rounds; ++round) {
+    bare_ring(4, 2000);
+    all_to_all(3, 3, 150, 1 + round % 3);
+    stopped(false, round);
+    stopped(true, round);
+    diamond(200);
+    stuck_partition();
+    native_consumer();
+    expect(n_live == 0, "no row is left at the end");
+  }
+  std::puts("ok");
+}
