@@ -19,6 +19,7 @@ from fabric.operators.fragment.explode import lower_explode
 from fabric.operators.fragment.failure import engine_error
 from fabric.operators.fragment.join import lower_join
 from fabric.operators.fragment.keys import normalised
+from fabric.operators.fragment.pieces import SAMPLE, Pieces, is_fit
 from fabric.operators.fragment.relation import Output, Relation, select
 from fabric.operators.fragment.scan import Tables
 from fabric.operators.fragment.size import estimated_rows
@@ -48,10 +49,10 @@ from fabric.plan.walk import walk
 _BLOCKING = Aggregate | Join | Window | Sort | Distinct | Limit
 
 
-def lower(root: Node, tables: Tables, collect: Collect) -> Relation:
+def lower(root: Node, tables: Tables, collect: Collect, pieces: Pieces | None = None) -> Relation:
     """The data frame of `root`; `collect` runs one to the end, for shared nodes."""
     uses = Counter(id(child) for node in walk(root) for child in node.children)
-    lowering = _Lowering(tables, root, collect, uses)
+    lowering = _Lowering(tables, root, collect, uses, pieces)
     done: dict[int, Relation] = {}
     for node in walk(root):
         try:
@@ -77,8 +78,11 @@ def _is_ordered(node: Node) -> bool:
 
 
 class _Lowering:
-    def __init__(self, tables: Tables, root: Node, collect: Collect, uses: Counter[int]) -> None:
-        self._tables, self._collect = tables, collect
+    def __init__(
+        self, tables: Tables, root: Node, collect: Collect, uses: Counter[int],
+        pieces: Pieces | None,
+    ) -> None:  # fmt: skip
+        self._tables, self._collect, self._pieces = tables, collect, pieces
         self._rows = estimated_rows(root, tables.n_rows)
         self._first = {
             id(node.input): first_rows(node)
@@ -98,8 +102,7 @@ class _Lowering:
             case Select() | WithColumns():
                 return _project(node, below[0])
             case Aggregate():
-                found = lower_aggregate(node, below[0], schema_of(node))
-                return found if node.keys else _one_row(found)
+                return self._aggregate(node, below[0])
             case Join(left=left, right=right):
                 rows = self._rows[id(left)], self._rows[id(right)]
                 return lower_join(node, below[0], below[1], rows=rows, sql=self._tables.sql)
@@ -115,6 +118,17 @@ class _Lowering:
                 return _union(node, below)
             case _:
                 raise InternalError(f"{type(node).__name__} can't be inside a fragment")
+
+    def _aggregate(self, node: Aggregate, source: Relation) -> Relation:
+        n_rows = self._rows[id(node.input)]
+        if self._pieces is not None and is_fit(node, n_rows):
+            sample = lower(node.input, self._tables.shortened(SAMPLE), self._collect)
+            n_pieces = self._pieces.number(node, sample, n_rows)
+            if n_pieces > 1:
+                batches = self._pieces.aggregated(node, source, n_pieces)
+                return self._tables.stored(schema_of(node), batches)
+        found = lower_aggregate(node, source, schema_of(node))
+        return found if node.keys else _one_row(found)
 
     def _widened(self, node: Window | Explode, source: Relation) -> Relation:
         """The columns of `source` and more."""

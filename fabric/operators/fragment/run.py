@@ -25,6 +25,7 @@ from fabric.plan.walk import walk
 if TYPE_CHECKING:
     import datafusion
 
+    from fabric.operators.fragment.pieces import Pieces
     from fabric.operators.fragment.scan import ReadSplit
 
 T = TypeVar("T")
@@ -177,7 +178,7 @@ class FragmentStream(Iterator[pa.RecordBatch]):
             check=self._check_open,
         )  # fmt: skip
         self._raised = tables.raised
-        relation = lower(self._root, tables, self._collected)
+        relation = lower(self._root, tables, self._collected, self._pieces())
         names = relation.inner or (relation.df.schema().names[0],)
         self._batches = aiter(relation.df.select(*(f'"{name}"' for name in names)).execute_stream())
         self._inputs = {}
@@ -202,6 +203,42 @@ class FragmentStream(Iterator[pa.RecordBatch]):
 
     async def _everything(self, df: datafusion.DataFrame) -> list[pa.RecordBatch]:
         return [batch.to_pyarrow() async for batch in df.execute_stream()]
+
+    def _pieces(self) -> Pieces:
+        """For aggregates of many groups; each part of those runs on one thread."""
+        from fabric.operators.fragment.pieces import Pieces
+        from fabric.operators.fragment.scan import Tables
+        from fabric.operators.fragment.session import new_session
+
+        def tables() -> Tables:
+            session = new_session(
+                1, self._batch_rows, keep_order=True, sorts_union=False, swaps=False
+            )
+            return Tables(
+                session, {}, {}, None,
+                n_partitions=1, batch_rows=self._batch_rows, check=self._check_open,
+            )  # fmt: skip
+
+        return Pieces(
+            tables,
+            lambda df, take: self._await(self._handed(df, take)),
+            lambda dfs: self._await(self._several(dfs)),
+        )
+
+    async def _handed(
+        self, df: datafusion.DataFrame, take: Callable[[pa.RecordBatch], None]
+    ) -> None:
+        async for batch in df.execute_stream():
+            take(batch.to_pyarrow())
+
+    async def _several(self, dfs: Iterator[datafusion.DataFrame]) -> list[pa.RecordBatch]:
+        """What all of `dfs` put out; each thread runs one to its end and goes on with the next."""
+
+        async def some() -> list[list[pa.RecordBatch]]:
+            return [await self._everything(df) for df in dfs]
+
+        found = await asyncio.gather(*(some() for _ in range(self._n_partitions)))
+        return [batch for one in found for batches in one for batch in batches]
 
     def _collected(self, df: datafusion.DataFrame) -> list[pa.RecordBatch]:
         return self._await(self._everything(df))

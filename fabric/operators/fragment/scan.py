@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -58,11 +59,23 @@ class Tables:
         self._session, self._inputs, self._splits, self._read = session, inputs, splits, read
         self._n_partitions, self._batch_rows, self._check = n_partitions, batch_rows, check
         self._names, self._numbers = Names(), count()
+        self._rows_max: int | None = None
         self.raised: list[Exception] = []
         """What reading raised inside DataFusion, which would only hand on its text."""
 
+    def shortened(self, rows_max: int) -> Tables:
+        """The same with some rows of each leaf: of what has arrived at even distances, else the
+        first."""
+        short = copy(self)
+        short._rows_max = rows_max
+        return short
+
     def scan(self, node: Scan) -> Relation:
         """All columns that `node` puts out or filters by."""
+        read = self._scan(node)
+        return read if self._rows_max is None else read.over(read.df.limit(self._rows_max))
+
+    def _scan(self, node: Scan) -> Relation:
         schema = _read_schema(node)
         splits = self._splits_of(node)
         match node.source:
@@ -81,6 +94,8 @@ class Tables:
         """Rows that arrived over an edge."""
         if node.edge not in self._inputs:
             raise InternalError(f"the fragment was given no input for edge {node.edge}")
+        if self._rows_max is not None:
+            return self.sampled(node, self._rows_max)
         schema = pa.schema(list(zip(node.schema.names, node.schema.types, strict=True)))
         return self._table(schema, self._inputs[node.edge])
 
