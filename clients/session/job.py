@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from fabric.clients.session.session import Session
 
 Heard: TypeAlias = "queue.SimpleQueue[pb.JobStatus | FabricError | None]"
+BACKPRESSURE_SHOWN = 0.005
+"""The smallest share of waiting for consumers that `explain` tells."""
 _STATES = {
     pb.JOB_QUEUED: "queued", pb.JOB_RUNNING: "running", pb.JOB_FINISHED: "finished",
     pb.JOB_FAILED: "failed", pb.JOB_CANCELLED: "cancelled", pb.JOB_RELEASED: "released",
@@ -142,12 +144,12 @@ class Job:
         return self.session.partitions(self.status, node_path or self.result_path)
 
     def explain(self) -> str:
-        """The stages as they run: tasks, rows, bytes."""
+        """The stages as they run: tasks, rows, bytes, and the worst task's waiting for room."""
         status = self.status
         lines = [f"{_headline(status)}"]
         lines += [
             f"  stage {s.stage} {s.node_path}: {s.finished} of {s.n_tasks} tasks, "
-            f"{s.rows:,} rows, {s.bytes:,} bytes"
+            f"{s.rows:,} rows, {s.bytes:,} bytes{_backpressure(s)}"
             for s in status.stages
         ]
         return "\n".join(lines)
@@ -240,6 +242,12 @@ def _headline(status: pb.JobStatus) -> str:
     if status.HasField("error"):
         text += f", {status.error.kind}: {status.error.message}"
     return text
+
+
+def _backpressure(stage: pb.StageStatus) -> str:
+    """How much of its time a task of the stage waited for its consumers, when it is much."""
+    ratio = stage.backpressure_ratio
+    return f", backpressure {ratio:.0%}" if ratio >= BACKPRESSURE_SHOWN else ""
 
 
 def _listen(

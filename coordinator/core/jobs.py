@@ -27,6 +27,7 @@ class Task:
     state: pb.TaskState = pb.TASK_UNKNOWN
     handle: bytes = b""
     rows_out: int = 0
+    backpressure_ratio: float = 0.0
     totals: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     @property

@@ -128,6 +128,7 @@ def _stage_status(job: Job, stage: Stage) -> pb.StageStatus:
         finished=sum(task.state == pb.TASK_FINISHED for task in tasks),
         rows=rows_of(job, stage.stage),
         bytes=sum(size for _, size in totals),
+        backpressure_ratio=max((task.backpressure_ratio for task in tasks), default=0.0),
     )
 
 

@@ -225,6 +225,7 @@ class Progress:
         self, job: Job, task: Task, report: pb.TaskReport, now: float
     ) -> list[Effect]:
         task.handle, task.rows_out = report.sink_handle, report.rows_out
+        task.backpressure_ratio = report.backpressure_ratio
         task.totals = {total.edge: (total.rows, total.bytes) for total in report.outputs}
         edges = [
             edge_location(job, edge)

@@ -84,14 +84,17 @@ class EdgeOutput:
 
 
 class Outputs:
-    """All output edges of one task attempt: `write` batches, then `finish` or `abort`."""
+    """All output edges of one task attempt: `write` batches, then `finish` or `abort`.
+
+    `waited_ns` is how long it waited for room in pipelined edges.
+    """
 
     def __init__(
         self, edges: Sequence[pb.OutputEdge], task: TaskId, store: PartitionStore, pipes: Pipes
     ) -> None:
         self._task, self._store, self._pipes = task, store, pipes
         self._edges = [EdgeOutput(edge, task) for edge in edges]
-        self.rows = 0
+        self.rows = self.waited_ns = 0
         for out in self._edges:
             if out.pipelined:
                 pipes.declare(out.edge.edge, out.n_partitions, out.buffer_batches)
@@ -119,13 +122,13 @@ class Outputs:
                 task = self._task
                 self._store.append(out.edge, task.task, task.attempt, rows, offsets)
         if sends:
-            self._pipes.put(sends)
+            self.waited_ns += self._pipes.put(sends)
 
     def finish(self) -> list[pb.EdgeTotals]:
         """Seal and end every edge; returns what each carried."""
         ends = [send for out in self._edges if out.pipelined for send in out.ends()]
         if ends:
-            self._pipes.put(ends)
+            self.waited_ns += self._pipes.put(ends)
         for out in self._edges:
             if not out.pipelined:
                 self._store.seal(out.edge, self._task.task, self._task.attempt)

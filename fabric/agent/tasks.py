@@ -83,6 +83,9 @@ class TaskRun:
         put_out = self._outputs.rows if self._outputs else 0
         report.rows_out = put_out if self._written is None else self._written
         report.seconds = self._services.clock.monotonic_s() - started
+        if self._outputs and report.seconds > 0:
+            waited_s = self._outputs.waited_ns / 1e9
+            report.backpressure_ratio = min(1.0, waited_s / report.seconds)
         return report
 
     def _work(self) -> list[pb.EdgeTotals]:

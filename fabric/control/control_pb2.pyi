@@ -137,7 +137,7 @@ class TaskKey(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., task: _Optional[int] = ..., attempt: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class TaskReport(_message.Message):
-    __slots__ = ("key", "state", "error", "outputs", "sink_handle", "rows_in", "rows_out", "seconds")
+    __slots__ = ("key", "state", "error", "outputs", "sink_handle", "rows_in", "rows_out", "seconds", "backpressure_ratio")
     KEY_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -146,6 +146,7 @@ class TaskReport(_message.Message):
     ROWS_IN_FIELD_NUMBER: _ClassVar[int]
     ROWS_OUT_FIELD_NUMBER: _ClassVar[int]
     SECONDS_FIELD_NUMBER: _ClassVar[int]
+    BACKPRESSURE_RATIO_FIELD_NUMBER: _ClassVar[int]
     key: TaskKey
     state: TaskState
     error: ErrorDetail
@@ -154,7 +155,8 @@ class TaskReport(_message.Message):
     rows_in: int
     rows_out: int
     seconds: float
-    def __init__(self, key: _Optional[_Union[TaskKey, _Mapping]] = ..., state: _Optional[_Union[TaskState, str]] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., outputs: _Optional[_Iterable[_Union[EdgeTotals, _Mapping]]] = ..., sink_handle: _Optional[bytes] = ..., rows_in: _Optional[int] = ..., rows_out: _Optional[int] = ..., seconds: _Optional[float] = ...) -> None: ...
+    backpressure_ratio: float
+    def __init__(self, key: _Optional[_Union[TaskKey, _Mapping]] = ..., state: _Optional[_Union[TaskState, str]] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., outputs: _Optional[_Iterable[_Union[EdgeTotals, _Mapping]]] = ..., sink_handle: _Optional[bytes] = ..., rows_in: _Optional[int] = ..., rows_out: _Optional[int] = ..., seconds: _Optional[float] = ..., backpressure_ratio: _Optional[float] = ...) -> None: ...
 
 class EdgeTotals(_message.Message):
     __slots__ = ("edge", "rows", "bytes")
@@ -505,7 +507,7 @@ class JobStatus(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[_Union[JobState, str]] = ..., stages: _Optional[_Iterable[_Union[StageStatus, _Mapping]]] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., submitted_s: _Optional[float] = ..., seconds: _Optional[float] = ..., result_path: _Optional[str] = ..., result_schema: _Optional[bytes] = ..., result_rows: _Optional[int] = ...) -> None: ...
 
 class StageStatus(_message.Message):
-    __slots__ = ("stage", "node_path", "n_tasks", "running", "finished", "rows", "bytes")
+    __slots__ = ("stage", "node_path", "n_tasks", "running", "finished", "rows", "bytes", "backpressure_ratio")
     STAGE_FIELD_NUMBER: _ClassVar[int]
     NODE_PATH_FIELD_NUMBER: _ClassVar[int]
     N_TASKS_FIELD_NUMBER: _ClassVar[int]
@@ -513,6 +515,7 @@ class StageStatus(_message.Message):
     FINISHED_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
+    BACKPRESSURE_RATIO_FIELD_NUMBER: _ClassVar[int]
     stage: int
     node_path: str
     n_tasks: int
@@ -520,7 +523,8 @@ class StageStatus(_message.Message):
     finished: int
     rows: int
     bytes: int
-    def __init__(self, stage: _Optional[int] = ..., node_path: _Optional[str] = ..., n_tasks: _Optional[int] = ..., running: _Optional[int] = ..., finished: _Optional[int] = ..., rows: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
+    backpressure_ratio: float
+    def __init__(self, stage: _Optional[int] = ..., node_path: _Optional[str] = ..., n_tasks: _Optional[int] = ..., running: _Optional[int] = ..., finished: _Optional[int] = ..., rows: _Optional[int] = ..., bytes: _Optional[int] = ..., backpressure_ratio: _Optional[float] = ...) -> None: ...
 
 class JobList(_message.Message):
     __slots__ = ("jobs",)

@@ -36,6 +36,17 @@ def test_waits_until_finished(job: Job, control: Any) -> None:
     assert [batch.num_rows for batch in job.iter_batches()] == [2]
 
 
+def test_explains_who_waited_for_consumers(job: Job, control: Any) -> None:
+    stages = [
+        pb.StageStatus(stage=i, node_path=f"scan_{i}", n_tasks=1, backpressure_ratio=ratio)
+        for i, ratio in enumerate((0.004, 0.374))
+    ]
+    control.say(pb.JOB_RUNNING, stages=stages)
+    _, first, second = job.explain().splitlines()
+    assert first.endswith("0 rows, 0 bytes")
+    assert second.endswith("0 rows, 0 bytes, backpressure 37%")
+
+
 def test_raises_the_jobs_own_error(job: Job, control: Any) -> None:
     detail = pb.ErrorDetail(kind="ExpressionError", message="division by zero", node="ratio")
     control.say(pb.JOB_FAILED, error=detail)

@@ -48,12 +48,20 @@ def test_a_job_from_submit_to_result(world: Any, graphs: SimpleNamespace) -> Non
     assert (deploy.stage, deploy.fragment) == (1, b"1")
     assert [(p.task, p.agent_id) for p in deploy.inputs[0].producers] == [(0, "x"), (1, "y")]
     assert dict(deploy.addresses) == {"x": "grpc+tcp://x", "y": "grpc+tcp://y"}
-    world.finish("x", 1, 0, rows_out=3, outputs=[pb.EdgeTotals(edge=1, rows=3, bytes=9)])
+    world.finish(
+        "x",
+        1,
+        0,
+        rows_out=3,
+        outputs=[pb.EdgeTotals(edge=1, rows=3, bytes=9)],
+        backpressure_ratio=0.25,
+    )
     world.finish("y", 1, 1, rows_out=4, outputs=[pb.EdgeTotals(edge=1, rows=4, bytes=9)])
     status = world.core.status("job-1", world.now)
     assert (status.state, status.result_path, status.result_rows) == (
         pb.JOB_FINISHED, "edge_1", 7,
     )  # fmt: skip
+    assert [stage.backpressure_ratio for stage in status.stages] == [0, 0.25]
     assert not world.core.refused
 
 

@@ -3,9 +3,9 @@
 // One job: `Waiter`, a thread that sleeps until it is signalled, and `WaitList`, those who wait for
 // one thing. A thread that found nothing enters the list of every thing it could use, looks once
 // more, and sleeps; who made something looks at `count_`, one load, and only when somebody waits
-// takes the list's mutex. No wake is lost, because both sides write first and read then, and all
-// four accesses are seq_cst: waiter `count_ += 1`, look at the thing; maker: make the thing, look at
-// `count_`. In their one total order at least one of the two sees the other.
+// takes the list's mutex. No wake is lost, because both sides write first and then look, and all
+// four accesses are seq_cst: the waiter raises `count_` and looks at the thing, the maker makes the
+// thing and looks at `count_`. In their one total order at least one of the two sees the other.
 #pragma once
 #include <atomic>
 #include <chrono>
