@@ -97,6 +97,18 @@ def test_partition_writes_a_line_an_engine() -> None:
         assert line["ratio"] == pytest.approx(line["seconds"] / lines[0]["seconds"])
 
 
+def test_exchange_compares_rings_with_a_queue() -> None:
+    answer = bench("exchange", "--quick", "--json", "--case", "x4")
+    assert answer.returncode == 0, answer.stderr
+    lines = [json.loads(line) for line in answer.stdout.splitlines()]
+    peers = {case: [line["peer"] for line in lines if line["case"] == case] for case in
+             ("pipes tiny x4", "ring x4")}  # fmt: skip
+    assert peers == {
+        "pipes tiny x4": [None, "SimpleQueue", "Queue(64)"],
+        "ring x4": [None, "SimpleQueue"],
+    }
+
+
 def test_extra_fields_ride_along(tmp_path: Path) -> None:
     answer = fake(tmp_path, "same")
     assert answer.returncode == 0, answer.stderr

@@ -4,7 +4,6 @@
 #pragma once
 #include <arrow/record_batch.h>
 #include <arrow/result.h>
-#include <arrow/util/byte_size.h>
 
 #include <memory>
 #include <string>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "ring/pipes.hpp"
+#include "ring/size.hpp"
 #include "wire/fault.hpp"
 
 namespace fabric {
@@ -42,13 +42,6 @@ class BatchPipes : public Pipes<std::shared_ptr<arrow::RecordBatch>> {
  private:
   const std::string job_;
 };
-
-// Bytes of a batch's rows, not of the buffers that they may share with others.
-inline uint64_t size_of(const arrow::RecordBatch& batch) {
-  // It fails only for a type it does not know; such a batch counts what its buffers take.
-  const auto exact = arrow::util::ReferencedBufferSize(batch);
-  return static_cast<uint64_t>(exact.ok() ? *exact : arrow::util::TotalBufferSize(batch));
-}
 
 inline BatchItem rows_item(uint32_t producer, std::shared_ptr<arrow::RecordBatch> batch) {
   BatchItem item;

@@ -22,7 +22,7 @@
 
 namespace fabric {
 
-constexpr uint64_t BATCHES_WAITING_MAX = 8;
+constexpr uint64_t BATCHES_WAITING_MAX = 64;
 // Batches that may wait for one partition, unless the edge says otherwise.
 constexpr uint64_t BYTES_WAITING_MAX = 8 << 20;
 // Bytes that may wait for one partition; a larger batch is let in when nothing else waits.
@@ -162,6 +162,7 @@ class Pipes {
 
   // The same, but waits for the first one; none only when `deadline` came first.
   Refusal take(std::span<Place* const> ports, size_t n, Taking& taking, Deadline deadline = NEVER) {
+    if (ports.empty()) return bug("nothing to take from");
     Waiter waiter;
     for (;;) {
       if (Refusal refused = take_now(ports, n, taking)) return refused;

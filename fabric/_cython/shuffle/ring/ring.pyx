@@ -123,6 +123,8 @@ cdef class Pipes:
             with nogil:
                 refused = pipes.take(places, n, taking)
             self.check(refused)
+            if taking.items.size() < n:  # more came while this thread waited for the GIL
+                self.check(pipes.take_now(places, n - taking.items.size(), taking))
         cdef list items = []
         cdef size_t i
         for i in range(taking.items.size()):

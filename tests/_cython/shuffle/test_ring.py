@@ -1,0 +1,76 @@
+"""The native face of the rings: sizes that are counted, refusals, what items look like."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from fabric._cython.shuffle.ring.ring import Mark, Pipes, Rows
+from fabric.errors import InternalError
+from fabric.flight.header import Event
+
+ARRAYS = {
+    "int64": pa.array([1, 2, 3, 4]),
+    "int64 nulls": pa.array([1, None, 3, 4]),
+    "bool": pa.array([True, False, True, True]),
+    "null": pa.nulls(4),
+    "string": pa.array(["", "a", "bcd", None]),
+    "large_binary": pa.array([b"", b"a", b"bcd", b"e"], pa.large_binary()),
+    "decimal": pa.array([Decimal(1)] * 4),
+    "fixed_binary": pa.array([b"abc"] * 4, pa.binary(3)),
+    "timestamp": pa.array([1, 2, 3, 4], pa.timestamp("us", "UTC")),
+    "list": pa.array([[1], [], [2, 3], [4]]),
+    "struct": pa.array([{"a": 1, "b": "x"}] * 4),
+    "dictionary": pa.array(["a", "b", "a", "b"]).dictionary_encode(),
+    "view": pa.array(["a", "a string that is not inline", "", "b"], pa.string_view()),
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+@pytest.mark.parametrize("cut", [(0, 4), (1, 2), (2, 0)])
+def test_bytes_that_wait_are_those_of_the_rows(name: str, cut: tuple[int, int]) -> None:
+    pipes = Pipes("job", Event)
+    pipes.declare(1, 1)
+    batch = pa.record_batch({"a": ARRAYS[name]}).slice(*cut)
+    pipes.put([((1, 0), Rows(0, batch))])
+    assert pipes.waiting_bytes() == (batch.nbytes if cut[1] else 0)
+    assert pipes.take([(1, 0)]) == ((1, 0), Rows(0, batch))
+    assert pipes.waiting_bytes() == 0
+
+
+def test_items_compare_and_print() -> None:
+    batch = pa.record_batch({"a": [1]})
+    mark = Mark(3, Event.BARRIER, 7)
+    assert Rows(1, batch) != Rows(2, batch)
+    assert mark == Mark(3, Event.BARRIER, 7)
+    assert len({mark, Mark(3, Event.BARRIER, 7), Mark(3, Event.BARRIER, 8)}) == 2
+    assert repr(mark).startswith("Mark(producer=3, event=<Event.BARRIER: 2>, value=7")
+    match mark:
+        case Mark(producer, event):
+            assert (producer, event) == (3, Event.BARRIER)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda p: p.take([]), InternalError, "nothing to take from"),
+        (lambda p: p.put([((1, 2), Mark(0, Event.END))]), InternalError, "edge 1 has 2 partitions"),
+        (
+            lambda p: p.put([((1, 0), Mark(1 << 20, Event.END))]),
+            InternalError,
+            "beyond the 1048576",
+        ),
+        (lambda p: p.put([((1, 0), Rows(0, "x"))]), ValueError, "RecordBatch is needed"),
+        (lambda p: p.put([((1, 0), "x")]), TypeError, "Mark"),
+        (lambda p: p.put([((-1, 0), Mark(0, Event.END))]), OverflowError, "negative"),
+        (lambda p: p.wanted(9), InternalError, "edge 9 was never declared"),
+    ],
+)
+def test_refuses(call: Any, error: type[Exception], message: str) -> None:
+    pipes = Pipes("job", Event)
+    pipes.declare(1, 2)
+    with pytest.raises(error, match=message):
+        call(pipes)
