@@ -88,6 +88,10 @@ class Job:
         """Whether it has not ended."""
         return self.state in ACTIVE
 
+    def wall_s(self, now: float) -> float:
+        """The wall time at monotonic `now`."""
+        return self.submitted_s + now - self.started
+
     def stage_tasks(self, stage: int) -> list[Task]:
         """The tasks of a stage, in order."""
         return [self.tasks[stage, task] for task in range(self.graph.stages[stage].n_tasks)]

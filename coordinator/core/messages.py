@@ -77,8 +77,8 @@ def _hello(hellos: Mapping[str, pb.Hello], agent_id: str) -> pb.Hello:
     return hellos.get(agent_id) or pb.Hello()
 
 
-def edge_location(job: Job, edge: Edge) -> pb.EdgeLocation:
-    """Where the sealed output for an edge is."""
+def edge_location(job: Job, edge: Edge, retain_s: float) -> pb.EdgeLocation:
+    """Where the sealed output for an edge is, and once the job has ended, until when."""
     producers = _producers(job, edge, sealed_only=True)
     rows, size = job.edge_totals(edge)
     return pb.EdgeLocation(
@@ -94,6 +94,9 @@ def edge_location(job: Job, edge: Edge) -> pb.EdgeLocation:
         rows=rows,
         bytes=size,
         is_result=edge.is_result,
+        n_producers=len(job.stage_tasks(edge.producer)),
+        state=job.state if job.ended is not None else pb.JOB_UNKNOWN,
+        release_s=0.0 if job.ended is None else job.wall_s(job.ended) + retain_s,
     )
 
 

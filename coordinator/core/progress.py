@@ -93,8 +93,7 @@ class Progress:
             self._keys[event.client_key] = job.job_id
         job.state = pb.JOB_RUNNING
         effects = [*self._changed(job, now), Note("job started", _about(job))]
-        edges = [edge_location(job, edge) for edge in job.listed_edges()]
-        effects += self._announcer.tell(pb.Locations(edges=edges))
+        effects += self._announcer.tell(pb.Locations(edges=self._locations(job)))
         return effects + self._advance(job, now)
 
     def cancel(self, job_id: str, reason: str, now: float) -> list[Effect]:
@@ -166,11 +165,11 @@ class Progress:
         if (job := self._jobs.get(job_id)) is None:
             state = pb.JobState.Name(self.status(job_id, 0.0).state)[4:].lower()
             raise NotFoundError(f"the partitions of job {job_id} are gone ({state})")
-        return [edge_location(job, edge) for edge in job.listed_edges()]
+        return self._locations(job)
 
     def all_edges(self) -> list[pb.EdgeLocation]:
         """Where every listed edge of every live job is."""
-        return [edge_location(job, e) for job in self._jobs.values() for e in job.listed_edges()]
+        return [edge for job in self._jobs.values() for edge in self._locations(job)]
 
     def restore(self, stored: Iterable[pb.JobStatus]) -> list[Write]:
         """Take over the statuses of an earlier coordinator, oldest first."""
@@ -228,7 +227,7 @@ class Progress:
         task.backpressure_ratio = report.backpressure_ratio
         task.totals = {total.edge: (total.rows, total.bytes) for total in report.outputs}
         edges = [
-            edge_location(job, edge)
+            edge_location(job, edge, self._config.retain_s)
             for edge in job.graph.outputs[report.key.stage]
             if edge.mode == "materialised"
         ]
@@ -346,7 +345,12 @@ class Progress:
         job.state, job.error, job.ended = state, error, now
         why = (("error", str(error)),) if error is not None else ()
         ended = Note(f"job {pb.JobState.Name(state)[4:].lower()}", (*_about(job), *why))
-        return [*self._changed(job, now), ended]
+        edges = self._locations(job)
+        told = self._announcer.tell(pb.Locations(edges=edges)) if edges else []
+        return [*self._changed(job, now), ended, *told]
+
+    def _locations(self, job: Job) -> list[pb.EdgeLocation]:
+        return [edge_location(job, edge, self._config.retain_s) for edge in job.listed_edges()]
 
     def _drop(self, job: Job, now: float) -> list[Effect]:
         """Forget partitions and plan; the status stays in the history."""

@@ -27,6 +27,9 @@ class FlightControl(Protocol):
     def dataset(self, request: control.DatasetRequest) -> control.DatasetReply:
         """Begin, commit, abort, drop or list."""
 
+    def cancel(self, request: control.JobRequest) -> control.JobStatus:
+        """Stop a job; one that has ended stays as it is."""
+
     def list_jobs(self, request: control.ListRequest) -> control.JobList:
         """Every job the coordinator remembers."""
 

@@ -50,20 +50,20 @@ _BY_CLASS: tuple[tuple[type[BaseException], type[FabricError]], ...] = (
 )
 
 
-def to_flight(error: BaseException) -> Exception:
-    """The Flight error to raise in a server's handler for `error`.
+def told(error: BaseException) -> tuple[str, str, bytes]:
+    """What may leave of an error of Python: text, the kind that names the Flight status, detail.
 
     An error that is not ours is logged here and leaves as an internal one without its text.
+
+    >>> told(NotFoundError("no such job"))[:2]
+    ('NotFoundError: no such job', 'UserError')
     """
-    if isinstance(error, fl.FlightError):
-        return error  # type: ignore[no-any-return]
     if not isinstance(error, FabricError):
         from fabric.telemetry.logs import logger  # a server's part: clients start without it
 
         logger("fabric.flight").error("unexpected error in a Flight call", exc_info=error)
     detail = to_detail(error)
-    text = f"{detail.kind}: {detail.message}"
-    return _status(error)(text, detail.SerializeToString())  # type: ignore[no-any-return]
+    return f"{detail.kind}: {detail.message}", _status(error), detail.SerializeToString()
 
 
 def from_flight(error: BaseException, *, agent: str = "") -> FabricError:
@@ -116,17 +116,17 @@ def plain_text(error: BaseException) -> str:
     return text or type(error).__name__
 
 
-def _status(error: BaseException) -> type[fl.FlightError]:
-    """Which Flight status class tells a foreign client most about `error`."""
+def _status(error: BaseException) -> str:
+    """A kind whose Flight status (`fault.hpp`) tells a foreign client most about `error`."""
     if isinstance(error, ScopeError):
-        return fl.FlightUnauthorizedError  # type: ignore[no-any-return]
+        return "ScopeError"
     if isinstance(error, AuthError):
-        return fl.FlightUnauthenticatedError  # type: ignore[no-any-return]
+        return "AuthError"
     if isinstance(error, ExternalError) and error.retryable:
-        return fl.FlightUnavailableError  # type: ignore[no-any-return]
+        return "PeerLostError"
     if isinstance(error, InternalError) or not isinstance(error, FabricError):
-        return fl.FlightInternalError  # type: ignore[no-any-return]
-    return fl.FlightServerError  # type: ignore[no-any-return]
+        return "InternalError"
+    return "UserError"
 
 
 def _detail(extra: bytes) -> ErrorDetail | None:
@@ -135,15 +135,3 @@ def _detail(extra: bytes) -> ErrorDetail | None:
     except DecodeError:
         return None
     return detail if detail.kind in ERRORS else None
-
-
-class SchemaRefusedError(Exception):
-    """For `get_schema` alone: pyarrow adds the traceback of whatever that handler raises.
-
-    It does so with `traceback.format_exception`, and falls back to the class name when that fails;
-    so this one makes it fail.
-    """
-
-    @property
-    def __suppress_context__(self) -> bool:  # type: ignore[override]
-        raise AttributeError("not to be printed")

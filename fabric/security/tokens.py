@@ -124,6 +124,10 @@ class Signer:
             raise ScopeError(f"this needs a token of scope {needed}, this one has {claims.scope!r}")
         return claims
 
+    def key(self, purpose: Purpose) -> bytes:
+        """The derived key of one purpose, for the native data plane."""
+        return self._keys[purpose]
+
     def sign(self, payload: bytes, purpose: Purpose = "ticket") -> bytes:
         """`payload` and 32 bytes of HMAC-SHA256 behind it."""
         return payload + _mac(self._keys[purpose], payload)

@@ -138,6 +138,15 @@ class RigControl:
                     return pb.DatasetReply(datasets=self.catalogue.all())
             return pb.DatasetReply()
 
+    def cancel(self, request: pb.JobRequest) -> pb.JobStatus:
+        """See `FlightControl.cancel`."""
+        with self.lock:
+            for job in self.jobs.jobs:
+                if job.job_id == request.job_id:
+                    job.state = pb.JOB_CANCELLED if job.state <= pb.JOB_RUNNING else job.state
+                    return job
+            raise NotFoundError(f"there is no job {request.job_id}")
+
     def list_jobs(self, request: pb.ListRequest) -> pb.JobList:
         """See `FlightControl.list_jobs`."""
         return self.jobs

@@ -252,9 +252,8 @@ def test_a_lost_owner_is_named_and_nothing_is_committed(rig: FlightRig) -> None:
 def test_an_owner_that_is_not_connected_is_named(rig: FlightRig) -> None:
     with rig.client() as client:
         client.put(["dataset", "d"], SCHEMA, table(0, 10).to_batches())
-        for known in rig.control.tables.values():
-            known._tables.addresses.pop("a1")
         rig.control.addresses = {"a0": rig.address()}
+        rig.control.push(full=True, datasets=rig.control.catalogue.all())
         info = client.info(["dataset", "d"])
         assert len(info.endpoints[1].locations) == 1
         with pytest.raises(PeerLostError, match="agent a1, which is not connected"):

@@ -150,8 +150,7 @@ def test_early_close_frees_the_peer(rig: FlightRig) -> None:
     stream = rig.transports["a0"].fetch(rig.address("a1"), request((0, 0)))
     next(stream)
     stream.close()  # type: ignore[attr-defined]
-    gate = rig.servers["a1"]._gate
-    wait_until(lambda: gate._inside == 0)
+    wait_until(lambda: rig.servers["a1"].n_open == 0)
     wait_until(lambda: not any(t.name == "fabric-pull" for t in threading.enumerate()))
 
 

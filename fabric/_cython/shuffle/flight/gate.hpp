@@ -1,0 +1,170 @@
+// Who is calling: every verb of the server passes here first.
+//
+// One job: check the bearer token of every call (Handshake excepted, which has its own proof), bound
+// the number of open calls, and have the log say who was refused. A token's text is shown to Python
+// once; what Python decided is remembered until it expires. What a scope may do, the verbs decide.
+#pragma once
+#include <arrow/flight/server_middleware.h>
+#include <openssl/sha.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <unordered_map>
+
+#include "flight/asking.hpp"
+#include "wire/ticket.hpp"
+
+namespace fabric {
+
+constexpr const char* CALLER = "fabric";  // the middleware's name
+
+// The claims of tokens that Python found good, by digest: no token lies in memory for long.
+class KnownTokens {
+ public:
+  static constexpr size_t TOKENS_MAX = 4096;
+
+  arrow::Result<Claims> claims(const Asking& ask, std::string_view header) {
+    unsigned char digest[SHA256_DIGEST_LENGTH];
+    SHA256(reinterpret_cast<const unsigned char*>(header.data()), header.size(), digest);
+    const std::string key(reinterpret_cast<const char*>(digest), sizeof digest);
+    const double now_s = ask.wall_s();
+    {
+      std::lock_guard lock(mutex_);
+      const auto found = known_.find(key);
+      if (found != known_.end() && now_s <= found->second.expires_s + SKEW_S) return found->second;
+    }
+    Claims claims;
+    ARROW_RETURN_NOT_OK(ask.verify(ask.face.get(), std::string(header), claims));
+    claims.key = key;
+    std::lock_guard lock(mutex_);
+    if (known_.size() >= TOKENS_MAX) {
+      std::erase_if(known_, [&](const auto& k) { return now_s > k.second.expires_s + SKEW_S; });
+    }
+    if (known_.size() >= TOKENS_MAX) known_.erase(known_.begin());
+    known_[key] = claims;
+    return claims;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<std::string, Claims> known_;
+};
+
+// Calls that are open now.
+class Inside {
+ public:
+  explicit Inside(int64_t most) : most_(most) {}
+
+  arrow::Status enter() {
+    std::lock_guard lock(mutex_);
+    if (closed_) return fault("PeerLostError", "this agent is shutting down; ask another one");
+    if (n_ >= most_) {
+      return fault("PeerLostError", "this agent already serves " + std::to_string(n_) +
+                                        " calls at once; try again later");
+    }
+    ++n_;
+    return arrow::Status::OK();
+  }
+  void leave() {
+    std::lock_guard lock(mutex_);
+    --n_;
+    changed_.notify_all();
+  }
+  void close() {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
+  bool closed() const {
+    std::lock_guard lock(mutex_);
+    return closed_;
+  }
+  bool wait_empty(double timeout_s) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::duration<double>(timeout_s),
+                             [this] { return n_ == 0; });
+  }
+  int64_t open() const {
+    std::lock_guard lock(mutex_);
+    return n_;
+  }
+  void set_most(int64_t most) {
+    std::lock_guard lock(mutex_);
+    most_ = most;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  int64_t n_ = 0, most_;
+  bool closed_ = false;
+};
+
+// One call and its checked claims; gives its place back when the call is over, however it ends.
+class Caller : public fl::ServerMiddleware {
+ public:
+  Caller(std::shared_ptr<Inside> inside, std::optional<Claims> claims)
+      : inside_(std::move(inside)), claims_(std::move(claims)) {}
+  ~Caller() override { inside_->leave(); }
+
+  std::string name() const override { return CALLER; }
+  void SendingHeaders(fl::AddCallHeaders*) override {}
+  void CallCompleted(const arrow::Status&) override {}
+  const std::optional<Claims>& claims() const { return claims_; }
+
+ private:
+  std::shared_ptr<Inside> inside_;
+  std::optional<Claims> claims_;
+};
+
+class Gate : public fl::ServerMiddlewareFactory {
+ public:
+  Gate(const Asking& ask, std::shared_ptr<Inside> inside) : ask_(ask), inside_(std::move(inside)) {}
+
+  arrow::Status StartCall(const fl::CallInfo& info, const fl::ServerCallContext& context,
+                          std::shared_ptr<fl::ServerMiddleware>* middleware) override {
+    std::optional<Claims> claims;
+    if (info.method != fl::FlightMethod::Handshake) {
+      auto checked = check(context);
+      if (!checked.ok()) {
+        refuse(info.method, checked.status());
+        return ask_.outward(checked.status());
+      }
+      claims = std::move(*checked);
+    }
+    ARROW_RETURN_NOT_OK(inside_->enter());
+    *middleware = std::make_shared<Caller>(inside_, std::move(claims));
+    return arrow::Status::OK();
+  }
+
+ private:
+  arrow::Result<Claims> check(const fl::ServerCallContext& context) {
+    const auto [first, last] = context.incoming_headers().equal_range("authorization");
+    if (first == last || std::next(first) != last) {
+      return fault("AuthError", "this call needs one header: authorization: Bearer <token>");
+    }
+    return tokens_.claims(ask_, first->second);
+  }
+
+  void refuse(fl::FlightMethod method, const arrow::Status& why) const {
+    constexpr const char* names[] = {"INVALID", "HANDSHAKE", "LIST_FLIGHTS", "GET_FLIGHT_INFO",
+                                     "GET_SCHEMA", "DO_GET", "DO_PUT", "DO_ACTION",
+                                     "LIST_ACTIONS", "DO_EXCHANGE", "POLL_FLIGHT_INFO"};
+    const auto at = static_cast<size_t>(method);
+    ask_.refused(ask_.face.get(), at < std::size(names) ? names[at] : names[0], why.message());
+  }
+
+  Asking ask_;
+  std::shared_ptr<Inside> inside_;
+  KnownTokens tokens_;
+};
+
+// The claims of a call; an AuthError when no gate checked it.
+inline arrow::Result<Claims> claims_of(const fl::ServerCallContext& context) {
+  const auto* caller = static_cast<const Caller*>(context.GetMiddleware(CALLER));
+  if (caller == nullptr || !caller->claims()) {
+    return fault("AuthError", "this call was not authenticated");
+  }
+  return *caller->claims();
+}
+
+}  // namespace fabric

@@ -1,0 +1,156 @@
+// DoGet: which rows a ticket names, and where they are.
+//
+// One job: from a verified ticket to one stream of messages. An agent asks for what lies here;
+// anybody else also for what lies with other agents, which is passed on.
+#pragma once
+#include <arrow/io/memory.h>
+#include <arrow/ipc/dictionary.h>
+#include <arrow/ipc/reader.h>
+
+#include "flight/finder.hpp"
+#include "flight/handlers.hpp"
+
+namespace fabric {
+
+inline arrow::Result<std::shared_ptr<arrow::Schema>> read_schema(const std::string& bytes) {
+  arrow::io::BufferReader in(std::make_shared<arrow::Buffer>(bytes));
+  arrow::ipc::DictionaryMemo memo;
+  return arrow::ipc::ReadSchema(&in, &memo);
+}
+
+// Several streams one after the other, each opened when the one before it is over.
+class Chain : public MessageStream {
+ public:
+  using Open = std::function<arrow::Result<std::unique_ptr<MessageStream>>()>;
+
+  Chain(std::shared_ptr<arrow::Schema> schema, std::vector<Open> parts)
+      : schema_(std::move(schema)), parts_(std::move(parts)) {}
+
+  std::shared_ptr<arrow::Schema> schema() const override { return schema_; }
+
+  arrow::Result<bool> next(Message& out) override {
+    for (; at_ < parts_.size(); ++at_) {
+      if (current_ == nullptr) {
+        ARROW_ASSIGN_OR_RAISE(std::unique_ptr<MessageStream> opened, parts_[at_]());
+        set(std::move(opened));
+      }
+      ARROW_ASSIGN_OR_RAISE(const bool more, current_->next(out));
+      if (more) return true;
+      set(nullptr);
+    }
+    return false;
+  }
+
+  void cancel() override {
+    std::lock_guard lock(mutex_);
+    cancelled_ = true;
+    if (current_ != nullptr) current_->cancel();
+  }
+
+ private:
+  void set(std::unique_ptr<MessageStream> stream) {
+    {
+      std::lock_guard lock(mutex_);
+      std::swap(current_, stream);
+      if (cancelled_ && current_ != nullptr) current_->cancel();
+    }
+  }  // the one before ends here, outside the lock
+
+  std::shared_ptr<arrow::Schema> schema_;
+  std::vector<Open> parts_;
+  size_t at_ = 0;
+  std::mutex mutex_;  // of `current_` against `cancel`
+  std::unique_ptr<MessageStream> current_;
+  bool cancelled_ = false;
+};
+
+class Gets {
+ public:
+  using Stream = std::unique_ptr<MessageStream>;
+
+  Gets(std::string agent_id, const Finder& finder, std::shared_ptr<const Handlers> handlers)
+      : agent_id_(std::move(agent_id)), finder_(finder), handlers_(std::move(handlers)) {}
+
+  arrow::Result<Stream> open(const Ticket& ticket, bool agent) const {
+    if (agent) return handlers_->get(ticket, true);
+    if (const auto* partition = std::get_if<PartitionTicket>(&ticket)) return edge(*partition);
+    return dataset(std::get<DatasetTicket>(ticket));
+  }
+
+  // What the messages of a stream hold: said by the stream, or by the dataset's location when no
+  // part of it lies anywhere.
+  arrow::Result<std::shared_ptr<arrow::Schema>> schema(const MessageStream& stream,
+                                                       const Ticket& ticket) const {
+    if (auto known = stream.schema(); known != nullptr) return known;
+    const auto* dataset = std::get_if<DatasetTicket>(&ticket);
+    if (dataset == nullptr) return arrow::Status::Invalid("a stream of an edge has no schema");
+    ARROW_ASSIGN_OR_RAISE(const DatasetPtr found, finder_.dataset(dataset->name));
+    return read_schema(found->schema);
+  }
+
+ private:
+  arrow::Result<Stream> edge(const PartitionTicket& ticket) const {
+    ARROW_ASSIGN_OR_RAISE(const EdgePtr location,
+                          finder_.edge_numbered(ticket.job, ticket.edge, ticket.producers));
+    std::vector<std::pair<std::string, PartitionTicket>> by_agent;
+    for (const ProducerAttempt& producer : ticket.producers) {
+      ARROW_ASSIGN_OR_RAISE(const std::string agent, agent_of(*location, ticket, producer));
+      auto of = std::ranges::find(by_agent, agent, [](const auto& part) { return part.first; });
+      if (of == by_agent.end()) {
+        PartitionTicket narrow = ticket;
+        narrow.producers.clear();
+        of = by_agent.insert(of, {agent, std::move(narrow)});
+      }
+      of->second.producers.push_back(producer);
+    }
+    std::vector<Chain::Open> parts;
+    for (auto& [agent, narrow] : by_agent) {
+      parts.push_back([this, agent, narrow] { return part(agent, narrow); });
+    }
+    ARROW_ASSIGN_OR_RAISE(auto schema, read_schema(location->schema));
+    return std::make_unique<Chain>(std::move(schema), std::move(parts));
+  }
+
+  static arrow::Result<std::string> agent_of(const EdgeLocation& location,
+                                             const PartitionTicket& ticket,
+                                             const ProducerAttempt& producer) {
+    for (const ProducerPlace& place : location.producers) {
+      if (place.task == producer.task && place.attempt == producer.attempt) return place.agent;
+    }
+    return fault("PartitionLostError",
+                 "what task " + std::to_string(producer.task) + " attempt " +
+                     std::to_string(producer.attempt) +
+                     " wrote is gone; ask get_flight_info again",
+                 {.job = ticket.job, .node = ticket.node_path});
+  }
+
+  arrow::Result<Stream> part(const std::string& agent, const PartitionTicket& ticket) const {
+    if (agent == agent_id_) return handlers_->get(ticket, false);
+    const std::string what = "partition " + std::to_string(ticket.partition);
+    ARROW_ASSIGN_OR_RAISE(const std::string address, finder_.address(agent, what));
+    return handlers_->fetch(address, ticket);
+  }
+
+  arrow::Result<Stream> dataset(const DatasetTicket& ticket) const {
+    if (handlers_->has(ticket)) return handlers_->get(ticket, false);
+    ARROW_ASSIGN_OR_RAISE(const DatasetPtr location, finder_.dataset(ticket.name));
+    const std::string name = quoted(ticket.name);
+    if (ticket.partition >= location->n_partitions ||
+        ticket.partition >= location->owners.size()) {
+      return fault("PartitionLostError",
+                   "dataset " + name + " was replaced; ask get_flight_info again");
+    }
+    const std::string& owner = location->owners[ticket.partition];
+    if (owner == agent_id_) return handlers_->get(ticket, false);  // it says what is missing
+    const std::string what =
+        "partition " + std::to_string(ticket.partition) + " of dataset " + name;
+    ARROW_ASSIGN_OR_RAISE(const std::string address, finder_.address(owner, what));
+    return handlers_->fetch(address, ticket);
+  }
+
+  std::string agent_id_;
+  Finder finder_;
+  std::shared_ptr<const Handlers> handlers_;
+};
+
+}  // namespace fabric

@@ -1,0 +1,204 @@
+// The Flight server of an agent: every verb, for agents and for any other client, without Python.
+//
+// One job: from Flight's calls to ours. Each verb checks the caller's scope, does its work in another
+// class, and lets no error out but those made by `fault`. CANCELLED is never sent: pyarrow clients
+// turn it into a KeyboardInterrupt of the whole process.
+#pragma once
+#include <arrow/flight/server.h>
+
+#include <future>
+
+#include "flight/actions.hpp"
+#include "flight/get.hpp"
+#include "flight/gets.hpp"
+#include "flight/handshake.hpp"
+#include "flight/poll.hpp"
+
+namespace fabric {
+
+struct ServerConfig {
+  Asking ask;
+  std::shared_ptr<Directory> table;
+  std::shared_ptr<const Handlers> handlers;
+  std::string agent_id, location;
+  std::string ticket_key;  // of the fabric, for tickets alone
+  double ticket_s = 3600;
+  int64_t streams_max = 512;
+  std::string tls_certificate, tls_key;  // PEM; empty: plain text
+};
+
+class Server : public fl::FlightServerBase {
+ public:
+  explicit Server(const ServerConfig& config)
+      : ask_(config.ask), key_(config.ticket_key), handlers_(config.handlers),
+        inside_(std::make_shared<Inside>(config.streams_max)), watch_(std::make_shared<Watch>()),
+        finder_(ask_, config.table), listing_(ask_, finder_, key_, config.ticket_s),
+        polling_(ask_, finder_, listing_), gets_(config.agent_id, finder_, config.handlers),
+        actions_(ask_, finder_, listing_) {}
+
+  static arrow::Result<std::shared_ptr<Server>> start(const ServerConfig& config) {
+    auto server = std::make_shared<Server>(config);
+    ARROW_ASSIGN_OR_RAISE(const fl::Location location, fl::Location::Parse(config.location));
+    fl::FlightServerOptions options(location);
+    options.auth_handler = std::make_shared<Handshake>(config.ask);
+    options.middleware.emplace_back(CALLER, std::make_shared<Gate>(config.ask, server->inside_));
+    if (!config.tls_certificate.empty()) {
+      options.tls_certificates.push_back({config.tls_certificate, config.tls_key});
+    }
+    ARROW_RETURN_NOT_OK(server->Init(options));
+    return server;
+  }
+
+  Inside& inside() { return *inside_; }
+
+  arrow::Status ListFlights(const fl::ServerCallContext& context, const fl::Criteria* criteria,
+                            std::unique_ptr<fl::FlightListing>* listings) override {
+    return call(context, Scope::READ, [&](const Claims&) {
+      ARROW_ASSIGN_OR_RAISE(auto found, listing_.all(criteria ? criteria->expression : ""));
+      *listings = std::make_unique<fl::SimpleFlightListing>(std::move(found));
+      return arrow::Status::OK();
+    });
+  }
+
+  arrow::Status GetFlightInfo(const fl::ServerCallContext& context,
+                              const fl::FlightDescriptor& request,
+                              std::unique_ptr<fl::FlightInfo>* info) override {
+    return call(context, Scope::READ, [&](const Claims&) {
+      ARROW_ASSIGN_OR_RAISE(fl::FlightInfo found, listing_.info(request));
+      *info = std::make_unique<fl::FlightInfo>(std::move(found));
+      return arrow::Status::OK();
+    });
+  }
+
+  arrow::Status PollFlightInfo(const fl::ServerCallContext& context,
+                               const fl::FlightDescriptor& request,
+                               std::unique_ptr<fl::PollInfo>* info) override {
+    return call(context, Scope::READ, [&](const Claims&) {
+      ARROW_ASSIGN_OR_RAISE(fl::PollInfo found, polling_.poll(request));
+      *info = std::make_unique<fl::PollInfo>(std::move(found));
+      return arrow::Status::OK();
+    });
+  }
+
+  arrow::Status GetSchema(const fl::ServerCallContext& context,
+                          const fl::FlightDescriptor& request,
+                          std::unique_ptr<fl::SchemaResult>* schema) override {
+    return call(context, Scope::READ, [&](const Claims&) {
+      ARROW_ASSIGN_OR_RAISE(std::string found, listing_.schema(request));
+      *schema = std::make_unique<fl::SchemaResult>(std::move(found));
+      return arrow::Status::OK();
+    });
+  }
+
+  arrow::Status DoGet(const fl::ServerCallContext& context, const fl::Ticket& request,
+                      std::unique_ptr<fl::FlightDataStream>* stream) override {
+    return call(context, Scope::READ, [&](const Claims& claims) {
+      ARROW_ASSIGN_OR_RAISE(const Ticket ticket,
+                            verify_ticket(key_, request.ticket, ask_.wall_s()));
+      ARROW_ASSIGN_OR_RAISE(auto messages, gets_.open(ticket, claims.is_agent()));
+      ARROW_ASSIGN_OR_RAISE(auto schema, gets_.schema(*messages, ticket));
+      *stream = std::make_unique<GetStream>(ask_, std::move(messages), std::move(schema),
+                                            claims.is_agent(), inside_, watch_, context);
+      return arrow::Status::OK();
+    });
+  }
+
+  arrow::Status DoPut(const fl::ServerCallContext& context,
+                      std::unique_ptr<fl::FlightMessageReader> reader,
+                      std::unique_ptr<fl::FlightMetadataWriter> writer) override {
+    return call(context, Scope::WRITE, [&](const Claims& claims) -> arrow::Status {
+      ARROW_ASSIGN_OR_RAISE(const AnyPath path, path_of(reader->descriptor()));
+      PutPath put;
+      if (const auto* dataset = std::get_if<DatasetPath>(&path)) {
+        put.name = dataset->name;
+      } else if (const auto* attempt = std::get_if<PutPath>(&path)) {
+        put = *attempt;
+      } else {
+        return fault("NotFoundError", "rows can only be put to [\"dataset\", name] or "
+                                      "[\"dataset\", name, transaction, writer, attempt]");
+      }
+      return handlers_->put(put, claims.is_agent(), *reader, *writer, cancelled(context));
+    });
+  }
+
+  arrow::Status DoExchange(const fl::ServerCallContext& context,
+                           std::unique_ptr<fl::FlightMessageReader> reader,
+                           std::unique_ptr<fl::FlightMessageWriter> writer) override {
+    return call(context, Scope::WRITE, [&](const Claims& claims) -> arrow::Status {
+      const fl::FlightDescriptor& descriptor = reader->descriptor();
+      if (!handlers_->exchange || descriptor.path.empty() || descriptor.path[0] != "exchange") {
+        return fault("NotFoundError",
+                     "nothing here answers do_exchange; use do_get or do_put");
+      }
+      ARROW_RETURN_NOT_OK(claims.require(Scope::AGENT, "an exchange"));
+      ARROW_ASSIGN_OR_RAISE(const AnyPath path, path_of(descriptor));
+      const auto* exchange = std::get_if<ExchangePath>(&path);
+      if (exchange == nullptr) return fault("NotFoundError", "this descriptor is no exchange");
+      return handlers_->exchange(*exchange, claims.is_agent(), *reader, *writer,
+                                 cancelled(context));
+    });
+  }
+
+  arrow::Status ListActions(const fl::ServerCallContext& context,
+                            std::vector<fl::ActionType>* actions) override {
+    return call(context, Scope::READ, [&](const Claims& claims) {
+      return actions_.offered(claims).Value(actions);
+    });
+  }
+
+  arrow::Status DoAction(const fl::ServerCallContext& context, const fl::Action& action,
+                         std::unique_ptr<fl::ResultStream>* result) override {
+    return call(context, Scope::READ, [&](const Claims& claims) {
+      ARROW_ASSIGN_OR_RAISE(std::string answer, actions_.run(claims, action));
+      std::vector<fl::Result> answers{fl::Result(arrow::Buffer::FromString(std::move(answer)))};
+      *result = std::make_unique<fl::SimpleResultStream>(std::move(answers));
+      return arrow::Status::OK();
+    });
+  }
+
+ private:
+  template <class Work>
+  arrow::Status call(const fl::ServerCallContext& context, Scope scope, Work&& work) const {
+    const arrow::Result<Claims> claims = claims_of(context);
+    arrow::Status status = claims.status();
+    if (status.ok()) status = claims->require(scope, "this call");
+    if (status.ok()) status = work(*claims);
+    return ask_.outward(status);
+  }
+
+  Cancelled cancelled(const fl::ServerCallContext& context) const {
+    return [&context, inside = inside_] { return context.is_cancelled() || inside->closed(); };
+  }
+
+  Asking ask_;
+  std::string key_;
+  std::shared_ptr<const Handlers> handlers_;
+  std::shared_ptr<Inside> inside_;
+  std::shared_ptr<Watch> watch_;
+  Finder finder_;
+  Listing listing_;
+  Polling polling_;
+  Gets gets_;
+  Actions actions_;
+};
+
+// Refuse new calls, let open ones end for `grace_s`, then break them off; whether all ended. A
+// handler that sits in a wait of Python's keeps the server alive in a thread of its own, at most
+// until that wait is over; so `stop` is bounded whatever clients and handlers do.
+inline bool stop_server(std::shared_ptr<Server> server, double grace_s) {
+  server->inside().close();
+  const bool empty = server->inside().wait_empty(grace_s);
+  auto over = std::make_shared<std::promise<void>>();
+  std::future<void> ended = over->get_future();
+  std::thread([server = std::move(server), over]() mutable {
+    const auto now = std::chrono::system_clock::now();
+    (void)server->Shutdown(&now);
+    (void)server->Wait();
+    server.reset();
+    over->set_value();
+  }).detach();
+  const std::chrono::duration<double> wait(std::max(grace_s, 2.0));
+  return ended.wait_for(wait) == std::future_status::ready && empty;
+}
+
+}  // namespace fabric

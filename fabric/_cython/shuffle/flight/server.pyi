@@ -1,0 +1,31 @@
+from typing import Self, final
+
+from fabric._cython.shuffle.flight.directory import LocationDirectory
+from fabric._cython.shuffle.flight.handlers import HandlerSet
+from fabric.flight.asked import Asked
+
+@final
+class NativeServer:
+    def __new__(
+        cls,
+        face: Asked,
+        handlers: HandlerSet,
+        table: LocationDirectory,
+        *,
+        agent_id: str,
+        location: str,
+        ticket_key: bytes,
+        ticket_s: float,
+        streams_max: int,
+        own_clock: bool = False,
+        tls: tuple[bytes, bytes] | None = None,
+    ) -> Self: ...
+    @property
+    def port(self) -> int: ...
+    @property
+    def n_open(self) -> int: ...
+    @property
+    def closed(self) -> bool: ...
+    def refuse_calls(self) -> None: ...
+    def set_streams_max(self, most: int) -> None: ...
+    def stop(self, grace_s: float) -> bool: ...

@@ -1,0 +1,239 @@
+"""The Flight server of an agent for Python: start, stop, and the questions it asks back.
+
+One job: the door. `face` (fabric/flight/asked.py) answers what the server asks of Python; each of
+those functions takes the GIL, nothing else here does while the server serves.
+"""
+
+cimport cython
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t, uint32_t
+from libcpp cimport bool as cbool
+from libcpp.memory cimport shared_ptr
+from libcpp.string cimport string
+from libcpp.utility cimport pair
+from libcpp.vector cimport vector
+
+from fabric._cython.shuffle.flight.directory cimport Directory, LocationDirectory
+from fabric._cython.shuffle.flight.handlers cimport Handlers, HandlerSet
+from fabric._cython.shuffle.flight.told cimport told_status
+from fabric._cython.shuffle.wire.arrow_cpp cimport CResult, CStatus, ensure_pyarrow
+from fabric._cython.shuffle.wire.faults cimport raise_fault
+
+
+cdef extern from "flight/server.hpp" namespace "fabric" nogil:
+    cppclass Scope:
+        pass
+    const char* scope_name(Scope scope)
+    cppclass Claims:
+        Scope scope
+        string subject, key
+        double expires_s
+    cppclass PyRef:
+        PyRef()
+        PyRef(PyObject* object)
+    cppclass Asking:
+        PyRef face
+        double (*clock)(PyObject*) noexcept
+        CStatus (*verify)(PyObject*, const string&, Claims&) noexcept
+        void (*refused)(PyObject*, const string&, const string&) noexcept
+        void (*broken)(PyObject*, const string&) noexcept
+        CStatus (*locate)(PyObject*, const string&, const string&) noexcept
+        CStatus (*challenge)(PyObject*, const string&, string&) noexcept
+        CStatus (*prove)(PyObject*, const string&, const string&, const string&, string&) noexcept
+        CStatus (*offered)(PyObject*, const Claims&, vector[pair[string, string]]&) noexcept
+        CStatus (*act)(PyObject*, const Claims&, const string&, const string&, string&) noexcept
+        CStatus (*cancel)(PyObject*, const string&, uint32_t&) noexcept
+    cppclass Inside:
+        void close()
+        cbool closed()
+        int64_t open()
+        void set_most(int64_t most)
+    cppclass ServerConfig:
+        Asking ask
+        shared_ptr[Directory] table
+        shared_ptr[const Handlers] handlers
+        string agent_id, location, ticket_key
+        double ticket_s
+        int64_t streams_max
+        string tls_certificate, tls_key
+    cppclass Server:
+        @staticmethod
+        CResult[shared_ptr[Server]] start(const ServerConfig& config)
+        Inside& inside()
+        int port()
+    cbool stop_server(shared_ptr[Server] server, double grace_s)
+
+
+cdef bytes _bytes(const string& data):
+    return PyBytes_FromStringAndSize(data.data(), <Py_ssize_t> data.size())
+
+
+cdef double _clock(PyObject* face) noexcept with gil:
+    try:
+        return (<object> face).wall_s()
+    except BaseException:
+        return 0.0
+
+
+cdef CStatus _verify(PyObject* face, const string& header, Claims& out) noexcept with gil:
+    try:
+        scope, subject, expires_s = (<object> face).verify(header.decode("utf-8", "replace"))
+        out.scope = <Scope> (<uint32_t> scope)
+        out.subject, out.expires_s = subject.encode(), expires_s
+    except BaseException as error:
+        return told_status(error)
+    return CStatus()
+
+
+cdef void _refused(PyObject* face, const string& method, const string& why) noexcept with gil:
+    (<object> face).refused(method.decode(), why.decode("utf-8", "replace"))
+
+
+cdef void _broken(PyObject* face, const string& what) noexcept with gil:
+    (<object> face).broken(what.decode("utf-8", "replace"))
+
+
+cdef CStatus _locate(PyObject* face, const string& job, const string& dataset) noexcept with gil:
+    try:
+        (<object> face).locate(job.decode(), dataset.decode())
+    except BaseException as error:
+        return told_status(error)
+    return CStatus()
+
+
+cdef CStatus _challenge(PyObject* face, const string& agent, string& nonce) noexcept with gil:
+    try:
+        nonce.assign(<string> (<object> face).challenge(_bytes(agent)))
+    except BaseException as error:
+        return told_status(error)
+    return CStatus()
+
+
+cdef CStatus _prove(PyObject* face, const string& agent, const string& nonce, const string& proof,
+                    string& token) noexcept with gil:
+    try:
+        token.assign(<string> (<object> face).prove(_bytes(agent), _bytes(nonce), _bytes(proof)))
+    except BaseException as error:
+        return told_status(error)
+    return CStatus()
+
+
+cdef CStatus _offered(PyObject* face, const Claims& claims,
+                      vector[pair[string, string]]& out) noexcept with gil:
+    try:
+        for name, text in (<object> face).offered(scope_name(claims.scope).decode()):
+            out.push_back(pair[string, string](name.encode(), text.encode()))
+    except BaseException as error:
+        return told_status(error)
+    return CStatus()
+
+
+cdef CStatus _act(PyObject* face, const Claims& claims, const string& name, const string& body,
+                  string& answer) noexcept with gil:
+    try:
+        answer.assign(<string> (<object> face).act(
+            scope_name(claims.scope).decode(), name.decode("utf-8", "replace"), _bytes(body)))
+    except BaseException as error:
+        return told_status(error)
+    return CStatus()
+
+
+cdef CStatus _cancel(PyObject* face, const string& job, uint32_t& state) noexcept with gil:
+    cdef uint32_t found
+    try:
+        found = (<object> face).cancel(job.decode())
+        (&state)[0] = found
+    except BaseException as error:
+        return told_status(error)
+    return CStatus()
+
+
+@cython.final
+cdef class NativeServer:
+    """Serves from its construction on; `stop` ends it, and so does the end of the object.
+
+    Parameters
+    ----------
+    face
+        Answers the questions; must not refer to this object.
+    own_clock
+        Whether `face` has a clock of its own; the machine's is asked else.
+    tls
+        (certificate, key) in PEM.
+    """
+
+    cdef shared_ptr[Server] server
+    cdef int port_number
+
+    def __cinit__(self, face, HandlerSet handlers not None, LocationDirectory table not None, *,
+                  str agent_id, str location, bytes ticket_key, double ticket_s,
+                  int64_t streams_max, bint own_clock=False, tls=None):
+        cdef ServerConfig config
+        config.ask = asking(face, own_clock)
+        config.table, config.handlers = table.directory, <shared_ptr[const Handlers]> handlers.handlers
+        config.agent_id, config.location = agent_id.encode(), location.encode()
+        config.ticket_key, config.ticket_s = ticket_key, ticket_s
+        config.streams_max = streams_max
+        if tls is not None:
+            config.tls_certificate, config.tls_key = tls
+        cdef CResult[shared_ptr[Server]] started
+        with nogil:
+            started = Server.start(config)
+        raise_fault(started.status())
+        self.server = started.ValueUnsafe()
+        self.port_number = self.server.get().port()
+
+    def __dealloc__(self):
+        if self.server.get() != NULL:
+            self.end(0.0)
+
+    @property
+    def port(self):
+        """The port it listens on."""
+        return self.port_number
+
+    @property
+    def n_open(self):
+        """Calls that are open now."""
+        return 0 if self.server.get() == NULL else self.server.get().inside().open()
+
+    @property
+    def closed(self):
+        """Whether new calls are refused."""
+        return self.server.get() == NULL or self.server.get().inside().closed()
+
+    def refuse_calls(self):
+        """Refuse new calls from now on; open streams end at their next message."""
+        if self.server.get() != NULL:
+            self.server.get().inside().close()
+
+    def set_streams_max(self, int64_t most):
+        """How many calls may be open at once."""
+        self.server.get().inside().set_most(most)
+
+    def stop(self, double grace_s):
+        """Refuse new calls, let open ones end; whether all ended. Once only, then True."""
+        return True if self.server.get() == NULL else self.end(grace_s)
+
+    cdef bint end(self, double grace_s) noexcept:
+        cdef shared_ptr[Server] server
+        cdef cbool ended
+        server.swap(self.server)
+        with nogil:
+            ended = stop_server(server, grace_s)
+        return ended
+
+
+cdef Asking asking(object face, bint own_clock):
+    cdef Asking ask
+    ask.face = PyRef(<PyObject*> face)
+    if own_clock:
+        ask.clock = &_clock
+    ask.verify, ask.refused, ask.broken = &_verify, &_refused, &_broken
+    ask.locate, ask.challenge, ask.prove = &_locate, &_challenge, &_prove
+    ask.offered, ask.act, ask.cancel = &_offered, &_act, &_cancel
+    return ask
+
+
+ensure_pyarrow()

@@ -1,0 +1,121 @@
+"""What the native server asks of Python: tokens, unknown names, handshakes, actions, the log.
+
+One job: `Asked`, the face that `fabric/_cython/shuffle/flight/server.pyx` calls, each method at
+most once a call and none of them for rows. Errors leave as statuses by `fabric.flight.errors.told`.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Protocol
+
+from fabric.clock import Clock
+from fabric.control import control_pb2 as pb
+from fabric.errors import AuthError, ConfigError
+from fabric.flight.actions import Actions
+from fabric.flight.backend import Backend
+from fabric.flight.directory import Directory
+from fabric.flight.handshake import NONCE_BYTES, TOKEN_TTL_S
+from fabric.ids import check_name
+from fabric.security.tokens import Claims, Scope, Signer, bearer
+from fabric.telemetry.logs import logger
+
+SCOPES: tuple[Scope, ...] = ("read", "write", "submit", "agent")
+"""In the order of the native `Scope`: each includes the former."""
+
+_log = logger("fabric.flight")
+
+
+class Asked(Protocol):
+    """The questions; `Answers` answers them for an agent."""
+
+    def wall_s(self) -> float:
+        """The time, when it is not the machine's."""
+
+    def verify(self, header: str) -> tuple[int, str, float]:
+        """Scope (as an index of `SCOPES`), subject and expiry of an authorization header."""
+
+    def refused(self, method: str, why: str) -> None:
+        """A call was refused: for the log."""
+
+    def broken(self, what: str) -> None:
+        """A bug: for the log, its words leave the process no other way."""
+
+    def locate(self, job: str, dataset: str) -> None:
+        """Ask the coordinator about a name, and put the answer into the location table."""
+
+    def challenge(self, agent: bytes) -> bytes:
+        """A nonce for an agent that wants a token."""
+
+    def prove(self, agent: bytes, nonce: bytes, proof: bytes) -> bytes:
+        """The token of an agent that answered the challenge."""
+
+    def offered(self, scope: Scope) -> list[tuple[str, str]]:
+        """Names and descriptions of the actions a caller may call."""
+
+    def act(self, scope: Scope, name: str, body: bytes) -> bytes:
+        """The answer of an action."""
+
+    def cancel(self, job: str) -> int:
+        """Cancel a job; its state afterwards."""
+
+
+class Answers:
+    """What an agent answers; never refers to its server, so that both can end."""
+
+    def __init__(self, backend: Backend, signer: Signer, clock: Clock, actions: Actions) -> None:
+        self._backend, self._signer, self._clock = backend, signer, clock
+        self._actions = actions
+        self._directory = Directory(backend)
+
+    def wall_s(self) -> float:
+        """See `Asked`."""
+        return self._clock.wall_s()
+
+    def verify(self, header: str) -> tuple[int, str, float]:
+        """See `Asked`."""
+        claims = self._signer.verify(bearer(header), ["read"], self._clock.wall_s())
+        return SCOPES.index(claims.scope), claims.subject, claims.expires_s
+
+    def refused(self, method: str, why: str) -> None:
+        """See `Asked`."""
+        _log.warning("call refused", method=method, reason=why)
+
+    def broken(self, what: str) -> None:
+        """See `Asked`."""
+        _log.error("unexpected error in a Flight call", error=what)
+
+    def locate(self, job: str, dataset: str) -> None:
+        """See `Asked`."""
+        self._directory.ask(pb.LocateRequest(job_id=job, dataset=dataset))
+
+    def challenge(self, agent: bytes) -> bytes:
+        """See `Asked`."""
+        try:
+            check_name(agent.decode("utf-8", "replace"), "agent id")
+        except ConfigError as error:
+            raise AuthError(error.message) from error
+        return secrets.token_bytes(NONCE_BYTES)
+
+    def prove(self, agent: bytes, nonce: bytes, proof: bytes) -> bytes:
+        """See `Asked`."""
+        self._signer.check(nonce + agent + proof, "handshake")
+        now_s = self._clock.wall_s()
+        return self._signer.token("agent", agent.decode(), TOKEN_TTL_S, now_s).encode()
+
+    def offered(self, scope: Scope) -> list[tuple[str, str]]:
+        """See `Asked`."""
+        return self._actions.offered(_claims(scope))
+
+    def act(self, scope: Scope, name: str, body: bytes) -> bytes:
+        """See `Asked`."""
+        return self._actions.run(_claims(scope), name, body)
+
+    def cancel(self, job: str) -> int:
+        """See `Asked`."""
+        return int(self._backend.control.cancel(pb.JobRequest(job_id=job)).state)
+
+
+def _claims(scope: Scope) -> Claims:
+    """Of a caller whose token the gate checked."""
+    return Claims(scope=scope, subject="", expires_s=0.0, token_id="")
