@@ -22,7 +22,7 @@ from fabric.flight.directory import Directory
 from fabric.flight.header import EdgeHeader, Event, encode_header
 from fabric.flight.puts import Puts
 from fabric.flight.ticket import AnyRequest, DatasetRequest, PartitionRequest
-from fabric.security.tokens import Claims
+from fabric.security.tokens import Claims, Scope
 
 Items = Iterator[tuple[bytes | None, pa.RecordBatch]]
 
@@ -67,17 +67,12 @@ class Adapted:
         messages = transport.fetch(address, request)
         return Stream(None, ((None, batch) for _, batch in messages if batch is not None))
 
-    def put(
-        self, name: str, transaction: str, writer: str, attempt: int, to_owner: bool, agent: bool,
-        reader: PutReader,
-    ) -> bytes:  # fmt: skip
+    def put(self, path: PutPath, agent: bool, reader: PutReader) -> bytes:
         """Take a whole put; the acknowledgement. Without a transaction it is a plain one."""
-        claims = Claims(
-            scope="agent" if agent else "write", subject="", expires_s=0.0, token_id=""
-        )
-        path = PutPath(name, transaction, writer, attempt, to_owner)
-        chunks = _Chunks(reader)
-        return self._puts.take(claims, path if transaction else DatasetPath(name), chunks, reader)
+        scope: Scope = "agent" if agent else "write"
+        claims = Claims(scope=scope, subject="", expires_s=0.0, token_id="")
+        to = path if path.transaction else DatasetPath(path.name)
+        return self._puts.take(claims, to, _Chunks(reader), reader)
 
     def _partition(self, request: PartitionRequest, agent: bool) -> Stream:
         source = self._backend.source

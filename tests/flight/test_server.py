@@ -222,7 +222,8 @@ def test_hostile_commands_and_schemas_leak_nothing(rig: FlightRig) -> None:
             descriptor = fl.FlightDescriptor.for_command(command)
             with pytest.raises(fl.FlightServerError, match="commands are not understood"):
                 client.get_flight_info(descriptor, options)
-            with pytest.raises(OSError) as caught:  # pyarrow's get_schema drops the class
+            # pyarrow's get_schema drops the class.
+            with pytest.raises(OSError, match="commands are not understood") as caught:
                 client.get_schema(descriptor, options)
             assert_clean(str(caught.value))
 
@@ -287,8 +288,9 @@ def test_errors_in_the_middle_of_a_stream_keep_their_kind(rig: FlightRig) -> Non
 
 def test_actions_list_themselves_by_scope(rig: FlightRig) -> None:
     with rig.client("read") as reader, rig.client("write") as writer:
-        flights_own = ["RenewFlightEndpoint", "SetSessionOptions", "GetSessionOptions", "CloseSession"]
-        assert reader.actions() == ["healthcheck", "job.list", "dataset.list", *flights_own]
+        offered = reader.actions()
+        assert offered[:4] == ["healthcheck", "job.list", "dataset.list", "RenewFlightEndpoint"]
+        assert offered[4:] == ["SetSessionOptions", "GetSessionOptions", "CloseSession"]
         assert "dataset.begin" in writer.actions()
         assert "CancelFlightInfo" not in writer.actions()
         assert "dataset.discard" not in writer.actions()

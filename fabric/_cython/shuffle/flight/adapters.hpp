@@ -1,7 +1,7 @@
-// Streams and puts that Python brings: a `PartitionSource`, `DatasetStore` or `Transport` in Python.
+// Streams and puts that Python brings: its `PartitionSource`, `DatasetStore`, `Transport`.
 //
-// One job: the handlers of a server over functions that take the GIL (adapters.pyx). What comes from
-// Python may sit in a wait, so it is read ahead by a thread of its own.
+// One job: the handlers of a server over functions that take the GIL (adapters.pyx). What comes
+// from Python may sit in a wait, so it is read ahead by a thread of its own.
 #pragma once
 #include "flight/ahead.hpp"
 #include "flight/asking.hpp"

@@ -13,6 +13,7 @@ def adapt(
     fetch: bool = True,
     put: bool = True,
 ) -> None: ...
+
 @final
 class PutReader:
     @property

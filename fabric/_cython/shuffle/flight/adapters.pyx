@@ -6,79 +6,17 @@ the GIL once a message.
 
 cimport cython
 from cpython.object cimport PyObject
-from libc.stdint cimport uint32_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.memory cimport shared_ptr
 from libcpp.string cimport string
-from libcpp.vector cimport vector
 
-from fabric._cython.shuffle.flight.handlers cimport Handlers, HandlerSet
+from fabric._cython.shuffle.flight.handlers cimport HandlerSet
 from fabric._cython.shuffle.flight.told cimport told_status
 from fabric._cython.shuffle.wire.arrow_cpp cimport (
-    CRecordBatch, CResult, CSchema, CStatus, batch_of, ensure_pyarrow, schema_of, wrap_batch,
-    wrap_schema,
+    CResult, CSchema, CStatus, batch_of, ensure_pyarrow, schema_of, wrap_batch, wrap_schema,
 )
 
 from fabric.errors import DataError
-
-
-cdef extern from "<arrow/buffer.h>" namespace "arrow" nogil:
-    cppclass CBuffer "arrow::Buffer":
-        string ToString()
-
-cdef extern from "flight/adapters.hpp" namespace "fabric" nogil:
-    cppclass PyRef:
-        PyRef()
-        PyRef(PyObject* object)
-    cppclass Message:
-        string header
-        shared_ptr[CRecordBatch] batch
-    cppclass CProducer "fabric::ProducerAttempt":
-        uint32_t task, attempt
-    cppclass CPart "fabric::DatasetPart":
-        string transaction, writer
-        uint32_t attempt
-    cppclass PartitionTicket:
-        string job, node_path
-        uint32_t edge, partition
-        vector[CProducer] producers
-    cppclass DatasetTicket:
-        string name
-        uint64_t version
-        uint32_t partition
-        vector[CPart] parts
-    cppclass Ticket:
-        pass
-    const PartitionTicket* partition_of "std::get_if<fabric::PartitionTicket>"(const Ticket*)
-    const DatasetTicket* dataset_of "std::get_if<fabric::DatasetTicket>"(const Ticket*)
-    cppclass CPutPath "fabric::PutPath":
-        string name, transaction, writer
-        uint32_t attempt
-        cbool to_owner
-    cppclass Opened:
-        shared_ptr[CSchema] schema
-        PyRef items
-    cppclass Chunk "arrow::flight::FlightStreamChunk":
-        shared_ptr[CRecordBatch] data
-        shared_ptr[CBuffer] app_metadata
-    cppclass Reader "arrow::flight::FlightMessageReader":
-        CResult[shared_ptr[CSchema]] GetSchema()
-        CResult[Chunk] Next()
-    cppclass Cancelled:
-        cbool operator()()
-    cppclass Loan:
-        Reader* reader
-        const Cancelled* cancelled
-    cppclass PythonVerbs:
-        PyRef face
-        CStatus (*step)(PyObject*, Message&, cbool&) noexcept
-        CStatus (*get)(PyObject*, const Ticket&, cbool, Opened&) noexcept
-        CStatus (*has)(PyObject*, const DatasetTicket&, cbool&) noexcept
-        CStatus (*fetch)(PyObject*, const string&, const Ticket&, Opened&) noexcept
-        CStatus (*put)(PyObject*, const CPutPath&, cbool, Loan*, string&) noexcept
-    void set_get(Handlers& handlers, const PythonVerbs& python)
-    void set_fetch(Handlers& handlers, const PythonVerbs& python)
-    void set_put(Handlers& handlers, const PythonVerbs& python)
 
 
 def adapt(HandlerSet handlers not None, face, *, cbool get=True, cbool fetch=True, cbool put=True):
@@ -140,14 +78,21 @@ cdef CStatus _put(PyObject* face, const CPutPath& path, cbool agent, Loan* loan,
     cdef PutReader reader = PutReader.__new__(PutReader)
     reader.loan = loan
     try:
-        answer.assign(<string> (<object> face).put(
-            path.name.decode(), path.transaction.decode(), path.writer.decode(), path.attempt,
-            path.to_owner, agent, reader))
+        answer.assign(<string> (<object> face).put(_put_path(path), agent, reader))
     except BaseException as error:
         return told_status(error)
     finally:
         reader.loan = NULL
     return CStatus()
+
+
+cdef object _put_path(const CPutPath& path):
+    from fabric.flight.descriptor import PutPath
+
+    return PutPath(
+        path.name.decode(), path.transaction.decode(), path.writer.decode(), path.attempt,
+        path.to_owner,
+    )
 
 
 cdef int _opened(object opened, Opened& out) except -1:
@@ -189,8 +134,6 @@ cdef object _dataset(const DatasetTicket* ticket):
 cdef class PutReader:
     """The stream of one put, for as long as the call lasts."""
 
-    cdef Loan* loan
-
     cdef Reader* reader(self) except NULL:
         if self.loan == NULL:
             raise DataError("the put is over")
@@ -220,12 +163,16 @@ cdef class PutReader:
             return None
         return (
             None if chunk.data.get() == NULL else wrap_batch(chunk.data),
-            None if chunk.app_metadata.get() == NULL else <bytes> chunk.app_metadata.get().ToString(),
+            None if chunk.app_metadata.get() == NULL else _bytes(chunk.app_metadata.get()),
         )
 
     def is_cancelled(self):
         """Whether the client went away, or the server stops."""
         return self.loan == NULL or self.loan.cancelled[0]()
+
+
+cdef bytes _bytes(CBuffer* buffer):
+    return <bytes> buffer.ToString()
 
 
 cdef object _unreadable(CStatus status):

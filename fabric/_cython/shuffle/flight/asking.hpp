@@ -35,7 +35,8 @@ class PyRef {
   std::shared_ptr<PyObject> object_;
 };
 
-enum class Scope : uint32_t { READ = 0, WRITE = 1, SUBMIT = 2, AGENT = 3 };  // each includes the former
+// Each includes the former.
+enum class Scope : uint32_t { READ = 0, WRITE = 1, SUBMIT = 2, AGENT = 3 };
 
 inline const char* scope_name(Scope scope) {
   constexpr const char* names[] = {"read", "write", "submit", "agent"};

@@ -1,8 +1,9 @@
 // Who is calling: every verb of the server passes here first.
 //
-// One job: check the bearer token of every call (Handshake excepted, which has its own proof), bound
-// the number of open calls, and have the log say who was refused. A token's text is shown to Python
-// once; what Python decided is remembered until it expires. What a scope may do, the verbs decide.
+// One job: check the bearer token of every call (Handshake excepted, which has its own proof),
+// bound the number of open calls, and have the log say who was refused. A token's text is shown to
+// Python once; what it decided is remembered until it expires. What a scope may do, the verbs
+// decide.
 #pragma once
 #include <arrow/flight/server_middleware.h>
 #include <openssl/sha.h>

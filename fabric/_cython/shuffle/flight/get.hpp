@@ -1,8 +1,8 @@
 // DoGet: a stream of messages as Flight payloads, for agents with headers, for anybody else as
 // plain batches of at most 4 MiB.
 //
-// One job: messages to payloads. Dictionaries go as IPC dictionary messages, again when they change.
-// A message ahead at most is held here; a client that went away ends the stream within a second.
+// One job: messages to payloads. Dictionaries go as IPC dictionary messages, again when they
+// change. A client that went away ends the stream within a second, also while it waits.
 #pragma once
 #include <arrow/flight/server.h>
 #include <arrow/ipc/dictionary.h>

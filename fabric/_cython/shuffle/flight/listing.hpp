@@ -79,7 +79,9 @@ class Listing {
     info.descriptor = fl::FlightDescriptor::Path({"dataset", location.name});
     info.total_records = static_cast<int64_t>(location.rows);
     std::string keys;
-    for (const std::string& key : location.keys) keys += (keys.empty() ? "" : ", ") + json_text(key);
+    for (const std::string& key : location.keys) {
+      keys += (keys.empty() ? "" : ", ") + json_text(key);
+    }
     info.app_metadata =
         "{\"version\": " + std::to_string(location.version) + ", \"keys\": [" + keys + "]}";
     return fl::FlightInfo(std::move(info));

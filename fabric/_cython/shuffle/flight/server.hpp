@@ -1,8 +1,8 @@
 // The Flight server of an agent: every verb, for agents and for any other client, without Python.
 //
-// One job: from Flight's calls to ours. Each verb checks the caller's scope, does its work in another
-// class, and lets no error out but those made by `fault`. CANCELLED is never sent: pyarrow clients
-// turn it into a KeyboardInterrupt of the whole process.
+// One job: from Flight's calls to ours. Each verb checks the caller's scope, does its work in
+// another class, and lets no error out but those made by `fault`. CANCELLED is never sent: pyarrow
+// clients turn it into a KeyboardInterrupt of the whole process.
 #pragma once
 #include <arrow/flight/server.h>
 

@@ -14,55 +14,11 @@ from libcpp.string cimport string
 from libcpp.utility cimport pair
 from libcpp.vector cimport vector
 
-from fabric._cython.shuffle.flight.directory cimport Directory, LocationDirectory
+from fabric._cython.shuffle.flight.directory cimport LocationDirectory
 from fabric._cython.shuffle.flight.handlers cimport Handlers, HandlerSet
 from fabric._cython.shuffle.flight.told cimport told_status
 from fabric._cython.shuffle.wire.arrow_cpp cimport CResult, CStatus, ensure_pyarrow
 from fabric._cython.shuffle.wire.faults cimport raise_fault
-
-
-cdef extern from "flight/server.hpp" namespace "fabric" nogil:
-    cppclass Scope:
-        pass
-    const char* scope_name(Scope scope)
-    cppclass Claims:
-        Scope scope
-        string subject, key
-        double expires_s
-    cppclass PyRef:
-        PyRef()
-        PyRef(PyObject* object)
-    cppclass Asking:
-        PyRef face
-        double (*clock)(PyObject*) noexcept
-        CStatus (*verify)(PyObject*, const string&, Claims&) noexcept
-        void (*refused)(PyObject*, const string&, const string&) noexcept
-        void (*broken)(PyObject*, const string&) noexcept
-        CStatus (*locate)(PyObject*, const string&, const string&) noexcept
-        CStatus (*challenge)(PyObject*, const string&, string&) noexcept
-        CStatus (*prove)(PyObject*, const string&, const string&, const string&, string&) noexcept
-        CStatus (*offered)(PyObject*, const Claims&, vector[pair[string, string]]&) noexcept
-        CStatus (*act)(PyObject*, const Claims&, const string&, const string&, string&) noexcept
-        CStatus (*cancel)(PyObject*, const string&, uint32_t&) noexcept
-    cppclass Inside:
-        void close()
-        cbool closed()
-        int64_t open()
-        void set_most(int64_t most)
-    cppclass ServerConfig:
-        Asking ask
-        shared_ptr[Directory] table
-        shared_ptr[const Handlers] handlers
-        string agent_id, location, ticket_key
-        double ticket_s
-        int64_t streams_max
-        string tls_certificate, tls_key
-    cppclass Server:
-        @staticmethod
-        CResult[shared_ptr[Server]] start(const ServerConfig& config)
-        Inside& inside()
-        int port()
-    cbool stop_server(shared_ptr[Server] server, double grace_s)
 
 
 cdef bytes _bytes(const string& data):
@@ -163,15 +119,13 @@ cdef class NativeServer:
         (certificate, key) in PEM.
     """
 
-    cdef shared_ptr[Server] server
-    cdef int port_number
-
     def __cinit__(self, face, HandlerSet handlers not None, LocationDirectory table not None, *,
                   str agent_id, str location, bytes ticket_key, double ticket_s,
                   int64_t streams_max, bint own_clock=False, tls=None):
         cdef ServerConfig config
         config.ask = asking(face, own_clock)
-        config.table, config.handlers = table.directory, <shared_ptr[const Handlers]> handlers.handlers
+        config.table = table.directory
+        config.handlers = <shared_ptr[const Handlers]> handlers.handlers
         config.agent_id, config.location = agent_id.encode(), location.encode()
         config.ticket_key, config.ticket_s = ticket_key, ticket_s
         config.streams_max = streams_max

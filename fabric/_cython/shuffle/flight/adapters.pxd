@@ -1,0 +1,75 @@
+"""Streams and puts that Python brings, see `adapters.hpp`."""
+
+from cpython.object cimport PyObject
+from libc.stdint cimport uint32_t, uint64_t
+from libcpp cimport bool as cbool
+from libcpp.memory cimport shared_ptr
+from libcpp.string cimport string
+from libcpp.vector cimport vector
+
+from fabric._cython.shuffle.flight.handlers cimport Handlers
+from fabric._cython.shuffle.wire.arrow_cpp cimport CRecordBatch, CResult, CSchema, CStatus
+
+
+cdef extern from "<arrow/buffer.h>" namespace "arrow" nogil:
+    cppclass CBuffer "arrow::Buffer":
+        string ToString()
+
+cdef extern from "flight/adapters.hpp" namespace "fabric" nogil:
+    cppclass PyRef:
+        PyRef()
+        PyRef(PyObject* object)
+    cppclass Message:
+        string header
+        shared_ptr[CRecordBatch] batch
+    cppclass CProducer "fabric::ProducerAttempt":
+        uint32_t task, attempt
+    cppclass CPart "fabric::DatasetPart":
+        string transaction, writer
+        uint32_t attempt
+    cppclass PartitionTicket:
+        string job, node_path
+        uint32_t edge, partition
+        vector[CProducer] producers
+    cppclass DatasetTicket:
+        string name
+        uint64_t version
+        uint32_t partition
+        vector[CPart] parts
+    cppclass Ticket:
+        pass
+    const PartitionTicket* partition_of "std::get_if<fabric::PartitionTicket>"(const Ticket*)
+    const DatasetTicket* dataset_of "std::get_if<fabric::DatasetTicket>"(const Ticket*)
+    cppclass CPutPath "fabric::PutPath":
+        string name, transaction, writer
+        uint32_t attempt
+        cbool to_owner
+    cppclass Opened:
+        shared_ptr[CSchema] schema
+        PyRef items
+    cppclass Chunk "arrow::flight::FlightStreamChunk":
+        shared_ptr[CRecordBatch] data
+        shared_ptr[CBuffer] app_metadata
+    cppclass Reader "arrow::flight::FlightMessageReader":
+        CResult[shared_ptr[CSchema]] GetSchema()
+        CResult[Chunk] Next()
+    cppclass Cancelled:
+        cbool operator()()
+    cppclass Loan:
+        Reader* reader
+        const Cancelled* cancelled
+    cppclass PythonVerbs:
+        PyRef face
+        CStatus (*step)(PyObject*, Message&, cbool&) noexcept
+        CStatus (*get)(PyObject*, const Ticket&, cbool, Opened&) noexcept
+        CStatus (*has)(PyObject*, const DatasetTicket&, cbool&) noexcept
+        CStatus (*fetch)(PyObject*, const string&, const Ticket&, Opened&) noexcept
+        CStatus (*put)(PyObject*, const CPutPath&, cbool, Loan*, string&) noexcept
+    void set_get(Handlers& handlers, const PythonVerbs& python)
+    void set_fetch(Handlers& handlers, const PythonVerbs& python)
+    void set_put(Handlers& handlers, const PythonVerbs& python)
+
+
+cdef class PutReader:
+    cdef Loan* loan
+    cdef Reader* reader(self) except NULL
