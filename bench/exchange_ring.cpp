@@ -18,7 +18,8 @@ constexpr uint64_t SLOTS = 1024, FACTOR = 1'000'003;
 void produce(Numbers& pipes, Numbers::Place* port, uint32_t producer, uint64_t n) {
   Numbers::Putting putting;
   for (uint64_t number = 0; number < n; ++number) {
-    putting.sends.push_back({port, {.payload = number, .bytes = 8, .rows = 1, .producer = producer}});
+    putting.sends.push_back(
+        {port, {.payload = number, .bytes = 8, .rows = 1, .producer = producer}});
     pipes.put(putting);
   }
 }

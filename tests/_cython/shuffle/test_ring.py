@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -39,6 +40,26 @@ def test_bytes_that_wait_are_those_of_the_rows(name: str, cut: tuple[int, int]) 
     assert pipes.waiting_bytes() == (batch.nbytes if cut[1] else 0)
     assert pipes.take([(1, 0)]) == ((1, 0), Rows(0, batch))
     assert pipes.waiting_bytes() == 0
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_a_native_consumer_gets_no_buffers_of_python(native: bool) -> None:
+    pipes = Pipes("job", Event)
+    pipes.declare(1, 1)
+    if native:
+        pipes.set_native((1, 0))
+    values = np.arange(100)
+    ours = pa.array(values)  # numpy's memory
+    theirs = pa.array([str(n) for n in range(100)])  # Arrow's memory
+    batch = pa.record_batch({"a": ours, "b": theirs}).slice(10, 5)
+    pipes.put([((1, 0), Rows(0, batch))])
+    _, item = pipes.take([(1, 0)])
+    assert isinstance(item, Rows)
+    assert item.batch == batch
+    a, b = (column.buffers()[-1] for column in item.batch.columns)
+    assert (a.address == values.ctypes.data) == (not native)
+    assert a.size == (40 if native else 800)
+    assert b.address == theirs.buffers()[-1].address
 
 
 def test_items_compare_and_print() -> None:

@@ -98,6 +98,10 @@ class Port {
     producers.notify_all();
   }
 
+  // Its consumer is a native thread: who puts from Python leaves it nothing that needs the GIL.
+  void set_native() { native_.store(true, std::memory_order_relaxed); }
+  bool native() const { return native_.load(std::memory_order_relaxed); }
+
   bool closed() const { return room_.closed(); }
   uint64_t bytes() const { return room_.bytes(); }
   uint64_t sent_rows(uint32_t producer) {
@@ -189,6 +193,7 @@ class Port {
   const std::atomic<uint64_t>& batches_max_;
   const std::atomic<uint64_t>& bytes_max_;
   std::atomic<Ring<Payload>*> ring_{nullptr};
+  std::atomic<bool> native_{false};
   alignas(64) Room room_;
   alignas(64) std::atomic<bool> consuming_{false};
   SentRows sent_;

@@ -4,8 +4,11 @@ from libcpp.memory cimport shared_ptr
 from libcpp.string cimport string
 from libcpp.vector cimport vector
 
-from fabric._cython.shuffle.wire.arrow_cpp cimport CRecordBatch, CStatus
+from fabric._cython.shuffle.wire.arrow_cpp cimport CRecordBatch, CResult, CStatus
 
+
+cdef extern from "ring/own.hpp" namespace "fabric" nogil:
+    CResult[shared_ptr[CRecordBatch]] without_python(shared_ptr[CRecordBatch] batch)
 
 cdef extern from "ring/batches.hpp" namespace "fabric" nogil:
     enum class Kind(uint32_t):
@@ -25,6 +28,8 @@ cdef extern from "ring/batches.hpp" namespace "fabric" nogil:
     cppclass BatchPort:
         const uint32_t edge
         const uint32_t partition
+        void set_native()
+        cbool native()
 
     BatchItem rows_item(uint32_t producer, shared_ptr[CRecordBatch] batch)
     BatchItem event_item(uint32_t producer, Kind kind, int64_t value, uint64_t total_rows)
@@ -80,4 +85,5 @@ cdef class Pipes:
 
     cdef int check(self, const Refusal& refused) except -1
     cdef BatchPort* port(self, object port) except NULL
+    cdef int fill(self, Send& send, Rows rows) except -1
     cdef object taken(self, Send& send)

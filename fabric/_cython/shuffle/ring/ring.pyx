@@ -8,12 +8,14 @@ close or a cancel drops is destroyed here, with no lock held.
 cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libcpp cimport bool as cbool
-from libcpp.memory cimport make_shared
+from libcpp.memory cimport make_shared, shared_ptr
 from libcpp.string cimport string
 from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
-from fabric._cython.shuffle.wire.arrow_cpp cimport batch_of, ensure_pyarrow, wrap_batch
+from fabric._cython.shuffle.wire.arrow_cpp cimport (
+    CRecordBatch, CResult, batch_of, ensure_pyarrow, wrap_batch,
+)
 from fabric._cython.shuffle.wire.faults cimport raise_fault
 
 
@@ -88,7 +90,7 @@ cdef class Pipes:
         for port, item in sends:
             send.port = self.port(port)
             if type(item) is Rows:
-                send.item = rows_item((<Rows> item).producer, batch_of((<Rows> item).batch))
+                self.fill(send, <Rows> item)
             else:
                 mark = item
                 send.item = event_item(mark.producer, <Kind> <uint32_t> int(mark.event),
@@ -131,6 +133,13 @@ cdef class Pipes:
             items.append(self.taken(taking.items[i]))
         return items
 
+    def set_native(self, port):
+        """The consumer of `port` is a native thread, which must never meet the GIL.
+
+        Batches put from here on hold no buffers of Python objects: those are copied.
+        """
+        self.port(port).set_native()
+
     def close(self, port):
         """The consumer of `port` wants no more: what waits and what comes is dropped."""
         self.pipes.get().close(self.port(port)[0])
@@ -158,6 +167,16 @@ cdef class Pipes:
         edge, partition = port
         self.check(self.pipes.get().find(edge, partition, found))
         return found
+
+    cdef int fill(self, Send& send, Rows rows) except -1:
+        cdef shared_ptr[CRecordBatch] batch = batch_of(rows.batch)
+        cdef CResult[shared_ptr[CRecordBatch]] own
+        if send.port.native():
+            own = without_python(batch)
+            raise_fault(own.status())
+            batch = own.ValueUnsafe()
+        send.item = rows_item(rows.producer, batch)
+        return 0
 
     cdef object taken(self, Send& send):
         if send.item.is_rows():
