@@ -8,7 +8,7 @@ footers is the only I/O, and it happens here, before the pure optimizer and plan
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -35,8 +35,10 @@ from fabric.plan.sources import (
     MemorySource,
     Split,
 )
+from fabric.plan.statistics import SourceFacts
 from fabric.plan.svg import svg
 from fabric.plan.walk import walk
+from fabric.recent import Recent
 from fabric.security.tokens import Signer
 
 
@@ -64,10 +66,13 @@ class Prepared:
     graph: StageGraph
     schema: pa.Schema
     fired: tuple[Fired, ...]
+    encoded: list[tuple[bytes, ...]] = field(default_factory=list, compare=False, repr=False)
 
     def fragments(self) -> tuple[bytes, ...]:
         """The stages as they travel."""
-        return tuple(encode(Plan(stage.root)) for stage in self.graph.stages)
+        if not self.encoded:
+            self.encoded.append(tuple(encode(Plan(stage.root)) for stage in self.graph.stages))
+        return self.encoded[0]
 
     def explain(self) -> pb.ExplainReply:
         """The plan as a person reads it."""
@@ -79,6 +84,19 @@ class Prepared:
             stages=graph_text(self.graph),
             svg=svg(self.optimised.root),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A plan as it was prepared before, and all that it was prepared by besides its bytes."""
+
+    prepared: Prepared
+    facts: Mapping[str, SourceFacts]
+    read: Mapping[str, Sequence[Split]]
+    parallelism: int
+
+
+_RECENT: Recent[_Known] = Recent(64)
 
 
 def prepare(
@@ -98,23 +116,39 @@ def prepare(
         )
     if request.parallelism > MAX_PARALLELISM:
         raise ConfigError(f"parallelism must be 1 to {MAX_PARALLELISM}, got {request.parallelism}")
-    plan = _signed(check(decode(request.plan)), signer)
+    known = _RECENT.get(request.plan)
+    given = check(decode(request.plan)) if known is None else known.prepared.plan
+    plan = _signed(given, signer)
+    known = known if plan is given else None  # signatures are for whoever asks now
     _check_sink(plan, around)
     parallelism = request.parallelism or around.parallelism
     splits = _splits(plan, around, parallelism)
-    fired: list[Fired] = []
     facts = source_facts(plan.root, splits, around.datasets)
-    optimised = optimize(plan, facts, evaluate=constant_value, fired=fired)
+    if known is not None and known.facts == facts:
+        optimised, fired = known.prepared.optimised, known.prepared.fired
+    else:
+        known = None
+        optimised, fired = _optimised(plan, facts)
     scans = (node for node in walk(optimised.root) if isinstance(node, Scan))
     read = {scan.path: needed(scan, splits[scan.path]) for scan in scans}
-    graph = plan_stages(optimised, read, parallelism, result_path=plan.root.path)
-    return Prepared(
+    if known is not None and (known.read, known.parallelism) == (read, parallelism):
+        return known.prepared
+    prepared = Prepared(
         plan=plan,
         optimised=optimised,
-        graph=graph,
+        graph=plan_stages(optimised, read, parallelism, result_path=plan.root.path),
         schema=schema_of(plan.root),
-        fired=tuple(fired),
+        fired=fired,
     )
+    if plan is given:
+        _RECENT.keep(request.plan, _Known(prepared, facts, read, parallelism))
+    return prepared
+
+
+def _optimised(plan: Plan, facts: Mapping[str, SourceFacts]) -> tuple[Plan, tuple[Fired, ...]]:
+    fired: list[Fired] = []
+    found = optimize(plan, facts, evaluate=constant_value, fired=fired)
+    return found, tuple(fired)
 
 
 def _signed(plan: Plan, signer: Signer | None) -> Plan:

@@ -15,6 +15,7 @@ from fabric.errors import FabricError
 from fabric.ids import TaskId
 from fabric.plan.nodes import Node
 from fabric.plan.sources import Split, Target
+from fabric.recent import Recent
 from fabric.security.tokens import Signer
 
 Inputs = Mapping[int, Sequence[pa.RecordBatch]]
@@ -96,13 +97,17 @@ class FabricEngine:
 
     def __init__(self, signer: Signer | None = None) -> None:
         self._signer = signer
+        self._decoded: Recent[Node] = Recent(64)
 
     def decode(self, fragment: bytes) -> Node:
         """See `Engine`; `AuthError` when a function in it was not signed by this fabric."""
         from fabric.operators.functions.trust import check_functions
         from fabric.plan.codec import decode
 
-        root = decode(fragment).root
+        root = self._decoded.get(fragment)  # all tasks of a stage have the same
+        if root is None:
+            root = decode(fragment).root
+            self._decoded.keep(fragment, root)
         check_functions(root, self._signer)
         return root
 

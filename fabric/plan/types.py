@@ -29,13 +29,29 @@ _FLAT: dict[pa.DataType, pa.DataType] = {
     pa.float16(): pa.float32(),
     pa.date64(): pa.date32(),
 }
+_ENCODED = frozenset(
+    dtype.id
+    for dtype in (pa.dictionary(pa.int8(), pa.int8()), pa.run_end_encoded(pa.int16(), pa.int8()))
+)
+_LISTS = frozenset(
+    make(pa.int8()).id for make in (pa.list_, pa.large_list, pa.list_view, pa.large_list_view)
+) | {pa.list_(pa.int8(), 1).id}
+_COMPUTED_AS_IS = frozenset(
+    dtype.id
+    for dtype in (
+        pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(),
+        pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.date32(),
+        pa.timestamp("us"), pa.decimal128(1, 0),
+    )
+)  # fmt: skip
+"""Kinds of types that are flat whatever their parameters; asked first, because most are."""
 _DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 20}
 _UNITS = ("s", "ms", "us", "ns")
 
 
 def plain(dtype: pa.DataType) -> pa.DataType:
     """The type of a dictionary's values, run-end encoding taken off as well; others unchanged."""
-    while t.is_dictionary(dtype) or t.is_run_end_encoded(dtype):
+    while dtype.id in _ENCODED:
         dtype = dtype.value_type
     return dtype
 
@@ -48,6 +64,8 @@ def flat_type(dtype: pa.DataType) -> pa.DataType:
     >>> flat_type(pa.large_list(pa.string_view()))
     ListType(list<item: string>)
     """
+    if dtype.id in _COMPUTED_AS_IS:
+        return dtype
     dtype = plain(dtype)
     if t.is_fixed_size_binary(dtype):
         return pa.binary()
@@ -62,14 +80,7 @@ def flat_type(dtype: pa.DataType) -> pa.DataType:
 
 def is_list(dtype: pa.DataType) -> bool:
     """A list of any layout."""
-    dtype = plain(dtype)
-    return bool(
-        t.is_list(dtype)
-        or t.is_large_list(dtype)
-        or t.is_fixed_size_list(dtype)
-        or t.is_list_view(dtype)
-        or t.is_large_list_view(dtype)
-    )
+    return plain(dtype).id in _LISTS
 
 
 def is_struct(dtype: pa.DataType) -> bool:

@@ -32,19 +32,24 @@ def postorder(root: T, below: Callable[[T], Sequence[T]]) -> Iterator[T]:
 
 
 def _ordered(root: T, below: Callable[[T], Sequence[T]]) -> Sequence[T]:
-    """What `postorder` gives; faster where no object has two parents."""
+    """What `postorder` gives; faster where nothing but leaves has two parents."""
     found: list[T] = []
     seen: set[int] = set()
-    stack = [root]
+    stack, again = [root], False
     while stack:  # right to left, parents first: the other way round it is what is wanted
         item = stack.pop()
-        if id(item) in seen:  # but not where one is met twice
-            return list(postorder(root, below))
-        seen.add(id(item))
+        if children := below(item):
+            if id(item) in seen:
+                return list(postorder(root, below))
+            seen.add(id(item))
+            stack.extend(children)
+        elif id(item) in seen:
+            again = True
+        else:
+            seen.add(id(item))
         found.append(item)
-        stack.extend(below(item))
     found.reverse()
-    return found
+    return list({id(item): item for item in found}.values()) if again else found
 
 
 def walk(root: Node) -> Sequence[Node]:

@@ -22,6 +22,7 @@ from fabric.plan.expr import (
     Expr,
     IsIn,
     Literal,
+    children,
     columns_of,
     output_name,
 )
@@ -32,7 +33,7 @@ from fabric.plan.printer import tree
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import MemorySource
 from fabric.plan.svg import svg
-from fabric.plan.walk import fold, rewrite, rewrite_expr, walk, walk_expr
+from fabric.plan.walk import fold, postorder, rewrite, rewrite_expr, walk, walk_expr
 from fabric.testing.plans import random_plan, random_tables
 
 DEPTH = 2_000
@@ -42,6 +43,13 @@ seeds = st.integers(0, 1 << 32)
 
 def scan() -> Scan:
     return Scan(MemorySource("t", 1), pa.schema([("a", pa.int32()), ("b", pa.int32())]))
+
+
+def test_a_leaf_with_two_parents_comes_once_before_the_first() -> None:
+    leaf, other = Column("a"), Column("b")
+    low = Call("add", (leaf, other))
+    root = Call("add", (Call("add", (leaf, low)), leaf))
+    assert list(map(id, walk_expr(root))) == list(map(id, (leaf, other, low, root.args[0], root)))
 
 
 def positive(node: Node) -> Filter:
@@ -54,6 +62,21 @@ def test_walk_gives_each_object_once_children_first(seed: int) -> None:
     position = {id(node): index for index, node in enumerate(nodes)}
     assert len(position) == len(nodes)
     assert all(position[id(c)] < position[id(n)] for n in nodes for c in n.children)
+
+
+@given(seed=seeds)
+def test_walk_goes_in_the_order_of_postorder_whatever_is_shared(seed: int) -> None:
+    root = random_plan(Random(seed), TABLES)
+    twice = Join(root, Join(root, scan(), (), (), "cross", "_2"), (), (), "cross", "_3")
+    for plan in (root, twice):
+        expected = list(postorder(plan, lambda node: node.children))
+        assert list(map(id, walk(plan))) == list(map(id, expected))
+    for node in walk(root):
+        for expr in exprs_of(node):
+            both = Call("and", (expr, Call("or", (Column("a"), expr))))
+            for part in (expr, both):
+                expected = list(postorder(part, children))
+                assert list(map(id, walk_expr(part))) == list(map(id, expected))
 
 
 @given(seed=seeds)

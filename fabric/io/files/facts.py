@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from pyarrow import types as t
 
 from fabric.io.faults import reading
+from fabric.io.files.footers import footer
 from fabric.plan.sources import FileSource
 from fabric.plan.statistics import ColumnFacts
 
@@ -28,7 +29,7 @@ def column_facts(
     footers = []
     for path in source.paths:
         with reading(path, "Parquet"):
-            footers.append(pq.read_metadata(path))
+            footers.append(footer(path).metadata)
     found = {name: _merged(name, footers) for name in wanted}
     return {name: facts for name, facts in found.items() if facts is not None}
 
@@ -57,9 +58,9 @@ def _merged(name: str, footers: list[pq.FileMetaData]) -> ColumnFacts | None:
 
 def _chunks(name: str, footers: list[pq.FileMetaData]) -> Iterator[pq.ColumnChunkMetaData]:
     """The column in every row group that has rows."""
-    for footer in footers:
-        index = footer.schema.names.index(name)
-        for number in range(footer.num_row_groups):
-            group = footer.row_group(number)
+    for one in footers:
+        index = one.schema.names.index(name)
+        for number in range(one.num_row_groups):
+            group = one.row_group(number)
             if group.num_rows:
                 yield group.column(index)

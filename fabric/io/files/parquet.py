@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 
 from fabric.io.faults import reading
+from fabric.io.files.footers import footer
 from fabric.io.files.units import Unit
 
 OPTIONS: frozenset[str] = frozenset()
@@ -22,14 +22,14 @@ OPTIONS: frozenset[str] = frozenset()
 def file_schema(path: str, options: dict[str, str]) -> pa.Schema:
     """Columns and types from the footer."""
     with reading(path, "Parquet"):
-        return pq.read_schema(path)
+        return footer(path).schema
 
 
 def units(path: str, options: dict[str, str]) -> list[Unit]:
     """Row groups with their rows and bytes on disk."""
     with reading(path, "Parquet"):
-        footer = pq.read_metadata(path)
-    groups = (footer.row_group(i) for i in range(footer.num_row_groups))
+        found = footer(path).metadata
+    groups = (found.row_group(i) for i in range(found.num_row_groups))
     return [Unit(group.num_rows, group.total_byte_size) for group in groups]
 
 
@@ -51,7 +51,7 @@ def _is_whole(path: str, ranges: list[tuple[int, int]]) -> bool:
     if 0 in ends or begins != (0, *ends[:-1]):
         return False
     with reading(path, "Parquet"):
-        return bool(ends[-1] == pq.read_metadata(path).num_row_groups)
+        return bool(ends[-1] == footer(path).metadata.num_row_groups)
 
 
 def fragment(path: str, begin: int, end: int) -> ds.ParquetFileFragment:

@@ -18,15 +18,17 @@ from fabric.plan.expr import Call, Case, Expr, Literal
 _FALSE = Literal(False, pa.bool_())
 
 
-def can_raise(expr: Expr, schema: pa.Schema) -> bool:
-    """Whether some value can make `expr` an error."""
-    return not Compiler(schema).compile(expr).total
+def can_raise(expr: Expr, schema: pa.Schema, compiler: Compiler | None = None) -> bool:
+    """Whether some value can make `expr` an error; a `compiler` of `schema` may know already."""
+    return not (compiler or Compiler(schema)).compile(expr).total
 
 
-def split_filter(predicate: Expr, schema: pa.Schema) -> tuple[Expr | None, Expr | None]:
+def split_filter(
+    predicate: Expr, schema: pa.Schema, compiler: Compiler | None = None
+) -> tuple[Expr | None, Expr | None]:
     """The leading conditions that can't raise, and the rest for the rows that pass those.
 
-    Either is None when there is none of its kind.
+    Either is None when there is none of its kind. A `compiler` of `schema` may know them already.
 
     >>> from fabric.plan.expr import Column
     >>> schema = pa.schema([("a", pa.int64()), ("b", pa.bool_())])
@@ -34,7 +36,7 @@ def split_filter(predicate: Expr, schema: pa.Schema) -> tuple[Expr | None, Expr 
     >>> split_filter(Call("and", (Column("b"), sum_)), schema) == (Column("b"), sum_)
     True
     """
-    compiler = Compiler(schema)
+    compiler = compiler or Compiler(schema)
     parts = _conditions(predicate)
     raising = [i for i, part in enumerate(parts) if not compiler.compile(part).total]
     if not raising:

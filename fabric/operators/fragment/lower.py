@@ -13,7 +13,6 @@ from dataclasses import replace
 import datafusion
 
 from fabric.errors import FabricError, InternalError
-from fabric.operators.expressions.predicates import can_raise
 from fabric.operators.fragment.aggregate import lower_aggregate
 from fabric.operators.fragment.explode import lower_explode
 from fabric.operators.fragment.failure import engine_error
@@ -145,7 +144,7 @@ def _raises(node: Node, below: list[Relation]) -> bool:
         return True
     if not isinstance(node, Select | WithColumns):
         return False
-    return any(can_raise(expr, below[0].schema) for expr in node.exprs)
+    return any(map(below[0].can_raise, node.exprs))
 
 
 def _is_narrowed(node: Node) -> bool:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import datafusion
 import pyarrow as pa
 
+from fabric.operators.expressions.arrow.compile import Compiler
 from fabric.operators.expressions.datafusion import held, to_datafusion
-from fabric.operators.expressions.predicates import split_filter
+from fabric.operators.expressions.predicates import can_raise, split_filter
 from fabric.plan.expr import Alias, Expr
 
 if TYPE_CHECKING:
@@ -31,6 +32,28 @@ class Names:
     def fresh(self) -> str:
         """A name that was not there before."""
         return f"c{next(self._numbers)}"
+
+
+class Lowered:
+    """What was worked out of expressions over one schema and its internal names."""
+
+    def __init__(self) -> None:
+        self._compiler: Compiler | None = None
+        self._exprs: dict[int, tuple[Expr, datafusion.Expr]] = {}
+
+    def compiler(self, schema: pa.Schema) -> Compiler:
+        """The one of `schema`, which is the same each time."""
+        if self._compiler is None:
+            self._compiler = Compiler(schema)
+        return self._compiler
+
+    def expr(self, expr: Expr, schema: pa.Schema, inner: Sequence[str]) -> datafusion.Expr:
+        """`expr` for DataFusion; the same again for the same object."""
+        known = self._exprs.get(id(expr))
+        if known is None:
+            lowered = to_datafusion(expr, schema, inner, self.compiler(schema))
+            known = self._exprs[id(expr)] = expr, lowered
+        return known[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +77,8 @@ class Relation:
     """Whether a dataset's scan lies below, into which no filter may move."""
     raises: bool = False
     """Whether a column below is computed by what can raise; filters on it must not move."""
+    lowered: Lowered = field(default_factory=Lowered, compare=False, repr=False)
+    """Goes on to copies: they differ in their rows, never in `schema` and `inner`."""
 
     def column(self, name: str) -> datafusion.Expr:
         """The user's column `name`."""
@@ -62,7 +87,11 @@ class Relation:
     def expr(self, expr: Expr) -> datafusion.Expr:
         """`expr`, which reads user names, for this data frame; its alias is left out."""
         bare = expr.input if isinstance(expr, Alias) else expr
-        return to_datafusion(bare, self.schema, self.inner)
+        return self.lowered.expr(bare, self.schema, self.inner)
+
+    def can_raise(self, expr: Expr) -> bool:
+        """Whether some value can make `expr`, which reads user names, an error."""
+        return can_raise(expr, self.schema, self.lowered.compiler(self.schema))
 
     def outputs(self) -> list[Output]:
         """All columns as they are."""
@@ -79,7 +108,7 @@ class Relation:
         `narrowed` says that filters or joins lie below. Then what can raise is evaluated on the
         rows that these left over, and held where it is.
         """
-        total, raising = split_filter(predicate, self.schema)
+        total, raising = split_filter(predicate, self.schema, self.lowered.compiler(self.schema))
         if raising is not None and total is None and not narrowed:
             total, raising = raising, None
         df = self.df

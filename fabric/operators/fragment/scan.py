@@ -23,7 +23,9 @@ import pyarrow as pa
 from fabric._cython.kernels.take import take
 from fabric.errors import InternalError
 from fabric.io import registry
+from fabric.io.faults import reading
 from fabric.io.files import ipc, parquet
+from fabric.io.files.footers import footer
 from fabric.io.files.pruning import pruning_filter
 from fabric.io.files.source import check_unchanged
 from fabric.operators.expressions.datafusion.wrap import column
@@ -217,18 +219,28 @@ class Tables:
         names_fit = all(_NATIVE_PATH.fullmatch(path) for path in paths or ())
         if not (paths and names_fit and len(paths) <= _NATIVE_FILES_MAX and len(schema)):
             return self._parquet_groups(node, schema, splits)
-        tables = [self._native(path) for path in paths]
-        if not all(_same_types(table.schema(), schema) for table in tables):
+        tables = [self._native(path, schema) for path in paths]
+        known = [table for table in tables if table is not None]
+        if len(known) < len(tables):
             return self._parquet_groups(node, schema, splits)
-        df = tables[0].select(*(column(name) for name in schema.names))
-        for table in tables[1:]:
+        if len(known) == 1:
+            return _opaque(self._named(known[0], schema))
+        df = known[0].select(*(column(name) for name in schema.names))
+        for table in known[1:]:
             df = df.union(table.select(*(column(name) for name in schema.names)))
         return _opaque(self._named(df, schema))
 
-    def _native(self, path: str) -> datafusion.DataFrame:
-        name = f"t{next(self._numbers)}"
-        self._session.register_parquet(name, path, file_extension=path[path.rindex(".") :])
-        return self._session.table(name)
+    def _native(self, path: str, schema: pa.Schema) -> datafusion.DataFrame | None:
+        """A file as a table, if DataFusion reads the columns of `schema` in their types."""
+        with reading(path, "Parquet"):
+            known = footer(path)
+        name, extension = f"t{next(self._numbers)}", path[path.rindex(".") :]
+        # given the types, DataFusion reads no footer to infer them
+        self._session.register_parquet(name, path, file_extension=extension, schema=known.native)
+        table = self._session.table(name)
+        if known.native is None:
+            known.native = table.schema()
+        return table if _same_types(known.native, schema) else None
 
     def _parquet_groups(self, node: Scan, schema: pa.Schema, splits: Sequence[Split]) -> Relation:
         pruning = pruning_filter(node.predicate, node.schema)

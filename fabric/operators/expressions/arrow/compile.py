@@ -68,6 +68,7 @@ class Compiler:
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
         self._done: dict[int, tuple[Expr, Compiled]] = {}
+        self._calls: dict[int, tuple[Call, list[Compiled], pa.DataType]] = {}
 
     def compile(self, expr: Expr) -> Compiled:
         """The compiled form of `expr`; the same object again for the same object."""
@@ -79,11 +80,18 @@ class Compiler:
 
     def operands(self, expr: Call) -> list[Compiled]:
         """The arguments of a call, cast to what its function takes."""
-        types, _ = self._signature(expr)
-        return [
-            converted(self.compile(arg), dtype, expr)
-            for arg, dtype in zip(expr.args, types, strict=True)
-        ]
+        return self._known_call(expr)[0]
+
+    def _known_call(self, expr: Call) -> tuple[list[Compiled], pa.DataType]:
+        """The operands of a call and the type of its answer, worked out once."""
+        if id(expr) not in self._calls:
+            types, result = self._signature(expr)
+            operands = [
+                converted(self.compile(arg), dtype, expr)
+                for arg, dtype in zip(expr.args, types, strict=True)
+            ]
+            self._calls[id(expr)] = expr, operands, result
+        return self._calls[id(expr)][1:]
 
     def _compile(self, expr: Expr) -> Compiled:
         match expr:
@@ -116,8 +124,7 @@ class Compiler:
         return types.args, flat_type(types.result)
 
     def _call(self, expr: Call) -> Compiled:
-        operands = self.operands(expr)
-        _, result = self._signature(expr)
+        operands, result = self._known_call(expr)
         if expr.function in ("and", "or", "coalesce"):
             return _lazy_call(expr.function, operands, result)
         request = Request(
@@ -171,10 +178,12 @@ class Compiler:
         return converted(source, dtype, expr), [value_of(value) for value in values]
 
 
+_ONE_ROW = pa.record_batch([pa.nulls(1)], names=["_"])
+
+
 def value_of(compiled: Compiled) -> pa.Scalar:
     """The one value of an expression without columns."""
-    nothing = Frame.of(pa.record_batch([pa.nulls(1)], names=["_"]))
-    value = compiled.run(nothing)
+    value = compiled.run(Frame.of(_ONE_ROW))
     return value if isinstance(value, pa.Scalar) else value[0]
 
 

@@ -36,7 +36,10 @@ from fabric.plan.walk import walk_expr
 
 
 def to_datafusion(
-    expr: Expr, schema: pa.Schema, names: Sequence[str] | None = None
+    expr: Expr,
+    schema: pa.Schema,
+    names: Sequence[str] | None = None,
+    compiler: Compiler | None = None,
 ) -> datafusion.Expr:
     """`expr` for a DataFusion data frame whose columns are those of `schema`.
 
@@ -51,6 +54,8 @@ def to_datafusion(
     names
         What the columns are called in the data frame, when not as in `schema`; errors go on to use
         the names of `schema`.
+    compiler
+        One of `schema`, which may have compiled parts of `expr` before.
 
     Raises
     ------
@@ -59,7 +64,7 @@ def to_datafusion(
     """
     inner = expr.input if isinstance(expr, Alias) else expr
     dtype = type_of(inner, schema)
-    lowering = _Lowering(schema, schema.names if names is None else names)
+    lowering = _Lowering(schema, schema.names if names is None else names, compiler)
     if dtype.equals(flat_type(dtype)) or isinstance(inner, Column):
         lowered = lowering.lower(inner)
     else:
@@ -78,10 +83,10 @@ class _Form:
 class _Lowering:
     """Lowers one expression over one schema, without recursion."""
 
-    def __init__(self, schema: pa.Schema, names: Sequence[str]) -> None:
+    def __init__(self, schema: pa.Schema, names: Sequence[str], compiler: Compiler | None) -> None:
         self._schema = schema
         self._names = names
-        self._compiler = Compiler(schema)
+        self._compiler = compiler or Compiler(schema)
 
     def lower(self, root: Expr) -> datafusion.Expr:
         """The native form as far down as there is one, wrapped parts below."""
@@ -114,10 +119,12 @@ class _Lowering:
         self, expr: Expr, dtype: pa.DataType, done: Mapping[int, datafusion.Expr]
     ) -> datafusion.Expr:
         """A lowered part in a flat type."""
-        compiled = converted(self._compiler.compile(expr), dtype, expr)
+        compiled = self._compiler.compile(expr)
         if is_constant(compiled):
-            return literal(value_of(compiled))
-        has = self._compiler.compile(expr).dtype
+            constant = converted(compiled, dtype, expr)
+            if is_constant(constant):
+                return literal(value_of(constant))
+        has = compiled.dtype
         if isinstance(expr, Column):
             has = self._schema.field(expr.name).type
         return done[id(expr)] if has.equals(dtype) else done[id(expr)].cast(dtype)
@@ -134,7 +141,7 @@ class _Lowering:
         has = self._compiler.compile(expr)
         if has.dtype.equals(dtype) or casts_natively(has.dtype, dtype):
             return True
-        return is_constant(converted(has, dtype, expr))
+        return is_constant(has) and is_constant(converted(has, dtype, expr))
 
     def _candidate(self, expr: Expr) -> _Form | None:
         match expr:
