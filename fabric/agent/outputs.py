@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from fabric._cython.shuffle.store.messages import batch_bytes
 from fabric.agent.pipe import Item, Mark, Pipes, Port, Rows
 from fabric.agent.routing import Router, make_router
 from fabric.agent.store import Offsets, PartitionStore
@@ -57,7 +58,7 @@ class EdgeOutput:
         rows, offsets = self._router.route(batch)
         rows = compact(rows)  # else what a filter threw away is kept as long as the job
         self.rows += rows.num_rows
-        self.n_bytes += rows.nbytes
+        self.n_bytes += batch_bytes(rows)
         self._sent += rows.num_rows if offsets is None else np.diff(offsets)
         return rows, offsets
 

@@ -2,6 +2,7 @@
 //
 // One job: the shape that stores, rings, servers and pumps hand to each other.
 #pragma once
+#include <arrow/ipc/writer.h>
 #include <arrow/record_batch.h>
 #include <arrow/result.h>
 
@@ -11,9 +12,12 @@
 namespace fabric {
 
 // `header` is an encoded EdgeHeader; events ride on a batch of no rows, plain rows may have none.
+// An edge that compresses stores its rows as IPC bytes: then `payload` is what to send, and `batch`
+// may be null (only where the schema holds no dictionary). `PayloadWriter` sends either.
 struct Message {
   std::string header;
   std::shared_ptr<arrow::RecordBatch> batch;
+  std::shared_ptr<const arrow::ipc::IpcPayload> payload = nullptr;
 };
 
 // Messages in order; one thread reads. `cancel` may come from another one and ends a wait.

@@ -1,0 +1,118 @@
+// Bytes of decoded rows that an agent may hold, shared by all its edges.
+//
+// One job: count, and let those wait who may. A share is what one holder (a stored output, a ring)
+// has of the budget. Whoever holds nothing is always let in, even over the budget: so each edge can
+// move one message at a time, and no chain of edges can block itself. Who waits is served in order.
+#pragma once
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <utility>
+
+namespace fabric {
+
+class Budget {
+ public:
+  explicit Budget(int64_t bytes_max) : bytes_max_(bytes_max) {}
+
+  int64_t bytes_max() const { return bytes_max_; }
+  int64_t used_bytes() const {
+    std::lock_guard lock(mutex_);
+    return used_;
+  }
+  // How many wait for room now.
+  int64_t n_waiting() const {
+    std::lock_guard lock(mutex_);
+    return static_cast<int64_t>(waiting_.size());
+  }
+
+ private:
+  friend class Share;
+
+  void give_back(int64_t n_bytes) {  // under the lock
+    used_ -= n_bytes;
+    if (!waiting_.empty()) changed_.notify_all();
+  }
+  bool fits(int64_t n_bytes) const { return used_ + n_bytes <= bytes_max_; }
+
+  const int64_t bytes_max_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  int64_t used_ = 0;
+  uint64_t turns_ = 0;
+  std::set<uint64_t> waiting_;  // turns of those who wait, the oldest first
+};
+
+// Thread-safe. What is still held goes back when it is closed or destroyed.
+class Share {
+ public:
+  explicit Share(std::shared_ptr<Budget> budget) : budget_(std::move(budget)) {}
+  ~Share() { close(); }
+  Share(const Share&) = delete;
+  Share& operator=(const Share&) = delete;
+
+  // Wait for room, never under a lock of yours nor with the GIL; false when closed meanwhile.
+  bool reserve(int64_t n_bytes) {
+    std::unique_lock lock(budget_->mutex_);
+    const uint64_t turn = budget_->turns_++;
+    budget_->waiting_.insert(turn);
+    budget_->changed_.wait(lock, [&] {
+      return closed_ || held_ == 0 ||
+             (*budget_->waiting_.begin() == turn && budget_->fits(n_bytes));
+    });
+    budget_->waiting_.erase(turn);
+    if (!budget_->waiting_.empty()) budget_->changed_.notify_all();
+    return add(n_bytes);
+  }
+
+  // Take room when there is some, nobody waits for it, and it is not closed.
+  bool try_reserve(int64_t n_bytes) {
+    std::lock_guard lock(budget_->mutex_);
+    if (held_ != 0 && !(budget_->waiting_.empty() && budget_->fits(n_bytes))) return false;
+    return add(n_bytes);
+  }
+
+  // Count bytes that are there whatever the budget says; nothing when closed.
+  void take(int64_t n_bytes) {
+    std::lock_guard lock(budget_->mutex_);
+    add(n_bytes);
+  }
+
+  void give_back(int64_t n_bytes) {
+    std::lock_guard lock(budget_->mutex_);
+    if (closed_) return;
+    held_ -= n_bytes;
+    budget_->give_back(n_bytes);
+  }
+
+  // Give all back and wake who waits on this share; returns what it held.
+  int64_t close() {
+    std::lock_guard lock(budget_->mutex_);
+    if (closed_) return 0;
+    closed_ = true;
+    const int64_t held = std::exchange(held_, 0);
+    budget_->give_back(held);
+    return held;
+  }
+
+  int64_t held_bytes() const {
+    std::lock_guard lock(budget_->mutex_);
+    return held_;
+  }
+
+ private:
+  bool add(int64_t n_bytes) {  // under the lock
+    if (closed_) return false;
+    held_ += n_bytes;
+    budget_->used_ += n_bytes;
+    return true;
+  }
+
+  const std::shared_ptr<Budget> budget_;
+  int64_t held_ = 0;
+  bool closed_ = false;
+};
+
+}  // namespace fabric

@@ -1,0 +1,195 @@
+"""The materialised partitions of an agent, and streams of their messages, for Python.
+
+One job: thin faces over `store.hpp`. Every call that may wait or copy runs without the GIL; a
+reader takes lists of messages, because each call costs a turn of the GIL beside busy threads.
+"""
+
+cimport cython
+from libc.stdint cimport int32_t, int64_t, uint32_t
+from libcpp cimport bool as cbool
+from libcpp.memory cimport make_shared, shared_ptr, unique_ptr
+from libcpp.set cimport set as cset
+from libcpp.string cimport string
+from libcpp.utility cimport move
+from libcpp.vector cimport vector
+
+from fabric._cython.kernels.cpu cimport current_cpu
+from fabric._cython.shuffle.store.budget cimport Budget
+from fabric._cython.shuffle.wire.arrow_cpp cimport (
+    CRecordBatch, CResult, CSchema, CStatus, batch_of, ensure_pyarrow, schema_of, wrap_batch,
+    wrap_schema,
+)
+from fabric._cython.shuffle.wire.faults cimport raise_fault
+
+
+cdef ProducerAttempt attempt_of(uint32_t task, uint32_t attempt):
+    cdef ProducerAttempt found
+    found.task, found.attempt = task, attempt
+    return found
+
+
+cdef PartitionTicket ticket_of(str job, uint32_t edge, uint32_t partition, producers):
+    cdef PartitionTicket ticket
+    ticket.job, ticket.edge, ticket.partition = job.encode(), edge, partition
+    for task, attempt in producers:
+        ticket.producers.push_back(attempt_of(task, attempt))
+    return ticket
+
+
+@cython.final
+cdef class Store:
+    """What the tasks of one agent wrote; see `fabric.agent.store.PartitionStore`.
+
+    Parameters
+    ----------
+    agent_id
+        Named in errors.
+    budget
+        Counts what is held; one without bounds when not given.
+    """
+
+    def __cinit__(self, str agent_id="", Budget budget=None):
+        if budget is None:
+            budget = Budget((1 << 63) - 1)
+        self.core = make_shared[CStore](<string> agent_id.encode(), budget.core, current_cpu())
+
+    def begin(self, str job, uint32_t edge, schema, int32_t n_partitions, uint32_t producer,
+              uint32_t attempt, str compression=""):
+        """Open the output of one task attempt; what the same attempt wrote before is dropped."""
+        cdef string of = job.encode(), codec = compression.encode()
+        cdef shared_ptr[CSchema] rows = schema_of(schema)
+        cdef ProducerAttempt who = attempt_of(producer, attempt)
+        cdef CStatus status
+        with nogil:
+            status = self.core.get().begin(of, edge, rows, n_partitions, who, codec)
+        raise_fault(status)
+
+    def append(self, str job, uint32_t edge, uint32_t producer, uint32_t attempt, batch,
+               const int64_t[::1] offsets=None):
+        """Add rows: partition p owns ``batch[offsets[p]:offsets[p + 1]]``; None: all own all."""
+        cdef string of = job.encode()
+        cdef shared_ptr[CRecordBatch] rows = batch_of(batch)
+        cdef ProducerAttempt who = attempt_of(producer, attempt)
+        cdef vector[int64_t] bounds
+        cdef Py_ssize_t n = 0 if offsets is None else offsets.shape[0]
+        if n > 0:
+            bounds.assign(&offsets[0], &offsets[0] + n)
+        cdef CStatus status
+        with nogil:
+            status = self.core.get().append(of, edge, who, move(rows), move(bounds))
+        raise_fault(status)
+
+    def seal(self, str job, uint32_t edge, uint32_t producer, uint32_t attempt):
+        """End the output, which never changes from now on; returns its rows and bytes."""
+        cdef string of = job.encode()
+        cdef ProducerAttempt who = attempt_of(producer, attempt)
+        cdef CResult[CTotals] found
+        with nogil:
+            found = self.core.get().seal(of, edge, who)
+        raise_fault(found.status())
+        return found.ValueUnsafe().rows, found.ValueUnsafe().bytes
+
+    def discard(self, str job, uint32_t edge, uint32_t producer, uint32_t attempt):
+        """Drop the output of a task attempt that did not succeed; unknown is fine."""
+        cdef string of = job.encode()
+        cdef ProducerAttempt who = attempt_of(producer, attempt)
+        with nogil:
+            self.core.get().discard(of, edge, who)
+
+    def release(self, str job):
+        """Drop all partitions of `job`; returns the bytes given back."""
+        cdef string of = job.encode()
+        cdef int64_t n_bytes
+        with nogil:
+            n_bytes = self.core.get().release(of)
+        return n_bytes
+
+    @property
+    def stored_bytes(self):
+        """Bytes of all rows held now, sealed or not, and of IPC bytes kept beside them."""
+        cdef int64_t n_bytes
+        with nogil:
+            n_bytes = self.core.get().stored_bytes()
+        return n_bytes
+
+    def jobs(self):
+        """Jobs that hold anything here."""
+        cdef cset[string] found
+        with nogil:
+            found = self.core.get().jobs()
+        return {job.decode() for job in found}
+
+    def edge_schema(self, str job, uint32_t edge):
+        """The schema of rows on an edge; `NotFoundError` when nothing of it is here."""
+        cdef string of = job.encode()
+        cdef CResult[shared_ptr[CSchema]] found
+        with nogil:
+            found = self.core.get().edge_schema(of, edge)
+        raise_fault(found.status())
+        return wrap_schema(found.ValueUnsafe())
+
+    def open(self, str job, uint32_t edge, uint32_t partition, producers, bint checksums=True):
+        """Messages of one partition with headers, producer by producer, each closed by END."""
+        cdef PartitionTicket ticket = ticket_of(job, edge, partition, producers)
+        cdef CResult[unique_ptr[MessageStream]] found
+        with nogil:
+            found = self.core.get().open(ticket, checksums)
+        return stream_of(found)
+
+    def batches(self, str job, uint32_t edge, uint32_t partition, producers):
+        """The same rows without headers and events: the way inside one agent."""
+        cdef PartitionTicket ticket = ticket_of(job, edge, partition, producers)
+        cdef CResult[unique_ptr[MessageStream]] found
+        with nogil:
+            found = self.core.get().batches(ticket)
+        return stream_of(found)
+
+
+cdef Stream stream_of(CResult[unique_ptr[MessageStream]]& found):
+    raise_fault(found.status())
+    cdef Stream stream = Stream.__new__(Stream)
+    stream.core = move(found.ValueUnsafe())
+    return stream
+
+
+@cython.final
+cdef class Stream:
+    """Messages on their way out; one thread reads."""
+
+    cdef CStatus fill(self, vector[Message]& out, size_t n_messages) noexcept nogil:
+        """Up to `n_messages`; what is stored as IPC bytes is read from them."""
+        cdef CResult[cbool] more
+        cdef CResult[shared_ptr[CRecordBatch]] rows
+        cdef Message message
+        while out.size() < n_messages:
+            more = self.core.get().next(message)
+            if not more.ok() or not more.ValueUnsafe():
+                return more.status()
+            if message.batch.get() == NULL:
+                rows = batch_of_payload(message.payload.get()[0], self.core.get().schema())
+                if not rows.ok():
+                    return rows.status()
+                message.batch = rows.ValueUnsafe()
+            out.push_back(move(message))
+        return CStatus()
+
+    def take(self, size_t n_messages=16):
+        """The next messages as (header, batch), at most `n_messages`; none when all are out."""
+        cdef vector[Message] found
+        cdef CStatus status
+        with nogil:
+            status = self.fill(found, n_messages)
+        raise_fault(status)
+        return [(<bytes> message.header, wrap_batch(message.batch)) for message in found]
+
+    def take_batches(self, size_t n_messages=16):
+        """The next batches alone, at most `n_messages`; none when all are out."""
+        cdef vector[Message] found
+        cdef CStatus status
+        with nogil:
+            status = self.fill(found, n_messages)
+        raise_fault(status)
+        return [wrap_batch(message.batch) for message in found]
+
+
+ensure_pyarrow()
