@@ -10,7 +10,7 @@ aggregate's result, or what a task sends, is made of its parts afterwards:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import datafusion
@@ -27,9 +27,13 @@ from fabric.plan.nodes import Aggregate
 from fabric.plan.schema import schema_of
 
 
-def lower_aggregate(node: Aggregate, source: Relation, schema: pa.Schema) -> Relation:
-    """`node` over `source`; `schema` is what it puts out."""
-    bounds = [_bound(node, i, source, schema) for i in range(len(node.aggs))]
+def lower_aggregate(
+    node: Aggregate, source: Relation, schema: pa.Schema, fitting: Collection[int] = ()
+) -> Relation:
+    """`node` over `source`; `schema` is what it puts out, and the sums `fitting` can't overflow."""
+    bounds = [
+        replace(_bound(node, i, source, schema), fits=i in fitting) for i in range(len(node.aggs))
+    ]
     forms = [FORMS[bound.agg.function] for bound in bounds]
     parts = [_parts(node, form, bound) for form, bound in zip(forms, bounds, strict=True)]
     distinct, places = _distinct([part for each in parts for part in each])

@@ -14,6 +14,7 @@ import datafusion
 
 from fabric.errors import FabricError, InternalError
 from fabric.operators.fragment.aggregate import lower_aggregate
+from fabric.operators.fragment.bounds import fitting_sums
 from fabric.operators.fragment.explode import lower_explode
 from fabric.operators.fragment.failure import engine_error
 from fabric.operators.fragment.join import lower_join
@@ -119,14 +120,15 @@ class _Lowering:
                 raise InternalError(f"{type(node).__name__} can't be inside a fragment")
 
     def _aggregate(self, node: Aggregate, source: Relation) -> Relation:
+        fitting = fitting_sums(node, self._tables.most, self._tables.rows_at_most)
         n_rows = self._rows[id(node.input)]
         if self._pieces is not None and is_fit(node, n_rows):
             sample = lower(node.input, self._tables.shortened(SAMPLE), self._collect)
             n_pieces = self._pieces.number(node, sample, n_rows)
             if n_pieces > 1:
-                batches = self._pieces.aggregated(node, source, n_pieces)
+                batches = self._pieces.aggregated(node, source, n_pieces, fitting)
                 return self._tables.stored(schema_of(node), batches)
-        found = lower_aggregate(node, source, schema_of(node))
+        found = lower_aggregate(node, source, schema_of(node), fitting)
         return found if node.keys else _one_row(found)
 
     def _widened(self, node: Window | Explode, source: Relation) -> Relation:

@@ -11,7 +11,7 @@ are cheap to have: nothing that blocks may lie below.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 import datafusion
 import numpy as np
@@ -75,19 +75,25 @@ class Pieces:
             return 1
         return min(_PIECES_MAX, 1 << max(1, round(math.log2(n_groups / _PIECE_GROUPS))))
 
-    def aggregated(self, node: Aggregate, source: Relation, n_pieces: int) -> list[pa.RecordBatch]:
-        """The rows of `node` over `source`."""
+    def aggregated(
+        self, node: Aggregate, source: Relation, n_pieces: int, fitting: Collection[int]
+    ) -> list[pa.RecordBatch]:
+        """The rows of `node` over `source`; the sums `fitting` can't overflow."""
         rows = _narrowed(node, source)
         dealt = _Dealt(rows.schema, _key_names(node), n_pieces)
         self._each(rows.df, dealt.take)
-        return self._several(self._frames(node, rows.schema, dealt.pieces()))
+        return self._several(self._frames(node, rows.schema, dealt.pieces(), fitting))
 
     def _frames(
-        self, node: Aggregate, schema: pa.Schema, pieces: Iterable[list[pa.RecordBatch]]
+        self,
+        node: Aggregate,
+        schema: pa.Schema,
+        pieces: Iterable[list[pa.RecordBatch]],
+        fitting: Collection[int],
     ) -> Iterator[datafusion.DataFrame]:
         tables = self._tables()
         for piece in pieces:
-            made = lower_aggregate(node, tables.stored(schema, piece), schema_of(node))
+            made = lower_aggregate(node, tables.stored(schema, piece), schema_of(node), fitting)
             yield made.df.select(*(f'"{name}"' for name in made.inner))
 
 

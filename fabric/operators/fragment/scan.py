@@ -8,6 +8,7 @@ Flight) are fetched first, because a fragment must not wait inside DataFusion.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,12 +20,14 @@ from itertools import count
 import datafusion
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fabric._cython.kernels.take import take
 from fabric.errors import InternalError
 from fabric.io import registry
 from fabric.io.faults import reading
 from fabric.io.files import ipc, parquet
+from fabric.io.files.facts import column_facts
 from fabric.io.files.footers import footer
 from fabric.io.files.pruning import pruning_filter
 from fabric.io.files.source import check_unchanged
@@ -148,6 +151,37 @@ class Tables:
         splits = self._splits.get(node.scan_id, ())
         return float(sum(split.n_rows or split.n_bytes / _ROW_BYTES for split in splits))
 
+    def rows_at_most(self, node: Scan | StageInput) -> float:
+        """No more rows than these; infinity where nobody has counted."""
+        if isinstance(node, Scan):
+            splits = self._splits.get(node.scan_id, ())
+            if not splits or not all(split.n_rows for split in splits):
+                return math.inf
+        return self.n_rows(node)
+
+    def most(self, node: Scan | StageInput, name: str) -> float:
+        """The largest magnitude of an integer column: from statistics, or seen in memory."""
+        if isinstance(node, StageInput):
+            return _most(batch.column(name) for batch in self._inputs.get(node.edge, ()))
+        match node.source:
+            case FileSource(format="parquet") as source:
+                facts = column_facts(source, node.schema, [name]).get(name)
+                if facts is None or facts.least is None or not isinstance(facts.least, int):
+                    return math.inf
+                return float(max(abs(facts.least), abs(facts.most)))
+            case FileSource(format="ipc") | MemorySource():
+                splits = self._splits_of(node)
+                if all(self._is_here(node, split) for split in splits):
+                    reads = (
+                        registry.read_split(node.source, node.schema, split, [name])
+                        for split in splits
+                    )
+                    return _most(batch.column(0) for read in reads for batch in read)
+        return math.inf
+
+    def _is_here(self, node: Scan, split: Split) -> bool:
+        return isinstance(node.source, MemorySource) or ipc.is_mapped(split.uri)
+
     def _splits_of(self, node: Scan) -> Sequence[Split]:
         if node.scan_id not in self._splits:
             raise InternalError(f"the fragment was given no splits for scan {node.scan_id}")
@@ -259,6 +293,17 @@ class Tables:
         """`df`, which has user names, under internal ones."""
         outputs = [Output(column(field.name), field.name, field.type) for field in schema]
         return select(df, outputs, self._names)
+
+
+def _most(columns: Iterable[pa.Array]) -> float:
+    """The largest magnitude among integers."""
+    most = 0
+    for values in columns:
+        if not pa.types.is_integer(values.type):
+            return math.inf
+        ends = pc.min_max(values)
+        most = max(most, *(abs(ends[end].as_py() or 0) for end in ("min", "max")))
+    return float(most)
 
 
 def _read_schema(node: Scan) -> pa.Schema:

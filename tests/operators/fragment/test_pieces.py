@@ -33,9 +33,11 @@ def dealt(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     numbers: list[int] = []
     aggregated = pieces.Pieces.aggregated
 
-    def counted(self: pieces.Pieces, node: Aggregate, source: object, n: int) -> object:
+    def counted(
+        self: pieces.Pieces, node: Aggregate, source: object, n: int, *rest: object
+    ) -> object:
         numbers.append(n)
-        return aggregated(self, node, source, n)  # type: ignore[arg-type]
+        return aggregated(self, node, source, n, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(pieces.Pieces, "aggregated", counted)
     return numbers

@@ -49,6 +49,8 @@ class Bound:
     source: Relation
     states: Mapping[str, str] = field(default_factory=dict)
     is_partial: bool = False
+    fits: bool = False
+    """Whether sums of the input can't overflow."""
 
     @property
     def args(self) -> tuple[Expr, ...]:

@@ -1,7 +1,7 @@
 """Sums and means, with Spark's result types and overflow.
 
 One job: their forms. An int64 or wide decimal sum has a float64 sum beside it, by which it is seen
-that it has wrapped; see `overflow.py`.
+that it has wrapped; see `overflow.py`. Where no sum can be so large, it is left out (`bounds.py`).
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ def _sum(bound: Bound) -> list[Part]:
     number = _number(dtype)
     if t.is_decimal(number):
         parts = [bound.part("sum", total, dtype=number)]
-        if number.precision > DECIMAL_SAFE_DIGITS:
+        if number.precision > DECIMAL_SAFE_DIGITS and not bound.fits:
             parts.append(bound.part("near", total, dtype=F64, value=_near(bound.value(), number)))
         return parts
     parts = [bound.part("sum", total, dtype=I64 if t.is_integer(number) else F64)]
-    if dtype.equals(I64):
+    if dtype.equals(I64) and not bound.fits:
         parts.append(bound.part("sum_f64", total, dtype=F64))
     return parts
 
@@ -67,6 +67,8 @@ def _sum_of(bound: Bound, found: Found) -> datafusion.Expr:
 def _sum_states(bound: Bound, found: Found) -> Mapping[str, datafusion.Expr]:
     if "sum_f64" in found:  # checked once, at the end
         return {"sum": found["sum"], "sum_f64": found["sum_f64"]}
+    if bound.type().equals(I64):
+        return {"sum": found["sum"], "sum_f64": found["sum"].cast(F64)}
     return {"sum": _sum_of(bound, found)}
 
 

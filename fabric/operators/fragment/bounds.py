@@ -1,0 +1,181 @@
+"""How large sums can become: those that can't overflow need no check beside them.
+
+One job: `fitting_sums`. A sum is at most the number of rows times the largest value, and values are
+bounded by their types, by Parquet's statistics of integers, or by a look at what is in memory (0.5
+ns a value, where a second sum of each group costs 10). Through joins rows multiply at most.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import Decimal
+
+import pyarrow as pa
+from pyarrow import types as t
+
+from fabric.plan.aggregate import unaliased
+from fabric.plan.expr import Alias, Call, Case, Cast, Column, Expr, Literal, output_name
+from fabric.plan.join import output_columns
+from fabric.plan.nodes import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Join,
+    Limit,
+    Node,
+    Scan,
+    Select,
+    Sort,
+    StageInput,
+    Union,
+    WithColumns,
+)
+from fabric.plan.schema import schema_of, type_of
+from fabric.plan.types import numeric, plain
+
+Leaf = Scan | StageInput
+_SLACK = 1.0001
+"""Bounds are floats; a rounded product is larger than the exact one by less than this."""
+_DIGITS_MAX = 38
+
+
+def fitting_sums(
+    node: Aggregate, leaf_most: Callable[[Leaf, str], float], leaf_rows: Callable[[Leaf], float]
+) -> frozenset[int]:
+    """Which of `node.aggs` are sums or means of integers or decimals that can't overflow.
+
+    `leaf_most` knows the largest magnitude of an integer column of a leaf, `leaf_rows` its exact
+    number of rows; each says infinity where it does not know.
+    """
+    if node.phase == "final":
+        return frozenset()
+    schema, found = schema_of(node.input), []
+    for index, expr in enumerate(node.aggs):
+        agg = unaliased(expr)
+        if agg.function not in ("sum", "mean") or agg.input is None:
+            continue
+        limit = _sum_limit(plain(type_of(agg.input, schema)))
+        if not math.isfinite(limit):
+            continue
+        n_rows = _rows(node.input, leaf_rows)
+        if not _fits(agg.input, node.input, n_rows, limit, lambda *_: math.inf) and not _fits(
+            agg.input, node.input, n_rows, limit, leaf_most
+        ):
+            continue
+        found.append(index)
+    return frozenset(found)
+
+
+def _fits(
+    expr: Expr, node: Node, n_rows: float, limit: float, leaf_most: Callable[[Leaf, str], float]
+) -> bool:
+    return n_rows * _Most(leaf_most).of(expr, node) * _SLACK < limit
+
+
+def _sum_limit(dtype: pa.DataType) -> float:
+    """What sums of `dtype` must stay below; infinity for those that nobody checks."""
+    number = numeric(dtype)
+    if number is None:
+        return math.inf
+    if t.is_decimal(number):
+        return float(10.0 ** (_DIGITS_MAX - number.scale))
+    return 2.0**63 if number.equals(pa.int64()) else math.inf
+
+
+def _rows(node: Node, leaf_rows: Callable[[Leaf], float]) -> float:
+    """At most so many rows."""
+    below = [_rows(child, leaf_rows) for child in node.children]
+    match node:
+        case Scan() | StageInput():
+            return leaf_rows(node)
+        case Filter() | Select() | WithColumns() | Limit() | Sort() | Distinct():
+            return below[0]
+        case Aggregate():
+            return max(below[0], 1.0)
+        case Union():
+            return sum(below)
+        case Join(how="semi" | "anti"):
+            return below[0]
+        case Join():
+            return below[0] * below[1] + below[0] + below[1]
+        case _:
+            return math.inf
+
+
+class _Most:
+    """The largest magnitude of values."""
+
+    def __init__(self, leaf_most: Callable[[Leaf, str], float]) -> None:
+        self._leaf_most = leaf_most
+
+    def of(self, expr: Expr, node: Node) -> float:
+        """Of `expr` over the rows of `node`."""
+        by_type = _type_limit(plain(type_of(expr, schema_of(node))))
+        if not math.isfinite(by_type):
+            return math.inf
+        return min(by_type, self._computed(expr, node) * _SLACK)
+
+    def _computed(self, expr: Expr, node: Node) -> float:
+        match expr:
+            case Column(name=name):
+                return self._column(name, node)
+            case Literal(value=int() | Decimal()):
+                return float(abs(expr.value))
+            case Alias(input=inner) | Cast(input=inner):
+                return self.of(inner, node) + 1.0
+            case Call(function="add" | "subtract", args=(a, b)):
+                return self.of(a, node) + self.of(b, node)
+            case Call(function="multiply", args=(a, b)):
+                return self.of(a, node) * self.of(b, node) + 1.0
+            case Call(function="negate" | "abs", args=(a,)):
+                return self.of(a, node)
+            case Case(branches=branches, otherwise=otherwise):
+                values = [value for _, value in branches] + [otherwise]
+                return max((self.of(v, node) for v in values if not _is_null(v)), default=0.0)
+            case _:
+                return math.inf
+
+    def _column(self, name: str, node: Node) -> float:
+        match node:
+            case Scan() | StageInput():
+                return self._leaf_most(node, name)
+            case Filter(input=source) | Limit(input=source) | Sort(input=source):
+                return self.of(Column(name), source)
+            case Distinct(input=source):
+                return self.of(Column(name), source)
+            case Select(input=source, exprs=exprs) | WithColumns(input=source, exprs=exprs):
+                made = {output_name(expr): expr for expr in exprs}
+                return self.of(made.get(name, Column(name)), source)
+            case Union():
+                place = schema_of(node).get_field_index(name)
+                names = [(schema_of(child).field(place).name, child) for child in node.children]
+                return max(self.of(Column(own), child) for own, child in names)
+            case Join():
+                return self._joined(name, node)
+            case _:
+                return math.inf
+
+    def _joined(self, name: str, node: Join) -> float:
+        columns = output_columns(node, schema_of(node.left), schema_of(node.right))
+        for found in columns:
+            if found.name == name:
+                side = node.right if found.right else node.left
+                most = self.of(Column(found.source), side)
+                if found.merged is None:
+                    return most
+                return max(most, self.of(Column(found.merged), node.right))
+        return math.inf
+
+
+def _is_null(expr: Expr) -> bool:
+    return isinstance(expr, Literal) and expr.value is None
+
+
+def _type_limit(dtype: pa.DataType) -> float:
+    """What a value of `dtype` can't pass; infinity for what is no exact number, or null."""
+    if t.is_decimal(dtype):
+        return float(10.0 ** (dtype.precision - dtype.scale))
+    if t.is_integer(dtype):
+        return float(2.0**dtype.bit_width)
+    return math.inf
