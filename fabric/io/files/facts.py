@@ -6,6 +6,7 @@ and timestamps: statistics of floats leave NaN out, those of strings may be cut.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -32,6 +33,25 @@ def column_facts(
             footers.append(footer(path).metadata)
     found = {name: _merged(name, footers) for name in wanted}
     return {name: facts for name, facts in found.items() if facts is not None}
+
+
+def magnitude(source: FileSource, schema: pa.Schema, name: str) -> float:
+    """The largest magnitude of an integer or decimal; infinity where a footer does not say all."""
+    dtype = schema.field(name).type
+    if (
+        source.format != "parquet"
+        or "." in name
+        or not (t.is_integer(dtype) or t.is_decimal(dtype))
+    ):
+        return math.inf
+    footers = []
+    for path in source.paths:
+        with reading(path, "Parquet"):
+            footers.append(pq.read_metadata(path))
+    facts = _merged(name, footers)
+    if facts is None:
+        return math.inf
+    return max(float(abs(facts.least or 0)), float(abs(facts.most or 0)))
 
 
 def _says(field: pa.Field) -> bool:

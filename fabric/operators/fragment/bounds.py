@@ -1,7 +1,7 @@
 """How large sums can become: those that can't overflow need no check beside them.
 
 One job: `fitting_sums`. A sum is at most the number of rows times the largest value, and values are
-bounded by their types, by Parquet's statistics of integers, or by a look at what is in memory (0.5
+bounded by their types, by Parquet's statistics, or by a look at what is in memory (0.5
 ns a value, where a second sum of each group costs 10). Through joins rows multiply at most.
 """
 
@@ -45,7 +45,7 @@ def fitting_sums(
 ) -> frozenset[int]:
     """Which of `node.aggs` are sums or means of integers or decimals that can't overflow.
 
-    `leaf_most` knows the largest magnitude of an integer column of a leaf, `leaf_rows` its exact
+    `leaf_most` knows the largest magnitude of a number column of a leaf, `leaf_rows` its exact
     number of rows; each says infinity where it does not know.
     """
     if node.phase == "final":

@@ -27,7 +27,7 @@ from fabric.errors import InternalError
 from fabric.io import registry
 from fabric.io.faults import reading
 from fabric.io.files import ipc, parquet
-from fabric.io.files.facts import column_facts
+from fabric.io.files.facts import magnitude
 from fabric.io.files.footers import footer
 from fabric.io.files.pruning import pruning_filter
 from fabric.io.files.source import check_unchanged
@@ -160,15 +160,12 @@ class Tables:
         return self.n_rows(node)
 
     def most(self, node: Scan | StageInput, name: str) -> float:
-        """The largest magnitude of an integer column: from statistics, or seen in memory."""
+        """The largest magnitude of a column: from statistics, or of integers in memory."""
         if isinstance(node, StageInput):
             return _most(batch.column(name) for batch in self._inputs.get(node.edge, ()))
         match node.source:
             case FileSource(format="parquet") as source:
-                facts = column_facts(source, node.schema, [name]).get(name)
-                if facts is None or facts.least is None or not isinstance(facts.least, int):
-                    return math.inf
-                return float(max(abs(facts.least), abs(facts.most)))
+                return magnitude(source, node.schema, name)
             case FileSource(format="ipc") | MemorySource():
                 splits = self._splits_of(node)
                 if all(self._is_here(node, split) for split in splits):

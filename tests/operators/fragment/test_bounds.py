@@ -7,15 +7,18 @@ from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import fabric
 from fabric.errors import ExpressionError
+from fabric.io.files.facts import magnitude
 from fabric.operators.fragment import execute_fragment
 from fabric.operators.fragment.bounds import Leaf, fitting_sums
 from fabric.plan.expr import Agg, Alias, Call, Case, Cast, Column, Expr, Literal
 from fabric.plan.nodes import Aggregate, Filter, Join, Node, Select, StageInput, Union
 from fabric.plan.schema import schema_of
+from fabric.plan.sources import FileSource
 
 LEAF = StageInput(0, pa.schema([("k", pa.int64()), ("v", pa.int64()), ("d", pa.decimal128(15, 2))]))
 ONE = Literal(1, pa.int64())
@@ -73,7 +76,7 @@ def test_through_nodes() -> None:
     assert not fits(Column("v"), Union((LEAF, LEAF)), most=4.7e12)
     key = (Column("k"),)
     for how in ("inner", "full"):
-        joined = Join(LEAF, LEAF, key, key, how)  # type: ignore[arg-type]
+        joined = Join(LEAF, LEAF, key, key, how)
         assert fits(Column("v_right"), joined, most=9.2e6)
         assert not fits(Column("v_right"), joined, most=9.3e6)
         assert not fits(Column("k"), joined)
@@ -116,3 +119,15 @@ def test_files(format: str, tmp_path: Path) -> None:
     below = large_.with_columns(u=fabric.col("v") - 1).group_by("k").agg(u=fabric.sum("u"))
     with pytest.raises(ExpressionError, match="does not fit"):
         below.collect()
+
+
+def test_magnitudes_of_footers(tmp_path: Path) -> None:
+    rows = pa.table(
+        {"i": [-7, 3, None], "d": [Decimal("1.50"), None, Decimal("-0.25")], "f": [9.0] * 3}
+    )
+    for statistics in (True, False):
+        path = str(tmp_path / f"{statistics}.parquet")
+        pq.write_table(rows, path, write_statistics=statistics)
+        source = FileSource("parquet", (path,))
+        found = [magnitude(source, rows.schema, name) for name in rows.schema.names]
+        assert found == ([7.0, 1.5, math.inf] if statistics else [math.inf] * 3)
