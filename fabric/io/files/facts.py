@@ -47,7 +47,7 @@ def magnitude(source: FileSource, schema: pa.Schema, name: str) -> float:
     footers = []
     for path in source.paths:
         with reading(path, "Parquet"):
-            footers.append(pq.read_metadata(path))
+            footers.append(footer(path).metadata)
     facts = _merged(name, footers)
     if facts is None:
         return math.inf
