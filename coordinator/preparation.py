@@ -16,6 +16,7 @@ from fabric.control import control_pb2 as pb
 from fabric.coordinator.constants import constant_value
 from fabric.coordinator.datasets import read_schema
 from fabric.coordinator.facts import needed, source_facts
+from fabric.coordinator.optimizer.cardinality import Cardinality
 from fabric.coordinator.optimizer.optimizer import optimize
 from fabric.coordinator.optimizer.trace import Fired, effects_text
 from fabric.coordinator.planner.draft import MAX_PARALLELISM
@@ -136,7 +137,13 @@ def prepare(
     prepared = Prepared(
         plan=plan,
         optimised=optimised,
-        graph=plan_stages(optimised, read, parallelism, result_path=plan.root.path),
+        graph=plan_stages(
+            optimised,
+            read,
+            parallelism,
+            result_path=plan.root.path,
+            likely_rows=Cardinality(facts).rows,
+        ),
         schema=schema_of(plan.root),
         fired=fired,
     )

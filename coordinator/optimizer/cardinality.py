@@ -58,6 +58,11 @@ class Cardinality:
                 self._known[id(node)] = node, self._guess(node, below)
         return self._known[id(root)][1]
 
+    def rows(self, root: Node) -> float | None:
+        """How many rows `root` likely puts out."""
+        guess = self.of(root)
+        return None if guess is None else guess.rows
+
     def _guess(self, node: Node, below: Sequence[Guess | None]) -> Guess | None:
         if isinstance(node, Scan):
             return self._scan(node)
@@ -75,7 +80,7 @@ class Cardinality:
             case WithColumns():
                 return first
             case Aggregate(keys=keys):
-                return Guess(first.rows * _GROUPED if keys else 1, first.base, {})
+                return Guess(_groups(keys, first), first.base, {})
             case Limit(n=n):
                 return _less(first, min(first.rows, n))
             case Explode():
@@ -168,6 +173,17 @@ def different(facts: ColumnFacts, n_rows: float) -> float | None:
     if low is None or most is None or isinstance(facts.least, float):
         return None
     return max(1.0, min(n_rows, most - low + 1))
+
+
+def _groups(keys: Sequence[Expr], guess: Guess) -> float:
+    """Groups of rows: as many as keys can be, where that is known of all; else a share of rows."""
+    n_groups = 1.0
+    for key in keys:
+        found = _of_key(key, guess)
+        if found is None:
+            return guess.rows * _GROUPED
+        n_groups *= found
+    return min(guess.rows, n_groups)
 
 
 def joined_rows(keys: Sequence[tuple[Expr, Expr]], left: Guess, right: Guess) -> float:

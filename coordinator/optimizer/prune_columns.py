@@ -198,14 +198,8 @@ def _with_exprs(
 
 
 def _narrowed(parent: Node, child: Node, pruned: Node, wanted: Names, note: Note) -> Node:
-    """`pruned` with just what `parent` wants of it, where rows may travel.
-
-    A scan reads few columns anyway; but a union matches by position, so there it counts when
-    another parent of a shared scan wants more.
-    """
+    """`pruned` with just what `parent` wants of it, where rows may travel."""
     if not isinstance(parent, Join | Exchange | Sort | Union | Window):
-        return pruned
-    if isinstance(pruned, Scan) and not isinstance(parent, Union):
         return pruned
     before = schema_of(pruned)
     schema = _part_of(before, wanted)

@@ -1,7 +1,9 @@
 """How many rows and bytes a node may put out, roughly and never too few on purpose.
 
 One job: an upper guess from the splits' statistics, for the choice between broadcasting and hashing
-a join. Unknown stays unknown (None): then nothing is broadcast unless asked for.
+a join. Unknown stays unknown (None): then nothing is broadcast unless asked for. What filters and
+joins will likely leave over (the optimizer's guess) counts with a wide margin, and only where being
+wrong would not be a disaster.
 """
 
 from __future__ import annotations
@@ -30,15 +32,27 @@ from fabric.plan.walk import walk
 BROADCAST_BYTES_MAX = 64 << 20
 """Up to so many bytes the right side of a join may be sent to all tasks."""
 
+_MARGIN = 8
+"""A guess of what filters leave over may be too small by so much, and nothing is lost."""
+_WRONG_BYTES_MAX = 512 << 20
+"""What may be more than this, should all guesses be wrong, is not taken for small."""
 _VARIABLE_BYTES = 24
 """Guess for a string or binary value with its offset."""
 
 
 class Size(NamedTuple):
-    """Rows and bytes; None when unknown."""
+    """Rows and bytes at most, and those that are likely; None when unknown."""
 
     rows: int | None
     n_bytes: int | None
+    likely_bytes: int | None = None
+
+    @property
+    def cautious_bytes(self) -> int | None:
+        """What to weigh a side of a join by: its guess with a margin, else the most it can be."""
+        if self.n_bytes is None or self.likely_bytes is None or self.n_bytes > _WRONG_BYTES_MAX:
+            return self.n_bytes
+        return min(self.n_bytes, _MARGIN * self.likely_bytes)
 
 
 def row_bytes(schema: pa.Schema) -> int:
@@ -50,8 +64,15 @@ def row_bytes(schema: pa.Schema) -> int:
     return max(1, sum(_value_bytes(field.type) for field in schema))
 
 
-def estimates(root: Node, rows_of: Callable[[Scan], int | None]) -> dict[int, Size]:
-    """Size by ``id(node)`` for the inputs of joins and sorts; `rows_of` knows the sources."""
+def estimates(
+    root: Node,
+    rows_of: Callable[[Scan], int | None],
+    likely_rows: Callable[[Node], float | None] = lambda _: None,
+) -> dict[int, Size]:
+    """Size by ``id(node)`` for the inputs of joins and sorts.
+
+    `rows_of` knows the sources, `likely_rows` guesses what comes out of a node.
+    """
     rows: dict[int, int | None] = {}
     found: dict[int, Size] = {}
     for node in walk(root):
@@ -59,8 +80,12 @@ def estimates(root: Node, rows_of: Callable[[Scan], int | None]) -> dict[int, Si
         if isinstance(node, Join | Sort):
             for side in node.children:
                 n_rows = rows[id(side)]
-                n_bytes = None if n_rows is None else n_rows * row_bytes(schema_of(side))
-                found[id(side)] = Size(n_rows, n_bytes)
+                width, likely = row_bytes(schema_of(side)), likely_rows(side)
+                found[id(side)] = Size(
+                    n_rows,
+                    None if n_rows is None else n_rows * width,
+                    None if likely is None else int(likely * width),
+                )
     return found
 
 

@@ -14,7 +14,7 @@ of the other side, which stays where it is, decides alone what becomes of it:
     right              the left side
     full               none: rows without a partner on either side must come out once
 
-It is, when asked for, or when it is known to be small and smaller than the other. Without keys
+It is, when asked for, or when it is small and smaller than the other. Without keys
 nothing can be hashed: the smaller side that may be broadcast is, whatever its size; else both sides
 are gathered in one task.
 """
@@ -96,15 +96,15 @@ def _chosen(node: Join, allowed: tuple[Side, ...], sizes: dict[str, Size]) -> Si
         return None
     if node.strategy == "broadcast":
         return allowed[0]
-    known = [side for side in allowed if sizes[side].n_bytes is not None]
+    weights = {side: sizes[side].cautious_bytes for side in sizes}
+    known = {side: n_bytes for side in allowed if (n_bytes := weights[side]) is not None}
+    smallest = min(known or allowed, key=lambda side: known.get(side, 0))
     if not node.left_keys:
-        return min(known or allowed, key=lambda side: sizes[side].n_bytes or 0)
-    side = allowed[0]
-    other: Side = "left" if side == "right" else "right"
-    own, others = sizes[side].n_bytes, sizes[other].n_bytes
-    if own is None or others is None or own > BROADCAST_BYTES_MAX or own >= others:
+        return smallest
+    other = weights["left" if smallest == "right" else "right"]
+    if not known or other is None or not known[smallest] < other:
         return None
-    return side
+    return smallest if known[smallest] <= BROADCAST_BYTES_MAX else None
 
 
 def _wrong_exchange(node: Join, flow: Flow, allowed: tuple[Side, ...]) -> PlanError:

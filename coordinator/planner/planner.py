@@ -8,7 +8,7 @@ parallelism 1 everything stays in one stage, except where the plan itself has an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from fabric.coordinator.planner.aggregates import plan_aggregate, plan_distinct
@@ -55,6 +55,7 @@ def plan_stages(
     parallelism: int,
     *,
     result_path: str = "",
+    likely_rows: Callable[[Node], float | None] = lambda _: None,
 ) -> StageGraph:
     """Cut `plan` into stages.
 
@@ -68,28 +69,37 @@ def plan_stages(
         Tasks of a stage where neither plan nor data say something else.
     result_path
         The path of the result edge; by default that of the root.
+    likely_rows
+        Guesses how many rows a node puts out.
 
     Raises
     ------
     PlanError
         If an exchange can't be as the plan wants it; names the node.
     """
-    return _Planner(plan, splits, check_parallelism(parallelism, "")).plan(
-        result_path or plan.root.path
-    )
+    parallelism = check_parallelism(parallelism, "")
+    return _Planner(plan, splits, parallelism, likely_rows).plan(result_path or plan.root.path)
 
 
 class _Planner:
     """One run over one plan."""
 
-    def __init__(self, plan: Plan, splits: Mapping[str, Sequence[Split]], parallelism: int) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        splits: Mapping[str, Sequence[Split]],
+        parallelism: int,
+        likely_rows: Callable[[Node], float | None],
+    ) -> None:
         self._root = plan.root
         self._splits = splits
         self._parallelism = parallelism
         self._config = dict(plan.config)
         self._draft = Draft(self._config)
         self._sizes: dict[int, Size] = estimates(
-            plan.root, lambda scan: scan_rows(splits.get(scan.path, ()), scan.schema)
+            plan.root,
+            lambda scan: scan_rows(splits.get(scan.path, ()), scan.schema),
+            likely_rows,
         )
         self._scans: list[Scan] = []
         self._top_n = _limits_over_sorts(plan.root)

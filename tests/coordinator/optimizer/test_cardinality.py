@@ -57,6 +57,8 @@ def test_nodes(p: SimpleNamespace) -> None:
     assert rows(Limit(t, 7)) == 7
     assert rows(Union((t, u))) == 1050
     assert rows(Aggregate(t, k, ())) == 100
+    assert rows(Aggregate(Filter(t, a("le", 5)), k, ())) == pytest.approx(40, abs=1)  # its rows
+    assert rows(Aggregate(t, (Column("b"),), ())) == 100  # a tenth: nothing is known of b
     assert rows(Aggregate(t, (), (Alias(Agg("count", None), "n"),))) == 1
     assert rows(Join(t, u, k, k)) == 500
     assert rows(Join(t, u, (Column("b"),), (Column("b"),))) == 1000

@@ -7,7 +7,7 @@ from random import Random
 from types import SimpleNamespace
 
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabric.coordinator.constants import constant_value
@@ -122,6 +122,7 @@ def test_a_rule_that_never_rests_is_stopped(p: SimpleNamespace) -> None:
     assert asked == 100
 
 
+@settings(deadline=None)
 @given(seed=st.integers(0, 1 << 32))
 def test_what_rules_remember_of_columns_is_what_is_inferred(seed: int) -> None:
     tables = random_tables(Random(5))

@@ -136,6 +136,16 @@ def test_shared_node_keeps_what_either_parent_needs(p: SimpleNamespace) -> None:
     assert found.inputs[0].input is found.inputs[1].input
 
 
+def test_a_join_of_a_shared_scan_is_sent_its_own_columns(p: SimpleNamespace) -> None:
+    t = p.table()
+    k = (Column("a"),)
+    wide = Filter(t, p.call("gt", "b", 1))
+    found = prune_columns(Select(Join(wide, t, k, k, "semi"), k), unnoted)
+    (join,) = (node for node in walk(found) if isinstance(node, Join))
+    assert scans(found) == {"t": ("a", "b")}
+    assert schema_of(join.right).names == ["a"]
+
+
 def test_leaves_others(p: SimpleNamespace) -> None:
     t = p.table()
     for plan in (t, Distinct(t), Select(t, (Column("a"), Column("b"), Column("s")))):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
@@ -233,3 +234,37 @@ def _join(case: Case, left: Scan, right: Scan) -> Join:
         strategy=case.strategy if free else "auto",
         condition=Call("lt", (Column("v"), Column("w"))) if conditional else None,
     )
+
+
+def likely(**rows: float) -> Callable[[Any], float | None]:
+    """Guesses by the path of a node."""
+    return lambda node: rows.get(node.path)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "rows", "expected"),
+    [
+        (400, 300, {"r": 1000}, [("j/right", "broadcast")]),
+        (300, 400, {"l": 1000}, [("j/left", "broadcast")]),
+        (400, 300, {}, [("j/left", "hash"), ("j/right", "hash")]),
+        (400, 300, {"r": 8e5}, [("j/left", "hash"), ("j/right", "hash")]),  # no margin is left
+        (900, 800, {"r": 1000}, [("j/left", "hash"), ("j/right", "hash")]),  # too bad if wrong
+        (800, 1, {"r": 1e9}, [("j/right", "broadcast")]),  # the sources have no more
+    ],
+)
+def test_a_side_that_is_likely_small_is_broadcast(
+    p: SimpleNamespace, left: int, right: int, rows: dict[str, float], expected: Any
+) -> None:
+    one, other = sides(p)
+    splits = {"l": sized(left * MB), "r": sized(right * MB)}
+    join = check(Plan(Join(one, other, (A,), (A,), path="j")))
+    graph = plan_stages(join, splits, 4, likely_rows=likely(**rows))
+    assert kinds(graph) == expected
+
+
+def test_the_left_side_of_a_semi_join_stays_however_small(p: SimpleNamespace) -> None:
+    one, other = sides(p)
+    join = check(Plan(Join(one, other, (A,), (A,), "semi", path="j")))
+    splits = {"l": sized(1 * MB), "r": sized(400 * MB)}
+    graph = plan_stages(join, splits, 4, likely_rows=likely(l=10))
+    assert kinds(graph) == [("j/left", "hash"), ("j/right", "hash")]

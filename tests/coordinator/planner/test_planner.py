@@ -193,7 +193,9 @@ def test_a_small_right_side_is_broadcast(p: SimpleNamespace, how: str) -> None:
     [
         (80 * MB, 63 * MB, "broadcast"),
         (80 * MB, 65 * MB, "hash"),
-        (10 * MB, 20 * MB, "hash"),
+        (10 * MB, 20 * MB, "broadcast"),
+        (65 * MB, 80 * MB, "hash"),
+        (20 * MB, 20 * MB, "hash"),
         (0, MB, "hash"),
         (80 * MB, 0, "hash"),
     ],
