@@ -20,7 +20,7 @@ from fabric.agent.pipe import Pipes, Port, Rows
 from fabric.agent.routing import partitions_of, producers_of
 from fabric.agent.store import PartitionStore
 from fabric.control import control_pb2 as pb
-from fabric.errors import InternalError, PeerLostError
+from fabric.errors import FabricError, InternalError, PeerLostError
 from fabric.flight.header import Event
 from fabric.flight.ticket import PartitionRequest
 from fabric.flight.transport import Transport
@@ -98,11 +98,19 @@ class Inputs:
     def stream(self, edge: int) -> Iterator[pa.RecordBatch]:
         """The rows of one materialised edge, a message at a time."""
         for piece in self._pieces([edge]):
-            with closing(self._open(piece)) as batches:
-                for batch in batches:
+            with closing(self._open(piece, self._cancellation)) as lists:
+                for batch in self._each(lists):
                     self._cancellation.check()
                     self.rows += batch.num_rows
                     yield batch
+
+    def _each(self, lists: Iterator[list[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+        try:
+            for batches in lists:
+                yield from batches
+        except StopFetchError:
+            self._cancellation.check()
+            raise
 
     def take(self) -> Iterator[tuple[int, pa.RecordBatch | None]]:
         """(edge, batch) of every pipelined edge as they come; None when the edge has ended."""
@@ -182,19 +190,20 @@ class Inputs:
 
     def _fetch(self, piece: Piece, stop: Cancellation) -> list[pa.RecordBatch]:
         found: list[pa.RecordBatch] = []
-        if stop.cancelled:
-            raise StopFetchError
-        with closing(self._open(piece)) as batches:
-            for batch in batches:
-                if stop.cancelled:
-                    raise StopFetchError
-                found.append(batch)
+        with closing(self._open(piece, stop)) as lists:
+            for batches in lists:
+                found += batches
         return found
 
-    def _open(self, piece: Piece) -> Generator[pa.RecordBatch, None, None]:
+    def _open(
+        self, piece: Piece, stop: Cancellation
+    ) -> Generator[list[pa.RecordBatch], None, None]:
+        """The rows of a piece as they come; `stop` ends a wait for them."""
         ask = piece.request
         if piece.agent_id == self._agent_id:
-            yield from self._store.batches(ask.job, ask.edge, ask.partition, ask.producers)
+            for batch in self._store.batches(ask.job, ask.edge, ask.partition, ask.producers):
+                yield [batch]
+                _check(stop)
             return
         address = self._deploy.addresses.get(piece.agent_id, "")
         if not address:
@@ -204,14 +213,15 @@ class Inputs:
                 job=ask.job,
                 agent=piece.agent_id,
             )
-        with closed(self._transport.fetch(address, ask)) as messages:
-            for _, batch in messages:
-                if batch is not None:
-                    yield batch
-
-
-class StopFetchError(Exception):
-    """A fetch that was told to stop; never leaves this module."""
+        _check(stop)
+        with closing(self._transport.open_rows(address, ask)) as rows, stop.waking(rows.close):
+            try:
+                while batches := rows.take():
+                    yield batches
+                    _check(stop)
+            except FabricError:
+                _check(stop)  # closed under its reader
+                raise
 
 
 @contextmanager
@@ -223,3 +233,12 @@ def closed(items: Iterator[T]) -> Iterator[Iterator[T]]:
         close = getattr(items, "close", None)
         if close is not None:
             close()
+
+
+class StopFetchError(Exception):
+    """A fetch that was told to stop; never leaves this module."""
+
+
+def _check(stop: Cancellation) -> None:
+    if stop.cancelled:
+        raise StopFetchError

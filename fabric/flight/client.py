@@ -1,34 +1,32 @@
 """Calling any Flight server from a client: reading, putting, actions, with our errors.
 
-One job: a small face over pyarrow's client for everything outside the agents (`FlightSource` and
-`FlightTarget`, sessions of a remote fabric, the Spark connector). Every wait is bounded by
-`idle_s`; what the server says comes back as the same `FabricError` it raised.
+One job: a small face for everything outside the agents (`FlightSource` and `FlightTarget`, sessions
+of a remote fabric, the Spark connector). Streams are read and written by native threads and fully
+validated, for the server may be anybody's; other calls go through pyarrow's client. Every wait is
+bounded by `idle_s`; what the server says comes back as the same `FabricError` it raised.
 """
 
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from contextlib import closing
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 import pyarrow.flight as fl
 
+from fabric._cython.shuffle.pump.pump import Connections, Put
 from fabric.errors import DataError, PeerLostError
-from fabric.flight.batches import empty_batch
-from fabric.flight.boxes import holds_dictionaries
-from fabric.flight.connections import Connections
+from fabric.flight.connections import connect, connect_s
 from fabric.flight.descriptor import PutPath
 from fabric.flight.errors import from_flight
-from fabric.flight.pull import pull
-from fabric.flight.push import Push
-from fabric.flight.remote_put import RemotePut
+from fabric.flight.owner_put import OwnerPut, from_agent
 from fabric.flight.transport import PutWriter
 
 R = TypeVar("R")
-_STREAM_S_MAX = 24 * 3600.0
 REUSE = "arrow-flight-reuse-connection:"
 
 
@@ -46,8 +44,11 @@ class Client:
     ) -> None:
         self.address = address
         self._idle_s = idle_s
-        self._headers = [(b"authorization", f"Bearer {token}".encode())] if token else []
-        self._connections = Connections(tls_roots, tls_identity)
+        self._token, self._tls = token, (tls_roots, tls_identity)
+        self._connections = Connections(tls_roots, tls_identity, connect_s=connect_s(idle_s))
+        self._lock = threading.Lock()
+        self._caller: fl.FlightClient | None = None
+        self._closed = False
 
     def __enter__(self) -> Self:
         return self
@@ -63,6 +64,11 @@ class Client:
     def close(self) -> None:
         """Close the connections."""
         self._connections.close()
+        with self._lock:
+            self._closed = True
+            caller, self._caller = self._caller, None
+        if caller is not None:
+            caller.close()
 
     def info(self, path: Sequence[str] = (), command: bytes = b"") -> fl.FlightInfo:
         """Schema and endpoints of a path, or of a command."""
@@ -128,89 +134,70 @@ class Client:
 
     def open_put(self, path: Sequence[str], schema: pa.Schema) -> ClientPut:
         """Begin a put whose batches come later."""
-        return ClientPut(self._connections, self.address, path, schema, self._push)
+        put = self._connections.put(
+            self.address, path, schema, token=self._token, idle_s=self._idle_s
+        )
+        return ClientPut(put, self.address)
 
     def open_owner_put(self, address: str, put: PutPath, schema: pa.Schema) -> PutWriter:
         """Begin one attempt's put to the owner at `address`: its partitions, already split."""
-        return RemotePut(
-            self._connections.lend(address),
-            replace(put, to_owner=True),
-            schema,
-            options=self._options(_STREAM_S_MAX),
-            idle_s=self._idle_s,
-            address=address,
-        )
-
-    def _push(self, client: fl.FlightClient, path: Sequence[str], schema: pa.Schema) -> Push:
-        descriptor = fl.FlightDescriptor.for_path(*path)
-        options = self._options(_STREAM_S_MAX)
-        return Push(
-            lambda: client.do_put(descriptor, schema, options),
-            idle_s=self._idle_s,
-            agent=self.address,
+        return OwnerPut(
+            self._connections, address, put, schema, token=self._token, idle_s=self._idle_s
         )
 
     def _rows(self, address: str, ticket: bytes) -> Iterator[pa.RecordBatch]:
-        options = self._options(_STREAM_S_MAX)
-        with self._connections.lend(address) as client:
-            messages = pull(
-                lambda: client.do_get(fl.Ticket(ticket), options),
-                idle_s=self._idle_s,
-                agent=address,
-            )
-            for batch, _ in messages:
-                if batch is not None:
-                    yield batch
+        stream = self._connections.read(address, ticket, token=self._token, idle_s=self._idle_s)
+        with from_agent(address), closing(stream):
+            while batches := stream.take():
+                yield from batches
 
     def _call(self, call: Callable[[fl.FlightClient, fl.FlightCallOptions], R]) -> R:
-        with self._connections.lend(self.address) as client:
-            try:
-                return call(client, self._options(self._idle_s))
-            except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-                raise from_flight(error, agent=self.address) from error
+        headers = [(b"authorization", f"Bearer {self._token}".encode())] if self._token else []
+        options = fl.FlightCallOptions(timeout=self._idle_s, headers=headers)
+        client = self._calling()
+        try:
+            return call(client, options)
+        except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+            told = from_flight(error, agent=self.address)
+            if isinstance(told, PeerLostError):
+                self._drop(client)
+            raise told from error
 
-    def _options(self, timeout_s: float) -> fl.FlightCallOptions:
-        return fl.FlightCallOptions(timeout=timeout_s, headers=self._headers)
+    def _calling(self) -> fl.FlightClient:
+        with self._lock:
+            if self._closed:
+                raise PeerLostError(f"the connection to {self.address} was closed: shutting down")
+            if self._caller is None:
+                self._caller = connect(self.address, *self._tls)
+            return self._caller
+
+    def _drop(self, client: fl.FlightClient) -> None:
+        """A lost peer's connection is thrown away; calls that still use it may end."""
+        with self._lock:
+            if self._caller is client:
+                self._caller = None
 
 
 class ClientPut:
     """A put in progress: `write` batches, then `finish`; `abandon` breaks it off."""
 
-    def __init__(
-        self,
-        connections: Connections,
-        address: str,
-        path: Sequence[str],
-        schema: pa.Schema,
-        push: Callable[[fl.FlightClient, Sequence[str], pa.Schema], Push],
-    ) -> None:
-        self._lease = connections.lend(address)
-        self._push = push(self._lease.__enter__(), path, schema)
-        self._schema, self._sent = schema, False
-        self._open = True
+    def __init__(self, put: Put, address: str) -> None:
+        self._put, self._address = put, address
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Send one batch; raises what went wrong with this or an earlier one."""
-        self._push.send(batch)
-        self._sent = True
+        with from_agent(self._address):
+            self._put.write(batch)
 
     def finish(self) -> dict[str, Any]:
         """End the stream; the server's acknowledgement."""
-        if not self._sent and holds_dictionaries(self._schema):  # no batch brought them: fails
-            self._push.send(empty_batch(self._schema))
-        answer = self._push.finish()
-        self._close()
+        with from_agent(self._address):
+            answer = self._put.seal()
         return _object(answer) if answer else {}
 
     def abandon(self) -> None:
         """Break off; does nothing after `finish`."""
-        if self._open:
-            self._push.abandon()
-            self._close()
-
-    def _close(self) -> None:
-        self._open = False
-        self._lease.__exit__(None, None, None)
+        self._put.abandon()
 
 
 def read_endpoints(

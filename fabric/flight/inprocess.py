@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from fabric.errors import PeerLostError
-from fabric.flight.check import StreamCheck
+from fabric._cython.shuffle.wire.headers import WireCheck
+from fabric.errors import CancelledError, PeerLostError
 from fabric.flight.descriptor import PutPath
-from fabric.flight.header import EdgeHeader, Event
+from fabric.flight.header import EdgeHeader, Event, decode_header
 from fabric.flight.ticket import DatasetRequest, PartitionRequest
-from fabric.flight.transport import DatasetStore, PartitionSource, PutWriter
+from fabric.flight.transport import DatasetStore, PartitionSource, PutWriter, RowStream
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class InProcessTransport:
         self, address: str, request: PartitionRequest
     ) -> Iterator[tuple[EdgeHeader, pa.RecordBatch | None]]:
         """See `Transport.fetch`."""
-        check = StreamCheck(
+        check = WireCheck(
             job=request.job,
             edge=request.edge,
             producers=request.producers,
@@ -62,10 +62,14 @@ class InProcessTransport:
         for data, batch in source.read(
             request.job, request.edge, request.partition, request.producers, checksums=False
         ):
-            header = check.decode(data)
-            if check.accept(header, batch):
+            if check.accept(data, batch):
+                header = decode_header(data)
                 yield header, batch if header.event is Event.ROWS else None
         check.finish()
+
+    def open_rows(self, address: str, request: PartitionRequest) -> RowStream:
+        """See `Transport.open_rows`."""
+        return _Rows(self.fetch(address, request))
 
     def read_dataset(self, address: str, request: DatasetRequest) -> Iterator[pa.RecordBatch]:
         """See `Transport.read_dataset`."""
@@ -88,3 +92,23 @@ class InProcessTransport:
         if peer is None:
             raise PeerLostError(f"no agent answers at {address!r} any more; was it stopped?")
         return peer
+
+
+class _Rows:
+    """Rows that are here already, a message at a time."""
+
+    def __init__(self, messages: Iterator[tuple[EdgeHeader, pa.RecordBatch | None]]) -> None:
+        self._messages, self._closed = messages, False
+
+    def take(self) -> list[pa.RecordBatch]:
+        """See `RowStream.take`."""
+        for _, batch in self._messages:
+            if self._closed:
+                raise CancelledError("the stream was closed")
+            if batch is not None:
+                return [batch]
+        return []
+
+    def close(self) -> None:
+        """See `RowStream.close`."""
+        self._closed = True

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from fabric._cython.shuffle.checksum import batch_crc32c
+from fabric._cython.shuffle.wire.headers import WireCheck
 from fabric.control import control_pb2 as pb
 from fabric.errors import (
     CancelledError,
@@ -28,10 +29,9 @@ from fabric.errors import (
 )
 from fabric.flight.backend import Backend
 from fabric.flight.batches import check_foreign_batch, check_foreign_schema
-from fabric.flight.check import StreamCheck
 from fabric.flight.descriptor import AnyPath, DatasetPath, PutPath
 from fabric.flight.directory import Directory
-from fabric.flight.header import Event
+from fabric.flight.header import Event, decode_header
 from fabric.flight.owned import OwnedRows, columns_text
 from fabric.flight.spread import Spread
 from fabric.security.tokens import Claims
@@ -143,14 +143,15 @@ class Puts:
         known = self._backend.locations.dataset(put.name)
         if known is not None and any(p.transaction == put.transaction for p in known.parts):
             raise ConfigError(f"transaction {put.transaction} is committed; begin another")
-        check = StreamCheck(job=put.transaction, edge=0, producers=[(0, put.attempt)])
+        check = WireCheck(job=put.transaction, edge=0, producers=[(0, put.attempt)])
         client = None if claims.is_agent else self._of_client(put, reader.schema)
         writer = self._backend.datasets.open_write(put, client.schema if client else reader.schema)
         try:
             for batch, metadata in self._messages(reader):
-                header = check.decode(metadata)
                 rows = client.read(batch) if client and batch is not None else batch
-                if check.accept(header, rows) and rows is not None and header.event is Event.ROWS:
+                fresh = check.accept(metadata or b"", rows)
+                header = decode_header(metadata or b"")
+                if fresh and rows is not None and header.event is Event.ROWS:
                     if client:
                         client.place(rows, header.partitions)
                     begin = 0

@@ -1,8 +1,9 @@
 """The transport over Arrow Flight, between agents of one fabric.
 
-One job: `Transport` with sockets. Calls carry an agent token and signed tickets; every message is
-checked (`check.py`) and every wait is bounded (`pull.py`, `push.py`). Addresses that are in this
-process go straight to the in-process transport.
+One job: `Transport` with sockets. Calls carry an agent token and signed tickets; native threads
+read and write the streams, check every message, bound every wait and try a broken connection again
+(`fabric/_cython/shuffle/pump`). Addresses that are in this process go straight to the in-process
+transport.
 """
 
 from __future__ import annotations
@@ -10,30 +11,24 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import closing, contextmanager
 
 import pyarrow as pa
-import pyarrow.flight as fl
 
+from fabric._cython.shuffle.pump.pump import Connections, Fetch
 from fabric.clock import Clock, SystemClock
 from fabric.errors import ConfigError, FabricError
-from fabric.flight.boxes import unbox
-from fabric.flight.check import StreamCheck
-from fabric.flight.connections import Connections
+from fabric.flight.connections import connect_s
 from fabric.flight.descriptor import PutPath
-from fabric.flight.errors import from_flight
-from fabric.flight.header import EdgeHeader, Event
+from fabric.flight.header import EdgeHeader, decode_header
 from fabric.flight.inprocess import InProcessTransport
-from fabric.flight.pull import pull
-from fabric.flight.remote_put import RemotePut
+from fabric.flight.owner_put import OwnerPut, from_agent
 from fabric.flight.ticket import AnyRequest, DatasetRequest, PartitionRequest, make_ticket
-from fabric.flight.transport import PutWriter
+from fabric.flight.transport import PutWriter, RowStream
 from fabric.security.tokens import Signer
 
 TOKEN_TTL_S = 3600.0
-CALL_S_MAX = 24 * 3600.0
-"""Ends a stream whose thread was given up on, should the peer freeze for good."""
+_NAMED_MAX = 5
 
 
 class FlightTransport:
@@ -57,7 +52,7 @@ class FlightTransport:
         self._signer, self._agent_id, self._idle_s = signer, agent_id, idle_s
         self._local = local or InProcessTransport()
         self._clock = clock or SystemClock()
-        self._connections = Connections(tls_roots)
+        self._connections = Connections(tls_roots, connect_s=connect_s(idle_s))
         self._lock = threading.Lock()
         self._token, self._token_until_s = "", 0.0
 
@@ -68,48 +63,39 @@ class FlightTransport:
         if self._local.has(address):
             yield from self._local.fetch(address, request)
             return
-        check = StreamCheck(
-            job=request.job,
-            edge=request.edge,
-            producers=request.producers,
-            partition=request.partition,
-            node=request.node_path,
-            agent=address,
-        )
-        with self._placed(address, request), self._connections.lend(address) as client:
-            for batch, metadata in self._pull(client, address, request):
-                header = check.decode(metadata)
-                if check.accept(header, batch):
-                    yield header, batch if header.event is Event.ROWS else None
-            check.finish()
+        with _placed(address, request), closing(self._edge(address, request, events=True)) as edge:
+            while messages := edge.take_messages():
+                for data, batch in messages:
+                    yield decode_header(data), batch
+
+    def open_rows(self, address: str, request: PartitionRequest) -> RowStream:
+        """See `Transport.open_rows`."""
+        if self._local.has(address):
+            return self._local.open_rows(address, request)
+        return _EdgeRows(self._edge(address, request), address, request)
 
     def read_dataset(self, address: str, request: DatasetRequest) -> Iterator[pa.RecordBatch]:
         """See `Transport.read_dataset`; an END message at the end tells that nothing is missing."""
         if self._local.has(address):
             yield from self._local.read_dataset(address, request)
             return
-        check = StreamCheck(
-            job=request.name, edge=0, producers=[(0, 0)], partition=request.partition, agent=address
-        )
-        with self._connections.lend(address) as client:
-            for batch, metadata in self._pull(client, address, request):
-                header = check.decode(metadata)
-                if check.accept(header, batch) and header.event is Event.ROWS:
-                    yield batch
-            check.finish()
+        stream = self._connections.fetch(
+            address, self._ticket(request), token=self._agent_token(), idle_s=self._idle_s,
+            job=request.name, edge=0, producers=[(0, 0)], partition=request.partition,
+            subject=f"partition {request.partition} of dataset {request.name!r}: ",
+        )  # fmt: skip
+        with from_agent(address), closing(stream):
+            while batches := stream.take():
+                yield from batches
 
     def open_put(self, address: str, put: PutPath, schema: pa.Schema) -> PutWriter:
         """See `Transport.open_put`."""
         if self._local.has(address):
             return self._local.open_put(address, put, schema)
-        return RemotePut(
-            self._connections.lend(address),
-            replace(put, to_owner=True),
-            schema,
-            options=self._options(),
-            idle_s=self._idle_s,
-            address=address,
-        )
+        return OwnerPut(
+            self._connections, address, put, schema,
+            token=self._agent_token(), idle_s=self._idle_s,
+        )  # fmt: skip
 
     def discard(self, address: str, name: str, transaction: str) -> None:
         """See `Transport.discard`."""
@@ -117,42 +103,27 @@ class FlightTransport:
             self._local.discard(address, name, transaction)
             return
         body = json.dumps({"name": name, "transaction": transaction}).encode()
-        with self._connections.lend(address) as client:
-            try:
-                action = fl.Action("dataset.discard", body)
-                list(client.do_action(action, self._options(self._idle_s)))
-            except (pa.ArrowException, OSError) as error:
-                raise from_flight(error, agent=address) from error
+        with from_agent(address):
+            self._connections.act(
+                address, "dataset.discard", body,
+                token=self._agent_token(), timeout_s=self._idle_s,
+            )  # fmt: skip
 
     def close(self) -> None:
         """See `Transport.close`."""
         self._connections.close()
 
-    def _pull(
-        self, client: fl.FlightClient, address: str, request: AnyRequest
-    ) -> Iterator[tuple[pa.RecordBatch | None, bytes | None]]:
-        ticket = make_ticket(self._signer, request, self._clock.wall_s() + TOKEN_TTL_S)
-        options = self._options()
-        messages = pull(
-            lambda: client.do_get(fl.Ticket(ticket), options), idle_s=self._idle_s, agent=address
-        )
-        for batch, metadata in messages:
-            yield None if batch is None else unbox(batch), metadata
+    def _edge(self, address: str, request: PartitionRequest, *, events: bool = False) -> Fetch:
+        tasks = _tasks(request)
+        return self._connections.fetch(
+            address, self._ticket(request), token=self._agent_token(), idle_s=self._idle_s,
+            events=events, job=request.job, edge=request.edge, producers=request.producers,
+            partition=request.partition, node=request.node_path, tasks=tasks,
+            subject=f"partition {request.partition} of edge {request.edge} from task {tasks}: ",
+        )  # fmt: skip
 
-    @contextmanager
-    def _placed(self, address: str, request: PartitionRequest) -> Iterator[None]:
-        """Errors in here name the job, node, agent and what was asked for."""
-        tasks = ", ".join(f"{task}#{attempt}" for task, attempt in request.producers[:5])
-        try:
-            yield
-        except FabricError as error:
-            raise error.at(
-                job=request.job, node=request.node_path, task=tasks, agent=address
-            ) from error.__cause__
-
-    def _options(self, timeout_s: float = CALL_S_MAX) -> fl.FlightCallOptions:
-        header = (b"authorization", f"Bearer {self._agent_token()}".encode())
-        return fl.FlightCallOptions(timeout=timeout_s, headers=[header])
+    def _ticket(self, request: AnyRequest) -> bytes:
+        return make_ticket(self._signer, request, self._clock.wall_s() + TOKEN_TTL_S)
 
     def _agent_token(self) -> str:
         now_s = self._clock.wall_s()
@@ -161,3 +132,35 @@ class FlightTransport:
                 self._token = self._signer.token("agent", self._agent_id, TOKEN_TTL_S, now_s)
                 self._token_until_s = now_s + TOKEN_TTL_S
             return self._token
+
+
+class _EdgeRows:
+    """A native stream whose errors name what was asked for."""
+
+    def __init__(self, stream: Fetch, address: str, request: PartitionRequest) -> None:
+        self._stream, self._address, self._request = stream, address, request
+
+    def take(self) -> list[pa.RecordBatch]:
+        """See `RowStream.take`."""
+        with _placed(self._address, self._request):
+            return self._stream.take()
+
+    def close(self) -> None:
+        """See `RowStream.close`."""
+        self._stream.close()
+
+
+def _tasks(request: PartitionRequest) -> str:
+    named = ", ".join(f"{task}#{attempt}" for task, attempt in request.producers[:_NAMED_MAX])
+    return named + (", …" if len(request.producers) > _NAMED_MAX else "")
+
+
+@contextmanager
+def _placed(address: str, request: PartitionRequest) -> Iterator[None]:
+    """Errors in here name the job, node, agent and what was asked for."""
+    try:
+        yield
+    except FabricError as error:
+        raise error.at(
+            job=request.job, node=request.node_path, task=_tasks(request), agent=address
+        ) from error.__cause__

@@ -97,6 +97,16 @@ class DatasetStore(Protocol):
         """Remove what a transaction left here; nothing there is fine."""
 
 
+class RowStream(Protocol):
+    """The rows of a partition on their way here."""
+
+    def take(self) -> list[pa.RecordBatch]:
+        """What has arrived, in order; waits for the first batch, and gives [] at the end."""
+
+    def close(self) -> None:
+        """Stop early; any thread may, and a `take` that waits fails then."""
+
+
 class PutOpener(Protocol):
     """What spreading rows over owners needs of a transport."""
 
@@ -116,6 +126,9 @@ class Transport(Protocol):
         not wholly) there, `PeerLostError` when the agent does not answer; both name the agent,
         the producing task and the partition. Close the iterator to stop early.
         """
+
+    def open_rows(self, address: str, request: PartitionRequest) -> RowStream:
+        """The rows of one partition, as `fetch` gives and checks them; close it."""
 
     def read_dataset(self, address: str, request: DatasetRequest) -> Iterator[pa.RecordBatch]:
         """The rows of one partition of a dataset from its owner."""

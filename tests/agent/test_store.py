@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabric._cython.shuffle.checksum import batch_crc32c
+from fabric._cython.shuffle.wire.headers import WireCheck
 from fabric.agent.store import PartitionStore, Totals
 from fabric.errors import InternalError, NotFoundError, PartitionLostError
-from fabric.flight.check import StreamCheck
 from fabric.flight.header import Event, decode_header
 from fabric.ids import EdgeId
 
@@ -70,11 +70,11 @@ def test_all_partitions_together_are_what_was_appended(batches: list[list[int]])
 
 def test_messages_pass_the_receivers_check() -> None:
     store = filled()
-    check = StreamCheck(job="job", edge=3, producers=[(0, 0), (1, 0)], partition=1)
+    check = WireCheck(job="job", edge=3, producers=[(0, 0), (1, 0)], partition=1)
     kinds = []
     for data, rows in store.read("job", 3, 1, [(0, 0), (1, 0)]):
         header = decode_header(data)
-        assert check.accept(header, rows)
+        assert check.accept(data, rows)
         if header.event is Event.ROWS:
             assert header.crc32c == batch_crc32c(rows)
         else:

@@ -8,12 +8,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.flight as fl
 import pytest
 
 from fabric.control.control_pb2 import DatasetLocation
 from fabric.errors import DataError, FabricError
 from fabric.flight.client import Client
+from fabric.flight.connections import connect
 from fabric.flight.descriptor import PutPath
+from fabric.flight.header import EdgeHeader, encode_header
 from fabric.flight.spread import Spread
 from fabric.flight.transport import PutWriter
 from fabric.testing.flight_rig import FlightRig
@@ -122,11 +125,16 @@ def test_damaged_rows_reach_no_kernel(client: Client, rig: FlightRig) -> None:
     offsets = pa.array([0, 1 << 30, 1], pa.int32()).buffers()[1]
     text = pa.StringArray.from_buffers(2, offsets, pa.py_buffer(b"x"))
     batch = pa.record_batch([pa.array([1, 2]), text], schema=SCHEMA)
-
-    def write(writer: Any) -> None:
-        writer._push.send(batch, writer._header(partitions=((0, 2),), crc32c=0))
-
-    refused(client, rig, "a batch of the stream is damaged", write)
+    transaction, _, addresses = begin(client)
+    path = PutPath("d", transaction, "w", 0, to_owner=True).path
+    header = EdgeHeader(job=transaction, edge=0, producer=0, partitions=((0, 2),))
+    token = (b"authorization", f"Bearer {rig.token('write')}".encode())
+    with connect(addresses["a0"]) as raw:
+        options = fl.FlightCallOptions(headers=[token], timeout=10.0)
+        writer, _ = raw.do_put(fl.FlightDescriptor.for_path(*path), SCHEMA, options)
+        writer.write_with_metadata(batch, encode_header(header))
+        with pytest.raises(pa.ArrowException, match="a batch of the stream is damaged"):
+            writer.close()
 
 
 def test_after_the_commit_nothing_is_taken(client: Client) -> None:

@@ -43,6 +43,14 @@ class StreamCheck {
     }
   }
 
+  // Read a header; a missing or damaged one is a lost partition too.
+  arrow::Result<EdgeHeader> decode(std::string_view bytes) const {
+    arrow::Result<EdgeHeader> header = decode_header(bytes);
+    if (header.ok()) return header;
+    const std::string words = header.status().message();  // "DataError: ..."
+    return lost(words.substr(words.find(' ') + 1), "?");
+  }
+
   // Check one message; false means: seen before, drop it.
   arrow::Result<bool> accept(const EdgeHeader& header, const arrow::RecordBatch* batch) {
     const std::string task = task_text(header.producer, header.attempt);

@@ -56,6 +56,7 @@ cdef extern from "wire/check.hpp" namespace "fabric" nogil:
     cppclass CStreamCheck "fabric::StreamCheck":
         CStreamCheck(string job, uint32_t edge, const vector[ProducerAttempt]& producers,
                      OptionalPartition partition, Where where, cbool checksums, int cpu)
+        CResult[EdgeHeader] decode(string bytes)
         CResult[cbool] accept(const EdgeHeader& header, const CRecordBatch* batch)
         CStatus finish()
         uint64_t duplicates()
@@ -139,7 +140,7 @@ cdef class WireCheck:
         cdef shared_ptr[CRecordBatch] rows
         if batch is not None:
             rows = batch_of(batch)
-        cdef CResult[EdgeHeader] parsed = c_decode(header)
+        cdef CResult[EdgeHeader] parsed = self.check.decode(header)
         raise_fault(parsed.status())
         cdef CResult[cbool] fresh
         with nogil:
