@@ -41,8 +41,8 @@ inline arrow::ipc::IpcWriteOptions write_options(std::shared_ptr<arrow::util::Co
   return options;
 }
 
-inline arrow::Result<arrow::ipc::IpcPayload> payload_of(const arrow::RecordBatch& batch,
-                                                        const arrow::ipc::IpcWriteOptions& options) {
+inline arrow::Result<arrow::ipc::IpcPayload> payload_of(
+    const arrow::RecordBatch& batch, const arrow::ipc::IpcWriteOptions& options) {
   arrow::ipc::IpcPayload payload;
   ARROW_RETURN_NOT_OK(arrow::ipc::GetRecordBatchPayload(batch, options, &payload));
   return payload;
@@ -51,7 +51,8 @@ inline arrow::Result<arrow::ipc::IpcPayload> payload_of(const arrow::RecordBatch
 // The rows of stored IPC bytes, for those who do not send them; of schemas without dictionaries.
 inline arrow::Result<std::shared_ptr<arrow::RecordBatch>> batch_of_payload(
     const arrow::ipc::IpcPayload& payload, const std::shared_ptr<arrow::Schema>& schema) {
-  ARROW_ASSIGN_OR_RAISE(auto sink, arrow::io::BufferOutputStream::Create(payload.body_length + 4096));
+  const int64_t n_bytes = payload.body_length + 4096;
+  ARROW_ASSIGN_OR_RAISE(auto sink, arrow::io::BufferOutputStream::Create(n_bytes));
   int32_t metadata_length = 0;
   ARROW_RETURN_NOT_OK(
       arrow::ipc::WriteIpcPayload(payload, write_options(nullptr), sink.get(), &metadata_length));
@@ -110,8 +111,9 @@ class PayloadWriter {
 
   static bool is_same(const arrow::Array& one, const arrow::Array& other) {
     if (one.data() == other.data()) return true;
-    const auto nans_equal = arrow::EqualOptions::Defaults().nans_equal(true).signed_zeros_equal(false);
-    return one.length() == other.length() && one.Equals(other, nans_equal);
+    const auto exactly =
+        arrow::EqualOptions::Defaults().nans_equal(true).signed_zeros_equal(false);
+    return one.length() == other.length() && one.Equals(other, exactly);
   }
 
   std::shared_ptr<arrow::Schema> schema_;
