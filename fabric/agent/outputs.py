@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fabric._cython.shuffle.store.messages import batch_bytes
-from fabric.agent.pipe import Item, Mark, Pipes, Port, Rows
+from fabric.agent.pipe import Item, Mark, Pipes, Port
 from fabric.agent.routing import Router, make_router
 from fabric.agent.store import Offsets, PartitionStore
 from fabric.control import control_pb2 as pb
@@ -62,20 +62,6 @@ class EdgeOutput:
         self._sent += rows.num_rows if offsets is None else np.diff(offsets)
         return rows, offsets
 
-    def sends(self, batch: pa.RecordBatch) -> list[tuple[Port, Item]]:
-        """The batch as items for the queues of a pipelined edge."""
-        rows, offsets = self.route(batch)
-        bounds = (
-            [(0, rows.num_rows)] * self.n_partitions
-            if offsets is None
-            else list(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True))
-        )
-        return [
-            ((self.edge.edge, partition), Rows(self._task.task, rows.slice(begin, end - begin)))
-            for partition, (begin, end) in enumerate(bounds)
-            if end > begin
-        ]
-
     def ends(self) -> list[tuple[Port, Item]]:
         """END with totals for every partition."""
         return [
@@ -114,16 +100,16 @@ class Outputs:
         self.rows += batch.num_rows
         if batch.num_rows == 0:
             return
-        sends: list[tuple[Port, Item]] = []
+        task = self._task
+        parts: list[tuple[int, pa.RecordBatch, Offsets | None]] = []
         for out in self._edges:
+            rows, offsets = out.route(batch)
             if out.pipelined:
-                sends += out.sends(batch)
+                parts.append((out.edge.edge, rows, offsets))
             else:
-                rows, offsets = out.route(batch)
-                task = self._task
                 self._store.append(out.edge, task.task, task.attempt, rows, offsets)
-        if sends:
-            self.waited_ns += self._pipes.put(sends)
+        if parts:
+            self.waited_ns += self._pipes.put_parts(task.task, parts)
 
     def finish(self) -> list[pb.EdgeTotals]:
         """Seal and end every edge; returns what each carried."""

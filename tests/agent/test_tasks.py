@@ -367,6 +367,29 @@ def test_a_chain_that_has_enough_lets_its_producer_stop() -> None:
     assert len(made) == 1
 
 
+class SlowPipes(Pipes):
+    """Every put waits a quarter of a second for room, by its own account."""
+
+    def put(self, sends: Any) -> int:
+        return super().put(sends) + 250_000_000
+
+    def put_parts(self, producer: int, batches: Any) -> int:
+        return super().put_parts(producer, batches) + 250_000_000
+
+
+def test_a_report_says_how_much_of_its_time_a_task_waited_for_room() -> None:
+    agent = Agent()
+
+    def rows(inputs: Any, splits: Any) -> Iterator[pa.RecordBatch]:
+        yield batch(1)
+        agent.services.clock.advance(2.0)  # type: ignore[attr-defined]
+
+    agent.engine.fragment, agent.pipes = rows, SlowPipes("job")
+    gather = {"mode": pb.MODE_PIPELINED, "kind": pb.EDGE_GATHER}
+    report = agent.run(deploy([output(2, 1, **gather)]))
+    assert (report.seconds, report.backpressure_ratio) == (2.0, 0.25)  # a batch and its END
+
+
 def test_no_machine_path_in_reports(tmp_path: Path) -> None:
     report = Agent(FakeEngine(broken(KeyError(str(tmp_path))))).run(deploy([output()]))
     assert "Traceback" not in str(report)

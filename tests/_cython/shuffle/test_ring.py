@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fabric._cython.shuffle.ring.ring import Mark, Pipes, Rows
 from fabric.errors import InternalError
 from fabric.flight.header import Event
 
+ONE = pa.record_batch({"a": [1]})
 ARRAYS = {
     "int64": pa.array([1, 2, 3, 4]),
     "int64 nulls": pa.array([1, None, 3, 4]),
@@ -39,6 +42,33 @@ def test_bytes_that_wait_are_those_of_the_rows(name: str, cut: tuple[int, int]) 
     pipes.put([((1, 0), Rows(0, batch))])
     assert pipes.waiting_bytes() == (batch.nbytes if cut[1] else 0)
     assert pipes.take([(1, 0)]) == ((1, 0), Rows(0, batch))
+    assert pipes.waiting_bytes() == 0
+
+
+@given(sizes=st.lists(st.lists(st.integers(0, 4), min_size=3, max_size=3), max_size=4))
+def test_parts_are_the_slices_between_the_offsets(sizes: list[list[int]]) -> None:
+    """Two edges: one by offsets, one that gives every partition all rows."""
+    pipes = Pipes("job", Event)
+    pipes.declare(1, 3)
+    pipes.declare(2, 2)
+    want: dict[tuple[int, int], list[pa.RecordBatch]] = {}
+    for counts in sizes:
+        offsets = np.cumsum([0, *counts])
+        batch = pa.record_batch({"a": np.arange(offsets[-1]), "b": ["x"] * int(offsets[-1])})
+        pipes.put_parts(7, [(1, batch, offsets), (2, batch, None)])
+        for partition, n in enumerate(counts):
+            if n:
+                want.setdefault((1, partition), []).append(batch.slice(offsets[partition], n))
+        for partition in range(2 if batch.num_rows else 0):
+            want.setdefault((2, partition), []).append(batch)
+    found: dict[tuple[int, int], list[pa.RecordBatch]] = {}
+    ports = [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1)]
+    n_waiting = sum(map(len, want.values()))
+    for port, item in pipes.take_many(ports, 1000) if n_waiting else []:
+        assert isinstance(item, Rows)
+        assert item.producer == 7
+        found.setdefault(port, []).append(item.batch)
+    assert found == want
     assert pipes.waiting_bytes() == 0
 
 
@@ -87,6 +117,11 @@ def test_items_compare_and_print() -> None:
         (lambda p: p.put([((1, 0), Rows(0, "x"))]), ValueError, "RecordBatch is needed"),
         (lambda p: p.put([((1, 0), "x")]), TypeError, "Mark"),
         (lambda p: p.put([((-1, 0), Mark(0, Event.END))]), OverflowError, "negative"),
+        (lambda p: p.put_parts(0, [(1, ONE, np.array([0, 1]))]), InternalError, "2 offsets were"),
+        (lambda p: p.put_parts(0, [(1, ONE, np.array([0, 2, 2]))]), InternalError, "not those of"),
+        (lambda p: p.put_parts(0, [(1, ONE, np.array([0, 1, 0]))]), InternalError, "not those of"),
+        (lambda p: p.put_parts(0, [(1, ONE, np.array([-1, 0, 1]))]), InternalError, "not those of"),
+        (lambda p: p.put_parts(0, [(5, ONE, None)]), InternalError, "edge 5 was never declared"),
         (lambda p: p.wanted(9), InternalError, "edge 9 was never declared"),
     ],
 )

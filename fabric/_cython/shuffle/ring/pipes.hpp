@@ -98,6 +98,14 @@ class Pipes {
     return {};
   }
 
+  // All ports of an edge, by partition.
+  Refusal find_all(uint32_t edge, std::vector<Place*>& ports) const {
+    const Edge* found = find_edge(edge);
+    if (found == nullptr) return never_declared(edge);
+    for (const auto& port : found->ports) ports.push_back(port.get());
+    return {};
+  }
+
   // Puts what fits now and leaves the rest in `put.sends`; never waits. Items of one port keep
   // their order.
   Refusal put_now(Putting& put) {
@@ -218,6 +226,9 @@ class Pipes {
 
   bool cancelled() const { return cancelled_.load(std::memory_order_seq_cst); }
 
+ protected:
+  static Refusal bug(std::string text) { return {"InternalError", std::move(text)}; }
+
  private:
   struct Edge {
     Edge(uint32_t edge, uint32_t n_partitions) {
@@ -230,7 +241,6 @@ class Pipes {
   };
   using Table = std::vector<std::pair<uint32_t, const Edge*>>;  // by number
 
-  static Refusal bug(std::string text) { return {"InternalError", std::move(text)}; }
   static Refusal never_declared(uint32_t edge) {
     return bug("edge " + std::to_string(edge) + " was never declared");
   }

@@ -16,7 +16,7 @@
 
 namespace fabric {
 
-constexpr uint64_t EVENTS_WAITING = 240;
+constexpr uint64_t EVENTS_WAITING = 192;
 // Slots of a ring beside those for its batches. Events cost no room, but every queue is bounded:
 // when this many lie unread in one partition, the next one waits for its consumer as a batch does.
 

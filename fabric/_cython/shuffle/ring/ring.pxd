@@ -4,11 +4,13 @@ from libcpp.memory cimport shared_ptr
 from libcpp.string cimport string
 from libcpp.vector cimport vector
 
-from fabric._cython.shuffle.wire.arrow_cpp cimport CRecordBatch, CResult, CStatus
+from fabric._cython.shuffle.wire.arrow_cpp cimport CRecordBatch, CStatus
 
 
-cdef extern from "ring/own.hpp" namespace "fabric" nogil:
-    CResult[shared_ptr[CRecordBatch]] without_python(shared_ptr[CRecordBatch] batch)
+cdef extern from "<span>" namespace "std" nogil:
+    cppclass Offsets "std::span<const int64_t>":
+        Offsets()
+        Offsets(const int64_t* first, size_t n)
 
 cdef extern from "ring/batches.hpp" namespace "fabric" nogil:
     enum class Kind(uint32_t):
@@ -57,6 +59,10 @@ cdef extern from "ring/batches.hpp" namespace "fabric" nogil:
         Refusal declare(uint32_t edge, uint32_t n_partitions, uint64_t batches_max,
                         uint64_t bytes_max)
         Refusal find(uint32_t edge, uint32_t partition, BatchPort*& port)
+        CStatus add(BatchPort* port, uint32_t producer, shared_ptr[CRecordBatch] batch,
+                    Putting& put)
+        CStatus add_parts(uint32_t edge, uint32_t producer, const shared_ptr[CRecordBatch]& batch,
+                          Offsets offsets, Putting& put)
         Refusal put_now(Putting& put)
         Refusal put(Putting& put)
         Refusal take_now(const vector[BatchPort*]& ports, size_t n, Taking& taking)
@@ -85,5 +91,5 @@ cdef class Pipes:
 
     cdef int check(self, const Refusal& refused) except -1
     cdef BatchPort* port(self, object port) except NULL
-    cdef int fill(self, Send& send, Rows rows) except -1
+    cdef uint64_t put_all(self, Putting& putting) except? 0
     cdef object taken(self, Send& send)

@@ -1,7 +1,9 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Self, final
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from typing_extensions import disjoint_base
 
 @final
@@ -36,6 +38,11 @@ class Pipes:
         self, edge: int, n_partitions: int, batches_max: int = 0, bytes_max: int = 0
     ) -> None: ...
     def put(self, sends: Iterable[tuple[tuple[int, int], Rows | Mark]]) -> int: ...
+    def put_parts(
+        self,
+        producer: int,
+        batches: Iterable[tuple[int, pa.RecordBatch, NDArray[np.int64] | None]],
+    ) -> int: ...
     def take(self, ports: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], Rows | Mark]: ...
     def take_many(
         self, ports: Sequence[tuple[int, int]], n: int

@@ -8,14 +8,12 @@ close or a cancel drops is destroyed here, with no lock held.
 cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libcpp cimport bool as cbool
-from libcpp.memory cimport make_shared, shared_ptr
+from libcpp.memory cimport make_shared
 from libcpp.string cimport string
 from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
-from fabric._cython.shuffle.wire.arrow_cpp cimport (
-    CRecordBatch, CResult, batch_of, ensure_pyarrow, wrap_batch,
-)
+from fabric._cython.shuffle.wire.arrow_cpp cimport batch_of, ensure_pyarrow, wrap_batch
 from fabric._cython.shuffle.wire.faults cimport raise_fault
 
 
@@ -90,20 +88,31 @@ cdef class Pipes:
         for port, item in sends:
             send.port = self.port(port)
             if type(item) is Rows:
-                self.fill(send, <Rows> item)
+                raise_fault(self.pipes.get().add(
+                    send.port, (<Rows> item).producer, batch_of((<Rows> item).batch), putting))
             else:
                 mark = item
                 send.item = event_item(mark.producer, <Kind> <uint32_t> int(mark.event),
                                        mark.value, mark.total_rows)
-            putting.sends.push_back(move(send))
-        cdef BatchPipes* pipes = self.pipes.get()
-        cdef Refusal refused = pipes.put_now(putting)
-        self.check(refused)
-        if not putting.sends.empty():
-            with nogil:
-                refused = pipes.put(putting)
-            self.check(refused)
-        return putting.waited_ns
+                putting.sends.push_back(move(send))
+        return self.put_all(putting)
+
+    def put_parts(self, uint32_t producer, batches):
+        """Put batches that are in partition order: (edge, batch, offsets) of each edge.
+
+        Partition p gets rows ``offsets[p]`` to ``offsets[p + 1]``, nothing when there are none;
+        with None for offsets every partition gets all. Waits and returns as `put` does.
+        """
+        cdef Putting putting
+        cdef const int64_t[::1] view
+        cdef Offsets ends
+        for edge, batch, offsets in batches:
+            ends = Offsets()
+            if offsets is not None:
+                view = offsets
+                ends = Offsets(&view[0], view.shape[0])
+            raise_fault(self.pipes.get().add_parts(edge, producer, batch_of(batch), ends, putting))
+        return self.put_all(putting)
 
     def take(self, ports):
         """The next item of any of `ports`, earlier ports first; waits for one.
@@ -168,15 +177,15 @@ cdef class Pipes:
         self.check(self.pipes.get().find(edge, partition, found))
         return found
 
-    cdef int fill(self, Send& send, Rows rows) except -1:
-        cdef shared_ptr[CRecordBatch] batch = batch_of(rows.batch)
-        cdef CResult[shared_ptr[CRecordBatch]] own
-        if send.port.native():
-            own = without_python(batch)
-            raise_fault(own.status())
-            batch = own.ValueUnsafe()
-        send.item = rows_item(rows.producer, batch)
-        return 0
+    cdef uint64_t put_all(self, Putting& putting) except? 0:
+        cdef BatchPipes* pipes = self.pipes.get()
+        cdef Refusal refused = pipes.put_now(putting)
+        self.check(refused)
+        if not putting.sends.empty():
+            with nogil:
+                refused = pipes.put(putting)
+            self.check(refused)
+        return putting.waited_ns
 
     cdef object taken(self, Send& send):
         if send.item.is_rows():
