@@ -34,6 +34,8 @@ ROWS_MIN = 1 << 20
 GROUPS_MIN = 1 << 16
 _PIECE_GROUPS = 1 << 15
 _PIECES_MAX = 64
+_GROUPS_A_ROW_MAX = 0.7
+"""Where hardly a row meets another, dealing out costs more than it saves (a sixth, by six keys)."""
 SAMPLE = 1 << 15
 _BYTES_MAX = 4 << 30
 """Rows are held once more while they are aggregated."""
@@ -71,7 +73,7 @@ class Pieces:
         )
         seen = np.concatenate(hashes) if hashes else np.empty(0, np.uint64)
         n_groups = min(n_rows, estimated_groups(len(seen), len(np.unique(seen))))
-        if n_groups < GROUPS_MIN:
+        if n_groups < GROUPS_MIN or n_groups > _GROUPS_A_ROW_MAX * n_rows:
             return 1
         return min(_PIECES_MAX, 1 << max(1, round(math.log2(n_groups / _PIECE_GROUPS))))
 

@@ -16,7 +16,7 @@ from fabric.plan.expr import Agg, Alias, Call, Column, Literal
 from fabric.plan.nodes import Aggregate, Filter, Join, Limit, Node, StageInput
 from fabric.plan.schema import schema_of
 
-N_ROWS, N_GROUPS = 30_000, 9_000
+N_ROWS, N_GROUPS = 30_000, 6_000
 
 
 @pytest.fixture(autouse=True)
@@ -116,7 +116,9 @@ def test_floats_are_keys_as_in_spark(dealt: list[int]) -> None:
 
 
 def test_overflow_is_an_error(dealt: list[int]) -> None:
-    rows = pa.table({"k": [*range(N_ROWS), 7, 7], "v": [1] * N_ROWS + [1 << 62] * 2})
+    rows = pa.table(
+        {"k": [*[i // 3 for i in range(N_ROWS)], 7, 7], "v": [1] * N_ROWS + [1 << 62] * 2}
+    )
     root = Aggregate(
         StageInput(0, rows.schema), (Column("k"),), (Alias(Agg("sum", Column("v")), "s"),)
     )
@@ -128,6 +130,12 @@ def test_overflow_is_an_error(dealt: list[int]) -> None:
 def test_few_groups_stay_together(dealt: list[int]) -> None:
     rows = table(n_groups=100)
     assert run(sums(StageInput(0, rows.schema), "k"), rows, 2).num_rows == 100
+    assert not dealt
+
+
+def test_a_group_a_row_stays_together(dealt: list[int]) -> None:
+    rows = table().append_column("row", pa.array(range(N_ROWS)))
+    assert run(sums(StageInput(0, rows.schema), "row"), rows, 2).num_rows == N_ROWS
     assert not dealt
 
 
