@@ -2,7 +2,8 @@
 
 One job: round-robin placement, the same for the same input. Task i of every stage of a job lands on
 the same agent, so forward edges stay local; jobs begin at different agents, so many small jobs
-spread. A region joined by pipelined edges goes to one agent as a whole.
+spread. The tasks of a region joined by pipelined edges are spread in the same way: all of them run
+at once, and rows for another agent go through an exchange.
 """
 
 from __future__ import annotations
@@ -28,11 +29,6 @@ def place(graph: StageGraph, agents: Sequence[str], turn: int) -> Placement:
     ordered = sorted(agents)
     first = turn % len(ordered)
     ring = ordered[first:] + ordered[:first]
-    hosts: dict[int, tuple[str, ...]] = {}
-    for position, stages in enumerate(graph.regions().values()):
-        together = len(stages) > 1
-        for stage in stages:
-            hosts[stage.stage] = tuple(
-                ring[(position if together else task) % len(ring)] for task in range(stage.n_tasks)
-            )
-    return tuple(hosts[stage.stage] for stage in graph.stages)
+    return tuple(
+        tuple(ring[task % len(ring)] for task in range(stage.n_tasks)) for stage in graph.stages
+    )

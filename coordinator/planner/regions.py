@@ -1,7 +1,7 @@
 """Which edges are pipelined, and which stages therefore run together.
 
 One job: modes and regions, and a refusal where they would never finish. Stages joined by pipelined
-edges form a region, which runs as a whole on one agent. The consumer of a pipelined edge must be a
+edges form a region, whose tasks all run at once. The consumer of a pipelined edge must be a
 chain, since a fragment waits for all of its input. An edge inside a region can't be materialised,
 nor can one leave a region and come back: the consumer would wait for a producer that waits for it.
 """

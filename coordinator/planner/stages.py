@@ -71,7 +71,7 @@ class Stage:
 class StageGraph:
     """All stages and edges of a job; a stage's id is its position, producers come first.
 
-    Stages with the same `region` are joined by pipelined edges and run together on one agent.
+    Stages with the same `region` are joined by pipelined edges and run at once.
     """
 
     stages: tuple[Stage, ...]

@@ -16,11 +16,12 @@ from typing import TypeVar
 import pyarrow as pa
 
 from fabric.agent.cancellation import Cancellation
-from fabric.agent.pipe import Pipes, Port, Rows
+from fabric.agent.exchanges import Exchanges
+from fabric.agent.pipe import Item, Pipes, Port, Rows
 from fabric.agent.routing import partitions_of, producers_of
 from fabric.agent.store import PartitionStore
 from fabric.control import control_pb2 as pb
-from fabric.errors import FabricError, InternalError, PeerLostError
+from fabric.errors import CancelledError, FabricError, PeerLostError
 from fabric.flight.header import Event
 from fabric.flight.ticket import PartitionRequest
 from fabric.flight.transport import Transport
@@ -53,11 +54,12 @@ class Inputs:
         store: PartitionStore,
         transport: Transport,
         pipes: Pipes,
+        exchanges: Exchanges,
         cancellation: Cancellation,
     ) -> None:
         self._deploy, self._task, self._agent_id = deploy, task, agent_id
         self._store, self._transport, self._pipes = store, transport, pipes
-        self._cancellation = cancellation
+        self._exchanges, self._cancellation = exchanges, cancellation
         self.rows = 0
 
     @property
@@ -120,7 +122,7 @@ class Inputs:
             if not any(port[0] == edge for port in open_ports):
                 yield edge, None
         while open_ports:
-            port, item = self._pipes.take(open_ports)
+            port, item = self._next(open_ports)
             open_ports.remove(port)
             if isinstance(item, Rows):
                 self.rows += item.batch.num_rows
@@ -133,6 +135,14 @@ class Inputs:
                 open_ports.append(port)
             elif not any(other[0] == port[0] for other in open_ports):
                 yield port[0], None
+
+    def _next(self, ports: list[Port]) -> tuple[Port, Item]:
+        """The next item; a lost exchange with another agent is told by its own error."""
+        try:
+            return self._pipes.take(ports)
+        except CancelledError:
+            self._exchanges.check(self._task.job)
+            raise
 
     def close(self) -> None:
         """Tell the producers of pipelined edges that no more is wanted."""
@@ -148,10 +158,6 @@ class Inputs:
             self._pipes.declare(edge.edge, edge.n_partitions)
             for partition in self._partitions(edge):
                 sources = producers_of(edge, partition)
-                if any(source.agent_id != self._agent_id for source in sources):
-                    raise InternalError(
-                        f"pipelined edge {edge.node_path} has producers on other agents"
-                    )
                 producers = {source.task for source in sources}
                 expected[edge.edge, partition] = producers
         return expected

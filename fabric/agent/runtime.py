@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from types import TracebackType
 
+from fabric._cython.shuffle.exchange.exchanges import JobPipes
 from fabric.agent.cancellation import Cancellation
 from fabric.agent.core import (
     AbandonSinks,
@@ -34,6 +35,7 @@ from fabric.agent.core import (
     TaskSpec,
 )
 from fabric.agent.engine import Engine
+from fabric.agent.exchanges import Exchanges
 from fabric.agent.pipe import Pipes
 from fabric.agent.store import PartitionStore
 from fabric.agent.tasks import Services, TaskRun
@@ -78,6 +80,7 @@ class AgentRuntime:
         clock: Clock | None = None,
         on_lost: OnLost | None = None,
         access: DatasetAccess | None = None,
+        served: JobPipes | None = None,
     ) -> None:
         self.hello = hello
         self.agent_id = hello.agent_id
@@ -91,7 +94,9 @@ class AgentRuntime:
             transport=transport,
             engine=engine,
             clock=clock or SystemClock(),
+            exchanges=Exchanges(self.agent_id, transport),
         )
+        self._served = served or JobPipes()
         self._core = AgentCore(hello.slots)
         self._inbox: SimpleQueue[Event | None] = SimpleQueue()
         self._sinks: SimpleQueue[Work | None] = SimpleQueue()
@@ -222,7 +227,7 @@ class AgentRuntime:
 
     def _start_task(self, spec: TaskSpec) -> None:
         cancellation = Cancellation()
-        pipes = self._pipes.setdefault(spec.id.job, Pipes(spec.id.job))
+        pipes = self._pipes_of(spec)
         run = TaskRun(spec, self._services, pipes, cancellation)
 
         def work() -> None:
@@ -233,6 +238,18 @@ class AgentRuntime:
         thread = threading.Thread(target=work, name=f"task {spec.id}", daemon=True)
         self._running[spec.id] = _Running(cancellation, thread)
         thread.start()
+
+    def _pipes_of(self, spec: TaskSpec) -> Pipes:
+        """The pipes of the task's job, joined with those of its producers on other agents."""
+        job = spec.id.job
+        if (pipes := self._pipes.get(job)) is None:
+            pipes = self._pipes[job] = Pipes(job)
+            self._served.add(job, pipes)
+        for edge in spec.deploy.outputs:
+            if edge.mode == pb.MODE_PIPELINED:
+                self._served.begin(job, edge.edge, spec.id.task, spec.id.attempt)
+        self._services.exchanges.open(spec.deploy, pipes)
+        return pipes
 
     def _cancel_task(self, task_id: TaskId, reason: str) -> None:
         if running := self._running.get(task_id):
@@ -248,7 +265,9 @@ class AgentRuntime:
 
     def _drop(self, job: str) -> None:
         if pipes := self._pipes.pop(job, None):
+            self._served.remove(job)
             pipes.cancel("the job was released")
+        self._services.exchanges.drop(job)
         self.store.release(job)
 
     def _relocate(self, locations: pb.Locations) -> None:

@@ -104,6 +104,7 @@ class AgentProcess:
             clock=self._clock,
             on_lost=self._lost,
             access=DatasetAccess(control=control, transport=transport, locations=self._locations),
+            served=backend.exchanges,
         )
         self.runtime.start()
         stack.callback(self._stop)

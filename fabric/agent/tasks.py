@@ -15,6 +15,7 @@ import pyarrow as pa
 from fabric.agent.cancellation import Cancellation
 from fabric.agent.core import TaskSpec
 from fabric.agent.engine import Engine, SinkWriter
+from fabric.agent.exchanges import Exchanges
 from fabric.agent.inputs import Inputs, closed
 from fabric.agent.outputs import Outputs, read_schema
 from fabric.agent.pipe import Pipes
@@ -40,6 +41,7 @@ class Services:
     transport: Transport
     engine: Engine
     clock: Clock
+    exchanges: Exchanges
 
 
 class TaskRun:
@@ -57,6 +59,7 @@ class TaskRun:
             store=services.store,
             transport=services.transport,
             pipes=pipes,
+            exchanges=services.exchanges,
             cancellation=cancellation,
         )
         self._outputs: Outputs | None = None

@@ -6,9 +6,10 @@ over; `FlightControl` is the part of `fabric.control.api.ControlApi` that Flight
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from fabric._cython.shuffle.exchange.exchanges import JobPipes
 from fabric.control import control_pb2 as control
 from fabric.flight.locations import LocationTable
 from fabric.flight.transport import DatasetStore, PartitionSource, Transport
@@ -44,3 +45,5 @@ class Backend:
     datasets: DatasetStore
     control: FlightControl
     transport: Transport
+    exchanges: JobPipes = field(default_factory=JobPipes)
+    """Pipelined edges whose producers are here."""

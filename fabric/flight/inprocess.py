@@ -11,12 +11,21 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from fabric._cython.shuffle.exchange.exchanges import InProcessExchange, JobPipes
+from fabric._cython.shuffle.ring.ring import Pipes
 from fabric._cython.shuffle.wire.headers import WireCheck
 from fabric.errors import CancelledError, PeerLostError
 from fabric.flight.descriptor import PutPath
 from fabric.flight.header import EdgeHeader, Event, decode_header
 from fabric.flight.ticket import DatasetRequest, PartitionRequest
-from fabric.flight.transport import DatasetStore, PartitionSource, PutWriter, RowStream
+from fabric.flight.transport import (
+    DatasetStore,
+    ExchangeRequest,
+    OpenExchange,
+    PartitionSource,
+    PutWriter,
+    RowStream,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +34,7 @@ class Peer:
 
     source: PartitionSource
     datasets: DatasetStore
+    exchanges: JobPipes
 
 
 class InProcessTransport:
@@ -33,9 +43,15 @@ class InProcessTransport:
     def __init__(self) -> None:
         self._peers: dict[str, Peer] = {}
 
-    def register(self, address: str, source: PartitionSource, datasets: DatasetStore) -> None:
+    def register(
+        self,
+        address: str,
+        source: PartitionSource,
+        datasets: DatasetStore,
+        exchanges: JobPipes | None = None,
+    ) -> None:
         """Make an agent of this process reachable."""
-        self._peers[address] = Peer(source, datasets)
+        self._peers[address] = Peer(source, datasets, exchanges or JobPipes())
 
     def unregister(self, address: str) -> None:
         """Take an agent away; unknown is fine."""
@@ -78,6 +94,18 @@ class InProcessTransport:
     def open_put(self, address: str, put: PutPath, schema: pa.Schema) -> PutWriter:
         """See `Transport.open_put`."""
         return self._peer(address).datasets.open_write(put, schema)
+
+    def open_exchange(self, address: str, request: ExchangeRequest, pipes: Pipes) -> OpenExchange:
+        """See `Transport.open_exchange`."""
+        return InProcessExchange(
+            self._peer(address).exchanges,
+            pipes,
+            job=request.job,
+            node=request.node_path,
+            edge=request.edge,
+            n_partitions=request.n_partitions,
+            producers=request.producers,
+        )
 
     def discard(self, address: str, name: str, transaction: str) -> None:
         """See `Transport.discard`."""

@@ -15,7 +15,9 @@ from contextlib import closing, contextmanager
 
 import pyarrow as pa
 
+from fabric._cython.shuffle.exchange.exchanges import Exchange
 from fabric._cython.shuffle.pump.pump import Connections, Fetch
+from fabric._cython.shuffle.ring.ring import Pipes
 from fabric.clock import Clock, SystemClock
 from fabric.errors import ConfigError, FabricError
 from fabric.flight.connections import connect_s
@@ -24,7 +26,7 @@ from fabric.flight.header import EdgeHeader, decode_header
 from fabric.flight.inprocess import InProcessTransport
 from fabric.flight.owner_put import OwnerPut, from_agent
 from fabric.flight.ticket import AnyRequest, DatasetRequest, PartitionRequest, make_ticket
-from fabric.flight.transport import PutWriter, RowStream
+from fabric.flight.transport import ExchangeRequest, OpenExchange, PutWriter, RowStream
 from fabric.security.tokens import Signer
 
 TOKEN_TTL_S = 3600.0
@@ -96,6 +98,25 @@ class FlightTransport:
             self._connections, address, put, schema,
             token=self._agent_token(), idle_s=self._idle_s,
         )  # fmt: skip
+
+    def open_exchange(self, address: str, request: ExchangeRequest, pipes: Pipes) -> OpenExchange:
+        """See `Transport.open_exchange`."""
+        if self._local.has(address):
+            return self._local.open_exchange(address, request, pipes)
+        return Exchange(
+            self._connections,
+            pipes,
+            address=address,
+            token=self._agent_token(),
+            job=request.job,
+            node=request.node_path,
+            edge=request.edge,
+            n_partitions=request.n_partitions,
+            producers=request.producers,
+            schema=request.schema,
+            idle_s=self._idle_s,
+            agent=request.agent_id,
+        )
 
     def discard(self, address: str, name: str, transaction: str) -> None:
         """See `Transport.discard`."""

@@ -44,6 +44,7 @@ class FabricFlightServer:
         answers = Answers(backend, signer, clock, Actions(backend, puts, version))
         handlers = HandlerSet()
         adapt(handlers, Adapted(backend, puts))
+        backend.exchanges.serve(handlers)
         self._native = NativeServer(
             answers,
             handlers,

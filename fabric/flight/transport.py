@@ -14,6 +14,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from fabric._cython.shuffle.ring.ring import Pipes
 from fabric.errors import PartitionLostError
 from fabric.flight.descriptor import PutPath
 from fabric.flight.header import EdgeHeader
@@ -107,6 +108,35 @@ class RowStream(Protocol):
         """Stop early; any thread may, and a `take` that waits fails then."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExchangeRequest:
+    """What the tasks of one agent want of a pipelined edge from the producers on another one."""
+
+    job: str
+    node_path: str
+    edge: int
+    n_partitions: int
+    producers: tuple[tuple[int, int, int], ...]
+    """(task, attempt, partition) of each that has rows for a partition here."""
+    schema: pa.Schema
+    agent_id: str
+    """The producers' agent, for errors."""
+
+
+class OpenExchange(Protocol):
+    """Rows on their way into the pipes of this agent."""
+
+    @property
+    def rows(self) -> int:
+        """Rows that came so far."""
+
+    def check(self) -> None:
+        """Raise what it failed with; nothing while it runs, ended well or was closed."""
+
+    def close(self) -> None:
+        """Cut it, wherever it is; fine when it is over."""
+
+
 class PutOpener(Protocol):
     """What spreading rows over owners needs of a transport."""
 
@@ -135,6 +165,12 @@ class Transport(Protocol):
 
     def open_put(self, address: str, put: PutPath, schema: pa.Schema) -> PutWriter:
         """Begin to write one attempt's partitions to an owner."""
+
+    def open_exchange(self, address: str, request: ExchangeRequest, pipes: Pipes) -> OpenExchange:
+        """Begin to fill `pipes` with what producers on another agent put out; never waits.
+
+        What goes wrong cancels the pipes, which wakes their tasks, and is told by `check`.
+        """
 
     def discard(self, address: str, name: str, transaction: str) -> None:
         """Have an owner remove what a transaction left there."""

@@ -98,7 +98,7 @@ def _backend(
         control=control,
         transport=transport,
     )
-    transport.register(f"local:{agent_id}", backend.source, backend.datasets)
+    transport.register(f"local:{agent_id}", backend.source, backend.datasets, backend.exchanges)
     return backend
 
 
@@ -115,6 +115,7 @@ def _agent(backend: Backend, slots: int, clock: Clock, engine: Engine) -> AgentR
         locations=backend.locations,
         datasets=backend.datasets,
         clock=clock,
+        served=backend.exchanges,
         access=DatasetAccess(
             control=backend.control, transport=backend.transport, locations=backend.locations
         ),

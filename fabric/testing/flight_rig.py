@@ -14,6 +14,7 @@ from typing import Self
 
 import pyarrow as pa
 
+from fabric._cython.shuffle.exchange.exchanges import JobPipes
 from fabric.clock import Clock, SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.datasets import Catalogue
@@ -164,6 +165,7 @@ class FlightRig:
         self.local = InProcessTransport()
         self.sources = {f"a{n}": TableSource() for n in range(n_agents)}
         self.files = {a: DatasetFiles(folder / a, a) for a in self.sources}
+        self.exchanges = {a: JobPipes() for a in self.sources}
         self.transports = {
             a: FlightTransport(self.signer, agent_id=a, clock=self.clock, idle_s=idle_s)
             for a in self.sources
@@ -245,6 +247,7 @@ class FlightRig:
             locations=table,
             datasets=self.files[agent],
             control=self.control,
+            exchanges=self.exchanges[agent],
             transport=self.transports[agent],
         )
         return FabricFlightServer(backend, self.signer, clock=self.clock, version="test")

@@ -12,6 +12,7 @@ import pytest
 
 from fabric.agent.cancellation import Cancellation
 from fabric.agent.core import TaskSpec
+from fabric.agent.exchanges import Exchanges
 from fabric.agent.pipe import Pipes
 from fabric.agent.store import PartitionStore
 from fabric.agent.tasks import Services, TaskRun
@@ -135,6 +136,7 @@ class Agent:
             transport=self.transport,
             engine=self.engine,
             clock=ManualClock(),
+            exchanges=Exchanges(agent_id, self.transport),
         )
 
     def run(

@@ -39,9 +39,9 @@ def test_jobs_begin_at_different_agents() -> None:
     assert [place(graph(1), ["a", "b"], turn)[0] for turn in range(3)] == [("a",), ("b",), ("a",)]
 
 
-def test_a_region_goes_to_one_agent() -> None:
-    placed = place(graph(2, 2, 2, regions=(0, 1, 1)), ["a", "b", "c"], 0)
-    assert placed == (("a", "b"), ("b", "b"), ("b", "b"))
+def test_a_region_is_spread_like_any_other_stage() -> None:
+    placed = place(graph(2, 2, 3, regions=(0, 1, 1)), ["a", "b", "c"], 0)
+    assert placed == (("a", "b"), ("a", "b"), ("a", "b", "c"))
 
 
 def test_nobody_there() -> None:

@@ -104,6 +104,7 @@ class Port {
 
   bool closed() const { return room_.closed(); }
   uint64_t bytes() const { return room_.bytes(); }
+  uint64_t batches() const { return room_.batches(); }
   uint64_t sent_rows(uint32_t producer) {
     return sent_.of(producer).load(std::memory_order_relaxed);
   }

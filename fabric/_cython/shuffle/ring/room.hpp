@@ -43,6 +43,9 @@ class Room {
   bool close() { return !(word_.fetch_or(CLOSED, std::memory_order_seq_cst) & CLOSED); }
   bool closed() const { return word_.load(std::memory_order_seq_cst) & CLOSED; }
   uint64_t bytes() const { return word_.load(std::memory_order_relaxed) & BYTES; }
+  uint64_t batches() const {
+    return (word_.load(std::memory_order_relaxed) & ~CLOSED) / ONE;
+  }
 
   // Decides for those who wait, one after the other, as if each that fits were let in.
   auto admission(Bounds bounds, bool has_slot) const {

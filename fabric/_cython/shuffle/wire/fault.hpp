@@ -41,6 +41,19 @@ inline arrow::Status fault(std::string_view kind, std::string_view message, cons
                                                                            detail.take()));
 }
 
+// A status of `ErrorDetail` bytes that somebody else made.
+inline arrow::Status told(std::string detail) {
+  ProtoReader in(detail);
+  std::string kind = "InternalError", message;
+  while (in.next()) {
+    if (in.field() == 1) kind = in.text();
+    if (in.field() == 2) message = in.text();
+  }
+  return arrow::Status(arrow::StatusCode::IOError, kind + ": " + message,
+                       std::make_shared<arrow::flight::FlightStatusDetail>(flight_code(kind),
+                                                                           std::move(detail)));
+}
+
 // The `ErrorDetail` bytes of a status; empty when it has none.
 inline std::string detail_of(const arrow::Status& status) {
   const auto detail = arrow::flight::FlightStatusDetail::UnwrapStatus(status);
