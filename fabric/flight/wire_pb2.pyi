@@ -111,3 +111,29 @@ class DatasetPart(_message.Message):
     writer: str
     attempt: int
     def __init__(self, transaction: _Optional[str] = ..., writer: _Optional[str] = ..., attempt: _Optional[int] = ...) -> None: ...
+
+class Credit(_message.Message):
+    __slots__ = ("version", "grants", "closed")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    GRANTS_FIELD_NUMBER: _ClassVar[int]
+    CLOSED_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    grants: _containers.RepeatedCompositeFieldContainer[PartitionCredit]
+    closed: _containers.RepeatedCompositeFieldContainer[PartitionCredit]
+    def __init__(self, version: _Optional[int] = ..., grants: _Optional[_Iterable[_Union[PartitionCredit, _Mapping]]] = ..., closed: _Optional[_Iterable[_Union[PartitionCredit, _Mapping]]] = ...) -> None: ...
+
+class PartitionCredit(_message.Message):
+    __slots__ = ("partition", "bytes")
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    partition: int
+    bytes: int
+    def __init__(self, partition: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
+
+class ExchangeEnd(_message.Message):
+    __slots__ = ("version", "error")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    error: bytes
+    def __init__(self, version: _Optional[int] = ..., error: _Optional[bytes] = ...) -> None: ...

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -170,10 +171,11 @@ def test_order_and_rows_are_those_of_the_producers(
     with joined(server, place, n_partitions, producers, **options) as ends:
         all_items = [items_of(task, some, n_partitions) for task, some in enumerate(steps)]
 
-        def produce(items: list[tuple[int, Rows | Mark]]) -> Callable[[], None]:
-            return lambda: [ends.source.put([((EDGE, p), i)]) for p, i in items] and None  # type: ignore[func-returns-value]
+        def produce(items: list[tuple[int, Rows | Mark]]) -> None:
+            for partition, item in items:
+                ends.source.put([((EDGE, partition), item)])
 
-        threads = [running(produce(items)) for items in all_items]
+        threads = [running(partial(produce, items)) for items in all_items]
         found = consume(ends, list(range(n_partitions)), len(producers))
         for thread in threads:
             thread.join(30)

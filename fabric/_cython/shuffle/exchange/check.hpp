@@ -1,7 +1,7 @@
 // Whether the messages of a pipelined edge follow each other rightly (design 4.2).
 //
-// One job: a pure check on the consumer's agent, as `wire/check.hpp` is for materialised partitions.
-// Sequence numbers count per producer; rows and their end per (producer, partition).
+// One job: a pure check on the consumer's agent, as `wire/check.hpp` is for materialised
+// partitions. Sequence numbers count per producer; rows and their end per (producer, partition).
 #pragma once
 #include <set>
 
@@ -39,7 +39,8 @@ class ExchangeCheck {
     }
     if (header.sequence < progress.sequence) return false;
     if (header.sequence > progress.sequence) {
-      return lost(std::to_string(header.sequence - progress.sequence) + " messages are missing before " +
+      const uint64_t missing = header.sequence - progress.sequence;
+      return lost(std::to_string(missing) + " messages are missing before " +
                       std::to_string(header.sequence), task);
     }
     ++progress.sequence;
@@ -47,8 +48,8 @@ class ExchangeCheck {
     for (const PartitionRows& part : header.partitions) {
       rows += part.rows;
       if (!open_.contains({header.producer, part.partition}) && !closed_.contains(part.partition)) {
-        return lost("partition " + std::to_string(part.partition) + " had ended or was not asked for",
-                    task);
+        const std::string which = "partition " + std::to_string(part.partition);
+        return lost(which + " had ended or was not asked for", task);
       }
     }
     if (rows != static_cast<uint64_t>(batch.num_rows())) {

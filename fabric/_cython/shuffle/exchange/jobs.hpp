@@ -1,7 +1,7 @@
 // The pipelined edges of every job on this agent, for streams that ask by the job's name.
 //
-// One job: names to pipes. A consumer's agent may ask before this one was told of the job, so asking
-// waits.
+// One job: names to pipes. A consumer's agent may ask before this one was told of the job, so
+// asking waits.
 #pragma once
 #include <condition_variable>
 #include <map>

@@ -1,9 +1,9 @@
 // Credits of a pipelined edge, seen from both ends (design 4.2).
 //
 // One job: pure accounting in bytes for each partition. The producer's side may send rows of a
-// partition while its credit is positive, so one message may overdraw by itself; the consumer's side
-// grants what fits into its window beside what is on its way and what waits unread. Events cost
-// nothing. Not thread-safe: the owner holds a lock.
+// partition while its credit is positive, so one message may overdraw by itself; the consumer's
+// side grants what fits into its window beside what is on its way and what waits unread. Events
+// cost nothing. Not thread-safe: the owner holds a lock.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -31,7 +31,8 @@ class Ledger {
       const auto found = accounts_.find(grant.partition);
       if (found == accounts_.end()) return unknown(grant.partition);
       if (grant.bytes > GRANT_BYTES_MAX) {
-        return fault("DataError", "a credit of " + std::to_string(grant.bytes) + " bytes is absurd");
+        return fault("DataError",
+                     "a credit of " + std::to_string(grant.bytes) + " bytes is absurd");
       }
       found->second.bytes += static_cast<int64_t>(grant.bytes);
     }

@@ -1,7 +1,7 @@
 // A pipelined edge between two agents of one process: from ring to ring, nothing is copied or sent.
 //
-// One job: one thread for each partition moves items, so that a partition that nobody reads stalls no
-// other. The same contract as `open.hpp`.
+// One job: one thread for each partition moves items, so that a partition that nobody reads stalls
+// no other. The same contract as `open.hpp`.
 #pragma once
 #include <thread>
 

@@ -1,9 +1,9 @@
 // A pipelined edge on its consumers' agent: one DoExchange into rings of some partitions.
 //
 // One job: check what comes and put it into the ports of this agent, grant credits as they are
-// read. The reading thread never waits for a consumer: what a port has no room for is kept beside it,
-// bounded by the credit it came with, and put in by the granting thread, so that a partition that
-// nobody reads stalls no other. An error cancels the job's pipes, which wakes its tasks.
+// read. The reading thread never waits for a consumer: what a port has no room for is kept beside
+// it, bounded by the credit it came with, and put in by the granting thread, so that a partition
+// that nobody reads stalls no other. An error cancels the job's pipes, which wakes its tasks.
 #pragma once
 #include <thread>
 
@@ -62,7 +62,9 @@ class Exchange : public Call {
           },
           [&](Stream& stream, bool& cut) { return run(stream, cut); });
     }
-    if (is_broken(status)) status = check_.lost("the connection broke (" + words_of(status) + ")", "?");
+    if (is_broken(status)) {
+      status = check_.lost("the connection broke (" + words_of(status) + ")", "?");
+    }
     if (!status.ok()) pipes_->cancel("an exchange with another agent failed: " + words_of(status));
     return status;
   }

@@ -1,8 +1,8 @@
 // What the agent of a consumer asks the agent of a producer for.
 //
-// One job: to and from the numbers behind a descriptor's path, which is
-// ["exchange", job, node path, edge, partitions of the edge, then for each wanted: partition, how many
-// producers of it are there, …].
+// One job: to and from the numbers behind a descriptor's path, which is ["exchange", job, node
+// path, edge, partitions of the edge, then for each wanted: partition, how many producers of it are
+// there, …].
 #pragma once
 #include "flight/paths.hpp"
 

@@ -59,7 +59,8 @@ class ServedExchange {
       ARROW_ASSIGN_OR_RAISE(const auto chunk, reader.Next());
       if (chunk.app_metadata == nullptr && chunk.data == nullptr) return arrow::Status::OK();
       if (chunk.app_metadata == nullptr) continue;
-      ARROW_ASSIGN_OR_RAISE(const Credit credit, decode_credit(std::string_view(*chunk.app_metadata)));
+      ARROW_ASSIGN_OR_RAISE(const Credit credit,
+                            decode_credit(std::string_view(*chunk.app_metadata)));
       {
         const std::lock_guard held(mutex_);
         ARROW_RETURN_NOT_OK(ledger_.apply(credit));

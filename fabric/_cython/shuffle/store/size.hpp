@@ -1,8 +1,8 @@
 // How many bytes of an array count: what budgets, messages and totals are measured in.
 //
-// One job: decoded bytes of a range of rows, the same on both ends of a wire, in next to no time for
-// plain types (views, unions and list views are walked); offsets count one a row, so that bytes of
-// slices add up. Dictionaries count apart: slices share them, and a stream sends them once.
+// One job: decoded bytes of a range of rows, the same on both ends of a wire, in next to no time
+// for plain types (views, unions and list views are walked); offsets count one a row, so that bytes
+// of slices add up. Dictionaries count apart: slices share them, and a stream sends them once.
 #pragma once
 #include <arrow/array/data.h>
 #include <arrow/extension_type.h>

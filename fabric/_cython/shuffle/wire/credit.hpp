@@ -1,5 +1,5 @@
-// What the two ends of a pipelined edge tell each other beside rows, as metadata alone: credits back,
-// the end forth (wire.proto, `Credit` and `ExchangeEnd`).
+// What the two ends of a pipelined edge tell each other beside rows, as metadata alone: credits
+// back, the end forth (wire.proto, `Credit` and `ExchangeEnd`).
 //
 // One job: to and from bytes.
 #pragma once

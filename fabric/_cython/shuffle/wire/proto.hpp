@@ -1,7 +1,7 @@
 // The bytes of protobuf, for the few messages that the data plane reads and writes itself.
 //
-// One job: fields out of bytes and into them. What comes in is bounds-checked and unknown fields are
-// skipped, so a message of a later version can be read; every length comes from a stranger.
+// One job: fields out of bytes and into them. What comes in is bounds-checked and unknown fields
+// are skipped, so a message of a later version can be read; every length comes from a stranger.
 #pragma once
 #include <arrow/util/utf8.h>
 
