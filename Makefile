@@ -6,7 +6,7 @@ NATIVE := $(shell find fabric/_cython -name '*.pyx' -o -name '*.pxd' -o -name '*
 PROTOS := fabric/control/control.proto fabric/flight/wire.proto fabric/plan/plan.proto
 COMPILE := .venv/bin/uv pip compile --quiet --generate-hashes --no-emit-index-url --python-version 3.11 --custom-compile-command "make lock"
 
-.PHONY: run test lint bench soak ci lock proto clean
+.PHONY: run test lint bench soak sanitize ci lock proto clean
 
 run: .venv/run.stamp ## the main job: real flights through Fabric, two agents and Spark
 	.venv/bin/fabric demo flights
@@ -27,6 +27,9 @@ bench: .venv/dev.stamp ## every benchmark, quick
 
 soak: .venv/dev.stamp ## the long ones: more generated plans, more examples a property
 	FABRIC_SOAK=1 .venv/bin/pytest -q tests/integration tests/_cython
+
+sanitize: .venv/dev.stamp ## kernels and data plane under AddressSanitizer and UBSan: a build of their own
+	.ci/sanitize
 
 ci: ## what CI runs
 	.ci/run

@@ -148,7 +148,9 @@ def decoded(array: pa.Array) -> pa.Array:
     if pa.types.is_run_end_encoded(array.type):
         ends = np.array(array.run_ends.to_pylist())
         rows = np.searchsorted(ends, np.arange(array.offset, array.offset + len(array)), "right")
-        return array.values.take(pa.array(rows))  # as_py would lose nanoseconds
+        # as_py would lose nanoseconds, and views have no `take`
+        runs = [array.values.slice(row, 1) for row in rows.tolist()]
+        return pa.concat_arrays([array.values.slice(0, 0), *runs])
     return array
 
 
