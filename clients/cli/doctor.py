@@ -18,6 +18,7 @@ from typing import Literal
 
 import typer
 
+from fabric._cython.shuffle.abi import refusal
 from fabric.clients.cli.options import Home, home_of
 from fabric.clients.cli.ports import port_is_free
 from fabric.clients.spark.java import java_major, java_problem
@@ -26,7 +27,6 @@ from fabric.config import FabricHome
 Level = Literal["ok", "warn", "bad"]
 _MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "bad": ("✗", "red")}
 _NEEDED = ("pyarrow", "numpy", "datafusion", "grpcio", "protobuf", "rocksdict", "typer", "rich")
-_PYARROW = "25.0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,8 @@ def packages() -> Iterator[Finding]:
         version = version_of(name)
         if version is None:
             yield Finding("bad", f"{name} is missing: pip install flight-fabric")
-        elif name == "pyarrow" and not version.startswith(_PYARROW + "."):
-            install = f"pip install 'pyarrow~={_PYARROW}.1'"
-            yield Finding("bad", f"pyarrow {version}; Fabric is built for {_PYARROW}: {install}")
+        elif name == "pyarrow" and (reason := refusal(version)):
+            yield Finding("bad", reason)
         else:
             yield Finding("ok", f"{name} {version}")
 

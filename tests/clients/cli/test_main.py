@@ -187,7 +187,7 @@ def test_doctor_finds_what_is_wrong(
     assert main(["doctor", "--home", str(tmp_path)]) == 1
     out = capsys.readouterr().out
     assert "✗ the SSH tool fabric 3.2 is installed too" in out
-    assert "✗ pyarrow 24.0.0; Fabric is built for 25.0" in out
+    assert "✗ pyarrow 24.0.0 is installed; Fabric was built for 25.0.x: pip install" in out
     assert "✗ datafusion is missing" in out
     assert "! Java 11 is too old for Spark" in out
     assert "✗ others can read" in out

@@ -12,27 +12,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
-BUILT_FOR = "25.0"
-"""The pyarrow minor whose C++ ABI the extensions were compiled against."""
+from fabric._cython.shuffle.abi import BUILT_FOR, refusal
+
+__all__ = ["BUILT_FOR", "installed_version", "refusal"]
 
 
 def installed_version() -> str:
     """The version of the pyarrow that is installed, for example ``25.0.1``."""
     return str(pa.__version__)
-
-
-def refusal(version: str) -> str:
-    """Why the data plane can't run with pyarrow `version`; empty when it can.
-
-    >>> refusal("25.0.7"), refusal("26.1.0")[:52]
-    ('', 'pyarrow 26.1.0 is installed; Fabric was built for 25')
-    """
-    if version.rsplit(".", 1)[0] == BUILT_FOR:
-        return ""
-    return (
-        f"pyarrow {version} is installed; Fabric was built for {BUILT_FOR}.x: "
-        f"pip install 'pyarrow=={BUILT_FOR}.*'"
-    )
 
 
 def _load() -> None:
