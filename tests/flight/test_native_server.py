@@ -163,11 +163,8 @@ def test_stopping_does_not_wait_for_a_stuck_source(stuck: FlightRig) -> None:
     begun_s = time.monotonic()
     assert stuck.servers.pop("a0").stop(5.0)
     assert time.monotonic() - begun_s < 30
-    with pytest.raises(
-        (pa.ArrowException, OSError), match=r"shutting down|unavailable|UNAVAILABLE"
-    ):
-        while True:
-            reader.read_chunk()
+    with pytest.raises((pa.ArrowException, OSError), match=r"(?i)shutting down|unavailable"):
+        list(reader)
 
 
 def test_dictionaries_travel_and_change(rig: FlightRig) -> None:
