@@ -1,20 +1,14 @@
-"""Batches as messages: sizes towards foreign clients, and what is let in from them.
+"""Batches from foreign clients, and what is let in of them.
 
-One job: pure functions over one batch or schema. gRPC clients in other languages refuse messages
-over 4 MiB by default; bytes from outside may lie about offsets, which would kill a kernel.
+One job: pure functions over one batch or schema. Bytes from outside may lie about offsets, which
+would kill a kernel. What goes to foreign clients is cut by `flight/foreign.hpp`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pyarrow as pa
 
 from fabric.errors import DataError
-from fabric.flight.compact import compact
-
-FOREIGN_BYTES_MAX = (4 << 20) - (64 << 10)
-"""Of one message to a foreign client; the rest of 4 MiB is for gRPC and Flight framing."""
 
 MESSAGE_ROWS_MAX = 1 << 24
 COLUMNS_MAX = 4096
@@ -31,32 +25,6 @@ def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
     """
     arrays = [pa.array([], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def small_messages(
-    batch: pa.RecordBatch, bytes_max: int = FOREIGN_BYTES_MAX
-) -> Iterator[pa.RecordBatch]:
-    """`batch` in order as slices of at most `bytes_max` as IPC messages; a larger row goes alone.
-
-    >>> [m.num_rows for m in small_messages(pa.record_batch({"a": range(1000)}), 2048)]
-    [125, 125, 125, 125, 125, 125, 125, 125]
-    """
-    waiting = [batch]
-    while waiting:
-        piece = waiting.pop()
-        size = pa.ipc.get_record_batch_size(piece)
-        halves = [] if piece.num_rows <= 1 or size <= bytes_max else _halves(piece)
-        if sum(map(pa.ipc.get_record_batch_size, halves)) > size + size // 2:
-            halves = []  # a slice of this type carries all bytes: cutting would only repeat them
-        waiting += halves
-        if not halves:
-            yield piece
-
-
-def _halves(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-    """The second half and the first."""
-    half = batch.num_rows // 2
-    return [compact(batch.slice(half)), compact(batch.slice(0, half))]
 
 
 def check_foreign_schema(schema: pa.Schema) -> None:

@@ -11,6 +11,8 @@ import weakref
 from fabric._cython.shuffle.flight.adapters import adapt
 from fabric._cython.shuffle.flight.handlers import HandlerSet
 from fabric._cython.shuffle.flight.server import NativeServer
+from fabric._cython.shuffle.flight.stored import serve_store
+from fabric._cython.shuffle.store.store import Store
 from fabric.clock import Clock, SystemClock
 from fabric.flight.actions import Actions
 from fabric.flight.adapted import Adapted
@@ -45,6 +47,8 @@ class FabricFlightServer:
         handlers = HandlerSet()
         adapt(handlers, Adapted(backend, puts))
         backend.exchanges.serve(handlers)
+        if isinstance(store := getattr(backend.source, "native", None), Store):
+            serve_store(handlers, store)
         self._native = NativeServer(
             answers,
             handlers,

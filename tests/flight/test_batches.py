@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fabric._cython.shuffle.flight.foreign import small_messages
 from fabric.errors import DataError
-from fabric.flight.batches import check_foreign_batch, check_foreign_schema, small_messages
+from fabric.flight.batches import check_foreign_batch, check_foreign_schema
 
 TEXTS = [f"{'x' * 100}{n}" for n in range(1000)]
 
@@ -31,6 +32,13 @@ def test_messages_fit_and_hold_the_rows_in_order(name: str) -> None:
     assert len(messages) > 10
     assert max(map(pa.ipc.get_record_batch_size, messages)) <= 8192
     assert pa.Table.from_batches(messages).combine_chunks() == pa.Table.from_batches([batch])
+
+
+def test_dictionaries_are_cut_with_their_rows() -> None:
+    words = pa.array(TEXTS).dictionary_encode()
+    messages = small_messages(pa.record_batch({"c": words}), 8192)
+    assert [word for m in messages for word in m["c"].to_pylist()] == TEXTS
+    assert max(len(m["c"].dictionary) for m in messages) <= 80
 
 
 def test_what_cannot_be_cut_is_not_repeated() -> None:

@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from fabric._cython.shuffle.flight.foreign import small_messages
 from fabric.errors import AuthError, FabricError, PeerLostError
-from fabric.flight.batches import small_messages
 from fabric.flight.client import Client
 from fabric.ids import TaskId
 from fabric.io.sinks.protocol import Handle

@@ -5,65 +5,14 @@
 // change. A client that went away ends the stream within a second, also while it waits.
 #pragma once
 #include <arrow/flight/server.h>
-#include <arrow/ipc/dictionary.h>
 
 #include "flight/asking.hpp"
 #include "flight/foreign.hpp"
 #include "flight/gate.hpp"
 #include "flight/watch.hpp"
-#include "store/message.hpp"
+#include "store/payload.hpp"
 
 namespace fabric {
-
-using Payloads = std::deque<fl::FlightPayload>;
-
-// Writes one schema and its batches as payloads.
-class StreamWriter {
- public:
-  StreamWriter(std::shared_ptr<arrow::Schema> schema, Payloads& out)
-      : schema_(std::move(schema)), out_(out) {
-    options_.use_threads = false;
-  }
-
-  arrow::Status begin() {
-    auto sink = std::make_unique<Sink>(out_);
-    return arrow::ipc::internal::OpenRecordBatchWriter(std::move(sink), schema_, options_)
-        .Value(&writer_);
-  }
-
-  arrow::Status write(const arrow::RecordBatch& batch, std::string header) {
-    if (batch.num_rows() == 0 && written_) {  // no dictionaries: empty ones would replace the last
-      fl::FlightPayload payload;
-      ARROW_RETURN_NOT_OK(
-          arrow::ipc::GetRecordBatchPayload(batch, options_, &payload.ipc_message));
-      out_.push_back(std::move(payload));
-    } else {
-      ARROW_RETURN_NOT_OK(writer_->WriteRecordBatch(batch));
-    }
-    written_ = true;
-    if (!header.empty()) out_.back().app_metadata = arrow::Buffer::FromString(std::move(header));
-    return arrow::Status::OK();
-  }
-
-  bool written() const { return written_; }
-
- private:
-  struct Sink : arrow::ipc::internal::IpcPayloadWriter {
-    explicit Sink(Payloads& to) : out(to) {}
-    arrow::Status WritePayload(const arrow::ipc::IpcPayload& payload) override {
-      out.emplace_back(nullptr, nullptr, payload);
-      return arrow::Status::OK();
-    }
-    arrow::Status Close() override { return arrow::Status::OK(); }
-    Payloads& out;
-  };
-
-  std::shared_ptr<arrow::Schema> schema_;
-  Payloads& out_;
-  arrow::ipc::IpcWriteOptions options_ = arrow::ipc::IpcWriteOptions::Defaults();
-  std::unique_ptr<arrow::ipc::RecordBatchWriter> writer_;
-  bool written_ = false;
-};
 
 class GetStream : public fl::FlightDataStream {
  public:
@@ -71,16 +20,15 @@ class GetStream : public fl::FlightDataStream {
             std::shared_ptr<arrow::Schema> schema, bool agent, std::shared_ptr<Inside> inside,
             std::shared_ptr<Watch> watch, const fl::ServerCallContext& context)
       : ask_(ask), messages_(std::move(messages)), schema_(std::move(schema)), agent_(agent),
-        inside_(std::move(inside)), context_(context), writer_(schema_, out_),
+        inside_(std::move(inside)), context_(context), writer_(schema_),
         watched_(std::move(watch),
                  {[this] { return stopped(); }, [this] { messages_->cancel(); }}) {}
 
   std::shared_ptr<arrow::Schema> schema() override { return schema_; }
 
   arrow::Result<fl::FlightPayload> GetSchemaPayload() override {
-    arrow::Status begun = ask_.outward(writer_.begin());
-    ARROW_RETURN_NOT_OK(begun);
-    return take();
+    auto payload = writer_.schema();
+    return payload.ok() ? std::move(payload) : ask_.outward(payload.status());
   }
 
   arrow::Result<fl::FlightPayload> Next() override {
@@ -112,7 +60,7 @@ class GetStream : public fl::FlightDataStream {
   arrow::Result<bool> next(Message& message) {
     if (stopped()) return fault("PeerLostError", "nobody waits for this stream any more");
     ARROW_ASSIGN_OR_RAISE(const bool more, messages_->next(message));
-    if (more && message.batch == nullptr) {
+    if (more && message.batch == nullptr && message.payload == nullptr) {
       ARROW_ASSIGN_OR_RAISE(message.batch, arrow::RecordBatch::MakeEmpty(schema_));
     }
     return more;
@@ -121,27 +69,29 @@ class GetStream : public fl::FlightDataStream {
   arrow::Result<bool> fill() {
     Message message;
     ARROW_ASSIGN_OR_RAISE(const bool more, next(message));
-    if (more) ARROW_RETURN_NOT_OK(writer_.write(*message.batch, std::move(message.header)));
+    if (more) ARROW_RETURN_NOT_OK(writer_.add(message, out_));
     return more;
   }
 
   // Rows only, and never quite nothing: readers fail on dictionaries that no batch brought.
   arrow::Result<bool> fill_plain() {
     while (true) {
-      ARROW_ASSIGN_OR_RAISE(const BatchPtr piece, pieces_.next());
-      if (piece != nullptr) {
-        ARROW_RETURN_NOT_OK(writer_.write(*piece, ""));
-        return true;
-      }
+      ARROW_ASSIGN_OR_RAISE(BatchPtr piece, pieces_.next());
+      if (piece != nullptr) return add_plain(std::move(piece));
       Message message;
       ARROW_ASSIGN_OR_RAISE(const bool more, next(message));
       if (more && message.batch->num_rows() > 0) pieces_.put(std::move(message.batch));
       if (more) continue;
-      if (writer_.written()) return false;
-      ARROW_ASSIGN_OR_RAISE(const BatchPtr none, arrow::RecordBatch::MakeEmpty(schema_));
-      ARROW_RETURN_NOT_OK(writer_.write(*none, ""));
-      return true;
+      if (sent_) return false;
+      ARROW_ASSIGN_OR_RAISE(BatchPtr none, arrow::RecordBatch::MakeEmpty(schema_));
+      return add_plain(std::move(none));
     }
+  }
+
+  arrow::Result<bool> add_plain(BatchPtr batch) {
+    sent_ = true;
+    ARROW_RETURN_NOT_OK(writer_.add({{}, std::move(batch)}, out_));
+    return true;
   }
 
   Asking ask_;
@@ -150,9 +100,10 @@ class GetStream : public fl::FlightDataStream {
   bool agent_;
   std::shared_ptr<Inside> inside_;
   const fl::ServerCallContext& context_;
-  Payloads out_;
-  StreamWriter writer_;
+  std::deque<fl::FlightPayload> out_;
+  PayloadWriter writer_;
   Pieces pieces_;
+  bool sent_ = false;
   Watched watched_;  // last: it uses all of the above from another thread
 };
 

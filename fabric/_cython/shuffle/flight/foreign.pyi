@@ -1,0 +1,3 @@
+import pyarrow as pa
+
+def small_messages(batch: pa.RecordBatch, bytes_max: int = ...) -> list[pa.RecordBatch]: ...
