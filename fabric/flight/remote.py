@@ -16,6 +16,8 @@ from contextlib import closing, contextmanager
 import pyarrow as pa
 
 from fabric._cython.shuffle.exchange.exchanges import Exchange
+from fabric._cython.shuffle.flight.handlers import HandlerSet
+from fabric._cython.shuffle.flight.passing import serve_passing
 from fabric._cython.shuffle.pump.pump import Connections, Fetch
 from fabric._cython.shuffle.ring.ring import Pipes
 from fabric.clock import Clock, SystemClock
@@ -129,6 +131,16 @@ class FlightTransport:
                 address, "dataset.discard", body,
                 token=self._agent_token(), timeout_s=self._idle_s,
             )  # fmt: skip
+
+    def pass_on(self, handlers: HandlerSet) -> None:
+        """Let a server of this process fetch from other agents without Python."""
+        serve_passing(
+            handlers,
+            self._connections,
+            self._agent_token,
+            ticket_key=self._signer.key("ticket"),
+            idle_s=self._idle_s,
+        )
 
     def close(self) -> None:
         """See `Transport.close`."""

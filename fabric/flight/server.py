@@ -19,6 +19,7 @@ from fabric.flight.adapted import Adapted
 from fabric.flight.asked import Answers
 from fabric.flight.backend import Backend
 from fabric.flight.puts import Puts
+from fabric.flight.remote import FlightTransport
 from fabric.security.tokens import Signer
 
 
@@ -49,6 +50,8 @@ class FabricFlightServer:
         backend.exchanges.serve(handlers)
         if isinstance(store := getattr(backend.source, "native", None), Store):
             serve_store(handlers, store)
+        if isinstance(backend.transport, FlightTransport):
+            backend.transport.pass_on(handlers)
         self._native = NativeServer(
             answers,
             handlers,
