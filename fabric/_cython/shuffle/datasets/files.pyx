@@ -5,7 +5,6 @@ is for tasks of the same process.
 """
 
 cimport cython
-from cython.operator cimport dereference
 from libcpp.utility cimport move
 
 from fabric._cython.kernels.cpu cimport current_cpu

@@ -3,9 +3,11 @@ from types import TracebackType
 from typing import Self, final
 
 import pyarrow as pa
+from typing_extensions import disjoint_base
 
 PER_ADDRESS_MAX: int
 
+@disjoint_base
 class Connections:
     def __new__(
         cls,

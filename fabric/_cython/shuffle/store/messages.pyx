@@ -5,7 +5,6 @@ these inside.
 """
 
 from libc.stdint cimport int64_t
-from libcpp cimport bool as cbool
 from libcpp.memory cimport shared_ptr
 from libcpp.utility cimport move
 from libcpp.vector cimport vector
