@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fabric._cython.shuffle import wire
 from fabric._cython.shuffle.wire import headers
-from fabric.errors import DataError
+from fabric.errors import DataError, PartitionLostError
 from fabric.flight import wire_pb2
 
 U32 = st.integers(0, 2**32 - 1)
@@ -106,3 +106,12 @@ def test_another_pyarrow_is_refused_in_one_sentence(version: str) -> None:
     assert said.count("\n") == 0
     assert f"pyarrow {version} is installed" in said
     assert "pip install" in said
+
+
+def test_row_counts_that_wrap_around_are_refused() -> None:
+    check = headers.WireCheck(job="j", edge=1, producers=[(0, 0)], checksums=False)
+    rows = pa.record_batch({"k": [1, 2]})
+    wrapped = [(0, 2**63), (1, 2**63), (2, 2)]
+    header = headers.encode(job="j", edge=1, producer=0, partitions=wrapped)
+    with pytest.raises(PartitionLostError, match="other rows than its header says"):
+        check.accept(header, rows)
