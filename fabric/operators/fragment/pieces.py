@@ -150,7 +150,7 @@ def estimated_groups(n_rows: int, n_seen: int) -> float:
     """How many groups there are, when `n_rows` random rows show `n_seen`; all about as large.
 
     >>> [round(estimated_groups(1000, seen)) for seen in (10, 632, 1000)]
-    [10, 999, 1000000]
+    [10, 1000, 1000000]
     """
     low, high = float(n_seen), float(n_rows) ** 2
     for _ in range(60):
