@@ -89,11 +89,13 @@ def test_locations_name_what_is_sealed(world: Any, graphs: SimpleNamespace) -> N
     assert [edge.node_path for edge in found.edges] == ["edge_0", "edge_1"]
 
 
-def test_a_pipelined_region_goes_to_one_agent_at_once(world: Any, graphs: SimpleNamespace) -> None:
+def test_a_pipelined_region_goes_to_all_its_agents_at_once(
+    world: Any, graphs: SimpleNamespace
+) -> None:
     world.submit(graphs.piped())
     run_first_stage(world)
     told = {agent: [d.stage for d in world.heard(agent, "deploy")] for agent in "xy"}
-    assert sorted(told.values(), key=len) == [[0], [0, 1, 2]]
+    assert told == {"x": [0, 1, 2], "y": [0, 1, 2]}
     assert [e.edge for e in world.core.locate(pb.LocateRequest(job_id="job-1")).edges] == [0, 2]
 
 
