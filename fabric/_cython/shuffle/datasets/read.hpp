@@ -9,6 +9,7 @@
 #include "disk.hpp"
 #include "store/message.hpp"
 #include "wire/check.hpp"
+#include "wire/empty.hpp"
 
 namespace fabric {
 
@@ -91,7 +92,7 @@ class PartStream final : public MessageStream {
       ended_ = true;
       header.event = Event::END;
       header.total_rows = rows_;
-      ARROW_ASSIGN_OR_RAISE(out.batch, arrow::RecordBatch::MakeEmpty(schema_));
+      ARROW_ASSIGN_OR_RAISE(out.batch, empty_rows(schema_));
     } else {
       const auto n_rows = static_cast<uint64_t>(out.batch->num_rows());
       rows_ += n_rows;

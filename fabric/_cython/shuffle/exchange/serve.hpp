@@ -11,6 +11,7 @@
 #include "exchange/packing.hpp"
 #include "exchange/request.hpp"
 #include "flight/handlers.hpp"
+#include "wire/empty.hpp"
 
 namespace fabric {
 
@@ -77,7 +78,7 @@ class ServedExchange {
   }
 
   arrow::Status begin(const std::shared_ptr<arrow::Schema>& schema) {
-    ARROW_ASSIGN_OR_RAISE(empty_, arrow::RecordBatch::MakeEmpty(schema));
+    ARROW_ASSIGN_OR_RAISE(empty_, empty_rows(schema));
     return writer_.Begin(schema);
   }
 

@@ -11,6 +11,7 @@
 #include "flight/gate.hpp"
 #include "flight/watch.hpp"
 #include "store/payload.hpp"
+#include "wire/empty.hpp"
 
 namespace fabric {
 
@@ -61,7 +62,7 @@ class GetStream : public fl::FlightDataStream {
     if (stopped()) return fault("PeerLostError", "nobody waits for this stream any more");
     ARROW_ASSIGN_OR_RAISE(const bool more, messages_->next(message));
     if (more && message.batch == nullptr && message.payload == nullptr) {
-      ARROW_ASSIGN_OR_RAISE(message.batch, arrow::RecordBatch::MakeEmpty(schema_));
+      ARROW_ASSIGN_OR_RAISE(message.batch, empty_rows(schema_));
     }
     return more;
   }
@@ -83,7 +84,7 @@ class GetStream : public fl::FlightDataStream {
       if (more && message.batch->num_rows() > 0) pieces_.put(std::move(message.batch));
       if (more) continue;
       if (sent_) return false;
-      ARROW_ASSIGN_OR_RAISE(BatchPtr none, arrow::RecordBatch::MakeEmpty(schema_));
+      ARROW_ASSIGN_OR_RAISE(BatchPtr none, empty_rows(schema_));
       return add_plain(std::move(none));
     }
   }

@@ -12,6 +12,7 @@
 
 #include "call.hpp"
 #include "wire/check.hpp"
+#include "wire/empty.hpp"
 
 namespace fabric {
 
@@ -29,15 +30,6 @@ struct PutOrder {
   uint32_t attempt = 0;
   int cpu = 0;
 };
-
-inline bool has_dictionary(const arrow::DataType& type) {
-  if (type.id() == arrow::Type::EXTENSION) {
-    return has_dictionary(*static_cast<const arrow::ExtensionType&>(type).storage_type());
-  }
-  return type.id() == arrow::Type::DICTIONARY ||
-         std::any_of(type.fields().begin(), type.fields().end(),
-                     [](const auto& field) { return has_dictionary(*field->type()); });
-}
 
 inline bool has_dictionary(const arrow::Schema& schema) {
   return std::any_of(schema.fields().begin(), schema.fields().end(),
@@ -190,7 +182,7 @@ class Put : public Call {
     }
     header.event = Event::END;
     // Readers of a plain stream without batches fail on dictionaries that none brought.
-    ARROW_ASSIGN_OR_RAISE(const auto empty, arrow::RecordBatch::MakeEmpty(order_.schema));
+    ARROW_ASSIGN_OR_RAISE(const auto empty, empty_rows(order_.schema));
     return outgoing.write(*empty, order_.edge ? encode_header(header) : std::string());
   }
 

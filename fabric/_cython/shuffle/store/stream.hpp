@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "store/output.hpp"
+#include "wire/empty.hpp"
 #include "wire/ticket.hpp"
 
 namespace fabric {
@@ -109,7 +110,7 @@ class PartitionStream final : public MessageStream {
     end.total_bytes = static_cast<uint64_t>(totals_.bytes);
     out.header = encode_header(end);
     out.payload = nullptr;
-    ARROW_ASSIGN_OR_RAISE(out.batch, arrow::RecordBatch::MakeEmpty(schema_));
+    ARROW_ASSIGN_OR_RAISE(out.batch, empty_rows(schema_));
     return arrow::Status::OK();
   }
 

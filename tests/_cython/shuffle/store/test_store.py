@@ -94,6 +94,20 @@ def _check(found: Any, rows: list[list[str]], *, crc: bool = False) -> None:
         assert header["crc32c"] == (batch_crc32c(batch) if crc else 0)
 
 
+@pytest.mark.parametrize("index", [pa.int8(), pa.uint32()])
+@pytest.mark.parametrize("value", [pa.float16(), pa.string(), pa.list_(pa.int8())])
+def test_the_end_of_a_stream_has_the_types_asked_for(
+    index: pa.DataType, value: pa.DataType
+) -> None:
+    encoded = pa.dictionary(index, value)
+    schema = pa.schema({"a": encoded, "b": pa.struct({"x": encoded})})
+    store = Store("a", Budget(1))
+    store.begin("job", 0, schema, 1, 0, 1, "")
+    store.seal("job", 0, 0, 1)
+    ((header, last),) = taken(store, 0, (0, 1))
+    assert (header["event"], last.schema, last.num_rows) == (END, schema, 0)
+
+
 def test_offsets_that_do_not_fit_are_refused() -> None:
     store = Store()
     store.begin("job", 0, numbers().schema, 2, 0, 0)
