@@ -31,6 +31,9 @@ T = TypeVar("T")
 
 FETCHES_MAX = 4
 """Agents that one task reads from at the same time."""
+TAKE_ITEMS = 64
+TAKE_BYTES = 1 << 20
+"""What a task takes out of its rings at once: each call may cost a turn of the GIL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,24 +125,25 @@ class Inputs:
             if not any(port[0] == edge for port in open_ports):
                 yield edge, None
         while open_ports:
-            port, item = self._next(open_ports)
-            open_ports.remove(port)
-            if isinstance(item, Rows):
-                self.rows += item.batch.num_rows
-                open_ports.append(port)  # to the back of the line
-                yield port[0], item.batch
-                continue
-            if item.event is Event.END:
-                expected[port].discard(item.producer)
-            if expected[port]:
-                open_ports.append(port)
-            elif not any(other[0] == port[0] for other in open_ports):
-                yield port[0], None
+            items = self._next(open_ports)
+            gave = {port for port, _ in items}
+            open_ports.sort(key=gave.__contains__)  # who gave goes to the back of the line
+            for port, item in items:
+                if isinstance(item, Rows):
+                    self._cancellation.check()
+                    self.rows += item.batch.num_rows
+                    yield port[0], item.batch
+                elif item.event is Event.END:
+                    expected[port].discard(item.producer)
+                    if not expected[port]:
+                        open_ports.remove(port)
+                        if not any(other[0] == port[0] for other in open_ports):
+                            yield port[0], None
 
-    def _next(self, ports: list[Port]) -> tuple[Port, Item]:
-        """The next item; a lost exchange with another agent is told by its own error."""
+    def _next(self, ports: list[Port]) -> list[tuple[Port, Item]]:
+        """What waits, at least one; a lost exchange with another agent has its own error."""
         try:
-            return self._pipes.take(ports)
+            return self._pipes.take_many(ports, TAKE_ITEMS, TAKE_BYTES)
         except CancelledError:
             self._exchanges.check(self._task.job)
             raise
@@ -207,8 +211,8 @@ class Inputs:
         """The rows of a piece as they come; `stop` ends a wait for them."""
         ask = piece.request
         if piece.agent_id == self._agent_id:
-            for batch in self._store.batches(ask.job, ask.edge, ask.partition, ask.producers):
-                yield [batch]
+            for batches in self._store.batches(ask.job, ask.edge, ask.partition, ask.producers):
+                yield batches
                 _check(stop)
             return
         address = self._deploy.addresses.get(piece.agent_id, "")

@@ -91,13 +91,12 @@ class PartitionStore:
 
     def batches(
         self, job: str, edge: int, partition: int, producers: Sequence[tuple[int, int]]
-    ) -> Iterator[pa.RecordBatch]:
-        """The rows of sealed outputs as messages without headers: the way inside one process.
+    ) -> Iterator[list[pa.RecordBatch]]:
+        """The rows of sealed outputs, a few messages at a time: the way inside one process.
 
         Raises before the first message, as `read` does.
         """
-        stream = self.native.batches(job, edge, partition, producers)
-        return (batch for found in iter(stream.take_batches, []) for batch in found)
+        return iter(self.native.batches(job, edge, partition, producers).take_batches, [])
 
     def read(
         self,

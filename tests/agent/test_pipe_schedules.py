@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -168,6 +169,18 @@ def test_events_need_no_room_while_rows_have_none() -> None:
     assert pipes.put([((1, 0), one), *(((1, 0), barrier) for barrier in barriers)]) == 0
     found = pipes.take_many([(1, 0)], 1000)
     assert [item for _, item in found] == [one, *barriers]
+
+
+@pytest.mark.parametrize(("bytes_max", "n"), [(1, 1), (8, 1), (9, 2), (1 << 20, 4)])
+def test_a_list_is_closed_by_its_bytes(bytes_max: int, n: int) -> None:
+    pipes = Pipes("job")
+    pipes.declare(1, 2)
+    one = Rows(0, pa.record_batch([pa.array([1])], names=["a"]))
+    for _ in range(2):
+        pipes.put([((1, 0), one), ((1, 1), one)])
+    ports = [(1, 0), (1, 1)]
+    assert len(pipes.take_many(ports, 100, bytes_max)) == n
+    assert sum(len(pipes.take_many(ports, 100)) for _ in range(n < 4)) == 4 - n
 
 
 def test_waiting_for_room_is_counted() -> None:

@@ -243,7 +243,8 @@ def test_a_pipelined_diamond_with_one_batch_buffers_ends(agent: Running) -> None
     agent.deploy(b"many", (0,), 0, outputs=[output(1, 1, pipelined), output(2, 2, pipelined)])
     assert set(agent.ended("0.0", "1.0", "2.0", "2.1", "3.0", "3.1")) == {"FINISHED"}
     store = agent.runtime.store
-    found = [v for b in store.batches("job", 9, 0, [(0, 0), (1, 0)]) for v in b[0].to_pylist()]
+    lists = store.batches("job", 9, 0, [(0, 0), (1, 0)])
+    found = [v for batches in lists for b in batches for v in b[0].to_pylist()]
     assert sorted(found) == sorted([*range(200)] * 2)
 
 

@@ -39,7 +39,7 @@ def filled() -> PartitionStore:
 def values(store: PartitionStore, partition: int, *producers: int) -> list[int]:
     asked = [(p, 0) for p in producers]
     found = store.batches("job", 3, partition, asked)
-    return [v for b in found for v in b.column(0).to_pylist()]
+    return [v for some in found for b in some for v in b.column(0).to_pylist()]
 
 
 def test_partitions_hold_their_rows_in_order() -> None:

@@ -148,7 +148,7 @@ class Agent:
     def values(self, edge: int, partition: int, *producers: int) -> list[int]:
         asked = [(p, 0) for p in producers or (0,)]
         found = self.store.batches("job", edge, partition, asked)
-        return [v for b in found for v in b.column(0).to_pylist()]
+        return [v for some in found for b in some for v in b.column(0).to_pylist()]
 
 
 def output(
@@ -199,7 +199,7 @@ def test_what_a_filter_left_out_is_not_kept(kind: pb.EdgeKind) -> None:
     agent = Agent(FakeEngine(lambda inputs, splits: iter([few])))
     report = agent.run(deploy([output(1, 1, kind, schema=few.schema)]))
     assert report.outputs[0].bytes == agent.store.stored_bytes < 5000
-    (kept,) = agent.store.batches("job", 1, 0, [(0, 0)])
+    ((kept,),) = agent.store.batches("job", 1, 0, [(0, 0)])
     assert kept.nbytes < 5000
     assert kept.column("a").to_pylist() == few.column("a").to_pylist()
 

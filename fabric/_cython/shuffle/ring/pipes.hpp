@@ -56,6 +56,8 @@ class Pipes {
 
   struct Taking {
     std::vector<Send> items;  // in the order of each port
+    uint64_t bytes = 0;       // of their rows
+    uint64_t bytes_max = UINT64_MAX;  // with so much of them no more are taken
     std::vector<Element> dropped;
   };
 
@@ -160,9 +162,14 @@ class Pipes {
     for (bool more = true; more;) {
       more = false;
       for (Place* port : ports) {
-        const auto keep = [&](Element&& item) { taking.items.push_back({port, std::move(item)}); };
+        const auto keep = [&](Element&& item) {
+          taking.bytes += item.is_rows() ? item.bytes : 0;
+          taking.items.push_back({port, std::move(item)});
+        };
         const size_t now = std::min(share, most - taking.items.size());
-        more |= now > 0 && port->take(now, keep, taking.dropped) > 0;
+        if (now == 0 || taking.bytes >= taking.bytes_max) break;
+        const uint64_t bytes_left = taking.bytes_max - taking.bytes;
+        more |= port->take(now, keep, taking.dropped, bytes_left) > 0;
       }
     }
     return cancelled() ? cancellation() : Refusal{};

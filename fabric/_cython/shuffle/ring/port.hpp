@@ -63,11 +63,12 @@ class Port {
     return Put::DONE;
   }
 
-  // Up to `n` items, each given to `out`; how many. One consumer at a time: another one meanwhile
-  // finds nothing. `dropped` gets what a close or a cancel beside this call had to leave.
+  // Up to `n` items, each given to `out`, and no more once they hold `bytes_max`; how many. One
+  // consumer at a time: another one meanwhile finds nothing. `dropped` gets what a close or a
+  // cancel beside this call had to leave.
   template <class Out>
-  size_t take(size_t n, Out&& out, std::vector<Element>& dropped) {
-    const size_t taken = pop(n, out);
+  size_t take(size_t n, Out&& out, std::vector<Element>& dropped, uint64_t bytes_max = UINT64_MAX) {
+    const size_t taken = pop(n, bytes_max, out);
     if (room_.closed()) drain(dropped);
     return taken;
   }
@@ -149,14 +150,14 @@ class Port {
   }
 
   template <class Out>
-  size_t pop(size_t n, Out&& out) {
+  size_t pop(size_t n, uint64_t bytes_max, Out&& out) {
     size_t taken = 0;
     uint64_t batches = 0, bytes = 0;
     {
       const Consuming mine(consuming_);
       Ring<Payload>* ring = ring_.load(std::memory_order_seq_cst);
       if (!mine.got || ring == nullptr) return 0;
-      for (; taken < n && ring->front() != nullptr; ++taken) {
+      for (; taken < n && bytes < bytes_max && ring->front() != nullptr; ++taken) {
         Element item = ring->pop();
         batches += item.is_rows();
         bytes += item.is_rows() ? item.bytes : 0;
@@ -173,7 +174,8 @@ class Port {
   // whether the port is closed after it gave the flag back.
   void drain(std::vector<Element>& dropped) {
     const auto drop = [&](Element&& item) { dropped.push_back(std::move(item)); };
-    while (pop(SIZE_MAX, drop) > 0 || (ready() && !consuming_.load(std::memory_order_seq_cst))) {
+    while (pop(SIZE_MAX, UINT64_MAX, drop) > 0 ||
+           (ready() && !consuming_.load(std::memory_order_seq_cst))) {
     }
   }
 

@@ -51,6 +51,7 @@ cdef extern from "ring/batches.hpp" namespace "fabric" nogil:
     cppclass Taking "fabric::BatchPipes::Taking":
         Taking()
         vector[Send] items
+        uint64_t bytes_max
 
     # What other native code shares (`Pipes.pipes`); its methods say what they do in pipes.hpp.
     cppclass BatchPipes:

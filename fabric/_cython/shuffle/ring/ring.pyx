@@ -6,7 +6,7 @@ close or a cancel drops is destroyed here, with no lock held.
 """
 
 cimport cython
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport UINT64_MAX, int64_t, uint32_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.memory cimport make_shared
 from libcpp.string cimport string
@@ -121,12 +121,16 @@ cdef class Pipes:
         """
         return self.take_many(ports, 1)[0]
 
-    def take_many(self, ports, size_t n):
-        """Up to `n` items of `ports`, each port its share and in its order; waits for the first."""
+    def take_many(self, ports, size_t n, uint64_t bytes_max=UINT64_MAX):
+        """Up to `n` items of `ports`, each port its share and in its order; waits for the first.
+
+        With rows of `bytes_max` bytes the list is closed.
+        """
         cdef vector[BatchPort*] places
         for port in ports:
             places.push_back(self.port(port))
         cdef Taking taking
+        taking.bytes_max = bytes_max
         cdef BatchPipes* pipes = self.pipes.get()
         cdef Refusal refused = pipes.take_now(places, n, taking)
         self.check(refused)
