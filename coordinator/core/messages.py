@@ -177,6 +177,7 @@ def _input(job: Job, edge: Edge) -> pb.InputEdge:
         schema=_schema(edge),
         producers=_producers(job, edge, sealed_only=False),
         node_path=edge.path,
+        compression=_codec(edge),
     )
 
 
@@ -192,7 +193,12 @@ def _output(edge: Edge) -> pb.OutputEdge:
         buffer_batches=edge.buffer_batches,
         consumer_stage=0 if edge.is_result else edge.consumer,
         is_result=edge.is_result,
+        compression=_codec(edge),
     )
+
+
+def _codec(edge: Edge) -> str:
+    return "" if edge.compression == "none" else edge.compression
 
 
 def _producers(job: Job, edge: Edge, *, sealed_only: bool) -> list[pb.Producer]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from fabric.coordinator.planner.stages import EdgeKind
 from fabric.errors import PlanError
-from fabric.plan.nodes import ExchangeMode, Node, NodeConfig, StageInput
+from fabric.plan.nodes import Compression, ExchangeMode, Node, NodeConfig, StageInput
 from fabric.plan.schema import schema_of
 
 MAX_PARALLELISM = 128
@@ -39,6 +39,7 @@ class DraftEdge:
     keys: tuple[str, ...]
     mode: ExchangeMode
     buffer_batches: int
+    compression: Compression
     schema: pa.Schema
     is_result: bool = False
 
@@ -80,6 +81,7 @@ class Draft:
         keys: tuple[str, ...] = (),
         mode: ExchangeMode = "auto",
         buffer_batches: int = 0,
+        compression: Compression = "none",
         settings: str = "",
         is_result: bool = False,
     ) -> StageInput:
@@ -95,6 +97,7 @@ class Draft:
             keys=keys,
             mode=configured.exchange or mode,
             buffer_batches=configured.buffer_batches or buffer_batches,
+            compression=configured.compression or compression,
             schema=schema_of(self.stages[producer].root),
             is_result=is_result,
         )

@@ -16,7 +16,7 @@ from fabric.coordinator.planner.flows import Flow
 from fabric.coordinator.planner.stages import EdgeKind
 from fabric.errors import PlanError
 from fabric.plan.expr import Alias, Cast, Column, Expr
-from fabric.plan.nodes import ExchangeMode, Node, Select, WithColumns
+from fabric.plan.nodes import Compression, ExchangeMode, Node, Select, WithColumns
 from fabric.plan.schema import schema_of, type_of
 
 
@@ -29,6 +29,7 @@ def exchange(
     path: str,
     keys: Sequence[str] = (),
     mode: ExchangeMode = "auto",
+    compression: Compression = "none",
     settings: str = "",
 ) -> Flow:
     """End the stage of `flow` with an edge; the flow of the stage that reads it."""
@@ -41,6 +42,7 @@ def exchange(
         n_partitions=n_partitions,
         keys=tuple(keys),
         mode=mode,
+        compression=compression,
         settings=settings,
     )
     hashed = None

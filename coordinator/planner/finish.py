@@ -130,6 +130,7 @@ def _edge(
         keys=edge.keys,
         schema=edge.schema,
         buffer_batches=edge.buffer_batches,
+        compression=edge.compression,
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from fabric.plan.expr import Alias, Column, Expr, output_name
-from fabric.plan.nodes import ExchangeMode, Node
+from fabric.plan.nodes import Compression, ExchangeMode, Node
 
 HashKeys = tuple[tuple[str, pa.DataType], ...]
 """Columns that rows are hash-partitioned by, and the type each was hashed as."""
@@ -23,6 +23,7 @@ class Request:
 
     path: str
     mode: ExchangeMode
+    compression: Compression
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,6 +136,7 @@ def _broadcast(draft: Draft, node: Join, left: Flow, right: Flow, side: Side) ->
         large.n,
         path=request.path if request is not None else f"{node.path}/{side}",
         mode=request.mode if request is not None else "auto",
+        compression=request.compression if request is not None else "none",
         settings=request.path if request is not None else node.path,
     )
     if side == "right":

@@ -217,11 +217,12 @@ class _Planner:
     def _exchange(self, node: Exchange, flow: Flow) -> Flow:
         if node.kind == "broadcast":
             refuse_broadcast(flow)
-            return replace(flow, broadcast=Request(node.path, node.mode))
+            return replace(flow, broadcast=Request(node.path, node.mode, node.compression))
         n = self._exchange_n(node, flow)
         return exchange(
-            self._draft, flow, node.kind, n, path=node.path, keys=node.keys, mode=node.mode
-        )
+            self._draft, flow, node.kind, n, path=node.path, keys=node.keys, mode=node.mode,
+            compression=node.compression,
+        )  # fmt: skip
 
     def _exchange_n(self, node: Exchange, flow: Flow) -> int:
         if node.kind == "gather":
@@ -241,6 +242,7 @@ class _Planner:
             n_partitions=self._exchange_n(node, flow),
             keys=node.keys,
             mode="materialised",
+            compression=node.compression,
             settings=node.path,
             is_result=True,
         )

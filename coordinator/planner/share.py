@@ -68,6 +68,7 @@ def _double(draft: Draft, leaf: StageInput, users: list[int]) -> None:
             keys=edge.keys,
             mode=edge.mode,
             buffer_batches=edge.buffer_batches,
+            compression=edge.compression,
         )
         _put(draft, user, leaf, copy)
 

@@ -13,7 +13,7 @@ from typing import Literal
 import pyarrow as pa
 
 from fabric.errors import InternalError
-from fabric.plan.nodes import Node
+from fabric.plan.nodes import Compression, Node
 from fabric.plan.printer import tree
 from fabric.plan.sources import Split
 
@@ -46,6 +46,7 @@ class Edge:
     keys: tuple[str, ...] = ()
     schema: pa.Schema
     buffer_batches: int = 0
+    compression: Compression = "none"
 
     @property
     def is_result(self) -> bool:
@@ -141,4 +142,5 @@ def _edge_text(edge: Edge) -> str:
     to = "the result" if edge.is_result else f"stage {edge.consumer}"
     by = f" by {', '.join(edge.keys)}" if edge.keys else ""
     parts = "1 partition" if edge.n_partitions == 1 else f"{edge.n_partitions} partitions"
-    return f"edge {edge.edge} ({edge.path}) to {to}: {edge.kind}{by}, {parts}, {edge.mode}"
+    packed = "" if edge.compression == "none" else f", {edge.compression} between agents"
+    return f"edge {edge.edge} ({edge.path}) to {to}: {edge.kind}{by}, {parts}, {edge.mode}{packed}"

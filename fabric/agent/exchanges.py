@@ -95,4 +95,5 @@ def _request(job: str, wanted: Wanted) -> ExchangeRequest:
         producers=wanted.producers,
         schema=read_schema(wanted.edge.schema),
         agent_id=wanted.agent_id,
+        compression=wanted.edge.compression,
     )

@@ -46,6 +46,7 @@ class EdgeOutput:
         self.schema = read_schema(edge.schema)
         self.n_partitions = edge.n_partitions
         self.buffer_batches = edge.buffer_batches
+        self.compression = edge.compression
         self._task = task
         self._path = edge.node_path
         self._router: Router = make_router(edge, self.schema, task.task)
@@ -86,7 +87,10 @@ class Outputs:
             if out.pipelined:
                 pipes.declare(out.edge.edge, out.n_partitions, out.buffer_batches)
             else:
-                store.begin(out.edge, out.schema, out.n_partitions, task.task, task.attempt)
+                store.begin(
+                    out.edge, out.schema, out.n_partitions, task.task, task.attempt,
+                    compression=out.compression,
+                )  # fmt: skip
 
     @property
     def wanted(self) -> bool:

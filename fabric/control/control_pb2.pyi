@@ -284,7 +284,7 @@ class Producer(_message.Message):
     def __init__(self, task: _Optional[int] = ..., attempt: _Optional[int] = ..., agent_id: _Optional[str] = ...) -> None: ...
 
 class InputEdge(_message.Message):
-    __slots__ = ("edge", "kind", "mode", "n_partitions", "schema", "producers", "node_path")
+    __slots__ = ("edge", "kind", "mode", "n_partitions", "schema", "producers", "node_path", "compression")
     EDGE_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
@@ -292,6 +292,7 @@ class InputEdge(_message.Message):
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
     PRODUCERS_FIELD_NUMBER: _ClassVar[int]
     NODE_PATH_FIELD_NUMBER: _ClassVar[int]
+    COMPRESSION_FIELD_NUMBER: _ClassVar[int]
     edge: int
     kind: EdgeKind
     mode: EdgeMode
@@ -299,10 +300,11 @@ class InputEdge(_message.Message):
     schema: bytes
     producers: _containers.RepeatedCompositeFieldContainer[Producer]
     node_path: str
-    def __init__(self, edge: _Optional[int] = ..., kind: _Optional[_Union[EdgeKind, str]] = ..., mode: _Optional[_Union[EdgeMode, str]] = ..., n_partitions: _Optional[int] = ..., schema: _Optional[bytes] = ..., producers: _Optional[_Iterable[_Union[Producer, _Mapping]]] = ..., node_path: _Optional[str] = ...) -> None: ...
+    compression: str
+    def __init__(self, edge: _Optional[int] = ..., kind: _Optional[_Union[EdgeKind, str]] = ..., mode: _Optional[_Union[EdgeMode, str]] = ..., n_partitions: _Optional[int] = ..., schema: _Optional[bytes] = ..., producers: _Optional[_Iterable[_Union[Producer, _Mapping]]] = ..., node_path: _Optional[str] = ..., compression: _Optional[str] = ...) -> None: ...
 
 class OutputEdge(_message.Message):
-    __slots__ = ("edge", "kind", "mode", "n_partitions", "schema", "keys", "node_path", "buffer_batches", "consumer_stage", "is_result")
+    __slots__ = ("edge", "kind", "mode", "n_partitions", "schema", "keys", "node_path", "buffer_batches", "consumer_stage", "is_result", "compression")
     EDGE_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
@@ -313,6 +315,7 @@ class OutputEdge(_message.Message):
     BUFFER_BATCHES_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_STAGE_FIELD_NUMBER: _ClassVar[int]
     IS_RESULT_FIELD_NUMBER: _ClassVar[int]
+    COMPRESSION_FIELD_NUMBER: _ClassVar[int]
     edge: int
     kind: EdgeKind
     mode: EdgeMode
@@ -323,7 +326,8 @@ class OutputEdge(_message.Message):
     buffer_batches: int
     consumer_stage: int
     is_result: bool
-    def __init__(self, edge: _Optional[int] = ..., kind: _Optional[_Union[EdgeKind, str]] = ..., mode: _Optional[_Union[EdgeMode, str]] = ..., n_partitions: _Optional[int] = ..., schema: _Optional[bytes] = ..., keys: _Optional[_Iterable[str]] = ..., node_path: _Optional[str] = ..., buffer_batches: _Optional[int] = ..., consumer_stage: _Optional[int] = ..., is_result: _Optional[bool] = ...) -> None: ...
+    compression: str
+    def __init__(self, edge: _Optional[int] = ..., kind: _Optional[_Union[EdgeKind, str]] = ..., mode: _Optional[_Union[EdgeMode, str]] = ..., n_partitions: _Optional[int] = ..., schema: _Optional[bytes] = ..., keys: _Optional[_Iterable[str]] = ..., node_path: _Optional[str] = ..., buffer_batches: _Optional[int] = ..., consumer_stage: _Optional[int] = ..., is_result: _Optional[bool] = ..., compression: _Optional[str] = ...) -> None: ...
 
 class CancelTasks(_message.Message):
     __slots__ = ("job_id", "reason")

@@ -118,6 +118,7 @@ class FlightTransport:
             schema=request.schema,
             idle_s=self._idle_s,
             agent=request.agent_id,
+            compression=request.compression,
         )
 
     def discard(self, address: str, name: str, transaction: str) -> None:

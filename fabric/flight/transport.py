@@ -121,6 +121,8 @@ class ExchangeRequest:
     schema: pa.Schema
     agent_id: str
     """The producers' agent, for errors."""
+    compression: str = ""
+    """Of rows between processes: "", "lz4" or "zstd"."""
 
 
 class OpenExchange(Protocol):

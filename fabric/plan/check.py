@@ -28,9 +28,12 @@ _CHOICES: dict[tuple[type, str], tuple[str, ...]] = {
     (n.Join, "strategy"): get_args(n.JoinStrategy),
     (n.Exchange, "kind"): get_args(n.ExchangeKind),
     (n.Exchange, "mode"): get_args(n.ExchangeMode),
+    (n.Exchange, "compression"): get_args(n.Compression),
     (n.Aggregate, "phase"): ("single",),
     (n.Sort, "phase"): ("single",),
 }
+_NARROW = (n.Scan, n.Filter, n.Select, n.WithColumns, n.Explode)
+"""Steps that look at each row alone; more of them at once (`parallelism`) means sending rows."""
 
 
 def check(plan: Plan) -> Plan:
@@ -63,7 +66,7 @@ def check(plan: Plan) -> Plan:
             raise error.at(node=paths[id(node)]) from None
     schema_of(plan.root, paths)
     root = _complete(plan.root, paths)
-    return Plan(root, _checked_config(plan, set(paths.values())))
+    return Plan(root, _checked_config(plan, {paths[id(node)]: node for node in walk(plan.root)}))
 
 
 def _check_shape(node: Node, root: Node) -> None:
@@ -72,8 +75,7 @@ def _check_shape(node: Node, root: Node) -> None:
         raise PlanError("a stage input has no place in a user's plan; begin with a read")
     for (kind, name), allowed in _CHOICES.items():
         if isinstance(node, kind) and getattr(node, name) not in allowed:
-            choices = ", ".join(map(quoted, allowed))
-            raise PlanError(f"{name}={getattr(node, name)!r} is none of {choices}")
+            raise _no_choice(name, getattr(node, name), allowed)
     if isinstance(node, n.Sink) and node is not root:
         raise PlanError("a write is the last step: it puts out no rows to go on with")
 
@@ -121,15 +123,16 @@ def _as(field: pa.Field, dtype: pa.DataType) -> Expr:
     return column if field.type.equals(dtype) else Alias(Cast(column, dtype), field.name)
 
 
-def _checked_config(plan: Plan, paths: set[str]) -> tuple[tuple[str, NodeConfig], ...]:
+def _checked_config(plan: Plan, steps: dict[str, Node]) -> tuple[tuple[str, NodeConfig], ...]:
     """The settings sorted by path; an unknown path or value is refused."""
     config = dict(plan.config)
     if len(config) < len(plan.config):
         raise PlanError("a path is configured twice; give each path one NodeConfig")
     for path, settings in config.items():
-        if path not in paths:
-            raise _unknown_path(path, settings, paths)
+        if path not in steps:
+            raise _unknown_path(path, settings, set(steps))
         _check_settings(path, settings)
+        _check_sends(steps[path], settings, path)
     return tuple(sorted(config.items(), key=lambda item: item[0]))
 
 
@@ -159,6 +162,26 @@ def _check_settings(path: str, settings: NodeConfig) -> None:
         value = getattr(settings, name)
         if value is not None and not (type(value) is int and 1 <= value <= most):
             raise PlanError(f"{name} must be 1 to {most}, got {value!r}", node=path)
-    if settings.exchange is not None and settings.exchange not in get_args(n.ExchangeMode):
-        choices = ", ".join(map(quoted, get_args(n.ExchangeMode)))
-        raise PlanError(f"exchange={settings.exchange!r} is none of {choices}", node=path)
+    for name, allowed in (("exchange", n.ExchangeMode), ("compression", n.Compression)):
+        value = getattr(settings, name)
+        if value is not None and value not in get_args(allowed):
+            raise _no_choice(name, value, get_args(allowed)).at(node=path)
+
+
+def _check_sends(node: Node, settings: NodeConfig, path: str) -> None:
+    """Refuse to compress what never leaves its agent."""
+    sends = not isinstance(node, _NARROW) or settings.parallelism is not None
+    if settings.compression in (None, "none") or (sends and not isinstance(node, n.Scan)):
+        return
+    raise PlanError(
+        f"{type(node).__name__.lower()} {quoted(path)} sends no rows to other agents, so there is "
+        "nothing to compress; configure the exchange, or the join, aggregate, sort, …, that does",
+        node=path,
+    )
+
+
+def _no_choice(name: str, value: object, allowed: tuple[str, ...]) -> PlanError:
+    near = nearest(str(value), allowed)
+    mean = "" if near is None else f"; did you mean {name}={quoted(near)}?"
+    choices = ", ".join(map(quoted, allowed))
+    return PlanError(f"{name}={value!r} is none of {choices}{mean}")

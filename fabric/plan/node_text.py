@@ -124,6 +124,8 @@ def _exchange(node: Exchange) -> str:
         parts.append(f'kind="{node.kind}"')
     if node.mode != "auto":
         parts.append(f'mode="{node.mode}"')
+    if node.compression != "none":
+        parts.append(f'compression="{node.compression}"')
     return f".exchange({', '.join(parts)})"
 
 

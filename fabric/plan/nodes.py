@@ -20,6 +20,7 @@ JoinHow = Literal["inner", "left", "right", "full", "semi", "anti", "cross"]
 JoinStrategy = Literal["auto", "broadcast", "hash"]
 ExchangeKind = Literal["hash", "broadcast", "round_robin", "gather", "forward"]
 ExchangeMode = Literal["auto", "materialised", "pipelined"]
+Compression = Literal["none", "lz4", "zstd"]
 AggregatePhase = Literal["single", "partial", "final"]
 SortPhase = Literal["single", "sample", "place"]
 
@@ -247,12 +248,14 @@ class Exchange(Unary):
     """Send rows to partitions: by hash of `keys`, to all, in turn, to one, or straight on.
 
     `n_partitions` 0 lets the planner choose. `mode` "auto" is materialised in bounded jobs.
+    `compression` is for rows between agents.
     """
 
     kind: ExchangeKind
     keys: tuple[str, ...] = ()
     n_partitions: int = 0
     mode: ExchangeMode = "auto"
+    compression: Compression = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +279,7 @@ class NodeConfig:
     parallelism: int | None = None
     exchange: ExchangeMode | None = None
     buffer_batches: int | None = None
+    compression: Compression | None = None
 
 
 @dataclass(frozen=True, slots=True)

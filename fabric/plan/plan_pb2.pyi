@@ -25,16 +25,18 @@ class Plan(_message.Message):
     def __init__(self, version: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., root: _Optional[int] = ..., exprs: _Optional[_Iterable[_Union[Expr, _Mapping]]] = ..., types: _Optional[bytes] = ..., schemas: _Optional[_Iterable[bytes]] = ..., config: _Optional[_Iterable[_Union[Config, _Mapping]]] = ...) -> None: ...
 
 class Config(_message.Message):
-    __slots__ = ("path", "parallelism", "exchange", "buffer_batches")
+    __slots__ = ("path", "parallelism", "exchange", "buffer_batches", "compression")
     PATH_FIELD_NUMBER: _ClassVar[int]
     PARALLELISM_FIELD_NUMBER: _ClassVar[int]
     EXCHANGE_FIELD_NUMBER: _ClassVar[int]
     BUFFER_BATCHES_FIELD_NUMBER: _ClassVar[int]
+    COMPRESSION_FIELD_NUMBER: _ClassVar[int]
     path: str
     parallelism: int
     exchange: str
     buffer_batches: int
-    def __init__(self, path: _Optional[str] = ..., parallelism: _Optional[int] = ..., exchange: _Optional[str] = ..., buffer_batches: _Optional[int] = ...) -> None: ...
+    compression: str
+    def __init__(self, path: _Optional[str] = ..., parallelism: _Optional[int] = ..., exchange: _Optional[str] = ..., buffer_batches: _Optional[int] = ..., compression: _Optional[str] = ...) -> None: ...
 
 class Expr(_message.Message):
     __slots__ = ("column", "literal", "call", "case", "cast", "is_in", "alias", "agg", "over", "udf")
@@ -326,16 +328,18 @@ class Union(_message.Message):
     def __init__(self) -> None: ...
 
 class Exchange(_message.Message):
-    __slots__ = ("kind", "keys", "n_partitions", "mode")
+    __slots__ = ("kind", "keys", "n_partitions", "mode", "compression")
     KIND_FIELD_NUMBER: _ClassVar[int]
     KEYS_FIELD_NUMBER: _ClassVar[int]
     N_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
+    COMPRESSION_FIELD_NUMBER: _ClassVar[int]
     kind: str
     keys: _containers.RepeatedScalarFieldContainer[str]
     n_partitions: int
     mode: str
-    def __init__(self, kind: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., n_partitions: _Optional[int] = ..., mode: _Optional[str] = ...) -> None: ...
+    compression: str
+    def __init__(self, kind: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., n_partitions: _Optional[int] = ..., mode: _Optional[str] = ..., compression: _Optional[str] = ...) -> None: ...
 
 class Sink(_message.Message):
     __slots__ = ("target",)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -26,6 +27,7 @@ JOB, NODE, EDGE = "job-1", "moved", 3
 WORDS = pa.dictionary(pa.int8(), pa.string())
 SCHEMA = pa.schema([("n", pa.int64()), ("s", pa.string()), ("d", WORDS)])
 PLACES = ("flight", "in process")
+CODECS = ("", "lz4", "zstd")
 Said = tuple[Any, ...]
 
 
@@ -161,13 +163,14 @@ def items_of(producer: int, steps: list[Any], n_partitions: int) -> list[tuple[i
 @given(
     n_partitions=st.integers(1, 4),
     steps=st.lists(st.lists(STEP, max_size=25), min_size=1, max_size=3),
-    window=st.sampled_from([1, 3000, 1 << 20]),
+    wire=st.tuples(st.sampled_from([1, 3000, 1 << 20]), st.sampled_from(CODECS)),
 )
 def test_order_and_rows_are_those_of_the_producers(
-    server: Server, place: str, n_partitions: int, steps: list[list[Any]], window: int
+    server: Server, place: str, n_partitions: int, steps: list[list[Any]], wire: tuple[int, str]
 ) -> None:
     producers = [(task, 0, p) for task in range(len(steps)) for p in range(n_partitions)]
-    options = {"window_bytes": window} if place == "flight" else {}
+    given = {"window_bytes": wire[0], "compression": wire[1]}
+    options: dict[str, Any] = given if place == "flight" else {}
     with joined(server, place, n_partitions, producers, **options) as ends:
         all_items = [items_of(task, some, n_partitions) for task, some in enumerate(steps)]
 
@@ -290,6 +293,63 @@ def test_a_job_nobody_knows_is_refused(server: Server) -> None:
     with pytest.raises(CancelledError, match="no tasks on this agent"):
         target.take([(EDGE, 0)])
     assert isinstance(_failure(Ends(target, target, exchange)), NotFoundError)
+
+
+class Meter:
+    """A door to a server that counts the bytes of its answers."""
+
+    def __init__(self, address: str) -> None:
+        host, port = address.removeprefix("grpc+tcp://").split(":")
+        self._server = (host, int(port))
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"grpc+tcp://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.n_bytes = 0
+        running(self._accept)
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                server = socket.create_connection(self._server)
+                running(partial(self._pass, client, server, 0))
+                running(partial(self._pass, server, client, 1))
+
+    def _pass(self, source: socket.socket, target: socket.socket, weight: int) -> None:
+        with suppress(OSError):
+            while data := source.recv(1 << 16):
+                self.n_bytes += weight * len(data)
+                target.sendall(data)
+        for each in (source, target):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+
+def test_compressed_rows_need_fewer_bytes(server: Server) -> None:
+    rows = batch(*range(20_000))
+    sent = {}
+    for compression in CODECS:
+        with closing(Meter(server.address)) as meter:
+            there = replace(server, address=meter.address)
+            with joined(there, "flight", 1, [(0, 0, 0)], compression=compression) as ends:
+                ends.source.put([((EDGE, 0), Rows(0, rows))])
+                ends.source.put([((EDGE, 0), Mark(0, Event.END, 0, rows.num_rows))])
+                found = consume(ends, [0], 1)[0, 0]
+                assert rows_of(found)[:-1] == list(told(Rows(0, rows))[1:])
+            sent[compression] = meter.n_bytes
+    assert sent[""] > rows.nbytes
+    assert max(sent["lz4"], sent["zstd"]) < sent[""] / 1.5
+
+
+def test_a_codec_nobody_knows_is_refused(server: Server) -> None:
+    with joined(server, "flight", 1, [(0, 0, 0)], compression="lzo") as ends:
+        with pytest.raises(CancelledError, match="can't be compressed by codec 3"):
+            ends.target.take([(EDGE, 0)])
+        error = _failure(ends)
+    assert isinstance(error, NotFoundError)
+    assert error.where.node == NODE
 
 
 def test_strangers_are_refused(server: Server) -> None:

@@ -164,12 +164,32 @@ def test_config_of_an_unknown_path_is_refused_with_the_nearest(flights: Scan) ->
         (NodeConfig(parallelism=True), "parallelism must be 1 to 32768, got True"),
         (NodeConfig(buffer_batches=-1), "buffer_batches must be 1 to 1048576, got -1"),
         (NodeConfig(exchange="fast"), "exchange='fast' is none of"),  # type: ignore[arg-type]
+        (
+            NodeConfig(compression="lzo"),  # type: ignore[arg-type]
+            "compression='lzo' is none of .*; did you mean compression=\"lz4\"",
+        ),
+        (
+            NodeConfig(compression="lz4"),
+            'filter "filter_1" sends no rows to other agents, so there is nothing to compress',
+        ),
     ],
 )
 def test_config_values_are_checked(flights: Scan, settings: NodeConfig, message: str) -> None:
     with pytest.raises(PlanError, match=message) as caught:
         check(Plan(late(flights), (("filter_1", settings),)))
     assert caught.value.where.node == "filter_1"
+
+
+def test_compression_of_what_sends_rows(flights: Scan) -> None:
+    spread = NodeConfig(compression="zstd", parallelism=2)
+    plan = Plan(late(flights), (("filter_1", spread), ("scan_1", NodeConfig(compression="none"))))
+    assert len(check(plan).config) == 2
+    with pytest.raises(PlanError, match='scan "scan_1" sends no rows'):
+        check(Plan(late(flights), (("scan_1", spread),)))
+    wrong = Exchange(flights, "gather", compression="lzo", path="e")  # type: ignore[arg-type]
+    with pytest.raises(PlanError, match="compression='lzo' is none of") as caught:
+        check(Plan(wrong))
+    assert caught.value.where.node == "e"
 
 
 def test_config_twice_for_a_path_is_refused(flights: Scan) -> None:

@@ -63,6 +63,8 @@ STEPS: list[tuple[Callable[[Scan], Node], str]] = [
     (lambda s: Union((s,)), ".union()"),
     (lambda s: Exchange(s, "hash", ("a",), 8, "pipelined"),
      '.exchange("a", n_partitions=8, mode="pipelined")'),
+    (lambda s: Exchange(s, "hash", ("a",), compression="lz4"),
+     '.exchange("a", compression="lz4")'),
     (lambda s: Exchange(s, "gather"), '.exchange(kind="gather")'),
     (lambda s: Sink(s, FileTarget("csv", "/x/y.csv", True, "overwrite")),
      '.write_csv("/x/y.csv", mode="overwrite")'),

@@ -28,15 +28,21 @@ class RunningVerbs(Verbs):
         n_partitions: int = 0,
         kind: nodes.ExchangeKind | None = None,
         mode: nodes.ExchangeMode = "auto",
+        compression: nodes.Compression = "none",
     ) -> DataFrame:
         """Send rows between agents: by hash of `keys`, or in turn when there are none.
 
         Its partitions are Flight streams of their own; name it to find them again:
-        ``df.exchange("carrier", n_partitions=8).named("by_carrier")``.
+        ``df.exchange("carrier", n_partitions=8).named("by_carrier")``. With a `compression`
+        ("lz4", "zstd") rows for another agent are compressed: once, when it is first read; with
+        ``mode="pipelined"`` as they are sent. Readers on the same agent and other Flight clients
+        get plain Arrow; Spark compresses by its own settings.
         """
         names = tuple(args.flatten(keys))
         chosen = kind or ("hash" if names else "round_robin")
-        return self._then(nodes.Exchange(self._node, chosen, names, n_partitions, mode))
+        return self._then(
+            nodes.Exchange(self._node, chosen, names, n_partitions, mode, compression)
+        )
 
     def repartition(self, n_partitions: int | str, *keys: str) -> DataFrame:
         """`exchange` with PySpark's arguments: ``repartition(8, "carrier")``."""
@@ -64,6 +70,7 @@ class RunningVerbs(Verbs):
         parallelism: int | None = None,
         exchange: nodes.ExchangeMode | None = None,
         buffer_batches: int | None = None,
+        compression: nodes.Compression | None = None,
     ) -> DataFrame:
         """Settings of the step at address `path`; what is None stays as it was."""
         from fabric.clients.dataframe.frame import DataFrame
@@ -73,5 +80,6 @@ class RunningVerbs(Verbs):
             parallelism=before.parallelism if parallelism is None else parallelism,
             exchange=before.exchange if exchange is None else exchange,
             buffer_batches=before.buffer_batches if buffer_batches is None else buffer_batches,
+            compression=before.compression if compression is None else compression,
         )
         return DataFrame.of(self._node, {**self._config, path: config}, self._session)

@@ -94,11 +94,15 @@ class SparkControl(ControlApi):
 
     def explain(self, request: pb.SubmitRequest) -> pb.ExplainReply:
         """The plan, what is refused, and Spark's plan."""
-        root = check(decode(request.plan)).root
-        with as_ours(root), prepared(self._spark) as inside:
-            found = explained(root, inside, self._home)
+        plan = check(decode(request.plan))
+        with as_ours(plan.root), prepared(self._spark) as inside:
+            found = explained(plan, inside, self._home)
+        left = "" if found.left == "nothing" else f"left to Spark: {found.left}\n"
         return pb.ExplainReply(
-            plan=tree(root), optimised=found.optimised, stages=found.physical, svg=svg(root)
+            plan=tree(plan.root),
+            optimised=found.optimised,
+            stages=left + found.physical,
+            svg=svg(plan.root),
         )
 
     def watch(self, request: pb.JobRequest) -> Iterator[pb.JobStatus]:

@@ -47,11 +47,14 @@ def collect(plan: Plan, session: Session | None = None) -> pa.Table:
 
 def explain(plan: Plan, session: Session | None = None) -> str:
     """The plan, what Spark would refuse of it, and Spark's own plan; nothing runs."""
-    root = check(chosen(plan)).root
+    checked = check(chosen(plan))
+    root = checked.root
     spark, home = _place(session)
     with as_ours(root), prepared(spark) as inside:
-        found = explained(root, inside, home)
+        found = explained(checked, inside, home)
     parts = [("plan", tree(root)), ("refused on Spark", found.refused)]
+    if found.left != "nothing":
+        parts.append(("left to Spark", found.left))
     if found.refused == "nothing":
         parts += [("Spark's optimised plan", found.optimised), ("Spark's plan", found.physical)]
     return "\n\n".join(f"{title}\n{indent(body.rstrip(), '  ')}" for title, body in parts)

@@ -246,16 +246,19 @@ def _exchange(source: n.Node, message: pb.Exchange, path: str) -> n.Node:
         tuple(message.keys),
         message.n_partitions,
         choice(message.mode, n.ExchangeMode, "mode"),
+        choice(message.compression or "none", n.Compression, "compression"),
         path=path,
     )
 
 
 def _config(message: pb.Config) -> n.NodeConfig:
     mode = message.exchange if message.HasField("exchange") else None
+    codec = message.compression if message.HasField("compression") else None
     return n.NodeConfig(
         parallelism=message.parallelism if message.HasField("parallelism") else None,
         exchange=None if mode is None else choice(mode, n.ExchangeMode, "exchange"),
         buffer_batches=message.buffer_batches if message.HasField("buffer_batches") else None,
+        compression=None if codec is None else choice(codec, n.Compression, "compression"),
     )
 
 

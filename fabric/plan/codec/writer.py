@@ -68,6 +68,7 @@ class Writer:
                 parallelism=config.parallelism,
                 exchange=config.exchange,
                 buffer_batches=config.buffer_batches,
+                compression=config.compression,
             )
         return self._message
 
@@ -124,10 +125,8 @@ class Writer:
                 message.distinct.SetInParent()
             case n.Union():
                 message.union.SetInParent()
-            case n.Exchange(kind=kind, keys=keys, n_partitions=n_partitions, mode=mode):
-                message.exchange.CopyFrom(
-                    pb.Exchange(kind=kind, keys=keys, n_partitions=n_partitions, mode=mode)
-                )
+            case n.Exchange():
+                message.exchange.CopyFrom(_exchange(node))
             case n.Sink(target=target):
                 message.sink.CopyFrom(pb.Sink(target=write_target(target)))
             case _:
@@ -234,3 +233,13 @@ class Writer:
 
     def _schema(self, schema: pa.Schema) -> int:
         return self._schemas.setdefault(schema_to_bytes(schema), len(self._schemas))
+
+
+def _exchange(node: n.Exchange) -> pb.Exchange:
+    return pb.Exchange(
+        kind=node.kind,
+        keys=node.keys,
+        n_partitions=node.n_partitions,
+        mode=node.mode,
+        compression="" if node.compression == "none" else node.compression,
+    )

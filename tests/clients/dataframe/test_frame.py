@@ -166,6 +166,15 @@ def test_settings_travel_with_the_plan(flights: DataFrame) -> None:
     }
 
 
+def test_compression_of_an_exchange(flights: DataFrame) -> None:
+    sent = flights.exchange("carrier", compression="lz4").named("e")
+    assert '.exchange("carrier", compression="lz4")' in repr(sent)
+    plain = sent.configure("e", compression="none").configure("e", parallelism=2)
+    assert dict(plain.plan.config)["e"] == nodes.NodeConfig(parallelism=2, compression="none")
+    with pytest.raises(PlanError, match='did you mean compression="zstd"'):
+        flights.exchange("carrier", compression="zst").plan  # type: ignore[arg-type]  # noqa: B018
+
+
 def test_aggregates_in_expressions_are_computed_once(flights: DataFrame) -> None:
     frame = flights.group_by("carrier").agg(
         mean=sum("distance") / count(), twice=sum("distance") * 2

@@ -384,6 +384,16 @@ def test_pipelined_by_configuration(p: SimpleNamespace) -> None:
     assert plan(root, config=config).edges[0].mode == "pipelined"
 
 
+def test_compression_of_an_exchange_by_itself_or_by_configuration(p: SimpleNamespace) -> None:
+    sent = Exchange(p.table(), "hash", ("a",), compression="lz4", path="e")
+    graph = plan(Filter(sent, p.call("gt", "a", 1)))
+    assert [e.compression for e in graph.edges] == ["lz4", "none"]
+    assert "partitions, materialised, lz4 between agents\n" in graph_text(graph)
+    for chosen in ("zstd", "none"):
+        config = {"e": NodeConfig(compression=chosen)}
+        assert plan(sent, config=config).edges[0].compression == chosen
+
+
 def test_pipelined_into_a_blocking_node_is_refused(p: SimpleNamespace) -> None:
     root = Sort(Exchange(p.table(), "gather", **PIPED), (SortKey(A),), path="o")
     with pytest.raises(PlanError, match=r"because sort 'o' after it needs.*node e"):

@@ -112,6 +112,7 @@ def test_targets(target: object) -> None:
         StageInput(4, SCHEMA, path="x"),
         Aggregate(scan(), (Column("s"),), (), "final"),
         Exchange(scan(), "hash", ("a", "s"), 9, "pipelined"),
+        Exchange(scan(), "gather", compression="zstd"),
         Join(scan(), scan(), (Column("a"),), (Column("a"),), "anti", "_x", "hash"),
         Limit(scan(), (1 << 63) - 1, 5),
         Scan(MemorySource("t", 0), SCHEMA, ()),
@@ -123,7 +124,7 @@ def test_nodes(node: Node) -> None:
 
 
 def test_config() -> None:
-    pair = NodeConfig(exchange="auto", buffer_batches=1)
+    pair = NodeConfig(exchange="auto", buffer_batches=1, compression="zstd")
     config = (("b", NodeConfig(parallelism=3)), ("a", pair), ("c", NodeConfig()))
     assert decode(encode(Plan(scan(), config))).config == config
 

@@ -33,6 +33,7 @@ class Exchange:
         idle_s: float = 30.0,
         window_bytes: int = ...,
         agent: str = "",
+        compression: str = "",
     ) -> Self: ...
     @property
     def rows(self) -> int: ...

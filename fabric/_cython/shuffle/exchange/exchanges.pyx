@@ -51,6 +51,7 @@ cdef extern from "exchange/open.hpp" namespace "fabric" nogil:
     cppclass ExchangeRequest:
         string job, node_path
         uint32_t edge, n_partitions
+        string compression
         vector[WantedPartition] wanted
 
     cppclass ExpectedProducer:
@@ -129,7 +130,9 @@ cdef class Exchange:
     producers
         (task, attempt, partition) of every producer there that has rows for a partition here.
     window_bytes
-        How much of one partition may be on its way and unread.
+        How much of one partition may be on its way and unread, in decoded bytes.
+    compression
+        Of rows on their way: "", "lz4" or "zstd".
     """
 
     cdef shared_ptr[CExchange] exchange
@@ -137,11 +140,12 @@ cdef class Exchange:
     def __cinit__(self, Connections connections not None, Pipes pipes not None, *, str address,
                   str token, str job, str node, uint32_t edge, uint32_t n_partitions, producers,
                   schema, double idle_s=30.0, uint64_t window_bytes=WINDOW_BYTES,
-                  str agent=""):
+                  str agent="", str compression=""):
         cdef ExchangeOrder order
         cdef ExpectedProducer producer
         order.address, order.idle_s, order.cpu = address.encode(), idle_s, current_cpu()
         order.request = request_of(job, node, edge, n_partitions, producers)
+        order.request.compression = compression.encode()
         order.where.job, order.where.node = job.encode(), node.encode()
         order.where.agent = (agent or address).encode()
         for task, attempt, partition in producers:

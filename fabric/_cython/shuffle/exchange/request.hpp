@@ -1,10 +1,11 @@
 // What the agent of a consumer asks the agent of a producer for.
 //
 // One job: to and from the numbers behind a descriptor's path, which is ["exchange", job, node
-// path, edge, partitions of the edge, then for each wanted: partition, how many producers of it are
-// there, …].
+// path, edge, partitions of the edge, codec, then for each wanted: partition, how many producers of
+// it are there, …].
 #pragma once
 #include "flight/paths.hpp"
+#include "store/payload.hpp"
 
 namespace fabric {
 
@@ -15,6 +16,7 @@ struct WantedPartition {
 struct ExchangeRequest {
   std::string job, node_path;
   uint32_t edge = 0, n_partitions = 0;
+  std::string compression;  // of rows on their way: one of CODECS
   std::vector<WantedPartition> wanted;
 
   std::vector<uint32_t> partitions() const {
@@ -26,8 +28,10 @@ struct ExchangeRequest {
 };
 
 inline std::vector<std::string> request_path(const ExchangeRequest& request) {
+  const auto codec = std::ranges::find(CODECS, request.compression) - CODECS.begin();
   std::vector<std::string> path{"exchange", request.job, request.node_path,
-                                std::to_string(request.edge), std::to_string(request.n_partitions)};
+                                std::to_string(request.edge), std::to_string(request.n_partitions),
+                                std::to_string(codec)};
   for (const WantedPartition& one : request.wanted) {
     path.push_back(std::to_string(one.partition));
     path.push_back(std::to_string(one.n_producers));
@@ -37,13 +41,18 @@ inline std::vector<std::string> request_path(const ExchangeRequest& request) {
 
 inline arrow::Result<ExchangeRequest> request_of(const ExchangePath& path) {
   const std::vector<uint32_t>& numbers = path.consumers;
-  ExchangeRequest request{path.job, path.node_path, path.edge, 0, {}};
-  if (numbers.size() < 3 || numbers.size() % 2 == 0) {
+  ExchangeRequest request{path.job, path.node_path, path.edge, 0, "", {}};
+  if (numbers.size() < 4 || numbers.size() % 2 == 1) {
     return fault("NotFoundError", "an exchange names partitions and their producers in pairs",
                  request.where());
   }
   request.n_partitions = numbers[0];
-  for (size_t at = 1; at < numbers.size(); at += 2) {
+  if (numbers[1] >= CODECS.size()) {
+    return fault("NotFoundError", "rows can't be compressed by codec " + std::to_string(numbers[1]),
+                 request.where());
+  }
+  request.compression = CODECS[numbers[1]];
+  for (size_t at = 2; at < numbers.size(); at += 2) {
     if (numbers[at] >= request.n_partitions) {
       return fault("NotFoundError", "an exchange of " + std::to_string(request.n_partitions) +
                                         " partitions has no partition " +

@@ -79,7 +79,8 @@ class ServedExchange {
 
   arrow::Status begin(const std::shared_ptr<arrow::Schema>& schema) {
     ARROW_ASSIGN_OR_RAISE(empty_, empty_rows(schema));
-    return writer_.Begin(schema);
+    ARROW_ASSIGN_OR_RAISE(auto codec, codec_named(request_.compression));
+    return writer_.Begin(schema, write_options(std::move(codec)));
   }
 
   // Until every producer of every wanted partition has ended, or nobody wants more.

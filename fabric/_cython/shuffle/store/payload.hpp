@@ -11,10 +11,13 @@
 #include <arrow/ipc/writer.h>
 #include <arrow/util/compression.h>
 
+#include <algorithm>
+#include <array>
 #include <deque>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "store/message.hpp"
@@ -22,10 +25,13 @@
 
 namespace fabric {
 
-// The codec an edge names: "lz4", "zstd"; null for "".
+// What an edge may name; "" leaves rows as they are.
+constexpr std::array<std::string_view, 3> CODECS = {"", "lz4", "zstd"};
+
+// The codec of that name; null for "".
 inline arrow::Result<std::shared_ptr<arrow::util::Codec>> codec_named(const std::string& name) {
   if (name.empty()) return nullptr;
-  if (name != "lz4" && name != "zstd") {
+  if (std::ranges::find(CODECS, name) == CODECS.end()) {
     return fault("InternalError", "an edge can't be compressed by '" + name + "'");
   }
   const auto kind = name == "lz4" ? arrow::Compression::LZ4_FRAME : arrow::Compression::ZSTD;

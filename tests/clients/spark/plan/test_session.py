@@ -175,6 +175,12 @@ def test_explain(here: fabric.Session) -> None:
     assert "LocalTableScan" in text
     with fabric.connect() as embedded:
         report = str(embedded.read_arrow(ROWS).filter(col("k") == "x").explain(engine="spark"))
+        packed = embedded.read_arrow(ROWS).exchange("k", compression="lz4").named("sent")
+        packed_report = str(packed.explain(engine="spark"))
     assert "refused on Spark\n  nothing" in report
+    assert "left to Spark" not in report
+    assert "left to Spark\n  sent: compression=lz4, because Spark" in packed_report
+    configured = df.exchange("k").named("sent").configure("sent", compression="zstd")
+    assert "left to Spark: sent: compression=zstd" in str(configured.explain())
     wide = here.read_arrow(pa.table({"wide": pa.array([None], pa.decimal256(50, 2))}))
     assert "decimal256(50, 2)" in str(wide.explain())
