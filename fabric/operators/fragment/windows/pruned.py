@@ -1,9 +1,8 @@
 """Rows that can be among the first of their partition.
 
 One job: `pruned`, for windows of which a filter keeps only the first `n` rows of each partition.
-Each partition's rows are dealt out to `pieces`, and the best of each piece is found; the n-th best
-of those is no better than the n-th best of all, so rows behind it may go. That costs a pass
-where sorting all rows costs several.
+Rows behind the n-th best of their partition may go. That costs two passes where sorting all rows
+costs several.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
+from fabric._cython.kernels.top_rows import top_rows
 from fabric.operators.fragment.aggregates.segments import Bools, Ints, order_keys, valid
 from fabric.operators.fragment.relation import Relation
 from fabric.operators.fragment.scan import Tables
@@ -87,13 +87,8 @@ def _encoded(column: pa.ChunkedArray) -> Ints:
 
 
 def _may_be_first(codes: Ints, keys: Ints, n: int) -> Bools:
-    """Which rows are at least as good as a lower bound of their partition's n-th best."""
+    """Which rows are at least as good as their partition's n-th best."""
     n_groups = int(codes.max(initial=0)) + 1
-    pieces = 1 << (4 * n - 1).bit_length()
-    if n_groups * pieces * 2 > len(codes):
+    if n_groups * n * 2 > len(codes):
         return np.ones(len(codes), np.bool_)
-    best = np.full(n_groups * pieces, _INT64.min, np.int64)
-    np.maximum.at(best, codes * pieces + np.arange(len(codes)) % pieces, keys)
-    bound = np.partition(best.reshape(n_groups, pieces), pieces - n, axis=1)[:, pieces - n]
-    found: Bools = keys >= bound[codes]
-    return found
+    return top_rows(codes, keys, n_groups, n)
