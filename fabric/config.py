@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from fabric.errors import ConfigError, StorageError
 
 T = TypeVar("T")
+_SWITCH = {"1": True, "true": True, "0": False, "false": False}
 
 
 def default_home() -> Path:
@@ -74,6 +75,7 @@ class AgentConfig:
     free one; `advertise` is the host that others reach it by (default: `host`). `slots` 0 is the
     number of CPUs. A message of a stream may take `idle_s`; a ticket holds `ticket_s`; an abandoned
     dataset transaction's files go after `sweep_s`; stopping waits `drain_s` for open streams.
+    Agents of one host reach each other by `unix_sockets`, but never an agent with TLS.
     """
 
     home: Path = field(default_factory=default_home)
@@ -89,6 +91,7 @@ class AgentConfig:
     ticket_s: float = 3600.0
     sweep_s: float = 3600.0
     drain_s: float = 5.0
+    unix_sockets: bool = True
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     tls_roots: Path | None = None
@@ -194,6 +197,10 @@ def _check_known(
 def _convert(text: str, kind: Any, key: str) -> Any:
     """`text` as a field's type; Optional types take their first member."""
     options = [k for k in typing.get_args(kind) or (kind,) if k is not type(None)]
+    if options[0] is bool:
+        if text not in _SWITCH:
+            raise ConfigError(f"{key} must be 1 or 0, got {text[:80]!r}")
+        return _SWITCH[text]
     try:
         return options[0](text)
     except ValueError as error:

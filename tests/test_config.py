@@ -34,12 +34,18 @@ def test_environment_then_arguments() -> None:
         config.port = 1  # type: ignore[misc]
 
 
+def test_switches() -> None:
+    for text, on in (("1", True), ("true", True), ("0", False), ("false", False)):
+        assert load(AgentConfig, "AGENT", {"FABRIC_AGENT_UNIX_SOCKETS": text}).unix_sockets is on
+
+
 @pytest.mark.parametrize(
     ("environ", "given", "message"),
     [
         ({"FABRIC_AGENT_PROT": "1"}, {}, "AGENT_PROT is unknown; did you mean FABRIC_AGENT_PORT"),
         ({}, {"prot": 1}, "setting prot is unknown; did you mean port"),
         ({"FABRIC_AGENT_PORT": "x"}, {}, "FABRIC_AGENT_PORT must be int, got 'x'"),
+        ({"FABRIC_AGENT_UNIX_SOCKETS": "maybe"}, {}, "UNIX_SOCKETS must be 1 or 0, got 'maybe'"),
         ({}, {"port": 65536}, "port must be 0 to 65535"),
         ({}, {"idle_s": 0}, "idle_s must be positive, got 0"),
         ({}, {"slots": -1}, "slots must not be negative"),

@@ -63,6 +63,10 @@ class Agents:
         """Flight address by agent id."""
         return {agent.agent_id: agent.hello.address for agent in self.all()}
 
+    def sockets(self) -> dict[str, pb.UnixSocket]:
+        """Unix socket by agent id, of those that have one."""
+        return {a.agent_id: a.hello.socket for a in self.all() if a.hello.HasField("socket")}
+
     def silent(self, now: float) -> list[tuple[Agent, float]]:
         """Whom nobody heard for longer than the timeout, and for how long; called at every tick."""
         if self._timeout_s is None:

@@ -143,7 +143,10 @@ class CoordinatorCore:
         effects.append(Persist((records.agent_record(hello),)))
         effects.append(self._announcer.send(agent, pb.CoordinatorMessage(welcome=welcome)))
         effects += self._tell_everything([agent])
-        effects += self._announcer.tell(pb.Locations(addresses={agent_id: hello.address}), others)
+        new = pb.Locations(addresses={agent_id: hello.address})
+        if hello.HasField("socket"):
+            new.sockets[agent_id].CopyFrom(hello.socket)
+        effects += self._announcer.tell(new, others)
         effects.append(Note("agent attached", (("agent", agent_id), ("address", hello.address))))
         return effects
 
@@ -222,6 +225,7 @@ class CoordinatorCore:
             edges=self._progress.all_edges(),
             datasets=self._catalogue.all(),
             addresses=self.addresses(),
+            sockets=self._agents.sockets(),
         )
         return self._announcer.tell(table, agents)
 

@@ -81,6 +81,7 @@ class AgentRuntime:
         on_lost: OnLost | None = None,
         access: DatasetAccess | None = None,
         served: JobPipes | None = None,
+        told: Callable[[pb.Locations], None] | None = None,
     ) -> None:
         self.hello = hello
         self.agent_id = hello.agent_id
@@ -88,6 +89,7 @@ class AgentRuntime:
         self.locations = locations or LocationTable()
         self._datasets, self._access = datasets, access
         self._link, self._on_lost = link, on_lost or _forget
+        self._told = told
         self._services = Services(
             agent_id=self.agent_id,
             store=self.store,
@@ -272,6 +274,8 @@ class AgentRuntime:
 
     def _relocate(self, locations: pb.Locations) -> None:
         changes = self.locations.apply(locations)
+        if self._told is not None and changes.applied:
+            self._told(locations)
         for job in changes.dropped_jobs:
             self._inbox.put(Said(pb.CoordinatorMessage(release=pb.ReleaseJob(job_id=job))))
         if self._datasets is not None:

@@ -11,6 +11,7 @@ import socket
 import threading
 from contextlib import ExitStack
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 from fabric.agent.engine import FabricEngine
 from fabric.agent.folder import AgentFolder
@@ -22,12 +23,13 @@ from fabric.config import AgentConfig, FabricHome
 from fabric.control import control_pb2 as pb
 from fabric.control.client import GrpcControl
 from fabric.control.grpc_link import GrpcLink
-from fabric.errors import ExternalError, FabricError
+from fabric.errors import ExternalError, FabricError, StorageError
 from fabric.flight.backend import Backend
 from fabric.flight.inprocess import InProcessTransport
 from fabric.flight.locations import LocationTable
 from fabric.flight.remote import FlightTransport
 from fabric.flight.server import FabricFlightServer
+from fabric.flight.sockets import Neighbours, host_id, new_socket, remove_socket
 from fabric.io.dataset.access import DatasetAccess
 from fabric.io.dataset.files import DatasetFiles
 from fabric.security.secret import load_or_create
@@ -60,7 +62,7 @@ class AgentProcess:
         self._n_events = 0
         self._swept = self._clock.monotonic_s()
         folder = stack.enter_context(AgentFolder(config.files))
-        self.agent_id = folder.agent_id
+        self.agent_id, self._folder = folder.agent_id, folder.path
         self._signer = Signer(load_or_create(FabricHome(config.home).create().secret))
         self._token = self._signer.token("agent", self.agent_id, TOKEN_S, self._clock.wall_s())
         self._datasets = DatasetFiles(folder.path / "datasets", self.agent_id)
@@ -91,6 +93,7 @@ class AgentProcess:
         )
         self._server = self._serve(backend)
         stack.callback(self._server.stop, config.drain_s)
+        self._socket = self._open_socket(stack)
         self.address = f"{config.scheme}://{config.advertise or config.host}:{self._server.port}"
         local.register(self.address, store, self._datasets)
         self.runtime = AgentRuntime(
@@ -105,6 +108,7 @@ class AgentProcess:
             on_lost=self._lost,
             access=DatasetAccess(control=control, transport=transport, locations=self._locations),
             served=backend.exchanges,
+            told=Neighbours(transport, host_id() if config.unix_sockets else "").told,
         )
         self.runtime.start()
         stack.callback(self._stop)
@@ -124,7 +128,21 @@ class AgentProcess:
             tls=tls,
         )
 
+    def _open_socket(self, stack: ExitStack) -> Path | None:
+        """A Unix socket for the agents of this host; without one they use TCP."""
+        if not self._config.unix_sockets or self._config.tls_certificate or not host_id():
+            return None
+        try:
+            path = new_socket(self._folder)
+            stack.callback(remove_socket, path)
+            self._server.listen(path)
+        except StorageError as error:
+            _log.info("no Unix socket", agent=self.agent_id, error=str(error))
+            return None
+        return path
+
     def _hello(self) -> pb.Hello:
+        path = self._socket
         return pb.Hello(
             agent_id=self.agent_id,
             address=self.address,
@@ -133,6 +151,7 @@ class AgentProcess:
             cpus=len(os.sched_getaffinity(0)),
             memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
             version=_version(),
+            socket=pb.UnixSocket(host_id=host_id(), path=str(path)) if path else None,
         )
 
     def run(self, halt: threading.Event) -> None:

@@ -87,7 +87,7 @@ class AgentMessage(_message.Message):
     def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., task: _Optional[_Union[TaskReport, _Mapping]] = ..., sink: _Optional[_Union[SinkReport, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("agent_id", "address", "host", "slots", "cpus", "memory_bytes", "version")
+    __slots__ = ("agent_id", "address", "host", "slots", "cpus", "memory_bytes", "version", "socket")
     AGENT_ID_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
@@ -95,6 +95,7 @@ class Hello(_message.Message):
     CPUS_FIELD_NUMBER: _ClassVar[int]
     MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    SOCKET_FIELD_NUMBER: _ClassVar[int]
     agent_id: str
     address: str
     host: str
@@ -102,7 +103,16 @@ class Hello(_message.Message):
     cpus: int
     memory_bytes: int
     version: str
-    def __init__(self, agent_id: _Optional[str] = ..., address: _Optional[str] = ..., host: _Optional[str] = ..., slots: _Optional[int] = ..., cpus: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., version: _Optional[str] = ...) -> None: ...
+    socket: UnixSocket
+    def __init__(self, agent_id: _Optional[str] = ..., address: _Optional[str] = ..., host: _Optional[str] = ..., slots: _Optional[int] = ..., cpus: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., version: _Optional[str] = ..., socket: _Optional[_Union[UnixSocket, _Mapping]] = ...) -> None: ...
+
+class UnixSocket(_message.Message):
+    __slots__ = ("host_id", "path")
+    HOST_ID_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    host_id: str
+    path: str
+    def __init__(self, host_id: _Optional[str] = ..., path: _Optional[str] = ...) -> None: ...
 
 class Heartbeat(_message.Message):
     __slots__ = ("sequence", "running_tasks", "stored_bytes", "rss_bytes")
@@ -356,7 +366,7 @@ class SinkCommand(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., publish: _Optional[bool] = ..., handles: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class Locations(_message.Message):
-    __slots__ = ("version", "full", "edges", "datasets", "addresses", "dropped_jobs", "dropped_datasets")
+    __slots__ = ("version", "full", "edges", "datasets", "addresses", "dropped_jobs", "dropped_datasets", "sockets")
     class AddressesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -364,6 +374,13 @@ class Locations(_message.Message):
         key: str
         value: str
         def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class SocketsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: UnixSocket
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[UnixSocket, _Mapping]] = ...) -> None: ...
     VERSION_FIELD_NUMBER: _ClassVar[int]
     FULL_FIELD_NUMBER: _ClassVar[int]
     EDGES_FIELD_NUMBER: _ClassVar[int]
@@ -371,6 +388,7 @@ class Locations(_message.Message):
     ADDRESSES_FIELD_NUMBER: _ClassVar[int]
     DROPPED_JOBS_FIELD_NUMBER: _ClassVar[int]
     DROPPED_DATASETS_FIELD_NUMBER: _ClassVar[int]
+    SOCKETS_FIELD_NUMBER: _ClassVar[int]
     version: int
     full: bool
     edges: _containers.RepeatedCompositeFieldContainer[EdgeLocation]
@@ -378,7 +396,8 @@ class Locations(_message.Message):
     addresses: _containers.ScalarMap[str, str]
     dropped_jobs: _containers.RepeatedScalarFieldContainer[str]
     dropped_datasets: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, version: _Optional[int] = ..., full: _Optional[bool] = ..., edges: _Optional[_Iterable[_Union[EdgeLocation, _Mapping]]] = ..., datasets: _Optional[_Iterable[_Union[DatasetLocation, _Mapping]]] = ..., addresses: _Optional[_Mapping[str, str]] = ..., dropped_jobs: _Optional[_Iterable[str]] = ..., dropped_datasets: _Optional[_Iterable[str]] = ...) -> None: ...
+    sockets: _containers.MessageMap[str, UnixSocket]
+    def __init__(self, version: _Optional[int] = ..., full: _Optional[bool] = ..., edges: _Optional[_Iterable[_Union[EdgeLocation, _Mapping]]] = ..., datasets: _Optional[_Iterable[_Union[DatasetLocation, _Mapping]]] = ..., addresses: _Optional[_Mapping[str, str]] = ..., dropped_jobs: _Optional[_Iterable[str]] = ..., dropped_datasets: _Optional[_Iterable[str]] = ..., sockets: _Optional[_Mapping[str, UnixSocket]] = ...) -> None: ...
 
 class EdgeLocation(_message.Message):
     __slots__ = ("job_id", "node_path", "edge", "schema", "n_partitions", "kind", "mode", "producers", "complete", "rows", "bytes", "is_result", "n_producers", "state", "release_s")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 
 import pyarrow as pa
@@ -142,6 +142,10 @@ class FlightTransport:
             ticket_key=self._signer.key("ticket"),
             idle_s=self._idle_s,
         )
+
+    def shorten(self, paths: Mapping[str, str], *, only: bool = False) -> Mapping[str, str]:
+        """Reach the servers at {address: path} by Unix sockets (see `fabric.flight.sockets`)."""
+        return self._connections.shorten(paths, only=only)
 
     def close(self) -> None:
         """See `Transport.close`."""

@@ -7,6 +7,7 @@ back only what `asked.py` answers; rows, lists, infos and polls never wait for P
 from __future__ import annotations
 
 import weakref
+from pathlib import Path
 
 from fabric._cython.shuffle.flight.adapters import adapt
 from fabric._cython.shuffle.flight.handlers import HandlerSet
@@ -66,6 +67,11 @@ class FabricFlightServer:
         )
         # Threads of the server ask Python: none may be left when the interpreter ends.
         self._end = weakref.finalize(self, self._native.stop, 0.0)
+
+    def listen(self, path: Path) -> None:
+        """Answer at a Unix socket as well; `StorageError` when it can't be made."""
+        self._native.listen(str(path))
+        path.chmod(0o600)
 
     @property
     def port(self) -> int:

@@ -53,6 +53,15 @@ def test_rows_cross_between_agents(fabric: LocalFabric, scan: Scan) -> None:
     wait_until(lambda: sum(agent.stored_bytes for agent in fabric.attached()) == 0)
 
 
+def test_agents_of_one_host_use_unix_sockets(fabric: LocalFabric, scan: Scan) -> None:
+    assert checksum(fabric.collect(Exchange(scan, "hash", ("k",)))) == checksum(TABLE)
+    sockets = list(fabric.home.glob("agents/*/run/*.sock"))
+    assert len(sockets) == 2
+    used = [line.split() for line in Path("/proc/net/unix").read_text().splitlines()]
+    joined = [fields[-1] for fields in used if fields[5] == "03"]  # connected
+    assert all(str(path) in joined for path in sockets)
+
+
 def test_an_idle_agent_is_small_and_has_no_pandas(fabric: LocalFabric, scan: Scan) -> None:
     fabric.collect(counted(scan))
     wait_until(lambda: all(a.rss_bytes <= RSS_MAX for a in fabric.attached()), timeout_s=20)

@@ -21,13 +21,15 @@ from fabric._cython.shuffle.pump.pump import Connections
 from fabric.agent.pipe import Mark, Pipes, Rows
 from fabric.errors import CancelledError, FabricError, NotFoundError, PartitionLostError
 from fabric.flight.header import Event
+from fabric.flight.sockets import new_socket, remove_socket
 from fabric.testing.flight_rig import FlightRig
 
 JOB, NODE, EDGE = "job-1", "moved", 3
 WORDS = pa.dictionary(pa.int8(), pa.string())
 SCHEMA = pa.schema([("n", pa.int64()), ("s", pa.string()), ("d", WORDS)])
-PLACES = ("flight", "in process")
+PLACES = ("flight", "socket", "in process")
 CODECS = ("", "lz4", "zstd")
+NOWHERE = "grpc+tcp://127.0.0.1:1"
 Said = tuple[Any, ...]
 
 
@@ -58,9 +60,13 @@ class Server:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with FlightRig(tmp_path_factory.mktemp("rig"), 1) as rig:
         connections = Connections()
+        socket = new_socket(tmp_path_factory.mktemp("agent"))
+        rig.servers["a0"].listen(socket)
+        assert connections.shorten({NOWHERE: str(socket)}) == {}
         jobs, agent, stranger = rig.exchanges["a0"], rig.token("agent"), rig.token("write")
         yield Server(jobs, connections, rig.address(), agent, stranger)
         connections.close()
+    remove_socket(socket)
 
 
 @dataclass
@@ -91,7 +97,8 @@ def joined(
         exchange = InProcessExchange(server.jobs, target, producers=producers, **same)
     else:
         exchange = Exchange(
-            server.connections, target, address=server.address, token=server.token,
+            server.connections, target, token=server.token,
+            address=NOWHERE if place == "socket" else server.address,
             producers=producers, schema=SCHEMA, **same, **options,
         )  # fmt: skip
     source.declare(EDGE, n_partitions)
@@ -170,7 +177,7 @@ def test_order_and_rows_are_those_of_the_producers(
 ) -> None:
     producers = [(task, 0, p) for task in range(len(steps)) for p in range(n_partitions)]
     given = {"window_bytes": wire[0], "compression": wire[1]}
-    options: dict[str, Any] = given if place == "flight" else {}
+    options: dict[str, Any] = given if place != "in process" else {}
     with joined(server, place, n_partitions, producers, **options) as ends:
         all_items = [items_of(task, some, n_partitions) for task, some in enumerate(steps)]
 
@@ -195,7 +202,7 @@ def test_order_and_rows_are_those_of_the_producers(
 @pytest.mark.parametrize("place", PLACES)
 def test_a_partition_that_nobody_reads_stalls_no_other(server: Server, place: str) -> None:
     producers = [(0, 0, 0), (0, 0, 1)]
-    options = {"window_bytes": 4096} if place == "flight" else {}
+    options = {"window_bytes": 4096} if place != "in process" else {}
     with joined(server, place, 2, producers, **options) as ends:
         ends.source.declare(EDGE, 2, 4)
         ends.target.declare(EDGE, 2, 4)

@@ -73,6 +73,18 @@ def test_tasks_on_one_host_share_its_processors(world: Any, graphs: SimpleNamesp
     assert [world.heard(a, "deploy")[0].target_partitions for a in ("x", "y")] == [3, 3]
 
 
+def test_sockets_are_told_with_addresses(world: Any) -> None:
+    unix = pb.UnixSocket(host_id="h", path="/s")
+    world.attach("old")
+    world.n_sessions += 1
+    hello = pb.Hello(agent_id="z", address="grpc+tcp://z", socket=unix)
+    world.do(AgentAttached(world.n_sessions, hello))
+    change, table = world.heard("old", "locations")[-1], world.heard("z", "locations")[-1]
+    assert (dict(change.addresses), dict(change.sockets)) == ({"z": "grpc+tcp://z"}, {"z": unix})
+    assert (table.full, dict(table.sockets)) == (True, {"z": unix})
+    assert "old" in table.addresses
+
+
 def test_locations_name_what_is_sealed(world: Any, graphs: SimpleNamespace) -> None:
     world.submit(graphs.shuffle())
     listed = world.heard("y", "locations")[-1].edges

@@ -9,6 +9,7 @@
 #include <future>
 
 #include "flight/actions.hpp"
+#include "flight/door.hpp"
 #include "flight/get.hpp"
 #include "flight/gets.hpp"
 #include "flight/handshake.hpp"
@@ -32,21 +33,41 @@ class Server : public fl::FlightServerBase {
   explicit Server(const ServerConfig& config)
       : ask_(config.ask), key_(config.ticket_key), handlers_(config.handlers),
         inside_(std::make_shared<Inside>(config.streams_max)), watch_(std::make_shared<Watch>()),
+        handshake_(std::make_shared<Handshake>(ask_)), gate_(std::make_shared<Gate>(ask_, inside_)),
         finder_(ask_, config.table), listing_(ask_, finder_, key_, config.ticket_s),
         polling_(ask_, finder_, listing_), gets_(config.agent_id, finder_, config.handlers),
         actions_(ask_, finder_, listing_) {}
 
   static arrow::Result<std::shared_ptr<Server>> start(const ServerConfig& config) {
     auto server = std::make_shared<Server>(config);
-    ARROW_ASSIGN_OR_RAISE(const fl::Location location, fl::Location::Parse(config.location));
-    fl::FlightServerOptions options(location);
-    options.auth_handler = std::make_shared<Handshake>(config.ask);
-    options.middleware.emplace_back(CALLER, std::make_shared<Gate>(config.ask, server->inside_));
+    ARROW_ASSIGN_OR_RAISE(auto options, server->options_at(config.location));
     if (!config.tls_certificate.empty()) {
       options.tls_certificates.push_back({config.tls_certificate, config.tls_key});
     }
     ARROW_RETURN_NOT_OK(server->Init(options));
     return server;
+  }
+
+  // From now on the same tokens and tickets also open the Unix socket at `path`. Once.
+  arrow::Status listen(const std::string& path) {
+    ARROW_ASSIGN_OR_RAISE(const auto options, options_at("grpc+unix://" + path));
+    auto door = std::make_unique<Door>(*this);
+    if (const auto begun = door->Init(options); !begun.ok()) {
+      return fault("StorageError", "can't listen on " + path + ": " + begun.message());
+    }
+    door_ = std::move(door);
+    return arrow::Status::OK();
+  }
+
+  // Break off what is open, and wait until no handler runs.
+  void end() {
+    for (fl::FlightServerBase* one : {static_cast<fl::FlightServerBase*>(door_.get()),
+                                      static_cast<fl::FlightServerBase*>(this)}) {
+      if (one == nullptr) continue;
+      const auto now = std::chrono::system_clock::now();
+      (void)one->Shutdown(&now);
+      (void)one->Wait();
+    }
   }
 
   Inside& inside() { return *inside_; }
@@ -157,6 +178,14 @@ class Server : public fl::FlightServerBase {
   }
 
  private:
+  arrow::Result<fl::FlightServerOptions> options_at(const std::string& address) const {
+    ARROW_ASSIGN_OR_RAISE(const fl::Location location, fl::Location::Parse(address));
+    fl::FlightServerOptions options(location);
+    options.auth_handler = handshake_;
+    options.middleware.emplace_back(CALLER, gate_);
+    return options;
+  }
+
   template <class Work>
   arrow::Status call(const fl::ServerCallContext& context, Scope scope, Work&& work) const {
     const arrow::Result<Claims> claims = claims_of(context);
@@ -175,11 +204,14 @@ class Server : public fl::FlightServerBase {
   std::shared_ptr<const Handlers> handlers_;
   std::shared_ptr<Inside> inside_;
   std::shared_ptr<Watch> watch_;
+  std::shared_ptr<Handshake> handshake_;
+  std::shared_ptr<Gate> gate_;
   Finder finder_;
   Listing listing_;
   Polling polling_;
   Gets gets_;
   Actions actions_;
+  std::unique_ptr<Door> door_;
 };
 
 // Refuse new calls, let open ones end for `grace_s`, then break them off; whether all ended. A
@@ -191,9 +223,7 @@ inline bool stop_server(std::shared_ptr<Server> server, double grace_s) {
   auto over = std::make_shared<std::promise<void>>();
   std::future<void> ended = over->get_future();
   std::thread([server = std::move(server), over]() mutable {
-    const auto now = std::chrono::system_clock::now();
-    (void)server->Shutdown(&now);
-    (void)server->Wait();
+    server->end();
     server.reset();
     over->set_value();
   }).detach();

@@ -52,6 +52,7 @@ cdef extern from "flight/server.hpp" namespace "fabric" nogil:
     cppclass Server:
         @staticmethod
         CResult[shared_ptr[Server]] start(const ServerConfig& config)
+        CStatus listen(const string& path)
         Inside& inside()
         int port()
     cbool stop_server(shared_ptr[Server] server, double grace_s)

@@ -142,6 +142,20 @@ cdef class NativeServer:
         if self.server.get() != NULL:
             self.end(0.0)
 
+    def listen(self, str path not None):
+        """Answer at a Unix socket as well, made at `path`; once, before `stop`.
+
+        Raises
+        ------
+        StorageError
+            The socket can't be made.
+        """
+        cdef string at = path.encode()
+        cdef CStatus status
+        with nogil:
+            status = self.server.get().listen(at)
+        raise_fault(status)
+
     @property
     def port(self):
         """The port it listens on."""

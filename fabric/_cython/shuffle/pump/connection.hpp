@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "pump/shortcuts.hpp"
 #include "wire/fault.hpp"
 
 namespace arrow::flight::transport::grpc {
@@ -34,9 +35,11 @@ struct ConnectOptions {
 
 class Connection {
  public:
+  // To the server at `address`, by `way` (the address itself, or a shortcut to it).
   static arrow::Result<std::shared_ptr<Connection>> open(const std::string& address,
+                                                         const std::string& way,
                                                          const ConnectOptions& options) {
-    auto found = transport_to(address, options);
+    auto found = transport_to(way, options);
     if (found.ok()) return std::make_shared<Connection>(address, *std::move(found));
     return fault("ConfigError", "'" + address.substr(0, 200) +
                                     "' is no Flight address; use grpc+tcp://host:port or "
@@ -102,9 +105,17 @@ class Connections {
         [](const auto& a, const auto& b) { return a.use_count() < b.use_count(); });
     const bool idle = least != here.end() && least->use_count() == 1;  // the pool's own
     if (idle || here.size() >= PER_ADDRESS_MAX) return *least;
-    ARROW_ASSIGN_OR_RAISE(auto fresh, Connection::open(address, options_));
+    ARROW_ASSIGN_OR_RAISE(auto fresh,
+                          Connection::open(address, shortcuts_.way_to(address), options_));
     here.push_back(fresh);
     return fresh;
+  }
+
+  // From now on new connections to these addresses go by Unix sockets, with `only` to no others;
+  // why some can't.
+  std::map<std::string, std::string> shorten(const std::map<std::string, std::string>& paths,
+                                             bool only) {
+    return shortcuts_.add(paths, only);
   }
 
   // Lend it to nobody any more; it is closed when the last user lets go.
@@ -161,6 +172,7 @@ class Connections {
 
  private:
   const ConnectOptions options_;
+  Shortcuts shortcuts_;
   mutable std::mutex mutex_;
   bool closed_ = false;
   std::map<std::string, std::vector<std::shared_ptr<Connection>>> open_;

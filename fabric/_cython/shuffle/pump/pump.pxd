@@ -1,5 +1,7 @@
 """Connections, for other native extensions that call agents."""
 
+from libcpp cimport bool as cbool
+from libcpp.map cimport map
 from libcpp.memory cimport shared_ptr
 from libcpp.string cimport string
 
@@ -13,6 +15,7 @@ cdef extern from "pump/connection.hpp" namespace "fabric" nogil:
     cppclass CConnections "fabric::Connections":
         CResult[shared_ptr[CConnection]] lend(const string& address)
         void broken(const shared_ptr[CConnection]& connection)
+        map[string, string] shorten(const map[string, string]& paths, cbool only)
         size_t n_calls()
         void close()
 

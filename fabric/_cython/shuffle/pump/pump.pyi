@@ -1,4 +1,4 @@
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self, final
 
@@ -18,6 +18,7 @@ class Connections:
     ) -> Self: ...
     @property
     def n_calls(self) -> int: ...
+    def shorten(self, paths: Mapping[str, str], *, only: bool = False) -> dict[str, str]: ...
     def lend(self, address: str) -> Lease: ...
     def fetch(
         self,

@@ -13,6 +13,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from cython.operator cimport dereference
 from libc.stdint cimport uint32_t, uint64_t
 from libcpp cimport bool as cbool
+from libcpp.map cimport map
 from libcpp.memory cimport shared_ptr
 from libcpp.string cimport string
 from libcpp.utility cimport pair
@@ -172,6 +173,18 @@ cdef class Connections:
     def n_calls(self):
         """Streams that have a thread, or that somebody holds."""
         return self.pool.get().n_calls()
+
+    def shorten(self, paths not None, *, bint only=False):
+        """New connections to these addresses ({address: path}) go by Unix sockets.
+
+        With `only` no other sockets are used any more. A socket that can't be opened, or lies in a
+        folder that is not this user's alone, is not used: why is returned, by address.
+        """
+        cdef map[string, string] sockets, refused
+        for address, path in paths.items():
+            sockets[address.encode()] = path.encode()
+        refused = self.pool.get().shorten(sockets, only)
+        return {one.first.decode(): one.second.decode() for one in refused}
 
     def lend(self, str address not None):
         """A connection to `address` as a context manager; after a `PeerLostError` it is broken."""
