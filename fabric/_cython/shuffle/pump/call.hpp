@@ -86,6 +86,11 @@ class Call : public Stoppable, public std::enable_shared_from_this<Call> {
     if (stream != nullptr) stream->TryCancel();
   }
 
+  bool over() const override {
+    const Lock held(mutex_);
+    return ended_;
+  }
+
   // Stop, and wait until the thread is gone; one that is still connecting is left to end by itself.
   void close() {
     stop();

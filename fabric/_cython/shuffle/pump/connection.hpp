@@ -88,6 +88,7 @@ class Stoppable {
  public:
   virtual ~Stoppable() = default;
   virtual void stop() = 0;  // never waits
+  virtual bool over() const = 0;
 };
 
 // Connections by address; thread-safe. Nothing in here waits for a network.
@@ -154,11 +155,17 @@ class Connections {
     }
   }
 
-  // Calls that hold a thread, or whose user still holds them.
+  // Calls whose thread still runs.
   size_t n_calls() const {
-    const std::lock_guard<std::mutex> held(mutex_);
-    return static_cast<size_t>(std::count_if(
-        calls_.begin(), calls_.end(), [](const auto& known) { return !known.expired(); }));
+    std::vector<std::weak_ptr<Stoppable>> calls;
+    {
+      const std::lock_guard<std::mutex> held(mutex_);
+      calls = calls_;
+    }
+    return static_cast<size_t>(std::count_if(calls.begin(), calls.end(), [](const auto& known) {
+      const auto call = known.lock();
+      return call != nullptr && !call->over();
+    }));
   }
 
   bool closed() const {

@@ -171,7 +171,7 @@ cdef class Connections:
 
     @property
     def n_calls(self):
-        """Streams that have a thread, or that somebody holds."""
+        """Streams whose thread still runs."""
         return self.pool.get().n_calls()
 
     def shorten(self, paths not None, *, bint only=False):
