@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Literal, Self
@@ -62,8 +62,8 @@ class CutProxy:
         for thread in self._threads:
             thread.join(10)
 
-    def _start(self, target: object, *arguments: object) -> threading.Thread:
-        thread = threading.Thread(target=target, args=arguments, daemon=True)  # type: ignore[arg-type]
+    def _start(self, target: Callable[..., object], *arguments: object) -> threading.Thread:
+        thread = threading.Thread(target=target, args=arguments, daemon=True)
         thread.start()
         return thread
 
