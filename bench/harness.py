@@ -5,7 +5,8 @@ lives in a process of its own (`worker.py`), so none disturbs another's allocato
 caches by its mere presence. Within a case the engines take turns, round by round, the order
 turning too, so a slow moment of the machine hits all alike. A round runs an engine as often as
 fills `round_s` and keeps the median call; the rate is that of the median round. Rows and checksum
-of an engine's answer stand beside its rate; when a peer's differ from ours the run fails.
+of an engine's answer stand beside its rate. A peer that can't run a case, or whose answer differs
+from ours, has no line there and fails the run at its end: the others are measured all the same.
 
 A benchmark module gives `BENCHMARK = Benchmark(...)`. An engine is named by "module:function"; the
 function takes the `Case` and gives a `Run`. Modules import engines inside those functions.
@@ -16,11 +17,10 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from bench.worker import Worker, WorkerError
+from bench.worker import WorkerError, Workers
 
 
 class BenchError(Exception):
@@ -104,59 +104,78 @@ def run(benchmark: Benchmark, *, quick: bool, only: str = "") -> Iterator[Line]:
     cases = cases or [case for case in known if only in case.name]
     if not cases:
         raise BenchError(f"no case of {benchmark.name} has {only!r} in its name")
-    with ExitStack() as stack:
-        workers: dict[str, Worker] = {}
+    rounds = benchmark.quick_rounds if quick else benchmark.rounds
+    problems: list[str] = []
+    with Workers(benchmark.timeout_s) as workers:
         for case in cases:
-            engines = benchmark.engines(case)
-            for engine in engines:
-                if engine.factory not in workers:
-                    worker = Worker(engine.factory, benchmark.timeout_s)
-                    workers[engine.factory] = stack.enter_context(worker)
-            rounds = benchmark.quick_rounds if quick else benchmark.rounds
-            try:
-                yield from _case(benchmark, case, engines, workers, rounds)
-            except WorkerError as error:
-                raise BenchError(f"{benchmark.name}, {case.name}: {error}") from error
+            turns = _Turns(benchmark, case, workers)
+            yield from turns.lines(rounds)
+            problems += [f"{benchmark.name}, {case.name}: {what}" for what in turns.problems]
+    if problems:
+        raise BenchError("\n".join(problems))
 
 
-def _case(
-    benchmark: Benchmark, case: Case, engines: Sequence[Engine], workers: Mapping[str, Worker],
-    rounds: int,
-) -> list[Line]:  # fmt: skip
-    mine = [workers[engine.factory] for engine in engines]
-    for worker in mine:
-        worker.call("prepare", case)
-    calls = {}
-    for worker in mine:
-        worker.call("time", 1)  # what is done once (imports, pages, caches) is not measured
-        calls[worker] = max(1, math.ceil(benchmark.round_s / worker.call("time", 1)))
-    seconds: dict[Worker, list[float]] = {worker: [] for worker in mine}
-    for turn in range(rounds):
-        first = turn % len(mine)
-        for worker in mine[first:] + mine[:first]:
-            seconds[worker].append(worker.call("time", calls[worker]))
-    answers = [worker.call("answer") for worker in mine]
-    for worker in mine:
-        worker.call("close")
-    medians = [statistics.median(seconds[worker]) for worker in mine]
-    return _lines(benchmark.name, case, engines, medians, answers)
+class _Turns:
+    """One case: the engines take turns. `problems` tells of peers that failed or differ."""
 
+    def __init__(self, benchmark: Benchmark, case: Case, workers: Workers) -> None:
+        self._benchmark, self._case, self._workers = benchmark, case, workers
+        self._engines = list(benchmark.engines(case))
+        self.problems: list[str] = []
 
-def _lines(
-    name: str, case: Case, engines: Sequence[Engine], medians: Sequence[float],
-    answers: Sequence[Answer],
-) -> list[Line]:  # fmt: skip
-    ours = engines.index(next(engine for engine in engines if engine.peer is None))
-    lines = []
-    for engine, seconds, answer in zip(engines, medians, answers, strict=True):
-        if (answer.rows, answer.checksum) != (answers[ours].rows, answers[ours].checksum):
-            raise BenchError(
-                f"{name}, {case.name}: {engine.peer} gives {answer.rows} rows, checksum "
-                f"{answer.checksum}; ours are {answers[ours].rows}, {answers[ours].checksum}"
-            )
-        ratio = None if engine.peer is None else seconds / medians[ours]
-        lines.append(
-            Line(name, case.name, answer.rows, case.n_bytes, seconds, case.rows / seconds,
-                 engine.peer, ratio, answer.checksum, answer.extra)
-        )  # fmt: skip
-    return sorted(lines, key=lambda line: line.peer is not None)
+    def lines(self, rounds: int) -> list[Line]:
+        """Measure, compare, and leave every engine closed."""
+        calls: dict[Engine, int] = {}
+        for engine in list(self._engines):
+            self._call(engine, "prepare", self._case)
+        for engine in list(self._engines):
+            self._call(engine, "time", 1)  # what is done once (imports, pages, caches)
+            once = self._call(engine, "time", 1)
+            calls[engine] = max(1, math.ceil(self._benchmark.round_s / once)) if once else 1
+        seconds: dict[Engine, list[float]] = {engine: [] for engine in self._engines}
+        for turn in range(rounds):
+            first = turn % len(self._engines)
+            for engine in self._engines[first:] + self._engines[:first]:
+                seconds[engine].append(self._call(engine, "time", calls[engine]))
+        answers = {engine: self._call(engine, "answer") for engine in list(self._engines)}
+        for engine in list(self._engines):
+            self._call(engine, "close")
+        medians = {engine: statistics.median(seconds[engine]) for engine in self._engines}
+        return self._compared(medians, answers)
+
+    def _call(self, engine: Engine, command: str, *arguments: object) -> Any:
+        """What the engine says; None when it failed, now or before, and is left out."""
+        if engine not in self._engines:
+            return None
+        try:
+            return self._workers.of(engine.factory).call(command, *arguments)
+        except WorkerError as error:
+            if engine.peer is None:
+                where = f"{self._benchmark.name}, {self._case.name}"
+                raise BenchError("\n".join([*self.problems, f"{where}: {error}"])) from error
+            self.problems.append(f"{engine.peer} can't run it: {error}")
+            self._engines.remove(engine)
+            self._workers.end(engine.factory)
+            return None
+
+    def _compared(
+        self, medians: Mapping[Engine, float], answers: Mapping[Engine, Answer]
+    ) -> list[Line]:
+        case = self._case
+        ours = next(engine for engine in self._engines if engine.peer is None)
+        own = answers[ours]
+        lines = []
+        for engine, seconds in medians.items():
+            answer = answers[engine]
+            if (answer.rows, answer.checksum) != (own.rows, own.checksum):
+                self.problems.append(
+                    f"{engine.peer} gives {answer.rows} rows, checksum {answer.checksum}; "
+                    f"ours are {own.rows}, {own.checksum}"
+                )
+                continue
+            ratio = None if engine.peer is None else seconds / medians[ours]
+            lines.append(
+                Line(self._benchmark.name, case.name, answer.rows, case.n_bytes, seconds,
+                     case.rows / seconds, engine.peer, ratio, answer.checksum, answer.extra)
+            )  # fmt: skip
+        return sorted(lines, key=lambda line: line.peer is not None)

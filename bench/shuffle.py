@@ -5,12 +5,16 @@ characters. Each engine holds the rows in memory or mapped files beforehand, shu
 k into as many partitions as it has workers, and sums what arrived. The answer holds rows, sums and
 the different keys of each partition: their total is that of all keys only when every key lies in
 one partition. Engines start as processes of their own.
+
+`wire` and `wire strangers`: 1 MiB batches from one agent process to another agent, or to a foreign
+client, which validates all of them; the peer is pyarrow's `do_get` of the same (see `wire.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bench import wire
 from bench.harness import Benchmark, Case, Engine
 
 N_ROWS, N_ROWS_QUICK = 50_000_000, 10_000_000
@@ -25,7 +29,7 @@ PEERS = {
 
 
 def cases(quick: bool) -> Sequence[Case]:
-    """Plain rows and strings, on 2 and 4 agents."""
+    """Plain rows and strings, on 2 and 4 agents; and the wire alone."""
     found = []
     for rows in (N_ROWS_QUICK,) if quick else (N_ROWS_QUICK, N_ROWS):
         for strings in (False, True):
@@ -34,11 +38,18 @@ def cases(quick: bool) -> Sequence[Case]:
                 size = BYTES_A_ROW + (BYTES_A_STRING if strings else 0)
                 parameters = {"workers": workers, "strings": strings}
                 found.append(Case(name, rows, rows * size, parameters))
-    return found
+    total = wire.TOTAL_QUICK if quick else wire.TOTAL
+    pairs = {"wire": "agents", "wire strangers": "strangers"}
+    return [
+        *found,
+        *(wire.wire_case(name, kind, 1 << 20, total, 2) for name, kind in pairs.items()),
+    ]
 
 
-def engines(_case: Case) -> Sequence[Engine]:
+def engines(case: Case) -> Sequence[Engine]:
     """Ours and all peers."""
+    if "kind" in case.parameters:
+        return wire.engines(case)
     ours = Engine(None, "bench.shuffling.fabric_engine:run")
     return [ours, *(Engine(name, f"bench.shuffling.{at}") for name, at in PEERS.items())]
 
@@ -50,4 +61,5 @@ BENCHMARK = Benchmark(
     engines=engines,
     rounds=3,
     quick_rounds=3,
+    round_s=0.3,
 )

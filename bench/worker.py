@@ -11,10 +11,15 @@ import multiprocessing
 import statistics
 import time
 import traceback
+from contextlib import suppress
 from importlib import import_module
 from multiprocessing.connection import Connection
+from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+END_S = 30.0
+"""How long an engine may take to end before it is killed."""
 
 
 class WorkerError(Exception):
@@ -22,7 +27,7 @@ class WorkerError(Exception):
 
 
 class Worker:
-    """The harness's end; a context manager that stops the process."""
+    """The harness's end."""
 
     def __init__(self, factory: str, timeout_s: float) -> None:
         context = multiprocessing.get_context("spawn")
@@ -34,33 +39,59 @@ class Worker:
 
     def call(self, command: str, *arguments: object) -> Any:
         """Send one command and wait for its answer."""
-        self._pipe.send((command, arguments))
-        if not self._pipe.poll(self._timeout_s):
-            raise WorkerError(f"{self._factory} did not {command} within {self._timeout_s:.0f} s")
         try:
+            self._pipe.send((command, arguments))
+            if not self._pipe.poll(self._timeout_s):
+                limit = f"{self._timeout_s:.0f} s"
+                raise WorkerError(f"{self._factory} did not {command} within {limit}")
             done, result = self._pipe.recv()
-        except EOFError:
+        except (EOFError, OSError):
             raise WorkerError(f"{self._factory} died while asked to {command}") from None
         if not done:
             raise WorkerError(f"{self._factory} failed to {command}:\n{result}")
         return result
 
-    def __enter__(self) -> Worker:
+    def stop(self) -> None:
+        """End the process."""
+        self._pipe.close()  # the process ends when it finds its pipe closed
+        self._process.join(timeout=END_S)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+
+
+class Workers:
+    """One process a factory, started when first wanted; a context manager that stops them all."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._known: dict[str, Worker] = {}
+
+    def of(self, factory: str) -> Worker:
+        """The process of an engine."""
+        if factory not in self._known:
+            self._known[factory] = Worker(factory, self._timeout_s)
+        return self._known[factory]
+
+    def end(self, factory: str) -> None:
+        """Stop it; who asks again gets a fresh one."""
+        self._known.pop(factory).stop()
+
+    def __enter__(self) -> Workers:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
-        self._pipe.close()  # the process ends when it finds its pipe closed
-        self._process.join(timeout=10)
-        if self._process.is_alive():
-            self._process.kill()
-            self._process.join()
+        for factory in list(self._known):
+            self.end(factory)
 
 
 def serve(pipe: Connection, factory: str) -> None:
     """The engine's end: answer commands until the pipe closes."""
+    with suppress(OSError):  # when memory runs out, an engine goes before anything else
+        Path("/proc/self/oom_score_adj").write_text("1000")
     engine = _Engine(factory)
     try:
         while True:

@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 ENGINES = """
+import os
 from bench.harness import Answer, Benchmark, Case, Engine, Line, run
 
 class Fake:
@@ -28,8 +29,10 @@ def other(case): return Fake(case.rows, "bb")
 def fewer(case): return Fake(case.rows - 1, "aa")
 def broken(case): return Fake(1, "aa", RuntimeError("out of luck"))
 
-def benchmark(peer):
-    engines = [Engine("peer", f"fakes:{peer}"), Engine(None, "fakes:ours")]
+def dead(case): os._exit(3)
+
+def benchmark(*peers):
+    engines = [*(Engine(peer, f"fakes:{peer}") for peer in peers), Engine(None, "fakes:ours")]
     return Benchmark(
         name="fake", about="nothing", cases=lambda quick: [Case("one", 10, 80)],
         engines=lambda case: engines, rounds=3, round_s=0.001)
@@ -42,7 +45,7 @@ from bench.harness import BenchError, run
 from bench.report import print_json
 if __name__ == "__main__":
     try:
-        for line in run(fakes.benchmark(sys.argv[1]), quick=False):
+        for line in run(fakes.benchmark(*sys.argv[1:]), quick=False):
             print_json(line)
     except BenchError as error:
         sys.exit(f"bench: {error}")
@@ -54,11 +57,11 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def fake(tmp_path: Path, peer: str) -> subprocess.CompletedProcess[str]:
+def fake(tmp_path: Path, *peers: str) -> subprocess.CompletedProcess[str]:
     (tmp_path / "fakes.py").write_text(ENGINES)
     (tmp_path / "show.py").write_text(SHOW)
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
-    command = [sys.executable, str(tmp_path / "show.py"), peer]
+    command = [sys.executable, str(tmp_path / "show.py"), *peers]
     return subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
@@ -113,15 +116,16 @@ def test_extra_fields_ride_along(tmp_path: Path) -> None:
     answer = fake(tmp_path, "same")
     assert answer.returncode == 0, answer.stderr
     lines = [json.loads(line) for line in answer.stdout.splitlines()]
-    assert [(line["peer"], line["rss_mb"]) for line in lines] == [(None, 7), ("peer", 7)]
+    assert [(line["peer"], line["rss_mb"]) for line in lines] == [(None, 7), ("same", 7)]
 
 
 @pytest.mark.parametrize(
     ("peer", "message"),
     [
-        ("other", "fake, one: peer gives 10 rows, checksum bb; ours are 10, aa"),
-        ("fewer", "fake, one: peer gives 9 rows, checksum aa; ours are 10, aa"),
+        ("other", "fake, one: other gives 10 rows, checksum bb; ours are 10, aa"),
+        ("fewer", "fake, one: fewer gives 9 rows, checksum aa; ours are 10, aa"),
         ("broken", "out of luck"),
+        ("dead", "fake, one: dead can't run it: fakes:dead died while asked to prepare"),
     ],
 )
 def test_a_peer_that_differs_or_fails_fails_the_run(
@@ -130,3 +134,12 @@ def test_a_peer_that_differs_or_fails_fails_the_run(
     answer = fake(tmp_path, peer)
     assert answer.returncode == 1
     assert message in answer.stderr
+
+
+def test_a_peer_that_fails_leaves_the_others_alone(tmp_path: Path) -> None:
+    answer = fake(tmp_path, "dead", "same", "broken", "other")
+    assert answer.returncode == 1
+    lines = [json.loads(line) for line in answer.stdout.splitlines()]
+    assert [line["peer"] for line in lines] == [None, "same"]
+    for message in ("dead can't run it", "broken can't run it", "other gives 10 rows"):
+        assert f"fake, one: {message}" in answer.stderr
