@@ -75,6 +75,7 @@ class AgentConfig:
     free one; `advertise` is the host that others reach it by (default: `host`). `slots` 0 is the
     number of CPUs. A message of a stream may take `idle_s`; a ticket holds `ticket_s`; an abandoned
     dataset transaction's files go after `sweep_s`; stopping waits `drain_s` for open streams.
+    Idle for `give_back_s`, an agent gives the memory it keeps for the next job back to the system.
     Agents of one host reach each other by `unix_sockets`, but never an agent with TLS.
     """
 
@@ -91,6 +92,7 @@ class AgentConfig:
     ticket_s: float = 3600.0
     sweep_s: float = 3600.0
     drain_s: float = 5.0
+    give_back_s: float = 15.0
     unix_sockets: bool = True
     tls_certificate: Path | None = None
     tls_key: Path | None = None
@@ -98,7 +100,9 @@ class AgentConfig:
 
     def __post_init__(self) -> None:
         check_port(self.port)
-        check_positive(self, "streams_max", "idle_s", "ticket_s", "sweep_s", "drain_s")
+        check_positive(
+            self, "streams_max", "idle_s", "ticket_s", "sweep_s", "drain_s", "give_back_s"
+        )
         if self.slots < 0:
             raise ConfigError(f"slots must not be negative, got {self.slots!r}")
         check_bind(self.host, self.tls_certificate, self.tls_key)

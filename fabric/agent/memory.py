@@ -1,10 +1,12 @@
 """Memory that goes back to the system when an agent is idle.
 
 One job: allocator settings of an agent process, made before the first allocation that matters.
-Measured: mimalloc, Arrow's default, keeps what it once had; jemalloc with a short decay and the
-system's malloc trimmed when idle give it back. DataFusion brings a mimalloc of its own; told to
-commit late and to purge after 10 ms it holds a few MB after a small job. Purging at once would hold
-50 MB less after a large one and double its CPU time: every batch then faults its pages in anew.
+Pages given back are faulted in anew by the next batch or job, which costs more than filling them:
+two agents that exchange 10 M rows again and again took 1.6 CPU-s a time when every allocator gave
+back early, and take 1.0 when they keep what they have. So they do, until the agent has been idle
+for a while and `give_back` empties them. Arrow's default, mimalloc, can't be emptied; jemalloc and
+the system's malloc can. DataFusion brings a mimalloc of its own, which gives back after a second,
+whenever it is next called.
 pandas, which pyarrow loads when it finds it, would cost 40 MB and a second.
 """
 
@@ -16,14 +18,16 @@ import os
 import sys
 from typing import Any
 
-DECAY_MS = 1000
+DECAY_MS = 20_000
 """How long jemalloc keeps pages nobody uses."""
+MALLOC_KEPT_BYTES, MALLOC_MAPPED_BYTES = 256 << 20, 32 << 20
+"""What the system's malloc keeps at its end, and what it maps and unmaps by itself."""
 ARENAS_MAX = 2
 """Arenas of the system's malloc: one for each thread keeps memory in each."""
 ENVIRONMENT = {
     "ARROW_DEFAULT_MEMORY_POOL": "jemalloc",
     "OPENBLAS_NUM_THREADS": "1",
-    "MIMALLOC_PURGE_DELAY": "10",
+    "MIMALLOC_PURGE_DELAY": "1000",
     "MIMALLOC_EAGER_COMMIT": "0",
     "MIMALLOC_ARENA_EAGER_COMMIT": "0",
 }
@@ -43,8 +47,8 @@ def prepare_process() -> None:
     libc = ctypes.CDLL(None)
     if hasattr(libc, "mallopt"):
         libc.mallopt(_M_ARENA_MAX, ARENAS_MAX)
-        libc.mallopt(_M_TRIM_THRESHOLD, 4 << 20)
-        libc.mallopt(_M_MMAP_THRESHOLD, 1 << 20)
+        libc.mallopt(_M_TRIM_THRESHOLD, MALLOC_KEPT_BYTES)
+        libc.mallopt(_M_MMAP_THRESHOLD, MALLOC_MAPPED_BYTES)
 
 
 def give_back() -> None:

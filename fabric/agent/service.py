@@ -42,8 +42,6 @@ RETRY_S, RETRY_S_MAX = 0.1, 5.0
 """The first pause before the coordinator is tried again, and the longest."""
 TICK_S = 0.25
 """How often the main thread looks around."""
-IDLE_S = 2.0
-"""An agent without tasks for so long gives free memory back."""
 SWEEP_EVERY_S = 60.0
 """How often dataset files that nobody published are looked for."""
 TOKEN_S = 365 * 86_400.0
@@ -191,7 +189,7 @@ class AgentProcess:
         now = self._clock.monotonic_s()
         if self.runtime.running_tasks or self.runtime.n_events != self._n_events:
             self._quiet_since, self._n_events = now, self.runtime.n_events
-        elif self._quiet_since is not None and now - self._quiet_since > IDLE_S:
+        elif self._quiet_since is not None and now - self._quiet_since > self._config.give_back_s:
             self._quiet_since = None
             give_back()
         if now - self._swept > SWEEP_EVERY_S:

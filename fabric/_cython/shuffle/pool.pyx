@@ -27,7 +27,7 @@ cdef class BufferPool:
     (0, 0)
     """
 
-    def __cinit__(self, int64_t kept_bytes_max=64 << 20):
+    def __cinit__(self, int64_t kept_bytes_max=256 << 20):
         if kept_bytes_max < 0:
             raise ValueError(f"kept_bytes_max must not be negative, got {kept_bytes_max}")
         self.kept_bytes_max = kept_bytes_max
