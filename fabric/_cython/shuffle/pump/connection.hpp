@@ -1,7 +1,7 @@
 // Connections to other Flight servers, kept open and shared.
 //
 // One job: lend a connection per address. Concurrent streams to one server get connections of their
-// own, up to `PER_ADDRESS_MAX` (four are 1.5 times as fast as one); a broken one is thrown away.
+// own, up to `PER_ADDRESS_MAX` (four cost a fifth less processor); a broken one is thrown away.
 // Flight's transports are used directly: unlike `FlightClient` they can cancel a stream that has
 // not begun to answer, and break off a put so that the server does not take it for a whole one.
 #pragma once
