@@ -122,6 +122,13 @@ inline void place_rows(int cpu, const uint16_t* ids, int64_t n, int32_t n_partit
   for (int64_t i = segments.rest(); i < n; ++i) target[i] = table[ids[i]]++;
 }
 
+// How many rows from `row` on are placed at once: with few partitions, so few that what moves them
+// next overlaps with placing those after them.
+inline int64_t place_block(int cpu, int64_t row, int64_t n, int32_t n_partitions) {
+  constexpr int64_t FEW_BLOCK = 256;
+  return is_few(cpu, n_partitions) ? std::min(FEW_BLOCK, n - row) : n - row;
+}
+
 // The inverse: rows[target[i]] = i.
 inline void invert(const uint32_t* target, int64_t n, uint32_t* rows) {
   for (int64_t i = 0; i < n; ++i) rows[target[i]] = static_cast<uint32_t>(i);

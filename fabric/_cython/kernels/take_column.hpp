@@ -71,7 +71,42 @@ class Taker {
     }
   }
 
+  // The rows of a batch by a target that `place(row)` fills from `row` on; it returns for how many.
+  // One column of plain values moves block by block behind it: stores of one block drain while the
+  // next one is placed. More of them at once would write to too many places and be slower.
+  template <class Place>
+  void take_placed(const Type& type, ArrowArray& in, const Order& order, Place place,
+                   ArrowArray& out) {
+    holder_.init(out, order.n(), 1, in.n_children);
+    const size_t n_columns = type.children.size();
+    size_t moving = 0;
+    while (moving < n_columns && !is_plain(type.children[moving], *in.children[moving])) ++moving;
+    const int64_t width = moving < n_columns ? type.children[moving].width : 0;
+    const uint8_t* from = nullptr;
+    uint8_t* to = nullptr;
+    if (width > 0) {
+      const ArrowArray& column = *in.children[moving];
+      holder_.init(*out.children[moving], order.n(), 2, 0);
+      out.children[moving]->buffers[1] = to = holder_.buffer<uint8_t>(order.n() * width);
+      from = bytes_of(column, 1) + (in.offset + column.offset) * width;
+    }
+    for (int64_t row = 0, n = 0; row < order.n(); row += n) {
+      n = place(row);
+      if (width == 0) continue;
+      move_fixed(from + row * width, width, nullptr, order.target() + row, n, to);
+    }
+    validity(type, in, in.offset, order, out);
+    for (size_t i = 0; i < n_columns; ++i) {
+      if (i == moving && width > 0) continue;
+      take(type.children[i], *in.children[i], in.offset, order, *out.children[i]);
+    }
+  }
+
  private:
+  static bool is_plain(const Type& type, const ArrowArray& in) {
+    return type.layout == Layout::fixed && validity_of(type, in) == nullptr;
+  }
+
   void nulls(const Order& order, ArrowArray& out) {
     holder_.init(out, order.n(), 0, 0);
     out.null_count = order.n();
@@ -378,18 +413,24 @@ class Taker {
   int cpu_;
 };
 
-// Reorder an array into `out`; on failure `out` is left released and the error goes on.
-inline void take_array(const Type& type, ArrowArray& in, const Order& order, int cpu,
-                       Allocator& allocator, ArrowArray& out) {
+// Have `build` make `out`; on failure `out` is left released and the error goes on.
+template <class Build>
+void build_array(int cpu, Allocator& allocator, ArrowArray& out, Build build) {
   Holder* holder = new Holder(allocator);
   try {
-    Taker(*holder, cpu).take(type, in, 0, order, out);
+    build(Taker(*holder, cpu));
   } catch (...) {
     out.release = nullptr;
     holder->abandon();
     throw;
   }
   holder->done();
+}
+
+// Reorder an array into `out`.
+inline void take_array(const Type& type, ArrowArray& in, const Order& order, int cpu,
+                       Allocator& allocator, ArrowArray& out) {
+  build_array(cpu, allocator, out, [&](Taker taker) { taker.take(type, in, 0, order, out); });
 }
 
 }  // namespace fabric

@@ -29,9 +29,16 @@ class BatchPartitioner {
       if (offsets[p + 1] - offsets[p] == n) return false;
     }
     Scratch<uint32_t> target(allocator, n);
-    place_rows(cpu, ids.data(), n, n_partitions_, tables.data(), target.data());
+    const auto place = [&](int64_t row) {
+      const int64_t n_rows = place_block(cpu, row, n, n_partitions_);
+      const uint16_t* from = ids.data() + row;
+      place_rows(cpu, from, n_rows, n_partitions_, tables.data(), target.data() + row);
+      return n_rows;
+    };
     const Order order = Order::scatter(target.data(), n, allocator);
-    take_array(type_, batch, order, cpu, allocator, out);
+    build_array(cpu, allocator, out, [&](Taker taker) {
+      taker.take_placed(type_, batch, order, place, out);
+    });
     return true;
   }
 
