@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from fabric._cython.shuffle.datasets.files import DatasetFolder
 from fabric._cython.shuffle.exchange.exchanges import JobPipes
 from fabric.control import control_pb2 as control
 from fabric.flight.locations import LocationTable
@@ -35,6 +36,14 @@ class FlightControl(Protocol):
         """Every job the coordinator remembers."""
 
 
+class ServedDatasets(DatasetStore, Protocol):
+    """Dataset files that a server reads and writes natively."""
+
+    @property
+    def native(self) -> DatasetFolder:
+        """The files as the data plane has them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
     """All that serves one agent's Flight calls."""
@@ -42,7 +51,7 @@ class Backend:
     agent_id: str
     source: PartitionSource
     locations: LocationTable
-    datasets: DatasetStore
+    datasets: ServedDatasets
     control: FlightControl
     transport: Transport
     exchanges: JobPipes = field(default_factory=JobPipes)

@@ -29,7 +29,7 @@ def from_agent(address: str) -> Iterator[None]:
 
 
 class OwnerPut:
-    """One put to the owner at `address`."""
+    """One put to the owner at `address`; `native` is what the data plane writes to itself."""
 
     def __init__(
         self,
@@ -41,8 +41,8 @@ class OwnerPut:
         token: str,
         idle_s: float,
     ) -> None:
-        self._address, self._rows = address, 0
-        self._put = connections.put(
+        self.address, self._rows = address, 0
+        self.native = connections.put(
             address, replace(put, to_owner=True).path, schema,
             token=token, idle_s=idle_s, job=put.transaction, attempt=put.attempt,
         )  # fmt: skip
@@ -50,28 +50,28 @@ class OwnerPut:
     def write(self, partition: int, batch: pa.RecordBatch) -> None:
         """See `PutWriter.write`."""
         with self._sending():
-            self._put.write(batch, partition)
+            self.native.write(batch, partition)
         self._rows += batch.num_rows
 
     def seal(self) -> PartReceipt:
         """See `PutWriter.seal`."""
         with self._sending():
-            receipt = PartReceipt.from_json(self._put.seal())
+            receipt = PartReceipt.from_json(self.native.seal())
             if receipt.rows != self._rows:
                 raise PartitionLostError(
-                    f"the owner sealed {receipt.rows} of {self._rows} rows", agent=self._address
+                    f"the owner sealed {receipt.rows} of {self._rows} rows", agent=self.address
                 )
         return receipt
 
     def abandon(self) -> None:
         """See `PutWriter.abandon`."""
-        self._put.abandon()
+        self.native.abandon()
 
     @contextmanager
     def _sending(self) -> Iterator[None]:
         try:
-            with from_agent(self._address):
+            with from_agent(self.address):
                 yield
         except BaseException:
-            self._put.abandon()
+            self.native.abandon()
             raise

@@ -9,6 +9,7 @@ from __future__ import annotations
 import weakref
 from pathlib import Path
 
+from fabric._cython.shuffle.datasets.puts import serve_datasets
 from fabric._cython.shuffle.flight.adapters import adapt
 from fabric._cython.shuffle.flight.handlers import HandlerSet
 from fabric._cython.shuffle.flight.server import NativeServer
@@ -44,10 +45,13 @@ class FabricFlightServer:
         tls: tuple[bytes, bytes] | None = None,
     ) -> None:
         clock = clock or SystemClock()
-        puts = Puts(backend, lambda: False)
+        puts = Puts(backend)
         answers = Answers(backend, signer, clock, Actions(backend, puts, version))
         handlers = HandlerSet()
-        adapt(handlers, Adapted(backend, puts))
+        adapt(handlers, Adapted(backend))
+        serve_datasets(
+            handlers, puts, backend.datasets.native, backend.locations.native, backend.agent_id
+        )
         backend.exchanges.serve(handlers)
         if isinstance(store := getattr(backend.source, "native", None), Store):
             serve_store(handlers, store)

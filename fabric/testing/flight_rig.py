@@ -20,7 +20,6 @@ from fabric.control import control_pb2 as pb
 from fabric.coordinator.datasets import Catalogue
 from fabric.errors import FabricError, NotFoundError, PartitionLostError
 from fabric.flight.backend import Backend
-from fabric.flight.batches import empty_batch
 from fabric.flight.client import Client
 from fabric.flight.header import end_header, rows_header
 from fabric.flight.inprocess import InProcessTransport
@@ -69,7 +68,7 @@ class TableSource:
                 yield rows_header(of, sequence, batch, checksum=checksums), batch
             yield (
                 end_header(of, len(batches), table.num_rows, table.nbytes),
-                empty_batch(table.schema),
+                pa.RecordBatch.from_pylist([], table.schema),
             )
 
 

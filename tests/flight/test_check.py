@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from fabric._cython.shuffle.checksum import batch_crc32c
 from fabric._cython.shuffle.wire.headers import WireCheck
 from fabric.errors import PartitionLostError
-from fabric.flight.batches import empty_batch
 from fabric.flight.header import EdgeHeader, Event, encode_header
 
 SCHEMA = pa.schema([("k", pa.int64())])
@@ -34,7 +33,7 @@ def messages(producer: int, attempt: int, *sizes: int) -> Messages:
         )
         made.append((header, rows))
     end = replace(base, sequence=len(sizes), event=Event.END, total_rows=sum(sizes))
-    return [*made, (end, empty_batch(SCHEMA))]
+    return [*made, (end, pa.RecordBatch.from_pylist([], SCHEMA))]
 
 
 def checked(stream: Messages, producers: list[tuple[int, int]]) -> tuple[int, int]:

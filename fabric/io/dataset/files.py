@@ -21,24 +21,29 @@ class DatasetFiles:
     """Reads and writes below `folder`, which is made when it is not there. Thread-safe."""
 
     def __init__(self, folder: str | os.PathLike[str], agent_id: str = "") -> None:
-        self.native = DatasetFolder(os.fspath(folder), agent_id)
+        self._native = DatasetFolder(os.fspath(folder), agent_id)
+
+    @property
+    def native(self) -> DatasetFolder:
+        """The files as the data plane has them."""
+        return self._native
 
     @property
     def root(self) -> Path:
         """The folder, resolved."""
-        return Path(self.native.root)
+        return Path(self._native.root)
 
     def open_write(self, put: PutPath, schema: pa.Schema) -> FileWriter:
         """Begin one attempt; an earlier try of the same one stays until this one is sealed."""
-        return self.native.open_write(put.name, put.transaction, put.writer, put.attempt, schema)
+        return self._native.open_write(put.name, put.transaction, put.writer, put.attempt, schema)
 
     def schema(self, request: DatasetRequest) -> pa.Schema | None:
         """The schema the requested parts were written with; None when there are no parts."""
-        return self.native.schema(request)
+        return self._native.schema(request)
 
     def has(self, request: DatasetRequest) -> bool:
         """Whether the partition was sealed here by every part of the request."""
-        return self.native.has(request)
+        return self._native.has(request)
 
     def read(self, request: DatasetRequest) -> Iterator[pa.RecordBatch]:
         """The rows of one partition, part by part.
@@ -46,16 +51,16 @@ class DatasetFiles:
         All of it is checked before the first row: `PartitionLostError` names a part that is not
         here, `DataError` a file that is damaged or cut short.
         """
-        return self.native.read(request)
+        return self._native.read(request)
 
     def discard(self, name: str, transaction: str) -> None:
         """Remove what a transaction left here; it takes no more. Streams that read it go on."""
-        self.native.discard(name, transaction)
+        self._native.discard(name, transaction)
 
     def drop(self, name: str, transactions: Collection[str]) -> None:
         """Remove the parts a dropped dataset consisted of; a later one of this name stays."""
         for transaction in transactions:
-            self.native.discard(name, transaction)
+            self._native.discard(name, transaction)
 
     def sweep(self, live: Mapping[str, Collection[str]], now_s: float, age_s: float) -> list[str]:
         """Remove transactions that no dataset in `live` (name: transactions) used for `age_s`.
@@ -64,4 +69,4 @@ class DatasetFiles:
         and anew when somebody writes to it. `now_s` is monotonic. Returns what went.
         """
         pairs = [(name, transaction) for name, kept in live.items() for transaction in kept]
-        return self.native.sweep(pairs, now_s, age_s)
+        return self._native.sweep(pairs, now_s, age_s)

@@ -112,7 +112,7 @@ def test_versions_and_replaced_columns(rig: FlightRig) -> None:
 def test_a_lost_owner_is_named(rig: FlightRig) -> None:
     sinks.publish(write(DatasetTarget("d"), "job-1", [table(0, 5)]))
     rig.control.addresses = {"a0": rig.address()}
-    rig.control.push(full=True)
+    rig.control.push(full=True, datasets=rig.control.catalogue.all())
     with pytest.raises(PeerLostError, match="agent a1 owns partitions of dataset 'd'"):
         read()
 

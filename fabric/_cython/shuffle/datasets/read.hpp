@@ -92,7 +92,9 @@ class PartStream final : public MessageStream {
       ended_ = true;
       header.event = Event::END;
       header.total_rows = rows_;
-      ARROW_ASSIGN_OR_RAISE(out.batch, empty_rows(schema_));
+      if (schema_ != nullptr) {  // nobody knows the columns of a dataset without parts here
+        ARROW_ASSIGN_OR_RAISE(out.batch, empty_rows(schema_));
+      }
     } else {
       const auto n_rows = static_cast<uint64_t>(out.batch->num_rows());
       rows_ += n_rows;

@@ -36,19 +36,11 @@ struct Opened {
   PyRef items;
 };
 
-// A reader on loan to Python for one put.
-struct Loan {
-  fl::FlightMessageReader* reader;
-  const Cancelled* cancelled;
-};
-
 struct PythonVerbs {
   PyRef face;  // fabric.flight.adapted.Adapted
   PythonStream::Step step;
   arrow::Status (*get)(PyObject*, const Ticket&, bool agent, Opened&);
-  arrow::Status (*has)(PyObject*, const DatasetTicket&, bool& found);
   arrow::Status (*fetch)(PyObject*, const std::string& address, const Ticket&, Opened&);
-  arrow::Status (*put)(PyObject*, const PutPath&, bool agent, Loan*, std::string& answer);
 };
 
 inline std::unique_ptr<MessageStream> read_ahead(const PythonVerbs& python, Opened opened) {
@@ -63,10 +55,6 @@ inline void set_get(Handlers& handlers, const PythonVerbs& python) {
     ARROW_RETURN_NOT_OK(python.get(python.face.get(), ticket, agent, opened));
     return read_ahead(python, std::move(opened));
   };
-  handlers.has = [python](const DatasetTicket& ticket) {
-    bool found = false;
-    return python.has(python.face.get(), ticket, found).ok() && found;
-  };
 }
 
 inline void set_fetch(Handlers& handlers, const PythonVerbs& python) {
@@ -75,17 +63,6 @@ inline void set_fetch(Handlers& handlers, const PythonVerbs& python) {
     Opened opened;
     ARROW_RETURN_NOT_OK(python.fetch(python.face.get(), address, ticket, opened));
     return read_ahead(python, std::move(opened));
-  };
-}
-
-inline void set_put(Handlers& handlers, const PythonVerbs& python) {
-  handlers.put = [python](const PutPath& path, bool agent, fl::FlightMessageReader& reader,
-                          fl::FlightMetadataWriter& writer,
-                          const Cancelled& cancelled) -> arrow::Status {
-    Loan loan{&reader, &cancelled};
-    std::string answer;
-    ARROW_RETURN_NOT_OK(python.put(python.face.get(), path, agent, &loan, answer));
-    return writer.WriteMetadata(*arrow::Buffer::FromString(std::move(answer)));
   };
 }
 

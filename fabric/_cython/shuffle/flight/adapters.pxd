@@ -1,4 +1,4 @@
-"""Streams and puts that Python brings, see `adapters.hpp`."""
+"""Streams that Python brings, see `adapters.hpp`."""
 
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
@@ -8,12 +8,8 @@ from libcpp.string cimport string
 from libcpp.vector cimport vector
 
 from fabric._cython.shuffle.flight.handlers cimport Handlers
-from fabric._cython.shuffle.wire.arrow_cpp cimport CRecordBatch, CResult, CSchema, CStatus
+from fabric._cython.shuffle.wire.arrow_cpp cimport CRecordBatch, CSchema, CStatus
 
-
-cdef extern from "<arrow/buffer.h>" namespace "arrow" nogil:
-    cppclass CBuffer "arrow::Buffer":
-        string ToString()
 
 cdef extern from "flight/adapters.hpp" namespace "fabric" nogil:
     cppclass PyRef:
@@ -40,36 +36,13 @@ cdef extern from "flight/adapters.hpp" namespace "fabric" nogil:
         pass
     const PartitionTicket* partition_of "std::get_if<fabric::PartitionTicket>"(const Ticket*)
     const DatasetTicket* dataset_of "std::get_if<fabric::DatasetTicket>"(const Ticket*)
-    cppclass CPutPath "fabric::PutPath":
-        string name, transaction, writer
-        uint32_t attempt
-        cbool to_owner
     cppclass Opened:
         shared_ptr[CSchema] schema
         PyRef items
-    cppclass Chunk "arrow::flight::FlightStreamChunk":
-        shared_ptr[CRecordBatch] data
-        shared_ptr[CBuffer] app_metadata
-    cppclass Reader "arrow::flight::FlightMessageReader":
-        CResult[shared_ptr[CSchema]] GetSchema()
-        CResult[Chunk] Next()
-    cppclass Cancelled:
-        cbool operator()()
-    cppclass Loan:
-        Reader* reader
-        const Cancelled* cancelled
     cppclass PythonVerbs:
         PyRef face
         CStatus (*step)(PyObject*, Message&, cbool&) noexcept
         CStatus (*get)(PyObject*, const Ticket&, cbool, Opened&) noexcept
-        CStatus (*has)(PyObject*, const DatasetTicket&, cbool&) noexcept
         CStatus (*fetch)(PyObject*, const string&, const Ticket&, Opened&) noexcept
-        CStatus (*put)(PyObject*, const CPutPath&, cbool, Loan*, string&) noexcept
     void set_get(Handlers& handlers, const PythonVerbs& python)
     void set_fetch(Handlers& handlers, const PythonVerbs& python)
-    void set_put(Handlers& handlers, const PythonVerbs& python)
-
-
-cdef class PutReader:
-    cdef Loan* loan
-    cdef Reader* reader(self) except NULL

@@ -1,11 +1,13 @@
-"""Connections, for other native extensions that call agents."""
+"""Connections and puts, for other native extensions that call agents."""
 
+from libc.stdint cimport uint32_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.map cimport map
 from libcpp.memory cimport shared_ptr
 from libcpp.string cimport string
+from libcpp.vector cimport vector
 
-from fabric._cython.shuffle.wire.arrow_cpp cimport CResult
+from fabric._cython.shuffle.wire.arrow_cpp cimport CRecordBatch, CResult
 
 
 cdef extern from "pump/connection.hpp" namespace "fabric" nogil:
@@ -18,6 +20,26 @@ cdef extern from "pump/connection.hpp" namespace "fabric" nogil:
         map[string, string] shorten(const map[string, string]& paths, cbool only)
         size_t n_calls()
         void close()
+
+cdef extern from "pump/put.hpp" namespace "fabric" nogil:
+    ctypedef vector[shared_ptr[CRecordBatch]] Batches
+
+    cppclass Patience:
+        Patience()
+
+    cppclass CPut "fabric::Put":
+        void start() except +
+        CResult[cbool] write(const shared_ptr[CRecordBatch]& batch, uint32_t partition,
+                             Patience& patience, Batches& spent)
+        CResult[cbool] seal(Patience& patience, Batches& spent, string& answer)
+        void drain(Batches& spent)
+        void close()
+        uint64_t rows()
+
+
+cdef class Put:
+    cdef shared_ptr[CPut] put
+    cdef void _end(self) noexcept
 
 
 cdef class Connections:

@@ -74,9 +74,6 @@ cdef extern from "pump/connection.hpp" namespace "fabric" nogil:
 cdef extern from "pump/fetch.hpp" namespace "fabric" nogil:
     ctypedef vector[pair[string, string]] Headers
 
-    cppclass Patience:
-        Patience()
-
     cppclass FetchOrder:
         FetchOrder()
         string address, ticket, subject
@@ -97,8 +94,6 @@ cdef extern from "pump/fetch.hpp" namespace "fabric" nogil:
         shared_ptr[CConnections], FetchOrder, OptionalCheck) except +
 
 cdef extern from "pump/put.hpp" namespace "fabric" nogil:
-    ctypedef vector[shared_ptr[CRecordBatch]] Batches
-
     cppclass PutOrder:
         PutOrder()
         string address
@@ -110,15 +105,6 @@ cdef extern from "pump/put.hpp" namespace "fabric" nogil:
         string job
         uint32_t attempt
         int cpu
-
-    cppclass CPut "fabric::Put":
-        void start() except +
-        CResult[cbool] write(const shared_ptr[CRecordBatch]& batch, uint32_t partition,
-                             Patience& patience, Batches& spent)
-        CResult[cbool] seal(Patience& patience, Batches& spent, string& answer)
-        void drain(Batches& spent)
-        void close()
-        uint64_t rows()
 
     shared_ptr[CPut] make_put "std::make_shared<fabric::Put>"(
         shared_ptr[CConnections], PutOrder) except +
@@ -366,8 +352,6 @@ cdef object _message(const Message& message):
 @cython.final
 cdef class Put:
     """A put in progress; one thread writes."""
-
-    cdef shared_ptr[CPut] put
 
     def __dealloc__(self):
         if self.put:

@@ -1,0 +1,25 @@
+"""Writers to owners, native or Python's, as the data plane sees them."""
+
+from cpython.object cimport PyObject
+from libc.stdint cimport uint32_t
+from libcpp.memory cimport shared_ptr
+from libcpp.string cimport string
+
+from fabric._cython.shuffle.datasets.files cimport OwnerWriter, Receipt
+from fabric._cython.shuffle.wire.arrow_cpp cimport CRecordBatch, CStatus
+
+
+cdef extern from "datasets/python_owner.hpp" namespace "fabric" nogil:
+    cppclass PyRef:
+        PyRef()
+        PyRef(PyObject* object)
+    cppclass OwnerCalls:
+        OwnerCalls()
+        CStatus (*write)(PyObject*, uint32_t, const shared_ptr[CRecordBatch]&) noexcept
+        CStatus (*seal)(PyObject*, Receipt&) noexcept
+        void (*abandon)(PyObject*) noexcept
+    shared_ptr[OwnerWriter] python_owner(PyRef object, const OwnerCalls& calls)
+
+
+cdef shared_ptr[OwnerWriter] owner_of(object writer, list failures) except *
+cdef CStatus told(object error, list failures) noexcept

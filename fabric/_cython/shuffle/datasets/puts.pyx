@@ -1,0 +1,107 @@
+"""Datasets behind the verbs of a Flight server.
+
+One job: set the handlers, and ask Python what only the coordinator knows. Each of the functions
+below takes the GIL, once a put; rows never wait for Python.
+"""
+
+from cpython.bytes cimport PyBytes_FromStringAndSize
+
+from fabric._cython.shuffle.datasets.files cimport DatasetFolder
+from fabric._cython.shuffle.datasets.owners cimport owner_of
+from fabric._cython.shuffle.flight.directory cimport LocationDirectory
+from fabric._cython.shuffle.flight.handlers cimport HandlerSet
+from fabric._cython.shuffle.flight.told cimport told_status
+from fabric._cython.shuffle.pool cimport BufferPool
+from fabric._cython.shuffle.wire.arrow_cpp cimport (
+    batch_of, ensure_pyarrow, schema_of, wrap_schema,
+)
+from fabric._cython.shuffle.wire.faults cimport raise_fault
+
+from fabric._cython.shuffle.pool import default_pool
+from fabric.flight.descriptor import PutPath
+
+
+def serve_datasets(HandlerSet handlers not None, face, DatasetFolder folder not None,
+                   LocationDirectory table not None, str agent_id not None):
+    """Serve `folder` by `handlers`: reads of its partitions, and all puts.
+
+    `face` is asked for transactions and owners (`fabric.flight.puts.Puts`). Tickets of edges go to
+    the handler that was there before.
+    """
+    cdef PutBackend backend
+    cdef BufferPool pool = default_pool()
+    backend.calls.face = PyRef(<PyObject*> face)
+    backend.calls.transaction, backend.calls.begin = &_transaction, &_begin
+    backend.calls.commit, backend.calls.undo = &_commit, &_undo
+    backend.calls.open = &_open
+    backend.folder, backend.table = folder.folder, table.directory
+    backend.agent_id, backend.allocator = agent_id.encode(), pool.pool
+    set_datasets(handlers.handlers.get()[0], backend)
+
+
+def check_foreign_schema(schema not None):
+    """Raise `DataError` when a schema from outside is not one to work with."""
+    raise_fault(c_check_schema(schema_of(schema).get()[0]))
+
+
+def check_foreign_batch(batch not None, schema not None):
+    """Raise `DataError` unless every value of a batch from outside can be read safely."""
+    raise_fault(c_check_batch(batch_of(batch).get()[0], schema_of(schema).get()[0]))
+
+
+cdef bytes _bytes(const string& data):
+    return PyBytes_FromStringAndSize(data.data(), <Py_ssize_t> data.size())
+
+
+cdef CStatus _transaction(PyObject* face, const string& name, const string& transaction,
+                          string& location) noexcept with gil:
+    try:
+        location.assign(<string> (<object> face).transaction(name.decode(), transaction.decode()))
+    except BaseException as error:
+        return told_status(error)
+    return CStatus()
+
+
+cdef CStatus _begin(PyObject* face, const string& name, const string& schema,
+                    string& transaction, string& location) noexcept with gil:
+    try:
+        begun, where = (<object> face).begin(name.decode(), _bytes(schema))
+        transaction.assign(<string> (<str> begun).encode())
+        location.assign(<string> where)
+    except BaseException as error:
+        return told_status(error)
+    return CStatus()
+
+
+cdef CStatus _commit(PyObject* face, const CPutPath& put, uint64_t rows,
+                     uint64_t& version) noexcept with gil:
+    try:
+        (&version)[0] = (<object> face).commit(
+            put.transaction.decode(), put.writer.decode(), rows)
+    except BaseException as error:
+        return told_status(error)
+    return CStatus()
+
+
+cdef void _undo(PyObject* face, const string& transaction,
+                const string& location) noexcept with gil:
+    try:
+        (<object> face).undo_plain(transaction.decode(), _bytes(location))
+    except BaseException as error:
+        told_status(error)
+
+
+cdef CStatus _open(PyObject* face, const CPutPath& put, const string& address,
+                   const shared_ptr[CSchema]& schema,
+                   shared_ptr[OwnerWriter]& out) noexcept with gil:
+    try:
+        path = PutPath(
+            put.name.decode(), put.transaction.decode(), put.writer.decode(), put.attempt)
+        writer = (<object> face).open(path, address.decode(), wrap_schema(schema))
+        (&out)[0] = owner_of(writer, None)
+    except BaseException as error:
+        return told_status(error)
+    return CStatus()
+
+
+ensure_pyarrow()

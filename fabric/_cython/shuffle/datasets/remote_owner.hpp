@@ -1,0 +1,89 @@
+// Owners on other agents: a native put behind an `OwnerWriter`.
+//
+// One job: wait for room, and read what the owner acknowledges. No Python on the way.
+#pragma once
+#include <charconv>
+
+#include "datasets/owner.hpp"
+#include "flight/asking.hpp"
+#include "pump/put.hpp"
+
+namespace fabric {
+
+// A number of a flat JSON object as our own agents write it; false when it is not there.
+template <class Number>
+bool json_number(std::string_view json, std::string_view name, Number& out) {
+  const std::string key = "\"" + std::string(name) + "\": ";
+  const size_t at = json.find(key);
+  if (at == json.npos) return false;
+  const std::string_view rest = json.substr(at + key.size());
+  return std::from_chars(rest.data(), rest.data() + rest.size(), out).ec == std::errc();
+}
+
+class RemoteOwner final : public OwnerWriter {
+ public:
+  // `face` is what ends the put when nobody has it any more.
+  RemoteOwner(std::shared_ptr<Put> put, std::string address, PyRef face)
+      : put_(std::move(put)), address_(std::move(address)), face_(std::move(face)) {}
+
+  arrow::Status write(uint32_t partition,
+                      const std::shared_ptr<arrow::RecordBatch>& batch) override {
+    ARROW_RETURN_NOT_OK(until_done([&](Patience& patience, Batches& spent) {
+      return put_->write(batch, partition, patience, spent);
+    }));
+    rows_ += static_cast<uint64_t>(batch->num_rows());
+    return arrow::Status::OK();
+  }
+
+  arrow::Result<Receipt> seal() override {
+    std::string answer;
+    ARROW_RETURN_NOT_OK(until_done([&](Patience& patience, Batches& spent) {
+      return put_->seal(patience, spent, answer);
+    }));
+    Receipt receipt;
+    if (!json_number(answer, "rows", receipt.rows) ||
+        !json_number(answer, "crc32c_sum", receipt.crc32c_sum)) {
+      return lost("the owner ended a put without acknowledging it");
+    }
+    if (receipt.rows == rows_) return receipt;
+    return lost("the owner sealed " + std::to_string(receipt.rows) + " of " +
+                std::to_string(rows_) + " rows");
+  }
+
+  void abandon() override {
+    Batches spent;
+    put_->close();
+    put_->drain(spent);
+  }
+
+ private:
+  // Batches that were sent are destroyed in between, by this thread.
+  template <class Ask>
+  arrow::Status until_done(Ask ask) {
+    Patience patience;
+    while (true) {
+      Batches spent;
+      const arrow::Result<bool> done = ask(patience, spent);
+      if (!done.ok()) abandon();
+      ARROW_RETURN_NOT_OK(done.status());
+      if (*done) return arrow::Status::OK();
+    }
+  }
+
+  arrow::Status lost(const std::string& what) {
+    abandon();
+    return fault("PartitionLostError", what, {.agent = address_});
+  }
+
+  std::shared_ptr<Put> put_;
+  std::string address_;
+  PyRef face_;
+  uint64_t rows_ = 0;
+};
+
+inline std::shared_ptr<OwnerWriter> remote_owner(std::shared_ptr<Put> put, std::string address,
+                                                 PyRef face) {
+  return std::make_shared<RemoteOwner>(std::move(put), std::move(address), std::move(face));
+}
+
+}  // namespace fabric

@@ -1,0 +1,44 @@
+from libc.stdint cimport int64_t, uint64_t
+from libcpp.memory cimport unique_ptr
+
+from fabric._cython.kernels.take cimport Allocator
+from fabric._cython.shuffle.datasets.owners cimport OwnerWriter, PyRef
+from fabric._cython.shuffle.datasets.files cimport Receipt
+from fabric._cython.shuffle.pool cimport BufferPool
+from fabric._cython.shuffle.wire.arrow_cpp cimport CRecordBatch, CResult, CSchema, CStatus
+
+from cpython.object cimport PyObject
+from libcpp.memory cimport shared_ptr
+from libcpp.string cimport string
+
+
+cdef extern from "datasets/python_owner.hpp" namespace "fabric" nogil:
+    ctypedef CStatus (*OpenCall)(PyObject*, const string&, shared_ptr[OwnerWriter]&) noexcept
+    cppclass CSpreadOpen "fabric::Spread::Open":
+        pass
+    CSpreadOpen opened_by(PyRef object, OpenCall call)
+
+cdef extern from "datasets/spread.hpp" namespace "fabric" nogil:
+    cppclass CDatasetLocation "fabric::DatasetLocation":
+        pass
+    ctypedef shared_ptr[const CDatasetLocation] DatasetPtr "fabric::DatasetPtr"
+    CResult[DatasetPtr] decode_location(const string& data)
+
+    cppclass CSpread "fabric::Spread":
+        @staticmethod
+        CResult[unique_ptr[CSpread]] begin(
+            DatasetPtr location, CSpreadOpen open, Allocator& allocator, int cpu,
+            int64_t held_bytes_max) except +
+        shared_ptr[CSchema] schema()
+        uint64_t rows()
+        CStatus write(const shared_ptr[CRecordBatch]& batch) except +
+        CResult[Receipt] seal() except +
+        void abandon() except +
+
+
+cdef class NativeSpread:
+    cdef unique_ptr[CSpread] spread
+    cdef BufferPool pool
+    cdef list failures
+
+    cdef int check(self, CStatus status) except -1

@@ -1,0 +1,19 @@
+from collections.abc import Callable
+from typing import Self, final
+
+import pyarrow as pa
+
+from fabric.flight.transport import PutWriter
+
+@final
+class NativeSpread:
+    def __new__(
+        cls, location: bytes, open_put: Callable[[str], PutWriter], held_bytes_max: int
+    ) -> Self: ...
+    @property
+    def schema(self) -> pa.Schema: ...
+    @property
+    def rows(self) -> int: ...
+    def write(self, batch: pa.RecordBatch) -> None: ...
+    def seal(self) -> tuple[int, int]: ...
+    def abandon(self) -> None: ...
