@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from fabric._cython.shuffle.store.budget import Budget
 from fabric.agent.engine import FabricEngine
 from fabric.agent.folder import AgentFolder
 from fabric.agent.memory import give_back
@@ -44,6 +45,8 @@ TICK_S = 0.25
 """How often the main thread looks around."""
 SWEEP_EVERY_S = 60.0
 """How often dataset files that nobody published are looked for."""
+BUDGET_BYTES = (1 << 63) - 1
+"""What edges and streams may hold together: counted, not bounded."""
 TOKEN_S = 365 * 86_400.0
 """The agent's own token never leaves its memory but to the coordinator."""
 
@@ -68,7 +71,9 @@ class AgentProcess:
         self._build(stack)
 
     def _build(self, stack: ExitStack) -> None:
-        config, store, local = self._config, PartitionStore(self.agent_id), InProcessTransport()
+        config, local = self._config, InProcessTransport()
+        budget = Budget(BUDGET_BYTES)
+        store = PartitionStore(self.agent_id, budget)
         roots = config.tls_roots.read_bytes() if config.tls_roots else None
         control = GrpcControl(config.coordinator, self._token)
         stack.callback(control.close)
@@ -79,6 +84,7 @@ class AgentProcess:
             clock=self._clock,
             idle_s=config.idle_s,
             tls_roots=roots,
+            budget=budget,
         )
         stack.callback(transport.close)
         backend = Backend(

@@ -156,7 +156,7 @@ class Actions:
             location = self._directory.transaction(name, transaction)
         except NotFoundError:
             return {"transaction": transaction, "aborted": False}
-        self._puts.undo(transaction, location)
+        self._puts.undo(transaction, location.SerializeToString())
         return {"transaction": transaction, "aborted": True}
 
     def _drop(self, fields: Fields) -> dict[str, object]:

@@ -50,12 +50,9 @@ class Puts:
         """Begin to write one attempt to another owner."""
         return self._backend.transport.open_put(address, put, schema)
 
-    def undo_plain(self, transaction: str, location: bytes) -> None:
-        """`undo`, of a put whose location is protobuf."""
-        self.undo(transaction, pb.DatasetLocation.FromString(location))
-
-    def undo(self, transaction: str, location: pb.DatasetLocation) -> None:
+    def undo(self, transaction: str, where: bytes) -> None:
         """Abort a transaction and have its owners remove the files; the sweep finds the rest."""
+        location = pb.DatasetLocation.FromString(where)
         try:
             abort = pb.DatasetAbort(transaction=transaction)
             self._backend.control.dataset(pb.DatasetRequest(abort=abort))

@@ -20,6 +20,7 @@ from fabric._cython.shuffle.flight.handlers import HandlerSet
 from fabric._cython.shuffle.flight.passing import serve_passing
 from fabric._cython.shuffle.pump.pump import Connections, Fetch
 from fabric._cython.shuffle.ring.ring import Pipes
+from fabric._cython.shuffle.store.budget import Budget
 from fabric.clock import Clock, SystemClock
 from fabric.errors import ConfigError, FabricError
 from fabric.flight.connections import connect_s
@@ -38,7 +39,8 @@ _NAMED_MAX = 5
 class FlightTransport:
     """Reaches agents by ``grpc+tcp://host:port``; one per process is enough.
 
-    `idle_s` bounds how long one message may take, connecting included.
+    `idle_s` bounds how long one message may take, connecting included. `budget` counts what came
+    and nobody has taken yet.
     """
 
     def __init__(
@@ -50,13 +52,14 @@ class FlightTransport:
         clock: Clock | None = None,
         idle_s: float = 30.0,
         tls_roots: bytes | None = None,
+        budget: Budget | None = None,
     ) -> None:
         if idle_s <= 0:
             raise ConfigError(f"idle_s must be positive, got {idle_s!r}")
         self._signer, self._agent_id, self._idle_s = signer, agent_id, idle_s
         self._local = local or InProcessTransport()
         self._clock = clock or SystemClock()
-        self._connections = Connections(tls_roots, connect_s=connect_s(idle_s))
+        self._connections = Connections(tls_roots, connect_s=connect_s(idle_s), budget=budget)
         self._lock = threading.Lock()
         self._token, self._token_until_s = "", 0.0
 

@@ -52,10 +52,6 @@ class PartReceipt:
     crc32c_sum: int
     """The sum of the CRC32Cs of the batches, modulo 2^32."""
 
-    def to_json(self) -> bytes:
-        """As it travels in a put's acknowledgement."""
-        return json.dumps({"rows": self.rows, "crc32c_sum": self.crc32c_sum}).encode()
-
     @classmethod
     def from_json(cls, data: bytes) -> PartReceipt:
         """Read an acknowledgement; an empty one means that nothing was sealed."""
@@ -87,12 +83,6 @@ class DatasetStore(Protocol):
 
     def read(self, request: DatasetRequest) -> Iterator[pa.RecordBatch]:
         """The rows of one partition; `PartitionLostError` or `DataError` names what is wrong."""
-
-    def schema(self, request: DatasetRequest) -> pa.Schema | None:
-        """The schema the requested parts were written with; None when there are no parts."""
-
-    def has(self, request: DatasetRequest) -> bool:
-        """Whether the partition was sealed here by every part of the request."""
 
     def discard(self, name: str, transaction: str) -> None:
         """Remove what a transaction left here; nothing there is fine."""

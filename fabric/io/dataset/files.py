@@ -37,10 +37,6 @@ class DatasetFiles:
         """Begin one attempt; an earlier try of the same one stays until this one is sealed."""
         return self._native.open_write(put.name, put.transaction, put.writer, put.attempt, schema)
 
-    def schema(self, request: DatasetRequest) -> pa.Schema | None:
-        """The schema the requested parts were written with; None when there are no parts."""
-        return self._native.schema(request)
-
     def has(self, request: DatasetRequest) -> bool:
         """Whether the partition was sealed here by every part of the request."""
         return self._native.has(request)
@@ -56,11 +52,6 @@ class DatasetFiles:
     def discard(self, name: str, transaction: str) -> None:
         """Remove what a transaction left here; it takes no more. Streams that read it go on."""
         self._native.discard(name, transaction)
-
-    def drop(self, name: str, transactions: Collection[str]) -> None:
-        """Remove the parts a dropped dataset consisted of; a later one of this name stays."""
-        for transaction in transactions:
-            self._native.discard(name, transaction)
 
     def sweep(self, live: Mapping[str, Collection[str]], now_s: float, age_s: float) -> list[str]:
         """Remove transactions that no dataset in `live` (name: transactions) used for `age_s`.

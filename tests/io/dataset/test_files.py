@@ -60,8 +60,8 @@ def test_nobody_sees_what_is_not_sealed(tmp_path: Path) -> None:
     writer.seal()
     assert values(files) == [1, 2]
     assert values(files, replace(REQUEST, partition=3)) == []
-    assert files.schema(REQUEST) == SCHEMA
-    assert files.schema(replace(REQUEST, parts=())) is None
+    assert [found.schema for found in files.read(REQUEST)] == [SCHEMA]
+    assert list(files.read(replace(REQUEST, parts=()))) == []
     with pytest.raises(InternalError, match="has ended: it is sealed"):
         writer.write(0, batch(1))
     writer.abandon()
@@ -189,11 +189,12 @@ def test_sweep_counts_from_when_it_was_first_unused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_drop_spares_a_later_dataset_of_the_name(tmp_path: Path) -> None:
+def test_discarding_spares_a_later_dataset_of_the_name(tmp_path: Path) -> None:
     files = DatasetFiles(tmp_path)
     seal(files, PUT, 1)
     seal(files, PutPath("d", "tx-2", "w", 0), 2)
-    files.drop("d", ["tx-1", "tx-0"])
+    files.discard("d", "tx-1")
+    files.discard("d", "tx-0")
     with pytest.raises(PartitionLostError):
         values(files)
     assert values(files, replace(REQUEST, parts=(Part("tx-2", "w", 0),))) == [2]
@@ -221,7 +222,7 @@ def test_manifests_notice_every_changed_byte(tmp_path: Path) -> None:
         for wrong in (data[:index] + bytes([data[index] ^ 1]) + data[index + 1 :], data[:index]):
             path.write_bytes(wrong)
             with pytest.raises(DataError, match=r"w#0 of tx-1: the manifest is damaged: its check"):
-                files.schema(REQUEST)
+                files.has(REQUEST)
     path.write_bytes(data)
     assert values(files) == [1, 2]
 

@@ -72,7 +72,6 @@ cdef extern from "datasets/folder.hpp" namespace "fabric" nogil:
         CResult[shared_ptr[CPartWriter]] open_write(
             string name, string transaction, string writer, uint32_t attempt,
             shared_ptr[CSchema] schema) except +
-        CResult[shared_ptr[CSchema]] schema(const DatasetTicket& ticket) except +
         CResult[cbool] has(const DatasetTicket& ticket) except +
         CResult[unique_ptr[MessageStream]] read(
             const DatasetTicket& ticket, shared_ptr[CSchema] schema, cbool headers) except +

@@ -9,7 +9,7 @@ from libcpp.utility cimport move
 
 from fabric._cython.kernels.cpu cimport current_cpu
 from fabric._cython.shuffle.wire.arrow_cpp cimport (
-    batch_of, ensure_pyarrow, schema_of, wrap_batch, wrap_schema,
+    batch_of, ensure_pyarrow, schema_of, wrap_batch,
 )
 from fabric._cython.shuffle.wire.faults cimport raise_fault
 
@@ -116,15 +116,6 @@ cdef class DatasetFolder:
         cdef FileWriter made = FileWriter.__new__(FileWriter)
         made.writer = opened.ValueUnsafe()
         return made
-
-    def schema(self, request not None):
-        """The schema the requested parts were written with; None when there are no parts."""
-        cdef DatasetTicket ticket = ticket_of(request)
-        cdef CResult[shared_ptr[CSchema]] found
-        with nogil:
-            found = self.folder.get().schema(ticket)
-        raise_fault(found.status())
-        return wrap_schema(found.ValueUnsafe()) if found.ValueUnsafe().get() != NULL else None
 
     def has(self, request not None):
         """Whether the partition was sealed here by every part of the request."""

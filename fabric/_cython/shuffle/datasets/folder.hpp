@@ -69,13 +69,6 @@ class DatasetFolder {
     return opened;
   }
 
-  // The schema the ticket's parts were written with; null when there are no parts.
-  arrow::Result<std::shared_ptr<arrow::Schema>> schema(const DatasetTicket& ticket) const {
-    if (ticket.parts.empty()) return nullptr;
-    ARROW_ASSIGN_OR_RAISE(const Manifest manifest, manifest_of(ticket, ticket.parts[0]));
-    return manifest.schema;
-  }
-
   // Whether the partition was sealed here by every part of the ticket.
   arrow::Result<bool> has(const DatasetTicket& ticket) const {
     for (const DatasetPart& part : ticket.parts) {

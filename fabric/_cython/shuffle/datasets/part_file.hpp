@@ -14,15 +14,26 @@ namespace fabric {
 
 class PartOutput;
 
+// How many files of all puts below one folder are open.
+using OpenCount = std::atomic<size_t>;
+constexpr size_t ALL_OPEN_MAX = 256;  // a process has 1024 descriptors, if nobody allowed more
+
 // The files of one put that are open at the moment, the newest in front.
 class OpenOutputs {
  public:
-  explicit OpenOutputs(size_t n_max) : n_max_(n_max) {}
+  OpenOutputs(size_t n_max, OpenCount& of_all) : n_max_(n_max), of_all_(of_all) {}
   int touch(PartOutput& output);
   void forget(PartOutput& output) { outputs_.remove(&output); }
 
  private:
+  friend class PartOutput;
+
+  bool is_full() const {  // a put may always have one
+    return !outputs_.empty() && (outputs_.size() >= n_max_ || of_all_.load() >= ALL_OPEN_MAX);
+  }
+
   size_t n_max_;
+  OpenCount& of_all_;
   std::list<PartOutput*> outputs_;
 };
 
@@ -30,7 +41,10 @@ class PartOutput final : public arrow::io::OutputStream {
  public:
   PartOutput(Disk& disk, OpenOutputs& open, FilePath path, std::string failure)
       : disk_(disk), open_(open), path_(std::move(path)), failure_(std::move(failure)) {}
-  ~PartOutput() override { open_.forget(*this); }
+  ~PartOutput() override {
+    shut();
+    open_.forget(*this);
+  }
 
   int64_t n_bytes() const { return n_bytes_; }
   uint32_t crc32() const { return crc32_; }
@@ -84,11 +98,13 @@ class PartOutput final : public arrow::io::OutputStream {
   int open() {
     int fd = -1;
     const int error = disk_.open_to_append(path_, 0, fd);
+    if (error == 0) open_.of_all_ += 1;
     file_ = OpenFile(fd);
     return error;
   }
   int shut() {  // a file system over a network may say only now that it is full
     const int fd = file_.release();
+    if (fd >= 0) open_.of_all_ -= 1;
     return fd < 0 || ::close(fd) == 0 || errno == EINTR ? 0 : errno;
   }
 
@@ -106,7 +122,7 @@ inline int OpenOutputs::touch(PartOutput& output) {
   if (output.is_open() && !outputs_.empty() && outputs_.front() == &output) return 0;
   outputs_.remove(&output);
   if (!output.is_open()) {
-    if (outputs_.size() >= n_max_) {
+    while (is_full()) {
       if (const int error = outputs_.back()->shut()) return error;
       outputs_.pop_back();
     }

@@ -52,11 +52,11 @@ class Puts {
   arrow::Status take(const PutPath& put, bool agent, fl::FlightMessageReader& reader,
                      fl::FlightMetadataWriter& writer, const Cancelled& cancelled) const {
     const Call call{agent, reader, cancelled};
-    ARROW_ASSIGN_OR_RAISE(const std::string answer, put.to_owner ? owner(put, call)
-                                                    : put.transaction.empty()
-                                                        ? plain(put.name, call)
-                                                        : attempt(put, call));
-    return writer.WriteMetadata(*arrow::Buffer::FromString(answer));
+    const arrow::Result<std::string> answer = put.to_owner              ? owner(put, call)
+                                              : put.transaction.empty() ? plain(put.name, call)
+                                                                        : attempt(put, call);
+    if (!answer.ok()) return of_put(answer.status(), put.name, backend_.agent_id);
+    return writer.WriteMetadata(*arrow::Buffer::FromString(*answer));
   }
 
  private:
@@ -169,10 +169,12 @@ class Puts {
     ARROW_RETURN_NOT_OK(
         calls.begin(calls.face.get(), name, bytes->ToString(), put.transaction, location));
     const arrow::Result<Receipt> receipt = spread_to(put, location, call);
-    if (!receipt.ok()) calls.undo(calls.face.get(), put.transaction, location);
-    ARROW_RETURN_NOT_OK(receipt.status());
+    arrow::Status status = receipt.status();
     uint64_t version = 0;
-    ARROW_RETURN_NOT_OK(calls.commit(calls.face.get(), put, receipt->rows, version));
+    if (status.ok()) status = calls.commit(calls.face.get(), put, receipt->rows, version);
+    // A commit of which only the answer was lost can't be undone, and its files stay.
+    if (!status.ok()) calls.undo(calls.face.get(), put.transaction, location);
+    ARROW_RETURN_NOT_OK(status);
     return "{" + put_text(put, *receipt) + ", \"version\": " + std::to_string(version) + "}";
   }
 

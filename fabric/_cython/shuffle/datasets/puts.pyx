@@ -86,7 +86,7 @@ cdef CStatus _commit(PyObject* face, const CPutPath& put, uint64_t rows,
 cdef void _undo(PyObject* face, const string& transaction,
                 const string& location) noexcept with gil:
     try:
-        (<object> face).undo_plain(transaction.decode(), _bytes(location))
+        (<object> face).undo(transaction.decode(), _bytes(location))
     except BaseException as error:
         told_status(error)
 

@@ -23,7 +23,7 @@ bool json_number(std::string_view json, std::string_view name, Number& out) {
 class RemoteOwner final : public OwnerWriter {
  public:
   // `face` is what ends the put when nobody has it any more.
-  RemoteOwner(std::shared_ptr<Put> put, std::string address, PyRef face)
+  RemoteOwner(std::shared_ptr<PutCall> put, std::string address, PyRef face)
       : put_(std::move(put)), address_(std::move(address)), face_(std::move(face)) {}
 
   arrow::Status write(uint32_t partition,
@@ -75,13 +75,13 @@ class RemoteOwner final : public OwnerWriter {
     return fault("PartitionLostError", what, {.agent = address_});
   }
 
-  std::shared_ptr<Put> put_;
+  std::shared_ptr<PutCall> put_;
   std::string address_;
   PyRef face_;
   uint64_t rows_ = 0;
 };
 
-inline std::shared_ptr<OwnerWriter> remote_owner(std::shared_ptr<Put> put, std::string address,
+inline std::shared_ptr<OwnerWriter> remote_owner(std::shared_ptr<PutCall> put, std::string address,
                                                  PyRef face) {
   return std::make_shared<RemoteOwner>(std::move(put), std::move(address), std::move(face));
 }

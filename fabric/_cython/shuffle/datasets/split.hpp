@@ -22,11 +22,10 @@ class Splitter {
     auto splitter = std::make_unique<Splitter>(schema, n_partitions, allocator, cpu);
     if (keys.empty()) return splitter;
     ARROW_ASSIGN_OR_RAISE(const auto indices, key_indices(*schema, keys));
-    ArrowSchema exported{};
-    ARROW_RETURN_NOT_OK(arrow::ExportSchema(*schema, &exported));
+    CBatch exported;
+    ARROW_RETURN_NOT_OK(arrow::ExportSchema(*schema, &exported.schema));
     splitter->by_hash_ = std::make_unique<BatchPartitioner>(
-        exported, indices, static_cast<int32_t>(n_partitions), 0);
-    exported.release(&exported);
+        exported.schema, indices, static_cast<int32_t>(n_partitions), 0);
     return splitter;
   }
 

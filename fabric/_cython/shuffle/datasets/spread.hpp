@@ -7,6 +7,7 @@
 #include <arrow/util/byte_size.h>
 
 #include "datasets/location.hpp"
+#include "datasets/naming.hpp"
 #include "datasets/owner.hpp"
 #include "datasets/split.hpp"
 #include "datasets/strangers.hpp"
@@ -15,27 +16,6 @@
 namespace fabric {
 
 constexpr int64_t HELD_BYTES_MAX = 32 << 20;
-
-// An error of an owner, which names it by its id and not by its address.
-inline arrow::Status at_owner(const arrow::Status& status, const std::string& owner) {
-  const std::string detail = detail_of(status);
-  if (status.ok() || detail.empty()) return status;
-  std::string kind, message;
-  Where where;
-  ProtoReader in(detail);
-  while (in.next()) {
-    switch (in.field()) {
-      case 1: kind = in.text(); break;
-      case 2: message = in.text(); break;
-      case 3: where.job = in.text(); break;
-      case 4: where.node = in.text(); break;
-      case 5: where.task = in.text(); break;
-      default: break;
-    }
-  }
-  where.agent = owner;
-  return fault(kind, message, where);
-}
 
 // One attempt of one writer; end it with `seal` or `abandon`. Every partition is written, also
 // those without a row, so that a reader can tell "none" from "lost".

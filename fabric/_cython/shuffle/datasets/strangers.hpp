@@ -9,6 +9,8 @@
 
 #include <set>
 
+#include "datasets/nullable.hpp"
+#include "datasets/unfolded.hpp"
 #include "flight/text.hpp"
 #include "wire/fault.hpp"
 
@@ -20,18 +22,21 @@ constexpr size_t NAME_CHARS_MAX = 1024;
 constexpr int DEPTH_MAX = 64;
 constexpr size_t METADATA_BYTES_MAX = 1 << 20;
 
+// At most so many bytes of the first line of `text`, and none behind what is no UTF-8.
+inline std::string first_line(const std::string& text, size_t n_max) {
+  std::string line = text.substr(0, std::min(text.find('\n'), n_max));
+  while (!is_utf8(line)) line.pop_back();
+  return line;
+}
+
 // Names and types, for messages.
 inline std::string columns_text(const arrow::Schema& schema) {
   std::string text;
   for (const auto& field : schema.fields()) {
     text += (text.empty() ? "" : ", ") + field->name() + ": " + field->type()->ToString();
-    if (text.size() > 1000) return text.substr(0, 1000);
+    if (text.size() > 1000) break;
   }
-  return text;
-}
-
-inline std::string first_line(const std::string& text, size_t n_max) {
-  return text.substr(0, std::min(text.find('\n'), n_max));
+  return first_line(text, 1000);
 }
 
 // Refuse types that hold code or nest without end.
@@ -76,6 +81,9 @@ inline arrow::Status check_foreign_schema(const arrow::Schema& schema) {
                    "column " + quoted(name) + " is there twice; column names must differ");
     }
     ARROW_RETURN_NOT_OK(check_foreign_type(*field->type(), name));
+    if (!is_utf8(field->type()->ToString())) {  // names inside, time zones
+      return fault("DataError", "the type of column " + quoted(name) + " is not UTF-8 text");
+    }
   }
   size_t n_bytes = 0;
   if (const auto& metadata = schema.metadata()) {
@@ -99,13 +107,8 @@ inline arrow::Status check_foreign_batch(const arrow::RecordBatch& batch,
     return fault("DataError",
                  "a batch of the stream is damaged: " + first_line(valid.message(), 300));
   }
-  for (int i = 0; i < schema.num_fields(); ++i) {
-    if (!schema.field(i)->nullable() && batch.column(i)->null_count() > 0) {
-      return fault("DataError", "column " + quoted(schema.field(i)->name()) +
-                                    " is not nullable but holds nulls");
-    }
-  }
-  return arrow::Status::OK();
+  ARROW_RETURN_NOT_OK(check_unfolded(batch));
+  return check_nulls(batch, schema);
 }
 
 // The stream of a put must have the columns of its dataset.

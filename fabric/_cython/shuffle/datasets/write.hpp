@@ -31,6 +31,7 @@ class PartWriter final : public OwnerWriter {
   struct Shared {
     Disk disk;
     std::mutex publishing;
+    OpenCount n_open{0};
     int cpu = 0;
   };
 
@@ -215,7 +216,7 @@ class PartWriter final : public OwnerWriter {
   std::string shown_, failure_;
   FilePath folder_;
   std::atomic<State> state_{State::OPEN};
-  OpenOutputs open_{OPEN_FILES_MAX};
+  OpenOutputs open_{OPEN_FILES_MAX, shared_->n_open};
   std::map<uint32_t, Part> parts_;
   Receipt receipt_;
   bool renamed_ = false;

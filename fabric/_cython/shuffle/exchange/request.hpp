@@ -40,7 +40,7 @@ inline std::vector<std::string> request_path(const ExchangeRequest& request) {
 }
 
 inline arrow::Result<ExchangeRequest> request_of(const ExchangePath& path) {
-  const std::vector<uint32_t>& numbers = path.consumers;
+  const std::vector<uint32_t>& numbers = path.numbers;
   ExchangeRequest request{path.job, path.node_path, path.edge, 0, "", {}};
   if (numbers.size() < 4 || numbers.size() % 2 == 1) {
     return fault("NotFoundError", "an exchange names partitions and their producers in pairs",

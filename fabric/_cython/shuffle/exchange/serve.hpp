@@ -50,6 +50,7 @@ class ServedExchange {
     for (const WantedPartition& one : request_.wanted) {
       BatchPort* port = nullptr;
       ARROW_RETURN_NOT_OK(pipes_->status(pipes_->find(request_.edge, one.partition, port)));
+      port->set_native();  // the sender never has the GIL
       sources_.push_back({port, one.partition, one.n_producers});
     }
     return arrow::Status::OK();

@@ -38,11 +38,11 @@ struct StatePath {
   std::string job, node_path, state;
 };
 
-// ["exchange", job, node path, edge, consumer task, consumer task, …]: agents among themselves.
+// ["exchange", job, node path, edge, number, number, …]: agents among themselves (`request.hpp`).
 struct ExchangePath {
   std::string job, node_path;
   uint32_t edge = 0;
-  std::vector<uint32_t> consumers;
+  std::vector<uint32_t> numbers;
 };
 
 using AnyPath = std::variant<DatasetPath, PutPath, JobPath, StatePath, ExchangePath>;
@@ -53,7 +53,7 @@ constexpr const char* FORMS =
     "[\"state\", job, node path, state name]";
 constexpr size_t ELEMENT_CHARS_MAX = 1024;
 constexpr size_t ELEMENTS_MAX = 8;
-constexpr size_t CONSUMERS_MAX = 4096;
+constexpr size_t NUMBERS_MAX = 4096;
 
 // Letters, digits, '.', '-' and '_', beginning with a letter or digit; at most 128.
 inline bool is_name(std::string_view text) {
@@ -108,7 +108,7 @@ class PathReader {
 
 inline arrow::Status check_elements(const std::vector<std::string>& path) {
   const bool exchange = !path.empty() && path[0] == "exchange";
-  if (path.empty() || path.size() > (exchange ? CONSUMERS_MAX + 4 : ELEMENTS_MAX)) {
+  if (path.empty() || path.size() > (exchange ? NUMBERS_MAX + 4 : ELEMENTS_MAX)) {
     return fault("NotFoundError", "a descriptor of " + std::to_string(path.size()) +
                                       " elements names nothing here; use " + FORMS);
   }
@@ -144,7 +144,7 @@ inline arrow::Result<AnyPath> parse_path(const std::vector<std::string>& path) {
     found = StatePath{in.name(1, "job"), in.node(2), in.name(3, "state name")};
   } else if (kind == "exchange" && n > 4) {
     ExchangePath exchange{in.name(1, "job"), in.node(2), in.number(3, "edge"), {}};
-    for (size_t at = 4; at < n; ++at) exchange.consumers.push_back(in.number(at, "consumer task"));
+    for (size_t at = 4; at < n; ++at) exchange.numbers.push_back(in.number(at, "number"));
     found = std::move(exchange);
   } else {
     std::string shown;

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "pump/shortcuts.hpp"
+#include "store/budget.hpp"
 #include "wire/fault.hpp"
 
 namespace arrow::flight::transport::grpc {
@@ -31,6 +32,7 @@ constexpr size_t PER_ADDRESS_MAX = 4;
 struct ConnectOptions {
   std::string roots, certificate, key;  // PEM, for grpc+tls addresses
   double connect_s = 20;                // one attempt to connect
+  std::shared_ptr<Budget> budget;       // counts what came and nobody took yet; may be null
 };
 
 class Connection {
@@ -171,6 +173,11 @@ class Connections {
   bool closed() const {
     const std::lock_guard<std::mutex> held(mutex_);
     return closed_;
+  }
+
+  // What one stream has of the budget.
+  std::unique_ptr<Share> share() const {
+    return options_.budget == nullptr ? nullptr : std::make_unique<Share>(options_.budget);
   }
 
   static arrow::Status shut(const std::string& address) {

@@ -34,14 +34,14 @@ class Fetch : public Call, public MessageStream {
   // With a `check` the peer is an agent.
   Fetch(std::shared_ptr<Connections> pool, FetchOrder order, std::optional<StreamCheck> check)
       : Call(std::move(pool), order.address, order.idle_s, order.where, order.subject),
-        order_(std::move(order)), check_(std::move(check)) {}
+        order_(std::move(order)), check_(std::move(check)), share_(pool_->share()) {}
 
   // Up to `max` messages that are here now; false when there are none.
   bool take_now(size_t max, std::vector<Message>& out) {
     const Lock held(mutex_);
     const bool was_full = full();
     for (; !queue_.empty() && max > 0; --max) {
-      queued_bytes_ -= queue_.front().n_bytes;
+      count(-queue_.front().n_bytes);
       out.push_back(std::move(queue_.front().message));
       queue_.pop_front();
     }
@@ -178,9 +178,16 @@ class Fetch : public Call, public MessageStream {
     changed_.wait(held, [&] { return stopped_ || !full(); });
     if (stopped_) return false;
     queue_.push_back({std::move(message), n_bytes});
-    queued_bytes_ += n_bytes;
+    count(n_bytes);
     if (queue_.size() == 1) changed_.notify_all();
     return true;
+  }
+
+  // Bytes that came, or were taken; they are there already, so nobody waits for room.
+  void count(int64_t n_bytes) {
+    queued_bytes_ += n_bytes;
+    if (share_ == nullptr) return;
+    n_bytes < 0 ? share_->give_back(-n_bytes) : share_->take(n_bytes);
   }
 
   bool full() const {
@@ -192,6 +199,7 @@ class Fetch : public Call, public MessageStream {
   std::optional<StreamCheck> check_;
   std::deque<Queued> queue_;
   int64_t queued_bytes_ = 0;
+  const std::unique_ptr<Share> share_;  // of the agent's budget, if it has one
   std::shared_ptr<arrow::Schema> schema_;
   int tries_ = 0;
 };

@@ -27,7 +27,7 @@ cdef extern from "pump/put.hpp" namespace "fabric" nogil:
     cppclass Patience:
         Patience()
 
-    cppclass CPut "fabric::Put":
+    cppclass CPut "fabric::PutCall":
         void start() except +
         CResult[cbool] write(const shared_ptr[CRecordBatch]& batch, uint32_t partition,
                              Patience& patience, Batches& spent)

@@ -5,6 +5,8 @@ from typing import Self, final
 import pyarrow as pa
 from typing_extensions import disjoint_base
 
+from fabric._cython.shuffle.store.budget import Budget
+
 PER_ADDRESS_MAX: int
 
 @disjoint_base
@@ -15,6 +17,7 @@ class Connections:
         tls_identity: tuple[bytes, bytes] | None = None,
         *,
         connect_s: float = 20.0,
+        budget: Budget | None = None,
     ) -> Self: ...
     @property
     def n_calls(self) -> int: ...

@@ -23,6 +23,7 @@ from fabric._cython.kernels.cpu cimport current_cpu
 from fabric._cython.shuffle.wire.arrow_cpp cimport (
     CRecordBatch, CResult, CSchema, Where, batch_of, ensure_pyarrow, schema_of, wrap_batch,
 )
+from fabric._cython.shuffle.store.budget cimport Budget, CBudget
 from fabric._cython.shuffle.wire.faults cimport raise_fault
 
 from fabric.errors import PeerLostError
@@ -67,6 +68,7 @@ cdef extern from "pump/connection.hpp" namespace "fabric" nogil:
         ConnectOptions()
         string roots, certificate, key
         double connect_s
+        shared_ptr[CBudget] budget
 
     shared_ptr[CConnections] make_pool "std::make_shared<fabric::Connections>"(
         ConnectOptions) except +
@@ -106,7 +108,7 @@ cdef extern from "pump/put.hpp" namespace "fabric" nogil:
         uint32_t attempt
         int cpu
 
-    shared_ptr[CPut] make_put "std::make_shared<fabric::Put>"(
+    shared_ptr[CPut] make_put "std::make_shared<fabric::PutCall>"(
         shared_ptr[CConnections], PutOrder) except +
 
     CResult[vector[string]] c_act "fabric::act"(
@@ -144,14 +146,19 @@ cdef class Connections:
         PEM of our own (certificate, key) when the server asks for one.
     connect_s
         How long one attempt to connect may take.
+    budget
+        Counts the bytes that have come and nobody has taken yet.
     """
 
-    def __cinit__(self, tls_roots=None, tls_identity=None, *, double connect_s=20.0):
+    def __cinit__(self, tls_roots=None, tls_identity=None, *, double connect_s=20.0,
+                  Budget budget=None):
         cdef ConnectOptions options
         options.roots = tls_roots or b""
         if tls_identity:
             options.certificate, options.key = tls_identity
         options.connect_s = connect_s
+        if budget is not None:
+            options.budget = budget.core
         self.pool = make_pool(options)
         _open_pools.add(self)
 

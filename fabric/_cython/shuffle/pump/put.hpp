@@ -38,9 +38,9 @@ inline bool has_dictionary(const arrow::Schema& schema) {
 
 using Batches = std::vector<std::shared_ptr<arrow::RecordBatch>>;
 
-class Put : public Call {
+class PutCall : public Call {
  public:
-  Put(std::shared_ptr<Connections> pool, PutOrder order)
+  PutCall(std::shared_ptr<Connections> pool, PutOrder order)
       : Call(std::move(pool), order.address, order.idle_s, Where{}, ""),
         order_(std::move(order)) {}
 

@@ -1,0 +1,64 @@
+"""What servers and streams leave behind once they are over: no thread, descriptor or memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pyarrow as pa
+
+from fabric._cython.shuffle.store.budget import Budget
+from fabric.agent.store import PartitionStore
+from fabric.flight.remote import FlightTransport
+from fabric.flight.ticket import PartitionRequest
+from fabric.ids import EdgeId
+from fabric.testing.flight_rig import FlightRig
+from fabric.testing.wait import wait_until
+
+SOAK = bool(os.environ.get("FABRIC_SOAK"))
+SCHEMA = pa.schema([("k", pa.int64())])
+ROWS = pa.record_batch({"k": range(1000)}, SCHEMA)
+
+
+def grown(kind: str, n: int, n_bytes: int) -> dict[str, int]:
+    """How much more a process holds after something was done `n` times, see the module."""
+    command = [sys.executable, "-m", "fabric.testing.leaks", kind, str(n), str(n_bytes)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return dict(json.loads(done.stdout))
+
+
+def test_a_hundred_servers_leave_nothing() -> None:
+    found = grown("servers", 100, 1 << 20)
+    assert found["threads"] <= 0
+    assert found["descriptors"] <= 0
+    assert found["bytes"] < 8 << 20
+
+
+def test_streams_leave_memory_flat() -> None:
+    found = grown("streams", *((100, 100 << 20) if SOAK else (10, 20 << 20)))
+    assert found["threads"] <= 0
+    assert found["descriptors"] <= 8  # connections are kept, four an address
+    assert found["bytes"] < 16 << 20
+
+
+def test_what_came_and_nobody_took_counts(rig: FlightRig) -> None:
+    budget = Budget(1 << 40)
+    store = PartitionStore("a9", budget)
+    rig.add_edge("job-1", "n", {("a0", 0, 0): pa.Table.from_batches([ROWS] * 100)})
+    request = PartitionRequest(job="job-1", edge=0, node_path="n", partition=0, producers=((0, 0),))
+    reader = FlightTransport(rig.signer, agent_id="a9", budget=budget)
+    rows = reader.open_rows(rig.address("a0"), request)
+    wait_until(lambda: budget.used_bytes >= 100 * 8000)
+    store.begin(EdgeId("job-2", 0), SCHEMA, 1, 0, 0)
+    store.append(EdgeId("job-2", 0), 0, 0, ROWS, None)
+    assert budget.used_bytes >= 101 * 8000
+    assert sum(batch.num_rows for batch in rows.take()) > 0
+    wait_until(lambda: budget.used_bytes < 100 * 8000)
+    rows.close()
+    del rows
+    store.release("job-2")
+    wait_until(lambda: budget.used_bytes == 0)
+    reader.close()
