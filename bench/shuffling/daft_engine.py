@@ -1,4 +1,4 @@
-"""Daft on its Ray runner: repartition by key, the rows held beforehand."""
+"""Daft on its Ray runner: repartition by key and sums of what arrived, the rows held beforehand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from bench.harness import Case
 from bench.shuffling.data import parts, placed
@@ -26,13 +28,30 @@ def run(case: Case) -> ShuffleRun:
     stack.callback(ray.shutdown)
     daft.set_runner_ray()
     rows = daft.read_parquet(parts(case, "parquet")).collect()
-
-    def moved() -> Any:
-        return rows.repartition(n_workers, "k").collect()
+    moved = rows.repartition(n_workers, "k")
+    sums = [daft.col("k").count().alias("n")]
+    sums += [daft.col(name).sum() for name in ("v", "w")] + [daft.col("k").sum()]
+    if case.parameters["strings"]:
+        sums.append(daft.col("s").length().sum())
 
     def partitions() -> Iterator[dict[str, float]]:
-        for part in moved().iter_partitions():
+        pieces = []
+        for part in moved.collect().iter_partitions():
             held = ray.get(part) if isinstance(part, ray.ObjectRef) else part
-            yield placed(held.to_arrow())
+            pieces.append(held.to_arrow())
+        whole = _joined(pieces)
+        if len(whole) != n_workers:
+            raise RuntimeError(f"Daft made {len(whole)} partitions without common keys")
+        yield from map(placed, whole)
 
-    return ShuffleRun(moved, partitions, stack)
+    return ShuffleRun(lambda: moved.agg(*sums).to_pydict(), partitions, stack)
+
+
+def _joined(pieces: list[pa.Table]) -> list[pa.Table]:
+    """A partition comes in pieces, which it does not name: those with common keys are one."""
+    found: list[pa.Table] = []
+    for piece in pieces:
+        mine = [t for t in found if pc.any(pc.is_in(t["k"], pc.unique(piece["k"]))).as_py()]
+        found = [t for t in found if not any(t is other for other in mine)]
+        found.append(pa.concat_tables([*mine, piece]))
+    return found
