@@ -20,7 +20,7 @@ import pyarrow as pa
 from fabric.agent.engine import FabricEngine
 from fabric.agent.runtime import AgentRuntime
 from fabric.agent.store import PartitionStore
-from fabric.clients.session.partition import Partition, partitions_of
+from fabric.clients.session.partition import LOSSLESS, Partition, partitions_of
 from fabric.clients.session.session import Session
 from fabric.clock import SystemClock
 from fabric.control import control_pb2 as pb
@@ -91,13 +91,16 @@ class EmbeddedSession(Session):
                     if batch is not None:
                         yield batch
 
-    def partitions(self, status: pb.JobStatus, node_path: str) -> list[Partition]:
+    def partitions(
+        self, status: pb.JobStatus, node_path: str, lossless: bool
+    ) -> list[Partition]:
         """See `Session`; `NotFoundError` when this session does not serve."""
         from fabric.flight.client import Client
 
         path = ("job", status.job_id, node_path)
         with Client(self.flight_url, self.token) as client:
-            return list(partitions_of(client.info(path), path))
+            info = client.info(path, headers=[LOSSLESS] if lossless else ())
+            return list(partitions_of(info, path))
 
     @property
     def flight_url(self) -> str:

@@ -139,9 +139,14 @@ class Job:
         self.wait()
         yield from self.session.result_batches(self._status)
 
-    def partitions(self, node_path: str = "") -> list[Partition]:
-        """The partitions of `node_path` (default: the result), as any Flight client sees them."""
-        return self.session.partitions(self.status, node_path or self.result_path)
+    def partitions(self, node_path: str = "", *, lossless: bool = False) -> list[Partition]:
+        """The partitions of `node_path` (default: the result), as any Flight client sees them.
+
+        Those of a pipelined exchange are taps, for as long as the job runs: they give rows from the
+        next batch on. A slow reader skips rows (``app_metadata`` counts them); with `lossless` the
+        job waits for it instead, at most as long as an agent waits for a silent client.
+        """
+        return self.session.partitions(self.status, node_path or self.result_path, lossless)
 
     def explain(self) -> str:
         """The stages as they run: tasks, rows, bytes, and the worst task's waiting for room."""

@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow.flight as fl
 
+LOSSLESS = (b"fabric.tap", b"lossless")
+"""The header with which tickets of pipelined exchanges hold the job up rather than skip rows."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
     """What one agent holds of one partition: a descriptor, where, and the ticket that reads it.
 
     `ticket` is what ``do_get`` takes at each of `locations`; it expires, the descriptor does not.
+    A pipelined exchange is tapped: rows come from the next batch on, while the job runs.
     """
 
     number: int

@@ -17,7 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pyarrow as pa
 import pyarrow.flight as fl
 
-from fabric.clients.session.partition import Partition, partitions_of
+from fabric.clients.session.partition import LOSSLESS, Partition, partitions_of
 from fabric.clients.session.session import Session
 from fabric.control import control_pb2 as pb
 from fabric.control.client import GrpcControl
@@ -64,11 +64,14 @@ class RemoteSession(Session):
             while ahead:
                 yield from ahead.popleft().result()
 
-    def partitions(self, status: pb.JobStatus, node_path: str) -> list[Partition]:
+    def partitions(
+        self, status: pb.JobStatus, node_path: str, lossless: bool
+    ) -> list[Partition]:
         """See `Session`."""
         path, client = ("job", status.job_id, node_path), self._client()
         finished = status.state == pb.JOB_FINISHED
-        info = self._sealed(client, path) if finished else client.info(path)
+        headers = [LOSSLESS] if lossless else ()
+        info = self._sealed(client, path) if finished else client.info(path, headers=headers)
         return list(partitions_of(info, path))
 
     @property

@@ -154,7 +154,9 @@ class Session(ABC):
         """The rows of a finished job."""
 
     @abstractmethod
-    def partitions(self, status: pb.JobStatus, node_path: str) -> list[Partition]:
+    def partitions(
+        self, status: pb.JobStatus, node_path: str, lossless: bool
+    ) -> list[Partition]:
         """What Flight says about the partitions of `node_path`."""
 
     @property

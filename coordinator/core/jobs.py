@@ -7,7 +7,6 @@ anybody; `messages.py` makes protobuf of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from fabric.control import control_pb2 as pb
@@ -152,6 +151,3 @@ class Job:
         totals = [task.totals.get(edge.edge, (0, 0)) for task in self.stage_tasks(edge.producer)]
         return sum(rows for rows, _ in totals), sum(size for _, size in totals)
 
-    def listed_edges(self) -> Iterator[Edge]:
-        """Edges that can be read by others: the materialised ones."""
-        return (edge for edge in self.graph.edges if edge.mode == "materialised")

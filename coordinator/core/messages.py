@@ -78,8 +78,11 @@ def _hello(hellos: Mapping[str, pb.Hello], agent_id: str) -> pb.Hello:
 
 
 def edge_location(job: Job, edge: Edge, retain_s: float) -> pb.EdgeLocation:
-    """Where the sealed output for an edge is, and once the job has ended, until when."""
-    producers = _producers(job, edge, sealed_only=True)
+    """Where the sealed output for an edge is, and once the job has ended, until when.
+
+    A pipelined edge has no sealed output: its producers are all of them, to be tapped.
+    """
+    producers = _producers(job, edge, sealed_only=edge.mode == "materialised")
     rows, size = job.edge_totals(edge)
     return pb.EdgeLocation(
         job_id=job.job_id,

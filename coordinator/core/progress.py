@@ -229,7 +229,6 @@ class Progress:
         edges = [
             edge_location(job, edge, self._config.retain_s)
             for edge in job.graph.outputs[report.key.stage]
-            if edge.mode == "materialised"
         ]
         effects = self._announcer.tell(pb.Locations(edges=edges)) if edges else []
         return effects + self._advance(job, now)
@@ -350,7 +349,7 @@ class Progress:
         return [*self._changed(job, now), ended, *told]
 
     def _locations(self, job: Job) -> list[pb.EdgeLocation]:
-        return [edge_location(job, edge, self._config.retain_s) for edge in job.listed_edges()]
+        return [edge_location(job, edge, self._config.retain_s) for edge in job.graph.edges]
 
     def _drop(self, job: Job, now: float) -> list[Effect]:
         """Forget partitions and plan; the status stays in the history."""

@@ -130,6 +130,7 @@ class AgentProcess:
             streams_max=config.streams_max,
             version=_version(),
             tls=tls,
+            idle_s=config.idle_s,
         )
 
     def _open_socket(self, stack: ExitStack) -> Path | None:

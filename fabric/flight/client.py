@@ -27,6 +27,7 @@ from fabric.flight.owner_put import OwnerPut, from_agent
 from fabric.flight.transport import PutWriter
 
 R = TypeVar("R")
+Headers = Sequence[tuple[bytes, bytes]]
 REUSE = "arrow-flight-reuse-connection:"
 
 
@@ -70,14 +71,18 @@ class Client:
         if caller is not None:
             caller.close()
 
-    def info(self, path: Sequence[str] = (), command: bytes = b"") -> fl.FlightInfo:
+    def info(
+        self, path: Sequence[str] = (), command: bytes = b"", *, headers: Headers = ()
+    ) -> fl.FlightInfo:
         """Schema and endpoints of a path, or of a command."""
         descriptor = (
             fl.FlightDescriptor.for_path(*path)
             if path
             else fl.FlightDescriptor.for_command(command)
         )
-        return self._call(lambda client, options: client.get_flight_info(descriptor, options))
+        return self._call(
+            lambda client, options: client.get_flight_info(descriptor, options), headers
+        )
 
     def flights(self, criteria: bytes = b"") -> list[fl.FlightInfo]:
         """What the server lists."""
@@ -151,9 +156,11 @@ class Client:
             while batches := stream.take():
                 yield from batches
 
-    def _call(self, call: Callable[[fl.FlightClient, fl.FlightCallOptions], R]) -> R:
-        headers = [(b"authorization", f"Bearer {self._token}".encode())] if self._token else []
-        options = fl.FlightCallOptions(timeout=self._idle_s, headers=headers)
+    def _call(
+        self, call: Callable[[fl.FlightClient, fl.FlightCallOptions], R], headers: Headers = ()
+    ) -> R:
+        auth = [(b"authorization", f"Bearer {self._token}".encode())] if self._token else []
+        options = fl.FlightCallOptions(timeout=self._idle_s, headers=[*auth, *headers])
         client = self._calling()
         try:
             return call(client, options)

@@ -29,7 +29,7 @@ class FabricFlightServer:
     """Serves `backend` at `location` from its construction on; end it with `stop`.
 
     Port 0 takes a free one, `port` tells which. `tls` is (certificate, key) in PEM; the location is
-    then ``grpc+tls://host:port``.
+    then ``grpc+tls://host:port``. A lossless tap that holds its job up for `idle_s` is cut.
     """
 
     def __init__(
@@ -43,6 +43,7 @@ class FabricFlightServer:
         streams_max: int = 512,
         version: str = "",
         tls: tuple[bytes, bytes] | None = None,
+        idle_s: float = 30.0,
     ) -> None:
         clock = clock or SystemClock()
         puts = Puts(backend)
@@ -55,6 +56,7 @@ class FabricFlightServer:
         backend.exchanges.serve(handlers)
         if isinstance(store := getattr(backend.source, "native", None), Store):
             serve_store(handlers, store)
+        backend.exchanges.serve_taps(handlers, backend.locations.native, idle_s)
         if isinstance(backend.transport, FlightTransport):
             backend.transport.pass_on(handlers)
         self._native = NativeServer(

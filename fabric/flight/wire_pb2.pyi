@@ -13,10 +13,19 @@ class Event(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     WATERMARK: _ClassVar[Event]
     BARRIER: _ClassVar[Event]
     END: _ClassVar[Event]
+
+class Tap(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    NO_TAP: _ClassVar[Tap]
+    LOSSY: _ClassVar[Tap]
+    LOSSLESS: _ClassVar[Tap]
 ROWS: Event
 WATERMARK: Event
 BARRIER: Event
 END: Event
+NO_TAP: Tap
+LOSSY: Tap
+LOSSLESS: Tap
 
 class PartitionRows(_message.Message):
     __slots__ = ("partition", "rows")
@@ -77,18 +86,20 @@ class ProducerAttempt(_message.Message):
     def __init__(self, task: _Optional[int] = ..., attempt: _Optional[int] = ...) -> None: ...
 
 class PartitionTicket(_message.Message):
-    __slots__ = ("job_id", "edge", "node_path", "partition", "producers")
+    __slots__ = ("job_id", "edge", "node_path", "partition", "producers", "tap")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     EDGE_FIELD_NUMBER: _ClassVar[int]
     NODE_PATH_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     PRODUCERS_FIELD_NUMBER: _ClassVar[int]
+    TAP_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     edge: int
     node_path: str
     partition: int
     producers: _containers.RepeatedCompositeFieldContainer[ProducerAttempt]
-    def __init__(self, job_id: _Optional[str] = ..., edge: _Optional[int] = ..., node_path: _Optional[str] = ..., partition: _Optional[int] = ..., producers: _Optional[_Iterable[_Union[ProducerAttempt, _Mapping]]] = ...) -> None: ...
+    tap: Tap
+    def __init__(self, job_id: _Optional[str] = ..., edge: _Optional[int] = ..., node_path: _Optional[str] = ..., partition: _Optional[int] = ..., producers: _Optional[_Iterable[_Union[ProducerAttempt, _Mapping]]] = ..., tap: _Optional[_Union[Tap, str]] = ...) -> None: ...
 
 class DatasetTicket(_message.Message):
     __slots__ = ("name", "version", "partition", "parts")

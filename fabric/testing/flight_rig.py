@@ -156,11 +156,18 @@ class FlightRig:
     """Servers of agents ``a0``, ``a1``, ... with files below `folder`; use it in a `with`."""
 
     def __init__(
-        self, folder: Path, n_agents: int = 2, *, clock: Clock | None = None, idle_s: float = 10.0
+        self,
+        folder: Path,
+        n_agents: int = 2,
+        *,
+        clock: Clock | None = None,
+        idle_s: float = 10.0,
+        tap_idle_s: float = 30.0,
     ) -> None:
         self.signer = Signer(SECRET)
         self.clock = clock or SystemClock()
         self.control = RigControl()
+        self._tap_idle_s = tap_idle_s
         self.local = InProcessTransport()
         self.sources = {f"a{n}": TableSource() for n in range(n_agents)}
         self.files = {a: DatasetFiles(folder / a, a) for a in self.sources}
@@ -249,4 +256,6 @@ class FlightRig:
             exchanges=self.exchanges[agent],
             transport=self.transports[agent],
         )
-        return FabricFlightServer(backend, self.signer, clock=self.clock, version="test")
+        return FabricFlightServer(
+            backend, self.signer, clock=self.clock, version="test", idle_s=self._tap_idle_s
+        )

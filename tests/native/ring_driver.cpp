@@ -24,7 +24,7 @@ struct Row {
   uint32_t producer;
   uint64_t number;
 };
-using RowPipes = Pipes<std::unique_ptr<Row>>;
+using RowPipes = Pipes<std::shared_ptr<Row>>;
 using RowItem = RowPipes::Element;
 using Places = std::vector<RowPipes::Place*>;
 
@@ -36,7 +36,7 @@ void expect(bool fine, const char* what) {
 
 RowItem row(uint32_t producer, uint64_t number, uint64_t bytes = 8) {
   RowItem item;
-  item.payload = std::make_unique<Row>(producer, number);
+  item.payload = std::make_shared<Row>(producer, number);
   item.producer = producer;
   item.rows = 1;
   item.bytes = bytes;
@@ -81,7 +81,7 @@ void run_all(std::vector<std::thread>& threads) {
 
 // The bare ring: order of each producer, every item once.
 void bare_ring(uint32_t n_producers, uint64_t n_items) {
-  Ring<std::unique_ptr<Row>> ring(8);
+  Ring<std::shared_ptr<Row>> ring(8);
   std::vector<std::thread> threads;
   for (uint32_t producer = 0; producer < n_producers; ++producer) {
     threads.emplace_back([&, producer] {

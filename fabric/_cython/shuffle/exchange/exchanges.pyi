@@ -3,6 +3,7 @@ from typing import Self, final
 
 import pyarrow as pa
 
+from fabric._cython.shuffle.flight.directory import LocationDirectory
 from fabric._cython.shuffle.flight.handlers import HandlerSet
 from fabric._cython.shuffle.pump.pump import Connections
 from fabric._cython.shuffle.ring.ring import Pipes
@@ -14,6 +15,9 @@ class JobPipes:
     def begin(self, job: str, edge: int, producer: int, attempt: int) -> None: ...
     def remove(self, job: str) -> None: ...
     def serve(self, handlers: HandlerSet, idle_s: float = 30.0) -> None: ...
+    def serve_taps(
+        self, handlers: HandlerSet, table: LocationDirectory, idle_s: float = 30.0
+    ) -> None: ...
 
 @final
 class Exchange:

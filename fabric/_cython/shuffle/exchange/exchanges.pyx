@@ -13,6 +13,7 @@ from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
 from fabric._cython.kernels.cpu cimport current_cpu
+from fabric._cython.shuffle.flight.directory cimport Directory, LocationDirectory
 from fabric._cython.shuffle.flight.handlers cimport Handlers, HandlerSet
 from fabric._cython.shuffle.pump.pump cimport CConnections, Connections
 from fabric._cython.shuffle.ring.ring cimport BatchPipes, Pipes
@@ -40,6 +41,10 @@ cdef extern from "exchange/local.hpp" namespace "fabric" nogil:
 
 cdef extern from "exchange/bind.hpp" namespace "fabric" nogil:
     void bind_exchange(Handlers& handlers, shared_ptr[CJobPipes] jobs, double idle_s, int cpu)
+
+cdef extern from "exchange/tap.hpp" namespace "fabric" nogil:
+    void bind_taps(Handlers& handlers, shared_ptr[CJobPipes] jobs,
+                   shared_ptr[const Directory] table, double idle_s)
 
 cdef extern from "exchange/open.hpp" namespace "fabric" nogil:
     const uint64_t WINDOW_BYTES
@@ -103,6 +108,12 @@ cdef class JobPipes:
     def serve(self, HandlerSet handlers not None, double idle_s=30.0):
         """Answer DoExchange; a job that is not known within `idle_s` is refused."""
         bind_exchange(handlers.handlers.get()[0], self.jobs, idle_s, current_cpu())
+
+    def serve_taps(self, HandlerSet handlers not None, LocationDirectory table not None,
+                   double idle_s=30.0):
+        """Answer DoGet of pipelined edges; a lossless tap is cut when it holds a job up so long."""
+        bind_taps(handlers.handlers.get()[0], self.jobs,
+                  <shared_ptr[const Directory]> table.directory, idle_s)
 
 
 cdef ExchangeRequest request_of(str job, str node, uint32_t edge, uint32_t n_partitions,

@@ -28,6 +28,8 @@ class Actions {
     return all;
   }
 
+  TapMode tap_mode(const Claims& claims) const { return sessions_.tap_mode(claims); }
+
   // The one answer of an action.
   arrow::Result<std::string> run(const Claims& claims, const fl::Action& action) {
     if (action.body != nullptr && action.body->size() > BODY_BYTES_MAX) {

@@ -18,12 +18,13 @@ namespace fabric {
 class GetStream : public fl::FlightDataStream {
  public:
   GetStream(const Asking& ask, std::unique_ptr<MessageStream> messages,
-            std::shared_ptr<arrow::Schema> schema, bool agent, std::shared_ptr<Inside> inside,
-            std::shared_ptr<Watch> watch, const fl::ServerCallContext& context)
+            std::shared_ptr<arrow::Schema> schema, bool agent, bool tap,
+            std::shared_ptr<Inside> inside, std::shared_ptr<Watch> watch,
+            const fl::ServerCallContext& context)
       : ask_(ask), messages_(std::move(messages)), schema_(std::move(schema)), agent_(agent),
-        inside_(std::move(inside)), context_(context), writer_(schema_),
-        watched_(std::move(watch),
-                 {[this] { return stopped(); }, [this] { messages_->cancel(); }}) {}
+        tap_(tap), inside_(std::move(inside)), context_(context), writer_(schema_),
+        watched_(std::move(watch), {[this] { return stopped() || messages_->overdue(); },
+                                    [this] { messages_->cancel(); }}) {}
 
   std::shared_ptr<arrow::Schema> schema() override { return schema_; }
 
@@ -74,13 +75,16 @@ class GetStream : public fl::FlightDataStream {
     return more;
   }
 
-  // Rows only, and never quite nothing: readers fail on dictionaries that no batch brought.
+  // Rows only, and never quite nothing: readers fail on dictionaries that no batch brought. What a
+  // tap says of its rows goes with each of them, and also without any.
   arrow::Result<bool> fill_plain() {
     while (true) {
       ARROW_ASSIGN_OR_RAISE(BatchPtr piece, pieces_.next());
       if (piece != nullptr) return add_plain(std::move(piece));
       Message message;
       ARROW_ASSIGN_OR_RAISE(const bool more, next(message));
+      if (more && tap_) said_ = std::move(message.header);
+      if (more && tap_ && message.batch->num_rows() == 0) return add_plain(message.batch);
       if (more && message.batch->num_rows() > 0) pieces_.put(std::move(message.batch));
       if (more) continue;
       if (sent_) return false;
@@ -91,14 +95,15 @@ class GetStream : public fl::FlightDataStream {
 
   arrow::Result<bool> add_plain(BatchPtr batch) {
     sent_ = true;
-    ARROW_RETURN_NOT_OK(writer_.add({{}, std::move(batch)}, out_));
+    ARROW_RETURN_NOT_OK(writer_.add({said_, std::move(batch)}, out_));
     return true;
   }
 
   Asking ask_;
   std::unique_ptr<MessageStream> messages_;
   std::shared_ptr<arrow::Schema> schema_;
-  bool agent_;
+  bool agent_, tap_;
+  std::string said_;  // by a tap
   std::shared_ptr<Inside> inside_;
   const fl::ServerCallContext& context_;
   std::deque<fl::FlightPayload> out_;

@@ -72,23 +72,41 @@ class Gets {
       : agent_id_(std::move(agent_id)), finder_(finder), handlers_(std::move(handlers)) {}
 
   arrow::Result<Stream> open(const Ticket& ticket, bool agent) const {
+    if (is_tap(ticket)) return tap(std::get<PartitionTicket>(ticket), agent);
     if (agent) return handlers_->get(ticket, true);
     if (const auto* partition = std::get_if<PartitionTicket>(&ticket)) return edge(*partition);
     return dataset(std::get<DatasetTicket>(ticket));
   }
 
-  // What the messages of a stream hold: said by the stream, or by the dataset's location when no
-  // part of it lies anywhere.
+  // What the messages of a stream hold: said by the stream, or by the location when rows are only
+  // passed on, or lie nowhere.
   arrow::Result<std::shared_ptr<arrow::Schema>> schema(const MessageStream& stream,
                                                        const Ticket& ticket) const {
     if (auto known = stream.schema(); known != nullptr) return known;
+    if (const auto* partition = std::get_if<PartitionTicket>(&ticket)) {
+      ARROW_ASSIGN_OR_RAISE(const EdgePtr edge, finder_.edge_numbered(
+                                                    partition->job, partition->edge,
+                                                    partition->producers));
+      return read_schema(edge->schema);
+    }
     const auto* dataset = std::get_if<DatasetTicket>(&ticket);
-    if (dataset == nullptr) return arrow::Status::Invalid("a stream of an edge has no schema");
     ARROW_ASSIGN_OR_RAISE(const DatasetPtr found, finder_.dataset(dataset->name));
     return read_schema(found->schema);
   }
 
  private:
+  // Opened at once, so that it sees whatever comes after the answer. All its producers are on one
+  // agent.
+  arrow::Result<Stream> tap(const PartitionTicket& ticket, bool agent) const {
+    ARROW_ASSIGN_OR_RAISE(const EdgePtr location,
+                          finder_.edge_numbered(ticket.job, ticket.edge, ticket.producers));
+    if (agent) return handlers_->get(ticket, true);
+    if (ticket.producers.empty()) return fault("AuthError", "the ticket names no producer");
+    ARROW_ASSIGN_OR_RAISE(const std::string at,
+                          agent_of(*location, ticket, ticket.producers.front()));
+    return part(at, ticket);
+  }
+
   arrow::Result<Stream> edge(const PartitionTicket& ticket) const {
     ARROW_ASSIGN_OR_RAISE(const EdgePtr location,
                           finder_.edge_numbered(ticket.job, ticket.edge, ticket.producers));

@@ -22,8 +22,8 @@ class Listing {
   const std::string& ticket_key() const { return key_; }
   double ticket_s() const { return ticket_s_; }
 
-  // All endpoints of what a descriptor names.
-  arrow::Result<fl::FlightInfo> info(const fl::FlightDescriptor& descriptor) const {
+  // All endpoints of what a descriptor names; those of pipelined edges are taps.
+  arrow::Result<fl::FlightInfo> info(const fl::FlightDescriptor& descriptor, TapMode tap) const {
     ARROW_ASSIGN_OR_RAISE(const AnyPath path, path_of(descriptor));
     if (const auto* dataset = std::get_if<DatasetPath>(&path)) {
       ARROW_ASSIGN_OR_RAISE(const DatasetPtr found, finder_.dataset(dataset->name));
@@ -31,7 +31,7 @@ class Listing {
     }
     if (const auto* job = std::get_if<JobPath>(&path)) {
       ARROW_ASSIGN_OR_RAISE(const EdgePtr found, finder_.edge(job->job, job->node_path));
-      return of_edge(*found, job->partition);
+      return of_edge(*found, job->partition, tap);
     }
     return not_readable();
   }
@@ -52,7 +52,7 @@ class Listing {
 
   // Everything whose path begins with `criteria`: elements joined by '/', empty for all. For
   // example dataset, dataset/flights, job/job-1a2b or job/job-1a2b/enrich.
-  arrow::Result<std::vector<fl::FlightInfo>> all(std::string_view criteria) const {
+  arrow::Result<std::vector<fl::FlightInfo>> all(std::string_view criteria, TapMode tap) const {
     const std::vector<std::string> wanted = elements(criteria);
     std::vector<fl::FlightInfo> found;
     for (const DatasetPtr& dataset : finder_.table().datasets()) {
@@ -61,8 +61,9 @@ class Listing {
     for (const EdgePtr& edge : finder_.table().edges()) {
       std::vector<std::string> path = elements(edge->node_path);
       path.insert(path.begin(), {"job", edge->job});
-      if (edge->mode == MODE_PIPELINED || !begins(path, wanted)) continue;
-      ARROW_ASSIGN_OR_RAISE(fl::FlightInfo info, of_edge(*edge, std::nullopt));
+      const bool gone = edge->mode == MODE_PIPELINED && edge->state != 0;
+      if (gone || !begins(path, wanted)) continue;
+      ARROW_ASSIGN_OR_RAISE(fl::FlightInfo info, of_edge(*edge, std::nullopt, tap));
       found.push_back(std::move(info));
     }
     return found;
@@ -88,7 +89,14 @@ class Listing {
   }
 
   arrow::Result<fl::FlightInfo> of_edge(const EdgeLocation& location,
-                                        std::optional<uint32_t> partition) const {
+                                        std::optional<uint32_t> partition, TapMode tap) const {
+    const bool pipelined = location.mode == MODE_PIPELINED;
+    if (pipelined && location.state != 0) {
+      return fault("NotFoundError",
+                   "the exchange was pipelined and its job has ended: its rows were not kept; one "
+                   "with mode='materialised' keeps them",
+                   {.job = location.job, .node = location.node_path});
+    }
     // Every partition of a broadcast holds the same rows: reading one is reading all.
     const uint32_t n = location.kind == EDGE_BROADCAST ? 1 : location.n_partitions;
     if (partition && *partition >= n) {
@@ -106,26 +114,38 @@ class Listing {
     const uint32_t begin = partition.value_or(0), end = partition ? begin + 1 : n;
     for (uint32_t p = begin; p < end; ++p) {
       for (const auto& [agent, producers] : by_agent) {
-        const PartitionTicket ticket{location.job, location.edge, location.node_path, p, producers};
+        PartitionTicket ticket{location.job, location.edge, location.node_path, p, producers};
+        if (pipelined) {
+          ticket.tap = tap;
+          if (location.kind == EDGE_FORWARD) keep_writers(ticket, n);
+          if (ticket.producers.empty()) continue;
+        }
         info.endpoints.push_back(endpoint(ticket, p, agent));
       }
     }
     info.schema = location.schema;
     info.descriptor = fl::FlightDescriptor::Path({"job", location.job, location.node_path});
     if (partition) info.descriptor.path.push_back(std::to_string(*partition));
-    if (location.complete && !partition) {
+    if (location.complete && !partition && !pipelined) {
       info.total_records = static_cast<int64_t>(location.rows);
       info.total_bytes = static_cast<int64_t>(location.bytes);
     }
     const auto json = [](bool value) { return value ? "true" : "false"; };
     info.app_metadata = std::string("{\"complete\": ") + json(location.complete) +
-                        ", \"result\": " + json(location.is_result) + "}";
+                        ", \"result\": " + json(location.is_result) +
+                        (pipelined ? ", \"tap\": true}" : "}");
     return fl::FlightInfo(std::move(info));
   }
 
  private:
   static arrow::Status not_readable() {
     return fault("NotFoundError", "this descriptor can't be read; it names a put or a state");
+  }
+
+  // Those producers that write to the partition of a forward edge: one.
+  static void keep_writers(PartitionTicket& ticket, uint32_t n) {
+    std::erase_if(ticket.producers,
+                  [&](const auto& one) { return one.task % n != ticket.partition; });
   }
 
   fl::FlightEndpoint endpoint(const Ticket& ticket, uint32_t partition,

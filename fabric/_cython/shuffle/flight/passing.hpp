@@ -43,17 +43,23 @@ class AgentToken {
   std::chrono::steady_clock::time_point until_;
 };
 
-// A fetch that ends when nobody reads it any more. Its schema is that of the location.
+// A fetch that ends when nobody reads it any more. Its schema is that of the location, but a tap
+// waits for its own: then the other agent has opened it.
 class Passed : public MessageStream {
  public:
-  explicit Passed(std::shared_ptr<Fetch> fetch) : fetch_(std::move(fetch)) { fetch_->start(); }
+  Passed(std::shared_ptr<Fetch> fetch, bool tap) : fetch_(std::move(fetch)), tap_(tap) {
+    fetch_->start();
+  }
   ~Passed() override { fetch_->stop(); }
-  std::shared_ptr<arrow::Schema> schema() const override { return nullptr; }
+  std::shared_ptr<arrow::Schema> schema() const override {
+    return tap_ ? fetch_->schema() : nullptr;
+  }
   arrow::Result<bool> next(Message& out) override { return fetch_->next(out); }
   void cancel() override { fetch_->stop(); }
 
  private:
   std::shared_ptr<Fetch> fetch_;
+  bool tap_;
 };
 
 inline std::string tasks_text(const std::vector<ProducerAttempt>& producers) {
@@ -93,8 +99,10 @@ inline std::shared_ptr<Fetch> fetch_of(const Passing& passing, const std::string
     partition = dataset.partition;
     order.subject = "partition " + std::to_string(partition) + " of dataset '" + of + "': ";
   }
-  std::optional<StreamCheck> check;
-  check.emplace(of, edge, producers, partition, order.where, true, passing.cpu);
+  std::optional<StreamCheck> check;  // a tap has no headers to check, and can't be tried again
+  if (!is_tap(ticket)) {
+    check.emplace(of, edge, producers, partition, order.where, true, passing.cpu);
+  }
   return std::make_shared<Fetch>(passing.pool, std::move(order), std::move(check));
 }
 
@@ -105,7 +113,7 @@ inline void set_passing(Handlers& handlers, const Passing& passing) {
                        const Ticket& ticket) -> arrow::Result<std::unique_ptr<MessageStream>> {
     if (!address.starts_with("grpc")) return others(address, ticket);
     ARROW_ASSIGN_OR_RAISE(const std::string token, known->get(passing));
-    return std::make_unique<Passed>(fetch_of(passing, address, ticket, token));
+    return std::make_unique<Passed>(fetch_of(passing, address, ticket, token), is_tap(ticket));
   };
 }
 

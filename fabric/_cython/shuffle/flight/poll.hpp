@@ -13,8 +13,8 @@ class Polling {
 
   // Complete: the info and progress 1. Not yet: the info so far, the progress, and the descriptor
   // to poll again. A job that ended without completing the exchange is an error.
-  arrow::Result<fl::PollInfo> poll(const fl::FlightDescriptor& descriptor) const {
-    ARROW_ASSIGN_OR_RAISE(fl::FlightInfo info, listing_.info(descriptor));
+  arrow::Result<fl::PollInfo> poll(const fl::FlightDescriptor& descriptor, TapMode tap) const {
+    ARROW_ASSIGN_OR_RAISE(fl::FlightInfo info, listing_.info(descriptor, tap));
     ARROW_ASSIGN_OR_RAISE(const AnyPath path, path_of(descriptor));
     fl::PollInfo answer;
     answer.info = std::make_unique<fl::FlightInfo>(std::move(info));

@@ -74,8 +74,9 @@ class Server : public fl::FlightServerBase {
 
   arrow::Status ListFlights(const fl::ServerCallContext& context, const fl::Criteria* criteria,
                             std::unique_ptr<fl::FlightListing>* listings) override {
-    return call(context, Scope::READ, [&](const Claims&) {
-      ARROW_ASSIGN_OR_RAISE(auto found, listing_.all(criteria ? criteria->expression : ""));
+    return call(context, Scope::READ, [&](const Claims& claims) {
+      ARROW_ASSIGN_OR_RAISE(const TapMode tap, tap_mode(context, claims));
+      ARROW_ASSIGN_OR_RAISE(auto found, listing_.all(criteria ? criteria->expression : "", tap));
       *listings = std::make_unique<fl::SimpleFlightListing>(std::move(found));
       return arrow::Status::OK();
     });
@@ -84,8 +85,9 @@ class Server : public fl::FlightServerBase {
   arrow::Status GetFlightInfo(const fl::ServerCallContext& context,
                               const fl::FlightDescriptor& request,
                               std::unique_ptr<fl::FlightInfo>* info) override {
-    return call(context, Scope::READ, [&](const Claims&) {
-      ARROW_ASSIGN_OR_RAISE(fl::FlightInfo found, listing_.info(request));
+    return call(context, Scope::READ, [&](const Claims& claims) {
+      ARROW_ASSIGN_OR_RAISE(const TapMode tap, tap_mode(context, claims));
+      ARROW_ASSIGN_OR_RAISE(fl::FlightInfo found, listing_.info(request, tap));
       *info = std::make_unique<fl::FlightInfo>(std::move(found));
       return arrow::Status::OK();
     });
@@ -94,8 +96,9 @@ class Server : public fl::FlightServerBase {
   arrow::Status PollFlightInfo(const fl::ServerCallContext& context,
                                const fl::FlightDescriptor& request,
                                std::unique_ptr<fl::PollInfo>* info) override {
-    return call(context, Scope::READ, [&](const Claims&) {
-      ARROW_ASSIGN_OR_RAISE(fl::PollInfo found, polling_.poll(request));
+    return call(context, Scope::READ, [&](const Claims& claims) {
+      ARROW_ASSIGN_OR_RAISE(const TapMode tap, tap_mode(context, claims));
+      ARROW_ASSIGN_OR_RAISE(fl::PollInfo found, polling_.poll(request, tap));
       *info = std::make_unique<fl::PollInfo>(std::move(found));
       return arrow::Status::OK();
     });
@@ -119,7 +122,8 @@ class Server : public fl::FlightServerBase {
       ARROW_ASSIGN_OR_RAISE(auto messages, gets_.open(ticket, claims.is_agent()));
       ARROW_ASSIGN_OR_RAISE(auto schema, gets_.schema(*messages, ticket));
       *stream = std::make_unique<GetStream>(ask_, std::move(messages), std::move(schema),
-                                            claims.is_agent(), inside_, watch_, context);
+                                            claims.is_agent(), is_tap(ticket), inside_, watch_,
+                                            context);
       return arrow::Status::OK();
     });
   }
@@ -193,6 +197,18 @@ class Server : public fl::FlightServerBase {
     if (status.ok()) status = claims->require(scope, "this call");
     if (status.ok()) status = work(*claims);
     return ask_.outward(status);
+  }
+
+  // What tickets of pipelined edges shall be: said by a header of the call, else by the session.
+  arrow::Result<TapMode> tap_mode(const fl::ServerCallContext& context,
+                                  const Claims& claims) const {
+    const auto [first, last] = context.incoming_headers().equal_range(TAP_OPTION);
+    if (first == last) return actions_.tap_mode(claims);
+    const auto mode = tap_mode_of(first->second);
+    if (mode) return *mode;
+    return fault("ConfigError", std::string("the header ") + TAP_OPTION +
+                                    " must be 'lossy' or 'lossless', got " +
+                                    quoted(std::string(first->second).substr(0, 100)));
   }
 
   Cancelled cancelled(const fl::ServerCallContext& context) const {

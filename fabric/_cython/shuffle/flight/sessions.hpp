@@ -1,6 +1,6 @@
 // Session options of Flight clients: kept per token, bounded, gone when the token expires.
 //
-// One job: set, get, close. Nothing in Fabric reads them yet; clients of other systems expect them.
+// One job: set, get, close. Fabric reads `fabric.tap` alone; clients of other systems expect more.
 #pragma once
 #include <arrow/flight/types.h>
 
@@ -12,6 +12,15 @@
 #include "wire/ticket.hpp"
 
 namespace fabric {
+
+// A session option and a call's header: what tickets of pipelined edges shall be.
+constexpr const char* TAP_OPTION = "fabric.tap";
+
+inline std::optional<TapMode> tap_mode_of(std::string_view text) {
+  if (text == "lossy") return TapMode::LOSSY;
+  if (text == "lossless") return TapMode::LOSSLESS;
+  return std::nullopt;
+}
 
 class Sessions {
  public:
@@ -51,6 +60,15 @@ class Sessions {
     return found == sessions_.end() ? Options() : found->second.options;
   }
 
+  TapMode tap_mode(const Claims& claims) const {
+    std::lock_guard lock(mutex_);
+    const auto session = sessions_.find(claims.key);
+    if (session == sessions_.end()) return TapMode::LOSSY;
+    const auto found = session->second.options.find(TAP_OPTION);
+    if (found == session->second.options.end()) return TapMode::LOSSY;
+    return *tap_mode_of(std::get<std::string>(found->second));
+  }
+
   fl::CloseSessionStatus close(const Claims& claims) {
     std::lock_guard lock(mutex_);
     return sessions_.erase(claims.key) > 0 ? fl::CloseSessionStatus::kClosed
@@ -68,6 +86,10 @@ class Sessions {
                                       const fl::SessionOptionValue& value) {
     if (name.empty() || name.size() > NAME_BYTES_MAX || !is_printable(name)) {
       return Wrong::kInvalidName;
+    }
+    if (name == TAP_OPTION && !std::holds_alternative<std::monostate>(value)) {
+      const auto* mode = std::get_if<std::string>(&value);
+      if (mode == nullptr || !tap_mode_of(*mode)) return Wrong::kInvalidValue;
     }
     size_t n_bytes = 0;
     if (const auto* text = std::get_if<std::string>(&value)) n_bytes = text->size();

@@ -20,6 +20,7 @@
 namespace fabric {
 
 using BatchPort = Port<std::shared_ptr<arrow::RecordBatch>>;
+using BatchTap = Tap<std::shared_ptr<arrow::RecordBatch>>;
 using BatchItem = Item<std::shared_ptr<arrow::RecordBatch>>;
 
 inline BatchItem rows_item(uint32_t producer, std::shared_ptr<arrow::RecordBatch> batch) {

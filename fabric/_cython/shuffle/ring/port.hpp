@@ -7,11 +7,14 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <vector>
 
 #include "ring.hpp"
 #include "room.hpp"
 #include "sent.hpp"
+#include "tap.hpp"
 #include "waiting.hpp"
 
 namespace fabric {
@@ -36,7 +39,10 @@ class Port {
   Port(uint32_t edge, uint32_t partition, const std::atomic<uint64_t>& batches_max,
        const std::atomic<uint64_t>& bytes_max)
       : edge(edge), partition(partition), batches_max_(batches_max), bytes_max_(bytes_max) {}
-  ~Port() { delete ring_.load(std::memory_order_relaxed); }
+  ~Port() {
+    delete ring_.load(std::memory_order_relaxed);
+    delete taps_.load(std::memory_order_relaxed);
+  }
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
 
@@ -68,7 +74,7 @@ class Port {
   // cancel beside this call had to leave.
   template <class Out>
   size_t take(size_t n, Out&& out, std::vector<Element>& dropped, uint64_t bytes_max = UINT64_MAX) {
-    const size_t taken = pop(n, bytes_max, out);
+    const size_t taken = pop(n, bytes_max, out, tapped());
     if (room_.closed()) drain(dropped);
     return taken;
   }
@@ -80,6 +86,8 @@ class Port {
       const Consuming mine(consuming_);
       Ring<Payload>* ring = ring_.load(std::memory_order_seq_cst);
       const Element* item = mine.got && ring != nullptr ? ring->front() : nullptr;
+      Taps<Payload>* taps = tapped();
+      if (item != nullptr && taps != nullptr && taps->holds_back(*item)) item = nullptr;
       if (item != nullptr) head = {true, item->is_rows(), item->is_rows() ? item->bytes : 0};
     }
     if (room_.closed()) drain(dropped);
@@ -87,8 +95,9 @@ class Port {
   }
 
   bool ready() const {
-    const Ring<Payload>* ring = ring_.load(std::memory_order_seq_cst);
-    return ring != nullptr && ring->ready();
+    if (!filled()) return false;
+    Taps<Payload>* taps = tapped();
+    return taps == nullptr || !taps->block();
   }
 
   // No more is wanted: what waits goes to `dropped`, what comes is left to its producer.
@@ -97,6 +106,29 @@ class Port {
     drain(dropped);
     consumers.notify_all();
     producers.notify_all();
+    if (Taps<Payload>* taps = tapped()) taps->wake();
+  }
+
+  // From now on `tap` sees what the consumer takes. `owner` keeps this port alive; the tap keeps
+  // `owner` until `remove`.
+  void add(std::shared_ptr<Tap<Payload>> tap, std::shared_ptr<void> owner) {
+    tap->attached(std::move(owner), *this, consumers);
+    Taps<Payload>* taps = taps_.load(std::memory_order_seq_cst);
+    if (taps == nullptr) {
+      auto made = std::make_unique<Taps<Payload>>();
+      // seq_cst: as in `slots`
+      if (taps_.compare_exchange_strong(taps, made.get())) taps = made.release();
+    }
+    taps->add(std::move(tap));
+  }
+  void remove(const Tap<Payload>& tap) {
+    if (Taps<Payload>* taps = taps_.load(std::memory_order_seq_cst)) taps->remove(tap);
+  }
+
+  // Whether the consumer has taken the END of each of these.
+  bool ended(const std::set<uint32_t>& producers) const {
+    const std::lock_guard held(ending_);
+    return std::ranges::includes(ended_, producers);
   }
 
   // Its consumer is a native thread: who puts from Python leaves it nothing that needs the GIL.
@@ -149,18 +181,32 @@ class Port {
     return Reserve::FULL;
   }
 
+  bool filled() const {
+    const Ring<Payload>* ring = ring_.load(std::memory_order_seq_cst);
+    return ring != nullptr && ring->ready();
+  }
+
+  // The taps, when there are any now. One load is all that a port without taps pays.
+  Taps<Payload>* tapped() const {
+    Taps<Payload>* taps = taps_.load(std::memory_order_seq_cst);
+    return taps == nullptr || taps->empty() ? nullptr : taps;
+  }
+
   template <class Out>
-  size_t pop(size_t n, uint64_t bytes_max, Out&& out) {
+  size_t pop(size_t n, uint64_t bytes_max, Out&& out, Taps<Payload>* taps) {
     size_t taken = 0;
     uint64_t batches = 0, bytes = 0;
     {
       const Consuming mine(consuming_);
       Ring<Payload>* ring = ring_.load(std::memory_order_seq_cst);
       if (!mine.got || ring == nullptr) return 0;
-      for (; taken < n && bytes < bytes_max && ring->front() != nullptr; ++taken) {
+      const auto more = [&] { return taken < n && bytes < bytes_max; };
+      for (const Element* next; more() && (next = ring->front()) != nullptr; ++taken) {
+        if (taps != nullptr && !taps->pass(*next)) break;
         Element item = ring->pop();
         batches += item.is_rows();
         bytes += item.is_rows() ? item.bytes : 0;
+        if (item.kind == Kind::END) note_end(item.producer);
         out(std::move(item));
       }
     }
@@ -174,9 +220,18 @@ class Port {
   // whether the port is closed after it gave the flag back.
   void drain(std::vector<Element>& dropped) {
     const auto drop = [&](Element&& item) { dropped.push_back(std::move(item)); };
-    while (pop(SIZE_MAX, UINT64_MAX, drop) > 0 ||
-           (ready() && !consuming_.load(std::memory_order_seq_cst))) {
+    while (pop(SIZE_MAX, UINT64_MAX, drop, nullptr) > 0 ||
+           (filled() && !consuming_.load(std::memory_order_seq_cst))) {
     }
+  }
+
+  // Once a producer. Taps saw its rows before; one that came meanwhile is woken too.
+  void note_end(uint32_t producer) {
+    {
+      const std::lock_guard held(ending_);
+      ended_.insert(producer);
+    }
+    if (Taps<Payload>* taps = tapped()) taps->wake();
   }
 
   // The ring, made at the first put: by then its edge's bounds were declared by its producers.
@@ -196,6 +251,9 @@ class Port {
   const std::atomic<uint64_t>& batches_max_;
   const std::atomic<uint64_t>& bytes_max_;
   std::atomic<Ring<Payload>*> ring_{nullptr};
+  std::atomic<Taps<Payload>*> taps_{nullptr};  // made by the first tap, kept
+  mutable std::mutex ending_;
+  std::set<uint32_t> ended_;  // producers whose END was taken
   std::atomic<bool> native_{false};
   alignas(64) Room room_;
   alignas(64) std::atomic<bool> consuming_{false};

@@ -28,6 +28,8 @@ class MessageStream {
   // The next message; false when the stream is over.
   virtual arrow::Result<bool> next(Message& out) = 0;
   virtual void cancel() {}
+  // Whether others wait for its reader, and have waited for too long: then it is cancelled.
+  virtual bool overdue() { return false; }
 };
 
 }  // namespace fabric

@@ -6,6 +6,7 @@
 #include <openssl/crypto.h>
 #include <openssl/hmac.h>
 
+#include <algorithm>
 #include <variant>
 
 #include "header.hpp"
@@ -21,12 +22,16 @@ struct ProducerAttempt {
   auto operator<=>(const ProducerAttempt&) const = default;
 };
 
+// How rows of a pipelined edge are read beside its consumer; NONE: sealed ones.
+enum class TapMode : uint32_t { NONE = 0, LOSSY = 1, LOSSLESS = 2 };
+
 struct PartitionTicket {
   std::string job;
   uint32_t edge = 0;
   std::string node_path;
   uint32_t partition = 0;
   std::vector<ProducerAttempt> producers;
+  TapMode tap = TapMode::NONE;
 };
 
 struct DatasetPart {
@@ -42,6 +47,11 @@ struct DatasetTicket {
 };
 
 using Ticket = std::variant<PartitionTicket, DatasetTicket>;
+
+inline bool is_tap(const Ticket& ticket) {
+  const auto* partition = std::get_if<PartitionTicket>(&ticket);
+  return partition != nullptr && partition->tap != TapMode::NONE;
+}
 
 inline std::string mac(std::string_view key, std::string_view payload) {
   unsigned char digest[EVP_MAX_MD_SIZE];
@@ -63,6 +73,7 @@ inline std::string encode_partition_ticket(const PartitionTicket& ticket) {
     inner.number(2, producer.attempt);
     out.message(5, inner.bytes());
   }
+  out.number(6, static_cast<uint32_t>(ticket.tap));
   return out.take();
 }
 
@@ -125,6 +136,7 @@ inline bool decode_partition_ticket(std::string_view bytes, PartitionTicket& out
       case 3: out.node_path = in.text(); break;
       case 4: out.partition = in.number32(); break;
       case 5: whole = decode_producer(in.bytes(), out.producers.emplace_back()); break;
+      case 6: out.tap = static_cast<TapMode>(std::min(in.number32(), 2u)); break;
       default: break;
     }
   }

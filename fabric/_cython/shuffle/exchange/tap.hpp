@@ -1,0 +1,162 @@
+// Taps: a partition of a pipelined edge, read by anybody while the job runs (design 4.3).
+//
+// One job: a `Tap` of a ring as a stream of messages. Its header is JSON for any client: the rows
+// given so far and those skipped before them. It ends when every producer of the partition on this
+// agent has ended or its consumer has had enough, and fails when the job does.
+#pragma once
+#include "exchange/jobs.hpp"
+#include "flight/directory.hpp"
+#include "flight/gets.hpp"
+#include "flight/handlers.hpp"
+#include "flight/text.hpp"
+
+namespace fabric {
+
+class TapStream : public MessageStream {
+ public:
+  static constexpr auto LOOK = std::chrono::milliseconds(250);  // at the job's state
+  // An agent that passes on hears at once that the tap is there, and then now and again.
+  static constexpr auto QUIET = std::chrono::seconds(5);
+
+  TapStream(std::shared_ptr<JobPipes> jobs, std::shared_ptr<const Directory> table,
+            PartitionTicket ticket, std::shared_ptr<arrow::Schema> schema, bool agent,
+            double idle_s)
+      : jobs_(std::move(jobs)), table_(std::move(table)), ticket_(std::move(ticket)),
+        schema_(std::move(schema)), agent_(agent), idle_s_(idle_s),
+        tap_(std::make_shared<BatchTap>(tasks_of(ticket_), ticket_.tap == TapMode::LOSSLESS,
+                                        Bounds{BATCHES_WAITING_MAX, BYTES_WAITING_MAX})) {}
+  ~TapStream() override { jobs_->untap(tap_); }
+
+  // Once, first.
+  arrow::Status begin(uint32_t n_partitions) {
+    ARROW_RETURN_NOT_OK(
+        jobs_->tap(ticket_.job, {tap_, ticket_.edge, n_partitions, ticket_.partition}));
+    return ended() ? over("the exchange has ended") : arrow::Status::OK();
+  }
+
+  static arrow::Status over(const PartitionTicket& ticket, const std::string& why) {
+    return fault("NotFoundError",
+                 why + ", and it was pipelined: its rows were not kept; an exchange with "
+                       "mode='materialised' keeps them",
+                 {.job = ticket.job, .node = ticket.node_path});
+  }
+
+  std::shared_ptr<arrow::Schema> schema() const override { return schema_; }
+
+  arrow::Result<bool> next(Message& out) override {
+    out = {};
+    const auto quiet = BatchTap::Clock::now() + (greeted_ ? BatchTap::Clock::duration(QUIET)
+                                                          : BatchTap::Clock::duration::zero());
+    while (!last_) {
+      const bool ended = this->ended();  // before the look: what was put before it is seen
+      ARROW_RETURN_NOT_OK(told_to_stop());
+      TapTotals totals;
+      const bool some = tap_->take(out.batch, totals);
+      last_ = !some && ended;
+      if (some || last_ || (agent_ && BatchTap::Clock::now() >= quiet)) {
+        greeted_ = true;
+        out.header = told(totals);
+        return true;
+      }
+      ARROW_RETURN_NOT_OK(failed());
+      tap_->wait(BatchTap::Clock::now() + LOOK);
+    }
+    return false;
+  }
+
+  void cancel() override { tap_->cut(); }
+
+  bool overdue() override {
+    const std::chrono::duration<double> idle(idle_s_);
+    if (!tap_->blocks_for(std::chrono::duration_cast<BatchTap::Clock::duration>(idle))) {
+      return false;
+    }
+    overdue_.store(true);
+    return true;
+  }
+
+ private:
+  arrow::Status over(const std::string& why) const { return over(ticket_, why); }
+
+  // Whether no more rows are to come, and none failed to.
+  bool ended() {
+    BatchPort* port = tap_->port();
+    if (port == nullptr) return false;
+    if (port->ended(tap_->producers())) return true;
+    return port->closed() && !tap_->owner<BatchPipes>()->cancelled();
+  }
+
+  arrow::Status told_to_stop() const {
+    if (!tap_->is_cut()) return arrow::Status::OK();
+    if (!overdue_.load()) return fault("PeerLostError", "nobody reads this tap any more", where());
+    return fault("PeerLostError",
+                 "the job waited for this lossless tap for more than " + text_of(idle_s_) +
+                     " s and nothing was read, so the tap was cut; read faster, or tap lossy",
+                 where());
+  }
+
+  arrow::Status failed() {
+    if (BatchPort* port = tap_->port(); port != nullptr && !ended()) {
+      const auto pipes = tap_->owner<BatchPipes>();
+      BatchPipes::Taking nothing;
+      ARROW_RETURN_NOT_OK(pipes->status(pipes->take_now({}, 0, nothing)));
+    }
+    const EdgePtr edge = table_->edge_numbered(ticket_.job, ticket_.edge);
+    if (edge == nullptr) return fault("NotFoundError", "the job was released", where());
+    if (edge->state == 0) return arrow::Status::OK();
+    return fault("CancelledError",
+                 "the job ended before the tapped exchange did; ask for its status", where());
+  }
+
+  Where where() const { return {.job = ticket_.job, .node = ticket_.node_path}; }
+
+  static std::set<uint32_t> tasks_of(const PartitionTicket& ticket) {
+    std::set<uint32_t> tasks;
+    for (const ProducerAttempt& one : ticket.producers) tasks.insert(one.task);
+    return tasks;
+  }
+
+  static std::string text_of(double seconds) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%g", seconds);
+    return text;
+  }
+
+  std::string told(const TapTotals& totals) const {
+    return "{\"rows\": " + std::to_string(totals.rows) +
+           ", \"skipped\": " + std::to_string(totals.skipped) +
+           ", \"end\": " + (last_ ? "true" : "false") + "}";
+  }
+
+  const std::shared_ptr<JobPipes> jobs_;
+  const std::shared_ptr<const Directory> table_;
+  const PartitionTicket ticket_;
+  const std::shared_ptr<arrow::Schema> schema_;
+  const bool agent_;
+  const double idle_s_;
+  const std::shared_ptr<BatchTap> tap_;
+  std::atomic<bool> overdue_{false};
+  bool greeted_ = false, last_ = false;
+};
+
+// Tickets of taps to the jobs; others go where they went before.
+inline void bind_taps(Handlers& handlers, std::shared_ptr<JobPipes> jobs,
+                      std::shared_ptr<const Directory> table, double idle_s) {
+  handlers.get = [jobs, table, idle_s, others = std::move(handlers.get)](
+                     const Ticket& ticket,
+                     bool agent) -> arrow::Result<std::unique_ptr<MessageStream>> {
+    if (!is_tap(ticket)) return others(ticket, agent);
+    const auto& wanted = std::get<PartitionTicket>(ticket);
+    const EdgePtr edge = table->edge_numbered(wanted.job, wanted.edge);
+    if (edge == nullptr || edge->state != 0) {
+      return TapStream::over(wanted, "the job has ended");
+    }
+    ARROW_ASSIGN_OR_RAISE(auto schema, read_schema(edge->schema));
+    auto stream =
+        std::make_unique<TapStream>(jobs, table, wanted, std::move(schema), agent, idle_s);
+    ARROW_RETURN_NOT_OK(stream->begin(edge->n_partitions));
+    return stream;
+  };
+}
+
+}  // namespace fabric
