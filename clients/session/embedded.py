@@ -91,9 +91,7 @@ class EmbeddedSession(Session):
                     if batch is not None:
                         yield batch
 
-    def partitions(
-        self, status: pb.JobStatus, node_path: str, lossless: bool
-    ) -> list[Partition]:
+    def partitions(self, status: pb.JobStatus, node_path: str, lossless: bool) -> list[Partition]:
         """See `Session`; `NotFoundError` when this session does not serve."""
         from fabric.flight.client import Client
 

@@ -64,9 +64,7 @@ class RemoteSession(Session):
             while ahead:
                 yield from ahead.popleft().result()
 
-    def partitions(
-        self, status: pb.JobStatus, node_path: str, lossless: bool
-    ) -> list[Partition]:
+    def partitions(self, status: pb.JobStatus, node_path: str, lossless: bool) -> list[Partition]:
         """See `Session`."""
         path, client = ("job", status.job_id, node_path), self._client()
         finished = status.state == pb.JOB_FINISHED
@@ -103,7 +101,8 @@ class RemoteSession(Session):
         end_s = time.monotonic() + _SEALED_S
         while True:
             info = client.info(path)
-            if json.loads(info.app_metadata or b"{}").get("complete", True):
+            said = json.loads(info.app_metadata or b"{}")
+            if said.get("complete", True) and not said.get("tap"):
                 return info
             if time.monotonic() > end_s:
                 raise PartitionLostError(

@@ -154,9 +154,7 @@ class Session(ABC):
         """The rows of a finished job."""
 
     @abstractmethod
-    def partitions(
-        self, status: pb.JobStatus, node_path: str, lossless: bool
-    ) -> list[Partition]:
+    def partitions(self, status: pb.JobStatus, node_path: str, lossless: bool) -> list[Partition]:
         """What Flight says about the partitions of `node_path`."""
 
     @property

@@ -150,4 +150,3 @@ class Job:
         """Rows and bytes of what is sealed of an edge."""
         totals = [task.totals.get(edge.edge, (0, 0)) for task in self.stage_tasks(edge.producer)]
         return sum(rows for rows, _ in totals), sum(size for _, size in totals)
-

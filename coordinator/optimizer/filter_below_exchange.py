@@ -4,7 +4,8 @@
       Exchange(k)  =>    Filter(p)
         X                  X
 
-Valid because `p` looks at one row at a time and an exchange changes no row.
+Valid because `p` looks at one row at a time and an exchange changes no row. A forward exchange
+sends nothing to another agent, and whoever taps it wants the rows as they are there.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from fabric.plan.nodes import Exchange, Filter, Node
 def filter_below_exchange(node: Node) -> Node:
     """Swap one pair; `node` itself when it does not match."""
     match node:
-        case Filter(input=Exchange(input=source) as exchange):
+        case Filter(input=Exchange(input=source, kind=kind) as exchange) if kind != "forward":
             return replace(exchange, input=replace(node, input=source))
         case _:
             return node

@@ -400,7 +400,7 @@ class Locations(_message.Message):
     def __init__(self, version: _Optional[int] = ..., full: _Optional[bool] = ..., edges: _Optional[_Iterable[_Union[EdgeLocation, _Mapping]]] = ..., datasets: _Optional[_Iterable[_Union[DatasetLocation, _Mapping]]] = ..., addresses: _Optional[_Mapping[str, str]] = ..., dropped_jobs: _Optional[_Iterable[str]] = ..., dropped_datasets: _Optional[_Iterable[str]] = ..., sockets: _Optional[_Mapping[str, UnixSocket]] = ...) -> None: ...
 
 class EdgeLocation(_message.Message):
-    __slots__ = ("job_id", "node_path", "edge", "schema", "n_partitions", "kind", "mode", "producers", "complete", "rows", "bytes", "is_result", "n_producers", "state", "release_s")
+    __slots__ = ("job_id", "node_path", "edge", "schema", "n_partitions", "kind", "mode", "producers", "complete", "rows", "bytes", "is_result", "n_producers", "state", "release_s", "error")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     NODE_PATH_FIELD_NUMBER: _ClassVar[int]
     EDGE_FIELD_NUMBER: _ClassVar[int]
@@ -416,6 +416,7 @@ class EdgeLocation(_message.Message):
     N_PRODUCERS_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     RELEASE_S_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     node_path: str
     edge: int
@@ -431,7 +432,8 @@ class EdgeLocation(_message.Message):
     n_producers: int
     state: JobState
     release_s: float
-    def __init__(self, job_id: _Optional[str] = ..., node_path: _Optional[str] = ..., edge: _Optional[int] = ..., schema: _Optional[bytes] = ..., n_partitions: _Optional[int] = ..., kind: _Optional[_Union[EdgeKind, str]] = ..., mode: _Optional[_Union[EdgeMode, str]] = ..., producers: _Optional[_Iterable[_Union[Producer, _Mapping]]] = ..., complete: _Optional[bool] = ..., rows: _Optional[int] = ..., bytes: _Optional[int] = ..., is_result: _Optional[bool] = ..., n_producers: _Optional[int] = ..., state: _Optional[_Union[JobState, str]] = ..., release_s: _Optional[float] = ...) -> None: ...
+    error: str
+    def __init__(self, job_id: _Optional[str] = ..., node_path: _Optional[str] = ..., edge: _Optional[int] = ..., schema: _Optional[bytes] = ..., n_partitions: _Optional[int] = ..., kind: _Optional[_Union[EdgeKind, str]] = ..., mode: _Optional[_Union[EdgeMode, str]] = ..., producers: _Optional[_Iterable[_Union[Producer, _Mapping]]] = ..., complete: _Optional[bool] = ..., rows: _Optional[int] = ..., bytes: _Optional[int] = ..., is_result: _Optional[bool] = ..., n_producers: _Optional[int] = ..., state: _Optional[_Union[JobState, str]] = ..., release_s: _Optional[float] = ..., error: _Optional[str] = ...) -> None: ...
 
 class DatasetLocation(_message.Message):
     __slots__ = ("name", "version", "schema", "keys", "n_partitions", "owners", "parts", "rows")

@@ -265,6 +265,52 @@ void native_consumer() {
   expect(head.some && head.row && head.bytes == 70, "the head is seen before it is taken");
 }
 
+// A tap sees the rows of its producer as the consumer takes them; one that is cut holds nobody up.
+void tapped(uint64_t n_rows, unsigned seed) {
+  using RowTap = Tap<std::shared_ptr<Row>>;
+  auto pipes = std::make_shared<RowPipes>();
+  pipes->declare(1, 1, 2, 0);
+  RowPipes::Place* port = place(*pipes, 1, 0);
+  const auto tap_of = [&](bool lossless) {
+    auto tap = std::make_shared<RowTap>(std::set<uint32_t>{1}, lossless, Bounds{2, 1 << 20});
+    port->add(tap, pipes);
+    return tap;
+  };
+  const auto read = [&](const std::shared_ptr<RowTap>& tap, bool all) {
+    TapTotals totals;
+    for (bool ended = false;;) {
+      std::shared_ptr<Row> got;
+      if (tap->take(got, totals)) {
+        expect(got->producer == 1, "a tap leaves other producers out");
+        expect(got->number + 1 == totals.rows + totals.skipped, "a tap counts what it misses");
+      } else if (ended) {
+        break;
+      } else {
+        ended = port->ended(tap->producers());
+        if (!ended) tap->wait(std::chrono::steady_clock::now() + std::chrono::seconds(1));
+      }
+    }
+    expect(totals.rows + totals.skipped == n_rows, "a tap counts every row");
+    expect(!all || totals.skipped == 0, "a lossless tap misses none");
+    port->remove(*tap);
+  };
+  std::vector<std::thread> threads;
+  for (bool lossless : {false, true}) {
+    threads.emplace_back([&, lossless, tap = tap_of(lossless)] { read(tap, lossless); });
+  }
+  threads.emplace_back([&, tap = tap_of(true)] {
+    std::minstd_rand random(seed);
+    for (uint64_t i = random() % 50; i > 0; --i) std::this_thread::yield();
+    tap->cut();
+    port->remove(*tap);
+  });
+  for (uint32_t producer = 0; producer < 2; ++producer) {
+    threads.emplace_back([&, producer] { produce(*pipes, {port}, producer, n_rows, producer + 1); });
+  }
+  consume(*pipes, {port}, 2, 3);
+  run_all(threads);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -277,6 +323,7 @@ int main(int count, char** arguments) {
     diamond(200);
     stuck_partition();
     native_consumer();
+    tapped(200, round + 1);
     expect(n_live == 0, "no row is left at the end");
   }
   std::puts("ok");

@@ -12,6 +12,7 @@ from fabric.errors import PlanError
 from fabric.plan import nodes
 from fabric.plan.faults import quoted
 from fabric.plan.paths import STAR
+from fabric.plan.walk import rewrite, walk
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame
@@ -71,8 +72,18 @@ class RunningVerbs(Verbs):
         exchange: nodes.ExchangeMode | None = None,
         buffer_batches: int | None = None,
         compression: nodes.Compression | None = None,
+        tap: bool = False,
     ) -> DataFrame:
-        """Settings of the step at address `path`; what is None stays as it was."""
+        """Settings of the step at address `path`; what is None stays as it was.
+
+        With `tap` the step is not fused with the one after it: Flight clients read the rows between
+        them while the job runs (`Job.partitions`), without columns that nobody needs any more.
+
+        >>> from fabric import DataFrame, col
+        >>> late = DataFrame({"a": [1, 2]}).filter(col("a") > 1).named("late")
+        >>> late.configure("late", tap=True).with_columns(b=col("a") + 1).count()
+        1
+        """
         from fabric.clients.dataframe.frame import DataFrame
 
         before = self._config.get(path, nodes.NodeConfig())
@@ -82,4 +93,25 @@ class RunningVerbs(Verbs):
             buffer_batches=before.buffer_batches if buffer_batches is None else buffer_batches,
             compression=before.compression if compression is None else compression,
         )
-        return DataFrame.of(self._node, {**self._config, path: config}, self._session)
+        node, configs = self._node, {**self._config, path: config}
+        if tap:
+            node = _tapped(node, path)
+            if config.parallelism is not None:  # of the step, no longer of what follows it
+                configs[path] = replace(config, parallelism=None)
+                configs[f"{path}/rows"] = nodes.NodeConfig(parallelism=config.parallelism)
+        return DataFrame.of(node, configs, self._session)
+
+
+def _tapped(root: nodes.Node, path: str) -> nodes.Node:
+    """`root` with a pipelined exchange behind the step at `path`, in its name."""
+
+    def one(node: nodes.Node) -> nodes.Node:
+        if node.path != path:
+            return node
+        inside = replace(node, path=f"{path}/rows")
+        return nodes.Exchange(inside, "forward", (), 0, "pipelined", path=path)
+
+    found = rewrite(root, one)
+    if found is root and path not in {node.path for node in walk(root)}:
+        raise PlanError(f"no step {quoted(path)} to tap; name one: .named({quoted(path)})")
+    return found

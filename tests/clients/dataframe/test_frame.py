@@ -175,6 +175,20 @@ def test_compression_of_an_exchange(flights: DataFrame) -> None:
         flights.exchange("carrier", compression="zst").plan  # type: ignore[arg-type]  # noqa: B018
 
 
+def test_a_tapped_step_ends_in_a_pipelined_exchange(flights: DataFrame) -> None:
+    late = flights.filter(col("dep_delay") > 15).named("late").configure("late", parallelism=2)
+    plan = late.configure("late", tap=True, buffer_batches=4).plan
+    assert isinstance(plan.root, nodes.Exchange)
+    assert (plan.root.kind, plan.root.mode, plan.root.path) == ("forward", "pipelined", "late")
+    assert plan.root.input.path == "late/rows"
+    assert dict(plan.config) == {
+        "late": nodes.NodeConfig(buffer_batches=4),
+        "late/rows": nodes.NodeConfig(parallelism=2),
+    }
+    with pytest.raises(PlanError, match='no step "early" to tap'):
+        flights.configure("early", tap=True)
+
+
 def test_aggregates_in_expressions_are_computed_once(flights: DataFrame) -> None:
     frame = flights.group_by("carrier").agg(
         mean=sum("distance") / count(), twice=sum("distance") * 2

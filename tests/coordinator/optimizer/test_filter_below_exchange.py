@@ -6,7 +6,7 @@ from fabric.coordinator.optimizer.filter_below_exchange import filter_below_exch
 from fabric.plan.nodes import Exchange, Filter
 
 
-@pytest.mark.parametrize("kind", ["hash", "broadcast", "round_robin", "gather", "forward"])
+@pytest.mark.parametrize("kind", ["hash", "broadcast", "round_robin", "gather"])
 def test_fires(p: SimpleNamespace, kind: str) -> None:
     t, predicate = p.table(), p.call("gt", p.call("divide", 1, "a"), 2)
     plan = Filter(Exchange(t, kind, ("a",), 4, path="e"), predicate, path="f")
@@ -15,5 +15,9 @@ def test_fires(p: SimpleNamespace, kind: str) -> None:
 
 
 def test_leaves_others(p: SimpleNamespace) -> None:
-    for plan in (Filter(p.table(), p.call("gt", "a", 2)), Exchange(p.table(), "gather")):
+    tapped = Exchange(p.table(), "forward", mode="pipelined")
+    predicate = p.call("gt", "a", 2)
+    for plan in (
+        Filter(p.table(), predicate), Exchange(p.table(), "gather"), Filter(tapped, predicate)
+    ):  # fmt: skip
         assert filter_below_exchange(plan) is plan

@@ -2,7 +2,7 @@
 //
 // One job: a `Tap` of a ring as a stream of messages. Its header is JSON for any client: the rows
 // given so far and those skipped before them. It ends when every producer of the partition on this
-// agent has ended or its consumer has had enough, and fails when the job does.
+// agent has ended, or with the job when the consumer had enough before; it fails when the job does.
 #pragma once
 #include "exchange/jobs.hpp"
 #include "flight/directory.hpp"
@@ -31,10 +31,10 @@ class TapStream : public MessageStream {
   arrow::Status begin(uint32_t n_partitions) {
     ARROW_RETURN_NOT_OK(
         jobs_->tap(ticket_.job, {tap_, ticket_.edge, n_partitions, ticket_.partition}));
-    return ended() ? over("the exchange has ended") : arrow::Status::OK();
+    return ended() ? gone(ticket_, "the exchange has ended") : arrow::Status::OK();
   }
 
-  static arrow::Status over(const PartitionTicket& ticket, const std::string& why) {
+  static arrow::Status gone(const PartitionTicket& ticket, const std::string& why) {
     return fault("NotFoundError",
                  why + ", and it was pipelined: its rows were not kept; an exchange with "
                        "mode='materialised' keeps them",
@@ -47,8 +47,9 @@ class TapStream : public MessageStream {
     out = {};
     const auto quiet = BatchTap::Clock::now() + (greeted_ ? BatchTap::Clock::duration(QUIET)
                                                           : BatchTap::Clock::duration::zero());
+    bool ended = false;
     while (!last_) {
-      const bool ended = this->ended();  // before the look: what was put before it is seen
+      ended = ended || this->ended();  // before the look: what was put before it is seen
       ARROW_RETURN_NOT_OK(told_to_stop());
       TapTotals totals;
       const bool some = tap_->take(out.batch, totals);
@@ -58,8 +59,8 @@ class TapStream : public MessageStream {
         out.header = told(totals);
         return true;
       }
-      ARROW_RETURN_NOT_OK(failed());
-      tap_->wait(BatchTap::Clock::now() + LOOK);
+      ARROW_ASSIGN_OR_RAISE(ended, over());
+      if (!ended) tap_->wait(BatchTap::Clock::now() + LOOK);
     }
     return false;
   }
@@ -76,14 +77,10 @@ class TapStream : public MessageStream {
   }
 
  private:
-  arrow::Status over(const std::string& why) const { return over(ticket_, why); }
-
-  // Whether no more rows are to come, and none failed to.
+  // Whether every row there is was offered.
   bool ended() {
     BatchPort* port = tap_->port();
-    if (port == nullptr) return false;
-    if (port->ended(tap_->producers())) return true;
-    return port->closed() && !tap_->owner<BatchPipes>()->cancelled();
+    return port != nullptr && port->ended(tap_->producers());
   }
 
   arrow::Status told_to_stop() const {
@@ -95,17 +92,18 @@ class TapStream : public MessageStream {
                  where());
   }
 
-  arrow::Status failed() {
-    if (BatchPort* port = tap_->port(); port != nullptr && !ended()) {
-      const auto pipes = tap_->owner<BatchPipes>();
+  // Whether the job is over, though not all producers have ended here: well, because its consumer
+  // had enough, or not.
+  arrow::Result<bool> over() {
+    if (const auto pipes = tap_->owner<BatchPipes>(); pipes != nullptr && !ended()) {
       BatchPipes::Taking nothing;
       ARROW_RETURN_NOT_OK(pipes->status(pipes->take_now({}, 0, nothing)));
     }
     const EdgePtr edge = table_->edge_numbered(ticket_.job, ticket_.edge);
     if (edge == nullptr) return fault("NotFoundError", "the job was released", where());
-    if (edge->state == 0) return arrow::Status::OK();
-    return fault("CancelledError",
-                 "the job ended before the tapped exchange did; ask for its status", where());
+    if (edge->state != JOB_FAILED && edge->state != JOB_CANCELLED) return edge->state != 0;
+    const char* how = edge->state == JOB_FAILED ? "the job failed: " : "the job was cancelled: ";
+    return fault("CancelledError", how + edge->error, where());
   }
 
   Where where() const { return {.job = ticket_.job, .node = ticket_.node_path}; }
@@ -149,7 +147,7 @@ inline void bind_taps(Handlers& handlers, std::shared_ptr<JobPipes> jobs,
     const auto& wanted = std::get<PartitionTicket>(ticket);
     const EdgePtr edge = table->edge_numbered(wanted.job, wanted.edge);
     if (edge == nullptr || edge->state != 0) {
-      return TapStream::over(wanted, "the job has ended");
+      return TapStream::gone(wanted, "the job has ended");
     }
     ARROW_ASSIGN_OR_RAISE(auto schema, read_schema(edge->schema));
     auto stream =

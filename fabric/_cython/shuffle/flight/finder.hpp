@@ -28,7 +28,9 @@ class Finder {
     std::vector<std::string> known;
     for (const EdgePtr& edge : table_->edges(&job)) known.push_back(edge->node_path);
     return fault("NotFoundError", "job " + job + " has no readable partitions at " +
-                                      quoted(node_path) + "; readable now: " + some(known),
+                                      quoted(node_path) + "; readable now: " + some(known) +
+                                      "; a step that is fused with others is tapped when the job "
+                                      "was submitted with configure(path, tap=True)",
                  {.job = job, .node = node_path});
   }
 

@@ -13,7 +13,7 @@
 namespace fabric {
 
 constexpr uint32_t EDGE_BROADCAST = 2, EDGE_FORWARD = 5, MODE_PIPELINED = 2;  // EdgeKind, EdgeMode
-constexpr uint32_t JOB_RUNNING = 2, JOB_FAILED = 4, JOB_CANCELLED = 5;  // JobState
+constexpr uint32_t JOB_RUNNING = 2, JOB_FINISHED = 3, JOB_FAILED = 4, JOB_CANCELLED = 5;  // JobState
 
 struct ProducerPlace {
   uint32_t task = 0, attempt = 0;
@@ -33,6 +33,7 @@ struct EdgeLocation {
   uint32_t n_producers = 0;  // sealed or not; 0: not said
   uint32_t state = 0;        // of the job, once it ended
   double release_s = 0;      // wall time; 0: not known yet
+  std::string error;         // of a job that failed or was cancelled
 };
 
 struct DatasetLocation {
@@ -91,6 +92,7 @@ inline bool decode_edge(std::string_view bytes, std::vector<EdgePtr>& all) {
       case 13: out->n_producers = in.number32(); break;
       case 14: out->state = in.number32(); break;
       case 15: out->release_s = in.real(); break;
+      case 16: out->error = in.text(); break;
       default: break;
     }
   }

@@ -12,6 +12,7 @@ from pyarrow import flight
 
 import fabric
 from fabric import col
+from fabric.errors import NotFoundError
 from fabric.plan.nodes import Plan, Sink
 from fabric.testing import Gate
 
@@ -54,6 +55,8 @@ def test_a_job_at_a_gate_is_tapped(session: fabric.Session, lossless: bool) -> N
         gate.open()
         read = list(pool.map(Tap.read, taps))
         job.wait(DEADLINE_S)
+        with pytest.raises(NotFoundError, match="its rows were not kept"):
+            job.partitions("moved")
     keys = Counter(key for some, _ in read for key in some)
     assert len(taps) == 4  # two partitions, each from two agents
     assert set(keys.values()) <= {1}
@@ -63,17 +66,34 @@ def test_a_job_at_a_gate_is_tapped(session: fabric.Session, lossless: bool) -> N
     # The consumer of a partition on its own agent takes a megabyte at most before the gate.
     assert len(keys) + skipped > N_ROWS // 8
     assert skipped == 0 or not lossless
-    with pytest.raises(fabric.NotFoundError, match="gone|its rows were not kept"):
-        job.partitions("moved")
 
 
-def test_a_failed_job_fails_its_taps(session: fabric.Session) -> None:
-    broken = flowing(session).filter(1 // (col("k") - 7) > -1)
-    plan = Plan(Sink(broken.plan.root, (gate := Gate()).target))
-    with session.submit(plan) as job:
+def test_a_cancelled_job_ends_its_taps(session: fabric.Session) -> None:
+    plan = Plan(Sink(flowing(session).plan.root, (gate := Gate()).target))
+    with gate, session.submit(plan) as job:
         tap = Tap(job.partitions("moved")[0], session.token)
-        gate.open()
-        with pytest.raises(fabric.FabricError):
-            job.wait(DEADLINE_S)
-        with pytest.raises(flight.FlightServerError, match="zero"):
+        job.cancel()
+        with pytest.raises(flight.FlightServerError, match=r"CancelledError: .*the job was"):
             tap.read()
+
+
+def test_a_step_inside_a_stage_is_tapped(session: fabric.Session) -> None:
+    dealt = session.read_arrow(TABLE).exchange(n_partitions=2)
+    kept = dealt.filter(col("k") % 2 > 0).named("kept")
+    plain = kept.with_columns(twice=col("k") * 2).filter(col("twice") > 100)
+    with session.submit(plain) as job:
+        with pytest.raises(NotFoundError, match=r"configure\(path, tap=True\)"):
+            job.partitions("kept")
+        job.wait(DEADLINE_S)
+    tapped = plain.configure("kept", tap=True)
+    plan = Plan(Sink(tapped.plan.root, (gate := Gate()).target))
+    with gate, session.submit(plan) as job, ThreadPoolExecutor(8) as pool:
+        taps = [Tap(partition, session.token) for partition in job.partitions("kept")]
+        gate.open()
+        read = list(pool.map(Tap.read, taps))
+        job.wait(DEADLINE_S)
+    assert len(taps) == 2  # each partition has one producer
+    keys = [key for some, _ in read for key in some]
+    assert all(key % 2 for key in keys)
+    assert len(keys) == len(set(keys))
+    assert len(keys) + sum(said["skipped"] for _, said in read) > 0
