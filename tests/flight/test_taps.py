@@ -314,11 +314,11 @@ def test_the_session_says_which_tap(rig: FlightRig, edge: Edge) -> None:
             body = b"\n" + bytes([len(entry)]) + entry
             action = flight.Action("SetSessionOptions", body)
             (answer,) = client.do_action(action, options)
-            return answer.body.to_pybytes()
+            return bytes(answer.body.to_pybytes())
 
         def tapped() -> int:
             """The mode in the ticket: field 6 of the partition, the last byte before the MAC."""
-            return client.get_flight_info(wanted, options).endpoints[0].ticket.ticket[-33]
+            return int(client.get_flight_info(wanted, options).endpoints[0].ticket.ticket[-33])
 
         assert tapped() == 1
         assert set_to("lossless") == b""

@@ -108,7 +108,10 @@ def test_a_pipelined_region_goes_to_all_its_agents_at_once(
     run_first_stage(world)
     told = {agent: [d.stage for d in world.heard(agent, "deploy")] for agent in "xy"}
     assert told == {"x": [0, 1, 2], "y": [0, 1, 2]}
-    assert [e.edge for e in world.core.locate(pb.LocateRequest(job_id="job-1")).edges] == [0, 2]
+    edges = world.core.locate(pb.LocateRequest(job_id="job-1")).edges
+    assert [edge.edge for edge in edges] == [0, 1, 2]
+    # a pipelined one is tapped while its producers run, so they are all named from the start
+    assert [len(edge.producers) for edge in edges] == [2, 2, 0]
 
 
 def test_sinks_are_published_once_all_tasks_have_finished(

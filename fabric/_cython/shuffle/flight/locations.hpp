@@ -13,7 +13,7 @@
 namespace fabric {
 
 constexpr uint32_t EDGE_BROADCAST = 2, EDGE_FORWARD = 5, MODE_PIPELINED = 2;  // EdgeKind, EdgeMode
-constexpr uint32_t JOB_RUNNING = 2, JOB_FINISHED = 3, JOB_FAILED = 4, JOB_CANCELLED = 5;  // JobState
+constexpr uint32_t JOB_RUNNING = 2, JOB_FAILED = 4, JOB_CANCELLED = 5;  // JobState
 
 struct ProducerPlace {
   uint32_t task = 0, attempt = 0;

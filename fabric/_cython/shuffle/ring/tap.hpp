@@ -1,4 +1,4 @@
-// A second reader of one port, for as long as it likes: sees what the consumer takes, as it is taken.
+// A second reader of one port, for as long as it likes: sees what the consumer takes.
 //
 // One job: copies of items on their way out of a ring (rows are shared, not copied), in a bounded
 // queue of their own. A lossy tap that is full counts the rows that it misses. A lossless one that
