@@ -19,9 +19,16 @@ from hypothesis import strategies as st
 from fabric._cython.shuffle.exchange.exchanges import Exchange, InProcessExchange, JobPipes
 from fabric._cython.shuffle.pump.pump import Connections
 from fabric.agent.pipe import Mark, Pipes, Rows
-from fabric.errors import CancelledError, FabricError, NotFoundError, PartitionLostError
+from fabric.errors import (
+    CancelledError,
+    FabricError,
+    NotFoundError,
+    PartitionLostError,
+    PeerLostError,
+)
 from fabric.flight.header import Event
 from fabric.flight.sockets import new_socket, remove_socket
+from fabric.testing.cut_proxy import CutProxy, How
 from fabric.testing.flight_rig import FlightRig
 
 JOB, NODE, EDGE = "job-1", "moved", 3
@@ -127,9 +134,14 @@ def rows_of(said: list[Said]) -> list[Said]:
     return found
 
 
-def consume(ends: Ends, partitions: list[int], n_ends: int) -> dict[tuple[int, int], list[Said]]:
-    """Everything that comes, by (producer, partition), until so many ENDs."""
-    found: dict[tuple[int, int], list[Said]] = defaultdict(list)
+def consume(
+    ends: Ends,
+    partitions: list[int],
+    n_ends: int,
+    found: dict[tuple[int, int], list[Said]] | None = None,
+) -> dict[tuple[int, int], list[Said]]:
+    """Everything that comes, by (producer, partition), until so many ENDs; kept in `found`."""
+    found = defaultdict(list) if found is None else found
     while n_ends:
         for (_, partition), item in ends.target.take_many([(EDGE, p) for p in partitions], 64):
             found[item.producer, partition].append(told(item))
@@ -369,3 +381,51 @@ def test_strangers_are_refused(server: Server) -> None:
     with pytest.raises(CancelledError):
         target.take([(EDGE, 0)])
     assert "scope" in str(_failure(Ends(target, target, exchange)))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    n_partitions=st.integers(1, 3),
+    steps=st.lists(st.lists(STEP, max_size=25), min_size=1, max_size=3),
+    window=st.sampled_from([1, 3000, 1 << 20]),
+    broken=st.tuples(st.integers(0, 20_000), st.sampled_from(["reset", "close"])),
+)
+def test_a_cut_exchange_is_whole_or_says_what_is_lost(
+    server: Server, n_partitions: int, steps: list[list[Any]], window: int, broken: tuple[int, How]
+) -> None:
+    cut, how = broken
+    producers = [(task, 0, p) for task in range(len(steps)) for p in range(n_partitions)]
+    all_items = [items_of(task, some, n_partitions) for task, some in enumerate(steps)]
+    expected: dict[tuple[int, int], list[Said]] = defaultdict(list)
+    for task, items in enumerate(all_items):
+        for partition, item in items:
+            expected[task, partition].append(told(item))
+    found: dict[tuple[int, int], list[Said]] = defaultdict(list)
+    port = int(server.address.rpartition(":")[2])
+    with CutProxy(port, [cut], how) as proxy, closing(Connections()) as connections:
+        behind = replace(server, address=proxy.address, connections=connections)
+        options = {"window_bytes": window, "agent": "agent-9"}
+        with joined(behind, "flight", n_partitions, producers, **options) as ends:
+            threads = [running(partial(_put_all, ends.source, items)) for items in all_items]
+            try:
+                consume(ends, list(range(n_partitions)), len(producers), found)
+            except CancelledError:
+                error = _failure(ends)
+                assert isinstance(error, (PartitionLostError, PeerLostError)), error
+                assert (error.where.agent, error.where.node) == ("agent-9", NODE)
+                for key, said in found.items():  # nothing doubled, out of order or made up
+                    rows = rows_of(said)
+                    assert rows == rows_of(expected[key])[: len(rows)]
+            else:
+                assert {k: rows_of(v) for k, v in found.items()} == {
+                    k: rows_of(v) for k, v in expected.items()
+                }
+        for thread in threads:
+            thread.join(30)
+
+
+def _put_all(pipes: Pipes, items: list[tuple[int, Rows | Mark]]) -> None:
+    """Until the job is cancelled."""
+    with suppress(CancelledError):
+        for partition, item in items:
+            pipes.put([((EDGE, partition), item)])
