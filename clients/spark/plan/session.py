@@ -65,7 +65,7 @@ class SparkPlanSession(Session):
         """See `Session`."""
         yield from self._control.rows(status.job_id).to_batches()
 
-    def partitions(self, status: pb.JobStatus, node_path: str) -> list[Partition]:
+    def partitions(self, status: pb.JobStatus, node_path: str, lossless: bool) -> list[Partition]:
         """None to be read by Flight clients: raises `NotFoundError`."""
         self._control.locate(pb.LocateRequest(job_id=status.job_id))
         return []
