@@ -108,10 +108,12 @@ def serve(case: Case, stack: ExitStack, kind: str, busy: str) -> str:
 
 def agents(case: Case, busy: str) -> WireRun:
     """An agent reads another one's partitions."""
+    from fabric.agent.memory import prepare_process
     from fabric.flight.remote import FlightTransport
     from fabric.flight.ticket import PartitionRequest
     from fabric.security.tokens import Signer
 
+    prepare_process()  # as agents do; it spares gRPC's buffers most of their page faults
     stack = ExitStack()
     address = serve(case, stack, "fabric", busy)
     transport = FlightTransport(Signer(SECRET))

@@ -66,6 +66,7 @@ class Raw(fl.FlightServerBase):  # type: ignore[misc]
 @contextmanager
 def agent(streams: list[list[pa.RecordBatch]]) -> Iterator[str]:
     """An agent's server over its store; partition p is stream p."""
+    from fabric.agent.memory import prepare_process
     from fabric.agent.store import PartitionStore
     from fabric.control import control_pb2 as pb
     from fabric.flight.backend import Backend
@@ -77,6 +78,7 @@ def agent(streams: list[list[pa.RecordBatch]]) -> Iterator[str]:
     from fabric.security.tokens import Signer
     from fabric.testing.flight_rig import RigControl
 
+    prepare_process()
     schema, edge, store = streams[0][0].schema, EdgeId(JOB, EDGE), PartitionStore(AGENT)
     store.begin(edge, schema, len(streams), 0, 0)
     for stream, batches in enumerate(streams):
