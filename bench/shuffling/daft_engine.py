@@ -1,4 +1,8 @@
-"""Daft on its Ray runner: repartition by key and sums of what arrived, the rows held beforehand."""
+"""Daft on its Ray runner: repartition by key and sums of what arrived, the rows held beforehand.
+
+Daft runs one worker process a Ray node, so there are as many nodes of one CPU as there are workers:
+on a single node nothing would leave the process.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,9 @@ from bench.harness import Case
 from bench.shuffling.data import parts, placed
 from bench.shuffling.run import ShuffleRun
 
+STORE_BYTES = 3 << 30
+"""Of each node's object store."""
+
 
 def run(case: Case) -> ShuffleRun:
     """Its runner is chosen once a process."""
@@ -21,10 +28,16 @@ def run(case: Case) -> ShuffleRun:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     import daft
     import ray
+    from ray.cluster_utils import Cluster
 
     n_workers = case.parameters["workers"]
     stack = ExitStack()
-    ray.init(num_cpus=n_workers, include_dashboard=False, logging_level=logging.ERROR)
+    head = {"num_cpus": 1, "object_store_memory": STORE_BYTES, "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    stack.callback(cluster.shutdown)
+    for _ in range(n_workers - 1):
+        cluster.add_node(num_cpus=1, object_store_memory=STORE_BYTES)
+    ray.init(address=cluster.address, logging_level=logging.ERROR)
     stack.callback(ray.shutdown)
     daft.set_runner_ray()
     rows = daft.read_parquet(parts(case, "parquet")).collect()
