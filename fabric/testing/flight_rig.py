@@ -15,6 +15,7 @@ from typing import Self
 import pyarrow as pa
 
 from fabric._cython.shuffle.exchange.exchanges import JobPipes
+from fabric.agent.store import PartitionStore
 from fabric.clock import Clock, SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.datasets import Catalogue
@@ -153,7 +154,10 @@ class RigControl:
 
 
 class FlightRig:
-    """Servers of agents ``a0``, ``a1``, ... with files below `folder`; use it in a `with`."""
+    """Servers of agents ``a0``, ``a1``, ... with files below `folder`; use it in a `with`.
+
+    An agent with one of `stores` serves that, others serve their `sources`.
+    """
 
     def __init__(
         self,
@@ -163,6 +167,7 @@ class FlightRig:
         clock: Clock | None = None,
         idle_s: float = 10.0,
         tap_idle_s: float = 30.0,
+        stores: Mapping[str, PartitionStore] | None = None,
     ) -> None:
         self.signer = Signer(SECRET)
         self.clock = clock or SystemClock()
@@ -176,6 +181,7 @@ class FlightRig:
             a: FlightTransport(self.signer, agent_id=a, clock=self.clock, idle_s=idle_s)
             for a in self.sources
         }
+        self._stores = stores or {}
         self.servers = {a: self._server(a) for a in self.sources}
         self.control.addresses = {
             a: f"grpc+tcp://127.0.0.1:{server.port}" for a, server in self.servers.items()
@@ -249,7 +255,7 @@ class FlightRig:
         table = self.control.tables[agent] = LocationTable()
         backend = Backend(
             agent_id=agent,
-            source=self.sources[agent],
+            source=self._stores.get(agent, self.sources[agent]),
             locations=table,
             datasets=self.files[agent],
             control=self.control,
