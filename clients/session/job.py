@@ -219,7 +219,7 @@ class Job:
         self.release()
 
     def __repr__(self) -> str:
-        return f"Job({_headline(self.status)})"
+        return f"Job({_headline(self.last)})"  # debuggers and tracebacks must not wait for anyone
 
     def _repr_html_(self) -> str:
         status = self.status

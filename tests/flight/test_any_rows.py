@@ -110,10 +110,10 @@ def fetched(transport: FlightTransport, address: str, request: PartitionRequest)
 def test_rows_are_those_of_the_producers(
     fabric: Fabric, data: st.DataObject, cuts: tuple[list[int], list[int]], how: str
 ) -> None:
-    done = data.draw(written(fabric.stores))
     with ExitStack() as stack:
         for store in fabric.stores.values():
             stack.callback(store.release, JOB)
+        done = data.draw(written(fabric.stores))
         transport = FlightTransport(fabric.rig.signer, agent_id="a9", idle_s=10.0)
         stack.callback(transport.close)
         for agent, own_cuts in zip(AGENTS, cuts, strict=True):

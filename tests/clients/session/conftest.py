@@ -60,7 +60,7 @@ class FakeSession(Session):
     def result_batches(self, status: pb.JobStatus) -> Iterator[pa.RecordBatch]:
         yield from ROWS.to_batches()
 
-    def partitions(self, status: pb.JobStatus, node_path: str) -> list[Partition]:
+    def partitions(self, status: pb.JobStatus, node_path: str, lossless: bool) -> list[Partition]:
         return [
             Partition(number=0, path=("job", "job-1", node_path, "0"), ticket=b"t",
                       locations=("grpc+tcp://127.0.0.1:1",))
