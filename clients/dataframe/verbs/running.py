@@ -81,7 +81,7 @@ class RunningVerbs(Verbs):
 
         >>> from fabric import DataFrame, col
         >>> late = DataFrame({"a": [1, 2]}).filter(col("a") > 1).named("late")
-        >>> late.configure("late", tap=True).with_columns(b=col("a") + 1).count()
+        >>> late.configure("late", tap=True).with_columns(b=col("a") + 1).collect().num_rows
         1
         """
         from fabric.clients.dataframe.frame import DataFrame
