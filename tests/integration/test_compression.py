@@ -50,8 +50,9 @@ def stored_bytes(two: LocalFabric) -> int:
     return sum(agent.stored_bytes for agent in two.attached())
 
 
-def holds_more(two: LocalFabric, n_bytes: int) -> bool:
-    return stored_bytes(two) > n_bytes
+def holds(two: LocalFabric, low: int, high: int) -> bool:
+    """Whether the agents' last beats add up to that; one may still be of the job before."""
+    return low < stored_bytes(two) < high
 
 
 def test_fewer_bytes_go_between_agents(two: LocalFabric, session: fabric.Session) -> None:
@@ -66,8 +67,8 @@ def test_fewer_bytes_go_between_agents(two: LocalFabric, session: fabric.Session
             stages = job.wait(DEADLINE_S).status.stages
             rows_bytes = sum(stage.bytes for stage in stages)
             moved_bytes = stages[-2].bytes
-            wait_until(partial(holds_more, two, rows_bytes), DEADLINE_S)
-            assert stored_bytes(two) - rows_bytes < moved_bytes / 2 / 2
+            most = rows_bytes + moved_bytes // 4  # a half of half
+            wait_until(partial(holds, two, rows_bytes, most), DEADLINE_S)
         wait_until(lambda: stored_bytes(two) == 0, DEADLINE_S)
 
 
