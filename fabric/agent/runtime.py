@@ -266,11 +266,11 @@ class AgentRuntime:
             running.thread.join()
 
     def _drop(self, job: str) -> None:
+        self.store.release(job)  # first: to close an exchange may take a moment
         if pipes := self._pipes.pop(job, None):
             self._served.remove(job)
             pipes.cancel("the job was released")
         self._services.exchanges.drop(job)
-        self.store.release(job)
 
     def _relocate(self, locations: pb.Locations) -> None:
         changes = self.locations.apply(locations)
