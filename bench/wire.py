@@ -30,11 +30,10 @@ import numpy as np
 import pyarrow as pa
 
 from bench.harness import Answer, Benchmark, Case, Engine
-from bench.wire_server import AGENT, EDGE, JOB, NODE, ROW_BYTES, SECRET
+from bench.wire_server import AGENT, EDGE, JOB, NODE, ROW_BYTES
 
 TOTAL, TOTAL_QUICK = 192 << 20, 48 << 20
 SIZES = {"64 KiB": 64 << 10, "1 MiB": 1 << 20, "4 MiB": 4 << 20}
-CONNECTIONS = 4
 SPIN = "n = 0\nwhile True: n += 1"
 SITE = """
 import sys, threading
@@ -112,6 +111,7 @@ def agents(case: Case, busy: str) -> WireRun:
     from fabric.flight.remote import FlightTransport
     from fabric.flight.ticket import PartitionRequest
     from fabric.security.tokens import Signer
+    from fabric.testing.flight_rig import SECRET
 
     prepare_process()  # as agents do; it spares gRPC's buffers most of their page faults
     stack = ExitStack()
@@ -150,6 +150,7 @@ def strangers_run(case: Case) -> WireRun:
     """A foreign client reads an agent's partitions."""
     from fabric.flight.client import Client
     from fabric.security.tokens import Signer
+    from fabric.testing.flight_rig import SECRET
 
     stack = ExitStack()
     address = serve(case, stack, "fabric", "no")
@@ -163,10 +164,12 @@ def raw_run(case: Case) -> WireRun:
     """pyarrow's client and server, with as many connections."""
     import pyarrow.flight as fl
 
+    from fabric._cython.shuffle.pump.pump import PER_ADDRESS_MAX
+
     stack = ExitStack()
     address = serve(case, stack, "raw", "no")
     own = [("grpc.use_local_subchannel_pool", 1)]
-    n_clients = min(CONNECTIONS, case.parameters["streams"])
+    n_clients = min(PER_ADDRESS_MAX, case.parameters["streams"])
     clients = [
         stack.enter_context(fl.FlightClient(address, generic_options=own)) for _ in range(n_clients)
     ]

@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.flight as fl
 
-SECRET = b"a secret for benchmarks, 32 byte"
 JOB, NODE, EDGE, AGENT = "bench", "wire", 0, "a0"
 ROW_BYTES = 24
 
@@ -69,14 +68,8 @@ def agent(streams: list[list[pa.RecordBatch]]) -> Iterator[str]:
     from fabric.agent.memory import prepare_process
     from fabric.agent.store import PartitionStore
     from fabric.control import control_pb2 as pb
-    from fabric.flight.backend import Backend
-    from fabric.flight.locations import LocationTable
-    from fabric.flight.remote import FlightTransport
-    from fabric.flight.server import FabricFlightServer
     from fabric.ids import EdgeId
-    from fabric.io.dataset.files import DatasetFiles
-    from fabric.security.tokens import Signer
-    from fabric.testing.flight_rig import RigControl
+    from fabric.testing.flight_rig import FlightRig
 
     prepare_process()
     schema, edge, store = streams[0][0].schema, EdgeId(JOB, EDGE), PartitionStore(AGENT)
@@ -86,23 +79,18 @@ def agent(streams: list[list[pa.RecordBatch]]) -> Iterator[str]:
             bounds = [0] * (stream + 1) + [batch.num_rows] * (len(streams) - stream)
             store.append(edge, 0, 0, batch, np.array(bounds, np.int64))
     totals = store.seal(edge, 0, 0)
-    signer, table = Signer(SECRET), LocationTable()
-    with tempfile.TemporaryDirectory() as folder:
-        backend = Backend(
-            agent_id=AGENT, source=store, locations=table, datasets=DatasetFiles(Path(folder)),
-            control=RigControl(), transport=FlightTransport(signer),
-        )  # fmt: skip
-        server = FabricFlightServer(backend, signer)
-        address = f"grpc+tcp://127.0.0.1:{server.port}"
-        location = pb.EdgeLocation(
-            job_id=JOB, node_path=NODE, edge=EDGE, schema=schema.serialize().to_pybytes(),
-            n_partitions=len(streams), kind=pb.EDGE_HASH, mode=pb.MODE_MATERIALISED,
-            producers=[pb.Producer(task=0, attempt=0, agent_id=AGENT)], complete=True,
-            rows=totals.rows, bytes=totals.n_bytes,
-        )  # fmt: skip
-        table.apply(pb.Locations(version=1, addresses={AGENT: address}, edges=[location]))
-        yield address
-        server.stop(0.0)
+    location = pb.EdgeLocation(
+        job_id=JOB, node_path=NODE, edge=EDGE, schema=schema.serialize().to_pybytes(),
+        n_partitions=len(streams), kind=pb.EDGE_HASH, mode=pb.MODE_MATERIALISED,
+        producers=[pb.Producer(task=0, attempt=0, agent_id=AGENT)], complete=True,
+        rows=totals.rows, bytes=totals.n_bytes,
+    )  # fmt: skip
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        FlightRig(Path(folder), 1, stores={AGENT: store}) as rig,
+    ):
+        rig.control.push(edges=[location])
+        yield rig.address(AGENT)
 
 
 @contextmanager

@@ -12,7 +12,6 @@ import struct
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import Literal, Self
 
 How = Literal["reset", "close", "silence"]
@@ -44,12 +43,7 @@ class CutProxy:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._lock:
             self._closed = True
             sockets = list(self._sockets)

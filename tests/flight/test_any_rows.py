@@ -24,7 +24,7 @@ from fabric.flight.remote import FlightTransport
 from fabric.flight.ticket import PartitionRequest
 from fabric.ids import EdgeId
 from fabric.testing.arrays import batches, examples, rendered
-from fabric.testing.cut_proxy import CutProxy
+from fabric.testing.cut_proxy import CutProxy, How
 from fabric.testing.flight_rig import FlightRig
 
 JOB, NODE, EDGE = "job-1", "moved", 2
@@ -108,7 +108,7 @@ def fetched(transport: FlightTransport, address: str, request: PartitionRequest)
 @examples(0.4)
 @given(data=st.data(), cuts=st.tuples(CUTS, CUTS), how=st.sampled_from(["reset", "close"]))
 def test_rows_are_those_of_the_producers(
-    fabric: Fabric, data: st.DataObject, cuts: tuple[list[int], list[int]], how: str
+    fabric: Fabric, data: st.DataObject, cuts: tuple[list[int], list[int]], how: How
 ) -> None:
     with ExitStack() as stack:
         for store in fabric.stores.values():
@@ -119,7 +119,7 @@ def test_rows_are_those_of_the_producers(
         for agent, own_cuts in zip(AGENTS, cuts, strict=True):
             producers = tuple((task, 0) for task, at in done.agent_of.items() if at == agent)
             port = int(fabric.rig.address(agent).rpartition(":")[2])
-            proxy = stack.enter_context(CutProxy(port, own_cuts, how))  # type: ignore[arg-type]
+            proxy = stack.enter_context(CutProxy(port, own_cuts, how))
             for partition in range(done.n_partitions) if producers else ():
                 request = PartitionRequest(
                     job=JOB, edge=EDGE, node_path=NODE, partition=partition, producers=producers

@@ -3,32 +3,15 @@
 // One job: which columns they are, and which partition the hash of them gives to each row of a
 // batch. Batches go through Arrow's C interface to the kernels.
 #pragma once
-#include <arrow/c/bridge.h>
 #include <arrow/record_batch.h>
 
 #include "flight/text.hpp"
 #include "hash_column.hpp"
 #include "partition.hpp"
+#include "wire/exported.hpp"
 #include "wire/fault.hpp"
 
 namespace fabric {
-
-// A batch as the kernels take it, for as long as this lives.
-struct CBatch {
-  ArrowArray array{};
-  ArrowSchema schema{};
-
-  CBatch() = default;
-  CBatch(const CBatch&) = delete;
-  CBatch& operator=(const CBatch&) = delete;
-  ~CBatch() {
-    if (array.release != nullptr) array.release(&array);
-    if (schema.release != nullptr) schema.release(&schema);
-  }
-  arrow::Status fill(const arrow::RecordBatch& batch) {
-    return arrow::ExportRecordBatch(batch, &array, &schema);
-  }
-};
 
 // Positions of the key columns; refuses unknown and ambiguous ones.
 inline arrow::Result<std::vector<int32_t>> key_indices(const arrow::Schema& schema,
@@ -51,7 +34,7 @@ template <class Runs>
 arrow::Result<int64_t> misplaced_row(const arrow::RecordBatch& batch,
                                      const std::vector<int32_t>& keys, int32_t n_partitions,
                                      const Runs& runs, int cpu, uint32_t& found) {
-  CBatch exported;
+  Exported exported;
   ARROW_RETURN_NOT_OK(exported.fill(batch));
   const Type type = parse_type(exported.schema);
   std::vector<Column> columns;

@@ -22,7 +22,7 @@ class Splitter {
     auto splitter = std::make_unique<Splitter>(schema, n_partitions, allocator, cpu);
     if (keys.empty()) return splitter;
     ARROW_ASSIGN_OR_RAISE(const auto indices, key_indices(*schema, keys));
-    CBatch exported;
+    Exported exported;
     ARROW_RETURN_NOT_OK(arrow::ExportSchema(*schema, &exported.schema));
     splitter->by_hash_ = std::make_unique<BatchPartitioner>(
         exported.schema, indices, static_cast<int32_t>(n_partitions), 0);
@@ -59,7 +59,7 @@ class Splitter {
     std::vector<int64_t> offsets(n_partitions_ + 1);
     std::shared_ptr<arrow::RecordBatch> moved = batch;
     {
-      CBatch exported;
+      Exported exported;
       ArrowArray out{};
       ARROW_RETURN_NOT_OK(exported.fill(*batch));
       if (by_hash_->run(exported.array, cpu_, allocator_, offsets.data(), out)) {

@@ -116,8 +116,10 @@ class Spread {
     std::shared_ptr<OwnerWriter>& writer = writers_[owner];
     if (writer == nullptr) {
       auto opened = open_(owner);
-      if (!opened.ok()) writers_.erase(owner);
-      if (!opened.ok()) return at_owner(opened.status(), owner);
+      if (!opened.ok()) {
+        writers_.erase(owner);
+        return at_owner(opened.status(), owner);
+      }
       writer = *opened;
     }
     return at_owner(writer->write(partition, batch), owner);

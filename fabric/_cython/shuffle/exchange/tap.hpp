@@ -87,7 +87,7 @@ class TapStream : public MessageStream {
     if (!tap_->is_cut()) return arrow::Status::OK();
     if (!overdue_.load()) return fault("PeerLostError", "nobody reads this tap any more", where());
     return fault("PeerLostError",
-                 "the job waited for this lossless tap for more than " + text_of(idle_s_) +
+                 "the job waited for this lossless tap for more than " + seconds_text(idle_s_) +
                      " s and nothing was read, so the tap was cut; read faster, or tap lossy",
                  where());
   }
@@ -112,12 +112,6 @@ class TapStream : public MessageStream {
     std::set<uint32_t> tasks;
     for (const ProducerAttempt& one : ticket.producers) tasks.insert(one.task);
     return tasks;
-  }
-
-  static std::string text_of(double seconds) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%g", seconds);
-    return text;
   }
 
   std::string told(const TapTotals& totals) const {

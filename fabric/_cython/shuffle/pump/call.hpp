@@ -6,7 +6,6 @@
 #pragma once
 #include <chrono>
 #include <condition_variable>
-#include <cstdio>
 #include <optional>
 #include <thread>
 
@@ -19,13 +18,6 @@ using Headers = std::vector<std::pair<std::string, std::string>>;
 
 constexpr double CALL_S_MAX = 24 * 3600.0;
 constexpr std::chrono::milliseconds MOMENT(200);  // after which Python looks at its signals
-
-// How the seconds of a bound are told: 0.3, 30.
-inline std::string seconds_text(double seconds) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%g", seconds);
-  return text;
-}
 
 inline arrow::flight::FlightCallOptions call_options(const Headers& headers, double timeout_s) {
   arrow::flight::FlightCallOptions options;

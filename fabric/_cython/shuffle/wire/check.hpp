@@ -4,7 +4,6 @@
 // counted; gaps, other attempts, wrong totals and damaged rows are a PartitionLostError that names
 // agent, producing task and partition.
 #pragma once
-#include <arrow/c/bridge.h>
 #include <arrow/record_batch.h>
 
 #include <algorithm>
@@ -12,21 +11,15 @@
 #include <optional>
 
 #include "checksum.hpp"
+#include "exported.hpp"
 #include "ticket.hpp"
 
 namespace fabric {
 
 // The CRC32C of a batch as it means, see `checksum.hpp`.
 inline arrow::Result<uint32_t> crc32c_of(const arrow::RecordBatch& batch, int cpu) {
-  struct Exported {
-    ArrowArray array{};
-    ArrowSchema schema{};
-    ~Exported() {
-      if (array.release != nullptr) array.release(&array);
-      if (schema.release != nullptr) schema.release(&schema);
-    }
-  } exported;
-  ARROW_RETURN_NOT_OK(arrow::ExportRecordBatch(batch, &exported.array, &exported.schema));
+  Exported exported;
+  ARROW_RETURN_NOT_OK(exported.fill(batch));
   return canonical_crc32c(exported.schema, exported.array, cpu);
 }
 

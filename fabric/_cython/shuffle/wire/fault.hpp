@@ -7,12 +7,20 @@
 #include <arrow/flight/types.h>
 #include <arrow/status.h>
 
+#include <cstdio>
 #include <memory>
 #include <string>
 
 #include "proto.hpp"
 
 namespace fabric {
+
+// How the seconds of a bound are told: 0.3, 30.
+inline std::string seconds_text(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", seconds);
+  return text;
+}
 
 struct Where {
   std::string job, node, task, agent;
