@@ -4,7 +4,9 @@ One job: run each case of a benchmark on each engine and give one `Line` an engi
 lives in a process of its own (`worker.py`), so none disturbs another's allocator, threads or
 caches by its mere presence. Within a case the engines take turns, round by round, the order
 turning too, so a slow moment of the machine hits all alike. A round runs an engine as often as
-fills `round_s` and keeps the median call; the rate is that of the median round. Rows and checksum
+fills `round_s` and keeps the median call; the rate is that of the median round. Benchmarks of jobs
+take a second and more, so that a call that is shorter finds its engine warm: what others did in
+their turns has emptied caches, and idle servers give memory back meanwhile. Rows and checksum
 of an engine's answer stand beside its rate. A peer that can't run a case, or whose answer differs
 from ours, has no line there and fails the run at its end: the others are measured all the same.
 

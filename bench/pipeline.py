@@ -194,4 +194,5 @@ BENCHMARK = Benchmark(
     ],
     rounds=9,
     quick_rounds=3,
+    round_s=1.0,
 )

@@ -61,5 +61,5 @@ BENCHMARK = Benchmark(
     engines=engines,
     rounds=3,
     quick_rounds=3,
-    round_s=0.3,
+    round_s=2.0,
 )

@@ -261,4 +261,5 @@ BENCHMARK = Benchmark(
     engines=engines,
     rounds=5,
     quick_rounds=3,
+    round_s=1.0,
 )

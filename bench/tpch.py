@@ -49,4 +49,5 @@ BENCHMARK = Benchmark(
     engines=engines,
     rounds=3,
     quick_rounds=3,
+    round_s=1.0,
 )

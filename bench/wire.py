@@ -1,9 +1,10 @@
 """Partitions from one agent process to another: bytes/s beside pyarrow's Flight, and latency.
 
 `64 KiB x 1` … `4 MiB x 8`: batches of that size in so many streams at once, through the transport
-of agents: checksums, order and totals are checked, batches not validated again. `strangers …`: a
-foreign client reads them; every batch is fully validated. The peer `raw flight` is pyarrow's
-`do_get` of the same batches from a plain pyarrow server, which checks nothing.
+of agents of one host (a Unix socket): checksums, order and totals are checked, batches not
+validated again. `strangers …`: a foreign client reads them by TCP; every batch is fully validated.
+The peer `raw flight` is pyarrow's `do_get` of the same batches from a plain pyarrow server, which
+checks nothing.
 `latency 1 MiB`: one fetch of a partition of one batch; `p50_ms`, `p99_ms` of all of them.
 `busy python`: a Python thread that never rests in both processes; `pipeline busy python`: one in
 each agent of the job of `pipeline`. Their peer `busy process` is ourselves, with as many busy
@@ -115,9 +116,10 @@ def agents(case: Case, busy: str) -> WireRun:
 
     prepare_process()  # as agents do; it spares gRPC's buffers most of their page faults
     stack = ExitStack()
-    address = serve(case, stack, "fabric", busy)
+    address, path = serve(case, stack, "fabric", busy).split()
     transport = FlightTransport(Signer(SECRET))
     stack.callback(transport.close)
+    transport.shorten({address: path})
 
     def take(stream: int) -> list[pa.RecordBatch]:
         request = PartitionRequest(
@@ -153,7 +155,7 @@ def strangers_run(case: Case) -> WireRun:
     from fabric.testing.flight_rig import SECRET
 
     stack = ExitStack()
-    address = serve(case, stack, "fabric", "no")
+    address, _ = serve(case, stack, "fabric", "no").split()
     token = Signer(SECRET).token("read", AGENT, 86_400.0, time.time())
     client = stack.enter_context(Client(address, token))
     tickets = [e.ticket.ticket for e in client.info(["job", JOB, NODE]).endpoints]

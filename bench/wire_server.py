@@ -64,10 +64,11 @@ class Raw(fl.FlightServerBase):  # type: ignore[misc]
 
 @contextmanager
 def agent(streams: list[list[pa.RecordBatch]]) -> Iterator[str]:
-    """An agent's server over its store; partition p is stream p."""
+    """An agent's address and Unix socket; partition p of its store is stream p."""
     from fabric.agent.memory import prepare_process
     from fabric.agent.store import PartitionStore
     from fabric.control import control_pb2 as pb
+    from fabric.flight.sockets import new_socket
     from fabric.ids import EdgeId
     from fabric.testing.flight_rig import FlightRig
 
@@ -90,7 +91,9 @@ def agent(streams: list[list[pa.RecordBatch]]) -> Iterator[str]:
         FlightRig(Path(folder), 1, stores={AGENT: store}) as rig,
     ):
         rig.control.push(edges=[location])
-        yield rig.address(AGENT)
+        path = new_socket(Path(folder))
+        rig.servers[AGENT].listen(path)
+        yield f"{rig.address(AGENT)} {path}"
 
 
 @contextmanager
