@@ -9,7 +9,7 @@ import os
 import socket as sockets
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from fabric.flight.ticket import PartitionRequest
 from fabric.testing.flight_rig import FlightRig
 
 ROWS = pa.table({"k": range(2500), "v": ["x" * (n % 40) for n in range(2500)]})
+MESSAGE_BYTES = 1 << 20
 NOWHERE = "grpc+tcp://127.0.0.1:1"
 REQUEST = PartitionRequest(job="j", edge=0, node_path="n", partition=0, producers=((0, 0),))
 
@@ -63,6 +64,23 @@ def test_rows_come_by_the_socket(rig: FlightRig, path: Path, transport: FlightTr
     assert rows_at(transport, NOWHERE).equals(ROWS)
     transport.discard(NOWHERE, "names", "tx-1")
     assert rows_at(transport, rig.address()).equals(ROWS)  # as ever
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="sockets are found in /proc")
+def test_the_server_has_room_to_send_a_message(path: Path, transport: FlightTransport) -> None:
+    """A connection is wide when its first stream begins."""
+    transport.shorten({NOWHERE: str(path)})
+    assert rows_at(transport, NOWHERE).equals(ROWS)
+    assert [room for room in room_at(path) if room >= MESSAGE_BYTES]
+
+
+def room_at(path: Path) -> Iterator[int]:
+    """Bytes that connections accepted at `path` take before their sender waits."""
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError), sockets.socket(fileno=os.dup(int(name))) as one:
+            ours = one.family == sockets.AF_UNIX and one.getsockname() == str(path)
+            if ours and not one.getsockopt(sockets.SOL_SOCKET, sockets.SO_ACCEPTCONN):
+                yield one.getsockopt(sockets.SOL_SOCKET, sockets.SO_SNDBUF)
 
 
 def test_it_is_this_users_alone(path: Path) -> None:

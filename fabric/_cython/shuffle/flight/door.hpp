@@ -7,6 +7,8 @@
 
 #include <memory>
 
+#include "wire/widen.hpp"
+
 namespace fabric {
 
 namespace fl = arrow::flight;
@@ -40,6 +42,7 @@ class Door : public fl::FlightServerBase {
 
   arrow::Status DoGet(const fl::ServerCallContext& context, const fl::Ticket& request,
                       std::unique_ptr<fl::FlightDataStream>* stream) override {
+    widener_.look();
     return server_.DoGet(context, request, stream);
   }
 
@@ -52,6 +55,7 @@ class Door : public fl::FlightServerBase {
   arrow::Status DoExchange(const fl::ServerCallContext& context,
                            std::unique_ptr<fl::FlightMessageReader> reader,
                            std::unique_ptr<fl::FlightMessageWriter> writer) override {
+    widener_.look();
     return server_.DoExchange(context, std::move(reader), std::move(writer));
   }
 
@@ -67,6 +71,7 @@ class Door : public fl::FlightServerBase {
 
  private:
   fl::FlightServerBase& server_;
+  Widener widener_;
 };
 
 }  // namespace fabric

@@ -20,6 +20,7 @@
 #include "pump/shortcuts.hpp"
 #include "store/budget.hpp"
 #include "wire/fault.hpp"
+#include "wire/widen.hpp"
 
 namespace arrow::flight::transport::grpc {
 void InitializeFlightGrpcClient();  // exported by libarrow_flight, its header is not shipped
@@ -100,6 +101,7 @@ class Connections {
 
   // The least used connection to `address`; whoever holds it uses it.
   arrow::Result<std::shared_ptr<Connection>> lend(const std::string& address) {
+    if (shortcuts_.any()) widener_.look();  // what is new gets room from its second stream on
     const std::lock_guard<std::mutex> held(mutex_);
     if (closed_) return shut(address);
     auto& here = open_[address];
@@ -187,6 +189,7 @@ class Connections {
  private:
   const ConnectOptions options_;
   Shortcuts shortcuts_;
+  Widener widener_;
   mutable std::mutex mutex_;
   bool closed_ = false;
   std::map<std::string, std::vector<std::shared_ptr<Connection>>> open_;

@@ -59,6 +59,11 @@ class Shortcuts {
     return refused;
   }
 
+  bool any() const {
+    const std::lock_guard<std::mutex> held(mutex_);
+    return !paths_.empty();
+  }
+
   // How to reach the server at `address` now: its socket, or the address itself.
   std::string way_to(const std::string& address) {
     const std::lock_guard<std::mutex> held(mutex_);
@@ -70,7 +75,7 @@ class Shortcuts {
   }
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<std::string, std::string> paths_;
 };
 
