@@ -1,9 +1,9 @@
 // Room in Unix sockets: a message of a MiB goes out in two pieces instead of ten.
 //
-// One job: SO_SNDBUF of the Unix sockets of this process. They begin with 208 KiB and, unlike TCP's,
-// never grow: both ends wake each other 36 times a MiB. This halves it, and spares a tenth to a
-// quarter of a shuffle's processor time. gRPC opens and accepts sockets by itself and tells nobody
-// their descriptors, so all descriptors are looked through, now and then.
+// One job: SO_SNDBUF of the Unix sockets of this process. They begin with 208 KiB and, unlike
+// TCP's, never grow: both ends wake each other 36 times a MiB. This halves it, and spares a tenth
+// to a quarter of a shuffle's processor time. gRPC opens and accepts sockets by itself and tells
+// nobody their descriptors, so all descriptors are looked through, now and then.
 #pragma once
 #include <dirent.h>
 #include <sys/socket.h>
