@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from fabric.errors import CancelledError, FabricError
 from fabric.operators.fragment.failure import failure
-from fabric.plan.nodes import Aggregate, Distinct, Join, Limit, Node, Sort, Union, Window
+from fabric.plan.nodes import Aggregate, Distinct, Join, Limit, Node, Scan, Sort, Union, Window
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import Split
 from fabric.plan.walk import walk
@@ -122,7 +122,7 @@ class FragmentStream(Iterator[pa.RecordBatch]):
         self._root, self._inputs, self._splits, self._read = root, inputs, splits, read
         n_partitions = 1 if _is_small(inputs, splits, batch_rows) else target_partitions
         self._n_partitions, self._batch_rows = _partitions(root, n_partitions), batch_rows
-        self._batches: AsyncIterator[Any] | None = None
+        self._batches: AsyncIterator[pa.RecordBatch] | None = None
         self._task: asyncio.Task[Any] | None = None
         self._raised: list[Exception] = []  # the tables know this stream, so it must not know them
 
@@ -178,9 +178,13 @@ class FragmentStream(Iterator[pa.RecordBatch]):
             check=self._check_open,
         )  # fmt: skip
         self._raised = tables.raised
-        relation = lower(self._root, tables, self._collected, self._pieces())
-        names = relation.inner or (relation.df.schema().names[0],)
-        self._batches = aiter(relation.df.select(*(f'"{name}"' for name in names)).execute_stream())
+        here = tables.here(self._root) if isinstance(self._root, Scan) else None
+        if here is not None:
+            self._batches = _told(here)
+        else:
+            relation = lower(self._root, tables, self._collected, self._pieces())
+            names = relation.inner or (relation.df.schema().names[0],)
+            self._batches = _streamed(relation.df.select(*(f'"{name}"' for name in names)))
         self._inputs = {}
 
     async def _gathered(self) -> pa.RecordBatch | None:
@@ -189,10 +193,9 @@ class FragmentStream(Iterator[pa.RecordBatch]):
         parts: list[pa.RecordBatch] = []
         n_rows = 0
         while n_rows * 2 < self._batch_rows:
-            part = await anext(self._batches, None)
-            if part is None:
+            batch = await anext(self._batches, None)
+            if batch is None:
                 break
-            batch = part.to_pyarrow()
             if batch.num_rows:
                 parts.append(batch)
                 n_rows += batch.num_rows
@@ -202,7 +205,7 @@ class FragmentStream(Iterator[pa.RecordBatch]):
         return _conformed(whole, self.schema)
 
     async def _everything(self, df: datafusion.DataFrame) -> list[pa.RecordBatch]:
-        return [batch.to_pyarrow() async for batch in df.execute_stream()]
+        return [batch async for batch in _streamed(df)]
 
     def _pieces(self) -> Pieces:
         """For aggregates of many groups; each part of those runs on one thread."""
@@ -228,8 +231,8 @@ class FragmentStream(Iterator[pa.RecordBatch]):
     async def _handed(
         self, df: datafusion.DataFrame, take: Callable[[pa.RecordBatch], None]
     ) -> None:
-        async for batch in df.execute_stream():
-            take(batch.to_pyarrow())
+        async for batch in _streamed(df):
+            take(batch)
 
     async def _several(self, dfs: Iterator[datafusion.DataFrame]) -> list[pa.RecordBatch]:
         """What all of `dfs` put out; each thread runs one to its end and goes on with the next."""
@@ -279,6 +282,16 @@ class FragmentStream(Iterator[pa.RecordBatch]):
         if self._closed or isinstance(error, asyncio.CancelledError):
             return CancelledError("the fragment was stopped")
         return failure(self._raised[0] if self._raised else error, self._root, self._splits)
+
+
+async def _streamed(df: datafusion.DataFrame) -> AsyncIterator[pa.RecordBatch]:
+    async for batch in df.execute_stream():
+        yield batch.to_pyarrow()
+
+
+async def _told(batches: Iterator[pa.RecordBatch]) -> AsyncIterator[pa.RecordBatch]:
+    for batch in batches:
+        yield batch
 
 
 def _partitions(root: Node, target_partitions: int) -> int:

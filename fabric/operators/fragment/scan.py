@@ -37,6 +37,7 @@ from fabric.operators.fragment.relation import Names, Output, Relation, select
 from fabric.operators.fragment.streams import GroupPart, StreamDataset, StreamPart
 from fabric.plan.expr import columns_of
 from fabric.plan.nodes import Scan, StageInput
+from fabric.plan.schema import schema_of
 from fabric.plan.sources import FileSource, MemorySource, Split
 
 ReadSplit = Callable[[Scan, Split], Iterator[pa.RecordBatch]]
@@ -88,12 +89,21 @@ class Tables:
                 for path in {split.uri for split in splits}:
                     check_unchanged(source, node.schema, path)
                 return self._parquet(node, schema, splits)
-            case FileSource(format="ipc"):
-                if not all(ipc.is_mapped(path) for path in {split.uri for split in splits}):
-                    return self._streamed(node, schema, splits)
-            case FileSource():
+            case FileSource() if not self._lies_here(node, splits):
                 return self._streamed(node, schema, splits)
         return self._table(schema, self._rows(node, schema, splits))
+
+    def here(self, node: Scan) -> Iterator[pa.RecordBatch] | None:
+        """What `node` puts out, if it is in memory or mapped and not filtered: as it lies there."""
+        splits = self._splits_of(node)
+        names = schema_of(node).names
+        if node.predicate is not None or not names or not self._lies_here(node, splits):
+            return None
+        return (
+            piece.select(names)
+            for batch in self._rows(node, _read_schema(node), splits)
+            for piece in _pieces(batch, self._batch_rows)
+        )
 
     def stage_input(self, node: StageInput) -> Relation:
         """Rows that arrived over an edge."""
@@ -168,7 +178,7 @@ class Tables:
                 return magnitude(source, node.schema, name)
             case FileSource(format="ipc") | MemorySource():
                 splits = self._splits_of(node)
-                if all(self._is_here(node, split) for split in splits):
+                if self._lies_here(node, splits):
                     reads = (
                         registry.read_split(node.source, node.schema, split, [name])
                         for split in splits
@@ -176,8 +186,14 @@ class Tables:
                     return _most(batch.column(0) for read in reads for batch in read)
         return math.inf
 
-    def _is_here(self, node: Scan, split: Split) -> bool:
-        return isinstance(node.source, MemorySource) or ipc.is_mapped(split.uri)
+    def _lies_here(self, node: Scan, splits: Sequence[Split]) -> bool:
+        """Whether the rows are in memory or mapped."""
+        match node.source:
+            case MemorySource():
+                return True
+            case FileSource(format="ipc"):
+                return all(ipc.is_mapped(path) for path in {split.uri for split in splits})
+        return False
 
     def _splits_of(self, node: Scan) -> Sequence[Split]:
         if node.scan_id not in self._splits:

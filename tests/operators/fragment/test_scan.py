@@ -74,6 +74,18 @@ def test_every_row_comes_once(write, format, options, n_target):
     assert str(found.to_pydict()) == str(expected.to_pydict())
 
 
+@pytest.mark.parametrize("columns", [("a b", 'x"y', "f"), ("f", "a b"), ('x"y',)])
+def test_a_bare_scan_of_mapped_rows_is_handed_on_in_order(write, columns):
+    """No query is made for it: batches of about `batch_rows`, in the order of the files."""
+    source = write("ipc")
+    root = scan(source, columns=columns)
+    splits = {0: registry.enumerate_splits(source, 1)}
+    batches = list(execute_fragment(root, {}, splits, target_partitions=2, batch_rows=128))
+    assert max(batch.num_rows for batch in batches) <= 200
+    expected = TABLE.select(columns)
+    assert str(pa.Table.from_batches(batches).to_pydict()) == str(expected.to_pydict())
+
+
 @pytest.mark.parametrize(("format", "options", "n_target"), WAYS)
 def test_columns_and_predicate(write, format, options, n_target):
     source = write(format, **options)

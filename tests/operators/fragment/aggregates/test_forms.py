@@ -178,6 +178,10 @@ def check(name: str, found: object, rows: list[Row]) -> None:
     if name == "collect":
         assert isinstance(found, list)
         assert {str(sorted(map(str, found)))} == want
+    elif name == "approx_distinct":  # two of 16,384 registers may be one
+        assert isinstance(found, int)
+        assert isinstance(want, int)
+        assert abs(found - want) <= max(1, want // 10)
     elif name in ORDERLESS:
         assert str(found) in want or (not rows and found is None)
     elif isinstance(want, float):
