@@ -24,35 +24,35 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x66\x61\x62ric/flight/wire.proto\x12\x10\x66\x61\x62ric.flight.v1\"0\n\rPartitionRows\x12\x11\n\tpartition\x18\x01 \x01(\r\x12\x0c\n\x04rows\x18\x02 \x01(\x04\"\xaa\x02\n\nEdgeHeader\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x0e\n\x06job_id\x18\x02 \x01(\t\x12\x0c\n\x04\x65\x64ge\x18\x03 \x01(\r\x12\x10\n\x08producer\x18\x04 \x01(\r\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\r\x12\r\n\x05\x65poch\x18\x06 \x01(\x04\x12\x10\n\x08sequence\x18\x07 \x01(\x04\x12\x33\n\npartitions\x18\x08 \x03(\x0b\x32\x1f.fabric.flight.v1.PartitionRows\x12\x0e\n\x06\x63rc32c\x18\t \x01(\x07\x12&\n\x05\x65vent\x18\n \x01(\x0e\x32\x17.fabric.flight.v1.Event\x12\x13\n\x0b\x65vent_value\x18\x0b \x01(\x03\x12\x12\n\ntotal_rows\x18\x0c \x01(\x04\x12\x13\n\x0btotal_bytes\x18\r \x01(\x04\"\xa0\x01\n\x06Ticket\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x11\n\texpires_s\x18\x02 \x01(\x01\x12\x36\n\tpartition\x18\x03 \x01(\x0b\x32!.fabric.flight.v1.PartitionTicketH\x00\x12\x32\n\x07\x64\x61taset\x18\x04 \x01(\x0b\x32\x1f.fabric.flight.v1.DatasetTicketH\x00\x42\x06\n\x04kind\"0\n\x0fProducerAttempt\x12\x0c\n\x04task\x18\x01 \x01(\r\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\"\xaf\x01\n\x0fPartitionTicket\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04\x65\x64ge\x18\x02 \x01(\r\x12\x11\n\tnode_path\x18\x03 \x01(\t\x12\x11\n\tpartition\x18\x04 \x01(\r\x12\x34\n\tproducers\x18\x05 \x03(\x0b\x32!.fabric.flight.v1.ProducerAttempt\x12\"\n\x03tap\x18\x06 \x01(\x0e\x32\x15.fabric.flight.v1.Tap\"o\n\rDatasetTicket\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x04\x12\x11\n\tpartition\x18\x03 \x01(\r\x12,\n\x05parts\x18\x04 \x03(\x0b\x32\x1d.fabric.flight.v1.DatasetPart\"C\n\x0b\x44\x61tasetPart\x12\x13\n\x0btransaction\x18\x01 \x01(\t\x12\x0e\n\x06writer\x18\x02 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\r\"\x7f\n\x06\x43redit\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x31\n\x06grants\x18\x02 \x03(\x0b\x32!.fabric.flight.v1.PartitionCredit\x12\x31\n\x06\x63losed\x18\x03 \x03(\x0b\x32!.fabric.flight.v1.PartitionCredit\"3\n\x0fPartitionCredit\x12\x11\n\tpartition\x18\x01 \x01(\r\x12\r\n\x05\x62ytes\x18\x02 \x01(\x04\"-\n\x0b\x45xchangeEnd\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\r\n\x05\x65rror\x18\x02 \x01(\x0c*6\n\x05\x45vent\x12\x08\n\x04ROWS\x10\x00\x12\r\n\tWATERMARK\x10\x01\x12\x0b\n\x07\x42\x41RRIER\x10\x02\x12\x07\n\x03\x45ND\x10\x03**\n\x03Tap\x12\n\n\x06NO_TAP\x10\x00\x12\t\n\x05LOSSY\x10\x01\x12\x0c\n\x08LOSSLESS\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x66\x61\x62ric/flight/wire.proto\x12\x10\x66\x61\x62ric.flight.v1\"@\n\rPartitionRows\x12\x11\n\tpartition\x18\x01 \x01(\r\x12\x0c\n\x04rows\x18\x02 \x01(\x04\x12\x0e\n\x06\x63harge\x18\x03 \x01(\x04\"\xaa\x02\n\nEdgeHeader\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x0e\n\x06job_id\x18\x02 \x01(\t\x12\x0c\n\x04\x65\x64ge\x18\x03 \x01(\r\x12\x10\n\x08producer\x18\x04 \x01(\r\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\r\x12\r\n\x05\x65poch\x18\x06 \x01(\x04\x12\x10\n\x08sequence\x18\x07 \x01(\x04\x12\x33\n\npartitions\x18\x08 \x03(\x0b\x32\x1f.fabric.flight.v1.PartitionRows\x12\x0e\n\x06\x63rc32c\x18\t \x01(\x07\x12&\n\x05\x65vent\x18\n \x01(\x0e\x32\x17.fabric.flight.v1.Event\x12\x13\n\x0b\x65vent_value\x18\x0b \x01(\x03\x12\x12\n\ntotal_rows\x18\x0c \x01(\x04\x12\x13\n\x0btotal_bytes\x18\r \x01(\x04\"\xa0\x01\n\x06Ticket\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x11\n\texpires_s\x18\x02 \x01(\x01\x12\x36\n\tpartition\x18\x03 \x01(\x0b\x32!.fabric.flight.v1.PartitionTicketH\x00\x12\x32\n\x07\x64\x61taset\x18\x04 \x01(\x0b\x32\x1f.fabric.flight.v1.DatasetTicketH\x00\x42\x06\n\x04kind\"0\n\x0fProducerAttempt\x12\x0c\n\x04task\x18\x01 \x01(\r\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\"\xaf\x01\n\x0fPartitionTicket\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04\x65\x64ge\x18\x02 \x01(\r\x12\x11\n\tnode_path\x18\x03 \x01(\t\x12\x11\n\tpartition\x18\x04 \x01(\r\x12\x34\n\tproducers\x18\x05 \x03(\x0b\x32!.fabric.flight.v1.ProducerAttempt\x12\"\n\x03tap\x18\x06 \x01(\x0e\x32\x15.fabric.flight.v1.Tap\"o\n\rDatasetTicket\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x04\x12\x11\n\tpartition\x18\x03 \x01(\r\x12,\n\x05parts\x18\x04 \x03(\x0b\x32\x1d.fabric.flight.v1.DatasetPart\"C\n\x0b\x44\x61tasetPart\x12\x13\n\x0btransaction\x18\x01 \x01(\t\x12\x0e\n\x06writer\x18\x02 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\r\"\x7f\n\x06\x43redit\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x31\n\x06grants\x18\x02 \x03(\x0b\x32!.fabric.flight.v1.PartitionCredit\x12\x31\n\x06\x63losed\x18\x03 \x03(\x0b\x32!.fabric.flight.v1.PartitionCredit\"3\n\x0fPartitionCredit\x12\x11\n\tpartition\x18\x01 \x01(\r\x12\r\n\x05\x62ytes\x18\x02 \x01(\x04\"-\n\x0b\x45xchangeEnd\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\r\n\x05\x65rror\x18\x02 \x01(\x0c*6\n\x05\x45vent\x12\x08\n\x04ROWS\x10\x00\x12\r\n\tWATERMARK\x10\x01\x12\x0b\n\x07\x42\x41RRIER\x10\x02\x12\x07\n\x03\x45ND\x10\x03**\n\x03Tap\x12\n\n\x06NO_TAP\x10\x00\x12\t\n\x05LOSSY\x10\x01\x12\x0c\n\x08LOSSLESS\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'fabric.flight.wire_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_EVENT']._serialized_start=1199
-  _globals['_EVENT']._serialized_end=1253
-  _globals['_TAP']._serialized_start=1255
-  _globals['_TAP']._serialized_end=1297
+  _globals['_EVENT']._serialized_start=1215
+  _globals['_EVENT']._serialized_end=1269
+  _globals['_TAP']._serialized_start=1271
+  _globals['_TAP']._serialized_end=1313
   _globals['_PARTITIONROWS']._serialized_start=46
-  _globals['_PARTITIONROWS']._serialized_end=94
-  _globals['_EDGEHEADER']._serialized_start=97
-  _globals['_EDGEHEADER']._serialized_end=395
-  _globals['_TICKET']._serialized_start=398
-  _globals['_TICKET']._serialized_end=558
-  _globals['_PRODUCERATTEMPT']._serialized_start=560
-  _globals['_PRODUCERATTEMPT']._serialized_end=608
-  _globals['_PARTITIONTICKET']._serialized_start=611
-  _globals['_PARTITIONTICKET']._serialized_end=786
-  _globals['_DATASETTICKET']._serialized_start=788
-  _globals['_DATASETTICKET']._serialized_end=899
-  _globals['_DATASETPART']._serialized_start=901
-  _globals['_DATASETPART']._serialized_end=968
-  _globals['_CREDIT']._serialized_start=970
-  _globals['_CREDIT']._serialized_end=1097
-  _globals['_PARTITIONCREDIT']._serialized_start=1099
-  _globals['_PARTITIONCREDIT']._serialized_end=1150
-  _globals['_EXCHANGEEND']._serialized_start=1152
-  _globals['_EXCHANGEEND']._serialized_end=1197
+  _globals['_PARTITIONROWS']._serialized_end=110
+  _globals['_EDGEHEADER']._serialized_start=113
+  _globals['_EDGEHEADER']._serialized_end=411
+  _globals['_TICKET']._serialized_start=414
+  _globals['_TICKET']._serialized_end=574
+  _globals['_PRODUCERATTEMPT']._serialized_start=576
+  _globals['_PRODUCERATTEMPT']._serialized_end=624
+  _globals['_PARTITIONTICKET']._serialized_start=627
+  _globals['_PARTITIONTICKET']._serialized_end=802
+  _globals['_DATASETTICKET']._serialized_start=804
+  _globals['_DATASETTICKET']._serialized_end=915
+  _globals['_DATASETPART']._serialized_start=917
+  _globals['_DATASETPART']._serialized_end=984
+  _globals['_CREDIT']._serialized_start=986
+  _globals['_CREDIT']._serialized_end=1113
+  _globals['_PARTITIONCREDIT']._serialized_start=1115
+  _globals['_PARTITIONCREDIT']._serialized_end=1166
+  _globals['_EXCHANGEEND']._serialized_start=1168
+  _globals['_EXCHANGEEND']._serialized_end=1213
 # @@protoc_insertion_point(module_scope)

@@ -28,12 +28,14 @@ LOSSY: Tap
 LOSSLESS: Tap
 
 class PartitionRows(_message.Message):
-    __slots__ = ("partition", "rows")
+    __slots__ = ("partition", "rows", "charge")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
+    CHARGE_FIELD_NUMBER: _ClassVar[int]
     partition: int
     rows: int
-    def __init__(self, partition: _Optional[int] = ..., rows: _Optional[int] = ...) -> None: ...
+    charge: int
+    def __init__(self, partition: _Optional[int] = ..., rows: _Optional[int] = ..., charge: _Optional[int] = ...) -> None: ...
 
 class EdgeHeader(_message.Message):
     __slots__ = ("version", "job_id", "edge", "producer", "attempt", "epoch", "sequence", "partitions", "crc32c", "event", "event_value", "total_rows", "total_bytes")

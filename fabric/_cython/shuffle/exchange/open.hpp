@@ -131,6 +131,7 @@ class Exchange : public Call {
         const auto n = static_cast<int64_t>(part.rows);
         auto rows = n == message.batch->num_rows() ? message.batch : message.batch->Slice(row, n);
         row += n;
+        inlet.window.received(part.charge);
         keep(inlet, rows_item(header->producer, std::move(rows)));
       } else {
         keep(inlet, event_item(header->producer, static_cast<Kind>(header->event),
@@ -142,7 +143,6 @@ class Exchange : public Call {
 
   void keep(Inlet& inlet, BatchItem item) {
     if (item.is_rows()) {
-      inlet.window.received(charge_of(item.bytes));
       inlet.kept_bytes += item.bytes;
       ++inlet.n_kept;
     }
@@ -166,14 +166,12 @@ class Exchange : public Call {
   // The granting thread: its errors show as those of the stream.
   void grant_all(Outgoing& outgoing) {
     while (!over_.load()) {
-      const auto credit = due();
+      auto credit = due();
+      if (credit.ok() && credit->empty()) credit = awaited();
       if (!credit.ok()) return;
-      if (!credit->grants.empty() || !credit->closed.empty()) {
-        const auto taken = outgoing.write_metadata(encode_credit(*credit));
-        if (!taken.ok() || !*taken) return;
-        continue;  // look again before sleeping
-      }
-      sleep();
+      if (credit->empty()) continue;
+      const auto taken = outgoing.write_metadata(encode_credit(*credit));
+      if (!taken.ok() || !*taken) return;
     }
   }
 
@@ -198,19 +196,24 @@ class Exchange : public Call {
     return credit;
   }
 
-  // Until a consumer made room somewhere, or the stream is over. Whoever is woken by a port passes
-  // the wake on, because what it waited for was not all of the room.
-  void sleep() {
+  // What is due after a sleep, which ends when a consumer makes room somewhere or the stream is
+  // over; maybe nothing. Whoever is woken by a port passes the wake on, because what it waited for
+  // was not all of the room.
+  arrow::Result<Credit> awaited() {
     std::vector<BatchPort*> open;
     for (auto& [_, inlet] : inlets_) {
       if (!inlet.closed) open.push_back(inlet.port);
     }
     const Need need{order_.window_bytes / 2, true};
     for (BatchPort* port : open) port->producers.add(news_, need);
-    news_.wait(std::chrono::steady_clock::now() + GRANT_LOOK);
+    auto credit = due();  // room may have come before we were in the lists
+    if (credit.ok() && credit->empty()) {
+      news_.wait(std::chrono::steady_clock::now() + GRANT_LOOK);
+    }
     for (BatchPort* port : open) {
       if (!port->producers.remove(news_)) port->wake_producers();
     }
+    return credit;
   }
 
   const std::shared_ptr<BatchPipes> pipes_;

@@ -20,8 +20,9 @@ struct Packed {
 
 class Pack {
  public:
-  void add(uint32_t partition, std::shared_ptr<arrow::RecordBatch> batch, uint64_t bytes) {
-    partitions_.push_back({partition, static_cast<uint64_t>(batch->num_rows())});
+  void add(uint32_t partition, std::shared_ptr<arrow::RecordBatch> batch, uint64_t bytes,
+           uint64_t charge) {
+    partitions_.push_back({partition, static_cast<uint64_t>(batch->num_rows()), charge});
     batches_.push_back(std::move(batch));
     bytes_ += bytes;
   }

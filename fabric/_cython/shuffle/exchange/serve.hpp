@@ -133,11 +133,12 @@ class ServedExchange {
   arrow::Status pass(Source& source, BatchItem item) {
     Pack& pack = packs_[item.producer];
     if (item.is_rows()) {
+      const uint64_t charge = charge_of(item.bytes);
       {
         const std::lock_guard held(mutex_);
-        ledger_.spend(source.partition, charge_of(item.bytes));
+        ledger_.spend(source.partition, charge);
       }
-      pack.add(source.partition, std::move(item.payload), item.bytes);
+      pack.add(source.partition, std::move(item.payload), item.bytes, charge);
       return pack.full() ? flush(item.producer, pack) : arrow::Status::OK();
     }
     ARROW_RETURN_NOT_OK(flush(item.producer, pack));
@@ -180,11 +181,18 @@ class ServedExchange {
 
   arrow::Status send(const EdgeHeader& header, const arrow::RecordBatch& batch) {
     const auto metadata = arrow::Buffer::FromString(encode_header(header));
-    return writer_.WriteWithMetadata(batch, metadata);
+    return written(writer_.WriteWithMetadata(batch, metadata));
   }
 
   arrow::Status tell_end(const arrow::Status& status) {
-    return writer_.WriteMetadata(arrow::Buffer::FromString(encode_end(status)));
+    return written(writer_.WriteMetadata(arrow::Buffer::FromString(encode_end(status))));
+  }
+
+  // A consumer's agent that went away is no bug of ours.
+  arrow::Status written(const arrow::Status& status) const {
+    if (!fl::FlightStatusDetail::UnwrapStatus(status)) return status;
+    return fault("PeerLostError", "the exchange was cut: its consumers' agent went away",
+                 request_.where());
   }
 
   // What a cancelled job's pipes say; fine otherwise.

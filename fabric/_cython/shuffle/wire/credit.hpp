@@ -15,6 +15,7 @@ struct PartitionCredit {
 struct Credit {
   std::vector<PartitionCredit> grants;  // so many bytes more may come
   std::vector<uint32_t> closed;         // nothing more is wanted of these
+  bool empty() const { return grants.empty() && closed.empty(); }
 };
 
 inline std::string encode_credit(const Credit& credit) {

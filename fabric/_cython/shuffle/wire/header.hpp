@@ -21,6 +21,7 @@ enum class Event : uint32_t { ROWS = 0, WATERMARK = 1, BARRIER = 2, END = 3 };
 struct PartitionRows {
   uint32_t partition;
   uint64_t rows;
+  uint64_t charge = 0;  // of the sender's ledger; only rows of pipelined edges cost credit
   bool operator==(const PartitionRows&) const = default;
 };
 
@@ -37,7 +38,7 @@ struct EdgeHeader {
 
 inline std::string encode_header(const EdgeHeader& header) {
   ProtoWriter out;
-  out.reserve(64 + header.job.size() + 12 * header.partitions.size());
+  out.reserve(64 + header.job.size() + 16 * header.partitions.size());
   out.number(1, WIRE_VERSION);
   out.text(2, header.job);
   out.number(3, header.edge);
@@ -49,6 +50,7 @@ inline std::string encode_header(const EdgeHeader& header) {
     ProtoWriter inner;
     inner.number(1, entry.partition);
     inner.number(2, entry.rows);
+    inner.number(3, entry.charge);
     out.message(8, inner.bytes());
   }
   out.fixed32(9, header.crc32c);
@@ -65,6 +67,7 @@ inline bool decode_partition(std::string_view bytes, PartitionRows& out) {
   while (in.next()) {
     if (in.field() == 1) out.partition = in.number32();
     if (in.field() == 2) out.rows = in.number();
+    if (in.field() == 3) out.charge = in.number();
   }
   return in.ok();
 }
