@@ -37,7 +37,7 @@ if SANITIZE:
 INCLUDE_DIRS = [FOLDER, FOLDER / "kernels", FOLDER / "shuffle"]
 INCLUDE = re.compile(r'(?:#include|extern from) [<"]([^">]+)[">]')
 CIMPORT = re.compile(r"^from fabric\._cython\.([\w.]+) cimport", re.MULTILINE)
-ARROW_LIBRARIES = ("arrow", "arrow_flight", "arrow_python")
+ARROW_LIBRARIES = ("arrow", "arrow_compute", "arrow_flight", "arrow_python")
 SO_VERSION = pa.cpp_build_info.so_version
 
 

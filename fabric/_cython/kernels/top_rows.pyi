@@ -1,6 +1,11 @@
+from typing import final
+
 import numpy as np
 from numpy.typing import NDArray
 
-_Ints = NDArray[np.int64]
-
-def top_rows(codes: _Ints, keys: _Ints, n_groups: int, n: int) -> NDArray[np.bool_]: ...
+@final
+class TopRows:
+    def __new__(cls, n: int) -> TopRows: ...
+    def among(
+        self, codes: NDArray[np.uint32], keys: NDArray[np.int64], n_groups: int
+    ) -> NDArray[np.bool_]: ...

@@ -10,7 +10,7 @@ aggregate's result, or what a task sends, is made of its parts afterwards:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import datafusion
@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from fabric.operators.fragment.aggregates import FORMS, Bound, Form, Found, Part
 from fabric.operators.fragment.aggregates.counts import counted, distinct
+from fabric.operators.fragment.bounds import Fit
 from fabric.operators.fragment.keys import normalised
 from fabric.operators.fragment.relation import Names, Output, Relation, select
 from fabric.plan.aggregate import state_columns, state_name, unaliased
@@ -28,11 +29,13 @@ from fabric.plan.schema import schema_of
 
 
 def lower_aggregate(
-    node: Aggregate, source: Relation, schema: pa.Schema, fitting: Collection[int] = ()
+    node: Aggregate, source: Relation, schema: pa.Schema, known: Mapping[int, Fit] | None = None
 ) -> Relation:
-    """`node` over `source`; `schema` is what it puts out, and the sums `fitting` can't overflow."""
+    """`node` over `source`; `schema` is what it puts out, `known` what fits of its sums."""
+    known = known or {}
     bounds = [
-        replace(_bound(node, i, source, schema), fits=i in fitting) for i in range(len(node.aggs))
+        replace(_bound(node, i, source, schema), fit=known.get(i, Fit.UNKNOWN))
+        for i in range(len(node.aggs))
     ]
     forms = [FORMS[bound.agg.function] for bound in bounds]
     parts = [_parts(node, form, bound) for form, bound in zip(forms, bounds, strict=True)]

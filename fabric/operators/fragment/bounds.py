@@ -1,8 +1,8 @@
 """How large sums can become: those that can't overflow need no check beside them.
 
-One job: `fitting_sums`. A sum is at most the number of rows times the largest value, and values are
-bounded by their types, by Parquet's statistics, or by a look at what is in memory (0.5
-ns a value, where a second sum of each group costs 10). Through joins rows multiply at most.
+One job: `fits`. A sum is at most the number of rows times the largest value, and values are bounded
+by their types, by Parquet's statistics, or by a look at what is in memory (0.5 ns a value, where a
+second sum of each group costs 10). Through joins rows multiply at most.
 """
 
 from __future__ import annotations
@@ -10,12 +10,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from decimal import Decimal
+from enum import IntEnum
 
 import pyarrow as pa
 from pyarrow import types as t
 
 from fabric.plan.aggregate import unaliased
-from fabric.plan.expr import Alias, Call, Case, Cast, Column, Expr, Literal, output_name
+from fabric.plan.expr import (
+    Agg,
+    Alias,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Expr,
+    Literal,
+    children,
+    output_name,
+)
 from fabric.plan.join import output_columns
 from fabric.plan.nodes import (
     Aggregate,
@@ -38,39 +50,78 @@ Leaf = Scan | StageInput
 _SLACK = 1.0001
 """Bounds are floats; a rounded product is larger than the exact one by less than this."""
 _DIGITS_MAX = 38
+_INT64_LIMIT = 2.0**63
+_NEAR_LIMIT = 2.0**57
+"""For rows times the largest value. A float sum of so many products is wrong by at most the number
+of rows times 2^-53 times the sum, so by less than 2^61: far from the 2^64 of a sum that wrapped."""
+_SUMS = ("sum", "mean")
+_FITTED = (*_SUMS, "covar_samp", "covar_pop", "corr")
 
 
-def fitting_sums(
+class Fit(IntEnum):
+    """What surely fits its type, of the sums an aggregate is made of."""
+
+    UNKNOWN = 0
+    PRODUCTS = 1
+    """Products of a pair of integers; sums of these may wrap, and a float sum says how often."""
+    SUMS = 2
+    """All sums: those of values, or those of products."""
+
+
+def fits(
     node: Aggregate, leaf_most: Callable[[Leaf, str], float], leaf_rows: Callable[[Leaf], float]
-) -> frozenset[int]:
-    """Which of `node.aggs` are sums or means of integers or decimals that can't overflow.
+) -> dict[int, Fit]:
+    """What is known of `node.aggs`, by index: of sums and means, and of pairs of integers.
 
     `leaf_most` knows the largest magnitude of a number column of a leaf, `leaf_rows` its exact
     number of rows; each says infinity where it does not know.
     """
-    if node.phase == "final":
-        return frozenset()
-    schema, found = schema_of(node.input), []
-    for index, expr in enumerate(node.aggs):
+    found = {}
+    for index, expr in enumerate(node.aggs if node.phase != "final" else ()):
         agg = unaliased(expr)
-        if agg.function not in ("sum", "mean") or agg.input is None:
+        if agg.input is None or agg.function not in _FITTED:
             continue
-        limit = _sum_limit(plain(type_of(agg.input, schema)))
-        if not math.isfinite(limit):
+        work = _of_sum if agg.function in _SUMS else _of_pair
+        by_type = work(agg, node.input, lambda *_: math.inf, leaf_rows)
+        if by_type is None:
             continue
-        n_rows = _rows(node.input, leaf_rows)
-        if not _fits(agg.input, node.input, n_rows, limit, lambda *_: math.inf) and not _fits(
-            agg.input, node.input, n_rows, limit, leaf_most
-        ):
-            continue
-        found.append(index)
-    return frozenset(found)
+        fit = by_type if by_type is Fit.SUMS else work(agg, node.input, leaf_most, leaf_rows)
+        if fit:
+            found[index] = fit
+    return found
 
 
-def _fits(
-    expr: Expr, node: Node, n_rows: float, limit: float, leaf_most: Callable[[Leaf, str], float]
-) -> bool:
-    return n_rows * _Most(leaf_most).of(expr, node) * _SLACK < limit
+def _of_sum(
+    agg: Agg,
+    source: Node,
+    leaf_most: Callable[[Leaf, str], float],
+    leaf_rows: Callable[[Leaf], float],
+) -> Fit | None:
+    """Whether the sum fits; None where nobody checks."""
+    assert agg.input is not None
+    limit = _sum_limit(plain(type_of(agg.input, schema_of(source))))
+    if not math.isfinite(limit):
+        return None
+    most = _Most(leaf_most).of(agg.input, source) * _SLACK
+    return Fit.SUMS if _rows(source, leaf_rows) * most < limit else Fit.UNKNOWN
+
+
+def _of_pair(
+    agg: Agg,
+    source: Node,
+    leaf_most: Callable[[Leaf, str], float],
+    leaf_rows: Callable[[Leaf], float],
+) -> Fit | None:
+    """Whether products and their sums fit in 64 bits; None for what is not two integers."""
+    schema, pair = schema_of(source), children(agg)
+    if not all(t.is_integer(plain(type_of(expr, schema))) for expr in pair):
+        return None
+    most = max(_Most(leaf_most).of(expr, source) for expr in pair) * _SLACK
+    n_rows = _rows(source, leaf_rows)
+    if n_rows * most * most < _INT64_LIMIT:
+        return Fit.SUMS
+    products = most * most < _INT64_LIMIT and n_rows * most < _NEAR_LIMIT
+    return Fit.PRODUCTS if products else Fit.UNKNOWN
 
 
 def _sum_limit(dtype: pa.DataType) -> float:
@@ -80,7 +131,7 @@ def _sum_limit(dtype: pa.DataType) -> float:
         return math.inf
     if t.is_decimal(number):
         return float(10.0 ** (_DIGITS_MAX - number.scale))
-    return 2.0**63 if number.equals(pa.int64()) else math.inf
+    return _INT64_LIMIT if number.equals(pa.int64()) else math.inf
 
 
 def _rows(node: Node, leaf_rows: Callable[[Leaf], float]) -> float:

@@ -14,7 +14,7 @@ import datafusion
 
 from fabric.errors import FabricError, InternalError
 from fabric.operators.fragment.aggregate import lower_aggregate
-from fabric.operators.fragment.bounds import fitting_sums
+from fabric.operators.fragment.bounds import fits
 from fabric.operators.fragment.explode import lower_explode
 from fabric.operators.fragment.failure import engine_error
 from fabric.operators.fragment.join import lower_join
@@ -120,24 +120,24 @@ class _Lowering:
                 raise InternalError(f"{type(node).__name__} can't be inside a fragment")
 
     def _aggregate(self, node: Aggregate, source: Relation) -> Relation:
-        fitting = fitting_sums(node, self._tables.most, self._tables.rows_at_most)
+        known = fits(node, self._tables.most, self._tables.rows_at_most)
         n_rows = self._rows[id(node.input)]
         if self._pieces is not None and is_fit(node, n_rows):
             sample = lower(node.input, self._tables.shortened(SAMPLE), self._collect)
             n_pieces = self._pieces.number(node, sample, n_rows)
             if n_pieces > 1:
-                batches = self._pieces.aggregated(node, source, n_pieces, fitting)
+                batches = self._pieces.aggregated(node, source, n_pieces, known)
                 return self._tables.stored(schema_of(node), batches)
-        found = lower_aggregate(node, source, schema_of(node), fitting)
+        found = lower_aggregate(node, source, schema_of(node), known)
         return found if node.keys else _one_row(found)
 
     def _widened(self, node: Window | Explode, source: Relation) -> Relation:
         """The columns of `source` and more."""
         if isinstance(node, Explode):
             return lower_explode(node, source, schema_of(node))
-        large = self._rows[id(node.input)] >= ROWS_MIN
-        first = self._first.get(id(node)) if large else None
-        return lower_window(node, source, self._tables, self._collect, first=first)
+        n_rows = self._rows[id(node.input)]
+        first = self._first.get(id(node)) if n_rows >= ROWS_MIN else None
+        return lower_window(node, source, self._tables, self._collect, first=first, n_rows=n_rows)
 
 
 def _raises(node: Node, below: list[Relation]) -> bool:

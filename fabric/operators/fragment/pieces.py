@@ -11,7 +11,7 @@ are cheap to have: nothing that blocks may lie below.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import datafusion
 import numpy as np
@@ -22,6 +22,7 @@ from pyarrow import types as t
 from fabric._cython.kernels.hash import hash_columns
 from fabric._cython.shuffle.partitioner import Partitioner
 from fabric.operators.fragment.aggregate import lower_aggregate
+from fabric.operators.fragment.bounds import Fit
 from fabric.operators.fragment.relation import Relation, select
 from fabric.operators.fragment.scan import Tables
 from fabric.plan.expr import Column, columns_of
@@ -78,24 +79,24 @@ class Pieces:
         return min(_PIECES_MAX, 1 << max(1, round(math.log2(n_groups / _PIECE_GROUPS))))
 
     def aggregated(
-        self, node: Aggregate, source: Relation, n_pieces: int, fitting: Collection[int]
+        self, node: Aggregate, source: Relation, n_pieces: int, known: Mapping[int, Fit]
     ) -> list[pa.RecordBatch]:
-        """The rows of `node` over `source`; the sums `fitting` can't overflow."""
+        """The rows of `node` over `source`; what is `known` of its sums."""
         rows = _narrowed(node, source)
         dealt = _Dealt(rows.schema, _key_names(node), n_pieces)
         self._each(rows.df, dealt.take)
-        return self._several(self._frames(node, rows.schema, dealt.pieces(), fitting))
+        return self._several(self._frames(node, rows.schema, dealt.pieces(), known))
 
     def _frames(
         self,
         node: Aggregate,
         schema: pa.Schema,
         pieces: Iterable[list[pa.RecordBatch]],
-        fitting: Collection[int],
+        known: Mapping[int, Fit],
     ) -> Iterator[datafusion.DataFrame]:
         tables = self._tables()
         for piece in pieces:
-            made = lower_aggregate(node, tables.stored(schema, piece), schema_of(node), fitting)
+            made = lower_aggregate(node, tables.stored(schema, piece), schema_of(node), known)
             yield made.df.select(*(f'"{name}"' for name in made.inner))
 
 

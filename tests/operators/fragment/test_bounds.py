@@ -14,7 +14,8 @@ import fabric
 from fabric.errors import ExpressionError
 from fabric.io.files.facts import magnitude
 from fabric.operators.fragment import execute_fragment
-from fabric.operators.fragment.bounds import Leaf, fitting_sums
+from fabric.operators.fragment.bounds import Fit, Leaf
+from fabric.operators.fragment.bounds import fits as known_of
 from fabric.plan.expr import Agg, Alias, Call, Case, Cast, Column, Expr, Literal
 from fabric.plan.nodes import Aggregate, Filter, Join, Node, Select, StageInput, Union
 from fabric.plan.schema import schema_of
@@ -33,7 +34,7 @@ def fits(
     node = Aggregate(source, (Column("k"),), (Alias(Agg("sum", expr), "s"),))
     if phase == "partial":
         node = Aggregate(source, node.keys, node.aggs, "partial")
-    return fitting_sums(node, leaf_most, lambda _: rows) == {0}
+    return known_of(node, leaf_most, lambda _: rows) == {0: Fit.SUMS}
 
 
 def test_integers_by_the_largest_value_and_the_rows() -> None:
@@ -66,6 +67,30 @@ def test_decimals_by_their_types() -> None:
     assert not fits(product, rows=1e8)
     wide = StageInput(0, pa.schema([("k", pa.int64()), ("d", pa.decimal128(38, 2))]))
     assert not fits(Column("d"), wide, rows=2.0)
+
+
+def pair_fit(a: Expr, b: Expr, *, most: float, rows: float = 1e6, phase: str = "single") -> Fit:
+    agg = Alias(Agg("corr", a, (b,)), "r")
+    node = Aggregate(LEAF, (Column("k"),), (agg,))
+    if phase != "single":
+        node = Aggregate(LEAF, node.keys, node.aggs, "partial")
+    found = known_of(node, lambda _, name: most if name == "v" else math.inf, lambda _: rows)
+    return found.get(0, Fit.UNKNOWN)
+
+
+def test_pairs_by_their_products() -> None:
+    v = Column("v")
+    assert pair_fit(v, v, most=3.0e6) is Fit.SUMS
+    assert pair_fit(v, v, most=3.0e6, phase="partial") is Fit.SUMS
+    assert pair_fit(v, ONE, most=3.1e6) is Fit.PRODUCTS
+    assert pair_fit(ONE, v, most=3.0e9) is Fit.PRODUCTS
+    assert pair_fit(v, v, most=3.1e9) is Fit.UNKNOWN
+    assert pair_fit(v, v, most=3.0e9, rows=1e8) is Fit.UNKNOWN  # a float sum may be too far away
+    assert pair_fit(v, v, most=1.0, rows=math.inf) is Fit.UNKNOWN
+    assert pair_fit(v, Column("k"), most=1.0) is Fit.UNKNOWN
+    assert pair_fit(v, Column("d"), most=1.0) is Fit.UNKNOWN
+    assert pair_fit(v, Call("multiply", (v, v)), most=1000.0) is Fit.SUMS
+    assert pair_fit(ONE, Literal(-3, pa.int64()), most=math.inf) is Fit.SUMS
 
 
 def test_through_nodes() -> None:

@@ -1,8 +1,8 @@
-"""Co-moments of integers of up to 32 bits, from sums.
+"""Co-moments of integers whose products fit in 64 bits, from sums.
 
 One job: `parts` and `moments_of`. Sums of products of such integers are exact: DataFusion's wrap at
-2^64, and a float sum beside each says how often it did. So covariance and correlation of integers
-need no lists, and are exact up to the last division.
+2^64, and a float sum beside each says how often it did; none is needed where no sum can be so large
+(`bounds.py`). So covariance and correlation need no lists, and are exact up to the last division.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pyarrow import types as t
 from fabric.operators.fragment.aggregates.counts import counted, total
 from fabric.operators.fragment.aggregates.parts import F64, I64, Bound, Part
 from fabric.operators.fragment.aggregates.segments import Floats, Ints
+from fabric.operators.fragment.bounds import Fit
 
 SUMS = ("x", "y", "xx", "yy", "xy")
 NEAR = ("near_xx", "near_yy", "near_xy")
@@ -42,17 +43,24 @@ def parts(bound: Bound) -> list[Part]:
     found = [
         bound.part(kind, total, value=value, dtype=I64, tag=kind) for kind, value in values.items()
     ]
+    counts = bound.part("count", counted, value=values["xy"], dtype=I64, tag="xy")
+    if bound.fit is Fit.SUMS:
+        return [counts, *found]
     near = [
         bound.part(f"near_{kind}", total, value=values[kind], dtype=F64, tag=kind)
         for kind in ("xx", "yy", "xy")
     ]
-    return [bound.part("count", counted, value=values["xy"], dtype=I64, tag="xy"), *found, *near]
+    return [counts, *found, *near]
 
 
 def moments_of(*columns: pa.Array) -> tuple[Ints, list[Floats]]:
-    """Counts, means of x and y, and sums of products of deviations: xx, yy, xy."""
+    """Counts, means of x and y, and sums of products of deviations: xx, yy, xy.
+
+    `columns` are `KINDS`, or those without `NEAR` where no sum wrapped.
+    """
     n, x, y, *sums = (column.fill_null(0).to_numpy() for column in columns)
-    products, near = sums[:3], sums[3:]
+    products = sums[:3]
+    near = sums[3:] or [product.astype(np.float64) for product in products]
     some = np.maximum(n, 1)
     pairs = ((x, x), (y, y), (x, y))
     deviations = [
@@ -67,8 +75,10 @@ def _deviation(n: Ints, product: Ints, a: Ints, b: Ints, near: Floats) -> Floats
     with np.errstate(over="ignore"):
         whole: NDArray[np.int64] = n * product - a * b
     found: Floats = whole / n
-    largest = np.maximum(n * np.abs(near), np.abs(a.astype(np.float64) * b))
-    for i in np.flatnonzero(largest >= _SAFE):
-        true = int(product[i]) + round((near[i] - float(product[i])) / _WRAP) * (1 << 64)
-        found[i] = (int(n[i]) * true - int(a[i]) * int(b[i])) / int(n[i])
+    wide = np.maximum(n * np.abs(near), np.abs(a.astype(np.float64) * b)) >= _SAFE
+    if wide.any():
+        wraps = np.rint((near[wide] - product[wide].astype(np.float64)) / _WRAP)
+        m, low, s, u = (column[wide].astype(object) for column in (n, product, a, b))
+        high = wraps.astype(np.int64).astype(object) * (1 << 64)
+        found[wide] = (m * (low + high) - s * u) / m
     return found

@@ -143,7 +143,7 @@ def _collected(n_columns: int, bound: Bound) -> list[Part]:
 
 
 def _pairs(bound: Bound) -> list[Part]:
-    if integers.are_small([bound.type(0), bound.type(1)]):
+    if bound.fit or integers.are_small([bound.type(0), bound.type(1)]):
         return integers.parts(bound)
     return _collected(2, bound)
 
@@ -165,8 +165,8 @@ def _derived(
         return {}
     lists = [kind for kind in found.names if kind.startswith("values_")]
     chosen, run = (lists, compute) if lists else (["count", *kinds], merge)
-    if "near_xy" in found:
-        chosen, run = [*integers.KINDS], _of_integers
+    if "xy" in found:
+        chosen, run = [kind for kind in integers.KINDS if kind in found], _of_integers
     types = [found.type(kind) for kind in chosen]
     output = _struct(_TWO if kinds == _TWO else _ONE)
     return {"moments": function(run, types, output, *(found[kind] for kind in chosen))}

@@ -13,6 +13,7 @@ from itertools import count
 import datafusion
 import pyarrow as pa
 
+from fabric.operators.fragment.bounds import Fit
 from fabric.operators.fragment.relation import Relation
 from fabric.plan.expr import Agg, Expr, Literal, children
 from fabric.plan.literals import scalar_of
@@ -49,8 +50,8 @@ class Bound:
     source: Relation
     states: Mapping[str, str] = field(default_factory=dict)
     is_partial: bool = False
-    fits: bool = False
-    """Whether sums of the input can't overflow."""
+    fit: Fit = Fit.UNKNOWN
+    """What is known of the sums."""
 
     @property
     def args(self) -> tuple[Expr, ...]:

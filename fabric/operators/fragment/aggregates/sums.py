@@ -15,6 +15,7 @@ from pyarrow import types as t
 
 from fabric.operators.fragment.aggregates.counts import counted, total
 from fabric.operators.fragment.aggregates.parts import F64, I64, Bound, Form, Found, Part, function
+from fabric.operators.fragment.bounds import Fit
 from fabric.operators.fragment.overflow import DECIMAL_SAFE_DIGITS, about, checked_sum
 from fabric.plan.expr import Call, Case, Cast, Column, Literal
 from fabric.plan.types import numeric
@@ -37,11 +38,11 @@ def _sum(bound: Bound) -> list[Part]:
     number = _number(dtype)
     if t.is_decimal(number):
         parts = [bound.part("sum", total, dtype=number)]
-        if number.precision > DECIMAL_SAFE_DIGITS and not bound.fits:
+        if number.precision > DECIMAL_SAFE_DIGITS and bound.fit is not Fit.SUMS:
             parts.append(bound.part("near", total, dtype=F64, value=_near(bound.value(), number)))
         return parts
     parts = [bound.part("sum", total, dtype=I64 if t.is_integer(number) else F64)]
-    if dtype.equals(I64) and not bound.fits:
+    if dtype.equals(I64) and bound.fit is not Fit.SUMS:
         parts.append(bound.part("sum_f64", total, dtype=F64))
     return parts
 

@@ -25,9 +25,15 @@ Wanted = Sequence[tuple[Over, pa.Field]]
 
 
 def lower_window(
-    node: Window, source: Relation, tables: Tables, collect: Collect, *, first: int | None = None
+    node: Window,
+    source: Relation,
+    tables: Tables,
+    collect: Collect,
+    *,
+    first: int | None = None,
+    n_rows: float = 0.0,
 ) -> Relation:
-    """`node` over `source`; `collect` runs a data frame to the end.
+    """`node` over `source`, about `n_rows`; `collect` runs a data frame to the end.
 
     `first` says that of each partition only so many first rows will be kept.
     """
@@ -37,7 +43,7 @@ def lower_window(
     native = [(over, field) for over, field in wanted if is_native(over, source.schema)]
     others = [(over, field) for over, field in wanted if not is_native(over, source.schema)]
     if first is not None and can_prune(wanted[0][0], source.schema):
-        source = pruned(source, wanted[0][0], first, tables, collect)
+        source = pruned(source, wanted[0][0], first, tables, collect, n_rows=n_rows)
     for group in _by_order(others):
         source = store(source, group, tables, collect)
     work = Native(Inputs(source))
