@@ -2,8 +2,8 @@
 
 One job: their forms. A state is a count, means and sums of powers of deviations, which merge
 without losing digits (Chan's formulas); sums of squares would lose them far from zero. Variances
-are DataFusion's own; pairs of integers are added up (`integers.py`); the others collect their
-values and are computed by the `moments` kernel.
+are DataFusion's own; pairs of integers whose products fit are added up (`integers.py`); the others
+collect their values and are computed by the `moments` kernel.
 """
 
 from __future__ import annotations
