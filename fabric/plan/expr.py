@@ -21,7 +21,8 @@ UdfKind = Choice["arrow", "row", "numba", "auto"]
 class _Memo:
     """Room for answers about a frozen expression; no fields, so neither compared nor copied."""
 
-    __slots__ = ("_columns", "_output")
+    __slots__ = ("_below", "_columns", "_output")
+    _below: tuple[Any, ...]
     _columns: frozenset[str]
     _output: str
 

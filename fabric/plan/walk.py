@@ -81,7 +81,13 @@ def rewrite(root: Node, fn: Callable[[Node], Node]) -> Node:
 
 def walk_expr(root: Expr) -> Sequence[Expr]:
     """Every expression object in `root` once, arguments before what uses them."""
-    return _ordered(root, expr_children) if expr_children(root) else (root,)
+    if not expr_children(root):
+        return (root,)
+    below: tuple[Expr, ...] | None = getattr(root, "_below", None)
+    if below is None:
+        below = tuple(_ordered(root, expr_children)[:-1])
+        object.__setattr__(root, "_below", below)  # a frozen expression has room for it
+    return (*below, root)
 
 
 def fold(root: Expr, fn: Callable[[Expr, tuple[T, ...]], T]) -> T:
