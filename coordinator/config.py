@@ -9,7 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fabric.config import check_port, check_positive, default_home, is_loopback
+from fabric.config import (
+    AdaptiveConfig,
+    check_port,
+    check_positive,
+    default_home,
+    is_loopback,
+    load,
+)
 from fabric.errors import ConfigError
 
 
@@ -19,7 +26,8 @@ class CoordinatorConfig:
 
     An agent that is silent for `timeout_s` is lost. A job that failed or was cancelled ends when
     its tasks have, after `stop_s` at the latest. Partitions of an ended job are kept `retain_s`; a
-    dataset transaction nobody ends is dropped after `transaction_s`.
+    dataset transaction nobody ends is dropped after `transaction_s`. `adaptive` is for jobs whose
+    session says nothing else.
     """
 
     home: Path = field(default_factory=default_home)
@@ -33,6 +41,7 @@ class CoordinatorConfig:
     jobs_kept_max: int = 1000
     message_bytes_max: int = 64 << 20
     plan_bytes_max: int = 16 << 20
+    adaptive: AdaptiveConfig = field(default_factory=lambda: load(AdaptiveConfig, "ADAPTIVE"))
 
     def __post_init__(self) -> None:
         check_positive(

@@ -20,6 +20,7 @@ from fabric.coordinator.optimizer.cardinality import Cardinality
 from fabric.coordinator.optimizer.optimizer import optimize
 from fabric.coordinator.optimizer.trace import Fired, effects_text
 from fabric.coordinator.planner.draft import MAX_PARALLELISM
+from fabric.coordinator.planner.estimate import BROADCAST_BYTES_MAX
 from fabric.coordinator.planner.planner import plan_stages
 from fabric.coordinator.planner.stages import StageGraph, graph_text
 from fabric.errors import ConfigError, DataError, FabricError, NotFoundError, PlanError
@@ -48,7 +49,7 @@ class Surroundings:
     """What planning must know of the fabric: a copy, so that no lock is held meanwhile.
 
     `datasets` are those there are, `agents` the attached ones, `n_cpus` their processors together,
-    `parallelism` the default.
+    `parallelism` the default, `broadcast_bytes` what a side of a join may have to be sent to all.
     """
 
     parallelism: int
@@ -56,6 +57,7 @@ class Surroundings:
     embedded: bool
     datasets: Mapping[str, pb.DatasetLocation]
     agents: frozenset[str]
+    broadcast_bytes: int = BROADCAST_BYTES_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +97,7 @@ class _Known:
     facts: Mapping[str, SourceFacts]
     read: Mapping[str, Sequence[Split]]
     parallelism: int
+    broadcast_bytes: int
 
 
 _RECENT: Recent[_Known] = Recent(64)
@@ -132,7 +135,8 @@ def prepare(
         optimised, fired = _optimised(plan, facts)
     scans = (node for node in walk(optimised.root) if isinstance(node, Scan))
     read = {scan.path: needed(scan, splits[scan.path]) for scan in scans}
-    if known is not None and (known.read, known.parallelism) == (read, parallelism):
+    asked = (read, parallelism, around.broadcast_bytes)
+    if known is not None and (known.read, known.parallelism, known.broadcast_bytes) == asked:
         return known.prepared
     prepared = Prepared(
         plan=plan,
@@ -143,12 +147,13 @@ def prepare(
             parallelism,
             result_path=plan.root.path,
             likely_rows=Cardinality(facts).rows,
+            broadcast_bytes=around.broadcast_bytes,
         ),
         schema=schema_of(plan.root),
         fired=fired,
     )
     if plan is given:
-        _RECENT.keep(request.plan, _Known(prepared, facts, read, parallelism))
+        _RECENT.keep(request.plan, _Known(prepared, facts, *asked))
     return prepared
 
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 
 from fabric.clock import Clock, SystemClock
+from fabric.config import AdaptiveConfig
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED
 from fabric.control.link import OnMessage
@@ -203,6 +204,7 @@ class CoordinatorRuntime:
             known = self._core.job_of_key(request.client_key)
             if known is not None:
                 return self._core.status(known, self._clock.monotonic_s())
+        adaptive = self._adaptive(request)
         prepared = self._prepare(request)
         event = JobSubmitted(
             job_id=new_id("job"),
@@ -212,6 +214,7 @@ class CoordinatorRuntime:
             fragments=prepared.fragments(),
             schema=bytes(prepared.schema.serialize()),
             wall_s=self._clock.wall_s(),
+            adaptive=adaptive,
         )
         with self._lock:
             self._check_open()
@@ -323,6 +326,7 @@ class CoordinatorRuntime:
                 embedded=self._embedded,
                 datasets={found.name: found for found in self._core.datasets.all()},
                 agents=frozenset(hello.agent_id for hello in agents),
+                broadcast_bytes=self._adaptive(request).broadcast_bytes,
             )
         try:
             return prepare(request, around, self._config.plan_bytes_max, self._signer)
@@ -330,6 +334,11 @@ class CoordinatorRuntime:
             raise PlanError(
                 "the plan nests too deeply; compute parts of it in earlier steps"
             ) from None
+
+    def _adaptive(self, request: pb.SubmitRequest) -> AdaptiveConfig:
+        """The coordinator's settings and what the session has changed of them."""
+        given = {field.name: value for field, value in request.adaptive.ListFields()}
+        return replace(self._config.adaptive, **given)
 
     def _ask(self, request: pb.JobRequest, event: Event) -> pb.JobStatus:
         with self._lock:

@@ -1,8 +1,8 @@
 """Settings: frozen, with units, checked at birth; an unknown one is an error.
 
-One job: `FabricHome` (where files lie), `AgentConfig`, and `load`, which fills any such dataclass
-from ``FABRIC_<PREFIX>_<FIELD>`` environment variables and keyword arguments. The coordinator's
-settings are in `fabric.coordinator.config`.
+One job: `FabricHome` (where files lie), `AgentConfig`, `AdaptiveConfig`, and `load`, which fills
+any such dataclass from ``FABRIC_<PREFIX>_<FIELD>`` environment variables and keyword arguments. The
+coordinator's settings are in `fabric.coordinator.config`.
 
 Every setting has an environment variable: ``FABRIC_AGENT_IDLE_S=5`` is ``AgentConfig(idle_s=5)``.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import difflib
 import ipaddress
+import math
 import os
 import typing
 from collections.abc import Mapping
@@ -116,6 +117,46 @@ class AgentConfig:
     def scheme(self) -> str:
         """Of the advertised address."""
         return "grpc+tls" if self.tls_certificate else "grpc+tcp"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdaptiveConfig:
+    """How a job's stages are planned anew, between stages, from what was measured.
+
+    Only exchanges that the planner adds (for joins, groups, windows, sorts) are changed; those that
+    a plan has, and steps with a configured parallelism, stay as they are. A coordinator takes these
+    from ``FABRIC_ADAPTIVE_…``, a session changes them for its jobs (`Session.configure`).
+
+    Parameters
+    ----------
+    enabled
+        Whether anything is changed at all.
+    broadcast_bytes
+        A side of a join of up to so many bytes may be sent to all tasks: when the job is planned,
+        by an estimate, and in place of a hash exchange once it was measured. 0: never.
+    target_bytes
+        What a task should read at most: a partition of more may be split, and no partitions are
+        read by one task that are more together.
+    tiny_bytes
+        Partitions of up to so many bytes together are read by one task, even if slots stay free.
+    skew_factor
+        A partition is hot when it has so many times the bytes of the others' median, and more than
+        `target_bytes`.
+    """
+
+    enabled: bool = True
+    broadcast_bytes: int = 64 << 20
+    target_bytes: int = 64 << 20
+    tiny_bytes: int = 1 << 20
+    skew_factor: float = 4.0
+
+    def __post_init__(self) -> None:
+        check_positive(self, "target_bytes")
+        for name in ("broadcast_bytes", "tiny_bytes"):
+            if (value := getattr(self, name)) < 0:
+                raise ConfigError(f"{name} must not be negative, got {value!r}")
+        if not 1 <= self.skew_factor < math.inf:
+            raise ConfigError(f"skew_factor must be 1 or more, got {self.skew_factor!r}")
 
 
 def load(kind: type[T], prefix: str, environ: Mapping[str, str] | None = None, **given: Any) -> T:

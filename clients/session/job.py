@@ -149,14 +149,18 @@ class Job:
         return self.session.partitions(self.status, node_path or self.result_path, lossless)
 
     def explain(self) -> str:
-        """The stages as they run: tasks, rows, bytes, and the worst task's waiting for room."""
+        """The stages as they run: tasks, rows, bytes, and the worst task's waiting for room.
+
+        Below a stage: what was changed of it when the sizes of its input had been measured.
+        """
         status = self.status
         lines = [f"{_headline(status)}"]
-        lines += [
-            f"  stage {s.stage} {s.node_path}: {s.finished} of {s.n_tasks} tasks, "
-            f"{s.rows:,} rows, {s.bytes:,} bytes{_backpressure(s)}"
-            for s in status.stages
-        ]
+        for s in status.stages:
+            lines.append(
+                f"  stage {s.stage} {s.node_path}: {s.finished} of {s.n_tasks} tasks, "
+                f"{s.rows:,} rows, {s.bytes:,} bytes{_backpressure(s)}"
+            )
+            lines += [f"    {why}" for why in s.adapted]
         return "\n".join(lines)
 
     def _stopped(self, ask: Callable[[pb.JobRequest], pb.JobStatus]) -> Job:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from fabric.clients.dataframe.udf import chosen
 from fabric.clients.session.default import closed, opened
 from fabric.clients.session.job import Job
+from fabric.config import AdaptiveConfig
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED, ControlApi
 from fabric.errors import NotFoundError, PlanError
@@ -50,7 +51,43 @@ class Session(ABC):
         self.parallelism = parallelism
         self._closed = False
         self._kept: dict[str, Plan] = {}
+        self._adaptive = pb.Adaptive()
         opened(self)
+
+    def configure(
+        self,
+        *,
+        adaptive: bool | None = None,
+        broadcast_bytes: int | None = None,
+        target_bytes: int | None = None,
+        tiny_bytes: int | None = None,
+        skew_factor: float | None = None,
+    ) -> Session:
+        """How stages of jobs submitted from now on are planned anew from measured sizes.
+
+        What is None stays as it was, at first as the coordinator has it
+        (`fabric.config.AdaptiveConfig` says what each means; on Spark they are its own settings).
+        `Job.explain` shows what was changed.
+
+        >>> import fabric
+        >>> with fabric.connect(parallelism=8) as session:
+        ...     df = session.read_arrow({"k": list(range(99))}).group_by("k").count()
+        ...     plain = session.configure(adaptive=False).submit(df).wait()
+        ...     fewer = session.configure(adaptive=True).submit(df).wait()
+        ...     [job.status.stages[-1].n_tasks for job in (plain, fewer)]
+        [8, 1]
+        """
+        given: dict[str, Any] = {
+            "enabled": adaptive,
+            "broadcast_bytes": broadcast_bytes,
+            "target_bytes": target_bytes,
+            "tiny_bytes": tiny_bytes,
+            "skew_factor": skew_factor,
+        }
+        changed = {name: value for name, value in given.items() if value is not None}
+        AdaptiveConfig(**changed)  # refuses what can't be
+        self._adapt(pb.Adaptive(**changed))
+        return self
 
     # ---- jobs
     def submit(
@@ -218,7 +255,12 @@ class Session(ABC):
             name=name,
             client_key=new_id("submit"),
             parallelism=wanted or 0,
+            adaptive=self._adaptive,
         )
+
+    def _adapt(self, settings: pb.Adaptive) -> None:
+        """Take over what `configure` was given."""
+        self._adaptive.MergeFrom(settings)
 
     def __enter__(self) -> Session:
         return self

@@ -6,8 +6,9 @@ since the core can make neither.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from fabric.config import AdaptiveConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.planner.stages import StageGraph
 
@@ -49,6 +50,7 @@ class JobSubmitted:
     fragments: tuple[bytes, ...]
     schema: bytes
     wall_s: float
+    adaptive: AdaptiveConfig = field(default_factory=AdaptiveConfig)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from fabric.config import AdaptiveConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.planner.placement import Placement
-from fabric.coordinator.planner.stages import Edge, Stage, StageGraph
+from fabric.coordinator.planner.stages import Edge, StageGraph
 from fabric.errors import FabricError
 
 ACTIVE = frozenset((pb.JOB_QUEUED, pb.JOB_RUNNING))
@@ -28,6 +29,8 @@ class Task:
     rows_out: int = 0
     backpressure_ratio: float = 0.0
     totals: dict[int, tuple[int, int]] = field(default_factory=dict)
+    sizes: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """Bytes of each partition of adaptive edges, until their consumers start."""
 
     @property
     def ended(self) -> bool:
@@ -65,10 +68,11 @@ class Job:
         placement: Placement,
         submitted_s: float,
         now: float,
+        adaptive: AdaptiveConfig,
     ) -> None:
         self.job_id, self.name, self.client_key = job_id, name, client_key
         self.graph, self.fragments, self.schema = graph, fragments, schema
-        self.submitted_s, self.started = submitted_s, now
+        self.submitted_s, self.started, self.adaptive = submitted_s, now, adaptive
         self.ended: float | None = None
         self.state: pb.JobState = pb.JOB_QUEUED
         self.error: FabricError | None = None
@@ -116,11 +120,11 @@ class Job:
         """Whether every task of a stage has finished."""
         return all(task.state == pb.TASK_FINISHED for task in self.stage_tasks(stage))
 
-    def ready_regions(self) -> list[tuple[Stage, ...]]:
+    def ready_regions(self) -> list[int]:
         """Regions that may start now and have not."""
         return [
-            stages
-            for region, stages in self.graph.regions().items()
+            region
+            for region in self.graph.regions()
             if region not in self.deployed
             and all(self.sealed(edge.producer) for edge in self.graph.region_inputs(region))
         ]
@@ -145,6 +149,21 @@ class Job:
         """Whether every task has finished and every sink is published."""
         sinks = {stage.stage for stage in self.graph.stages if stage.is_sink}
         return sinks <= self.published and all(self.sealed(s.stage) for s in self.graph.stages)
+
+    def sizes(self, stage: int) -> dict[int, list[tuple[int, ...]]]:
+        """Bytes by producer and partition of the adaptive edges into a stage, as far as told."""
+        found = {}
+        for edge in self.graph.inputs[stage]:
+            each = [t.sizes.get(edge.edge, ()) for t in self.stage_tasks(edge.producer)]
+            if edge.adaptive and all(len(one) == edge.n_partitions for one in each):
+                found[edge.edge] = each
+        return found
+
+    def forget_sizes(self, stage: int) -> None:
+        """The stage starts, so nobody needs them any more."""
+        for edge in self.graph.inputs[stage]:
+            for task in self.stage_tasks(edge.producer):
+                task.sizes.pop(edge.edge, None)
 
     def edge_totals(self, edge: Edge) -> tuple[int, int]:
         """Rows and bytes of what is sealed of an edge."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from fabric.control import control_pb2 as pb
 from fabric.control.errors import to_detail
 from fabric.coordinator.core.jobs import Job
-from fabric.coordinator.planner.stages import Edge, ScanSplits, Stage
+from fabric.coordinator.planner.stages import Edge, Read, ScanSplits, Stage
 
 KINDS: dict[str, pb.EdgeKind] = {
     "hash": pb.EDGE_HASH,
@@ -136,6 +136,7 @@ def _stage_status(job: Job, stage: Stage) -> pb.StageStatus:
         rows=rows_of(job, stage.stage),
         bytes=sum(size for _, size in totals),
         backpressure_ratio=max((task.backpressure_ratio for task in tasks), default=0.0),
+        adapted=stage.adapted,
     )
 
 
@@ -149,6 +150,18 @@ def _assignment(job: Job, stage: Stage, number: int) -> pb.TaskAssignment:
         task=number,
         attempt=job.tasks[stage.stage, number].attempt,
         scans=_scans(stage.splits[number] if stage.splits else ()),
+        reads=[_read(edge, reads[number]) for edge, reads in stage.reads],
+    )
+
+
+def _read(edge: int, read: Read) -> pb.TaskRead:
+    (begin, end), (first, last) = read.partitions, read.producers or (0, 0)
+    return pb.TaskRead(
+        edge=edge,
+        first_partition=begin,
+        end_partition=end,
+        first_producer=first,
+        end_producer=last,
     )
 
 

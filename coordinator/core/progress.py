@@ -8,7 +8,7 @@ have ended and what its sinks wrote is removed, or after `stop_s`; other jobs go
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from fabric.control import control_pb2 as pb
 from fabric.control.errors import from_detail
@@ -20,6 +20,7 @@ from fabric.coordinator.core.effects import Effect, JobChanged, Note, Persist
 from fabric.coordinator.core.events import JobSubmitted
 from fabric.coordinator.core.jobs import Job, Stopping, Task
 from fabric.coordinator.core.messages import deploys, edge_location, job_status
+from fabric.coordinator.core.replan import replan
 from fabric.coordinator.metadata.store import Write
 from fabric.coordinator.planner.placement import place
 from fabric.errors import (
@@ -86,6 +87,7 @@ class Progress:
             placement=place(event.graph, self._agents.ids(), self._n_placed),
             submitted_s=event.wall_s,
             now=now,
+            adaptive=event.adaptive,
         )
         self._n_placed += 1
         self._jobs[job.job_id] = job
@@ -226,6 +228,7 @@ class Progress:
         task.handle, task.rows_out = report.sink_handle, report.rows_out
         task.backpressure_ratio = report.backpressure_ratio
         task.totals = {total.edge: (total.rows, total.bytes) for total in report.outputs}
+        task.sizes = {t.edge: tuple(t.partition_bytes) for t in report.outputs if t.partition_bytes}
         edges = [
             edge_location(job, edge, self._config.retain_s)
             for edge in job.graph.outputs[report.key.stage]
@@ -237,9 +240,10 @@ class Progress:
         """Start what may start, publish what is whole, end what is complete."""
         effects: list[Effect] = []
         hellos = {agent.agent_id: agent.hello for agent in self._agents.all()}
-        for stages in job.ready_regions():
-            job.deployed.add(stages[0].region)
-            for stage in stages:
+        for region in job.ready_regions():
+            effects += self._replan(job, region, hellos)
+            job.deployed.add(region)
+            for stage in job.graph.regions()[region]:
                 made = deploys(job, stage, self._epoch, hellos)
                 for agent_id, deploy in made.items():
                     effects += self._announcer.send_to(
@@ -251,6 +255,19 @@ class Progress:
         if job.complete():
             return effects + self._end(job, pb.JOB_FINISHED, None, now)
         return [*effects, JobChanged(job.job_id, job.state)]
+
+    def _replan(self, job: Job, region: int, hellos: Mapping[str, pb.Hello]) -> list[Effect]:
+        """Let the measured sizes of what a stage reads change its tasks, before it starts."""
+        (first, *others) = job.graph.regions()[region]
+        changed = [] if others else replan(job, first.stage, hellos)
+        if not changed and not job.graph.stages[first.stage].adapted:
+            return []
+        edges = [edge_location(job, edge, self._config.retain_s) for edge in changed]
+        why = "; ".join(job.graph.stages[first.stage].adapted)[:1024]
+        note = Note(
+            "stage planned anew", (("job", job.job_id), ("stage", first.stage), ("why", why))
+        )
+        return [note, *(self._announcer.tell(pb.Locations(edges=edges)) if edges else [])]
 
     def _publish(self, job: Job, stage: int, agent_id: str) -> list[Effect]:
         job.publishing[stage] = agent_id

@@ -24,6 +24,8 @@ def task_record(agent_id: str, report: pb.TaskReport) -> Write:
     """Remember how a task ended; the handle stays, since it may still have to be abandoned."""
     kept = pb.TaskReport()
     kept.CopyFrom(report)
+    for total in kept.outputs:
+        total.ClearField("partition_bytes")  # of use only while the job runs
     kept.error.agent = kept.error.agent or agent_id
     return Write("tasks", task_key(report.key), kept.SerializeToString())
 

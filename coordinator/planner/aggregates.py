@@ -21,7 +21,7 @@ from fabric.coordinator.planner.flows import Flow, kept_names
 from fabric.plan.aggregate import unaliased
 from fabric.plan.expr import Agg, Alias, Column, Expr, Literal, columns_of, output_name
 from fabric.plan.functions import AGGREGATES
-from fabric.plan.nodes import Aggregate, Distinct, Select
+from fabric.plan.nodes import Aggregate, Distinct, Node, Select
 from fabric.plan.schema import schema_of, type_of
 
 
@@ -32,9 +32,7 @@ def plan_aggregate(draft: Draft, node: Aggregate, flow: Flow, n: int) -> Flow:
     together = flow.keys is not None and all(name in names for name, _ in flow.keys)
     if (flow.n == 1 and n == 1) or (together and node.keys):
         return replace(flow, flexible=False).renamed(replace(node, input=flow.node), names)
-    if any(AGGREGATES[unaliased(expr).function].states is None for expr in node.aggs):
-        return _by_rows(draft, node, flow, n)
-    return _by_phases(draft, node, flow, n)
+    return (_by_phases if has_partial_form(node) else _by_rows)(draft, node, flow, n)
 
 
 def plan_distinct(draft: Draft, node: Distinct, flow: Flow, n: int) -> Flow:
@@ -51,20 +49,36 @@ def plan_distinct(draft: Draft, node: Distinct, flow: Flow, n: int) -> Flow:
     return sent.over(replace(node, input=sent.node))
 
 
+def partial_of(node: Aggregate, source: Node) -> Aggregate:
+    """The states of each task's groups."""
+    return replace(node, input=source, phase="partial")
+
+
+def final_of(node: Aggregate, source: Node) -> Aggregate:
+    """Their sums, over all states of a group."""
+    keys = tuple(Column(output_name(key)) for key in node.keys)
+    aggs = tuple(_final(expr, schema_of(node.input)) for expr in node.aggs)
+    return replace(node, input=source, keys=keys, aggs=aggs, phase="final")
+
+
+def has_partial_form(node: Aggregate) -> bool:
+    """Whether states of parts of a group can be put together."""
+    return all(AGGREGATES[unaliased(expr).function].states is not None for expr in node.aggs)
+
+
 def _by_phases(draft: Draft, node: Aggregate, flow: Flow, n: int) -> Flow:
-    partial = replace(node, input=flow.node, phase="partial")
+    partial = partial_of(node, flow.node)
     local = replace(flow, node=partial, keys=None, flexible=False)
     names = [output_name(key) for key in node.keys]
-    keys = tuple(Column(name) for name in names)
     path = f"{node.path}/exchange"
-    if keys:
+    if names:
         schema = schema_of(partial)
         types = [schema.field(name).type for name in names]
+        keys = [Column(name) for name in names]
         sent = hash_by(draft, local, keys, types, n, path=path, settings=node.path)
     else:
         sent = gather(draft, local, path=path, settings=node.path)
-    aggs = tuple(_final(expr, schema_of(node.input)) for expr in node.aggs)
-    return sent.over(replace(node, input=sent.node, keys=keys, aggs=aggs, phase="final"))
+    return sent.over(final_of(node, sent.node))
 
 
 def _by_rows(draft: Draft, node: Aggregate, flow: Flow, n: int) -> Flow:

@@ -16,6 +16,8 @@ from fabric.plan.nodes import Compression, ExchangeMode, Node, NodeConfig, Stage
 from fabric.plan.schema import schema_of
 
 MAX_PARALLELISM = 128
+_MEASURED: tuple[EdgeKind, ...] = ("hash", "range")
+"""Edges whose partitions are as large as the rows make them."""
 
 
 @dataclass(slots=True)
@@ -42,6 +44,7 @@ class DraftEdge:
     compression: Compression
     schema: pa.Schema
     is_result: bool = False
+    adaptive: bool = False
 
 
 class Draft:
@@ -84,8 +87,12 @@ class Draft:
         compression: Compression = "none",
         settings: str = "",
         is_result: bool = False,
+        fixed: bool = False,
     ) -> StageInput:
-        """Add an edge out of a stage; returns what stands for its rows in the consumer."""
+        """Add an edge out of a stage; returns what stands for its rows in the consumer.
+
+        The partitions of a `fixed` one, or of one with a configured parallelism, stay as they are.
+        """
         check_parallelism(n_partitions, settings or path)
         configured = self._config.get(settings or path, NodeConfig())
         edge = DraftEdge(
@@ -100,6 +107,7 @@ class Draft:
             compression=configured.compression or compression,
             schema=schema_of(self.stages[producer].root),
             is_result=is_result,
+            adaptive=kind in _MEASURED and not fixed and configured.parallelism is None,
         )
         self.edges.append(edge)
         return StageInput(edge.edge, edge.schema, path=edge.path)

@@ -31,8 +31,12 @@ def exchange(
     mode: ExchangeMode = "auto",
     compression: Compression = "none",
     settings: str = "",
+    fixed: bool = False,
 ) -> Flow:
-    """End the stage of `flow` with an edge; the flow of the stage that reads it."""
+    """End the stage of `flow` with an edge; the flow of the stage that reads it.
+
+    A `fixed` one is as somebody wants it.
+    """
     refuse_broadcast(flow)
     producer = draft.stage(flow.node, flow.n, flexible=flow.flexible)
     leaf = draft.edge(
@@ -44,6 +48,7 @@ def exchange(
         mode=mode,
         compression=compression,
         settings=settings,
+        fixed=fixed,
     )
     hashed = None
     if kind == "hash":

@@ -131,6 +131,7 @@ def _edge(
         schema=edge.schema,
         buffer_batches=edge.buffer_batches,
         compression=edge.compression,
+        adaptive=edge.adaptive and modes[edge.edge] == "materialised",
     )
 
 

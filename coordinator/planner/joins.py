@@ -39,7 +39,7 @@ from fabric.plan.schema import schema_of
 Side = Literal["left", "right"]
 Sizes = tuple[Size, Size]
 
-_MAY_BE_SENT: dict[str, tuple[Side, ...]] = {
+MAY_BE_SENT: dict[str, tuple[Side, ...]] = {
     "inner": ("right", "left"),
     "cross": ("right", "left"),
     "left": ("right",),
@@ -51,9 +51,18 @@ _MAY_BE_SENT: dict[str, tuple[Side, ...]] = {
 """The sides that may be broadcast, the usual one first."""
 
 
-def plan_join(draft: Draft, node: Join, left: Flow, right: Flow, *, sizes: Sizes, n: int) -> Flow:
+def plan_join(
+    draft: Draft,
+    node: Join,
+    left: Flow,
+    right: Flow,
+    *,
+    sizes: Sizes,
+    n: int,
+    broadcast_bytes: int = BROADCAST_BYTES_MAX,
+) -> Flow:
     """The join of two flows; a hash join runs in `n` tasks."""
-    sent = _sent_side(node, left, right, sizes)
+    sent = _sent_side(node, left, right, sizes, broadcast_bytes)
     asked = left.broadcast is not None or right.broadcast is not None
     together = left.n == 1 and right.n == 1 and (n == 1 or not node.left_keys or sent is not None)
     if not asked and (together or (n == 1 and 1 in (left.n, right.n))):
@@ -65,9 +74,11 @@ def plan_join(draft: Draft, node: Join, left: Flow, right: Flow, *, sizes: Sizes
     return _hashed(draft, node, left, right, n)
 
 
-def _sent_side(node: Join, left: Flow, right: Flow, sizes: Sizes) -> Side | None:
+def _sent_side(
+    node: Join, left: Flow, right: Flow, sizes: Sizes, broadcast_bytes: int
+) -> Side | None:
     """The side to broadcast, or None; refuses what can't be."""
-    allowed = _MAY_BE_SENT[node.how]
+    allowed = MAY_BE_SENT[node.how]
     asked: list[Side] = []
     if left.broadcast is not None:
         asked.append("left")
@@ -88,10 +99,13 @@ def _sent_side(node: Join, left: Flow, right: Flow, sizes: Sizes) -> Side | None
         raise PlanError(
             "a join without keys can't be hashed; leave strategy='hash' out", node=node.path
         )
-    return _chosen(node, allowed, dict(zip(("left", "right"), sizes, strict=True)))
+    known = dict(zip(("left", "right"), sizes, strict=True))
+    return _chosen(node, allowed, known, broadcast_bytes)
 
 
-def _chosen(node: Join, allowed: tuple[Side, ...], sizes: dict[str, Size]) -> Side | None:
+def _chosen(
+    node: Join, allowed: tuple[Side, ...], sizes: dict[str, Size], broadcast_bytes: int
+) -> Side | None:
     if not allowed or node.strategy == "hash":
         return None
     if node.strategy == "broadcast":
@@ -104,7 +118,7 @@ def _chosen(node: Join, allowed: tuple[Side, ...], sizes: dict[str, Size]) -> Si
     other = weights["left" if smallest == "right" else "right"]
     if not known or other is None or not known[smallest] < other:
         return None
-    return smallest if known[smallest] <= BROADCAST_BYTES_MAX else None
+    return smallest if known[smallest] <= broadcast_bytes else None
 
 
 def _wrong_exchange(node: Join, flow: Flow, allowed: tuple[Side, ...]) -> PlanError:

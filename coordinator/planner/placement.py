@@ -32,3 +32,19 @@ def place(graph: StageGraph, agents: Sequence[str], turn: int) -> Placement:
     return tuple(
         tuple(ring[task % len(ring)] for task in range(stage.n_tasks)) for stage in graph.stages
     )
+
+
+def settled(weights: Sequence[int], homes: Sequence[str | None], ring: Sequence[str]) -> list[str]:
+    """Agents of tasks that read `weights` bytes: at home, the others where there is least to do.
+
+    >>> settled([9, 4, 4, 1], [None, "a", None, None], ["a", "b"])
+    ['b', 'a', 'a', 'a']
+    """
+    load = dict.fromkeys(ring, 0)
+    found = [""] * len(weights)
+    order = sorted(range(len(weights)), key=lambda i: (homes[i] is None, -weights[i]))
+    for task in order:
+        agent = homes[task] or min(ring, key=load.__getitem__)
+        found[task] = agent
+        load[agent] = load.get(agent, 0) + weights[task] + 1
+    return found

@@ -13,7 +13,12 @@ from dataclasses import replace
 
 from fabric.coordinator.planner.aggregates import plan_aggregate, plan_distinct
 from fabric.coordinator.planner.draft import Draft, check_parallelism
-from fabric.coordinator.planner.estimate import Size, estimates, scan_rows
+from fabric.coordinator.planner.estimate import (
+    BROADCAST_BYTES_MAX,
+    Size,
+    estimates,
+    scan_rows,
+)
 from fabric.coordinator.planner.exchanges import exchange, gather, refuse_broadcast, spread
 from fabric.coordinator.planner.finish import finish
 from fabric.coordinator.planner.flows import Flow, Request, kept_names
@@ -56,6 +61,7 @@ def plan_stages(
     *,
     result_path: str = "",
     likely_rows: Callable[[Node], float | None] = lambda _: None,
+    broadcast_bytes: int = BROADCAST_BYTES_MAX,
 ) -> StageGraph:
     """Cut `plan` into stages.
 
@@ -71,6 +77,8 @@ def plan_stages(
         The path of the result edge; by default that of the root.
     likely_rows
         Guesses how many rows a node puts out.
+    broadcast_bytes
+        What a side of a join may have to be sent to all tasks.
 
     Raises
     ------
@@ -78,7 +86,8 @@ def plan_stages(
         If an exchange can't be as the plan wants it; names the node.
     """
     parallelism = check_parallelism(parallelism, "")
-    return _Planner(plan, splits, parallelism, likely_rows).plan(result_path or plan.root.path)
+    planner = _Planner(plan, splits, parallelism, likely_rows, broadcast_bytes)
+    return planner.plan(result_path or plan.root.path)
 
 
 class _Planner:
@@ -90,8 +99,10 @@ class _Planner:
         splits: Mapping[str, Sequence[Split]],
         parallelism: int,
         likely_rows: Callable[[Node], float | None],
+        broadcast_bytes: int,
     ) -> None:
         self._root = plan.root
+        self._broadcast_bytes = broadcast_bytes
         self._splits = splits
         self._parallelism = parallelism
         self._config = dict(plan.config)
@@ -138,7 +149,10 @@ class _Planner:
             case Join():
                 sizes = self._sizes[id(node.left)], self._sizes[id(node.right)]
                 n = self._n(node, max(below[0].n, below[1].n))
-                return plan_join(self._draft, node, below[0], below[1], sizes=sizes, n=n)
+                return plan_join(
+                    self._draft, node, below[0], below[1], sizes=sizes, n=n,
+                    broadcast_bytes=self._broadcast_bytes,
+                )  # fmt: skip
             case Window():
                 n = self._n(node, below[0].n)
                 first = self._first_rows.get(id(node))
@@ -221,7 +235,7 @@ class _Planner:
         n = self._exchange_n(node, flow)
         return exchange(
             self._draft, flow, node.kind, n, path=node.path, keys=node.keys, mode=node.mode,
-            compression=node.compression,
+            compression=node.compression, fixed=True,
         )  # fmt: skip
 
     def _exchange_n(self, node: Exchange, flow: Flow) -> int:
@@ -245,6 +259,7 @@ class _Planner:
             compression=node.compression,
             settings=node.path,
             is_result=True,
+            fixed=True,
         )
 
     def _sink(self, node: Sink, flow: Flow) -> Flow:

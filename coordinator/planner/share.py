@@ -69,6 +69,7 @@ def _double(draft: Draft, leaf: StageInput, users: list[int]) -> None:
             mode=edge.mode,
             buffer_batches=edge.buffer_batches,
             compression=edge.compression,
+            fixed=not edge.adaptive,
         )
         _put(draft, user, leaf, copy)
 

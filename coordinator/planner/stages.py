@@ -33,7 +33,8 @@ class Edge:
 
     `path` is the address under which a Flight client finds the partitions. With kind "broadcast"
     every partition holds all rows; with "forward" task i writes partition i alone; with
-    "range" the one key is the number of the partition.
+    "range" the one key is the number of the partition. The consumer of an `adaptive` one may be
+    planned anew once its rows are measured.
     """
 
     edge: int
@@ -47,6 +48,7 @@ class Edge:
     schema: pa.Schema
     buffer_batches: int = 0
     compression: Compression = "none"
+    adaptive: bool = False
 
     @property
     def is_result(self) -> bool:
@@ -54,9 +56,21 @@ class Edge:
         return self.consumer == RESULT
 
 
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What one task reads of an edge: partitions [begin, end), of all producers or [begin, end)."""
+
+    partitions: tuple[int, int]
+    producers: tuple[int, int] | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """One fragment or chain. `splits` has an entry a task, empty when nothing is scanned."""
+    """One fragment or chain. `splits` has an entry a task, empty when nothing is scanned.
+
+    A stage that was planned anew has `reads`: for each edge into it what each task reads; `adapted`
+    says why, and `added` marks one that was not planned at first.
+    """
 
     stage: int
     path: str
@@ -66,12 +80,20 @@ class Stage:
     splits: tuple[ScanSplits, ...]
     region: int
     is_sink: bool = False
+    reads: tuple[tuple[int, tuple[Read, ...]], ...] = ()
+    adapted: tuple[str, ...] = ()
+    added: bool = False
+
+    def read(self, edge: int, task: int) -> Read | None:
+        """What `task` reads of an edge; None: the partition of its own number."""
+        return next((reads[task] for number, reads in self.reads if number == edge), None)
 
 
 @dataclass(frozen=True, slots=True)
 class StageGraph:
     """All stages and edges of a job; a stage's id is its position, producers come first.
 
+    Only an added stage comes last, wherever its rows go.
     Stages with the same `region` are joined by pipelined edges and run at once.
     """
 
@@ -93,6 +115,10 @@ class StageGraph:
         """The one edge that no stage reads."""
         (edge,) = (e for e in self.edges if e.is_result)
         return edge
+
+    def edge(self, number: int) -> Edge:
+        """The edge of that number."""
+        return next(edge for edge in self.edges if edge.edge == number)
 
     def regions(self) -> dict[int, tuple[Stage, ...]]:
         """Stages by region, in order of the first stage."""
@@ -119,9 +145,11 @@ class StageGraph:
         for edge in self.edges:
             if edge.is_result:
                 continue
-            if edge.producer >= edge.consumer:
+            consumer = self.stages[edge.consumer]
+            if edge.producer >= edge.consumer and not self.stages[edge.producer].added:
                 raise InternalError(f"edge {edge.path} runs backwards")
-            if edge.n_partitions != self.stages[edge.consumer].n_tasks:
+            reads = dict(consumer.reads).get(edge.edge)
+            if (edge.n_partitions if reads is None else len(reads)) != consumer.n_tasks:
                 raise InternalError(f"edge {edge.path} has not one partition a consuming task")
 
 
@@ -133,6 +161,7 @@ def graph_text(graph: StageGraph) -> str:
 def _stage_lines(graph: StageGraph, stage: Stage) -> list[str]:
     tasks = "1 task" if stage.n_tasks == 1 else f"{stage.n_tasks} tasks"
     lines = [f"stage {stage.stage} ({stage.path}): {tasks}, {stage.kind}"]
+    lines += [f"  ! {line}" for line in stage.adapted]
     lines += [f"    {line}" for line in tree(stage.root).splitlines()]
     lines += [f"  → {_edge_text(edge)}" for edge in graph.outputs[stage.stage]]
     return lines
@@ -143,4 +172,6 @@ def _edge_text(edge: Edge) -> str:
     by = f" by {', '.join(edge.keys)}" if edge.keys else ""
     parts = "1 partition" if edge.n_partitions == 1 else f"{edge.n_partitions} partitions"
     packed = "" if edge.compression == "none" else f", {edge.compression} between agents"
-    return f"edge {edge.edge} ({edge.path}) to {to}: {edge.kind}{by}, {parts}, {edge.mode}{packed}"
+    adaptive = ", adaptive" if edge.adaptive else ""
+    how = f"{edge.kind}{by}, {parts}, {edge.mode}{packed}{adaptive}"
+    return f"edge {edge.edge} ({edge.path}) to {to}: {how}"

@@ -52,6 +52,7 @@ class Inputs:
         self,
         deploy: pb.Deploy,
         task: TaskId,
+        reads: Sequence[pb.TaskRead] = (),
         *,
         agent_id: str,
         store: PartitionStore,
@@ -61,6 +62,7 @@ class Inputs:
         cancellation: Cancellation,
     ) -> None:
         self._deploy, self._task, self._agent_id = deploy, task, agent_id
+        self._reads = {read.edge: read for read in reads}
         self._store, self._transport, self._pipes = store, transport, pipes
         self._exchanges, self._cancellation = exchanges, cancellation
         self.rows = 0
@@ -167,6 +169,8 @@ class Inputs:
         return expected
 
     def _partitions(self, edge: pb.InputEdge) -> list[int]:
+        if (read := self._reads.get(edge.edge)) is not None:
+            return list(range(read.first_partition, read.end_partition))
         n_tasks = max(1, self._deploy.n_tasks)
         return partitions_of(edge.kind, edge.n_partitions, self._task.task, n_tasks)
 
@@ -181,7 +185,11 @@ class Inputs:
 
     def _pieces_of(self, edge: pb.InputEdge, partition: int) -> list[Piece]:
         by_agent: dict[str, list[tuple[int, int]]] = {}
-        for producer in producers_of(edge, partition):
+        producers = producers_of(edge, partition)
+        read = self._reads.get(edge.edge)
+        if read is not None and read.end_producer:
+            producers = [p for p in producers if read.first_producer <= p.task < read.end_producer]
+        for producer in producers:
             by_agent.setdefault(producer.agent_id, []).append((producer.task, producer.attempt))
         return [
             Piece(
@@ -192,10 +200,10 @@ class Inputs:
                     edge=edge.edge,
                     node_path=edge.node_path,
                     partition=partition,
-                    producers=tuple(producers),
+                    producers=tuple(found),
                 ),
             )
-            for agent_id, producers in by_agent.items()
+            for agent_id, found in by_agent.items()
         ]
 
     def _fetch(self, piece: Piece, stop: Cancellation) -> list[pa.RecordBatch]:

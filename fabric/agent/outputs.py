@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from fabric._cython.shuffle.sizes import add_partition_bytes
 from fabric._cython.shuffle.store.messages import batch_bytes
 from fabric.agent.pipe import Item, Mark, Pipes, Port
 from fabric.agent.routing import Router, make_router
@@ -21,6 +22,9 @@ from fabric.errors import InternalError
 from fabric.flight.compact import compact
 from fabric.flight.header import Event
 from fabric.ids import EdgeId, TaskId
+
+_MEASURED = (pb.EDGE_HASH, pb.EDGE_RANGE)
+"""Kinds of edges whose partitions the coordinator may coalesce or split."""
 
 
 def read_schema(data: bytes) -> pa.Schema:
@@ -51,6 +55,8 @@ class EdgeOutput:
         self._path = edge.node_path
         self._router: Router = make_router(edge, self.schema, task.task)
         self._sent: NDArray[np.int64] = np.zeros(edge.n_partitions, dtype=np.int64)
+        self._measured = edge.kind in _MEASURED and edge.n_partitions > 1 and not self.pipelined
+        self._partition_bytes: NDArray[np.int64] = np.zeros(edge.n_partitions, dtype=np.int64)
         self.rows = self.n_bytes = 0
 
     def route(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Offsets | None]:
@@ -61,7 +67,18 @@ class EdgeOutput:
         self.rows += rows.num_rows
         self.n_bytes += batch_bytes(rows)
         self._sent += rows.num_rows if offsets is None else np.diff(offsets)
+        if self._measured and offsets is not None:
+            add_partition_bytes(rows, offsets, self._partition_bytes)
         return rows, offsets
+
+    def totals(self) -> pb.EdgeTotals:
+        """What it carried; by partition where the next stage may be planned by that."""
+        return pb.EdgeTotals(
+            edge=self.edge.edge,
+            rows=self.rows,
+            bytes=self.n_bytes,
+            partition_bytes=self._partition_bytes.tolist() if self._measured else (),
+        )
 
     def ends(self) -> list[tuple[Port, Item]]:
         """END with totals for every partition."""
@@ -123,10 +140,7 @@ class Outputs:
         for out in self._edges:
             if not out.pipelined:
                 self._store.seal(out.edge, self._task.task, self._task.attempt)
-        return [
-            pb.EdgeTotals(edge=out.edge.edge, rows=out.rows, bytes=out.n_bytes)
-            for out in self._edges
-        ]
+        return [out.totals() for out in self._edges]
 
     def abort(self) -> None:
         """Drop what was written; consumers of pipelined edges hear of it by the cancel."""

@@ -55,6 +55,7 @@ class TaskRun:
         self._inputs = Inputs(
             spec.deploy,
             spec.id,
+            spec.assignment.reads,
             agent_id=services.agent_id,
             store=services.store,
             transport=services.transport,

@@ -169,14 +169,16 @@ class TaskReport(_message.Message):
     def __init__(self, key: _Optional[_Union[TaskKey, _Mapping]] = ..., state: _Optional[_Union[TaskState, str]] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., outputs: _Optional[_Iterable[_Union[EdgeTotals, _Mapping]]] = ..., sink_handle: _Optional[bytes] = ..., rows_in: _Optional[int] = ..., rows_out: _Optional[int] = ..., seconds: _Optional[float] = ..., backpressure_ratio: _Optional[float] = ...) -> None: ...
 
 class EdgeTotals(_message.Message):
-    __slots__ = ("edge", "rows", "bytes")
+    __slots__ = ("edge", "rows", "bytes", "partition_bytes")
     EDGE_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_BYTES_FIELD_NUMBER: _ClassVar[int]
     edge: int
     rows: int
     bytes: int
-    def __init__(self, edge: _Optional[int] = ..., rows: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
+    partition_bytes: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, edge: _Optional[int] = ..., rows: _Optional[int] = ..., bytes: _Optional[int] = ..., partition_bytes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class SinkReport(_message.Message):
     __slots__ = ("job_id", "stage", "error")
@@ -250,14 +252,30 @@ class Deploy(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., epoch: _Optional[int] = ..., node_path: _Optional[str] = ..., kind: _Optional[_Union[StageKind, str]] = ..., fragment: _Optional[bytes] = ..., n_tasks: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskAssignment, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputEdge, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[OutputEdge, _Mapping]]] = ..., addresses: _Optional[_Mapping[str, str]] = ..., target_partitions: _Optional[int] = ...) -> None: ...
 
 class TaskAssignment(_message.Message):
-    __slots__ = ("task", "attempt", "scans")
+    __slots__ = ("task", "attempt", "scans", "reads")
     TASK_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     SCANS_FIELD_NUMBER: _ClassVar[int]
+    READS_FIELD_NUMBER: _ClassVar[int]
     task: int
     attempt: int
     scans: _containers.RepeatedCompositeFieldContainer[ScanSplits]
-    def __init__(self, task: _Optional[int] = ..., attempt: _Optional[int] = ..., scans: _Optional[_Iterable[_Union[ScanSplits, _Mapping]]] = ...) -> None: ...
+    reads: _containers.RepeatedCompositeFieldContainer[TaskRead]
+    def __init__(self, task: _Optional[int] = ..., attempt: _Optional[int] = ..., scans: _Optional[_Iterable[_Union[ScanSplits, _Mapping]]] = ..., reads: _Optional[_Iterable[_Union[TaskRead, _Mapping]]] = ...) -> None: ...
+
+class TaskRead(_message.Message):
+    __slots__ = ("edge", "first_partition", "end_partition", "first_producer", "end_producer")
+    EDGE_FIELD_NUMBER: _ClassVar[int]
+    FIRST_PARTITION_FIELD_NUMBER: _ClassVar[int]
+    END_PARTITION_FIELD_NUMBER: _ClassVar[int]
+    FIRST_PRODUCER_FIELD_NUMBER: _ClassVar[int]
+    END_PRODUCER_FIELD_NUMBER: _ClassVar[int]
+    edge: int
+    first_partition: int
+    end_partition: int
+    first_producer: int
+    end_producer: int
+    def __init__(self, edge: _Optional[int] = ..., first_partition: _Optional[int] = ..., end_partition: _Optional[int] = ..., first_producer: _Optional[int] = ..., end_producer: _Optional[int] = ...) -> None: ...
 
 class ScanSplits(_message.Message):
     __slots__ = ("scan_id", "splits")
@@ -468,16 +486,32 @@ class CommittedPart(_message.Message):
     def __init__(self, transaction: _Optional[str] = ..., writer: _Optional[str] = ..., attempt: _Optional[int] = ..., rows: _Optional[int] = ...) -> None: ...
 
 class SubmitRequest(_message.Message):
-    __slots__ = ("plan", "name", "client_key", "parallelism")
+    __slots__ = ("plan", "name", "client_key", "parallelism", "adaptive")
     PLAN_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     CLIENT_KEY_FIELD_NUMBER: _ClassVar[int]
     PARALLELISM_FIELD_NUMBER: _ClassVar[int]
+    ADAPTIVE_FIELD_NUMBER: _ClassVar[int]
     plan: bytes
     name: str
     client_key: str
     parallelism: int
-    def __init__(self, plan: _Optional[bytes] = ..., name: _Optional[str] = ..., client_key: _Optional[str] = ..., parallelism: _Optional[int] = ...) -> None: ...
+    adaptive: Adaptive
+    def __init__(self, plan: _Optional[bytes] = ..., name: _Optional[str] = ..., client_key: _Optional[str] = ..., parallelism: _Optional[int] = ..., adaptive: _Optional[_Union[Adaptive, _Mapping]] = ...) -> None: ...
+
+class Adaptive(_message.Message):
+    __slots__ = ("enabled", "broadcast_bytes", "target_bytes", "tiny_bytes", "skew_factor")
+    ENABLED_FIELD_NUMBER: _ClassVar[int]
+    BROADCAST_BYTES_FIELD_NUMBER: _ClassVar[int]
+    TARGET_BYTES_FIELD_NUMBER: _ClassVar[int]
+    TINY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SKEW_FACTOR_FIELD_NUMBER: _ClassVar[int]
+    enabled: bool
+    broadcast_bytes: int
+    target_bytes: int
+    tiny_bytes: int
+    skew_factor: float
+    def __init__(self, enabled: _Optional[bool] = ..., broadcast_bytes: _Optional[int] = ..., target_bytes: _Optional[int] = ..., tiny_bytes: _Optional[int] = ..., skew_factor: _Optional[float] = ...) -> None: ...
 
 class ExplainReply(_message.Message):
     __slots__ = ("plan", "optimised", "stages", "svg", "rules", "rules_verbose")
@@ -538,7 +572,7 @@ class JobStatus(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[_Union[JobState, str]] = ..., stages: _Optional[_Iterable[_Union[StageStatus, _Mapping]]] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., submitted_s: _Optional[float] = ..., seconds: _Optional[float] = ..., result_path: _Optional[str] = ..., result_schema: _Optional[bytes] = ..., result_rows: _Optional[int] = ...) -> None: ...
 
 class StageStatus(_message.Message):
-    __slots__ = ("stage", "node_path", "n_tasks", "running", "finished", "rows", "bytes", "backpressure_ratio")
+    __slots__ = ("stage", "node_path", "n_tasks", "running", "finished", "rows", "bytes", "backpressure_ratio", "adapted")
     STAGE_FIELD_NUMBER: _ClassVar[int]
     NODE_PATH_FIELD_NUMBER: _ClassVar[int]
     N_TASKS_FIELD_NUMBER: _ClassVar[int]
@@ -547,6 +581,7 @@ class StageStatus(_message.Message):
     ROWS_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
     BACKPRESSURE_RATIO_FIELD_NUMBER: _ClassVar[int]
+    ADAPTED_FIELD_NUMBER: _ClassVar[int]
     stage: int
     node_path: str
     n_tasks: int
@@ -555,7 +590,8 @@ class StageStatus(_message.Message):
     rows: int
     bytes: int
     backpressure_ratio: float
-    def __init__(self, stage: _Optional[int] = ..., node_path: _Optional[str] = ..., n_tasks: _Optional[int] = ..., running: _Optional[int] = ..., finished: _Optional[int] = ..., rows: _Optional[int] = ..., bytes: _Optional[int] = ..., backpressure_ratio: _Optional[float] = ...) -> None: ...
+    adapted: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, stage: _Optional[int] = ..., node_path: _Optional[str] = ..., n_tasks: _Optional[int] = ..., running: _Optional[int] = ..., finished: _Optional[int] = ..., rows: _Optional[int] = ..., bytes: _Optional[int] = ..., backpressure_ratio: _Optional[float] = ..., adapted: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class JobList(_message.Message):
     __slots__ = ("jobs",)

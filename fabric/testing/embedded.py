@@ -41,10 +41,16 @@ class EmbeddedFabric:
     transport: InProcessTransport
 
     def submit(
-        self, root: Node, *, parallelism: int = 0, config: dict[str, NodeConfig] | None = None
+        self,
+        root: Node,
+        *,
+        parallelism: int = 0,
+        config: dict[str, NodeConfig] | None = None,
+        adaptive: pb.Adaptive | None = None,
     ) -> str:
         """Start a plan; `parallelism` 0 is the number of agents. Returns the job's id."""
-        return running.submit(self.control, root, parallelism or len(self.agents), config)
+        n = parallelism or len(self.agents)
+        return running.submit(self.control, root, n, config, adaptive)
 
     def wait(self, job_id: str) -> pb.JobStatus:
         """The status in which a job ended; its error is raised."""

@@ -22,11 +22,14 @@ def submit(
     root: Node,
     parallelism: int = 0,
     config: dict[str, NodeConfig] | None = None,
+    adaptive: pb.Adaptive | None = None,
 ) -> str:
     """Start a plan; returns the job's id."""
     plan = Plan(root, tuple(sorted((config or {}).items())))
     return control.submit(
-        pb.SubmitRequest(plan=encode(plan), name="test", parallelism=parallelism)
+        pb.SubmitRequest(
+            plan=encode(plan), name="test", parallelism=parallelism, adaptive=adaptive
+        )
     ).job_id
 
 

@@ -9,7 +9,9 @@ from zlib import crc32
 import pyarrow as pa
 import pytest
 
-from fabric.coordinator.planner.stages import Edge, StageGraph
+from fabric.config import AdaptiveConfig
+from fabric.coordinator.planner.adaptive.adapt import adapted
+from fabric.coordinator.planner.stages import Edge, Read, Stage, StageGraph
 from fabric.operators.fragment import execute_fragment
 from fabric.plan.expr import Alias, Call, Column, Expr, Literal
 from fabric.plan.nodes import Scan
@@ -59,23 +61,77 @@ def p() -> SimpleNamespace:
     return SimpleNamespace(call=call, alias=alias, both=both, table=table, file=file)
 
 
-def run_graph(graph: StageGraph) -> pa.Table:
-    """Run a stage graph in this thread: one task after the other, edges as lists of batches."""
-    parts: dict[int, list[list[pa.RecordBatch]]] = {
-        edge.edge: [[] for _ in range(edge.n_partitions)] for edge in graph.edges
+Parts = dict[int, list[list[list[pa.RecordBatch]]]]
+"""Batches by edge, producer and partition."""
+
+
+def run_graph(graph: StageGraph, adaptive: AdaptiveConfig | None = None) -> pa.Table:
+    """Run a stage graph in this thread: one task after the other, edges as lists of batches.
+
+    With `adaptive` each stage is planned anew before it starts; a row counts 8 bytes, and two tasks
+    may run at once.
+    """
+    return run_adaptive(graph, adaptive)[0]
+
+
+def run_adaptive(graph: StageGraph, adaptive: AdaptiveConfig | None) -> tuple[pa.Table, StageGraph]:
+    """What `run_graph` gives, and the graph in the end."""
+    parts: Parts = {}
+    done: set[int] = set()
+    while len(done) < len(graph.stages):
+        number = next(
+            s.stage
+            for s in graph.stages
+            if s.stage not in done and all(edge.producer in done for edge in graph.inputs[s.stage])
+        )
+        if adaptive is not None:
+            graph = adapted(graph, number, _sizes(graph, number, parts), adaptive, 2)
+        _run_stage(graph, graph.stages[number], parts)
+        done.add(number)
+    batches = [
+        batch
+        for partition in range(graph.result.n_partitions)
+        for producer in parts[graph.result.edge]
+        for batch in producer[partition]
+    ]
+    return pa.Table.from_batches(batches, graph.result.schema), graph
+
+
+def _run_stage(graph: StageGraph, stage: Stage, parts: Parts) -> None:
+    for edge in graph.outputs[stage.stage]:
+        parts[edge.edge] = []
+    for task in range(stage.n_tasks):
+        inputs = {e.edge: _read(stage, e, task, parts) for e in graph.inputs[stage.stage]}
+        splits = dict(stage.splits[task]) if stage.splits else {}
+        batches = list(execute_fragment(stage.root, inputs, splits))
+        schema = schema_of(stage.root)
+        rows = pa.Table.from_batches(batches, schema).combine_chunks()
+        for edge in graph.outputs[stage.stage]:
+            assert schema.equals(edge.schema)
+            parts[edge.edge].append([[] for _ in range(edge.n_partitions)])
+            _send(edge, task, rows, parts[edge.edge][task])
+
+
+def _read(stage: Stage, edge: Edge, task: int, parts: Parts) -> list[pa.RecordBatch]:
+    read = stage.read(edge.edge, task) or Read((task, task + 1))
+    producers = parts[edge.edge][slice(*read.producers)] if read.producers else parts[edge.edge]
+    return [
+        batch
+        for partition in range(*read.partitions)
+        for producer in producers
+        for batch in producer[partition]
+    ]
+
+
+def _sizes(graph: StageGraph, number: int, parts: Parts) -> dict[int, list[list[int]]]:
+    return {
+        edge.edge: [
+            [8 * sum(batch.num_rows for batch in part) for part in producer]
+            for producer in parts[edge.edge]
+        ]
+        for edge in graph.inputs[number]
+        if edge.adaptive
     }
-    for stage in graph.stages:
-        for task in range(stage.n_tasks):
-            inputs = {edge.edge: parts[edge.edge][task] for edge in graph.inputs[stage.stage]}
-            splits = dict(stage.splits[task]) if stage.splits else {}
-            batches = list(execute_fragment(stage.root, inputs, splits))
-            schema = schema_of(stage.root)
-            rows = pa.Table.from_batches(batches, schema).combine_chunks()
-            for edge in graph.outputs[stage.stage]:
-                assert schema.equals(edge.schema)
-                _send(edge, task, rows, parts[edge.edge])
-    result = parts[graph.result.edge]
-    return pa.Table.from_batches([b for part in result for b in part], graph.result.schema)
 
 
 def _send(edge: Edge, task: int, rows: pa.Table, parts: list[list[pa.RecordBatch]]) -> None:
@@ -98,6 +154,8 @@ def _target(edge: Edge, task: int, row: int, values: list[Any]) -> int:
             return (task + row) % edge.n_partitions
         case "forward":
             return task
+        case "range":
+            return int(values[0])
         case _:
             return 0
 
@@ -117,5 +175,5 @@ def rows_of(table: pa.Table) -> list[str]:
 
 @pytest.fixture
 def runner() -> SimpleNamespace:
-    """`run_graph` and `rows_of` under one short name."""
-    return SimpleNamespace(run=run_graph, rows=rows_of)
+    """`run_graph`, `run_adaptive` and `rows_of` under one short name."""
+    return SimpleNamespace(run=run_graph, run_adaptive=run_adaptive, rows=rows_of)

@@ -1,4 +1,4 @@
-"""Generated plans: optimised or not, in one stage or many, the rows are the same.
+"""Generated plans: optimised or not, in one stage or many, planned anew or not: the same rows.
 
 Oracle: the plan as written, in one fragment. What DuckDB says to such plans is asked in
 `tests/integration`.
@@ -14,6 +14,7 @@ import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fabric.config import AdaptiveConfig
 from fabric.coordinator.optimizer.optimizer import optimize
 from fabric.coordinator.planner.planner import plan_stages
 from fabric.io import memory
@@ -105,6 +106,14 @@ STEPS: list[Callable[[Node, Node], Node]] = [
 
 VALUES = st.none() | st.integers(0, 5)
 ROWS = st.lists(st.tuples(VALUES, VALUES, st.none() | st.sampled_from(["", "a", "B"])), max_size=14)
+ADAPTIVE = st.builds(
+    AdaptiveConfig,
+    broadcast_bytes=st.sampled_from([0, 8, 40, 10**6]),
+    target_bytes=st.sampled_from([1, 16, 50, 10**6]),
+    tiny_bytes=st.sampled_from([0, 8, 50, 10**6]),
+    skew_factor=st.sampled_from([1.0, 1.5, 4.0]),
+)
+"""From thresholds below one row to any number of rows."""
 
 
 def scan(rows: list[Any], schema: pa.Schema, path: str) -> tuple[Scan, pa.Table]:
@@ -130,6 +139,7 @@ def splits_of(root: Node, n: int) -> dict[str, list[Split]]:
     steps=st.lists(st.sampled_from(range(len(STEPS))), min_size=1, max_size=4),
     parallelism=st.integers(1, 4),
     configured=st.none() | st.integers(1, 3),
+    adaptive=ADAPTIVE,
 )
 def test_same_rows(
     runner: SimpleNamespace,
@@ -139,6 +149,7 @@ def test_same_rows(
     steps: list[int],
     parallelism: int,
     configured: int | None,
+    adaptive: AdaptiveConfig,
 ) -> None:
     left, keep_left = scan(facts, FACTS, "facts")
     right, keep_right = scan(others, OTHERS, "others")
@@ -153,8 +164,11 @@ def test_same_rows(
     optimised = optimize(plan)
     assert schema_of(optimised.root).equals(schema_of(plan.root))
     for form in (plan, optimised):
-        graph = plan_stages(form, splits_of(form.root, 4), parallelism)
+        graph = plan_stages(
+            form, splits_of(form.root, 4), parallelism, broadcast_bytes=adaptive.broadcast_bytes
+        )
         assert runner.rows(runner.run(graph)) == expected
+        assert runner.rows(runner.run(graph, adaptive)) == expected
     del keep_left, keep_right
 
 

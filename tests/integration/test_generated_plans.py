@@ -1,5 +1,7 @@
 """One plan, the same rows: embedded in one task and in 3, on 2 agents and on 4, and as DuckDB.
 
+"anew" is planned anew wherever that can be, "four" nowhere.
+
 Where DuckDB has no translation the places are compared with each other. Every plan is generated
 from a printed seed; `tests/clients/spark/plan/test_generated.py` has the same on Spark. Tables are
 loaded once as datasets on each fabric.
@@ -33,8 +35,13 @@ def places(two: LocalFabric, four: LocalFabric) -> Iterator[dict[str, fabric.Ses
         fabric.connect(f"fabric://{four.address}", token=four.token) as on_four,
         fabric.connect(parallelism=1) as whole,
         fabric.connect(parallelism=3) as in_parts,
+        fabric.connect(f"fabric://{two.address}", token=two.token, parallelism=5) as anew,
     ):
-        yield {"whole": whole, "in parts": in_parts, "two": on_two, "four": on_four}
+        anew.configure(target_bytes=1, tiny_bytes=0, skew_factor=1.0)
+        on_four.configure(adaptive=False)
+        yield {
+            "whole": whole, "in parts": in_parts, "two": on_two, "four": on_four, "anew": anew,
+        }  # fmt: skip
 
 
 def dataset_name(seed: int, table: str) -> str:

@@ -439,7 +439,10 @@ def test_text(p: SimpleNamespace) -> None:
     text = graph_text(plan(Aggregate(p.table(), (A,), SUM, path="by")))
     first = text.splitlines()
     assert first[0] == "stage 0 (by): 4 tasks, fragment"
-    assert "  → edge 0 (by/exchange) to stage 1: hash by a, 4 partitions, materialised" in first
+    assert (
+        "  → edge 0 (by/exchange) to stage 1: hash by a, 4 partitions, materialised, adaptive"
+        in first
+    )
     assert first[-1] == "  → edge 1 (by) to the result: forward, 4 partitions, materialised"
 
 
