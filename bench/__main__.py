@@ -25,6 +25,7 @@ TOOLS = {
     "tpch_questions",
     "spark_session",
     "shuffling",
+    "sorting",
     "wire_server",
 }
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fabric.config import AgentConfig, FabricHome, default_home, load
+from fabric.config import AdaptiveConfig, AgentConfig, FabricHome, default_home, load
 from fabric.errors import ConfigError, StorageError
 
 
@@ -64,3 +64,24 @@ def test_other_hosts_need_tls() -> None:
     tls = {"tls_certificate": Path("c"), "tls_key": Path("k")}
     assert AgentConfig(host="0.0.0.0", **tls).scheme == "grpc+tls"  # type: ignore[arg-type]
     assert AgentConfig(host="::1").scheme == AgentConfig(host="localhost").scheme == "grpc+tcp"
+
+
+def test_adaptive_settings_from_the_environment() -> None:
+    environ = {"FABRIC_ADAPTIVE_ENABLED": "0", "FABRIC_ADAPTIVE_SKEW_FACTOR": "2.5"}
+    config = load(AdaptiveConfig, "ADAPTIVE", environ, target_bytes=7)
+    assert (config.enabled, config.skew_factor, config.target_bytes) == (False, 2.5, 7)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"target_bytes": 0}, "target_bytes must be positive, got 0"),
+        ({"tiny_bytes": -1}, "tiny_bytes must not be negative, got -1"),
+        ({"broadcast_bytes": -1}, "broadcast_bytes must not be negative"),
+        ({"skew_factor": 0.5}, "skew_factor must be 1 or more, got 0.5"),
+        ({"skew_factor": float("nan")}, "skew_factor must be 1 or more, got nan"),
+    ],
+)
+def test_adaptive_settings_are_checked(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        AdaptiveConfig(**given)

@@ -204,7 +204,9 @@ class _Planner:
             flow = replace(flow, node=_first(limit, sorted_here), flexible=False)
             return self._in_one(node, flow)
         n = 1 if id(node) in self._in_one_task else self._n(node, flow.n)
-        return plan_sort(self._draft, node, flow, n, size=self._sizes[id(node.input)])
+        configured = self._configured(node.path) is not None
+        size = self._sizes[id(node.input)]
+        return plan_sort(self._draft, node, flow, n, size=size, configured=configured)
 
     def _limit(self, node: Limit, flow: Flow) -> Flow:
         """Each task sends only as many rows as may be needed to the one that counts."""

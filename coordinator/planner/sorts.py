@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fabric.coordinator.planner.draft import Draft
+from fabric.coordinator.planner.draft import MAX_PARALLELISM, Draft
 from fabric.coordinator.planner.estimate import Size
 from fabric.coordinator.planner.exchanges import exchange, gather
 from fabric.coordinator.planner.flows import Flow
@@ -35,6 +35,8 @@ from fabric.plan.walk import walk
 
 SMALL_BYTES = 8 << 20
 """Sorted in one task: three exchanges would cost more than they spread."""
+RANGE_BYTES = 128 << 20
+"""About what a task should sort: in memory, one range after the other."""
 
 
 _NARROW = Filter | Select | WithColumns
@@ -72,12 +74,19 @@ def _gathers(node: Node) -> bool:
             return False
 
 
-def plan_sort(draft: Draft, node: Sort, flow: Flow, n: int, *, size: Size) -> Flow:
-    """The rows of `flow` in order over `n` tasks."""
+def plan_sort(
+    draft: Draft, node: Sort, flow: Flow, n: int, *, size: Size, configured: bool = False
+) -> Flow:
+    """The rows of `flow` in order over `n` tasks, or a multiple of that many where it was not
+    `configured`."""
     small = size.n_bytes is not None and size.n_bytes <= SMALL_BYTES
     if flow.n == 1 or n == 1 or small:
         flow = gather(draft, flow, path=f"{node.path}/gather", settings=node.path)
         return replace(flow, node=replace(node, input=flow.node), flexible=False)
+    n_bytes = size.cautious_bytes
+    if not configured and n_bytes is not None:
+        rounds = -(-n_bytes // (n * RANGE_BYTES))
+        n *= max(1, min(rounds, MAX_PARALLELISM // n))
     return _by_ranges(draft, node, flow, n)
 
 

@@ -30,32 +30,18 @@ class Router(Protocol):
         """The rows by partition; partition p owns ``rows[offsets[p]:offsets[p + 1]]``."""
 
 
-class HashRouter:
-    """By hash of the key columns (design 4.1)."""
+class KeyRouter:
+    """By hash of the key columns (design 4.1), or by the number of the partition in one."""
 
-    def __init__(self, schema: pa.Schema, keys: Sequence[str], n_partitions: int) -> None:
-        self._partitioner = Partitioner(schema, list(keys), n_partitions)
+    def __init__(
+        self, schema: pa.Schema, keys: Sequence[str], n_partitions: int, *, numbered: bool = False
+    ) -> None:
+        self._partitioner = Partitioner(schema, list(keys), n_partitions, numbered=numbered)
 
     def route(self, batch: pa.RecordBatch) -> Routed:
         """See `Router`."""
         rows, offsets = self._partitioner.partition(batch)
         return rows, np.asarray(offsets, dtype=np.int64)
-
-
-class RangeRouter:
-    """To the partition whose number is in a column."""
-
-    def __init__(self, schema: pa.Schema, column: str, n_partitions: int) -> None:
-        self._at, self._n_partitions = schema.get_field_index(column), n_partitions
-
-    def route(self, batch: pa.RecordBatch) -> Routed:
-        """See `Router`."""
-        numbers = batch.column(self._at).to_numpy(zero_copy_only=False).astype(np.int16)
-        offsets = np.zeros(self._n_partitions + 1, dtype=np.int64)
-        np.cumsum(np.bincount(numbers, minlength=self._n_partitions), out=offsets[1:])
-        order = np.argsort(numbers, kind="stable").astype(np.uint32)
-        columns = [take(column, order) for column in batch.columns]
-        return pa.RecordBatch.from_arrays(columns, schema=batch.schema), offsets
 
 
 class BroadcastRouter:
@@ -111,9 +97,9 @@ def make_router(edge: pb.OutputEdge, schema: pa.Schema, task: int) -> Router:
         case pb.EDGE_FORWARD:
             return OneRouter(task % n, n)
         case pb.EDGE_HASH:
-            return HashRouter(schema, edge.keys, n)
+            return KeyRouter(schema, edge.keys, n)
         case pb.EDGE_RANGE:
-            return RangeRouter(schema, edge.keys[0], n)
+            return KeyRouter(schema, edge.keys, n, numbered=True)
         case pb.EDGE_ROUND_ROBIN:
             return RoundRobinRouter(task, n)
         case _:

@@ -27,9 +27,7 @@ def submit(
     """Start a plan; returns the job's id."""
     plan = Plan(root, tuple(sorted((config or {}).items())))
     return control.submit(
-        pb.SubmitRequest(
-            plan=encode(plan), name="test", parallelism=parallelism, adaptive=adaptive
-        )
+        pb.SubmitRequest(plan=encode(plan), name="test", parallelism=parallelism, adaptive=adaptive)
     ).job_id
 
 

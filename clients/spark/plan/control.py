@@ -48,6 +48,7 @@ class _SparkJob:
     plan: Plan
     client_key: str
     parallelism: int
+    adaptive: pb.Adaptive
     rows: pa.Table | None = None
     cancelled: bool = False
     changed: threading.Condition = field(default_factory=threading.Condition)
@@ -86,7 +87,7 @@ class SparkControl(ControlApi):
             result_path=plan.root.path,
             result_schema=schema_of(plan.root).serialize().to_pybytes(),
         )
-        job = _SparkJob(status, plan, request.client_key, request.parallelism)
+        job = _SparkJob(status, plan, request.client_key, request.parallelism, request.adaptive)
         with self._lock:
             self._jobs[job_id] = job
         threading.Thread(target=self._run, args=(job,), daemon=True, name=f"spark {job_id}").start()
@@ -95,7 +96,10 @@ class SparkControl(ControlApi):
     def explain(self, request: pb.SubmitRequest) -> pb.ExplainReply:
         """The plan, what is refused, and Spark's plan."""
         plan = check(decode(request.plan))
-        with as_ours(plan.root), prepared(self._spark) as inside:
+        with (
+            as_ours(plan.root),
+            prepared(self._spark, adaptive=request.adaptive) as inside,
+        ):
             found = explained(plan, inside, self._home)
         left = "" if found.left == "nothing" else f"left to Spark: {found.left}\n"
         return pb.ExplainReply(
@@ -185,8 +189,9 @@ class SparkControl(ControlApi):
         rows, error = None, None
         try:
             rows = execute(
-                root, self._spark, self._home, job=status.job_id, parallelism=job.parallelism
-            )
+                root, self._spark, self._home, job=status.job_id, parallelism=job.parallelism,
+                adaptive=job.adaptive,
+            )  # fmt: skip
         except FabricError as failed:
             error = CancelledError("the job was cancelled") if job.cancelled else failed
         except BaseException as bug:  # told to whoever waits; the thread has nobody else

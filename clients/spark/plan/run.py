@@ -23,6 +23,7 @@ from fabric.clients.spark.plan.sinks import written
 from fabric.clients.spark.plan.sources import DatasetHome, FindHome, no_home
 from fabric.clients.spark.plan.start import spark_session
 from fabric.clients.spark.plan.translate import kept_frames, to_spark_frame
+from fabric.control import control_pb2 as pb
 from fabric.ids import new_id
 from fabric.plan.check import check
 from fabric.plan.nodes import Node, Plan, Sink
@@ -67,6 +68,7 @@ def execute(
     *,
     job: str = "",
     parallelism: int = 0,
+    adaptive: pb.Adaptive | None = None,
 ) -> pa.Table:
     """The rows of the checked plan under `root`, in the types the plan says.
 
@@ -76,6 +78,8 @@ def execute(
         The job's id: Spark's job group, by which it can be cancelled.
     parallelism
         Partitions after a shuffle; 0 leaves it to the session.
+    adaptive
+        What a session was configured to; the rest is left to Spark's.
 
     Raises
     ------
@@ -87,7 +91,7 @@ def execute(
     refuse(root)
     with (
         as_ours(root),
-        prepared(spark, parallelism=parallelism) as inside,
+        prepared(spark, parallelism=parallelism, adaptive=adaptive) as inside,
         _grouped(inside, job),
         kept_frames() as kept,
     ):

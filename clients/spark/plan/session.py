@@ -24,18 +24,6 @@ from fabric.plan.nodes import Plan
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_ADAPTIVE = {
-    "enabled": ("adaptive.enabled",),
-    "broadcast_bytes": ("autoBroadcastJoinThreshold", "adaptive.autoBroadcastJoinThreshold"),
-    "target_bytes": (
-        "adaptive.advisoryPartitionSizeInBytes",
-        "adaptive.skewJoin.skewedPartitionThresholdInBytes",
-    ),
-    "tiny_bytes": ("adaptive.coalescePartitions.minPartitionSize",),
-    "skew_factor": ("adaptive.skewJoin.skewedPartitionFactor",),
-}
-"""Spark's settings by ours, after ``spark.sql.``."""
-
 
 class SparkPlanSession(Session):
     """Plans run in `spark`; what `connect` started itself, `close` stops.
@@ -112,13 +100,6 @@ class SparkPlanSession(Session):
 
     def _dataset_control(self) -> ControlApi:
         return self._home_session().control
-
-    def _adapt(self, settings: pb.Adaptive) -> None:
-        """Spark plans anew by itself: say so in its words."""
-        for field, value in settings.ListFields():
-            for name in _ADAPTIVE[field.name]:
-                wanted = -1 if "Broadcast" in name and not value else value
-                self.spark.conf.set(f"spark.sql.{name}", str(wanted).lower())
 
     def _prepared(self, plan: Plan) -> Plan:
         """Tables of this process travel to Spark as they are."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from fabric.clients.spark.source import FabricDataSource
+from fabric.control import control_pb2 as pb
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,15 +41,29 @@ SETTINGS = {
 _NOT_FOR_PLANS = "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
 _PARTITIONS = "spark.sql.shuffle.partitions"
+_ADAPTIVE = {
+    "enabled": ("adaptive.enabled",),
+    "broadcast_bytes": ("autoBroadcastJoinThreshold", "adaptive.autoBroadcastJoinThreshold"),
+    "target_bytes": (
+        "adaptive.advisoryPartitionSizeInBytes",
+        "adaptive.skewJoin.skewedPartitionThresholdInBytes",
+    ),
+    "tiny_bytes": ("adaptive.coalescePartitions.minPartitionSize",),
+    "skew_factor": ("adaptive.skewJoin.skewedPartitionFactor",),
+}
+"""Spark's words, after ``spark.sql.``, for those of `AdaptiveConfig`."""
 _OURS: WeakSet[SparkSession] = WeakSet()
 """Sessions made here: another thread's run may have left one active."""
 
 
 @contextmanager
-def prepared(spark: SparkSession, *, parallelism: int = 0) -> Iterator[SparkSession]:
+def prepared(
+    spark: SparkSession, *, parallelism: int = 0, adaptive: pb.Adaptive | None = None
+) -> Iterator[SparkSession]:
     """A session over the same context in which plans mean what they say.
 
-    `parallelism` is the number of partitions after a shuffle; 0 leaves the caller's setting.
+    `parallelism` is the number of partitions after a shuffle; 0 leaves the caller's setting, as
+    does what `adaptive` does not say.
     """
     given = {k: v for k, v in spark.conf.getAll.items() if k.startswith("spark.sql.")}
     session = spark.newSession()
@@ -63,6 +78,10 @@ def prepared(spark: SparkSession, *, parallelism: int = 0) -> Iterator[SparkSess
     session.conf.set(_EXCLUDED, ",".join(excluded))
     if parallelism:
         session.conf.set(_PARTITIONS, str(parallelism))
+    for field, value in adaptive.ListFields() if adaptive is not None else ():
+        for name in _ADAPTIVE[field.name]:  # a threshold of 0 would still broadcast what is empty
+            wanted = -1 if field.name == "broadcast_bytes" and not value else value
+            session.conf.set(f"spark.sql.{name}", str(wanted).lower())
     session.dataSource.register(FabricDataSource)
     _OURS.add(session)
     with _thread_kept(spark):

@@ -112,9 +112,15 @@ def _is_local(graph: StageGraph, stage: Stage, node: Distinct) -> bool:
     )
 
 
+def _is_merge(graph: StageGraph, stage: Stage, node: Distinct) -> bool:
+    """Whether its rows are those of local ones already: parts of it would be no smaller."""
+    producers = [graph.stages[edge.producer].root for edge in graph.inputs[stage.stage]]
+    return any(isinstance(root, Distinct) and root.path == node.path for root in producers)
+
+
 def _is_mergeable(graph: StageGraph, stage: Stage, node: Node) -> bool:
     if isinstance(node, Distinct):
-        return not _is_local(graph, stage, node)
+        return not _is_local(graph, stage, node) and not _is_merge(graph, stage, node)
     whole = isinstance(node, Aggregate) and node.phase == "single" and bool(node.keys)
     return whole and isinstance(node, Aggregate) and has_partial_form(node)
 

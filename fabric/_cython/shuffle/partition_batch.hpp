@@ -1,8 +1,11 @@
 // One batch in, one reordered batch and its partition offsets out.
 //
-// One job: run hash, count, place and take over a batch. Everything it keeps is read-only, so one
-// object serves many threads; working memory and output come from the allocator it is given.
+// One job: run hash, count, place and take over a batch; where rows say themselves which partition
+// they belong to, nothing is hashed. Everything it keeps is read-only, so one object serves many
+// threads; working memory and output come from the allocator it is given.
 #pragma once
+#include <stdexcept>
+
 #include "hash_column.hpp"
 #include "take_column.hpp"
 
@@ -10,10 +13,11 @@ namespace fabric {
 
 class BatchPartitioner {
  public:
+  // With `numbered` the one key, int32, is the number of the partition.
   BatchPartitioner(const ArrowSchema& schema, const std::vector<int32_t>& keys,
-                   int32_t n_partitions, uint64_t seed)
+                   int32_t n_partitions, uint64_t seed, bool numbered = false)
       : type_(parse_type(schema)), keys_(keys), n_partitions_(n_partitions),
-        start_(start_of(seed)) {}
+        start_(start_of(seed)), numbered_(numbered) {}
 
   // Fill n_partitions + 1 offsets and `out`. False, and no `out`, when all rows fall to one
   // partition: then the batch itself is the answer.
@@ -52,6 +56,7 @@ class BatchPartitioner {
       columns.emplace_back(type_.children[index], *batch.children[key], cpu);
     }
     const auto assign = [&](int64_t row, int64_t n) {
+      if (numbered_) return take_numbers(batch, row, n, ids + row);
       uint64_t hashes[HASH_BLOCK];
       hash_block(columns, batch.offset + row, n, start_, cpu, hashes);
       partition_ids(cpu, hashes, n, n_partitions_, ids + row);
@@ -69,10 +74,25 @@ class BatchPartitioner {
     }
   }
 
+  void take_numbers(const ArrowArray& batch, int64_t row, int64_t n, uint16_t* ids) const {
+    const ArrowArray& column = *batch.children[keys_[0]];
+    const auto* from = static_cast<const int32_t*>(column.buffers[1]);
+    from += batch.offset + column.offset + row;
+    uint32_t most = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      most = std::max(most, static_cast<uint32_t>(from[i]));
+      ids[i] = static_cast<uint16_t>(from[i]);
+    }
+    if (most >= static_cast<uint32_t>(n_partitions_)) {
+      throw std::invalid_argument("a row has the number of no partition");
+    }
+  }
+
   Type type_;
   std::vector<int32_t> keys_;
   int32_t n_partitions_;
   uint64_t start_;
+  bool numbered_;
 };
 
 }  // namespace fabric

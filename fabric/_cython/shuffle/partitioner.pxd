@@ -10,7 +10,7 @@ from fabric._cython.shuffle.pool cimport BufferPool
 cdef extern from "partition_batch.hpp" namespace "fabric" nogil:
     cppclass BatchPartitioner:
         BatchPartitioner(const ArrowSchema& schema, const vector[int32_t]& keys,
-                         int32_t n_partitions, uint64_t seed) except +
+                         int32_t n_partitions, uint64_t seed, bool numbered) except +
         bool run(ArrowArray& batch, int cpu, Allocator& allocator, int64_t* offsets,
                  ArrowArray& out) except +
 
@@ -21,3 +21,4 @@ cdef class Partitioner:
     cdef readonly object schema
     cdef readonly tuple keys
     cdef readonly int32_t n_partitions
+    cdef bool numbered

@@ -17,6 +17,7 @@ class Partitioner:
         *,
         pool: BufferPool | None = None,
         seed: int = 0,
+        numbered: bool = False,
     ) -> Self: ...
     @property
     def pool(self) -> BufferPool: ...

@@ -50,6 +50,8 @@ cdef class Partitioner:
         Where output buffers come from; the pool of the process when not given.
     seed
         Of the hash; edges and datasets that must agree about owners use the same.
+    numbered
+        Nothing is hashed: the one key, an int32, is the number of the partition.
     Raises
     ------
     ValueError
@@ -64,14 +66,18 @@ cdef class Partitioner:
     """
 
     def __cinit__(self, schema not None, keys, n_partitions, *, BufferPool pool=None,
-                  uint64_t seed=0):
+                  uint64_t seed=0, bool numbered=False):
         self.schema = schema
         self.keys = tuple(keys)
         self.n_partitions = checked_partitions(n_partitions)
         self.pool = default_pool() if pool is None else pool
+        if numbered and [schema.field(key).type for key in self.keys] != [pa.int32()]:
+            raise ValueError(f"numbers of partitions are one int32 column, not {self.keys}")
+        self.numbered = numbered
         capsule = schema.__arrow_c_schema__()
         self.core = new BatchPartitioner(
-            schema_of(capsule)[0], key_indices(schema, self.keys), self.n_partitions, seed)
+            schema_of(capsule)[0], key_indices(schema, self.keys), self.n_partitions, seed,
+            numbered)
 
     def __dealloc__(self):
         del self.core
@@ -92,7 +98,8 @@ cdef class Partitioner:
         Raises
         ------
         ValueError
-            If the batch has another schema, or holds 2**32 rows or more.
+            If the batch has another schema, or holds 2**32 rows or more; if rows are numbered,
+            when a number is null or out of range.
         OverflowError
             If lists of the batch hold 2**32 elements or more.
         """
@@ -100,6 +107,8 @@ cdef class Partitioner:
             raise ValueError(
                 f"a batch of another schema: wanted {self.schema.names} as {self.schema.types}, "
                 f"got {batch.schema.names} as {batch.schema.types}")
+        if self.numbered and batch.column(self.keys[0]).null_count:
+            raise ValueError("a row has no number of a partition")
         schema_capsule, array_capsule = batch.__arrow_c_array__()
         cdef ArrowArray* source = array_of(array_capsule)
         if source.length >> 32:

@@ -12,12 +12,15 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 from pyarrow import types as t
 
 from fabric.operators.fragment.aggregates.segments import Ints, order_keys, unviewed, valid
 from fabric.plan.expr import SortKey
 
 _CODES_MAX = 1 << 62
+_COMPARED_MAX = 16
+"""With so many boundaries comparing with all of them is faster than searching."""
 _GOLDEN = 0.6180339887498949
 """Multiples of it are spread evenly over 0 to 1, from whichever rows they are taken."""
 
@@ -48,14 +51,27 @@ class Ranges:
         self._bounds = self._codes(bounds)
         self._shares = _Shares(self._bounds, self._codes(columns), upto, n_ranges)
         self._is_whole = self._n_used() == len(self._coders)
+        self._numbers = _numbers_of(bounds, keys)
 
     def of(self, *columns: pa.Array) -> pa.Array:
         """The range of each row of the key columns, from 0."""
+        if self._numbers is not None and not columns[0].null_count:
+            return pa.array(self._of_numbers(columns[0], self._numbers))
         codes = self._codes(columns)
         found = np.searchsorted(self._bounds, codes)
         if self._is_whole:
             self._shares.deal(codes, found)
         return pa.array(found.astype(np.int32))
+
+    def _of_numbers(self, column: pa.Array, numbers: _Numbers) -> NDArray[np.int32]:
+        """The same for one key that is a number: rows are compared with the boundaries alone."""
+        found, equal = numbers.of(column)
+        rows = np.flatnonzero(equal)
+        if len(rows):
+            among: Ints = found[rows].astype(np.int64)
+            self._shares.deal(self._codes([column.take(pa.array(rows))]), among)
+            found[rows] = among
+        return found
 
     def _n_used(self) -> int:
         """How many keys fit into one number; rows equal in those are then all in one range."""
@@ -72,6 +88,37 @@ class Ranges:
         for coder, column in zip(self._coders[:used], columns[:used], strict=True):
             codes = codes * coder.n_codes + coder.codes(column)
         return codes
+
+
+class _Numbers:
+    """Numbers among the ordered numbers of the boundaries."""
+
+    def __init__(self, bounds: Ints, descending: bool) -> None:
+        self._bounds, self._descending = bounds, descending
+        self._padded = np.append(bounds, bounds[-1:])
+
+    def of(self, column: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+        """How many boundaries come before each value, and whether it is equal to the next."""
+        keys = order_keys(column)[0]
+        keys = ~keys if self._descending else keys
+        if len(self._bounds) > _COMPARED_MAX:
+            found = np.searchsorted(self._bounds, keys).astype(np.int32)
+        else:
+            found = np.zeros(len(keys), np.int32)
+            for bound in self._bounds:
+                found += keys > bound
+        return found, (self._padded[found] == keys) & (found < len(self._bounds))
+
+
+def _numbers_of(bounds: Sequence[pa.Array], keys: Sequence[SortKey]) -> _Numbers | None:
+    """For one key whose boundaries are numbers and not null."""
+    if len(bounds) != 1 or not len(bounds[0]):
+        return None
+    (column,), (key,) = bounds, keys
+    if column.null_count or not _has_keys(column.type):
+        return None
+    numbers = order_keys(column)[0]
+    return _Numbers(~numbers if key.descending else numbers, key.descending)
 
 
 class _Shares:

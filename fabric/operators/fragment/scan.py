@@ -129,7 +129,7 @@ class Tables:
             taken.append(pa.RecordBatch.from_arrays(columns, schema=schema))
         return self._table(schema, taken, 1)
 
-    def kept(self, like: Relation, batches: list[pa.RecordBatch], *, ordered: bool) -> Relation:
+    def kept(self, like: Relation, batches: Iterable[pa.RecordBatch], *, ordered: bool) -> Relation:
         """Computed rows of `like`, registered as a table."""
         n_partitions = 1 if ordered else self._n_partitions
         return self._table(like.schema, batches, n_partitions)

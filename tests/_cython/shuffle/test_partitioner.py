@@ -134,6 +134,36 @@ def test_seeds_place_differently() -> None:
     assert not np.array_equal(*(expected_ids(batch, ["k"], 16, seed) for seed in (0, 7)))
 
 
+@examples()
+@given(
+    batch=batches(), data=st.data(), n=st.sampled_from([1, 2, 17, 1_025]), begin=st.integers(0, 9)
+)
+def test_rows_that_say_their_partition(
+    batch: pa.RecordBatch, data: st.DataObject, n: int, begin: int
+) -> None:
+    size = batch.num_rows
+    ids = data.draw(st.lists(st.integers(0, n - 1), min_size=size, max_size=size))
+    numbers = pa.array([0] * begin + ids, pa.int32()).slice(begin)
+    name = next(f"{i}" for i in range(99) if f"{i}" not in batch.schema.names)
+    rows = batch.append_column(name, numbers)
+    moved, offsets = Partitioner(rows.schema, [name], n, numbered=True).partition(rows)
+    moved.validate(full=True)
+    order = np.argsort(np.array(ids, np.int64), kind="stable")
+    counts = np.bincount(np.array(ids, np.int64), minlength=n)
+    assert offsets.tolist() == [0, *np.cumsum(counts).tolist()]
+    assert columns_of(moved) == [[column[i] for i in order] for column in columns_of(rows)]
+
+
+@pytest.mark.parametrize("numbers", [[0, 3], [0, -1], [0, None]])
+def test_numbers_of_no_partition_are_refused(numbers: list[int | None]) -> None:
+    batch = pa.record_batch({"p": pa.array(numbers, pa.int32())})
+    partitioner = Partitioner(batch.schema, ["p"], 3, numbered=True)
+    with pytest.raises(ValueError, match="a row has (the|no) number of (no|a) partition"):
+        partitioner.partition(batch)
+    with pytest.raises(ValueError, match="numbers of partitions are one int32 column"):
+        Partitioner(pa.schema([("p", pa.int64())]), ["p"], 3, numbered=True)
+
+
 @pytest.mark.parametrize("n_chunks", [0, 1, 50])
 def test_tables_go_chunk_by_chunk(n_chunks: int) -> None:
     batch = flights(1_000, 100)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
+from fabric.config import AdaptiveConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.core.core import CoordinatorCore
@@ -107,7 +108,9 @@ class World:
     def detach(self, agent_id: str) -> None:
         self.do(AgentDetached(agent_id, self.sessions[agent_id], "gone"))
 
-    def submit(self, graph: StageGraph, job_id: str = "job-1", key: str = "") -> str:
+    def submit(
+        self, graph: StageGraph, job_id: str = "job-1", key: str = "", **settings: AdaptiveConfig
+    ) -> str:
         self.do(
             JobSubmitted(
                 job_id=job_id,
@@ -117,6 +120,7 @@ class World:
                 fragments=tuple(b"%d" % s.stage for s in graph.stages),
                 schema=b"schema",
                 wall_s=1000.0,
+                **settings,
             )
         )
         return job_id

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from fabric.coordinator.planner.planner import plan_stages
-from fabric.coordinator.planner.sorts import SMALL_BYTES
+from fabric.coordinator.planner.sorts import RANGE_BYTES, SMALL_BYTES
 from fabric.coordinator.planner.stages import StageGraph
 from fabric.plan.check import check
 from fabric.plan.expr import Column, SortKey
@@ -67,6 +67,13 @@ def test_a_configured_number_of_ranges() -> None:
     graph = plan(SORT, config={"sort_1": 7})
     assert [stage.n_tasks for stage in graph.stages] == [4, 4, 4, 7]
     assert len(plan(SORT, config={"sort_1": 1}).stages) == 2
+
+
+def test_many_rows_have_more_ranges_than_tasks_run_at_once() -> None:
+    n_rows = 9 * RANGE_BYTES // 9  # of 9 bytes
+    assert [stage.n_tasks for stage in plan(SORT, n_rows).stages] == [4, 4, 4, 12]
+    assert plan(SORT, 10**12).stages[-1].n_tasks == 128
+    assert plan(SORT, n_rows, {"sort_1": 7}).stages[-1].n_tasks == 7
 
 
 FILTERED = Filter(SORT, Column("b"))

@@ -93,3 +93,28 @@ def test_many_keys_are_cut_and_stay_in_order() -> None:
     )
     assert (np.diff(ordered["r"].to_numpy()) >= 0).all()
     assert found.to_numpy().max() > 50
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.integers(-5, 5) | st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=40),
+    st.lists(st.none() | st.integers(-5, 5) | st.integers(-(2**63), 2**63 - 1), max_size=40),
+    FLAGS,
+    st.sampled_from([2, 3, 9, 30]),
+)
+def test_one_number_is_compared_as_any_key_is(
+    sample: list[int], rows: list[int | None], flags: Any, n: int
+) -> None:
+    """A second key that is always the same takes the general way."""
+    key, constant = SortKey(Column("0"), *flags), SortKey(Column("1"))
+    weights = np.ones(len(sample), np.int64)
+    one = Ranges(pa.table({"0": pa.array(sample)}), weights, [key], n)
+    both = pa.table({"0": pa.array(sample), "1": pa.array([1] * len(sample))})
+    two = Ranges(both, weights, [key, constant], n)
+    column = pa.array(rows, pa.int64())
+    found = one.of(column).to_pylist()
+    expected = two.of(column, pa.array([1] * len(rows), pa.int64())).to_pylist()
+    bounds = set(sample)
+    for value, here, there in zip(rows, found, expected, strict=True):
+        assert here == there or value in bounds  # equal ones are dealt by their places
+        assert 0 <= here < n

@@ -12,6 +12,8 @@ from fabric import col
 from fabric.clients.session.default import default_session
 from fabric.clients.spark.plan import run
 from fabric.clients.spark.plan.session import SparkPlanSession
+from fabric.clients.spark.plan.settings import prepared
+from fabric.control import control_pb2 as pb
 from fabric.errors import CancelledError, ConfigError, ExpressionError, NotFoundError, PlanError
 
 if TYPE_CHECKING:
@@ -184,3 +186,21 @@ def test_explain(here: fabric.Session) -> None:
     assert "left to Spark: sent: compression=zstd" in str(configured.explain())
     wide = here.read_arrow(pa.table({"wide": pa.array([None], pa.decimal256(50, 2))}))
     assert "decimal256(50, 2)" in str(wide.explain())
+
+
+def test_configure_speaks_sparks_words(spark: SparkSession) -> None:
+    before = dict(spark.conf.getAll)
+    given = pb.Adaptive(enabled=False, broadcast_bytes=0, target_bytes=5 << 20, skew_factor=3.0)
+    with prepared(spark, adaptive=given) as inside:
+        conf = {name: inside.conf.get(f"spark.sql.{name}") for name in (
+            "adaptive.enabled", "autoBroadcastJoinThreshold",
+            "adaptive.advisoryPartitionSizeInBytes",
+            "adaptive.skewJoin.skewedPartitionFactor",
+        )}  # fmt: skip
+    assert list(conf.values()) == ["false", "-1", f"{5 << 20}", "3.0"]
+    assert dict(spark.conf.getAll) == before
+    with fabric.connect(spark=spark) as session:
+        session.configure(broadcast_bytes=0, skew_factor=2.0, tiny_bytes=1)
+        assert session.read_arrow(ROWS).group_by("k").count().collect().num_rows == 2
+        with pytest.raises(ConfigError, match="skew_factor"):
+            session.configure(skew_factor=0.0)

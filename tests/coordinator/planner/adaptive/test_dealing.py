@@ -93,6 +93,17 @@ def test_an_aggregate_of_rows_that_are_together_is_cut_once(a: SimpleNamespace) 
     assert found(a, a.stages(twice), "top", "left") is None
 
 
+def test_a_merge_is_not_cut_again(a: SimpleNamespace) -> None:
+    """Else its parts would be merged in a stage that is as hot, and so on for ever."""
+    graph = a.stages(Distinct(a.scan("l"), path="top"))
+    stage = a.stage(graph, "top")
+    (edge,) = graph.inputs[stage.stage]
+    assert dealing(graph, stage, edge.edge) is None
+    graph = a.stages(a.summed(a.scan("l")))
+    stage = a.stage(graph, "summed")
+    assert dealing(graph, stage, graph.inputs[stage.stage][0].edge) is None
+
+
 def test_stages_that_rows_go_straight_on_to_must_agree(a: SimpleNamespace) -> None:
     joined = a.join(a.scan("l"), a.scan("r"))
     graph = a.stages(Sort(joined, (SortKey(L),), path="sorted"))

@@ -1,0 +1,1 @@
+"""The engines of bench `sort`, each in a module of its own."""

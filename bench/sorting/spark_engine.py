@@ -1,0 +1,30 @@
+"""Spark local[2]: a cached frame; every row of the sorted one is looked at, and none is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pyarrow as pa
+
+from bench.harness import Case
+from bench.sorting.data import SortRun, keys, parts
+
+
+def run(case: Case) -> SortRun:
+    """Ranges of the order, as many as it has partitions after a shuffle."""
+    from bench.spark_session import local_session
+
+    rows = local_session().read.parquet(*parts(case, "parquet")).cache()
+    rows.count()
+    stack = ExitStack()
+    stack.callback(rows.unpersist)
+    ordered = rows.orderBy(*keys(case))
+
+    def sort() -> object:
+        return ordered.write.format("noop").mode("overwrite").save()
+
+    def read() -> Iterator[pa.Table]:
+        yield ordered.toArrow()
+
+    return SortRun(sort, read, stack)
