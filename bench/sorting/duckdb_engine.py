@@ -21,7 +21,8 @@ def run(case: Case) -> SortRun:
     connection.register("rows", rows)
 
     def sort() -> pa.Table:
-        return connection.sql(f"select * from rows order by {', '.join(keys(case))}").to_arrow_table()
+        ordered = connection.sql(f"select * from rows order by {', '.join(keys(case))}")
+        return ordered.to_arrow_table()
 
     def read() -> Iterator[pa.Table]:
         yield sort()

@@ -84,7 +84,9 @@ class _Lowering:
     ) -> None:  # fmt: skip
         self._tables, self._collect, self._pieces = tables, collect, pieces
         self._rows = estimated_rows(root, tables.n_rows)
-        self._is_limited = any(isinstance(node, Limit) for node in walk(root))
+        # first rows are found without sorting all; rows of files are dealt out while they are read
+        others = Limit if tables.n_partitions == 1 else Limit | Scan
+        self._sorts_here = not any(isinstance(node, others) for node in walk(root))
         self._first = {
             id(node.input): first_rows(node)
             for node in walk(root)
@@ -110,7 +112,7 @@ class _Lowering:
             case Window() | Explode():
                 return self._widened(node, below[0])
             case Sort():
-                n_rows = 0.0 if self._is_limited else self._rows[id(node.input)]
+                n_rows = self._rows[id(node.input)] if self._sorts_here else 0.0
                 return lower_sort(node, below, self._tables, self._collect, n_rows=n_rows)
             case Limit(n=n, offset=offset):
                 return below[0].over(below[0].df.limit(n, offset))

@@ -171,6 +171,7 @@ class FragmentStream(Iterator[pa.RecordBatch]):
             keep_order=Sort in kinds,
             sorts_union={Sort, Union} <= kinds,
             swaps=any(isinstance(node, Join) and is_fixed(node) for node in nodes),
+            reads_files=Scan in kinds,
         )
         tables = Tables(
             session, self._inputs, self._splits, self._read,

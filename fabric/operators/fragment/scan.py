@@ -69,6 +69,11 @@ class Tables:
         self.raised: list[Exception] = []
         """What reading raised inside DataFusion, which would only hand on its text."""
 
+    @property
+    def n_partitions(self) -> int:
+        """Threads that read one table."""
+        return self._n_partitions
+
     def shortened(self, rows_max: int) -> Tables:
         """The same with some rows of each leaf: of what has arrived at even distances, else the
         first."""

@@ -15,11 +15,18 @@ _NO_LIMIT = str(1 << 62)
 
 
 def new_session(
-    target_partitions: int, batch_rows: int, *, keep_order: bool, sorts_union: bool, swaps: bool
+    target_partitions: int,
+    batch_rows: int,
+    *,
+    keep_order: bool,
+    sorts_union: bool,
+    swaps: bool,
+    reads_files: bool = False,
 ) -> datafusion.SessionContext:
     """A session that runs on `target_partitions` threads.
 
-    `keep_order` stops DataFusion from dealing the rows of a sorted partition out to several.
+    `keep_order` stops DataFusion from dealing the rows of a sorted partition out to several; those
+    of files it still deals out while it reads them, where `reads_files`.
     `sorts_union` keeps its sorts above a union: pushed below, they lose keys that are the same
     column in one branch, and DataFusion 55 then refuses its own plan ("SanityCheckPlan").
     `swaps` lets it choose the side to build on by its statistics: for the joins that we can't swap.
@@ -36,6 +43,10 @@ def new_session(
         .set("datafusion.optimizer.repartition_sorts", str(not sorts_union).lower())
         .set("datafusion.optimizer.join_reordering", str(swaps).lower())
         .set("datafusion.optimizer.enable_round_robin_repartition", str(not keep_order).lower())
+        .set(
+            "datafusion.optimizer.repartition_file_scans",
+            str(reads_files or not keep_order).lower(),
+        )
     )
     if target_partitions <= _SHARED_TABLE_THREADS_MAX:
         for limit in ("threshold", "threshold_rows"):
