@@ -38,6 +38,7 @@ lock: .venv/dev.stamp
 	$(PY) -m pip install -q uv
 	$(COMPILE) requirements/dev.in -o requirements/dev.lock
 	$(COMPILE) -c requirements/dev.lock requirements/run.in -o requirements/run.lock
+	$(COMPILE) requirements/go.in -o requirements/go.lock
 
 proto: .venv/dev.stamp ## generate the protobuf modules from the .proto files
 	$(PY) -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. fabric/control/control.proto
@@ -47,7 +48,7 @@ proto: .venv/dev.stamp ## generate the protobuf modules from the .proto files
 	.ci/setup run
 	@touch $@
 
-.venv/dev.stamp: requirements/dev.lock pyproject.toml setup.py $(NATIVE)
+.venv/dev.stamp: requirements/dev.lock requirements/go.lock .ci/setup pyproject.toml setup.py $(NATIVE)
 	.ci/setup dev
 	@touch $@ .venv/run.stamp
 

@@ -101,6 +101,7 @@ def edge_location(job: Job, edge: Edge, retain_s: float) -> pb.EdgeLocation:
         state=job.state if job.ended is not None else pb.JOB_UNKNOWN,
         release_s=0.0 if job.ended is None else job.wall_s(job.ended) + retain_s,
         error="" if job.error is None else job.error.message[:1024],
+        ordered=edge.ordered,
     )
 
 

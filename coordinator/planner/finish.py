@@ -12,6 +12,7 @@ from dataclasses import replace
 from fabric.coordinator.planner.draft import Draft, DraftEdge
 from fabric.coordinator.planner.regions import edge_modes, regions
 from fabric.coordinator.planner.share import cut_shared
+from fabric.coordinator.planner.sorts import in_order
 from fabric.coordinator.planner.stages import (
     RESULT,
     Edge,
@@ -132,6 +133,7 @@ def _edge(
         buffer_batches=edge.buffer_batches,
         compression=edge.compression,
         adaptive=edge.adaptive and modes[edge.edge] == "materialised",
+        ordered=kind == "forward" and in_order(draft.stages[edge.producer].root),
     )
 
 

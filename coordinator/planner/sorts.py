@@ -59,6 +59,13 @@ def sorts_of_one_task(root: Node) -> frozenset[int]:
     return frozenset(found)
 
 
+def in_order(root: Node) -> bool:
+    """Whether the tasks of a stage, one after another, put out rows in the order of a sort."""
+    while isinstance(root, _NARROW | Limit):
+        root = root.input
+    return isinstance(root, Sort) and root.phase == "single"
+
+
 def is_single(target: Target) -> bool:
     """Whether one task writes all rows."""
     return isinstance(target, FlightTarget) or (isinstance(target, FileTarget) and target.single)

@@ -34,7 +34,8 @@ class Edge:
     `path` is the address under which a Flight client finds the partitions. With kind "broadcast"
     every partition holds all rows; with "forward" task i writes partition i alone; with
     "range" the one key is the number of the partition. The consumer of an `adaptive` one may be
-    planned anew once its rows are measured.
+    planned anew once its rows are measured. `ordered`: one partition after the other holds the rows
+    as a sort put them.
     """
 
     edge: int
@@ -49,6 +50,7 @@ class Edge:
     buffer_batches: int = 0
     compression: Compression = "none"
     adaptive: bool = False
+    ordered: bool = False
 
     @property
     def is_result(self) -> bool:

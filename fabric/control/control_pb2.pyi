@@ -418,7 +418,7 @@ class Locations(_message.Message):
     def __init__(self, version: _Optional[int] = ..., full: _Optional[bool] = ..., edges: _Optional[_Iterable[_Union[EdgeLocation, _Mapping]]] = ..., datasets: _Optional[_Iterable[_Union[DatasetLocation, _Mapping]]] = ..., addresses: _Optional[_Mapping[str, str]] = ..., dropped_jobs: _Optional[_Iterable[str]] = ..., dropped_datasets: _Optional[_Iterable[str]] = ..., sockets: _Optional[_Mapping[str, UnixSocket]] = ...) -> None: ...
 
 class EdgeLocation(_message.Message):
-    __slots__ = ("job_id", "node_path", "edge", "schema", "n_partitions", "kind", "mode", "producers", "complete", "rows", "bytes", "is_result", "n_producers", "state", "release_s", "error")
+    __slots__ = ("job_id", "node_path", "edge", "schema", "n_partitions", "kind", "mode", "producers", "complete", "rows", "bytes", "is_result", "n_producers", "state", "release_s", "error", "ordered")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     NODE_PATH_FIELD_NUMBER: _ClassVar[int]
     EDGE_FIELD_NUMBER: _ClassVar[int]
@@ -435,6 +435,7 @@ class EdgeLocation(_message.Message):
     STATE_FIELD_NUMBER: _ClassVar[int]
     RELEASE_S_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    ORDERED_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     node_path: str
     edge: int
@@ -451,7 +452,8 @@ class EdgeLocation(_message.Message):
     state: JobState
     release_s: float
     error: str
-    def __init__(self, job_id: _Optional[str] = ..., node_path: _Optional[str] = ..., edge: _Optional[int] = ..., schema: _Optional[bytes] = ..., n_partitions: _Optional[int] = ..., kind: _Optional[_Union[EdgeKind, str]] = ..., mode: _Optional[_Union[EdgeMode, str]] = ..., producers: _Optional[_Iterable[_Union[Producer, _Mapping]]] = ..., complete: _Optional[bool] = ..., rows: _Optional[int] = ..., bytes: _Optional[int] = ..., is_result: _Optional[bool] = ..., n_producers: _Optional[int] = ..., state: _Optional[_Union[JobState, str]] = ..., release_s: _Optional[float] = ..., error: _Optional[str] = ...) -> None: ...
+    ordered: bool
+    def __init__(self, job_id: _Optional[str] = ..., node_path: _Optional[str] = ..., edge: _Optional[int] = ..., schema: _Optional[bytes] = ..., n_partitions: _Optional[int] = ..., kind: _Optional[_Union[EdgeKind, str]] = ..., mode: _Optional[_Union[EdgeMode, str]] = ..., producers: _Optional[_Iterable[_Union[Producer, _Mapping]]] = ..., complete: _Optional[bool] = ..., rows: _Optional[int] = ..., bytes: _Optional[int] = ..., is_result: _Optional[bool] = ..., n_producers: _Optional[int] = ..., state: _Optional[_Union[JobState, str]] = ..., release_s: _Optional[float] = ..., error: _Optional[str] = ..., ordered: _Optional[bool] = ...) -> None: ...
 
 class DatasetLocation(_message.Message):
     __slots__ = ("name", "version", "schema", "keys", "n_partitions", "owners", "parts", "rows")
@@ -697,6 +699,24 @@ class DatasetReply(_message.Message):
     datasets: _containers.RepeatedCompositeFieldContainer[DatasetLocation]
     addresses: _containers.ScalarMap[str, str]
     def __init__(self, transaction: _Optional[str] = ..., location: _Optional[_Union[DatasetLocation, _Mapping]] = ..., datasets: _Optional[_Iterable[_Union[DatasetLocation, _Mapping]]] = ..., addresses: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class ErrorFrame(_message.Message):
+    __slots__ = ("code", "message", "details")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    DETAILS_FIELD_NUMBER: _ClassVar[int]
+    code: int
+    message: str
+    details: _containers.RepeatedCompositeFieldContainer[FramedDetail]
+    def __init__(self, code: _Optional[int] = ..., message: _Optional[str] = ..., details: _Optional[_Iterable[_Union[FramedDetail, _Mapping]]] = ...) -> None: ...
+
+class FramedDetail(_message.Message):
+    __slots__ = ("type_url", "value")
+    TYPE_URL_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    type_url: str
+    value: bytes
+    def __init__(self, type_url: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
 
 class ErrorDetail(_message.Message):
     __slots__ = ("kind", "message", "job", "node", "task", "agent")

@@ -8,7 +8,7 @@ server cuts to size.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -23,6 +23,16 @@ class Stream(NamedTuple):
 
     schema: pa.Schema | None
     items: Items
+
+
+class Streams(Protocol):
+    """Rows that Python brings."""
+
+    def get(self, request: PartitionRequest, agent: bool) -> Stream:
+        """Rows of an edge that lie here."""
+
+    def fetch(self, address: str, request: AnyRequest) -> Stream:
+        """Rows that lie with another agent."""
 
 
 class Adapted:

@@ -1,4 +1,4 @@
-"""What the native server asks of Python: tokens, unknown names, handshakes, actions, the log.
+"""What the native server asks of Python: tokens, unknown names, logins, actions, the log.
 
 One job: `Asked`, the face that `fabric/_cython/shuffle/flight/server.pyx` calls, each method at
 most once a call and none of them for rows. Errors leave as statuses by `fabric.flight.errors.told`.
@@ -7,13 +7,15 @@ most once a call and none of them for rows. Errors leave as statuses by `fabric.
 from __future__ import annotations
 
 import secrets
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Literal, Protocol
 
 from fabric.clock import Clock
 from fabric.control import control_pb2 as pb
-from fabric.errors import AuthError, ConfigError
+from fabric.errors import AuthError, ConfigError, NotFoundError
 from fabric.flight.actions import Actions
 from fabric.flight.backend import Backend
+from fabric.flight.descriptor import FORMS
 from fabric.flight.directory import Directory
 from fabric.flight.handshake import NONCE_BYTES, TOKEN_TTL_S
 from fabric.ids import check_name
@@ -26,6 +28,17 @@ SCOPES: tuple[Scope, ...] = ("read", "write", "submit", "agent")
 _log = logger("fabric.flight")
 
 
+@dataclass(frozen=True, slots=True)
+class CommandAnswer:
+    """What a command can be read as: paths of exchanges and datasets, as descriptors have them.
+
+    `app_metadata` takes the place of the server's own in the info and its endpoints.
+    """
+
+    paths: tuple[tuple[str, ...], ...]
+    app_metadata: bytes | None = None
+
+
 class Asked(Protocol):
     """The questions; `Answers` answers them for an agent."""
 
@@ -33,7 +46,10 @@ class Asked(Protocol):
         """The time, when it is not the machine's."""
 
     def verify(self, header: str) -> tuple[int, str, float]:
-        """Scope (as an index of `SCOPES`), subject and expiry of an authorization header."""
+        """Scope (as an index of `SCOPES`), subject and expiry of an authorization header.
+
+        It is empty when a call has none.
+        """
 
     def refused(self, method: str, why: str) -> None:
         """A call was refused: for the log."""
@@ -50,14 +66,23 @@ class Asked(Protocol):
     def prove(self, agent: bytes, nonce: bytes, proof: bytes) -> bytes:
         """The token of an agent that answered the challenge."""
 
+    def login(self, user: str, password: str) -> bytes:
+        """The token of who shook hands with Flight's BasicAuth."""
+
     def offered(self, scope: Scope) -> list[tuple[str, str]]:
         """Names and descriptions of the actions a caller may call."""
 
-    def act(self, scope: Scope, name: str, body: bytes) -> bytes:
+    def act(self, scope: Scope, subject: str, name: str, body: bytes) -> bytes:
         """The answer of an action."""
 
     def cancel(self, job: str) -> int:
         """Cancel a job; its state afterwards."""
+
+    def command(self, scope: Scope, subject: str, command: bytes) -> CommandAnswer:
+        """What a descriptor's command stands for; asked again at each poll of it."""
+
+    def option(self, name: str, text: str) -> Literal["", "name", "value"]:
+        """What is wrong with a session option; `text` is empty unless it is a string."""
 
 
 class Answers:
@@ -74,6 +99,8 @@ class Answers:
 
     def verify(self, header: str) -> tuple[int, str, float]:
         """See `Asked`."""
+        if not header:
+            raise AuthError("this call needs one header: authorization: Bearer <token>")
         claims = self._signer.verify(bearer(header), ["read"], self._clock.wall_s())
         return SCOPES.index(claims.scope), claims.subject, claims.expires_s
 
@@ -103,19 +130,32 @@ class Answers:
         now_s = self._clock.wall_s()
         return self._signer.token("agent", agent.decode(), TOKEN_TTL_S, now_s).encode()
 
+    def login(self, user: str, password: str) -> bytes:
+        """See `Asked`; the password is a token, any name will do."""
+        self._signer.verify(password, ["read"], self._clock.wall_s())
+        return password.encode()
+
     def offered(self, scope: Scope) -> list[tuple[str, str]]:
         """See `Asked`."""
         return self._actions.offered(_claims(scope))
 
-    def act(self, scope: Scope, name: str, body: bytes) -> bytes:
+    def act(self, scope: Scope, subject: str, name: str, body: bytes) -> bytes:
         """See `Asked`."""
-        return self._actions.run(_claims(scope), name, body)
+        return self._actions.run(_claims(scope, subject), name, body)
 
     def cancel(self, job: str) -> int:
         """See `Asked`."""
         return int(self._backend.control.cancel(pb.JobRequest(job_id=job)).state)
 
+    def command(self, scope: Scope, subject: str, command: bytes) -> CommandAnswer:
+        """See `Asked`."""
+        raise NotFoundError(f"commands are not understood here; use a path: {FORMS}")
 
-def _claims(scope: Scope) -> Claims:
+    def option(self, name: str, text: str) -> Literal["", "name", "value"]:
+        """See `Asked`: clients of other systems keep what they like."""
+        return ""
+
+
+def _claims(scope: Scope, subject: str = "") -> Claims:
     """Of a caller whose token the gate checked."""
-    return Claims(scope=scope, subject="", expires_s=0.0, token_id="")
+    return Claims(scope=scope, subject=subject, expires_s=0.0, token_id="")

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.flight as fl
 from google.protobuf.message import DecodeError
 
-from fabric.control.control_pb2 import ErrorDetail
+from fabric.control.control_pb2 import ErrorDetail, ErrorFrame
 from fabric.control.errors import from_detail, to_detail
 from fabric.errors import (
     ERRORS,
@@ -37,6 +37,7 @@ from fabric.security.tokens import ScopeError
 _CLUTTER = re.compile(
     r"(\. Detail: |\. gRPC client debug context: | Client context: ).*", re.DOTALL
 )
+_FRAME_CODE = b"\x08"
 _LEAD = re.compile(r"^(Flight returned [a-z ]+ error, with message: |Unknown error: |IOError: )+")
 
 _BY_CLASS: tuple[tuple[type[BaseException], type[FabricError]], ...] = (
@@ -130,8 +131,10 @@ def _status(error: BaseException) -> str:
 
 
 def _detail(extra: bytes) -> ErrorDetail | None:
+    """The detail in its frame (`fault.hpp`), or alone."""
     try:
-        detail = ErrorDetail.FromString(extra)
-    except DecodeError:
+        frame = ErrorFrame.FromString(extra) if extra.startswith(_FRAME_CODE) else None
+        detail = ErrorDetail.FromString(frame.details[0].value if frame else extra)
+    except (DecodeError, IndexError):
         return None
     return detail if detail.kind in ERRORS else None

@@ -72,3 +72,6 @@ def test_flight_endpoints_are_in_order(session: fabric.Session, two: LocalFabric
             with fl.connect(partition.locations[0]) as client:
                 parts.append(client.do_get(fl.Ticket(partition.ticket), options).read_all())
         in_order(pa.concat_tables(parts))
+        path = fl.FlightDescriptor.for_path("job", job.id, job.result_path)
+        with fl.connect(session.flight_url) as client:
+            assert client.get_flight_info(path, options).ordered

@@ -53,6 +53,7 @@ def test_rows_are_computed_once_sampled_placed_and_sorted() -> None:
         ("sort_1/exchange", 2, 3, "range"),
         ("sort_1", 3, -1, "forward"),
     ]
+    assert [e.ordered for e in graph.edges] == [False] * 4 + [True]
     assert graph.edges[3].keys == ("__range",)
     assert schema_of(graph.stages[3].root) == SCHEMA
 

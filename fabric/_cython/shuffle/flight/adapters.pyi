@@ -1,4 +1,4 @@
 from fabric._cython.shuffle.flight.handlers import HandlerSet
-from fabric.flight.adapted import Adapted
+from fabric.flight.adapted import Streams
 
-def adapt(handlers: HandlerSet, face: Adapted, *, get: bool = True, fetch: bool = True) -> None: ...
+def adapt(handlers: HandlerSet, face: Streams, *, get: bool = True, fetch: bool = True) -> None: ...

@@ -59,6 +59,16 @@ struct Claims {
   }
 };
 
+// What a command stands for: the exchanges and datasets it can be read as, by their paths.
+struct CommandAnswer {
+  std::vector<std::vector<std::string>> paths;
+  bool own_words = false;  // whether `app_metadata` takes the place of ours
+  std::string app_metadata;
+};
+
+// What is wrong with an option of a session.
+enum class Verdict : uint32_t { GOOD = 0, NAME = 1, VALUE = 2 };
+
 struct Asking {
   PyRef face;
   double (*clock)(PyObject*) = nullptr;  // null: the machine's own
@@ -69,11 +79,18 @@ struct Asking {
   arrow::Status (*challenge)(PyObject*, const std::string& agent, std::string& nonce) = nullptr;
   arrow::Status (*prove)(PyObject*, const std::string& agent, const std::string& nonce,
                          const std::string& proof, std::string& token) = nullptr;
+  arrow::Status (*login)(PyObject*, const std::string& user, const std::string& password,
+                         std::string& token) = nullptr;
   arrow::Status (*offered)(PyObject*, const Claims&,
                            std::vector<std::pair<std::string, std::string>>&) = nullptr;
   arrow::Status (*act)(PyObject*, const Claims&, const std::string& name, const std::string& body,
                        std::string& answer) = nullptr;
   arrow::Status (*cancel)(PyObject*, const std::string& job, uint32_t& state) = nullptr;
+  arrow::Status (*command)(PyObject*, const Claims&, const std::string& command,
+                           CommandAnswer&) = nullptr;
+  // Of an option that is not the server's own; null: any is good.
+  arrow::Status (*option)(PyObject*, const std::string& name, const std::string& text,
+                          Verdict&) = nullptr;
 
   double wall_s() const {
     if (clock != nullptr) return clock(face.get());
@@ -83,10 +100,11 @@ struct Asking {
 
   // What may leave: errors made by `fault`; anything else is logged and loses its words.
   arrow::Status outward(const arrow::Status& status) const {
-    if (status.ok() || !detail_of(status).empty()) return status;
+    if (status.ok()) return status;
+    if (!detail_of(status).empty()) return framed(status);
     broken(face.get(), status.ToStringWithoutContextLines());
-    return fault("InternalError", "unexpected " + status.CodeAsString() +
-                                      "; the log of the process it happened in says more");
+    return framed(fault("InternalError", "unexpected " + status.CodeAsString() +
+                                             "; the log of the process it happened in says more"));
   }
 };
 

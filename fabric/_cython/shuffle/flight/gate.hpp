@@ -1,9 +1,9 @@
 // Who is calling: every verb of the server passes here first.
 //
-// One job: check the bearer token of every call (Handshake excepted, which has its own proof),
-// bound the number of open calls, and have the log say who was refused. A token's text is shown to
-// Python once; what it decided is remembered until it expires. What a scope may do, the verbs
-// decide.
+// One job: check the token of every call (Handshake excepted, which has its own proof), bound the
+// number of open calls, give named headers back with the answer, and have the log say who was
+// refused. A token's text is shown to Python once; what it decided is remembered until it expires.
+// What a scope may do, the verbs decide.
 #pragma once
 #include <arrow/flight/server_middleware.h>
 #include <openssl/sha.h>
@@ -103,23 +103,32 @@ class Inside {
 // One call and its checked claims; gives its place back when the call is over, however it ends.
 class Caller : public fl::ServerMiddleware {
  public:
-  Caller(std::shared_ptr<Inside> inside, std::optional<Claims> claims)
-      : inside_(std::move(inside)), claims_(std::move(claims)) {}
+  using Headers = std::vector<std::pair<std::string, std::string>>;
+
+  Caller(std::shared_ptr<Inside> inside, std::optional<Claims> claims, Headers echo)
+      : inside_(std::move(inside)), claims_(std::move(claims)), echo_(std::move(echo)) {}
   ~Caller() override { inside_->leave(); }
 
   std::string name() const override { return CALLER; }
-  void SendingHeaders(fl::AddCallHeaders*) override {}
+  // Flight asks twice in some verbs.
+  void SendingHeaders(fl::AddCallHeaders* out) override {
+    for (const auto& [name, value] : std::exchange(echo_, {})) out->AddHeader(name, value);
+  }
   void CallCompleted(const arrow::Status&) override {}
   const std::optional<Claims>& claims() const { return claims_; }
 
  private:
   std::shared_ptr<Inside> inside_;
   std::optional<Claims> claims_;
+  Headers echo_;
 };
 
 class Gate : public fl::ServerMiddlewareFactory {
  public:
-  Gate(const Asking& ask, std::shared_ptr<Inside> inside) : ask_(ask), inside_(std::move(inside)) {}
+  static constexpr size_t ECHO_BYTES_MAX = 256;
+
+  Gate(const Asking& ask, std::shared_ptr<Inside> inside, std::vector<std::string> echoed)
+      : ask_(ask), inside_(std::move(inside)), echoed_(std::move(echoed)) {}
 
   arrow::Status StartCall(const fl::CallInfo& info, const fl::ServerCallContext& context,
                           std::shared_ptr<fl::ServerMiddleware>* middleware) override {
@@ -132,18 +141,33 @@ class Gate : public fl::ServerMiddlewareFactory {
       }
       claims = std::move(*checked);
     }
-    ARROW_RETURN_NOT_OK(inside_->enter());
-    *middleware = std::make_shared<Caller>(inside_, std::move(claims));
+    if (const arrow::Status full = inside_->enter(); !full.ok()) return ask_.outward(full);
+    *middleware = std::make_shared<Caller>(inside_, std::move(claims), echo(context));
     return arrow::Status::OK();
   }
 
  private:
+  // A bearer token, or Flight's own header for what a handshake gave; a client that never shook
+  // hands sends that one empty. Who has neither is judged as the token "".
   arrow::Result<Claims> check(const fl::ServerCallContext& context) {
     const auto [first, last] = context.incoming_headers().equal_range("authorization");
-    if (first == last || std::next(first) != last) {
+    if (first != last && std::next(first) == last) return tokens_.claims(ask_, first->second);
+    const auto [given, end] = context.incoming_headers().equal_range("auth-token-bin");
+    if (first != last || (given != end && std::next(given) != end)) {
       return fault("AuthError", "this call needs one header: authorization: Bearer <token>");
     }
-    return tokens_.claims(ask_, first->second);
+    if (given == end || given->second.empty()) return tokens_.claims(ask_, "");
+    return tokens_.claims(ask_, "Bearer " + std::string(given->second));
+  }
+
+  Caller::Headers echo(const fl::ServerCallContext& context) const {
+    Caller::Headers found;
+    for (const std::string& name : echoed_) {
+      const auto given = context.incoming_headers().find(name);
+      if (given == context.incoming_headers().end()) continue;
+      if (given->second.size() <= ECHO_BYTES_MAX) found.emplace_back(name, given->second);
+    }
+    return found;
   }
 
   void refuse(fl::FlightMethod method, const arrow::Status& why) const {
@@ -156,6 +180,7 @@ class Gate : public fl::ServerMiddlewareFactory {
 
   Asking ask_;
   std::shared_ptr<Inside> inside_;
+  std::vector<std::string> echoed_;
   KnownTokens tokens_;
 };
 

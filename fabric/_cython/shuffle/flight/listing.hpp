@@ -2,10 +2,12 @@
 //
 // One job: locations to FlightInfo. One endpoint per (partition, producing agent), the partition
 // number as text in the endpoint's app_metadata; locations are the agent's advertised address and
-// then arrow-flight-reuse-connection://?, because every agent also passes on what others hold.
+// then arrow-flight-reuse-connection://?, because every agent also passes on what others hold. What
+// can be read again says until when; a tap can't.
 #pragma once
 #include "flight/finder.hpp"
 #include "flight/paths.hpp"
+#include "flight/view.hpp"
 
 namespace fabric {
 
@@ -13,6 +15,12 @@ inline fl::Timestamp timestamp(double wall_s) {
   const std::chrono::duration<double> since(wall_s);
   return fl::Timestamp(std::chrono::duration_cast<std::chrono::nanoseconds>(since));
 }
+
+// What a descriptor stands for: itself, or what its command was answered by.
+struct Named {
+  std::vector<AnyPath> paths;
+  std::optional<std::string> said;  // instead of our own app_metadata
+};
 
 class Listing {
  public:
@@ -22,28 +30,45 @@ class Listing {
   const std::string& ticket_key() const { return key_; }
   double ticket_s() const { return ticket_s_; }
 
-  // All endpoints of what a descriptor names; those of pipelined edges are taps.
-  arrow::Result<fl::FlightInfo> info(const fl::FlightDescriptor& descriptor, TapMode tap) const {
-    ARROW_ASSIGN_OR_RAISE(const AnyPath path, path_of(descriptor));
-    if (const auto* dataset = std::get_if<DatasetPath>(&path)) {
-      ARROW_ASSIGN_OR_RAISE(const DatasetPtr found, finder_.dataset(dataset->name));
-      return of_dataset(*found);
+  arrow::Result<Named> named(const fl::FlightDescriptor& descriptor, const Claims& claims) const {
+    Named found;
+    if (descriptor.type != fl::FlightDescriptor::CMD) {
+      ARROW_ASSIGN_OR_RAISE(found.paths.emplace_back(), path_of(descriptor));
+      return found;
     }
-    if (const auto* job = std::get_if<JobPath>(&path)) {
-      ARROW_ASSIGN_OR_RAISE(const EdgePtr found, finder_.edge(job->job, job->node_path));
-      return of_edge(*found, job->partition, tap);
+    CommandAnswer answer;
+    ARROW_RETURN_NOT_OK(ask_.command(ask_.face.get(), claims, descriptor.cmd, answer));
+    for (const std::vector<std::string>& path : answer.paths) {
+      ARROW_ASSIGN_OR_RAISE(found.paths.emplace_back(), parse_path(path));
     }
-    return not_readable();
+    if (found.paths.empty()) return not_readable();
+    if (answer.own_words) found.said = std::move(answer.app_metadata);
+    return found;
   }
 
-  // The schema of what a descriptor names, as Arrow IPC.
-  arrow::Result<std::string> schema(const fl::FlightDescriptor& descriptor) const {
-    ARROW_ASSIGN_OR_RAISE(const AnyPath path, path_of(descriptor));
-    if (const auto* dataset = std::get_if<DatasetPath>(&path)) {
+  // All endpoints of what `descriptor` names; those of pipelined edges are taps.
+  arrow::Result<fl::FlightInfo> info(const fl::FlightDescriptor& descriptor, const Named& named,
+                                     const View& view) const {
+    ARROW_ASSIGN_OR_RAISE(fl::FlightInfo::Data info, of_path(named.paths[0], view));
+    for (size_t i = 1; i < named.paths.size(); ++i) {
+      ARROW_ASSIGN_OR_RAISE(fl::FlightInfo::Data more, of_path(named.paths[i], view));
+      append(info, std::move(more));
+    }
+    if (named.said) {
+      info.app_metadata = *named.said;
+      for (fl::FlightEndpoint& endpoint : info.endpoints) endpoint.app_metadata = *named.said;
+    }
+    info.descriptor = descriptor;
+    return fl::FlightInfo(std::move(info));
+  }
+
+  // The schema of what is named, as Arrow IPC; of several things, of the first.
+  arrow::Result<std::string> schema(const Named& named) const {
+    if (const auto* dataset = std::get_if<DatasetPath>(&named.paths[0])) {
       ARROW_ASSIGN_OR_RAISE(const DatasetPtr found, finder_.dataset(dataset->name));
       return found->schema;
     }
-    if (const auto* job = std::get_if<JobPath>(&path)) {
+    if (const auto* job = std::get_if<JobPath>(&named.paths[0])) {
       ARROW_ASSIGN_OR_RAISE(const EdgePtr found, finder_.edge(job->job, job->node_path));
       return found->schema;
     }
@@ -52,28 +77,61 @@ class Listing {
 
   // Everything whose path begins with `criteria`: elements joined by '/', empty for all. For
   // example dataset, dataset/flights, job/job-1a2b or job/job-1a2b/enrich.
-  arrow::Result<std::vector<fl::FlightInfo>> all(std::string_view criteria, TapMode tap) const {
+  arrow::Result<std::vector<fl::FlightInfo>> all(std::string_view criteria,
+                                                 const View& view) const {
     const std::vector<std::string> wanted = elements(criteria);
     std::vector<fl::FlightInfo> found;
     for (const DatasetPtr& dataset : finder_.table().datasets()) {
-      if (begins({"dataset", dataset->name}, wanted)) found.push_back(of_dataset(*dataset));
+      if (begins({"dataset", dataset->name}, wanted)) {
+        found.emplace_back(of_dataset(*dataset, view));
+      }
     }
     for (const EdgePtr& edge : finder_.table().edges()) {
       std::vector<std::string> path = elements(edge->node_path);
       path.insert(path.begin(), {"job", edge->job});
       const bool gone = edge->mode == MODE_PIPELINED && edge->state != 0;
       if (gone || !begins(path, wanted)) continue;
-      ARROW_ASSIGN_OR_RAISE(fl::FlightInfo info, of_edge(*edge, std::nullopt, tap));
-      found.push_back(std::move(info));
+      ARROW_ASSIGN_OR_RAISE(fl::FlightInfo::Data info, of_edge(*edge, std::nullopt, view));
+      found.emplace_back(std::move(info));
     }
     return found;
   }
 
-  fl::FlightInfo of_dataset(const DatasetLocation& location) const {
+  // The ticket of an endpoint, and until when its rows can be read, again and again.
+  void sign(fl::FlightEndpoint& endpoint, const Ticket& ticket, double release_s) const {
+    double expires_s = ask_.wall_s() + ticket_s_;
+    if (release_s > 0) expires_s = std::min(expires_s, release_s);
+    endpoint.ticket.ticket = make_ticket(key_, ticket, expires_s);
+    endpoint.expiration_time.reset();
+    if (!is_tap(ticket)) endpoint.expiration_time = timestamp(expires_s);
+  }
+
+ private:
+  arrow::Result<fl::FlightInfo::Data> of_path(const AnyPath& path, const View& view) const {
+    if (const auto* dataset = std::get_if<DatasetPath>(&path)) {
+      ARROW_ASSIGN_OR_RAISE(const DatasetPtr found, finder_.dataset(dataset->name));
+      return of_dataset(*found, view);
+    }
+    if (const auto* job = std::get_if<JobPath>(&path)) {
+      ARROW_ASSIGN_OR_RAISE(const EdgePtr found, finder_.edge(job->job, job->node_path));
+      return of_edge(*found, job->partition, view);
+    }
+    return not_readable();
+  }
+
+  static void append(fl::FlightInfo::Data& info, fl::FlightInfo::Data more) {
+    std::ranges::move(more.endpoints, std::back_inserter(info.endpoints));
+    const auto sum = [](int64_t a, int64_t b) { return a < 0 || b < 0 ? -1 : a + b; };
+    info.total_records = sum(info.total_records, more.total_records);
+    info.total_bytes = sum(info.total_bytes, more.total_bytes);
+    info.ordered = false;
+  }
+
+  fl::FlightInfo::Data of_dataset(const DatasetLocation& location, const View& view) const {
     DatasetTicket ticket{location.name, location.version, 0, location.parts};
     fl::FlightInfo::Data info;
     for (const std::string& owner : location.owners) {
-      info.endpoints.push_back(endpoint(ticket, ticket.partition, owner));
+      info.endpoints.push_back(endpoint(ticket, ticket.partition, owner, 0, view));
       ++ticket.partition;
     }
     info.schema = location.schema;
@@ -85,11 +143,12 @@ class Listing {
     }
     info.app_metadata =
         "{\"version\": " + std::to_string(location.version) + ", \"keys\": [" + keys + "]}";
-    return fl::FlightInfo(std::move(info));
+    return info;
   }
 
-  arrow::Result<fl::FlightInfo> of_edge(const EdgeLocation& location,
-                                        std::optional<uint32_t> partition, TapMode tap) const {
+  arrow::Result<fl::FlightInfo::Data> of_edge(const EdgeLocation& location,
+                                              std::optional<uint32_t> partition,
+                                              const View& view) const {
     const bool pipelined = location.mode == MODE_PIPELINED;
     if (pipelined && location.state != 0) {
       return fault("NotFoundError",
@@ -116,11 +175,11 @@ class Listing {
       for (const auto& [agent, producers] : by_agent) {
         PartitionTicket ticket{location.job, location.edge, location.node_path, p, producers};
         if (pipelined) {
-          ticket.tap = tap;
+          ticket.tap = view.tap;
           if (location.kind == EDGE_FORWARD) keep_writers(ticket, n);
           if (ticket.producers.empty()) continue;
         }
-        info.endpoints.push_back(endpoint(ticket, p, agent));
+        info.endpoints.push_back(endpoint(ticket, p, agent, location.release_s, view));
       }
     }
     info.schema = location.schema;
@@ -134,10 +193,10 @@ class Listing {
     info.app_metadata = std::string("{\"complete\": ") + json(location.complete) +
                         ", \"result\": " + json(location.is_result) +
                         (pipelined ? ", \"tap\": true}" : "}");
-    return fl::FlightInfo(std::move(info));
+    info.ordered = location.ordered && location.complete;
+    return info;
   }
 
- private:
   static arrow::Status not_readable() {
     return fault("NotFoundError", "this descriptor can't be read; it names a put or a state");
   }
@@ -148,18 +207,16 @@ class Listing {
                   [&](const auto& one) { return one.task % n != ticket.partition; });
   }
 
-  fl::FlightEndpoint endpoint(const Ticket& ticket, uint32_t partition,
-                              const std::string& agent) const {
-    const double expires_s = ask_.wall_s() + ticket_s_;
+  fl::FlightEndpoint endpoint(const Ticket& ticket, uint32_t partition, const std::string& agent,
+                              double release_s, const View& view) const {
     fl::FlightEndpoint made;
-    made.ticket.ticket = make_ticket(key_, ticket, expires_s);
+    sign(made, ticket, release_s);
     const std::string address = finder_.table().address(agent);
-    if (address.starts_with("grpc")) {
+    if (view.places == Places::ALL && address.starts_with("grpc")) {
       auto location = fl::Location::Parse(address);
       if (location.ok()) made.locations.push_back(std::move(*location));
     }
-    made.locations.push_back(fl::Location::ReuseConnection());
-    made.expiration_time = timestamp(expires_s);
+    if (view.places != Places::NONE) made.locations.push_back(fl::Location::ReuseConnection());
     made.app_metadata = std::to_string(partition);
     return made;
   }

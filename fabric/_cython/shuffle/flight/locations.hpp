@@ -34,6 +34,7 @@ struct EdgeLocation {
   uint32_t state = 0;        // of the job, once it ended
   double release_s = 0;      // wall time; 0: not known yet
   std::string error;         // of a job that failed or was cancelled
+  bool ordered = false;      // one partition after the other holds the rows in order
 };
 
 struct DatasetLocation {
@@ -93,6 +94,7 @@ inline bool decode_edge(std::string_view bytes, std::vector<EdgePtr>& all) {
       case 14: out->state = in.number32(); break;
       case 15: out->release_s = in.real(); break;
       case 16: out->error = in.text(); break;
+      case 17: out->ordered = in.number() != 0; break;
       default: break;
     }
   }

@@ -13,20 +13,23 @@ class Polling {
 
   // Complete: the info and progress 1. Not yet: the info so far, the progress, and the descriptor
   // to poll again. A job that ended without completing the exchange is an error.
-  arrow::Result<fl::PollInfo> poll(const fl::FlightDescriptor& descriptor, TapMode tap) const {
-    ARROW_ASSIGN_OR_RAISE(fl::FlightInfo info, listing_.info(descriptor, tap));
-    ARROW_ASSIGN_OR_RAISE(const AnyPath path, path_of(descriptor));
+  arrow::Result<fl::PollInfo> poll(const fl::FlightDescriptor& descriptor, const Claims& claims,
+                                   const View& view) const {
+    ARROW_ASSIGN_OR_RAISE(const Named named, listing_.named(descriptor, claims));
+    ARROW_ASSIGN_OR_RAISE(fl::FlightInfo info, listing_.info(descriptor, named, view));
     fl::PollInfo answer;
     answer.info = std::make_unique<fl::FlightInfo>(std::move(info));
     answer.progress = 1.0;
-    const auto* job = std::get_if<JobPath>(&path);
-    if (job == nullptr) return answer;
-    ARROW_ASSIGN_OR_RAISE(const EdgePtr edge, finder_.edge(job->job, job->node_path));
-    if (edge->complete) return answer;
-    if (edge->state == JOB_FAILED || edge->state == JOB_CANCELLED) return ended(*edge);
-    answer.descriptor = descriptor;
-    answer.progress = progress(*edge);
-    answer.expiration_time = timestamp(ask_.wall_s() + listing_.ticket_s());
+    for (const AnyPath& path : named.paths) {
+      const auto* job = std::get_if<JobPath>(&path);
+      if (job == nullptr) continue;
+      ARROW_ASSIGN_OR_RAISE(const EdgePtr edge, finder_.edge(job->job, job->node_path));
+      if (edge->complete) continue;
+      if (edge->state == JOB_FAILED || edge->state == JOB_CANCELLED) return ended(*edge);
+      answer.descriptor = descriptor;
+      answer.progress = least(answer.progress, progress(*edge));
+      answer.expiration_time = timestamp(ask_.wall_s() + listing_.ticket_s());
+    }
     return answer;
   }
 
@@ -42,6 +45,11 @@ class Polling {
   static std::optional<double> progress(const EdgeLocation& edge) {
     if (edge.n_producers == 0) return std::nullopt;
     return std::min(1.0, static_cast<double>(edge.producers.size()) / edge.n_producers);
+  }
+
+  // Of several exchanges the one that is least far; nothing when one does not say.
+  static std::optional<double> least(std::optional<double> a, std::optional<double> b) {
+    return a && b ? std::optional(std::min(*a, *b)) : std::nullopt;
   }
 
   Asking ask_;

@@ -26,6 +26,9 @@ struct ServerConfig {
   double ticket_s = 3600;
   int64_t streams_max = 512;
   std::string tls_certificate, tls_key;  // PEM; empty: plain text
+  View view;                             // of clients that do not say
+  std::vector<std::string> actions;      // of Flight's own, those offered; empty: all
+  std::vector<std::string> echoed;       // headers that come back with the answer
 };
 
 class Server : public fl::FlightServerBase {
@@ -33,10 +36,11 @@ class Server : public fl::FlightServerBase {
   explicit Server(const ServerConfig& config)
       : ask_(config.ask), key_(config.ticket_key), handlers_(config.handlers),
         inside_(std::make_shared<Inside>(config.streams_max)), watch_(std::make_shared<Watch>()),
-        handshake_(std::make_shared<Handshake>(ask_)), gate_(std::make_shared<Gate>(ask_, inside_)),
+        handshake_(std::make_shared<Handshake>(ask_)),
+        gate_(std::make_shared<Gate>(ask_, inside_, config.echoed)), view_(config.view),
         finder_(ask_, config.table), listing_(ask_, finder_, key_, config.ticket_s),
         polling_(ask_, finder_, listing_), gets_(config.agent_id, finder_, config.handlers),
-        actions_(ask_, finder_, listing_) {}
+        actions_(ask_, finder_, listing_, config.actions) {}
 
   static arrow::Result<std::shared_ptr<Server>> start(const ServerConfig& config) {
     auto server = std::make_shared<Server>(config);
@@ -75,8 +79,8 @@ class Server : public fl::FlightServerBase {
   arrow::Status ListFlights(const fl::ServerCallContext& context, const fl::Criteria* criteria,
                             std::unique_ptr<fl::FlightListing>* listings) override {
     return call(context, Scope::READ, [&](const Claims& claims) {
-      ARROW_ASSIGN_OR_RAISE(const TapMode tap, tap_mode(context, claims));
-      ARROW_ASSIGN_OR_RAISE(auto found, listing_.all(criteria ? criteria->expression : "", tap));
+      ARROW_ASSIGN_OR_RAISE(const View view, view_of(context, claims));
+      ARROW_ASSIGN_OR_RAISE(auto found, listing_.all(criteria ? criteria->expression : "", view));
       *listings = std::make_unique<fl::SimpleFlightListing>(std::move(found));
       return arrow::Status::OK();
     });
@@ -86,8 +90,9 @@ class Server : public fl::FlightServerBase {
                               const fl::FlightDescriptor& request,
                               std::unique_ptr<fl::FlightInfo>* info) override {
     return call(context, Scope::READ, [&](const Claims& claims) {
-      ARROW_ASSIGN_OR_RAISE(const TapMode tap, tap_mode(context, claims));
-      ARROW_ASSIGN_OR_RAISE(fl::FlightInfo found, listing_.info(request, tap));
+      ARROW_ASSIGN_OR_RAISE(const View view, view_of(context, claims));
+      ARROW_ASSIGN_OR_RAISE(const Named named, listing_.named(request, claims));
+      ARROW_ASSIGN_OR_RAISE(fl::FlightInfo found, listing_.info(request, named, view));
       *info = std::make_unique<fl::FlightInfo>(std::move(found));
       return arrow::Status::OK();
     });
@@ -97,8 +102,8 @@ class Server : public fl::FlightServerBase {
                                const fl::FlightDescriptor& request,
                                std::unique_ptr<fl::PollInfo>* info) override {
     return call(context, Scope::READ, [&](const Claims& claims) {
-      ARROW_ASSIGN_OR_RAISE(const TapMode tap, tap_mode(context, claims));
-      ARROW_ASSIGN_OR_RAISE(fl::PollInfo found, polling_.poll(request, tap));
+      ARROW_ASSIGN_OR_RAISE(const View view, view_of(context, claims));
+      ARROW_ASSIGN_OR_RAISE(fl::PollInfo found, polling_.poll(request, claims, view));
       *info = std::make_unique<fl::PollInfo>(std::move(found));
       return arrow::Status::OK();
     });
@@ -107,8 +112,9 @@ class Server : public fl::FlightServerBase {
   arrow::Status GetSchema(const fl::ServerCallContext& context,
                           const fl::FlightDescriptor& request,
                           std::unique_ptr<fl::SchemaResult>* schema) override {
-    return call(context, Scope::READ, [&](const Claims&) {
-      ARROW_ASSIGN_OR_RAISE(std::string found, listing_.schema(request));
+    return call(context, Scope::READ, [&](const Claims& claims) {
+      ARROW_ASSIGN_OR_RAISE(const Named named, listing_.named(request, claims));
+      ARROW_ASSIGN_OR_RAISE(std::string found, listing_.schema(named));
       *schema = std::make_unique<fl::SchemaResult>(std::move(found));
       return arrow::Status::OK();
     });
@@ -199,16 +205,17 @@ class Server : public fl::FlightServerBase {
     return ask_.outward(status);
   }
 
-  // What tickets of pipelined edges shall be: said by a header of the call, else by the session.
-  arrow::Result<TapMode> tap_mode(const fl::ServerCallContext& context,
-                                  const Claims& claims) const {
-    const auto [first, last] = context.incoming_headers().equal_range(TAP_OPTION);
-    if (first == last) return actions_.tap_mode(claims);
-    const auto mode = tap_mode_of(first->second);
-    if (mode) return *mode;
-    return fault("ConfigError", std::string("the header ") + TAP_OPTION +
-                                    " must be 'lossy' or 'lossless', got " +
-                                    quoted(std::string(first->second).substr(0, 100)));
+  // How the caller wants to be shown things: by headers of the call, else by its session.
+  arrow::Result<View> view_of(const fl::ServerCallContext& context, const Claims& claims) const {
+    View view = actions_.view(claims, view_);
+    for (const ViewOption& option : VIEW_OPTIONS) {
+      const auto given = context.incoming_headers().find(option.name);
+      if (given == context.incoming_headers().end() || option.set(view, given->second)) continue;
+      return fault("ConfigError", std::string("the header ") + option.name + " must be " +
+                                      option.words + ", got " +
+                                      quoted(std::string(given->second).substr(0, 100)));
+    }
+    return view;
   }
 
   Cancelled cancelled(const fl::ServerCallContext& context) const {
@@ -222,6 +229,7 @@ class Server : public fl::FlightServerBase {
   std::shared_ptr<Watch> watch_;
   std::shared_ptr<Handshake> handshake_;
   std::shared_ptr<Gate> gate_;
+  View view_;
   Finder finder_;
   Listing listing_;
   Polling polling_;

@@ -24,6 +24,12 @@ cdef extern from "flight/server.hpp" namespace "fabric" nogil:
     cppclass PyRef:
         PyRef()
         PyRef(PyObject* object)
+    cppclass CommandAnswer:
+        vector[vector[string]] paths
+        cbool own_words
+        string app_metadata
+    cppclass Verdict:
+        pass
     cppclass Asking:
         PyRef face
         double (*clock)(PyObject*) noexcept
@@ -33,9 +39,15 @@ cdef extern from "flight/server.hpp" namespace "fabric" nogil:
         CStatus (*locate)(PyObject*, const string&, const string&) noexcept
         CStatus (*challenge)(PyObject*, const string&, string&) noexcept
         CStatus (*prove)(PyObject*, const string&, const string&, const string&, string&) noexcept
+        CStatus (*login)(PyObject*, const string&, const string&, string&) noexcept
         CStatus (*offered)(PyObject*, const Claims&, vector[pair[string, string]]&) noexcept
         CStatus (*act)(PyObject*, const Claims&, const string&, const string&, string&) noexcept
         CStatus (*cancel)(PyObject*, const string&, uint32_t&) noexcept
+        CStatus (*command)(PyObject*, const Claims&, const string&, CommandAnswer&) noexcept
+        CStatus (*option)(PyObject*, const string&, const string&, Verdict&) noexcept
+    cppclass View:
+        pass
+    cbool set_places(View& view, string word)
     cppclass Inside:
         void close()
         cbool closed()
@@ -49,6 +61,8 @@ cdef extern from "flight/server.hpp" namespace "fabric" nogil:
         double ticket_s
         int64_t streams_max
         string tls_certificate, tls_key
+        View view
+        vector[string] actions, echoed
     cppclass Server:
         @staticmethod
         CResult[shared_ptr[Server]] start(const ServerConfig& config)

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from typing import Self, final
 
 from fabric._cython.shuffle.flight.directory import LocationDirectory
@@ -18,7 +19,11 @@ class NativeServer:
         ticket_s: float,
         streams_max: int,
         own_clock: bool = False,
+        own_options: bool = False,
         tls: tuple[bytes, bytes] | None = None,
+        locations: str = "all",
+        own_actions: Sequence[str] = (),
+        echoed: Sequence[str] = ("x-request-id",),
     ) -> Self: ...
     def listen(self, path: str) -> None: ...
     @property

@@ -75,6 +75,16 @@ cdef CStatus _prove(PyObject* face, const string& agent, const string& nonce, co
     return CStatus()
 
 
+cdef CStatus _login(PyObject* face, const string& user, const string& password,
+                    string& token) noexcept with gil:
+    try:
+        token.assign(<string> (<object> face).login(
+            user.decode("utf-8", "replace"), password.decode("utf-8", "replace")))
+    except BaseException as error:
+        return told_status(error)
+    return CStatus()
+
+
 cdef CStatus _offered(PyObject* face, const Claims& claims,
                       vector[pair[string, string]]& out) noexcept with gil:
     try:
@@ -89,7 +99,8 @@ cdef CStatus _act(PyObject* face, const Claims& claims, const string& name, cons
                   string& answer) noexcept with gil:
     try:
         answer.assign(<string> (<object> face).act(
-            scope_name(claims.scope).decode(), name.decode("utf-8", "replace"), _bytes(body)))
+            scope_name(claims.scope).decode(), claims.subject.decode(),
+            name.decode("utf-8", "replace"), _bytes(body)))
     except BaseException as error:
         return told_status(error)
     return CStatus()
@@ -105,6 +116,32 @@ cdef CStatus _cancel(PyObject* face, const string& job, uint32_t& state) noexcep
     return CStatus()
 
 
+cdef CStatus _command(PyObject* face, const Claims& claims, const string& command,
+                      CommandAnswer& out) noexcept with gil:
+    cdef vector[string] elements
+    try:
+        answer = (<object> face).command(
+            scope_name(claims.scope).decode(), claims.subject.decode(), _bytes(command))
+        for path in answer.paths:
+            elements = [element.encode() for element in path]
+            out.paths.push_back(elements)
+        if answer.app_metadata is not None:
+            out.own_words, out.app_metadata = True, answer.app_metadata
+    except BaseException as error:
+        return told_status(error)
+    return CStatus()
+
+
+cdef CStatus _option(PyObject* face, const string& name, const string& text,
+                     Verdict& out) noexcept with gil:
+    try:
+        wrong = (<object> face).option(name.decode(), text.decode("utf-8", "replace"))
+        (&out)[0] = <Verdict> (<uint32_t> ["", "name", "value"].index(wrong))
+    except BaseException as error:
+        return told_status(error)
+    return CStatus()
+
+
 @cython.final
 cdef class NativeServer:
     """Serves from its construction on; `stop` ends it, and so does the end of the object.
@@ -115,15 +152,29 @@ cdef class NativeServer:
         Answers the questions; must not refer to this object.
     own_clock
         Whether `face` has a clock of its own; the machine's is asked else.
+    own_options
+        Whether `face` judges session options that are not the server's own; any is good else.
     tls
         (certificate, key) in PEM.
+    locations
+        What endpoints say to clients that do not choose: "all", "reuse" (this connection serves
+        them) or "none" (the same, for clients that know no reuse).
+    own_actions
+        Names of Flight's own actions to offer; all of them when empty.
+    echoed
+        Headers of a call that come back with its answer, when they have at most 256 bytes.
     """
 
     def __cinit__(self, face, HandlerSet handlers not None, LocationDirectory table not None, *,
                   str agent_id, str location, bytes ticket_key, double ticket_s,
-                  int64_t streams_max, bint own_clock=False, tls=None):
+                  int64_t streams_max, bint own_clock=False, bint own_options=False, tls=None,
+                  str locations="all", own_actions=(), echoed=("x-request-id",)):
         cdef ServerConfig config
-        config.ask = asking(face, own_clock)
+        config.ask = asking(face, own_clock, own_options)
+        if not set_places(config.view, locations.encode()):
+            raise ValueError(f"locations are 'all', 'reuse' or 'none', not {locations!r}")
+        config.actions = [name.encode() for name in own_actions]
+        config.echoed = [name.encode() for name in echoed]
         config.table = table.directory
         config.handlers = <shared_ptr[const Handlers]> handlers.handlers
         config.agent_id, config.location = agent_id.encode(), location.encode()
@@ -193,14 +244,17 @@ cdef class NativeServer:
         return ended
 
 
-cdef Asking asking(object face, bint own_clock):
+cdef Asking asking(object face, bint own_clock, bint own_options):
     cdef Asking ask
     ask.face = PyRef(<PyObject*> face)
     if own_clock:
         ask.clock = &_clock
+    if own_options:
+        ask.option = &_option
     ask.verify, ask.refused, ask.broken = &_verify, &_refused, &_broken
     ask.locate, ask.challenge, ask.prove = &_locate, &_challenge, &_prove
-    ask.offered, ask.act, ask.cancel = &_offered, &_act, &_cancel
+    ask.login, ask.offered, ask.act = &_login, &_offered, &_act
+    ask.cancel, ask.command = &_cancel, &_command
     return ask
 
 

@@ -1,6 +1,7 @@
 // Session options of Flight clients: kept per token, bounded, gone when the token expires.
 //
-// One job: set, get, close. Fabric reads `fabric.tap` alone; clients of other systems expect more.
+// One job: set, get, close. Fabric reads those of `view.hpp` alone; clients of other systems expect
+// more.
 #pragma once
 #include <arrow/flight/types.h>
 
@@ -9,18 +10,9 @@
 
 #include "flight/asking.hpp"
 #include "flight/text.hpp"
-#include "wire/ticket.hpp"
+#include "flight/view.hpp"
 
 namespace fabric {
-
-// A session option and a call's header: what tickets of pipelined edges shall be.
-constexpr const char* TAP_OPTION = "fabric.tap";
-
-inline std::optional<TapMode> tap_mode_of(std::string_view text) {
-  if (text == "lossy") return TapMode::LOSSY;
-  if (text == "lossless") return TapMode::LOSSLESS;
-  return std::nullopt;
-}
 
 class Sessions {
  public:
@@ -28,10 +20,16 @@ class Sessions {
   static constexpr size_t NAME_BYTES_MAX = 128, VALUE_BYTES_MAX = 4096;
   using Options = std::map<std::string, fl::SessionOptionValue>;
 
+  explicit Sessions(const Asking& ask) : ask_(ask) {}
+
   // Options without a value are taken away; what can't be set is named in the answer.
-  arrow::Result<fl::SetSessionOptionsResult> set(const Claims& claims, const Options& given,
-                                                 double now_s) {
+  arrow::Result<fl::SetSessionOptionsResult> set(const Claims& claims, const Options& given) {
+    const double now_s = ask_.wall_s();
     fl::SetSessionOptionsResult answer;
+    for (const auto& [name, value] : given) {
+      ARROW_ASSIGN_OR_RAISE(const auto wrong, refusal(name, value));
+      if (wrong) answer.errors[name] = {*wrong};
+    }
     std::lock_guard lock(mutex_);
     if (!sessions_.contains(claims.key) && sessions_.size() >= SESSIONS_MAX) {
       std::erase_if(sessions_, [&](const auto& s) { return now_s > s.second.expires_s + SKEW_S; });
@@ -43,10 +41,11 @@ class Sessions {
     Session& session = sessions_[claims.key];
     session.expires_s = claims.expires_s;
     for (const auto& [name, value] : given) {
-      if (const auto wrong = refusal(session.options, name, value)) {
-        answer.errors[name] = {*wrong};
-      } else if (std::holds_alternative<std::monostate>(value)) {
+      if (answer.errors.contains(name)) continue;
+      if (std::holds_alternative<std::monostate>(value)) {
         session.options.erase(name);
+      } else if (!session.options.contains(name) && session.options.size() >= OPTIONS_MAX) {
+        answer.errors[name] = {Wrong::kError};
       } else {
         session.options[name] = value;
       }
@@ -60,13 +59,17 @@ class Sessions {
     return found == sessions_.end() ? Options() : found->second.options;
   }
 
-  TapMode tap_mode(const Claims& claims) const {
+  // `view` as the session's options change it.
+  View view(const Claims& claims, View view) const {
     std::lock_guard lock(mutex_);
     const auto session = sessions_.find(claims.key);
-    if (session == sessions_.end()) return TapMode::LOSSY;
-    const auto found = session->second.options.find(TAP_OPTION);
-    if (found == session->second.options.end()) return TapMode::LOSSY;
-    return *tap_mode_of(std::get<std::string>(found->second));
+    if (session == sessions_.end()) return view;
+    for (const ViewOption& option : VIEW_OPTIONS) {
+      const auto found = session->second.options.find(option.name);
+      if (found == session->second.options.end()) continue;
+      option.set(view, std::get<std::string>(found->second));  // its word was checked
+    }
+    return view;
   }
 
   fl::CloseSessionStatus close(const Claims& claims) {
@@ -82,26 +85,38 @@ class Sessions {
   };
   using Wrong = fl::SetSessionOptionErrorValue;
 
-  static std::optional<Wrong> refusal(const Options& known, const std::string& name,
-                                      const fl::SessionOptionValue& value) {
+  // What is wrong with an option, whatever the session holds.
+  arrow::Result<std::optional<Wrong>> refusal(const std::string& name,
+                                              const fl::SessionOptionValue& value) const {
     if (name.empty() || name.size() > NAME_BYTES_MAX || !is_printable(name)) {
       return Wrong::kInvalidName;
     }
-    if (name == TAP_OPTION && !std::holds_alternative<std::monostate>(value)) {
-      const auto* mode = std::get_if<std::string>(&value);
-      if (mode == nullptr || !tap_mode_of(*mode)) return Wrong::kInvalidValue;
-    }
-    size_t n_bytes = 0;
-    if (const auto* text = std::get_if<std::string>(&value)) n_bytes = text->size();
+    const auto* text = std::get_if<std::string>(&value);
+    size_t n_bytes = text == nullptr ? 0 : text->size();
     if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) {
-      for (const std::string& text : *texts) n_bytes += text.size() + 8;
+      for (const std::string& one : *texts) n_bytes += one.size() + 8;
     }
     if (n_bytes > VALUE_BYTES_MAX) return Wrong::kInvalidValue;
-    const bool more = !known.contains(name) && !std::holds_alternative<std::monostate>(value);
-    if (more && known.size() >= OPTIONS_MAX) return Wrong::kError;
-    return std::nullopt;
+    const bool taken_away = std::holds_alternative<std::monostate>(value);
+    if (name.starts_with(OWN_OPTIONS)) {
+      const ViewOption* option = view_option(name);
+      View view;
+      if (option == nullptr) return Wrong::kInvalidName;
+      if (taken_away || (text != nullptr && option->set(view, *text))) return std::nullopt;
+      return Wrong::kInvalidValue;
+    }
+    if (ask_.option == nullptr || taken_away) return std::nullopt;
+    return told(name, text == nullptr ? std::string() : *text);
   }
 
+  arrow::Result<std::optional<Wrong>> told(const std::string& name, const std::string& text) const {
+    Verdict verdict = Verdict::GOOD;
+    ARROW_RETURN_NOT_OK(ask_.option(ask_.face.get(), name, text, verdict));
+    if (verdict == Verdict::GOOD) return std::nullopt;
+    return verdict == Verdict::NAME ? Wrong::kInvalidName : Wrong::kInvalidValue;
+  }
+
+  Asking ask_;
   mutable std::mutex mutex_;
   std::unordered_map<std::string, Session> sessions_;
 };
