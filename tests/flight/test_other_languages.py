@@ -52,7 +52,8 @@ def info_call(
         try:
             _, done = call.with_call(descriptor.serialize(), metadata=metadata, timeout=10.0)
         except grpc.RpcError as error:
-            return error, dict([*error.initial_metadata(), *error.trailing_metadata()])  # type: ignore[attr-defined]
+            refused: Any = error
+            return refused, dict([*refused.initial_metadata(), *refused.trailing_metadata()])
         return None, dict(done.initial_metadata())
 
 
@@ -89,6 +90,17 @@ def test_an_error_passed_on_by_another_agent_is_whole(rig: FlightRig) -> None:
         with pytest.raises(NotFoundError, match="has no partitions on this agent") as caught:
             list(client.read_endpoint(endpoint.ticket.ticket))
     assert caught.value.where.job == "j"
+
+
+@pytest.mark.parametrize("words", ["x" * 4000, "ü" * 4000, "雪" * 2000])
+def test_long_errors_arrive(rig: FlightRig, words: str) -> None:
+    rig.control.fails = DataError(words)
+    error, headers = info_call(rig, EDGE)
+    assert len(pb.ErrorFrame.FromString(headers["grpc-status-details-bin"]).message) <= 1001
+    assert error is not None
+    with rig.client() as client, pytest.raises(DataError) as caught:
+        client.action("dataset.list")
+    assert caught.value.message == words
 
 
 class Told(Exception):

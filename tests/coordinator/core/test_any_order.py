@@ -22,7 +22,9 @@ REPORT = st.tuples(
 OTHER = st.sampled_from(["tick", "lose", "attach", "cancel", "release", "sink"])
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(steps=st.lists(REPORT | REPORT | REPORT | OTHER, max_size=40), sink=st.booleans())
 def test_sound_in_any_order(
     make_world: Any, graphs: SimpleNamespace, steps: list[Any], sink: bool

@@ -101,10 +101,23 @@ struct Asking {
   // What may leave: errors made by `fault`; anything else is logged and loses its words.
   arrow::Status outward(const arrow::Status& status) const {
     if (status.ok()) return status;
-    if (!detail_of(status).empty()) return framed(status);
+    if (!detail_of(status).empty()) return framed(with_few_words(status));
     broken(face.get(), status.ToStringWithoutContextLines());
     return framed(fault("InternalError", "unexpected " + status.CodeAsString() +
                                              "; the log of the process it happened in says more"));
+  }
+
+ private:
+  static constexpr size_t WORDS_BYTES_MAX = 1000;
+
+  // Flight sends the words three times, as headers, of which clients take 8 or 16 KB; the detail
+  // has them all.
+  static arrow::Status with_few_words(const arrow::Status& status) {
+    if (status.message().size() <= WORDS_BYTES_MAX) return status;
+    size_t n_bytes = WORDS_BYTES_MAX;
+    while (n_bytes > 0 && (status.message()[n_bytes] & 0xC0) == 0x80) --n_bytes;
+    return arrow::Status(status.code(), status.message().substr(0, n_bytes) + "…",
+                         status.detail());
   }
 };
 
