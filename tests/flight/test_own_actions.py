@@ -245,6 +245,30 @@ def test_sessions_belong_to_their_token(rig: FlightRig, message: Field) -> None:
         assert fields_of(mine("CloseSession")) == {1: [3]}
 
 
+def test_own_options_are_checked_and_obeyed(rig: FlightRig, message: Field) -> None:
+    rig.add_edge("j", "n", {("a1", 0, 0): ROWS})
+    header = (b"authorization", f"Bearer {rig.token('read', 'one')}".encode())
+    wrong = option(message, "fabric.nonsense", "x") + option(message, "fabric.locations", "some")
+    with connect(rig.address()) as client:
+
+        def set_options(body: bytes) -> dict[bytes, int]:
+            answer = fields_of(raw_action(client, "SetSessionOptions", body, header))
+            entries = [fields_of(entry) for entry in answer.get(1, [])]
+            return {entry[1][0]: fields_of(entry[2][0])[1][0] for entry in entries}
+
+        def n_locations() -> int:
+            options = fl.FlightCallOptions(timeout=10.0, headers=[header])
+            info = client.get_flight_info(fl.FlightDescriptor.for_path("job", "j", "n"), options)
+            return len(info.endpoints[0].locations)
+
+        assert set_options(wrong) == {b"fabric.nonsense": 1, b"fabric.locations": 2}
+        assert n_locations() == 2
+        assert set_options(option(message, "fabric.locations", "none")) == {}
+        assert n_locations() == 0
+        assert set_options(option(message, "fabric.locations", None)) == {}
+        assert n_locations() == 2
+
+
 def test_sessions_are_bounded(rig: FlightRig, message: Field) -> None:
     header = (b"authorization", f"Bearer {rig.token('read')}".encode())
     with connect(rig.address()) as client:
