@@ -16,9 +16,7 @@ class Polling {
   arrow::Result<fl::PollInfo> poll(const fl::FlightDescriptor& descriptor, const Claims& claims,
                                    const View& view) const {
     ARROW_ASSIGN_OR_RAISE(const Named named, listing_.named(descriptor, claims));
-    ARROW_ASSIGN_OR_RAISE(fl::FlightInfo info, listing_.info(descriptor, named, view));
     fl::PollInfo answer;
-    answer.info = std::make_unique<fl::FlightInfo>(std::move(info));
     answer.progress = 1.0;
     for (const AnyPath& path : named.paths) {
       const auto* job = std::get_if<JobPath>(&path);
@@ -30,6 +28,9 @@ class Polling {
       answer.progress = least(answer.progress, progress(*edge));
       answer.expiration_time = timestamp(ask_.wall_s() + listing_.ticket_s());
     }
+    // Last: what is complete now must be told whole.
+    ARROW_ASSIGN_OR_RAISE(fl::FlightInfo info, listing_.info(descriptor, named, view));
+    answer.info = std::make_unique<fl::FlightInfo>(std::move(info));
     return answer;
   }
 
