@@ -13,8 +13,9 @@ import difflib
 import ipaddress
 import math
 import os
+import re
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,12 +23,56 @@ from typing import Any, TypeVar
 from fabric.errors import ConfigError, StorageError
 
 T = TypeVar("T")
+_BYTES = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmMgGtT]?i?[bB]?)")
+_UNITS = {
+    prefix + binary + b: (1024 if binary else 1000) ** power
+    for power, prefix in enumerate(("", "k", "m", "g", "t"))
+    for binary in ("", "i")
+    for b in ("", "b")
+}
+MEMORY_MIN = 384 << 20
 _SWITCH = {"1": True, "true": True, "0": False, "false": False}
 
 
 def default_home() -> Path:
     """``FABRIC_HOME``, else ``~/.fabric``."""
     return Path(os.environ.get("FABRIC_HOME") or Path.home() / ".fabric")
+
+
+class ByteSize(int):
+    """A number of bytes; as text with a unit of 1000 (KB, MB, GB) or 1024 (KiB, MiB, GiB).
+
+    >>> ByteSize("512MB"), ByteSize("1.5 GiB"), ByteSize(4096)
+    (512000000, 1610612736, 4096)
+    """
+
+    def __new__(cls, value: int | str) -> ByteSize:
+        """Read it; `ConfigError` when it is none."""
+        if not isinstance(value, str):
+            return super().__new__(cls, value)
+        found = _BYTES.fullmatch(value.strip())
+        if found is None:
+            raise ConfigError(f"a size is a number and a unit, as in 512MB or 2GiB, not {value!r}")
+        return super().__new__(cls, int(float(found[1]) * _UNITS[found[2].lower()]))
+
+    def __repr__(self) -> str:
+        return int.__repr__(self)
+
+
+class Folders(tuple[Path, ...]):
+    """Folders; as text separated like PATH.
+
+    >>> [path.as_posix() for path in Folders("/a:/b")]
+    ['/a', '/b']
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, value: str | Iterable[Path] = ()) -> Folders:
+        """Split a text."""
+        if isinstance(value, str):
+            value = [Path(name) for name in value.split(os.pathsep) if name]
+        return super().__new__(cls, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +113,9 @@ class FabricHome:
         return self
 
 
+_PEER_BYTES = ByteSize(64 << 20)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
     """One agent process.
@@ -78,6 +126,13 @@ class AgentConfig:
     dataset transaction's files go after `sweep_s`; stopping waits `drain_s` for open streams.
     Idle for `give_back_s`, an agent gives the memory it keeps for the next job back to the system.
     Agents of one host reach each other by `unix_sockets`, but never an agent with TLS.
+
+    `memory` bounds the whole process (see `fabric.agent.split`); without it, partitions may take
+    most of the machine's memory and queries are not bounded. What has no room is spilled to
+    `spill_folders` in turn (default: ``spill`` in its folder), in folders of its own there that go
+    with it; those of agents that died go after `sweep_s`. Of what one other agent sends,
+    `peer_bytes_max` may be here untaken, and tasks that gather their input have
+    `peer_requests_max` requests there at a time.
     """
 
     home: Path = field(default_factory=default_home)
@@ -95,6 +150,10 @@ class AgentConfig:
     drain_s: float = 5.0
     give_back_s: float = 15.0
     unix_sockets: bool = True
+    memory: ByteSize | None = None
+    spill_folders: Folders = field(default_factory=Folders)
+    peer_bytes_max: ByteSize = _PEER_BYTES
+    peer_requests_max: int = 16
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     tls_roots: Path | None = None
@@ -102,8 +161,14 @@ class AgentConfig:
     def __post_init__(self) -> None:
         check_port(self.port)
         check_positive(
-            self, "streams_max", "idle_s", "ticket_s", "sweep_s", "drain_s", "give_back_s"
-        )
+            self, "streams_max", "idle_s", "ticket_s", "sweep_s", "drain_s", "give_back_s",
+            "peer_bytes_max", "peer_requests_max",
+        )  # fmt: skip
+        if self.memory is not None and self.memory < MEMORY_MIN:
+            raise ConfigError(
+                f"memory must be at least {MEMORY_MIN >> 20} MiB, got {self.memory} bytes: an "
+                "agent that does nothing has half of that"
+            )
         if self.slots < 0:
             raise ConfigError(f"slots must not be negative, got {self.slots!r}")
         check_bind(self.host, self.tls_certificate, self.tls_key)
@@ -112,6 +177,11 @@ class AgentConfig:
     def files(self) -> Path:
         """Where this agent keeps what must outlive it."""
         return self.folder or FabricHome(self.home).agent(self.name)
+
+    @property
+    def spills_to(self) -> tuple[Path, ...]:
+        """Where it spills."""
+        return self.spill_folders or (self.files / "spill",)
 
     @property
     def scheme(self) -> str:

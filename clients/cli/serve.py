@@ -10,12 +10,13 @@ import ctypes
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from fabric.clients.cli.options import Home, home_of
-from fabric.config import AgentConfig, load
+from fabric.config import AgentConfig, ByteSize, Folders, load
 from fabric.errors import ConfigError
 
 _PR_SET_PDEATHSIG = 1
@@ -65,6 +66,16 @@ def agent(
     port: Annotated[
         int | None, typer.Option("--port", min=0, max=65535, help="Flight; default: a free one.")
     ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option("--memory", metavar="SIZE", help="Of the process, such as 4GB or 512MiB."),
+    ] = None,
+    spill: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--spill", metavar="FOLDER", help="For what memory has no room for; may be repeated."
+        ),
+    ] = None,
     home: Home = None,
     parent: Parent = 0,
 ) -> None:
@@ -82,6 +93,8 @@ def agent(
         slots=slots,
         host=host,
         port=port,
+        memory=ByteSize(memory) if memory else None,
+        spill_folders=Folders(spill) if spill else None,
     )
     configure_logs()
     run_agent(config)

@@ -7,7 +7,7 @@ first task needs it, so that an idle agent stays small. Tests put their own engi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
@@ -18,7 +18,9 @@ from fabric.plan.sources import Split, Target
 from fabric.recent import Recent
 from fabric.security.tokens import Signer
 
-Inputs = Mapping[int, Sequence[pa.RecordBatch]]
+if TYPE_CHECKING:
+    from fabric.operators.fragment.memory import FragmentMemory, Inputs
+
 Splits = Mapping[int, Sequence[Split]]
 
 
@@ -93,10 +95,10 @@ class Engine(Protocol):
 
 
 class FabricEngine:
-    """The real one; user functions must be signed by `signer`."""
+    """The real one; user functions must be signed by `signer`; each fragment has `memory`."""
 
-    def __init__(self, signer: Signer | None = None) -> None:
-        self._signer = signer
+    def __init__(self, signer: Signer | None = None, memory: FragmentMemory | None = None) -> None:
+        self._signer, self._memory = signer, memory
         self._decoded: Recent[Node] = Recent(64)
 
     def decode(self, fragment: bytes) -> Node:
@@ -121,7 +123,9 @@ class FabricEngine:
         """See `Engine`."""
         from fabric.operators.fragment import execute_fragment
 
-        return execute_fragment(root, inputs, splits, target_partitions=target_partitions)
+        return execute_fragment(
+            root, inputs, splits, target_partitions=target_partitions, memory=self._memory
+        )
 
     def chain(self, root: Node) -> Chain:
         """See `Engine`."""

@@ -1,8 +1,9 @@
 """How a task gets its input: sealed partitions from any agent, or queues in this process.
 
 One job: the rows of the input edges of one task. Partitions of this agent come straight from its
-store; those of others through the transport, several agents at once. A peer that is gone or lost
-its partitions is an error that names agent, producing task and partition.
+store; those of others through the transport, several agents at once, and what a fragment needs of
+them is put into the store, too: more than memory has room for goes to the disk. A peer that is gone
+or lost its partitions is an error that names agent, producing task and partition.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from fabric._cython.shuffle.store.store import LocalRows
 from fabric.agent.cancellation import Cancellation
 from fabric.agent.exchanges import Exchanges
+from fabric.agent.gathered import Gathered
 from fabric.agent.pipe import Item, Pipes, Port, Rows
 from fabric.agent.routing import partitions_of, producers_of
 from fabric.agent.store import PartitionStore
@@ -25,7 +28,7 @@ from fabric.errors import CancelledError, FabricError, PeerLostError
 from fabric.flight.header import Event
 from fabric.flight.ticket import PartitionRequest
 from fabric.flight.transport import Transport
-from fabric.ids import TaskId
+from fabric.ids import EdgeId, TaskId
 
 T = TypeVar("T")
 
@@ -65,6 +68,7 @@ class Inputs:
         self._reads = {read.edge: read for read in reads}
         self._store, self._transport, self._pipes = store, transport, pipes
         self._exchanges, self._cancellation = exchanges, cancellation
+        self._gathered: list[Gathered] = []
         self.rows = 0
 
     @property
@@ -77,8 +81,8 @@ class Inputs:
         """Edges whose rows are still being made."""
         return [e.edge for e in self._deploy.inputs if e.mode == pb.MODE_PIPELINED]
 
-    def fetch_all(self) -> dict[int, list[pa.RecordBatch]]:
-        """All rows of every materialised edge, in this process."""
+    def fetch_all(self) -> dict[int, list[pa.RecordBatch] | Gathered]:
+        """All rows of every materialised edge, on this agent; until `close`."""
         pieces = self._pieces(self.materialised)
         remote = len({p.agent_id for p in pieces} - {self._agent_id})
         stop = Cancellation()
@@ -96,10 +100,16 @@ class Inputs:
         errors = [e for e in (f.exception() for f in futures) if e is not None]
         if errors:
             raise min(errors, key=lambda e: isinstance(e, StopFetchError))
-        found: dict[int, list[pa.RecordBatch]] = {edge: [] for edge in self.materialised}
+        parts: dict[int, list[LocalRows]] = {edge: [] for edge in self.materialised}
         for piece, future in zip(pieces, futures, strict=True):
-            found[piece.edge] += future.result()
-        self.rows += sum(batch.num_rows for batches in found.values() for batch in batches)
+            parts[piece.edge] += future.result()
+        found: dict[int, list[pa.RecordBatch] | Gathered] = {}
+        for edge, of_edge in parts.items():
+            rows = Gathered(of_edge)
+            self._gathered.append(rows)
+            self.rows += rows.n_rows
+            batches = rows.in_memory()
+            found[edge] = rows if batches is None else batches
         return found
 
     def stream(self, edge: int) -> Iterator[pa.RecordBatch]:
@@ -151,7 +161,10 @@ class Inputs:
             raise
 
     def close(self) -> None:
-        """Tell the producers of pipelined edges that no more is wanted."""
+        """Let go of all rows; tell the producers of pipelined edges that no more is wanted."""
+        for rows in self._gathered:
+            rows.close()
+        self._gathered.clear()
         for port in self._expected():
             self._pipes.close(port)
 
@@ -206,15 +219,25 @@ class Inputs:
             for agent_id, found in by_agent.items()
         ]
 
-    def _fetch(self, piece: Piece, stop: Cancellation) -> list[pa.RecordBatch]:
-        found: list[pa.RecordBatch] = []
-        with closing(self._open(piece, stop)) as lists:
-            for batches in lists:
-                found += batches
-        return found
+    def _fetch(self, piece: Piece, stop: Cancellation) -> list[LocalRows]:
+        """The rows of a piece on this agent; those of another one are put into the store."""
+        ask, task = piece.request, self._task
+        if piece.agent_id == self._agent_id:
+            return self._store.local(ask.job, ask.edge, ask.partition, ask.producers)
+        here: LocalRows | None = None
+        with closing(self._open(piece, stop, gathers=True)) as lists:
+            for batch in (batch for batches in lists for batch in batches):
+                if here is None:
+                    edge = EdgeId(ask.job, ask.edge)
+                    here = self._store.put_here(edge, task.task, task.attempt, batch.schema)
+                here.append(batch)
+        if here is None:
+            return []
+        here.seal()
+        return [here]
 
     def _open(
-        self, piece: Piece, stop: Cancellation
+        self, piece: Piece, stop: Cancellation, *, gathers: bool = False
     ) -> Generator[list[pa.RecordBatch], None, None]:
         """The rows of a piece as they come; `stop` ends a wait for them."""
         ask = piece.request
@@ -232,7 +255,8 @@ class Inputs:
                 agent=piece.agent_id,
             )
         _check(stop)
-        with closing(self._transport.open_rows(address, ask)) as rows, stop.waking(rows.close):
+        stream = self._transport.open_rows(address, ask, gathers=gathers)
+        with closing(stream) as rows, stop.waking(rows.close):
             try:
                 while batches := rows.take():
                     yield batches

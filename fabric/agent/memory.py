@@ -18,8 +18,8 @@ import os
 import sys
 from typing import Any
 
-DECAY_MS = 20_000
-"""How long jemalloc keeps pages nobody uses."""
+DECAY_MS, TIGHT_DECAY_MS = 20_000, 500
+"""How long jemalloc keeps pages nobody uses; where memory is bounded."""
 MALLOC_KEPT_BYTES, MALLOC_MAPPED_BYTES = 256 << 20, 32 << 20
 """What the system's malloc keeps at its end, and what it maps and unmaps by itself."""
 ARENAS_MAX = 2
@@ -35,19 +35,23 @@ ENVIRONMENT = {
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 
 
-def prepare_process() -> None:
-    """Choose Arrow's pool, tune malloc, keep pandas out; best before pyarrow is imported."""
+def prepare_process(memory: int | None = None) -> None:
+    """Choose Arrow's pool, tune malloc, keep pandas out; best before pyarrow is imported.
+
+    With a bound for its `memory`, a process keeps little of what it does not use.
+    """
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     import pyarrow as pa
 
     if pa.default_memory_pool().backend_name == "jemalloc":
-        pa.jemalloc_set_decay_ms(DECAY_MS)
+        pa.jemalloc_set_decay_ms(DECAY_MS if memory is None else TIGHT_DECAY_MS)
     hide_pandas()
     libc = ctypes.CDLL(None)
     if hasattr(libc, "mallopt"):
         libc.mallopt(_M_ARENA_MAX, ARENAS_MAX)
-        libc.mallopt(_M_TRIM_THRESHOLD, MALLOC_KEPT_BYTES)
+        kept = MALLOC_KEPT_BYTES if memory is None else min(MALLOC_KEPT_BYTES, memory // 32)
+        libc.mallopt(_M_TRIM_THRESHOLD, kept)
         libc.mallopt(_M_MMAP_THRESHOLD, MALLOC_MAPPED_BYTES)
 
 

@@ -38,7 +38,7 @@ def run_agent(
     StorageError
         The folder can't be used, or another agent is in it.
     """
-    prepare_process()
+    prepare_process(config.memory)
     from fabric.agent.service import AgentProcess
 
     sys.setswitchinterval(SWITCH_S)

@@ -12,12 +12,15 @@ import threading
 from contextlib import ExitStack
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fabric._cython.shuffle.store.budget import Budget
 from fabric.agent.engine import FabricEngine
 from fabric.agent.folder import AgentFolder
 from fabric.agent.memory import give_back
 from fabric.agent.runtime import AgentRuntime
+from fabric.agent.spill import SpillFolders
+from fabric.agent.split import MemorySplit, machine_bytes
 from fabric.agent.store import PartitionStore
 from fabric.clock import SystemClock
 from fabric.config import AgentConfig, FabricHome
@@ -37,6 +40,9 @@ from fabric.security.secret import load_or_create
 from fabric.security.tokens import Signer
 from fabric.telemetry.logs import logger
 
+if TYPE_CHECKING:
+    from fabric.operators.fragment.memory import FragmentMemory
+
 _log = logger("fabric.agent")
 
 RETRY_S, RETRY_S_MAX = 0.1, 5.0
@@ -45,8 +51,6 @@ TICK_S = 0.25
 """How often the main thread looks around."""
 SWEEP_EVERY_S = 60.0
 """How often dataset files that nobody published are looked for."""
-BUDGET_BYTES = (1 << 63) - 1
-"""What edges and streams may hold together: counted, not bounded."""
 TOKEN_S = 365 * 86_400.0
 """The agent's own token never leaves its memory but to the coordinator."""
 
@@ -66,14 +70,19 @@ class AgentProcess:
         self.agent_id, self._folder = folder.agent_id, folder.path
         self._signer = Signer(load_or_create(FabricHome(config.home).create().secret))
         self._token = self._signer.token("agent", self.agent_id, TOKEN_S, self._clock.wall_s())
+        self._slots = config.slots or default_slots()
+        self._split = MemorySplit.of(config.memory, self._slots)
+        self._spill = stack.enter_context(
+            SpillFolders(config.spills_to, self.agent_id, sweep_s=config.sweep_s, clock=self._clock)
+        )
         self._datasets = DatasetFiles(folder.path / "datasets", self.agent_id)
         self._locations = LocationTable()
         self._build(stack)
 
     def _build(self, stack: ExitStack) -> None:
         config, local = self._config, InProcessTransport()
-        budget = Budget(BUDGET_BYTES)
-        store = PartitionStore(self.agent_id, budget)
+        budget = Budget(self._split.edges)
+        store = PartitionStore(self.agent_id, budget, self._spill.paths)
         roots = config.tls_roots.read_bytes() if config.tls_roots else None
         control = GrpcControl(config.coordinator, self._token)
         stack.callback(control.close)
@@ -85,6 +94,8 @@ class AgentProcess:
             idle_s=config.idle_s,
             tls_roots=roots,
             budget=budget,
+            peer_bytes=config.peer_bytes_max,
+            peer_requests=config.peer_requests_max,
         )
         stack.callback(transport.close)
         backend = Backend(
@@ -104,7 +115,7 @@ class AgentProcess:
             hello=self._hello(),
             link=GrpcLink(config.coordinator, self._token),
             transport=transport,
-            engine=FabricEngine(self._signer),
+            engine=FabricEngine(self._signer, self._fragment_memory()),
             store=store,
             locations=self._locations,
             datasets=self._datasets,
@@ -116,6 +127,14 @@ class AgentProcess:
         )
         self.runtime.start()
         stack.callback(self._stop)
+
+    def _fragment_memory(self) -> FragmentMemory | None:
+        """What DataFusion may have for each fragment."""
+        if self._split.fragment is None:
+            return None
+        from fabric.operators.fragment.memory import FragmentMemory
+
+        return FragmentMemory(self._split.fragment, tuple(self._spill.paths))
 
     def _serve(self, backend: Backend) -> FabricFlightServer:
         config, tls = self._config, None
@@ -152,9 +171,9 @@ class AgentProcess:
             agent_id=self.agent_id,
             address=self.address,
             host=socket.gethostname(),
-            slots=self._config.slots or default_slots(),
+            slots=self._slots,
             cpus=len(os.sched_getaffinity(0)),
-            memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+            memory_bytes=self._config.memory or machine_bytes(),
             version=_version(),
             socket=pb.UnixSocket(host_id=host_id(), path=str(path)) if path else None,
         )
@@ -192,7 +211,7 @@ class AgentProcess:
         self._attached.clear()
 
     def _keep_house(self) -> None:
-        """Give memory back once when idle; remove dataset files that nobody published."""
+        """Give memory back once when idle; remove files that nobody published or left."""
         now = self._clock.monotonic_s()
         if self.runtime.running_tasks or self.runtime.n_events != self._n_events:
             self._quiet_since, self._n_events = now, self.runtime.n_events
@@ -203,6 +222,7 @@ class AgentProcess:
             self._swept = now
             live = {d.name: {p.transaction for p in d.parts} for d in self._locations.datasets()}
             self._datasets.sweep(live, now, self._config.sweep_s)
+            self._spill.sweep()
 
     def _stop(self) -> None:
         """Goodbye first, so that nobody sends more; then open replies; then tasks."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from fabric._cython.shuffle.store.budget import Budget
-from fabric._cython.shuffle.store.store import Store, Stream
+from fabric._cython.shuffle.store.store import LocalRows, Store, Stream
 from fabric.ids import EdgeId
 
 Offsets = NDArray[np.int64]
@@ -30,16 +31,26 @@ class Totals:
 
 
 class PartitionStore:
-    """Partitions by (job, edge, producer task, attempt); implements `PartitionSource`."""
+    """Partitions by (job, edge, producer task, attempt); implements `PartitionSource`.
 
-    def __init__(self, agent_id: str = "", budget: Budget | None = None) -> None:
-        self.native = Store(agent_id, budget)
+    What `budget` has no room for goes to files in `folders`, in turn; without any it stays.
+    """
+
+    def __init__(
+        self, agent_id: str = "", budget: Budget | None = None, folders: Sequence[Path] = ()
+    ) -> None:
+        self.native = Store(agent_id, budget, folders)
         """For native code: it shares the same partitions."""
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes of all rows held now, sealed or not, and of IPC bytes kept beside them."""
+        """Bytes of all rows in memory, sealed or not, and of IPC bytes kept beside them."""
         return self.native.stored_bytes
+
+    @property
+    def spilled_bytes(self) -> int:
+        """Decoded bytes of all rows that lie on the disk."""
+        return self.native.spilled_bytes
 
     def jobs(self) -> set[str]:
         """Jobs that hold anything here."""
@@ -97,6 +108,16 @@ class PartitionStore:
         Raises before the first message, as `read` does.
         """
         return iter(self.native.batches(job, edge, partition, producers).take_batches, [])
+
+    def local(
+        self, job: str, edge: int, partition: int, producers: Sequence[tuple[int, int]]
+    ) -> list[LocalRows]:
+        """The same rows, a `LocalRows` for each producer."""
+        return self.native.local(job, edge, partition, producers)
+
+    def put_here(self, edge: EdgeId, task: int, attempt: int, schema: pa.Schema) -> LocalRows:
+        """A place, under the same budget, for rows that a task fetches from another agent."""
+        return self.native.put_here(edge.job, edge.edge, task, attempt, schema)
 
     def read(
         self,

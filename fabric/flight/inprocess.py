@@ -83,7 +83,9 @@ class InProcessTransport:
                 yield header, batch if header.event is Event.ROWS else None
         check.finish()
 
-    def open_rows(self, address: str, request: PartitionRequest) -> RowStream:
+    def open_rows(
+        self, address: str, request: PartitionRequest, *, gathers: bool = False
+    ) -> RowStream:
         """See `Transport.open_rows`."""
         return _Rows(self.fetch(address, request))
 

@@ -39,8 +39,9 @@ _NAMED_MAX = 5
 class FlightTransport:
     """Reaches agents by ``grpc+tcp://host:port``; one per process is enough.
 
-    `idle_s` bounds how long one message may take, connecting included. `budget` counts what came
-    and nobody has taken yet.
+    `idle_s` bounds how long one message may take, connecting included. What came and nobody has
+    taken yet is of `budget`, and for each address bounded by `peer_bytes`; so many streams of tasks
+    that gather their input go to one address at a time as `peer_requests` says.
     """
 
     def __init__(
@@ -53,13 +54,21 @@ class FlightTransport:
         idle_s: float = 30.0,
         tls_roots: bytes | None = None,
         budget: Budget | None = None,
+        peer_bytes: int | None = None,
+        peer_requests: int | None = None,
     ) -> None:
         if idle_s <= 0:
             raise ConfigError(f"idle_s must be positive, got {idle_s!r}")
         self._signer, self._agent_id, self._idle_s = signer, agent_id, idle_s
         self._local = local or InProcessTransport()
         self._clock = clock or SystemClock()
-        self._connections = Connections(tls_roots, connect_s=connect_s(idle_s), budget=budget)
+        self._connections = Connections(
+            tls_roots,
+            connect_s=connect_s(idle_s),
+            budget=budget,
+            peer_bytes=peer_bytes,
+            peer_requests=peer_requests,
+        )
         self._lock = threading.Lock()
         self._token, self._token_until_s = "", 0.0
 
@@ -75,11 +84,13 @@ class FlightTransport:
                 for data, batch in messages:
                     yield decode_header(data), batch
 
-    def open_rows(self, address: str, request: PartitionRequest) -> RowStream:
+    def open_rows(
+        self, address: str, request: PartitionRequest, *, gathers: bool = False
+    ) -> RowStream:
         """See `Transport.open_rows`."""
         if self._local.has(address):
             return self._local.open_rows(address, request)
-        return _EdgeRows(self._edge(address, request), address, request)
+        return _EdgeRows(self._edge(address, request, gathers=gathers), address, request)
 
     def read_dataset(self, address: str, request: DatasetRequest) -> Iterator[pa.RecordBatch]:
         """See `Transport.read_dataset`; an END message at the end tells that nothing is missing."""
@@ -154,12 +165,20 @@ class FlightTransport:
         """See `Transport.close`."""
         self._connections.close()
 
-    def _edge(self, address: str, request: PartitionRequest, *, events: bool = False) -> Fetch:
+    def _edge(
+        self,
+        address: str,
+        request: PartitionRequest,
+        *,
+        events: bool = False,
+        gathers: bool = False,
+    ) -> Fetch:
         tasks = _tasks(request)
         return self._connections.fetch(
             address, self._ticket(request), token=self._agent_token(), idle_s=self._idle_s,
-            events=events, job=request.job, edge=request.edge, producers=request.producers,
-            partition=request.partition, node=request.node_path, tasks=tasks,
+            events=events, gathers=gathers, job=request.job, edge=request.edge,
+            producers=request.producers, partition=request.partition, node=request.node_path,
+            tasks=tasks,
             subject=f"partition {request.partition} of edge {request.edge} from task {tasks}: ",
         )  # fmt: skip
 

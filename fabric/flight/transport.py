@@ -149,8 +149,13 @@ class Transport(Protocol):
         the producing task and the partition. Close the iterator to stop early.
         """
 
-    def open_rows(self, address: str, request: PartitionRequest) -> RowStream:
-        """The rows of one partition, as `fetch` gives and checks them; close it."""
+    def open_rows(
+        self, address: str, request: PartitionRequest, *, gathers: bool = False
+    ) -> RowStream:
+        """The rows of one partition, as `fetch` gives and checks them; close it.
+
+        A reader that `gathers` waits for nobody, so it may wait until others are served.
+        """
 
     def read_dataset(self, address: str, request: DatasetRequest) -> Iterator[pa.RecordBatch]:
         """The rows of one partition of a dataset from its owner."""

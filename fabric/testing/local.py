@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,6 +65,8 @@ class LocalFabric:
 
     home: Path
     slots: int
+    options: tuple[str, ...] = ()
+    """Of every agent's command line."""
     address: str = ""
     coordinator: Child | None = None
     agents: list[Child] = field(default_factory=list)
@@ -182,7 +184,7 @@ class LocalFabric:
         folder = self.home / "agents" / str(i)
         arguments = [
             "agent", "--home", str(self.home), "--name", str(i),
-            "--coordinator", self.address, "--slots", str(self.slots),
+            "--coordinator", self.address, "--slots", str(self.slots), *self.options,
         ]  # fmt: skip
         return self._spawn(f"agent {i}", arguments, folder)
 
@@ -210,10 +212,15 @@ class LocalFabric:
 
 
 @contextmanager
-def local_fabric(n_agents: int = 2, *, slots: int = 2) -> Iterator[LocalFabric]:
-    """A coordinator and `n_agents` agent processes with `slots` slots each; none outlives it."""
+def local_fabric(
+    n_agents: int = 2, *, slots: int = 2, options: Sequence[str] = ()
+) -> Iterator[LocalFabric]:
+    """A coordinator and `n_agents` agent processes with `slots` slots each; none outlives it.
+
+    `options` go to the command line of each agent.
+    """
     with tempfile.TemporaryDirectory(prefix="fabric-test-") as folder:
-        fabric = LocalFabric(Path(folder), slots)
+        fabric = LocalFabric(Path(folder), slots, tuple(options))
         try:
             fabric.start(n_agents)
             yield fabric

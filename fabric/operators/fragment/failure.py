@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from fabric.errors import ExpressionError, FabricError, InternalError
+from fabric.errors import ConfigError, ExpressionError, FabricError, InternalError
 from fabric.io.files.source import check_rows, check_split
 from fabric.operators.expressions.errors import as_fabric
 from fabric.plan.expr import Agg, Call, Case, Cast
@@ -25,6 +25,7 @@ _LAYERS = (
     "External error: ",
     "Execution error: ",
 )
+_EXHAUSTED = "Resources exhausted:"
 _OF_A_FILE = re.compile(r"OSError|IOError|Parquet|corrupt|decompress|EOF|invalid: ", re.IGNORECASE)
 
 
@@ -53,6 +54,12 @@ def engine_error(error: BaseException) -> FabricError:
     text = found.message
     for layer in _LAYERS:
         text = text.removeprefix(layer)
+    if _EXHAUSTED in text:
+        what = text.partition(_EXHAUSTED)[2].strip()[:300]
+        return ConfigError(
+            "the agent's memory is too small for this fragment; give agents a larger --memory, or "
+            f"use more of them ({what})"
+        )
     return InternalError(f"the query engine refused: {text[:500]}")
 
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from fabric.errors import CancelledError, FabricError
 from fabric.operators.fragment.failure import failure
+from fabric.operators.fragment.memory import FragmentMemory, Inputs, n_rows_of
 from fabric.plan.nodes import Aggregate, Distinct, Join, Limit, Node, Scan, Sort, Union, Window
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import Split
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
-Inputs = Mapping[int, Sequence[pa.RecordBatch]]
 Splits = Mapping[int, Sequence[Split]]
 
 _ROW_BYTES = 32
@@ -45,13 +45,14 @@ def execute_fragment(
     target_partitions: int = 1,
     batch_rows: int = 65_536,
     read: ReadSplit | None = None,
+    memory: FragmentMemory | None = None,
 ) -> FragmentStream:
     """Run `root` (no Exchange or Sink inside) over complete inputs, by DataFusion.
 
     Parameters
     ----------
     inputs
-        All batches of each `StageInput`, by edge.
+        All batches of each `StageInput`, by edge, or where they are read from (`StoredRows`).
     splits
         What each `Scan` reads, by scan id.
     target_partitions
@@ -60,6 +61,8 @@ def execute_fragment(
         About how many rows an output batch has; smaller ones are put together.
     read
         Reads a split of a dataset or Flight source; default `fabric.io.registry.read_split`.
+    memory
+        Bounds what is built up; without it nothing does.
 
     Returns
     -------
@@ -84,8 +87,9 @@ def execute_fragment(
     [{'a': [2, 3]}]
     """
     return FragmentStream(
-        root, inputs, splits, target_partitions=target_partitions, batch_rows=batch_rows, read=read
-    )
+        root, inputs, splits, target_partitions=target_partitions, batch_rows=batch_rows,
+        read=read, memory=memory,
+    )  # fmt: skip
 
 
 class _Loop(asyncio.SelectorEventLoop):
@@ -115,11 +119,13 @@ class FragmentStream(Iterator[pa.RecordBatch]):
         target_partitions: int,
         batch_rows: int,
         read: ReadSplit | None,
+        memory: FragmentMemory | None,
     ) -> None:
         self._lock, self._closed, self._ended = Lock(), False, False
         self._loop: asyncio.AbstractEventLoop | None = None
         self.schema = schema_of(root)
         self._root, self._inputs, self._splits, self._read = root, inputs, splits, read
+        self._memory = memory
         n_partitions = 1 if _is_small(inputs, splits, batch_rows) else target_partitions
         self._n_partitions, self._batch_rows = _partitions(root, n_partitions), batch_rows
         self._batches: AsyncIterator[pa.RecordBatch] | None = None
@@ -160,11 +166,20 @@ class FragmentStream(Iterator[pa.RecordBatch]):
         """Lower the fragment; shared parts of it already run now."""
         from fabric.operators.fragment.join import is_fixed
         from fabric.operators.fragment.lower import lower
-        from fabric.operators.fragment.scan import Tables
+        from fabric.operators.fragment.scan import Tables, leaf_rows
         from fabric.operators.fragment.session import new_session
+        from fabric.operators.fragment.size import estimated_rows
 
         nodes = list(walk(self._root))
         kinds = {type(node) for node in nodes}
+        merges, fits = False, True
+        if self._memory is not None:
+            rows = estimated_rows(
+                self._root, lambda leaf: leaf_rows(leaf, self._inputs, self._splits)
+            )
+            merges = self._memory.merges_joins(self._root, rows)
+            fits = self._memory.holds_all(self._root, rows)
+            self._n_partitions = self._n_partitions if fits else 1
         session = new_session(
             self._n_partitions,
             self._batch_rows,
@@ -172,6 +187,8 @@ class FragmentStream(Iterator[pa.RecordBatch]):
             sorts_union={Sort, Union} <= kinds,
             swaps=any(isinstance(node, Join) and is_fixed(node) for node in nodes),
             reads_files=Scan in kinds,
+            merges=merges,
+            memory=self._memory,
         )
         tables = Tables(
             session, self._inputs, self._splits, self._read,
@@ -183,7 +200,8 @@ class FragmentStream(Iterator[pa.RecordBatch]):
         if here is not None:
             self._batches = _told(here)
         else:
-            relation = lower(self._root, tables, self._collected, self._pieces())
+            pieces = self._pieces() if fits else None
+            relation = lower(self._root, tables, self._collected, pieces)
             names = relation.inner or (relation.df.schema().names[0],)
             self._batches = _streamed(relation.df.select(*(f'"{name}"' for name in names)))
         self._inputs = {}
@@ -216,8 +234,9 @@ class FragmentStream(Iterator[pa.RecordBatch]):
 
         def tables() -> Tables:
             session = new_session(
-                1, self._batch_rows, keep_order=True, sorts_union=False, swaps=False
-            )
+                1, self._batch_rows, keep_order=True, sorts_union=False, swaps=False,
+                memory=self._memory,
+            )  # fmt: skip
             return Tables(
                 session, {}, {}, None,
                 n_partitions=1, batch_rows=self._batch_rows, check=self._check_open,
@@ -305,7 +324,7 @@ def _partitions(root: Node, target_partitions: int) -> int:
 
 def _is_small(inputs: Inputs, splits: Splits, batch_rows: int) -> bool:
     """Whether all input fits one batch: threads gain nothing then, and rows keep their order."""
-    n_rows = sum(batch.num_rows for batches in inputs.values() for batch in batches)
+    n_rows = sum(n_rows_of(rows) for rows in inputs.values())
     of_scans = [split for each in splits.values() for split in each]
     if any(not split.n_rows and not split.n_bytes for split in of_scans):
         return False

@@ -16,6 +16,7 @@ from copy import copy
 from dataclasses import replace
 from functools import partial
 from itertools import count
+from typing import TypeVar
 
 import datafusion
 import numpy as np
@@ -33,13 +34,15 @@ from fabric.io.files.pruning import pruning_filter
 from fabric.io.files.source import check_unchanged
 from fabric.operators.expressions.datafusion.wrap import column
 from fabric.operators.fragment.keys import opaque
+from fabric.operators.fragment.memory import Inputs, StoredRows, n_rows_of
 from fabric.operators.fragment.relation import Names, Output, Relation, select
-from fabric.operators.fragment.streams import GroupPart, StreamDataset, StreamPart
+from fabric.operators.fragment.streams import GroupPart, Read, StreamDataset, StreamPart
 from fabric.plan.expr import columns_of
 from fabric.plan.nodes import Scan, StageInput
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import FileSource, MemorySource, Split
 
+T = TypeVar("T")
 ReadSplit = Callable[[Scan, Split], Iterator[pa.RecordBatch]]
 _NATIVE_FILES_MAX = 16
 _NATIVE_PATH = re.compile(r"[A-Za-z0-9_./\-]+\.(parquet|pq)")
@@ -54,7 +57,7 @@ class Tables:
     def __init__(
         self,
         session: datafusion.SessionContext,
-        inputs: Mapping[int, Sequence[pa.RecordBatch]],
+        inputs: Inputs,
         splits: Mapping[int, Sequence[Split]],
         read: ReadSplit | None,
         *,
@@ -117,21 +120,26 @@ class Tables:
         if self._rows_max is not None:
             return self.sampled(node, self._rows_max)
         schema = pa.schema(list(zip(node.schema.names, node.schema.types, strict=True)))
-        return self._table(schema, self._inputs[node.edge])
+        rows = self._inputs[node.edge]
+        if isinstance(rows, StoredRows):
+            return self._stored(schema, rows)
+        return self._table(schema, rows)
 
     def sampled(self, node: StageInput, n_rows_max: int) -> Relation:
         """Rows at even distances among those that arrived, at most `n_rows_max`."""
         schema = pa.schema(list(zip(node.schema.names, node.schema.types, strict=True)))
         batches = self._inputs[node.edge]
-        bounds = np.cumsum([0, *(batch.num_rows for batch in batches)])
-        n_rows = min(int(bounds[-1]), n_rows_max)
-        places = ((np.arange(n_rows) + 0.5) * bounds[-1] / max(n_rows, 1)).astype(np.int64)
-        cuts = np.searchsorted(places, bounds)
-        taken = []
-        for i, batch in enumerate(batches):
-            rows = (places[cuts[i] : cuts[i + 1]] - bounds[i]).astype(np.uint32)
+        n_all = n_rows_of(batches)
+        n_rows = min(n_all, n_rows_max)
+        places = ((np.arange(n_rows) + 0.5) * n_all / max(n_rows, 1)).astype(np.int64)
+        taken, first = [], 0
+        for batch in batches:
+            last = first + batch.num_rows
+            cuts = np.searchsorted(places, [first, last])
+            rows = (places[cuts[0] : cuts[1]] - first).astype(np.uint32)
             columns = [take(column, rows) for column in batch.columns]
             taken.append(pa.RecordBatch.from_arrays(columns, schema=schema))
+            first = last
         return self._table(schema, taken, 1)
 
     def kept(self, like: Relation, batches: Iterable[pa.RecordBatch], *, ordered: bool) -> Relation:
@@ -161,10 +169,7 @@ class Tables:
 
     def n_rows(self, node: Scan | StageInput) -> float:
         """About how many rows a leaf has."""
-        if isinstance(node, StageInput):
-            return float(sum(batch.num_rows for batch in self._inputs.get(node.edge, ())))
-        splits = self._splits.get(node.scan_id, ())
-        return float(sum(split.n_rows or split.n_bytes / _ROW_BYTES for split in splits))
+        return leaf_rows(node, self._inputs, self._splits)
 
     def rows_at_most(self, node: Scan | StageInput) -> float:
         """No more rows than these; infinity where nobody has counted."""
@@ -177,7 +182,10 @@ class Tables:
     def most(self, node: Scan | StageInput, name: str) -> float:
         """The largest magnitude of a column: from statistics, or of integers in memory."""
         if isinstance(node, StageInput):
-            return _most(batch.column(name) for batch in self._inputs.get(node.edge, ()))
+            rows = self._inputs.get(node.edge, ())
+            if isinstance(rows, StoredRows):
+                return math.inf
+            return _most(batch.column(name) for batch in rows)
         match node.source:
             case FileSource(format="parquet") as source:
                 return magnitude(source, node.schema, name)
@@ -243,23 +251,41 @@ class Tables:
 
     def _streamed(self, node: Scan, schema: pa.Schema, splits: Sequence[Split]) -> Relation:
         """Rows that are read while the query runs, a partition for every run of splits."""
+        return self._reads(
+            schema,
+            [partial(registry.read_split, node.source, node.schema, split) for split in splits],
+        )
+
+    def _stored(self, schema: pa.Schema, rows: StoredRows) -> Relation:
+        """Rows that lie on this agent's disk: to read them is to wait for nobody."""
+
+        def columns(
+            read: Callable[[], Iterator[pa.RecordBatch]], names: list[str]
+        ) -> Iterator[pa.RecordBatch]:
+            return (batch.select(names) for batch in read())
+
+        return self._reads(schema, [partial(columns, read) for read in rows.parts()])
+
+    def _reads(self, schema: pa.Schema, reads: Sequence[Read]) -> Relation:
+        """What `reads` give, a partition for every run of them."""
         inner = tuple(self._names.fresh() for _ in schema)
         user = dict(zip(inner, schema.names, strict=True))
         renamed = _inner_schema(schema, inner)
 
-        def read(run: Sequence[Split], names: list[str]) -> Iterator[pa.RecordBatch]:
-            names = names or list(inner[:1])
-            wanted, part = [user[name] for name in names], [renamed.field(name) for name in names]
+        def read(run: Sequence[Read], names: list[str]) -> Iterator[pa.RecordBatch]:
+            names = names or renamed.names[:1]
+            wanted = [user[name] for name in names if name in user]
+            part = [renamed.field(name) for name in names]
             try:
-                for split in run:
-                    for batch in registry.read_split(node.source, node.schema, split, wanted):
+                for one in run:
+                    for batch in one(wanted):
                         self._check()
                         yield _renamed(batch, pa.schema(part))
             except Exception as error:
                 self.raised.append(error)
                 raise
 
-        runs = _runs(splits, self._n_partitions)
+        runs = _runs(reads, self._n_partitions) or [()]  # DataFusion wants a partition
         parts = [StreamPart(renamed, partial(read, run)) for run in runs]
         name = f"t{next(self._numbers)}"
         self._session.register_dataset(name, StreamDataset(renamed, parts))
@@ -313,6 +339,16 @@ class Tables:
         return select(df, outputs, self._names)
 
 
+def leaf_rows(
+    node: Scan | StageInput, inputs: Inputs, splits: Mapping[int, Sequence[Split]]
+) -> float:
+    """About how many rows a leaf has."""
+    if isinstance(node, StageInput):
+        return float(n_rows_of(inputs.get(node.edge, ())))
+    of_scan = splits.get(node.scan_id, ())
+    return float(sum(split.n_rows or split.n_bytes / _ROW_BYTES for split in of_scan))
+
+
 def _most(columns: Iterable[pa.Array]) -> float:
     """The largest magnitude among integers."""
     most = 0
@@ -364,7 +400,7 @@ def _dealt(batches: list[pa.RecordBatch], n_parts: int) -> list[list[pa.RecordBa
     return [part for part in parts if part]
 
 
-def _runs(splits: Sequence[Split], n_runs: int) -> list[Sequence[Split]]:
+def _runs(splits: Sequence[T], n_runs: int) -> list[Sequence[T]]:
     """Splits dealt in turn to at most `n_runs` partitions."""
     return [run for i in range(n_runs) if (run := splits[i::n_runs])]
 

@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import datafusion
 
+from fabric.operators.fragment.memory import FragmentMemory
+
 _SHARED_TABLE_THREADS_MAX = 4
 """Up to so many threads one builds the hash table of a join for all: dealing both sides out to a
 table a thread would copy every column once more, which costs more than the build."""
+_MERGED_BYTES, _SPILLED_ROWS = 16 << 20, 8192
+"""What a sort that spills keeps free to merge, at most, and the rows of a batch then: a batch of
+each spilled run is in memory at once."""
 _NO_LIMIT = str(1 << 62)
 
 
@@ -22,6 +27,8 @@ def new_session(
     sorts_union: bool,
     swaps: bool,
     reads_files: bool = False,
+    merges: bool = False,
+    memory: FragmentMemory | None = None,
 ) -> datafusion.SessionContext:
     """A session that runs on `target_partitions` threads.
 
@@ -30,6 +37,8 @@ def new_session(
     `sorts_union` keeps its sorts above a union: pushed below, they lose keys that are the same
     column in one branch, and DataFusion 55 then refuses its own plan ("SanityCheckPlan").
     `swaps` lets it choose the side to build on by its statistics: for the joins that we can't swap.
+    With `merges` joins sort both sides instead of building a table of one. `memory` bounds what it
+    builds up; sorts reserve a quarter of that together to merge what they spilled.
     """
     config = (
         datafusion.SessionConfig()
@@ -47,9 +56,15 @@ def new_session(
             "datafusion.optimizer.repartition_file_scans",
             str(reads_files or not keep_order).lower(),
         )
+        .set("datafusion.optimizer.prefer_hash_join", str(not merges).lower())
     )
     if target_partitions <= _SHARED_TABLE_THREADS_MAX:
         for limit in ("threshold", "threshold_rows"):
             name = f"datafusion.optimizer.hash_join_single_partition_{limit}"
             config = config.set(name, _NO_LIMIT)
-    return datafusion.SessionContext(config, datafusion.RuntimeEnvBuilder())
+    if memory is None:
+        return datafusion.SessionContext(config, datafusion.RuntimeEnvBuilder())
+    reserved = min(_MERGED_BYTES, memory.pool_bytes // (4 * max(1, target_partitions)))
+    config = config.with_batch_size(min(batch_rows, _SPILLED_ROWS))
+    config = config.set("datafusion.execution.sort_spill_reservation_bytes", str(reserved))
+    return datafusion.SessionContext(config, memory.runtime())

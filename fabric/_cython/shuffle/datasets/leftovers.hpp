@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "disk.hpp"
+#include "store/disk.hpp"
 #include "manifest.hpp"
 
 namespace fabric {

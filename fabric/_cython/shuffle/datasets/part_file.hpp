@@ -8,7 +8,7 @@
 #include <list>
 #include <vector>
 
-#include "disk.hpp"
+#include "store/disk.hpp"
 
 namespace fabric {
 

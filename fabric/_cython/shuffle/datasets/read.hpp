@@ -6,7 +6,7 @@
 #include <arrow/io/file.h>
 #include <arrow/ipc/reader.h>
 
-#include "disk.hpp"
+#include "store/disk.hpp"
 #include "store/message.hpp"
 #include "wire/check.hpp"
 #include "wire/empty.hpp"

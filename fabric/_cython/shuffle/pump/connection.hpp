@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "pump/governor.hpp"
 #include "pump/shortcuts.hpp"
 #include "store/budget.hpp"
 #include "wire/fault.hpp"
@@ -33,7 +34,8 @@ constexpr size_t PER_ADDRESS_MAX = 4;
 struct ConnectOptions {
   std::string roots, certificate, key;  // PEM, for grpc+tls addresses
   double connect_s = 20;                // one attempt to connect
-  std::shared_ptr<Budget> budget;       // counts what came and nobody took yet; may be null
+  std::shared_ptr<Budget> budget;       // of what came and nobody took yet; may be null
+  PeerBounds peer;                      // of the same, for each address
 };
 
 class Connection {
@@ -182,6 +184,13 @@ class Connections {
     return options_.budget == nullptr ? nullptr : std::make_unique<Share>(options_.budget);
   }
 
+  std::shared_ptr<Governor> governor(const std::string& address) {
+    const std::lock_guard<std::mutex> held(mutex_);
+    auto& found = governors_[address];
+    if (found == nullptr) found = std::make_shared<Governor>(options_.peer);
+    return found;
+  }
+
   static arrow::Status shut(const std::string& address) {
     return fault("PeerLostError", "the connection to " + address + " was closed: shutting down");
   }
@@ -193,6 +202,7 @@ class Connections {
   mutable std::mutex mutex_;
   bool closed_ = false;
   std::map<std::string, std::vector<std::shared_ptr<Connection>>> open_;
+  std::map<std::string, std::shared_ptr<Governor>> governors_;
   std::vector<std::weak_ptr<Stoppable>> calls_;
 };
 

@@ -3,7 +3,8 @@
 // One job: read, check, queue. Streams of agents carry headers: order, totals and CRC32C are
 // checked (`wire/check.hpp`), and a connection that breaks is tried again, because sealed
 // partitions can be read again: what was seen already is dropped by its sequence number. Streams
-// of strangers are fully validated instead, and tried once.
+// of strangers are fully validated instead, and tried once. Room for a message is reserved before
+// it is read, in the agent's budget and in the peer's bounds (`governor.hpp`).
 #pragma once
 #include <arrow/util/byte_size.h>
 
@@ -17,6 +18,7 @@ namespace fabric {
 
 constexpr size_t QUEUE_MESSAGES_MAX = 256;
 constexpr int64_t QUEUE_BYTES_MAX = 16 << 20;  // what arrives while Python waits for the GIL
+constexpr int64_t EXPECTED_BYTES = 1 << 20;     // of a message, before the first came
 constexpr int TRIES = 4;
 constexpr double BACKOFF_S = 0.05, BACKOFF_FACTOR = 4;
 
@@ -24,7 +26,8 @@ struct FetchOrder {
   std::string address, ticket;
   Headers headers;
   double idle_s = 30;
-  bool events = false;  // hand out events beside rows
+  bool events = false;    // hand out events beside rows
+  bool gathers = false;  // its reader waits for nobody: it may wait until others are served
   Where where;
   std::string subject;  // "partition 3 of edge 4 from task 1#0: ", for errors
 };
@@ -34,14 +37,17 @@ class Fetch : public Call, public MessageStream {
   // With a `check` the peer is an agent.
   Fetch(std::shared_ptr<Connections> pool, FetchOrder order, std::optional<StreamCheck> check)
       : Call(std::move(pool), order.address, order.idle_s, order.where, order.subject),
-        order_(std::move(order)), check_(std::move(check)), share_(pool_->share()) {}
+        order_(std::move(order)), check_(std::move(check)), share_(pool_->share()),
+        governor_(pool_->governor(address_)) {}
+  ~Fetch() override { give_back(queued_bytes_ + reserved_bytes_); }
 
   // Up to `max` messages that are here now; false when there are none.
   bool take_now(size_t max, std::vector<Message>& out) {
     const Lock held(mutex_);
     const bool was_full = full();
     for (; !queue_.empty() && max > 0; --max) {
-      count(-queue_.front().n_bytes);
+      queued_bytes_ -= queue_.front().n_bytes;
+      give_back(queue_.front().n_bytes);
       out.push_back(std::move(queue_.front().message));
       queue_.pop_front();
     }
@@ -77,6 +83,10 @@ class Fetch : public Call, public MessageStream {
   }
 
   void cancel() override { stop(); }
+  void stop() override {
+    Call::stop();
+    if (share_ != nullptr) share_->close();  // wakes the thread when it waits for room
+  }
 
   // How often the stream was begun.
   int tries() {
@@ -102,16 +112,48 @@ class Fetch : public Call, public MessageStream {
         const Lock held(mutex_);
         tries_ = tries;
       }
+      if (order_.gathers && !begin_request()) return closed_status();
       const arrow::Status status = with_stream(
           [&](Connection::Transport& transport, std::unique_ptr<Stream>* stream) {
             return transport.DoGet(call_options(order_.headers, CALL_S_MAX),
                                    arrow::flight::Ticket{order_.ticket}, stream);
           },
           [&](Stream& stream, bool& cut) { return read(stream, cut); });
+      if (order_.gathers) governor_->end();
       if (status.ok()) return check_ ? check_->finish() : status;
       if (!is_broken(status)) return status;
       if (tries == tries_max || !pause(backoff_s * jitter(random))) return no_answer(status, tries);
     }
+  }
+
+  // Wait for the requests of others; false when stopped meanwhile.
+  bool begin_request() {
+    while (!governor_->begin(MOMENT)) {
+      const Lock held(mutex_);
+      if (stopped_) return false;
+      ++progress_;  // the peer is not to blame
+    }
+    return true;
+  }
+
+  // Before a message is read; false when stopped meanwhile. Whoever holds nothing never waits.
+  bool reserve() {
+    Lock held(mutex_);
+    changed_.wait(held, [&] { return stopped_ || !full(); });
+    while (!stopped_) {
+      const bool holds_some = queued_bytes_ > 0;
+      held.unlock();
+      bool done = governor_->reserve(expected_bytes_, holds_some, MOMENT);
+      if (done && share_ != nullptr && !share_->reserve(expected_bytes_)) {
+        governor_->add(-expected_bytes_);
+        done = false;
+      }
+      held.lock();
+      if (!done) continue;
+      reserved_bytes_ = expected_bytes_;
+      return true;
+    }
+    return false;
   }
 
   // False when stopped meanwhile.
@@ -123,9 +165,16 @@ class Fetch : public Call, public MessageStream {
 
   // Until the stream is over; the caller asks how it ended.
   arrow::Status read(Stream& stream, bool& cut) {
+    const arrow::Status status = read_all(stream, cut);
+    settle(0);
+    return status;
+  }
+
+  arrow::Status read_all(Stream& stream, bool& cut) {
     Incoming incoming(stream);
     for (;;) {
       Message message;
+      if (!reserve()) return arrow::Status::Cancelled("stopped");
       const arrow::Result<bool> more = incoming.next(message);
       if (!more.ok()) {
         cut = incoming.over();
@@ -134,6 +183,7 @@ class Fetch : public Call, public MessageStream {
       if (!*more) return arrow::Status::OK();
       if (message.batch != nullptr) announce(incoming.schema());
       ARROW_ASSIGN_OR_RAISE(const bool wanted, check_ ? check(message) : validate(message));
+      if (!wanted) settle(0);
       if (wanted && !offer(std::move(message))) return arrow::Status::Cancelled("stopped");
     }
   }
@@ -174,20 +224,28 @@ class Fetch : public Call, public MessageStream {
   bool offer(Message message) {
     const int64_t n_bytes =
         message.batch == nullptr ? 0 : arrow::util::TotalBufferSize(*message.batch);
-    Lock held(mutex_);
-    changed_.wait(held, [&] { return stopped_ || !full(); });
+    settle(n_bytes);
+    const Lock held(mutex_);
     if (stopped_) return false;
     queue_.push_back({std::move(message), n_bytes});
-    count(n_bytes);
+    queued_bytes_ += n_bytes;
     if (queue_.size() == 1) changed_.notify_all();
     return true;
   }
 
-  // Bytes that came, or were taken; they are there already, so nobody waits for room.
-  void count(int64_t n_bytes) {
-    queued_bytes_ += n_bytes;
-    if (share_ == nullptr) return;
-    n_bytes < 0 ? share_->give_back(-n_bytes) : share_->take(n_bytes);
+  // So many bytes came of those that were reserved, or more.
+  void settle(int64_t n_bytes) {
+    const int64_t over = std::exchange(reserved_bytes_, 0) - n_bytes;
+    if (n_bytes > 0) expected_bytes_ = n_bytes;
+    if (over >= 0) return give_back(over);
+    governor_->add(-over);
+    if (share_ != nullptr) share_->take(-over);
+  }
+
+  void give_back(int64_t n_bytes) {
+    if (n_bytes == 0) return;
+    governor_->add(-n_bytes);
+    if (share_ != nullptr) share_->give_back(n_bytes);
   }
 
   bool full() const {
@@ -200,6 +258,8 @@ class Fetch : public Call, public MessageStream {
   std::deque<Queued> queue_;
   int64_t queued_bytes_ = 0;
   const std::unique_ptr<Share> share_;  // of the agent's budget, if it has one
+  const std::shared_ptr<Governor> governor_;
+  int64_t expected_bytes_ = EXPECTED_BYTES, reserved_bytes_ = 0;  // of the reading thread
   std::shared_ptr<arrow::Schema> schema_;
   int tries_ = 0;
 };

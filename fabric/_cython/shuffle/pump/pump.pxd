@@ -1,6 +1,6 @@
 """Connections and puts, for other native extensions that call agents."""
 
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.map cimport map
 from libcpp.memory cimport shared_ptr
@@ -10,6 +10,11 @@ from libcpp.vector cimport vector
 from fabric._cython.shuffle.wire.arrow_cpp cimport CRecordBatch, CResult
 
 
+cdef extern from "pump/governor.hpp" namespace "fabric" nogil:
+    cppclass Governor:
+        int64_t bytes()
+        int64_t requests()
+
 cdef extern from "pump/connection.hpp" namespace "fabric" nogil:
     cppclass CConnection "fabric::Connection":
         pass
@@ -18,6 +23,7 @@ cdef extern from "pump/connection.hpp" namespace "fabric" nogil:
         CResult[shared_ptr[CConnection]] lend(const string& address)
         void broken(const shared_ptr[CConnection]& connection)
         map[string, string] shorten(const map[string, string]& paths, cbool only)
+        shared_ptr[Governor] governor(const string& address)
         size_t n_calls()
         void close()
 

@@ -18,9 +18,12 @@ class Connections:
         *,
         connect_s: float = 20.0,
         budget: Budget | None = None,
+        peer_bytes: int | None = None,
+        peer_requests: int | None = None,
     ) -> Self: ...
     @property
     def n_calls(self) -> int: ...
+    def in_flight(self, address: str) -> tuple[int, int]: ...
     def shorten(self, paths: Mapping[str, str], *, only: bool = False) -> dict[str, str]: ...
     def lend(self, address: str) -> Lease: ...
     def fetch(
@@ -31,6 +34,7 @@ class Connections:
         token: str = "",
         idle_s: float = 30.0,
         events: bool = False,
+        gathers: bool = False,
         job: str,
         edge: int,
         producers: Iterable[tuple[int, int]],

@@ -11,7 +11,7 @@ from weakref import WeakSet
 cimport cython
 from cpython.exc cimport PyErr_CheckSignals
 from cython.operator cimport dereference
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.map cimport map
 from libcpp.memory cimport shared_ptr
@@ -61,6 +61,10 @@ cdef extern from "wire/check.hpp" namespace "fabric" nogil:
         OptionalCheck()
         OptionalCheck(StreamCheck)
 
+cdef extern from "pump/governor.hpp" namespace "fabric" nogil:
+    cppclass PeerBounds:
+        int64_t bytes, requests
+
 cdef extern from "pump/connection.hpp" namespace "fabric" nogil:
     const size_t C_PER_ADDRESS_MAX "fabric::PER_ADDRESS_MAX"
 
@@ -69,6 +73,7 @@ cdef extern from "pump/connection.hpp" namespace "fabric" nogil:
         string roots, certificate, key
         double connect_s
         shared_ptr[CBudget] budget
+        PeerBounds peer
 
     shared_ptr[CConnections] make_pool "std::make_shared<fabric::Connections>"(
         ConnectOptions) except +
@@ -81,7 +86,7 @@ cdef extern from "pump/fetch.hpp" namespace "fabric" nogil:
         string address, ticket, subject
         Headers headers
         double idle_s
-        cbool events
+        cbool events, gathers
         Where where
 
     cppclass CFetch "fabric::Fetch":
@@ -147,11 +152,13 @@ cdef class Connections:
     connect_s
         How long one attempt to connect may take.
     budget
-        Counts the bytes that have come and nobody has taken yet.
+        Of the bytes that have come and nobody has taken yet.
+    peer_bytes, peer_requests
+        The same bytes, and the streams that gather, of each address.
     """
 
     def __cinit__(self, tls_roots=None, tls_identity=None, *, double connect_s=20.0,
-                  Budget budget=None):
+                  Budget budget=None, peer_bytes=None, peer_requests=None):
         cdef ConnectOptions options
         options.roots = tls_roots or b""
         if tls_identity:
@@ -159,6 +166,10 @@ cdef class Connections:
         options.connect_s = connect_s
         if budget is not None:
             options.budget = budget.core
+        if peer_bytes is not None:
+            options.peer.bytes = peer_bytes
+        if peer_requests is not None:
+            options.peer.requests = peer_requests
         self.pool = make_pool(options)
         _open_pools.add(self)
 
@@ -166,6 +177,11 @@ cdef class Connections:
     def n_calls(self):
         """Streams whose thread still runs."""
         return self.pool.get().n_calls()
+
+    def in_flight(self, str address not None):
+        """(bytes, gathering requests) on their way from there, or here and not taken yet."""
+        cdef shared_ptr[Governor] governor = self.pool.get().governor(address.encode())
+        return governor.get().bytes(), governor.get().requests()
 
     def shorten(self, paths not None, *, bint only=False):
         """New connections to these addresses ({address: path}) go by Unix sockets.
@@ -188,14 +204,16 @@ cdef class Connections:
         return lease
 
     def fetch(self, str address not None, bytes ticket not None, *, str token="",
-              double idle_s=30.0, bint events=False, str job, uint32_t edge, producers,
-              partition=None, str node="", str tasks="", str subject=""):
+              double idle_s=30.0, bint events=False, bint gathers=False, str job, uint32_t edge,
+              producers, partition=None, str node="", str tasks="", str subject=""):
         """The stream of an agent: checked, and tried again when the connection breaks.
 
         `producers` are the (task, attempt) that must come to their end; `subject` begins errors.
+        One that `gathers` may wait until other requests to its peer are served: only for readers
+        who wait for nobody else.
         """
         cdef FetchOrder order = _order(address, ticket, token, idle_s)
-        order.events = events
+        order.events, order.gathers = events, gathers
         order.subject = subject.encode()
         cdef Where where
         where.job, where.node, where.agent = job.encode(), node.encode(), address.encode()

@@ -1,11 +1,13 @@
 // Bytes of decoded rows that an agent may hold, shared by all its edges.
 //
-// One job: count, and let those wait who may. A share is what one holder (a stored output, a ring)
-// has of the budget. Whoever holds nothing is always let in, even over the budget: so each edge can
-// move one message at a time, and no chain of edges can block itself. Who waits is served in order.
+// One job: count, and let those wait who may. A share is what one holder (a stored output, a stream
+// from another agent) has of the budget. Whoever holds nothing is always let in, even over the
+// budget: so each edge can move one message at a time, and no chain of edges can block itself. Who
+// waits is served in order; before somebody waits, the relief (a store that spills) may make room.
 #pragma once
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -21,6 +23,15 @@ class Budget {
   int64_t used_bytes() const {
     std::lock_guard lock(mutex_);
     return used_;
+  }
+  bool has_room(int64_t n_bytes) const {
+    std::lock_guard lock(mutex_);
+    return fits(n_bytes);
+  }
+  // Called with no lock held when so many bytes find no room.
+  void set_relief(std::function<void(int64_t)> relief) {
+    std::lock_guard lock(mutex_);
+    relief_ = std::move(relief);
   }
   // How many wait for room now.
   int64_t n_waiting() const {
@@ -42,6 +53,7 @@ class Budget {
   std::condition_variable changed_;
   int64_t used_ = 0;
   uint64_t turns_ = 0;
+  std::function<void(int64_t)> relief_;
   std::set<uint64_t> waiting_;  // turns of those who wait, the oldest first
 };
 
@@ -56,6 +68,12 @@ class Share {
   // Wait for room, never under a lock of yours nor with the GIL; false when closed meanwhile.
   bool reserve(int64_t n_bytes) {
     std::unique_lock lock(budget_->mutex_);
+    if (budget_->relief_ && held_ != 0 && !closed_ && !budget_->fits(n_bytes)) {
+      const auto relief = budget_->relief_;
+      lock.unlock();
+      relief(n_bytes);
+      lock.lock();
+    }
     const uint64_t turn = budget_->turns_++;
     budget_->waiting_.insert(turn);
     budget_->changed_.wait(lock, [&] {

@@ -25,6 +25,36 @@ cdef extern from "store/message.hpp" namespace "fabric" nogil:
         CResult[cbool] next(Message& out)
         void cancel()
 
+cdef extern from "store/disk.hpp" namespace "fabric" nogil:
+    enum class DiskStep(size_t):
+        MKDIR, WRITE, SYNC, RENAME
+
+    cppclass Disk:
+        void fail(DiskStep step, int error)
+
+    cppclass FilePath:
+        FilePath()
+        FilePath(string path)
+
+cdef extern from "store/spill/places.hpp" namespace "fabric" nogil:
+    cppclass SpillPlaces:
+        SpillPlaces(vector[FilePath] folders, int64_t keep_free_bytes)
+        Disk& disk()
+
+cdef extern from "store/local_rows.hpp" namespace "fabric" nogil:
+    cppclass CTotals "fabric::Totals":
+        CTotals()
+        int64_t rows, bytes
+
+    cppclass CLocalRows "fabric::LocalRows":
+        CTotals totals()
+        cbool spilled()
+        CStatus append(shared_ptr[CRecordBatch] batch)
+        CStatus seal()
+        unique_ptr[MessageStream] batches()
+        cbool keep()
+        void let_go()
+
 cdef extern from "store/store.hpp" namespace "fabric" nogil:
     cppclass ProducerAttempt:
         ProducerAttempt()
@@ -36,12 +66,11 @@ cdef extern from "store/store.hpp" namespace "fabric" nogil:
         uint32_t edge, partition
         vector[ProducerAttempt] producers
 
-    cppclass CTotals "fabric::Totals":
-        CTotals()
-        int64_t rows, bytes
-
     cppclass CStore "fabric::Store":
-        CStore(string agent_id, shared_ptr[CBudget] budget, int cpu)
+        CStore(string agent_id, shared_ptr[CBudget] budget, shared_ptr[SpillPlaces] places,
+               int cpu)
+        shared_ptr[SpillPlaces] places()
+        int64_t spilled_bytes()
         CStatus begin(const string& job, uint32_t edge, const shared_ptr[CSchema]& schema,
                       int32_t n_partitions, ProducerAttempt producer, const string& compression)
         CStatus append(const string& job, uint32_t edge, ProducerAttempt producer,
@@ -54,6 +83,10 @@ cdef extern from "store/store.hpp" namespace "fabric" nogil:
         CResult[shared_ptr[CSchema]] edge_schema(const string& job, uint32_t edge)
         CResult[unique_ptr[MessageStream]] open(const PartitionTicket& ticket, cbool checksums)
         CResult[unique_ptr[MessageStream]] batches(const PartitionTicket& ticket)
+        CResult[vector[shared_ptr[CLocalRows]]] local(const PartitionTicket& ticket)
+        shared_ptr[CLocalRows] put_here(const string& job, uint32_t edge,
+                                        ProducerAttempt producer,
+                                        const shared_ptr[CSchema]& schema)
 
     CResult[shared_ptr[CRecordBatch]] batch_of_payload(const IpcPayload& payload,
                                                        const shared_ptr[CSchema]& schema)
@@ -62,6 +95,10 @@ cdef extern from "store/store.hpp" namespace "fabric" nogil:
 cdef class Store:
     # What other extensions take: `store.core` is the C++ object, to be shared with any thread.
     cdef shared_ptr[CStore] core
+
+
+cdef class LocalRows:
+    cdef shared_ptr[CLocalRows] core
 
 
 cdef class Stream:

@@ -4,6 +4,8 @@ One job: thin faces over `store.hpp`. Every call that may wait or copy runs with
 reader takes lists of messages, because each call costs a turn of the GIL beside busy threads.
 """
 
+from os import fsencode
+
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libcpp cimport bool as cbool
@@ -45,13 +47,26 @@ cdef class Store:
     agent_id
         Named in errors.
     budget
-        Counts what is held; one without bounds when not given.
+        Bytes of rows in memory; without bounds when not given.
+    folders
+        Where rows go that the budget has no room for, in turn; without any all stay in memory.
+    keep_free_bytes
+        What is to stay free on the disks of `folders`.
     """
 
-    def __cinit__(self, str agent_id="", Budget budget=None):
+    def __cinit__(self, str agent_id="", Budget budget=None, folders=(),
+                  int64_t keep_free_bytes=64 << 20):
         if budget is None:
             budget = Budget((1 << 63) - 1)
-        self.core = make_shared[CStore](<string> agent_id.encode(), budget.core, current_cpu())
+        cdef vector[FilePath] paths
+        cdef shared_ptr[SpillPlaces] places
+        for folder in folders:
+            paths.push_back(FilePath(<string> fsencode(folder)))
+        if not paths.empty():
+            places = make_shared[SpillPlaces](paths, keep_free_bytes)
+        self.core = make_shared[CStore](
+            <string> agent_id.encode(), budget.core, places, current_cpu()
+        )
 
     def begin(self, str job, uint32_t edge, schema, int32_t n_partitions, uint32_t producer,
               uint32_t attempt, str compression=""):
@@ -106,11 +121,23 @@ cdef class Store:
 
     @property
     def stored_bytes(self):
-        """Bytes of all rows held now, sealed or not, and of IPC bytes kept beside them."""
+        """Bytes of all rows in memory, sealed or not, and of IPC bytes kept beside them."""
         cdef int64_t n_bytes
         with nogil:
             n_bytes = self.core.get().stored_bytes()
         return n_bytes
+
+    @property
+    def spilled_bytes(self):
+        """Decoded bytes of all rows that lie on the disk now."""
+        cdef int64_t n_bytes
+        with nogil:
+            n_bytes = self.core.get().spilled_bytes()
+        return n_bytes
+
+    def fail_disk(self, int error):
+        """Let every write to the spill folders fail with this errno, for tests; 0: none."""
+        self.core.get().places().get().disk().fail(DiskStep.WRITE, error)
 
     def jobs(self):
         """Jobs that hold anything here."""
@@ -143,6 +170,88 @@ cdef class Store:
         with nogil:
             found = self.core.get().batches(ticket)
         return stream_of(found)
+
+    def local(self, str job, uint32_t edge, uint32_t partition, producers):
+        """The same rows as a `LocalRows` for each producer."""
+        cdef PartitionTicket ticket = ticket_of(job, edge, partition, producers)
+        cdef CResult[vector[shared_ptr[CLocalRows]]] found
+        with nogil:
+            found = self.core.get().local(ticket)
+        raise_fault(found.status())
+        return [local_rows(one) for one in found.ValueUnsafe()]
+
+    def put_here(self, str job, uint32_t edge, uint32_t producer, uint32_t attempt, schema):
+        """A `LocalRows` to append to: for rows that a task fetches from another agent."""
+        cdef string of = job.encode()
+        cdef ProducerAttempt who = attempt_of(producer, attempt)
+        cdef shared_ptr[CSchema] rows = schema_of(schema)
+        return local_rows(self.core.get().put_here(of, edge, who, rows))
+
+
+cdef LocalRows local_rows(shared_ptr[CLocalRows] core):
+    cdef LocalRows made = LocalRows.__new__(LocalRows)
+    made.core = core
+    return made
+
+
+@cython.final
+cdef class LocalRows:
+    """Rows that lie on this agent, in memory or on its disk, for one of its tasks.
+
+    They stay readable when their job is released.
+    """
+
+    def __dealloc__(self):
+        with nogil:
+            self.core.reset()
+
+    @property
+    def n_rows(self):
+        """How many there are."""
+        return self.core.get().totals().rows
+
+    @property
+    def n_bytes(self):
+        """About how many decoded bytes they have."""
+        return self.core.get().totals().bytes
+
+    @property
+    def spilled(self):
+        """Whether some of them are on the disk."""
+        return <bint> self.core.get().spilled()
+
+    def append(self, batch):
+        """Add rows fetched from elsewhere; `StorageError` when neither memory nor disk has room."""
+        cdef shared_ptr[CRecordBatch] rows = batch_of(batch)
+        cdef CStatus status
+        with nogil:
+            status = self.core.get().append(move(rows))
+        raise_fault(status)
+
+    def seal(self):
+        """That was all."""
+        cdef CStatus status
+        with nogil:
+            status = self.core.get().seal()
+        raise_fault(status)
+
+    def batches(self):
+        """All of them in order, from the first on each time this is called."""
+        cdef Stream stream = Stream.__new__(Stream)
+        stream.core = self.core.get().batches()
+        return stream
+
+    def keep(self):
+        """Let them stay in memory until `let_go`; False when they can't, or too much is kept."""
+        cdef cbool kept
+        with nogil:
+            kept = self.core.get().keep()
+        return <bint> kept
+
+    def let_go(self):
+        """They may move to the disk again."""
+        with nogil:
+            self.core.get().let_go()
 
 
 cdef Stream stream_of(CResult[unique_ptr[MessageStream]]& found):

@@ -3,17 +3,11 @@
 // One job: headers and totals around what outputs give. Holds the outputs: a release meanwhile
 // takes nothing from a stream that is being read.
 #pragma once
-#include <optional>
-
-#include "store/output.hpp"
+#include "store/part_reader.hpp"
 #include "wire/empty.hpp"
 #include "wire/ticket.hpp"
 
 namespace fabric {
-
-// Who reads: another agent (checksums, stored IPC bytes), one of this process, or a task of this
-// agent, which wants neither headers nor events.
-enum class Reader { AGENT, PROCESS, TASK };
 
 class PartitionStream final : public MessageStream {
  public:
@@ -32,9 +26,10 @@ class PartitionStream final : public MessageStream {
 
   arrow::Result<bool> next(Message& out) override {
     while (at_ < parts_.size()) {
-      if (!is_open_) ARROW_RETURN_NOT_OK(open());
-      Shelf::Stored message;
-      ARROW_ASSIGN_OR_RAISE(const bool more, next_rows(message));
+      Part& part = parts_[at_];
+      if (!open_) open_.emplace(std::move(part.output), partition_, reader_, cpu_);
+      Stored message;
+      ARROW_ASSIGN_OR_RAISE(const bool more, open_->next(message));
       if (more) {
         if (reader_ != Reader::TASK) out.header = rows_header(message);
         out.batch = std::move(message.batch);
@@ -49,39 +44,11 @@ class PartitionStream final : public MessageStream {
   }
 
  private:
-  arrow::Status open() {
-    const Output& output = *parts_[at_].output;
-    shelf_ = nullptr;
-    if (reader_ == Reader::AGENT) {
-      ARROW_ASSIGN_OR_RAISE(shelf_, output.shelf(partition_));
-    }
-    if (shelf_ == nullptr) {
-      const MessageSizes sizes = reader_ == Reader::TASK ? LOCAL_SIZES : MessageSizes{};
-      messages_.emplace(output.messages(partition_, sizes));
-    }
-    is_open_ = true;
-    return arrow::Status::OK();
-  }
-
   void close() {
-    messages_.reset();
-    parts_[at_++].output.reset();
-    is_open_ = false;
+    open_.reset();
+    ++at_;
     sequence_ = 0;
     totals_ = {};
-  }
-
-  arrow::Result<bool> next_rows(Shelf::Stored& out) {
-    if (shelf_ != nullptr) return shelf_->at(static_cast<size_t>(sequence_), out);
-    ARROW_ASSIGN_OR_RAISE(out.batch, messages_->next());
-    if (out.batch == nullptr) return false;
-    if (reader_ == Reader::TASK) return true;
-    out.n_rows = out.batch->num_rows();
-    out.n_bytes = bytes_of_batch(*out.batch);
-    if (reader_ == Reader::AGENT) {
-      ARROW_ASSIGN_OR_RAISE(out.crc32c, crc32c_of(*out.batch, cpu_));
-    }
-    return true;
   }
 
   EdgeHeader header(int64_t n_rows) {
@@ -95,7 +62,7 @@ class PartitionStream final : public MessageStream {
     return header;
   }
 
-  std::string rows_header(const Shelf::Stored& message) {
+  std::string rows_header(const Stored& message) {
     EdgeHeader rows = header(message.n_rows);
     rows.crc32c = message.crc32c;
     totals_.rows += message.n_rows;
@@ -121,10 +88,8 @@ class PartitionStream final : public MessageStream {
   std::vector<Part> parts_;
   const Reader reader_;
   const int cpu_;
-  size_t at_ = 0;  // of parts_, with its messages
-  bool is_open_ = false;
-  Shelf* shelf_ = nullptr;
-  std::optional<Coalescer> messages_;
+  size_t at_ = 0;  // of parts_
+  std::optional<PartReader> open_;  // of that part
   uint64_t sequence_ = 0;
   Totals totals_;
 };

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,6 +38,18 @@ def taken(store: Store, partition: int, *producers: tuple[int, int], checksums: 
     return [(headers.decode(header), batch) for some in found for header, batch in some]
 
 
+def fill(store: Store) -> None:
+    """Another job takes so much of the budget that all else goes to the disk, if there is one."""
+    rows = numbers(*range(2000))
+    store.begin("other", 0, rows.schema, 1, 0, 0)
+    store.append("other", 0, 0, 0, rows)
+    store.discard("other", 0, 0, 0)
+
+
+def files(folders: Iterable[Path]) -> list[str]:
+    return sorted(path.name for folder in folders for path in folder.iterdir())
+
+
 def texts(found: list[pa.RecordBatch]) -> list[list[str]]:
     """Rows as text, column by column."""
     if not found:
@@ -43,13 +57,25 @@ def texts(found: list[pa.RecordBatch]) -> list[list[str]]:
     return [[v for b in found for v in rendered(b.column(i))] for i in range(found[0].num_columns)]
 
 
-@examples(0.5)
-@given(data=st.data(), compression=st.sampled_from(COMPRESSIONS))
-def test_every_partition_holds_what_was_cut_for_it(data: st.DataObject, compression: str) -> None:
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return [tmp_path_factory.mktemp("spill") for _ in range(2)]
+
+
+@examples()
+@given(
+    data=st.data(),
+    compression=st.sampled_from(COMPRESSIONS),
+    budget_bytes=st.sampled_from([0, 1, 500, 5000]),
+)
+def test_every_partition_holds_what_was_cut_for_it(
+    folders: list[Path], data: st.DataObject, compression: str, budget_bytes: int
+) -> None:
+    """In memory without a budget, else as far as the budget goes and the rest in files."""
     rows = data.draw(batches())
     n, n_producers = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 3))
-    budget = Budget(1)
-    store = Store("a", budget)
+    budget = Budget(budget_bytes or 1)
+    store = Store("a", budget, folders if budget_bytes else ())
     expected: dict[tuple[int, int], list[pa.RecordBatch]] = defaultdict(list)
     for producer in range(n_producers):
         store.begin("job", 0, rows.schema, n, producer, 7, compression)
@@ -68,8 +94,11 @@ def test_every_partition_holds_what_was_cut_for_it(data: st.DataObject, compress
                     expected[producer, partition].append(batch.slice(begin, end - begin))
         store.seal("job", 0, producer, 7)
     assert store.stored_bytes == budget.used_bytes
+    assert not budget_bytes or budget.used_bytes <= budget_bytes
     for partition in range(n):
         for _ in range(2):  # the second time from what was kept
+            if data.draw(st.booleans()):
+                fill(store)
             for producer in range(n_producers):
                 own = texts(expected[producer, partition])
                 local = store.batches("job", 0, partition, [(producer, 7)])
@@ -77,7 +106,9 @@ def test_every_partition_holds_what_was_cut_for_it(data: st.DataObject, compress
                 _check(taken(store, partition, (producer, 7), checksums=False), own)
                 _check(taken(store, partition, (producer, 7)), own, crc=True)
     store.release("job")
+    store.release("other")
     assert (store.stored_bytes, budget.used_bytes, store.jobs()) == (0, 0, set())
+    assert (store.spilled_bytes, files(folders)) == (0, [])
 
 
 def _check(found: Any, rows: list[list[str]], *, crc: bool = False) -> None:
@@ -169,9 +200,13 @@ def test_readers_of_one_broadcast_share_their_messages() -> None:
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
-def test_threads_write_read_and_release_at_once(compression: str) -> None:
+@pytest.mark.parametrize("budget_bytes", [0, 1, 400_000])
+def test_threads_write_read_and_release_at_once(
+    folders: list[Path], compression: str, budget_bytes: int
+) -> None:
     """Whatever meets whatever, a reader gets whole partitions or an error, and no byte stays."""
-    store, n_jobs, n_producers = Store("a"), 6, 4
+    store = Store("a", Budget(budget_bytes or 1), folders if budget_bytes else ())
+    n_jobs, n_producers = 6, 4
     rows = numbers(*range(1000))
     offsets = np.array([0, 300, 1000], np.int64)
 
@@ -218,8 +253,9 @@ def test_threads_write_read_and_release_at_once(compression: str) -> None:
             future.result(60)
     for job in jobs:
         store.release(job)
-    assert store.stored_bytes == 0
+    assert store.stored_bytes == store.spilled_bytes == 0
     assert store.jobs() == set()
+    assert files(folders) == []
 
 
 def test_errors_name_the_agent() -> None:

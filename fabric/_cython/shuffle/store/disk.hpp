@@ -1,4 +1,4 @@
-// What dataset files ask of the system.
+// What files of rows ask of the system.
 //
 // One job: a few calls that answer with an errno (0: fine), and folders that are durable or gone.
 // Tests make a step fail through `fail`, because no test can fill a real disk.

@@ -1,0 +1,193 @@
+"""A shuffle many times as large as the agent: 8 GB (`--quick`: 2 GB) through 512 MB.
+
+One agent of two slots (``fabric agent --memory 512MB``) reads Parquet files, exchanges all rows by k
+and sums what arrived; nearly all rows lie in its spill files in between. The files are one file
+under many names, so that reading them is not what is measured. Two fields tell how it went:
+
+peak_rss_over_budget   the largest resident memory of the agent and the processes it started,
+                       summed, ÷ 512 MB
+rate_over_disk         seconds to write the bytes that were spilled to the same folder and then to
+                       read them back, both by the page cache as the agent does ÷ seconds of ours
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from bench.harness import Answer, Benchmark, Case, Engine
+
+MEMORY, MEMORY_BYTES = "512MB", 512_000_000
+FILE_ROWS = 1 << 22
+N_FILES, N_FILES_QUICK = 16, 4
+TEXT_CHARS = 100
+ROW_BYTES = 24 + 4 + TEXT_CHARS
+_PIECE = 1 << 20
+
+
+def cases(quick: bool) -> Sequence[Case]:
+    """One case; its name says the bytes."""
+    n_files = N_FILES_QUICK if quick else N_FILES
+    rows = n_files * FILE_ROWS
+    name = f"{round(rows * ROW_BYTES / 1e9)} GB through {MEMORY}"
+    return [Case(name, rows, rows * ROW_BYTES, {"files": n_files})]
+
+
+def engines(case: Case) -> Sequence[Engine]:
+    """Ours: the disk is measured beside it."""
+    return [Engine(None, "bench.spill:run")]
+
+
+def run(case: Case) -> SpillRun:
+    """A fabric of one agent."""
+    return SpillRun(case)
+
+
+class SpillRun:
+    """The agent, and what it was seen to take."""
+
+    def __init__(self, case: Case) -> None:
+        import fabric
+        from fabric.testing import local_fabric
+
+        self._case, self._stack = case, ExitStack()
+        enter = self._stack.enter_context
+        folder = Path(enter(tempfile.TemporaryDirectory(prefix="fabric-bench-spill-")))
+        self._spill = folder / "spill"
+        self._spill.mkdir()
+        self._expected = _write(folder, case.parameters["files"])
+        options = ("--memory", MEMORY, "--spill", str(self._spill))
+        local = enter(local_fabric(1, slots=2, options=options))
+        self._pid = local.agents[0].process.pid
+        session = enter(fabric.connect(f"fabric://{local.address}", token=local.token))
+        moved = session.read_parquet(str(folder / "*.parquet")).exchange("k")
+        texts = fabric.sum(fabric.col("s").str.len_chars()).alias("s")
+        self._totals = moved.agg(
+            fabric.count().alias("n"), fabric.sum("k"), fabric.sum("v"), fabric.sum("w"), texts
+        )  # fmt: skip
+        self._session, self._parallelism = session, 2
+        self._job: Any = None
+        self._seconds: list[float] = []
+        self._spilled_bytes = 0
+
+    def work(self) -> object:
+        """One shuffle; its files go before the next."""
+        self._release()
+        begun = time.perf_counter()
+        self._job = self._session.submit(self._totals, parallelism=self._parallelism)
+        self._job.wait(3600.0)
+        self._seconds.append(time.perf_counter() - begun)
+        return None
+
+    def answer(self) -> Answer:
+        """Right sums, the memory it took, and the disk beside it."""
+        from fabric.testing import checksum
+
+        found = self._job.collect()
+        self._spilled_bytes = sum(f.stat().st_size for f in self._spill.rglob("*") if f.is_file())
+        self._release()
+        if found.to_pylist() != [self._expected]:
+            raise AssertionError(f"the sums are {found.to_pylist()}, not {self._expected}")
+        ours = statistics.median(self._seconds[1:] or self._seconds)
+        disk = statistics.median(_disk_seconds(self._spill, self._spilled_bytes) for _ in range(3))
+        extra = {
+            "peak_rss_over_budget": round(peak_rss(self._pid) / MEMORY_BYTES, 3),
+            "rate_over_disk": round(disk / ours, 3),
+            "spilled_bytes": self._spilled_bytes,
+            "disk_seconds": round(disk, 3),
+        }
+        return Answer(self._case.rows, checksum(found)[1], extra)
+
+    def close(self) -> None:
+        """Stop the agent and remove the files."""
+        self._release()
+        self._stack.close()
+
+    def _release(self) -> None:
+        if self._job is not None:
+            self._job.release()
+            self._job = None
+            while any(self._spill.rglob("*.arrows")):
+                time.sleep(0.01)
+
+
+def peak_rss(pid: int) -> int:
+    """The largest resident memory of a process and of all below it, each at its own worst."""
+    found = 0
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            found = int(line.split()[1]) * 1024
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        for child in (thread / "children").read_text().split():
+            found += peak_rss(int(child))
+    return found
+
+
+def _write(folder: Path, n_files: int) -> dict[str, float]:
+    """One file under `n_files` names; returns the sums of all."""
+    rng = np.random.default_rng(seed=11)
+    texts = pa.array([f"{number:0{TEXT_CHARS}}" for number in range(1000)])
+    first = folder / "0.parquet"
+    sums: dict[str, float] = {}
+    with ExitStack() as stack:
+        writer: Any = None
+        for _ in range(16):
+            n = FILE_ROWS // 16
+            table = pa.table({
+                "k": rng.integers(0, 1_000_000, n),
+                "v": rng.integers(0, 100, n),
+                "w": rng.integers(0, 4000, n) / 4,
+                "s": texts.take(pa.array(rng.integers(0, 1000, n))),
+            })  # fmt: skip
+            writer = writer or stack.enter_context(
+                pq.ParquetWriter(first, table.schema, compression="none", use_dictionary=False)
+            )
+            writer.write_table(table, row_group_size=1 << 17)
+            for name in ("k", "v", "w"):
+                sums[name] = sums.get(name, 0) + pc.sum(table[name]).as_py()
+    for number in range(1, n_files):
+        os.link(first, folder / f"{number}.parquet")
+    return {
+        "n": FILE_ROWS * n_files,
+        **{name: total * n_files for name, total in sums.items()},
+        "s": FILE_ROWS * n_files * TEXT_CHARS,
+    }
+
+
+def _disk_seconds(folder: Path, n_bytes: int) -> float:
+    """Write so many bytes, then read them, a MiB at a time."""
+    piece, path = os.urandom(_PIECE), folder / "beside"
+    begun = time.perf_counter()
+    with path.open("wb", buffering=0) as file:
+        for _ in range(n_bytes // _PIECE):
+            file.write(piece)
+    buffer = bytearray(_PIECE)
+    with path.open("rb", buffering=0) as file:
+        while file.readinto(buffer):
+            pass
+    seconds = time.perf_counter() - begun
+    path.unlink()
+    return seconds
+
+
+BENCHMARK = Benchmark(
+    name="spill",
+    about="a shuffle far larger than the agent's memory, beside its disk",
+    cases=cases,
+    engines=engines,
+    rounds=1,
+    quick_rounds=1,
+    round_s=0.001,
+    timeout_s=3600.0,
+)

@@ -1,0 +1,115 @@
+"""Agents with little memory: shuffles, sorts, joins and aggregates many times as large."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import fabric
+from fabric import col
+from fabric.testing import LocalFabric, checksum, local_fabric
+from fabric.testing.wait import wait_until
+
+N_ROWS, N_KEYS = 6_000_000, 400_000
+DEADLINE_S = 240.0
+
+
+@pytest.fixture(scope="module")
+def tight(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalFabric, list[Path]]]:
+    folders = [tmp_path_factory.mktemp("spill") for _ in range(2)]
+    options = ["--memory", "384MiB", *(part for path in folders for part in ("--spill", str(path)))]
+    with local_fabric(2, options=options) as running:
+        yield running, folders
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("rows")
+    rng = np.random.default_rng(7)
+    for part in range(4):
+        n = N_ROWS // 4
+        table = pa.table({
+            "k": rng.integers(0, N_KEYS, n),
+            "v": rng.integers(0, 1000, n),
+            "s": pa.array([f"a text of some length {i}" for i in range(100)]).take(
+                pa.array(rng.integers(0, 100, n))
+            ),
+        })  # fmt: skip
+        pq.write_table(table, path / f"{part}.parquet", row_group_size=1 << 17)
+    return path
+
+
+def files(folders: list[Path]) -> list[Path]:
+    return [f for folder in folders for f in folder.rglob("*") if f.is_file() and f.name != "lock"]
+
+
+def open_session(running: LocalFabric) -> fabric.Session:
+    return fabric.connect(f"fabric://{running.address}", token=running.token)
+
+
+def test_rows_exchanged_and_sorted_beyond_memory(
+    tight: tuple[LocalFabric, list[Path]], rows: Path
+) -> None:
+    running, folders = tight
+    with open_session(running) as session:
+        frame = session.read_parquet(str(rows / "*.parquet"))
+        moved = frame.exchange("k").named("moved").sort("k", "v", "s")
+        with session.submit(moved) as job:
+            job.wait(DEADLINE_S)
+            assert files(folders)
+            found = job.collect()
+        keys = found["k"].combine_chunks()
+        assert pc.all(pc.less_equal(keys[:-1], keys[1:])).as_py()
+        assert checksum(found) == checksum(pq.read_table(rows))
+    wait_until(lambda: not files(folders), 60.0)
+
+
+def test_a_join_and_an_aggregate_beyond_memory(
+    tight: tuple[LocalFabric, list[Path]], rows: Path
+) -> None:
+    running, _ = tight
+    whole = pq.read_table(rows)
+    with open_session(running) as session:
+        frame = session.read_parquet(str(rows / "*.parquet"))
+        left = frame.exchange("k").named("left").with_columns(t=col("s"))
+        sides = frame.select("k", w=col("v")).exchange("k").named("right").group_by("k").agg(
+            n=fabric.count(), w=fabric.sum("w")
+        )  # fmt: skip
+        joined = left.join(sides, on="k").agg(
+            rows=fabric.count(), w=fabric.sum("w"), n=fabric.sum("n")
+        )
+        found = joined.collect().to_pylist()
+    groups = whole.group_by("k").aggregate([("v", "sum"), ([], "count_all")])
+    n, w = groups["count_all"], groups["v_sum"]
+    expected = {
+        "rows": N_ROWS,
+        "w": pc.sum(pc.multiply(n, w)).as_py(),
+        "n": pc.sum(pc.multiply(n, n)).as_py(),
+    }
+    assert found == [expected]
+
+
+def test_files_of_a_killed_agent_go_when_it_starts_again(
+    tight: tuple[LocalFabric, list[Path]], rows: Path
+) -> None:
+    running, folders = tight
+    with open_session(running) as session:
+        moved = session.read_parquet(str(rows / "*.parquet")).exchange("k")
+        job = session.submit(moved)
+        job.wait(DEADLINE_S)
+        of_agent = [f for f in files(folders) if running.agent_id(0) in str(f)]
+        assert of_agent
+        running.kill(0)
+        assert all(f.exists() for f in of_agent)
+        running.restart(0)
+        assert not any(f.exists() for f in of_agent)
+        with pytest.raises(fabric.FabricError):
+            job.collect()
+        job.release()
+    wait_until(lambda: not files(folders), 60.0)
