@@ -1,7 +1,7 @@
 """A shuffle many times as large as the agent: 8 GB (`--quick`: 2 GB) through 512 MB.
 
-One agent of two slots (``fabric agent --memory 512MB``) reads Parquet files, exchanges all rows by k
-and sums what arrived; nearly all rows lie in its spill files in between. The files are one file
+One agent of two slots (``fabric agent --memory 512MB``) reads Parquet files, exchanges all rows by
+k and sums what arrived; nearly all rows lie in its spill files in between. The files are one file
 under many names, so that reading them is not what is measured. Two fields tell how it went:
 
 peak_rss_over_budget   the largest resident memory of the agent and the processes it started,

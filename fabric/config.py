@@ -318,5 +318,7 @@ def _convert(text: str, kind: Any, key: str) -> Any:
         return _SWITCH[text]
     try:
         return options[0](text)
+    except ConfigError as error:
+        raise ConfigError(f"{key}: {error}") from error
     except ValueError as error:
         raise ConfigError(f"{key} must be {options[0].__name__}, got {text[:80]!r}") from error

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fabric.config import AdaptiveConfig, AgentConfig, FabricHome, default_home, load
+from fabric.config import AdaptiveConfig, AgentConfig, ByteSize, FabricHome, default_home, load
 from fabric.errors import ConfigError, StorageError
 
 
@@ -53,11 +53,26 @@ def test_switches() -> None:
         ({}, {"host": "0.0.0.0"}, "refusing to listen on '0.0.0.0' without TLS"),
         ({}, {"host": "agent.example"}, "without TLS"),
         ({}, {"tls_key": Path("k")}, "belong together"),
+        ({"FABRIC_AGENT_MEMORY": "lots"}, {}, "AGENT_MEMORY: a size is a number and a unit"),
+        ({"FABRIC_AGENT_MEMORY": "100MB"}, {}, "memory must be at least 384 MiB, got 100000000"),
+        ({}, {"peer_requests_max": 0}, "peer_requests_max must be positive"),
     ],
 )  # fmt: skip
 def test_refusals(environ: dict[str, str], given: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load(AgentConfig, "AGENT", environ, **given)
+
+
+def test_sizes_and_folders() -> None:
+    environ = {"FABRIC_AGENT_MEMORY": "1.5GiB", "FABRIC_AGENT_SPILL_FOLDERS": "/a:/b"}
+    config = load(AgentConfig, "AGENT", environ)
+    assert (config.memory, config.spills_to) == (3 << 29, (Path("/a"), Path("/b")))
+    assert AgentConfig(folder=Path("/f")).spills_to == (Path("/f/spill"),)
+    sizes = {"1": 1, "1b": 1, "2k": 2000, "2KiB": 2048, "3 MB": 3_000_000, "1G": 10**9}
+    assert {text: int(ByteSize(text)) for text in sizes} == sizes
+    for wrong in ("", "-1", "1XB", "1 2", "MB"):
+        with pytest.raises(ConfigError, match="a size is a number and a unit"):
+            ByteSize(wrong)
 
 
 def test_other_hosts_need_tls() -> None:

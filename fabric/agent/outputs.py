@@ -25,6 +25,8 @@ from fabric.ids import EdgeId, TaskId
 
 _MEASURED = (pb.EDGE_HASH, pb.EDGE_RANGE)
 """Kinds of edges whose partitions the coordinator may coalesce or split."""
+RING_BYTES_MAX = 8 << 20
+"""What the ring of a partition holds at most; a batch that is larger goes in alone."""
 
 
 def read_schema(data: bytes) -> pa.Schema:
@@ -91,18 +93,26 @@ class EdgeOutput:
 class Outputs:
     """All output edges of one task attempt: `write` batches, then `finish` or `abort`.
 
-    `waited_ns` is how long it waited for room in pipelined edges.
+    `waited_ns` is how long it waited for room in pipelined edges, each of which may hold
+    `ring_bytes` (0: 8 MiB for each partition).
     """
 
     def __init__(
-        self, edges: Sequence[pb.OutputEdge], task: TaskId, store: PartitionStore, pipes: Pipes
+        self,
+        edges: Sequence[pb.OutputEdge],
+        task: TaskId,
+        store: PartitionStore,
+        pipes: Pipes,
+        *,
+        ring_bytes: int = 0,
     ) -> None:
         self._task, self._store, self._pipes = task, store, pipes
         self._edges = [EdgeOutput(edge, task) for edge in edges]
         self.rows = self.waited_ns = 0
         for out in self._edges:
             if out.pipelined:
-                pipes.declare(out.edge.edge, out.n_partitions, out.buffer_batches)
+                of_each = min(RING_BYTES_MAX, ring_bytes // out.n_partitions)
+                pipes.declare(out.edge.edge, out.n_partitions, out.buffer_batches, of_each)
             else:
                 store.begin(
                     out.edge, out.schema, out.n_partitions, task.task, task.attempt,

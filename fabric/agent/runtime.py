@@ -82,6 +82,7 @@ class AgentRuntime:
         access: DatasetAccess | None = None,
         served: JobPipes | None = None,
         told: Callable[[pb.Locations], None] | None = None,
+        ring_bytes: int = 0,
     ) -> None:
         self.hello = hello
         self.agent_id = hello.agent_id
@@ -97,6 +98,7 @@ class AgentRuntime:
             engine=engine,
             clock=clock or SystemClock(),
             exchanges=Exchanges(self.agent_id, transport),
+            ring_bytes=ring_bytes,
         )
         self._served = served or JobPipes()
         self._core = AgentCore(hello.slots)

@@ -123,6 +123,7 @@ class AgentProcess:
             on_lost=self._lost,
             access=DatasetAccess(control=control, transport=transport, locations=self._locations),
             served=backend.exchanges,
+            ring_bytes=self._split.ring if config.memory else 0,
             told=Neighbours(transport, host_id() if config.unix_sockets else "").told,
         )
         self.runtime.start()

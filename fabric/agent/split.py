@@ -5,7 +5,8 @@ One job: from ``fabric agent --memory`` to the parts of it. Of M bytes
     fixed        160 MiB + M / 10, at most 2 M / 5: Python, Arrow, DataFusion and gRPC themselves
                  (190 MB when idle), batches between steps, what allocators keep
     edges        half of the rest: rows of materialised partitions, of streams from other agents,
-                 and those a task has gathered; more is spilled
+                 and those a task has gathered; more is spilled. Beside them an eighth of this for
+                 the rings of each pipelined edge, whose producers wait
     fragments    the other half, dealt out evenly to the slots: DataFusion's pool of each; its
                  sorts and aggregates spill, joins that do not fit are merged
 
@@ -33,6 +34,11 @@ class MemorySplit:
 
     edges: int
     fragment: int | None
+
+    @property
+    def ring(self) -> int:
+        """For the rings of one pipelined edge."""
+        return self.edges // 8
 
     @classmethod
     def of(cls, memory: int | None, slots: int) -> MemorySplit:

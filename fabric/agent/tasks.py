@@ -42,6 +42,8 @@ class Services:
     engine: Engine
     clock: Clock
     exchanges: Exchanges
+    ring_bytes: int = 0
+    """What the rings of one pipelined edge may hold together; 0: as much as rings like."""
 
 
 class TaskRun:
@@ -96,7 +98,11 @@ class TaskRun:
         spec = self._spec
         root = self._services.engine.decode(spec.deploy.fragment)
         self._outputs = outputs = Outputs(
-            spec.deploy.outputs, spec.id, self._services.store, self._pipes
+            spec.deploy.outputs,
+            spec.id,
+            self._services.store,
+            self._pipes,
+            ring_bytes=self._services.ring_bytes,
         )
         if isinstance(root, Sink):
             self._write_sink(root, outputs)

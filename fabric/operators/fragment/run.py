@@ -188,6 +188,7 @@ class FragmentStream(Iterator[pa.RecordBatch]):
             swaps=any(isinstance(node, Join) and is_fixed(node) for node in nodes),
             reads_files=Scan in kinds,
             merges=merges,
+            spills=not fits,
             memory=self._memory,
         )
         tables = Tables(

@@ -28,6 +28,7 @@ def new_session(
     swaps: bool,
     reads_files: bool = False,
     merges: bool = False,
+    spills: bool = False,
     memory: FragmentMemory | None = None,
 ) -> datafusion.SessionContext:
     """A session that runs on `target_partitions` threads.
@@ -38,7 +39,7 @@ def new_session(
     column in one branch, and DataFusion 55 then refuses its own plan ("SanityCheckPlan").
     `swaps` lets it choose the side to build on by its statistics: for the joins that we can't swap.
     With `merges` joins sort both sides instead of building a table of one. `memory` bounds what it
-    builds up; sorts reserve a quarter of that together to merge what they spilled.
+    builds up; where that `spills`, a quarter is kept to merge it again.
     """
     config = (
         datafusion.SessionConfig()
@@ -65,6 +66,7 @@ def new_session(
     if memory is None:
         return datafusion.SessionContext(config, datafusion.RuntimeEnvBuilder())
     reserved = min(_MERGED_BYTES, memory.pool_bytes // (4 * max(1, target_partitions)))
-    config = config.with_batch_size(min(batch_rows, _SPILLED_ROWS))
+    if spills:
+        config = config.with_batch_size(min(batch_rows, _SPILLED_ROWS))
     config = config.set("datafusion.execution.sort_spill_reservation_bytes", str(reserved))
     return datafusion.SessionContext(config, memory.runtime())
