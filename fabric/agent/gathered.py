@@ -7,6 +7,7 @@ fragment: a list of batches when memory keeps them all anyway, else streams from
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 
 import pyarrow as pa
@@ -34,8 +35,11 @@ class Gathered:
         return sum(part.n_bytes for part in self._parts)
 
     def parts(self) -> list[Callable[[], Iterator[pa.RecordBatch]]]:
-        """Calls that read one producer's rows each."""
-        return [lambda part=part: _read(part) for part in self._parts]  # type: ignore[misc]
+        """Calls that read one producer's rows each; they hold none once this is closed.
+
+        DataFusion lets go of what it was given when it is next called.
+        """
+        return [partial(self._read, at) for at in range(len(self._parts))]
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return chain.from_iterable(read() for read in self.parts())
@@ -43,17 +47,18 @@ class Gathered:
     def in_memory(self) -> list[pa.RecordBatch] | None:
         """All batches, which stay in memory until `close`; None when there is no room for that."""
         if not all(part.keep() for part in self._parts):
-            self.close()
+            for part in self._parts:
+                part.let_go()
             return None
         return list(self)
 
     def close(self) -> None:
-        """Rows that were kept in memory may go to the disk again."""
+        """Let go of all rows."""
         for part in self._parts:
             part.let_go()
+        self._parts.clear()
 
-
-def _read(part: LocalRows) -> Iterator[pa.RecordBatch]:
-    stream = part.batches()
-    while batches := stream.take_batches(TAKE_MESSAGES):
-        yield from batches
+    def _read(self, at: int) -> Iterator[pa.RecordBatch]:
+        stream = self._parts[at].batches()
+        while batches := stream.take_batches(TAKE_MESSAGES):
+            yield from batches

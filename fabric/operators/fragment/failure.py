@@ -25,7 +25,7 @@ _LAYERS = (
     "External error: ",
     "Execution error: ",
 )
-_EXHAUSTED = "Resources exhausted:"
+_EXHAUSTED = ("Resources exhausted:", "Not enough memory")
 _OF_A_FILE = re.compile(r"OSError|IOError|Parquet|corrupt|decompress|EOF|invalid: ", re.IGNORECASE)
 
 
@@ -54,8 +54,8 @@ def engine_error(error: BaseException) -> FabricError:
     text = found.message
     for layer in _LAYERS:
         text = text.removeprefix(layer)
-    if _EXHAUSTED in text:
-        what = text.partition(_EXHAUSTED)[2].strip()[:300]
+    if any(words in text for words in _EXHAUSTED):
+        what = text.partition("exhausted:")[2].strip()[:300] or "a sort had no room to merge"
         return ConfigError(
             "the agent's memory is too small for this fragment; give agents a larger --memory, or "
             f"use more of them ({what})"

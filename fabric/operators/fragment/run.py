@@ -179,7 +179,8 @@ class FragmentStream(Iterator[pa.RecordBatch]):
             )
             merges = self._memory.merges_joins(self._root, rows)
             fits = self._memory.holds_all(self._root, rows)
-            self._n_partitions = self._n_partitions if fits else 1
+            if not fits:  # DataFusion merges joins on two threads at least
+                self._n_partitions = 2 if merges else 1
         session = new_session(
             self._n_partitions,
             self._batch_rows,

@@ -271,6 +271,8 @@ class Tables:
         inner = tuple(self._names.fresh() for _ in schema)
         user = dict(zip(inner, schema.names, strict=True))
         renamed = _inner_schema(schema, inner)
+        # The session holds `read`, which must not hold these tables: they hold the session.
+        check, raised = self._check, self.raised
 
         def read(run: Sequence[Read], names: list[str]) -> Iterator[pa.RecordBatch]:
             names = names or renamed.names[:1]
@@ -279,10 +281,10 @@ class Tables:
             try:
                 for one in run:
                     for batch in one(wanted):
-                        self._check()
+                        check()
                         yield _renamed(batch, pa.schema(part))
             except Exception as error:
-                self.raised.append(error)
+                raised.append(error)
                 raise
 
         runs = _runs(reads, self._n_partitions) or [()]  # DataFusion wants a partition

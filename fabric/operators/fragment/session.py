@@ -13,9 +13,8 @@ from fabric.operators.fragment.memory import FragmentMemory
 _SHARED_TABLE_THREADS_MAX = 4
 """Up to so many threads one builds the hash table of a join for all: dealing both sides out to a
 table a thread would copy every column once more, which costs more than the build."""
-_MERGED_BYTES, _SPILLED_ROWS = 16 << 20, 8192
-"""What a sort that spills keeps free to merge, at most, and the rows of a batch then: a batch of
-each spilled run is in memory at once."""
+_SPILLED_ROWS = 8192
+"""Rows of a batch where sorts spill: a batch of each spilled run is in memory at once."""
 _NO_LIMIT = str(1 << 62)
 
 
@@ -39,7 +38,8 @@ def new_session(
     column in one branch, and DataFusion 55 then refuses its own plan ("SanityCheckPlan").
     `swaps` lets it choose the side to build on by its statistics: for the joins that we can't swap.
     With `merges` joins sort both sides instead of building a table of one. `memory` bounds what it
-    builds up; where that `spills`, a quarter is kept to merge it again.
+    builds up; where that `spills`, half is kept for merging: sorted
+    rows of many short columns take as much again as keys, and what lacks then fails the sort.
     """
     config = (
         datafusion.SessionConfig()
@@ -65,7 +65,8 @@ def new_session(
             config = config.set(name, _NO_LIMIT)
     if memory is None:
         return datafusion.SessionContext(config, datafusion.RuntimeEnvBuilder())
-    reserved = min(_MERGED_BYTES, memory.pool_bytes // (4 * max(1, target_partitions)))
+    n_sorts = max(1, target_partitions) * (2 if merges else 1)
+    reserved = memory.pool_bytes // (2 * n_sorts)
     if spills:
         config = config.with_batch_size(min(batch_rows, _SPILLED_ROWS))
     config = config.set("datafusion.execution.sort_spill_reservation_bytes", str(reserved))
