@@ -112,7 +112,8 @@ class _Lowering:
             case Window() | Explode():
                 return self._widened(node, below[0])
             case Sort():
-                n_rows = self._rows[id(node.input)] if self._sorts_here else 0.0
+                here = self._sorts_here and not self._tables.spills
+                n_rows = self._rows[id(node.input)] if here else 0.0
                 return lower_sort(node, below, self._tables, self._collect, n_rows=n_rows)
             case Limit(n=n, offset=offset):
                 return below[0].over(below[0].df.limit(n, offset))

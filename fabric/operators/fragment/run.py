@@ -197,7 +197,7 @@ class FragmentStream(Iterator[pa.RecordBatch]):
             n_partitions=self._n_partitions, batch_rows=self._batch_rows,
             check=self._check_open,
         )  # fmt: skip
-        self._raised = tables.raised
+        self._raised, tables.spills = tables.raised, not fits
         here = tables.here(self._root) if isinstance(self._root, Scan) else None
         if here is not None:
             self._batches = _told(here)

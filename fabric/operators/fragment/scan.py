@@ -69,6 +69,8 @@ class Tables:
         self._n_partitions, self._batch_rows, self._check = n_partitions, batch_rows, check
         self._names, self._numbers = Names(), count()
         self._rows_max: int | None = None
+        self.spills = False
+        """Whether what is built up may be more than memory has room for."""
         self.raised: list[Exception] = []
         """What reading raised inside DataFusion, which would only hand on its text."""
 
