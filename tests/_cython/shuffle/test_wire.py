@@ -15,6 +15,7 @@ from fabric._cython.shuffle import wire
 from fabric._cython.shuffle.wire import headers
 from fabric.errors import DataError, PartitionLostError
 from fabric.flight import wire_pb2
+from fabric.testing.arrays import examples
 
 U32 = st.integers(0, 2**32 - 1)
 U64 = st.integers(0, 2**64 - 1)
@@ -45,16 +46,19 @@ def by_library(fields: dict[str, Any]) -> wire_pb2.EdgeHeader:
     return message
 
 
+@examples()
 @given(HEADERS)
 def test_encodes_as_the_library_does(fields: dict[str, Any]) -> None:
     assert headers.encode(**fields) == by_library(fields).SerializeToString(deterministic=True)
 
 
+@examples()
 @given(HEADERS)
 def test_decodes_what_the_library_encodes(fields: dict[str, Any]) -> None:
     assert headers.decode(by_library(fields).SerializeToString()) == fields
 
 
+@examples()
 @given(HEADERS, st.integers(0, 200), st.integers(1, 255))
 def test_damaged_bytes_are_refused_or_read_as_the_library_reads_them(
     fields: dict[str, Any], at: int, flip: int
@@ -74,6 +78,7 @@ def test_damaged_bytes_are_refused_or_read_as_the_library_reads_them(
     assert ours["crc32c"] == theirs.crc32c
 
 
+@examples()
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_header_or_an_error(data: bytes) -> None:
     with suppress(DataError):

@@ -1,15 +1,17 @@
 // How many bytes the rows of a batch are: what a ring and its edge count.
 //
-// One job: a size that costs tens of nanoseconds where Arrow's own `ReferencedBufferSize` takes
-// thousands, for it is asked for every batch of every partition. It counts what the rows refer to,
-// not the buffers that they share with other slices; rare types are left to Arrow.
+// One job: a size that costs tens of nanoseconds, for it is asked for every batch of every
+// partition. It counts what the rows refer to, not the buffers that they share with other slices;
+// rare types are left to the store's measure. (Arrow's own `ReferencedBufferSize` takes thousands,
+// and reads the offsets of empty lists that have come by a wire, where there are none.)
 #pragma once
 #include <arrow/array/data.h>
 #include <arrow/record_batch.h>
 #include <arrow/type.h>
 #include <arrow/type_traits.h>
 #include <arrow/util/bit_util.h>
-#include <arrow/util/byte_size.h>
+
+#include "store/size.hpp"
 
 namespace fabric {
 
@@ -35,9 +37,9 @@ inline int64_t size_of(const arrow::ArrayData& column) {
       column.type->id() == arrow::Type::FIXED_SIZE_BINARY) {
     return bitmap + arrow::bit_util::BytesForBits(column.length * column.type->bit_width());
   }
-  // It fails only for a type it does not know; such a column counts what its buffers take.
-  const auto exact = arrow::util::ReferencedBufferSize(column);
-  return exact.ok() ? *exact : arrow::util::TotalBufferSize(column);
+  Size size;
+  Measure(size).add(column, 0, column.length);
+  return size.total();
 }
 
 inline uint64_t size_of(const arrow::RecordBatch& batch) {
