@@ -33,7 +33,7 @@ def even(weights: Sequence[int], n: int) -> list[tuple[int, int]]:
     """All of `weights` in at most `n` ranges of about equal weight; none is without weight.
 
     >>> even([3, 1, 2, 0, 6], 2), even([0, 5, 0], 3)
-    ([(0, 3), (3, 5)], [(0, 3)])
+    ([(0, 4), (4, 5)], [(0, 3)])
     """
     total, before = sum(weights), 0
     ranges: list[tuple[int, int]] = []
