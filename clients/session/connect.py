@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -99,19 +100,13 @@ def _on_spark(
         raise ConfigError(f"give an address or a Spark session, not both; got {target!r}")
     if token is not None and not isinstance(datasets, str):
         raise ConfigError('Spark needs no token; it is for datasets="fabric://host:6123"')
-    opened = connect(datasets, token=token) if isinstance(datasets, str) else None
-    try:
-        return SparkPlanSession(
-            target or "spark",
-            spark=spark,
-            datasets=opened or (None if isinstance(datasets, str) else datasets),
-            owned=opened,
-            parallelism=parallelism,
-        )
-    except BaseException:
-        if opened is not None:
-            opened.close()
-        raise
+    return SparkPlanSession(
+        target or "spark",
+        spark=spark,
+        datasets=None if isinstance(datasets, str) else datasets,
+        opens=partial(connect, datasets, token=token) if isinstance(datasets, str) else None,
+        parallelism=parallelism,
+    )
 
 
 def is_spark(target: str) -> bool:

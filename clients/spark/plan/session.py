@@ -6,7 +6,7 @@ while Spark runs on this machine, one that starts in this process when a dataset
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -37,8 +37,9 @@ class SparkPlanSession(Session):
         A session of the caller's, instead of a target; it stays open.
     datasets
         Where datasets are: a session on a fabric.
-    owned
-        `datasets` again when it is closed with this one.
+    opens
+        Opens that session instead, and it is closed with this one. Called when Spark is up: its JVM
+        is forked, and gRPC's threads do not go with that.
     """
 
     def __init__(
@@ -47,16 +48,21 @@ class SparkPlanSession(Session):
         *,
         spark: SparkSession | None = None,
         datasets: Session | None = None,
-        owned: Session | None = None,
+        opens: Callable[[], Session] | None = None,
         parallelism: int | None = None,
     ) -> None:
         self._stops_spark, self.spark = (
             (False, checked(spark)) if spark is not None else spark_session(target)
         )
-        self._datasets_at = datasets
-        self._own_home = owned
-        if owned is not None:
-            closed(owned)  # not where frames without a session run
+        self._datasets_at, self._own_home = datasets, None
+        if opens is not None:
+            try:
+                self._datasets_at = self._own_home = opens()
+            except BaseException:
+                if self._stops_spark:
+                    self.spark.stop()
+                raise
+            closed(self._own_home)  # not where frames without a session run
         control = SparkControl(self.spark, self.home, self._dataset_control)
         super().__init__(control, parallelism=parallelism)
         self._control = control
