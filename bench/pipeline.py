@@ -9,8 +9,6 @@ order, so all checksums must be equal.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,6 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bench.harness import Answer, Benchmark, Case, Engine
+from bench.made import made, write_arrow
 
 N_FACTS, N_FACTS_QUICK = 10_000_000, 2_000_000
 N_DIMENSION = 1_000_000
@@ -36,14 +35,7 @@ def folder(case: Case) -> Path:
     """Where the case's files lie; made when they are not there."""
     rows, sparse = case.parameters["rows"], case.parameters["sparse"]
     name = f"{'sparse' if sparse else 'dense'}-{rows}"
-    root = Path(tempfile.gettempdir()) / f"fabric-bench-{os.getuid()}" / "pipeline"
-    found = root / name
-    if not found.exists():
-        root.mkdir(parents=True, exist_ok=True)
-        aside = Path(tempfile.mkdtemp(dir=root))
-        _make(aside, rows, sparse)
-        aside.rename(found)
-    return found
+    return made("pipeline", name, lambda folder: _make(folder, rows, sparse))
 
 
 def _keys(sparse: bool) -> NDArray[np.int64]:
@@ -56,18 +48,13 @@ def _make(target: Path, rows: int, sparse: bool) -> None:
     rng = np.random.default_rng(seed=1)
     keys = _keys(sparse)
     dimension = {"k": keys, "g": rng.integers(0, N_GROUPS, N_DIMENSION)}
-    _write(target / "dimension.arrow", pa.table(dimension))
+    write_arrow(target / "dimension.arrow", pa.table(dimension))
     facts = {
         "k": keys[rng.integers(0, N_DIMENSION, rows)],
         "v": rng.integers(0, 100, rows),
         "w": rng.integers(0, 4_000, rows) / 4,
     }
-    _write(target / "facts.arrow", pa.table(facts))
-
-
-def _write(path: Path, table: pa.Table) -> None:
-    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
-        writer.write_table(table, max_chunksize=65_536)
+    write_arrow(target / "facts.arrow", pa.table(facts))
 
 
 def mapped(path: Path) -> pa.Table:

@@ -20,30 +20,26 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bench.harness import Answer, Benchmark, Case, Engine
+from bench.made import made, write_both
 
 N_ROWS, N_ROWS_LARGE, N_ROWS_QUICK = 10_000_000, 50_000_000, 2_000_000
 N_KEYS = 1_000_000
 N_AGENTS = 2
 BYTES_A_ROW = 24
 _PART_ROWS = 2_500_000
-_BATCH_ROWS = 65_536
 
 
 def folder(rows: int) -> Path:
     """Files of k: int64, v: int64, w: float64 as Arrow IPC and as Parquet; made when not there."""
-    root = Path(tempfile.gettempdir()) / f"fabric-bench-{os.getuid()}" / "spark"
-    found = root / str(rows)
-    if not found.exists():
-        root.mkdir(parents=True, exist_ok=True)
-        aside = Path(tempfile.mkdtemp(dir=root))
+
+    def write(folder: Path) -> None:
         rng = np.random.default_rng(seed=4)
         for number, start in enumerate(range(0, rows, _PART_ROWS)):
-            _write(aside, number, rng, min(_PART_ROWS, rows - start))
-        aside.rename(found)
-    return found
+            _write(folder, number, rng, min(_PART_ROWS, rows - start))
+
+    return made("spark", str(rows), write)
 
 
 def _write(target: Path, number: int, rng: np.random.Generator, rows: int) -> None:
@@ -52,10 +48,7 @@ def _write(target: Path, number: int, rng: np.random.Generator, rows: int) -> No
         "v": rng.integers(0, 100, rows),
         "w": rng.integers(0, 4_000, rows) / 4,
     })  # fmt: skip
-    path = target / f"part-{number}.arrow"
-    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
-        writer.write_table(table, max_chunksize=_BATCH_ROWS)
-    pq.write_table(table, path.with_suffix(".parquet"))
+    write_both(target / f"part-{number}.arrow", table)
 
 
 class Job:

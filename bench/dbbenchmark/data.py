@@ -6,8 +6,6 @@ measures are multiples of 1/1024, so that sums are exact in any order and all en
 
 from __future__ import annotations
 
-import os
-import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.random import Generator
 from numpy.typing import NDArray
+
+from bench.made import made, write_arrow
 
 N_GROUPS = 100
 _BATCH_ROWS = 65_536
@@ -25,14 +25,12 @@ _STEPS = 1024
 def tables(kind: str, rows: int) -> dict[str, Path]:
     """The files of "groupby" (x) or "join" (x, small, medium, big), made when not there."""
     names = ("x",) if kind == "groupby" else ("x", "small", "medium", "big")
-    root = Path(tempfile.gettempdir()) / f"fabric-bench-{os.getuid()}" / "dbbenchmark"
-    found = root / f"{kind}-{rows}"
-    if not found.exists():
-        root.mkdir(parents=True, exist_ok=True)
-        aside = Path(tempfile.mkdtemp(dir=root))
+
+    def write(folder: Path) -> None:
         for name, table in (_groupby(rows) if kind == "groupby" else _join(rows)).items():
-            _write(aside / f"{name}.arrow", table)
-        aside.rename(found)
+            write_arrow(folder / f"{name}.arrow", table)
+
+    found = made("dbbenchmark", f"{kind}-{rows}", write)
     return {name: found / f"{name}.arrow" for name in names}
 
 
@@ -40,11 +38,6 @@ def loaded(path: Path) -> pa.Table:
     """The file's table in memory."""
     with pa.OSFile(str(path)) as file:
         return pa.ipc.open_file(file).read_all()
-
-
-def _write(path: Path, table: pa.Table) -> None:
-    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
-        writer.write_table(table, max_chunksize=_BATCH_ROWS)
 
 
 def _texts(numbers: NDArray[np.int64], digits: int) -> pa.Array:

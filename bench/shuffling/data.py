@@ -6,8 +6,6 @@ parts; and `placed`, which sums up what lies in one partition.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,13 +13,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from bench.harness import Answer, Case
+from bench.made import made, write_both
 
 N_KEYS = 1_000_000
 N_PARTS = 4
-_BATCH_ROWS = 65_536
 COLUMNS = ("n", "k", "v", "w", "s", "keys")
 """Of one partition: rows, sums of the columns (of the strings' lengths), different keys."""
 
@@ -29,16 +26,13 @@ COLUMNS = ("n", "k", "v", "w", "s", "keys")
 def folder(case: Case) -> Path:
     """Where the case's files lie; made when they are not there."""
     rows, strings = case.rows, bool(case.parameters["strings"])
-    root = Path(tempfile.gettempdir()) / f"fabric-bench-{os.getuid()}" / "shuffle"
-    found = root / f"{rows}{'-strings' if strings else ''}"
-    if not found.exists():
-        root.mkdir(parents=True, exist_ok=True)
-        aside = Path(tempfile.mkdtemp(dir=root))
+
+    def write(folder: Path) -> None:
         rng = np.random.default_rng(seed=5)
         for number in range(N_PARTS):
-            _write(aside / f"part-{number}.arrow", rng, rows // N_PARTS, strings)
-        aside.rename(found)
-    return found
+            _write(folder / f"part-{number}.arrow", rng, rows // N_PARTS, strings)
+
+    return made("shuffle", f"{rows}{'-strings' if strings else ''}", write)
 
 
 def _write(path: Path, rng: np.random.Generator, rows: int, strings: bool) -> None:
@@ -50,9 +44,7 @@ def _write(path: Path, rng: np.random.Generator, rows: int, strings: bool) -> No
         names = pa.array([f"customer {number}" for number in range(1000)])
         columns["s"] = names.take(pa.array(keys % 1000))
     table = pa.table(columns)
-    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
-        writer.write_table(table, max_chunksize=_BATCH_ROWS)
-    pq.write_table(table, path.with_suffix(".parquet"))
+    write_both(path, table)
 
 
 def parts(case: Case, ending: str) -> list[str]:

@@ -6,8 +6,6 @@ sums up the sorted rows by their places.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,29 +13,25 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bench.harness import Answer, Case
+from bench.made import made, write_both
 
 N_PARTS = 4
 COLUMNS = ("h", "k", "v", "w")
-_BATCH_ROWS = 65_536
 
 
 def folder(rows: int) -> Path:
     """Where the files of so many rows lie; made when they are not there."""
-    root = Path(tempfile.gettempdir()) / f"fabric-bench-{os.getuid()}" / "sort"
-    found = root / str(rows)
-    if not found.exists():
-        root.mkdir(parents=True, exist_ok=True)
-        aside = Path(tempfile.mkdtemp(dir=root))
+
+    def write(folder: Path) -> None:
         rng = np.random.default_rng(seed=6)
         part = rows // N_PARTS
         for number in range(N_PARTS):
-            _write(aside / f"part-{number}.arrow", rng, number * part, part)
-        aside.rename(found)
-    return found
+            _write(folder / f"part-{number}.arrow", rng, number * part, part)
+
+    return made("sort", str(rows), write)
 
 
 def _write(path: Path, rng: np.random.Generator, first: int, rows: int) -> None:
@@ -48,9 +42,7 @@ def _write(path: Path, rng: np.random.Generator, first: int, rows: int) -> None:
         "v": rng.integers(0, 100, rows),
         "w": rng.integers(0, 4_000, rows) / 4,
     })  # fmt: skip
-    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
-        writer.write_table(table, max_chunksize=_BATCH_ROWS)
-    pq.write_table(table, path.with_suffix(".parquet"))
+    write_both(path, table)
 
 
 def different(x: NDArray[np.uint64]) -> NDArray[np.uint64]:

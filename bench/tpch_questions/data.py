@@ -5,15 +5,14 @@ One job: `folder` of a scale factor, and frames over it. Parquet is what all eng
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.made import made
 from fabric import DataFrame
 
 TABLES = ("lineitem", "orders", "partsupp", "part", "customer", "supplier", "nation", "region")
@@ -35,18 +34,15 @@ class Tables:
 
 def folder(scale: float) -> Path:
     """Where the tables of `scale` lie; made when they are not there."""
-    root = Path(tempfile.gettempdir()) / f"fabric-bench-{os.getuid()}" / "tpch"
-    found = root / f"sf-{scale:g}"
-    if not found.exists():
-        root.mkdir(parents=True, exist_ok=True)
-        aside = Path(tempfile.mkdtemp(dir=root))
+
+    def write(folder: Path) -> None:
         subprocess.run(
-            [_generator(), "parquet", "-s", f"{scale:g}", f"--output-dir={aside}"],
+            [_generator(), "parquet", "-s", f"{scale:g}", f"--output-dir={folder}"],
             check=True,
             capture_output=True,
         )
-        aside.rename(found)
-    return found
+
+    return made("tpch", f"sf-{scale:g}", write)
 
 
 def _generator() -> str:

@@ -15,7 +15,6 @@ import shutil
 import stat
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 
 from fabric.clock import Clock, SystemClock
 from fabric.errors import StorageError
@@ -68,12 +67,7 @@ class SpillFolders:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end()
 
     def sweep(self) -> int:

@@ -13,6 +13,7 @@ from typing import ClassVar, Literal
 
 import pyarrow as pa
 
+from fabric.clock import SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.errors import AuthError, NotFoundError, PartitionLostError
 from fabric.flight.adapted import Stream
@@ -98,8 +99,8 @@ class Scenario:
     # ---- see `fabric.flight.asked.Asked`
 
     def wall_s(self) -> float:
-        """Not asked: the server reads the machine's clock."""
-        raise NotImplementedError
+        """See `Asked`."""
+        return SystemClock().wall_s()
 
     def verify(self, header: str) -> tuple[int, str, float]:
         """Anybody."""

@@ -3,12 +3,10 @@
 // One job: an output stream that counts, checksums and appends. Many partitions share few open
 // files: the one that was not written to for the longest is closed, and opened again when needed.
 #pragma once
-#include <arrow/io/interfaces.h>
-
 #include <list>
-#include <vector>
 
 #include "store/disk.hpp"
+#include "store/gathering.hpp"
 
 namespace fabric {
 
@@ -37,7 +35,7 @@ class OpenOutputs {
   std::list<PartOutput*> outputs_;
 };
 
-class PartOutput final : public arrow::io::OutputStream {
+class PartOutput final : public Gathering {
  public:
   PartOutput(Disk& disk, OpenOutputs& open, FilePath path, std::string failure)
       : disk_(disk), open_(open), path_(std::move(path)), failure_(std::move(failure)) {}
@@ -49,17 +47,7 @@ class PartOutput final : public arrow::io::OutputStream {
   int64_t n_bytes() const { return n_bytes_; }
   uint32_t crc32() const { return crc32_; }
 
-  // Bytes are kept until `flush`, which sends them off with one system call a message.
-  arrow::Status Write(const void* data, int64_t n) override {
-    return Write(arrow::Buffer::FromString(
-        std::string(static_cast<const char*>(data), static_cast<size_t>(n))));
-  }
-  arrow::Status Write(const std::shared_ptr<arrow::Buffer>& data) override {
-    if (data->size() > 0) pieces_.push_back(data);
-    position_ += data->size();
-    return arrow::Status::OK();
-  }
-
+  // What was written goes off with one system call a message.
   arrow::Status flush() {
     if (pieces_.empty()) return arrow::Status::OK();
     std::vector<iovec> vectors;
@@ -87,10 +75,6 @@ class PartOutput final : public arrow::io::OutputStream {
     return error == 0 ? arrow::Status::OK() : storage_fault(error, failure_);
   }
 
-  arrow::Status Close() override { return arrow::Status::OK(); }
-  bool closed() const override { return false; }
-  arrow::Result<int64_t> Tell() const override { return position_; }
-
  private:
   friend class OpenOutputs;
 
@@ -113,8 +97,7 @@ class PartOutput final : public arrow::io::OutputStream {
   FilePath path_;
   std::string failure_;
   OpenFile file_;
-  std::vector<std::shared_ptr<arrow::Buffer>> pieces_;
-  int64_t position_ = 0, n_bytes_ = 0;
+  int64_t n_bytes_ = 0;  // that are in the file
   uint32_t crc32_ = 0;
 };
 

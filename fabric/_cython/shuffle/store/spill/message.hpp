@@ -3,11 +3,10 @@
 // One job: rows to such bytes and back. Every message brings its own dictionaries, so that any
 // range of them can be read alone. Without dictionaries the bytes of a file are what Flight sends.
 #pragma once
-#include <arrow/io/interfaces.h>
-
 #include <cstring>
 #include <optional>
 
+#include "store/gathering.hpp"
 #include "store/payload.hpp"
 #include "wire/empty.hpp"
 
@@ -15,30 +14,13 @@ namespace fabric {
 
 constexpr int64_t SPILL_ALIGNMENT = 64;
 
-// Bytes on their way to a file: buffers that are there already stay where they are.
-class Gathered final : public arrow::io::OutputStream {
+// Bytes of a message on their way to a file.
+class Gathered final : public Gathering {
  public:
   using Pieces = std::vector<std::shared_ptr<arrow::Buffer>>;
 
-  arrow::Status Write(const void* data, int64_t n) override {
-    return Write(arrow::Buffer::FromString(
-        std::string(static_cast<const char*>(data), static_cast<size_t>(n))));
-  }
-  arrow::Status Write(const std::shared_ptr<arrow::Buffer>& data) override {
-    if (data->size() > 0) pieces_.push_back(data);
-    position_ += data->size();
-    return arrow::Status::OK();
-  }
-  arrow::Status Close() override { return arrow::Status::OK(); }
-  bool closed() const override { return false; }
-  arrow::Result<int64_t> Tell() const override { return position_; }
-
   int64_t n_bytes() const { return position_; }
   Pieces take() { return std::move(pieces_); }
-
- private:
-  Pieces pieces_;
-  int64_t position_ = 0;
 };
 
 // Of one edge; used by one thread at a time.
