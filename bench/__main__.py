@@ -21,6 +21,7 @@ TOOLS = {
     "report",
     "worker",
     "kernels",
+    "made",
     "dbbenchmark",
     "tpch_questions",
     "spark_session",
