@@ -39,9 +39,6 @@ def schema_of(node: Node, paths: Mapping[int, str] | None = None) -> pa.Schema:
     >>> schema_of(Select(source, (Column("b"),))).names
     ['b']
     """
-    found = _remembered(node)
-    if found is not None:
-        return found
     for part in _unknown(node):
         inputs = [schema_of(child) for child in part.children]
         try:
@@ -49,8 +46,9 @@ def schema_of(node: Node, paths: Mapping[int, str] | None = None) -> pa.Schema:
         except PlanError as error:
             raise error.at(node=(paths or {}).get(id(part), part.path)) from None
         remember(part, found)
-    assert found is not None
-    return found
+    known = _remembered(node)  # perhaps by another task that shares the plan
+    assert known is not None
+    return known
 
 
 def type_of(expr: Expr, schema: pa.Schema) -> pa.DataType:
@@ -75,6 +73,8 @@ def partial_schema(node: Aggregate) -> pa.Schema:
 
 def _unknown(node: Node) -> list[Node]:
     """The nodes at and below `node` that have no schema yet, children first."""
+    if is_known(node):
+        return []
     if all(map(is_known, node.children)):
         return [node]
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import copy
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from threading import Barrier
 
 import pyarrow as pa
 import pytest
@@ -227,3 +231,28 @@ def test_a_schema_is_remembered_by_its_node_alone(flights: Scan) -> None:
     copies = (replace(node), copy.copy(node), Filter(flights, Column("late")))
     assert not any(map(is_known, copies))
     assert all(one == node and repr(one) == repr(node) for one in copies)
+
+
+@pytest.fixture
+def hasty() -> Iterator[None]:
+    """Threads that take turns after almost every step."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def test_tasks_that_share_a_plan_find_its_schema_at_once(hasty: None) -> None:
+    together = Barrier(4)
+
+    def find(node: Node) -> pa.Schema:
+        together.wait()
+        return schema_of(node)
+
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(500):
+            node: Node = source(a=pa.int32())
+            for _ in range(3):
+                node = Distinct(node)
+            expected = schema_of(copy.deepcopy(node))
+            assert set(pool.map(find, [node] * 4)) == {expected}
