@@ -1,8 +1,8 @@
 """Settings: frozen, with units, checked at birth; an unknown one is an error.
 
-One job: `FabricHome` (where files lie), `AgentConfig`, `AdaptiveConfig`, and `load`, which fills
-any such dataclass from ``FABRIC_<PREFIX>_<FIELD>`` environment variables and keyword arguments. The
-coordinator's settings are in `fabric.coordinator.config`.
+One job: `FabricHome` (where files lie), `Limits`, `AgentConfig`, `AdaptiveConfig`, and `load`, which
+fills any such dataclass from ``FABRIC_<PREFIX>_<FIELD>`` environment variables and keyword
+arguments. The coordinator's settings are in `fabric.coordinator.config`.
 
 Every setting has an environment variable: ``FABRIC_AGENT_IDLE_S=5`` is ``AgentConfig(idle_s=5)``.
 """
@@ -117,7 +117,36 @@ _PEER_BYTES = ByteSize(64 << 20)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentConfig:
+class Limits:
+    """What clients may ask of an agent's Flight server.
+
+    So many calls may be open at once (`streams_max`), of one client (`peer_streams_max`; agents are
+    not counted), and so many connections. A message has at most `message_bytes`, a batch with its
+    dictionaries `unpacked_bytes` once decompressed. A client that neither reads nor writes for
+    `peer_idle_s` while its call waits for it loses its connection, one that does not get through
+    its handshake within `handshake_s` as well.
+
+    >>> Limits(peer_idle_s=60).peer_idle_s
+    60
+    """
+
+    streams_max: int = 512
+    peer_streams_max: int = 256
+    connections_max: int = 4096
+    message_bytes: int = 256 << 20
+    unpacked_bytes: int = 1 << 30
+    peer_idle_s: float = 300.0
+    handshake_s: float = 20.0
+
+    def check_limits(self) -> None:
+        """Raise `ConfigError` unless all are positive, and what gRPC can count."""
+        check_positive(self, *(limit.name for limit in fields(Limits)))
+        if self.message_bytes >= 1 << 31:
+            raise ConfigError(f"message_bytes must be below 2 GiB, got {self.message_bytes}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentConfig(Limits):
     """One agent process.
 
     `folder` holds the agent's id and data (default: ``agents/<name>`` in `home`). `port` 0 takes a
@@ -143,7 +172,6 @@ class AgentConfig:
     port: int = 0
     advertise: str = ""
     slots: int = 0
-    streams_max: int = 512
     idle_s: float = 30.0
     ticket_s: float = 3600.0
     sweep_s: float = 3600.0
@@ -160,8 +188,9 @@ class AgentConfig:
 
     def __post_init__(self) -> None:
         check_port(self.port)
+        self.check_limits()
         check_positive(
-            self, "streams_max", "idle_s", "ticket_s", "sweep_s", "drain_s", "give_back_s",
+            self, "idle_s", "ticket_s", "sweep_s", "drain_s", "give_back_s",
             "peer_bytes_max", "peer_requests_max",
         )  # fmt: skip
         if self.memory is not None and self.memory < MEMORY_MIN:

@@ -8,6 +8,7 @@ tasks and returns.
 from __future__ import annotations
 
 import argparse
+import resource
 import signal
 import sys
 import threading
@@ -39,6 +40,7 @@ def run_agent(
         The folder can't be used, or another agent is in it.
     """
     prepare_process(config.memory)
+    allow_descriptors()
     from fabric.agent.service import AgentProcess
 
     sys.setswitchinterval(SWITCH_S)
@@ -51,6 +53,12 @@ def run_agent(
         if ready is not None:
             ready(process.agent_id, process.address)
         process.run(halted)
+
+
+def allow_descriptors() -> None:
+    """Let this process have all the descriptors it may: every client's connection is one."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def main() -> None:

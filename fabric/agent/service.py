@@ -147,7 +147,7 @@ class AgentProcess:
             f"{config.scheme}://{config.host}:{config.port}",
             clock=self._clock,
             ticket_s=config.ticket_s,
-            streams_max=config.streams_max,
+            limits=config,
             version=_version(),
             tls=tls,
             idle_s=config.idle_s,
@@ -214,8 +214,9 @@ class AgentProcess:
     def _keep_house(self) -> None:
         """Give memory back once when idle; remove files that nobody published or left."""
         now = self._clock.monotonic_s()
-        if self.runtime.running_tasks or self.runtime.n_events != self._n_events:
-            self._quiet_since, self._n_events = now, self.runtime.n_events
+        n_events = self.runtime.n_events + self._server.n_changes
+        if self.runtime.running_tasks or n_events != self._n_events:
+            self._quiet_since, self._n_events = now, n_events
         elif self._quiet_since is not None and now - self._quiet_since > self._config.give_back_s:
             self._quiet_since = None
             give_back()

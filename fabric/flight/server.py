@@ -16,6 +16,7 @@ from fabric._cython.shuffle.flight.server import NativeServer
 from fabric._cython.shuffle.flight.stored import serve_store
 from fabric._cython.shuffle.store.store import Store
 from fabric.clock import Clock, SystemClock
+from fabric.config import Limits
 from fabric.flight.actions import Actions
 from fabric.flight.adapted import Adapted
 from fabric.flight.asked import Answers
@@ -29,7 +30,8 @@ class FabricFlightServer:
     """Serves `backend` at `location` from its construction on; end it with `stop`.
 
     Port 0 takes a free one, `port` tells which. `tls` is (certificate, key) in PEM; the location is
-    then ``grpc+tls://host:port``. A lossless tap that holds its job up for `idle_s` is cut.
+    then ``grpc+tls://host:port``. `limits` bound what clients may ask. A
+    lossless tap that holds its job up for `idle_s` is cut.
     """
 
     def __init__(
@@ -40,7 +42,7 @@ class FabricFlightServer:
         *,
         clock: Clock | None = None,
         ticket_s: float = 3600.0,
-        streams_max: int = 512,
+        limits: Limits | None = None,
         version: str = "",
         tls: tuple[bytes, bytes] | None = None,
         idle_s: float = 30.0,
@@ -67,7 +69,7 @@ class FabricFlightServer:
             location=location,
             ticket_key=signer.key("ticket"),
             ticket_s=ticket_s,
-            streams_max=streams_max,
+            limits=limits or Limits(),
             own_clock=not isinstance(clock, SystemClock),
             tls=tls,
         )
@@ -88,6 +90,11 @@ class FabricFlightServer:
     def n_open(self) -> int:
         """Calls that are open now."""
         return self._native.n_open
+
+    @property
+    def n_changes(self) -> int:
+        """Grows when a stream of rows begins or ends."""
+        return self._native.n_changes
 
     def refuse_calls(self) -> None:
         """Refuse new calls from now on; open streams end at their next message."""

@@ -17,6 +17,7 @@ import pyarrow as pa
 from fabric._cython.shuffle.exchange.exchanges import JobPipes
 from fabric.agent.store import PartitionStore
 from fabric.clock import Clock, SystemClock
+from fabric.config import Limits
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.datasets import Catalogue
 from fabric.errors import FabricError, NotFoundError, PartitionLostError
@@ -168,11 +169,12 @@ class FlightRig:
         idle_s: float = 10.0,
         tap_idle_s: float = 30.0,
         stores: Mapping[str, PartitionStore] | None = None,
+        limits: Limits | None = None,
     ) -> None:
         self.signer = Signer(SECRET)
         self.clock = clock or SystemClock()
         self.control = RigControl()
-        self._tap_idle_s = tap_idle_s
+        self._tap_idle_s, self._limits = tap_idle_s, limits
         self.local = InProcessTransport()
         self.sources = {f"a{n}": TableSource() for n in range(n_agents)}
         self.files = {a: DatasetFiles(folder / a, a) for a in self.sources}
@@ -263,5 +265,10 @@ class FlightRig:
             transport=self.transports[agent],
         )
         return FabricFlightServer(
-            backend, self.signer, clock=self.clock, version="test", idle_s=self._tap_idle_s
+            backend,
+            self.signer,
+            clock=self.clock,
+            version="test",
+            idle_s=self._tap_idle_s,
+            limits=self._limits,
         )

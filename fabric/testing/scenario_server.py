@@ -36,7 +36,7 @@ def scenario_server(name: str) -> Iterator[int]:
         location="grpc+tcp://127.0.0.1:0",
         ticket_key=signer.key("ticket"),
         ticket_s=3600.0,
-        streams_max=64,
+        limits=Limits(streams_max=64),
         own_options=True,
         locations=scenario.locations,
         own_actions=scenario.own_actions,

@@ -1,9 +1,9 @@
 // Who is calling: every verb of the server passes here first.
 //
 // One job: check the token of every call (Handshake excepted, which has its own proof), bound the
-// number of open calls, give named headers back with the answer, and have the log say who was
-// refused. A token's text is shown to Python once; what it decided is remembered until it expires.
-// What a scope may do, the verbs decide.
+// number of open calls, of all and of one client, and the time a client may take, give named headers
+// back with the answer, and have the log say who was refused. A token's text is shown to Python once;
+// what it decided is remembered until it expires. What a scope may do, the verbs decide.
 #pragma once
 #include <arrow/flight/server_middleware.h>
 #include <openssl/sha.h>
@@ -13,6 +13,8 @@
 #include <unordered_map>
 
 #include "flight/asking.hpp"
+#include "flight/awaited.hpp"
+#include "flight/limits.hpp"
 #include "wire/ticket.hpp"
 
 namespace fabric {
@@ -54,21 +56,35 @@ class KnownTokens {
 // Calls that are open now.
 class Inside {
  public:
-  explicit Inside(int64_t most) : most_(most) {}
+  explicit Inside(const Limits& limits)
+      : most_(limits.streams_max), peer_most_(limits.peer_streams_max) {}
 
-  arrow::Status enter() {
+  // `peer` names a client; nobody is counted without a name. A `stream` moves rows.
+  arrow::Status enter(const std::string& peer, bool stream) {
     std::lock_guard lock(mutex_);
     if (closed_) return fault("PeerLostError", "this agent is shutting down; ask another one");
     if (n_ >= most_) {
       return fault("PeerLostError", "this agent already serves " + std::to_string(n_) +
                                         " calls at once; try again later");
     }
+    if (!peer.empty()) {
+      int64_t& mine = peers_[peer];
+      if (mine >= peer_most_) {
+        return fault("PeerLostError", "this client already has " + std::to_string(mine) +
+                                          " calls open here; let some end first");
+      }
+      ++mine;
+    }
     ++n_;
+    changes_ += stream;
     return arrow::Status::OK();
   }
-  void leave() {
+  void leave(const std::string& peer, bool stream) {
     std::lock_guard lock(mutex_);
     --n_;
+    changes_ += stream;
+    const auto mine = peers_.find(peer);
+    if (mine != peers_.end() && --mine->second == 0) peers_.erase(mine);
     changed_.notify_all();
   }
   void close() {
@@ -88,6 +104,11 @@ class Inside {
     std::lock_guard lock(mutex_);
     return n_;
   }
+  // Grows when a stream begins or ends.
+  int64_t changes() const {
+    std::lock_guard lock(mutex_);
+    return changes_;
+  }
   void set_most(int64_t most) {
     std::lock_guard lock(mutex_);
     most_ = most;
@@ -96,7 +117,9 @@ class Inside {
  private:
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  int64_t n_ = 0, most_;
+  int64_t n_ = 0, changes_ = 0, most_;
+  const int64_t peer_most_;
+  std::unordered_map<std::string, int64_t> peers_;
   bool closed_ = false;
 };
 
@@ -105,9 +128,13 @@ class Caller : public fl::ServerMiddleware {
  public:
   using Headers = std::vector<std::pair<std::string, std::string>>;
 
-  Caller(std::shared_ptr<Inside> inside, std::optional<Claims> claims, Headers echo)
-      : inside_(std::move(inside)), claims_(std::move(claims)), echo_(std::move(echo)) {}
-  ~Caller() override { inside_->leave(); }
+  Caller(std::shared_ptr<Inside> inside, std::string name, bool stream,
+         std::optional<Claims> claims, Headers echo, std::shared_ptr<Watch> watch,
+         const std::string& peer, std::optional<double> limit_s)
+      : inside_(std::move(inside)), name_(std::move(name)), stream_(stream),
+        claims_(std::move(claims)), echo_(std::move(echo)),
+        awaited_(std::move(watch), peer, limit_s) {}
+  ~Caller() override { inside_->leave(name_, stream_); }
 
   std::string name() const override { return CALLER; }
   // Flight asks twice in some verbs.
@@ -116,19 +143,25 @@ class Caller : public fl::ServerMiddleware {
   }
   void CallCompleted(const arrow::Status&) override {}
   const std::optional<Claims>& claims() const { return claims_; }
+  Awaited& awaited() { return awaited_; }
 
  private:
   std::shared_ptr<Inside> inside_;
+  const std::string name_;  // by which the client's calls are counted
+  const bool stream_;
   std::optional<Claims> claims_;
   Headers echo_;
+  Awaited awaited_;
 };
 
 class Gate : public fl::ServerMiddlewareFactory {
  public:
   static constexpr size_t ECHO_BYTES_MAX = 256;
 
-  Gate(const Asking& ask, std::shared_ptr<Inside> inside, std::vector<std::string> echoed)
-      : ask_(ask), inside_(std::move(inside)), echoed_(std::move(echoed)) {}
+  Gate(const Asking& ask, std::shared_ptr<Inside> inside, std::shared_ptr<Watch> watch,
+       const Limits& limits, std::vector<std::string> echoed)
+      : ask_(ask), inside_(std::move(inside)), watch_(std::move(watch)), limits_(limits),
+        echoed_(std::move(echoed)) {}
 
   arrow::Status StartCall(const fl::CallInfo& info, const fl::ServerCallContext& context,
                           std::shared_ptr<fl::ServerMiddleware>* middleware) override {
@@ -141,8 +174,18 @@ class Gate : public fl::ServerMiddlewareFactory {
       }
       claims = std::move(*checked);
     }
-    if (const arrow::Status full = inside_->enter(); !full.ok()) return ask_.outward(full);
-    *middleware = std::make_shared<Caller>(inside_, std::move(claims), echo(context));
+    const bool agent = claims && claims->is_agent();
+    std::optional<double> limit_s = claims ? limits_.peer_idle_s : limits_.handshake_s;
+    if (agent) limit_s.reset();  // one that is gone is known by its heartbeats
+    std::string name = agent ? "" : host_of(context.peer()) + (claims ? claims->key : "");
+    const bool stream = info.method == fl::FlightMethod::DoGet ||
+                        info.method == fl::FlightMethod::DoPut ||
+                        info.method == fl::FlightMethod::DoExchange;
+    if (const arrow::Status full = inside_->enter(name, stream); !full.ok()) {
+      return ask_.outward(full);
+    }
+    *middleware = std::make_shared<Caller>(inside_, std::move(name), stream, std::move(claims),
+                                           echo(context), watch_, context.peer(), limit_s);
     return arrow::Status::OK();
   }
 
@@ -180,13 +223,25 @@ class Gate : public fl::ServerMiddlewareFactory {
 
   Asking ask_;
   std::shared_ptr<Inside> inside_;
+  std::shared_ptr<Watch> watch_;
+  const Limits limits_;
   std::vector<std::string> echoed_;
   KnownTokens tokens_;
 };
 
+// Who calls; null when no gate was passed.
+inline Caller* caller_of(const fl::ServerCallContext& context) {
+  return static_cast<Caller*>(context.GetMiddleware(CALLER));
+}
+
+inline Awaited* awaited_of(const fl::ServerCallContext& context) {
+  Caller* caller = caller_of(context);
+  return caller == nullptr ? nullptr : &caller->awaited();
+}
+
 // The claims of a call; an AuthError when no gate checked it.
 inline arrow::Result<Claims> claims_of(const fl::ServerCallContext& context) {
-  const auto* caller = static_cast<const Caller*>(context.GetMiddleware(CALLER));
+  const Caller* caller = caller_of(context);
   if (caller == nullptr || !caller->claims()) {
     return fault("AuthError", "this call was not authenticated");
   }

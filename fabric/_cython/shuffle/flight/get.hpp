@@ -22,18 +22,21 @@ class GetStream : public fl::FlightDataStream {
             std::shared_ptr<Inside> inside, std::shared_ptr<Watch> watch,
             const fl::ServerCallContext& context)
       : ask_(ask), messages_(std::move(messages)), schema_(std::move(schema)), agent_(agent),
-        tap_(tap), inside_(std::move(inside)), context_(context), writer_(schema_),
+        tap_(tap), inside_(std::move(inside)), context_(context), awaited_(awaited_of(context)),
+        writer_(schema_),
         watched_(std::move(watch), {[this] { return stopped() || messages_->overdue(); },
                                     [this] { messages_->cancel(); }}) {}
 
   std::shared_ptr<arrow::Schema> schema() override { return schema_; }
 
   arrow::Result<fl::FlightPayload> GetSchemaPayload() override {
+    const OurTurn turn(awaited_);
     auto payload = writer_.schema();
     return payload.ok() ? std::move(payload) : ask_.outward(payload.status());
   }
 
   arrow::Result<fl::FlightPayload> Next() override {
+    const OurTurn turn(awaited_);
     while (out_.empty()) {
       const arrow::Result<bool> more = agent_ ? fill() : fill_plain();
       if (!more.ok()) return ask_.outward(because(more.status()));
@@ -106,6 +109,7 @@ class GetStream : public fl::FlightDataStream {
   std::string said_;  // by a tap
   std::shared_ptr<Inside> inside_;
   const fl::ServerCallContext& context_;
+  Awaited* const awaited_;
   std::deque<fl::FlightPayload> out_;
   PayloadWriter writer_;
   Pieces pieces_;

@@ -12,8 +12,10 @@
 #include "flight/door.hpp"
 #include "flight/get.hpp"
 #include "flight/gets.hpp"
+#include "flight/grpc_options.hpp"
 #include "flight/handshake.hpp"
 #include "flight/poll.hpp"
+#include "flight/reader.hpp"
 
 namespace fabric {
 
@@ -24,7 +26,7 @@ struct ServerConfig {
   std::string agent_id, location;
   std::string ticket_key;  // of the fabric, for tickets alone
   double ticket_s = 3600;
-  int64_t streams_max = 512;
+  Limits limits;
   std::string tls_certificate, tls_key;  // PEM; empty: plain text
   View view;                             // of clients that do not say
   std::vector<std::string> actions;      // of Flight's own, those offered; empty: all
@@ -35,32 +37,39 @@ class Server : public fl::FlightServerBase {
  public:
   explicit Server(const ServerConfig& config)
       : ask_(config.ask), key_(config.ticket_key), handlers_(config.handlers),
-        inside_(std::make_shared<Inside>(config.streams_max)), watch_(std::make_shared<Watch>()),
+        limits_(config.limits), inside_(std::make_shared<Inside>(limits_)),
+        watch_(std::make_shared<Watch>()),
+        intake_(std::make_shared<Intake>(limits_.unpacked_bytes)),
         handshake_(std::make_shared<Handshake>(ask_)),
-        gate_(std::make_shared<Gate>(ask_, inside_, config.echoed)), view_(config.view),
+        gate_(std::make_shared<Gate>(ask_, inside_, watch_, limits_, config.echoed)),
+        view_(config.view),
         finder_(ask_, config.table), listing_(ask_, finder_, key_, config.ticket_s),
         polling_(ask_, finder_, listing_), gets_(config.agent_id, finder_, config.handlers),
         actions_(ask_, finder_, listing_, config.actions) {}
 
   static arrow::Result<std::shared_ptr<Server>> start(const ServerConfig& config) {
     auto server = std::make_shared<Server>(config);
-    ARROW_ASSIGN_OR_RAISE(auto options, server->options_at(config.location));
+    arrow::Status limited;
+    ARROW_ASSIGN_OR_RAISE(auto options, server->options_at(config.location, false, limited));
     if (!config.tls_certificate.empty()) {
       options.tls_certificates.push_back({config.tls_certificate, config.tls_key});
     }
     ARROW_RETURN_NOT_OK(server->Init(options));
-    return server;
+    if (limited.ok()) return server;
+    server->end();
+    return limited;
   }
 
   // From now on the same tokens and tickets also open the Unix socket at `path`. Once.
   arrow::Status listen(const std::string& path) {
-    ARROW_ASSIGN_OR_RAISE(const auto options, options_at("grpc+unix://" + path));
+    arrow::Status limited;
+    ARROW_ASSIGN_OR_RAISE(const auto options, options_at("grpc+unix://" + path, true, limited));
     auto door = std::make_unique<Door>(*this);
     if (const auto begun = door->Init(options); !begun.ok()) {
       return fault("StorageError", "can't listen on " + path + ": " + begun.message());
     }
     door_ = std::move(door);
-    return arrow::Status::OK();
+    return limited;
   }
 
   // Break off what is open, and wait until no handler runs.
@@ -148,7 +157,8 @@ class Server : public fl::FlightServerBase {
         return fault("NotFoundError", "rows can only be put to [\"dataset\", name] or "
                                       "[\"dataset\", name, transaction, writer, attempt]");
       }
-      return handlers_->put(put, claims.is_agent(), *reader, *writer, cancelled(context));
+      ClientReader rows(*reader, *awaited_of(context), *intake_);
+      return handlers_->put(put, claims.is_agent(), rows, *writer, cancelled(context));
     });
   }
 
@@ -165,7 +175,8 @@ class Server : public fl::FlightServerBase {
       ARROW_ASSIGN_OR_RAISE(const AnyPath path, path_of(descriptor));
       const auto* exchange = std::get_if<ExchangePath>(&path);
       if (exchange == nullptr) return fault("NotFoundError", "this descriptor is no exchange");
-      return handlers_->exchange(*exchange, claims.is_agent(), *reader, *writer,
+      ClientReader credits(*reader, *awaited_of(context), *intake_);
+      return handlers_->exchange(*exchange, claims.is_agent(), credits, *writer,
                                  cancelled(context));
     });
   }
@@ -188,16 +199,23 @@ class Server : public fl::FlightServerBase {
   }
 
  private:
-  arrow::Result<fl::FlightServerOptions> options_at(const std::string& address) const {
+  // `limited`, which outlives the start, says whether gRPC took its limits.
+  arrow::Result<fl::FlightServerOptions> options_at(const std::string& address, bool local,
+                                                    arrow::Status& limited) const {
     ARROW_ASSIGN_OR_RAISE(const fl::Location location, fl::Location::Parse(address));
     fl::FlightServerOptions options(location);
     options.auth_handler = handshake_;
     options.middleware.emplace_back(CALLER, gate_);
+    options.memory_manager = intake_;
+    options.builder_hook = [limits = limits_, local, &limited](void* builder) {
+      limited = limit_grpc(builder, limits, local);
+    };
     return options;
   }
 
   template <class Work>
   arrow::Status call(const fl::ServerCallContext& context, Scope scope, Work&& work) const {
+    const OurTurn turn(awaited_of(context));
     const arrow::Result<Claims> claims = claims_of(context);
     arrow::Status status = claims.status();
     if (status.ok()) status = claims->require(scope, "this call");
@@ -225,8 +243,10 @@ class Server : public fl::FlightServerBase {
   Asking ask_;
   std::string key_;
   std::shared_ptr<const Handlers> handlers_;
+  const Limits limits_;
   std::shared_ptr<Inside> inside_;
   std::shared_ptr<Watch> watch_;
+  std::shared_ptr<Intake> intake_;
   std::shared_ptr<Handshake> handshake_;
   std::shared_ptr<Gate> gate_;
   View view_;

@@ -52,14 +52,21 @@ cdef extern from "flight/server.hpp" namespace "fabric" nogil:
         void close()
         cbool closed()
         int64_t open()
+        int64_t changes()
         void set_most(int64_t most)
+    cppclass PackedMessage:
+        PackedMessage(string metadata, string body)
+        CResult[int64_t] unpacked_bytes()
+    cppclass Limits:
+        int64_t streams_max, peer_streams_max, connections_max, message_bytes, unpacked_bytes
+        double peer_idle_s, handshake_s
     cppclass ServerConfig:
         Asking ask
         shared_ptr[Directory] table
         shared_ptr[const Handlers] handlers
         string agent_id, location, ticket_key
         double ticket_s
-        int64_t streams_max
+        Limits limits
         string tls_certificate, tls_key
         View view
         vector[string] actions, echoed

@@ -3,7 +3,10 @@ from typing import Self, final
 
 from fabric._cython.shuffle.flight.directory import LocationDirectory
 from fabric._cython.shuffle.flight.handlers import HandlerSet
+from fabric.config import Limits
 from fabric.flight.asked import Asked
+
+def unpacked_bytes(metadata: bytes, body: bytes) -> int: ...
 
 @final
 class NativeServer:
@@ -17,7 +20,7 @@ class NativeServer:
         location: str,
         ticket_key: bytes,
         ticket_s: float,
-        streams_max: int,
+        limits: Limits,
         own_clock: bool = False,
         own_options: bool = False,
         tls: tuple[bytes, bytes] | None = None,
@@ -30,6 +33,8 @@ class NativeServer:
     def port(self) -> int: ...
     @property
     def n_open(self) -> int: ...
+    @property
+    def n_changes(self) -> int: ...
     @property
     def closed(self) -> bool: ...
     def refuse_calls(self) -> None: ...

@@ -154,6 +154,8 @@ cdef class NativeServer:
         Whether `face` has a clock of its own; the machine's is asked else.
     own_options
         Whether `face` judges session options that are not the server's own; any is good else.
+    limits
+        What clients may ask of it, a `fabric.config.Limits`.
     tls
         (certificate, key) in PEM.
     locations
@@ -166,8 +168,8 @@ cdef class NativeServer:
     """
 
     def __cinit__(self, face, HandlerSet handlers not None, LocationDirectory table not None, *,
-                  str agent_id, str location, bytes ticket_key, double ticket_s,
-                  int64_t streams_max, bint own_clock=False, bint own_options=False, tls=None,
+                  str agent_id, str location, bytes ticket_key, double ticket_s, limits,
+                  bint own_clock=False, bint own_options=False, tls=None,
                   str locations="all", own_actions=(), echoed=("x-request-id",)):
         cdef ServerConfig config
         config.ask = asking(face, own_clock, own_options)
@@ -179,7 +181,7 @@ cdef class NativeServer:
         config.handlers = <shared_ptr[const Handlers]> handlers.handlers
         config.agent_id, config.location = agent_id.encode(), location.encode()
         config.ticket_key, config.ticket_s = ticket_key, ticket_s
-        config.streams_max = streams_max
+        config.limits = native_limits(limits)
         if tls is not None:
             config.tls_certificate, config.tls_key = tls
         cdef CResult[shared_ptr[Server]] started
@@ -218,6 +220,11 @@ cdef class NativeServer:
         return 0 if self.server.get() == NULL else self.server.get().inside().open()
 
     @property
+    def n_changes(self):
+        """Grows when a stream of rows begins or ends."""
+        return 0 if self.server.get() == NULL else self.server.get().inside().changes()
+
+    @property
     def closed(self):
         """Whether new calls are refused."""
         return self.server.get() == NULL or self.server.get().inside().closed()
@@ -242,6 +249,25 @@ cdef class NativeServer:
         with nogil:
             ended = stop_server(server, grace_s)
         return ended
+
+
+def unpacked_bytes(bytes metadata not None, bytes body not None):
+    """What the buffers of an IPC message come to once decompressed; `DataError` if it is none."""
+    cdef CResult[int64_t] found = PackedMessage(metadata, body).unpacked_bytes()
+    raise_fault(found.status())
+    return found.ValueUnsafe()
+
+
+cdef Limits native_limits(object given):
+    cdef Limits limits
+    limits.streams_max = given.streams_max
+    limits.peer_streams_max = given.peer_streams_max
+    limits.connections_max = given.connections_max
+    limits.message_bytes = given.message_bytes
+    limits.unpacked_bytes = given.unpacked_bytes
+    limits.peer_idle_s = given.peer_idle_s
+    limits.handshake_s = given.handshake_s
+    return limits
 
 
 cdef Asking asking(object face, bint own_clock, bint own_options):

@@ -1,0 +1,298 @@
+"""What a client may ask of a server: sizes before they are unfolded, calls at once, time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabric._cython.shuffle.flight.server import unpacked_bytes
+from fabric.config import AgentConfig, Limits
+from fabric.errors import ConfigError, DataError
+from fabric.testing.arrays import batches, examples
+from fabric.testing.flight_rig import FlightRig
+from fabric.testing.wait import wait_until
+
+SERVICE = "/arrow.flight.protocol.FlightService/"
+LIMITS = Limits(
+    message_bytes=1 << 20,
+    unpacked_bytes=8 << 20,
+    peer_streams_max=8,
+    peer_idle_s=1.0,
+    handshake_s=1.0,
+)
+CODECS = ("lz4", "zstd")
+PATH = ["dataset", "d"]
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[FlightRig]:
+    with FlightRig(tmp_path, 1, limits=LIMITS) as rig:
+        yield rig
+
+
+def ipc(batch: pa.RecordBatch, codec: str | None) -> list[pa.Message]:
+    """Schema, dictionaries and rows as messages."""
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression=codec)
+    with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
+        writer.write_batch(batch)
+    return list(pa.MessageReader.open_stream(sink.getvalue()))
+
+
+def still_serves(rig: FlightRig) -> None:
+    with rig.client() as client:
+        assert client.action("healthcheck")["status"] == "ok"
+    wait_until(lambda: rig.servers["a0"].n_open == 0, 20)
+
+
+# ---- what unfolds
+
+
+ZEROS = pa.array([0] * (2 << 20), pa.int64())  # 16 MiB
+WORDS = pa.array(["x" * (16 << 20)])
+BOMBS: dict[str, pa.Array] = {
+    "numbers": ZEROS,
+    "text": WORDS,
+    "nested": pa.StructArray.from_arrays([ZEROS], ["a"]),
+    "dictionary": pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), WORDS),
+}
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_bomb_is_refused_before_it_unfolds(
+    rig: FlightRig, raw_put: Any, wire: Any, name: str, codec: str
+) -> None:
+    flight_data, _ = wire
+    first, *rest = ipc(pa.record_batch({"c": BOMBS[name]}), codec)
+    before = pa.total_allocated_bytes()
+    error = raw_put([flight_data(first, PATH), *map(flight_data, rest)])
+    assert "come to more than 8 MiB once they are decompressed" in error.details()
+    assert pa.total_allocated_bytes() <= before + (1 << 20)
+    still_serves(rig)
+
+
+def test_many_dictionaries_are_one_bomb(rig: FlightRig, raw_put: Any, wire: Any) -> None:
+    """Each within the limit, all of one batch beyond it."""
+    flight_data, _ = wire
+    word = pa.array(["x" * (3 << 20)])
+    column = pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), word)
+    for n, refused in ((2, False), (3, True)):
+        batch = pa.record_batch({f"c{i}": column for i in range(n)})
+        first, *rest = ipc(batch, "zstd")
+        error = raw_put([flight_data(first, ["dataset", f"d{n}"]), *map(flight_data, rest)])
+        assert (error is not None) == refused
+        assert not refused or "once they are decompressed" in error.details()
+    still_serves(rig)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_honest_rows_may_be_compressed(rig: FlightRig, raw_put: Any, wire: Any, codec: str) -> None:
+    flight_data, _ = wire
+    batch = pa.record_batch({"k": range(30_000), "s": [f"row {n}" for n in range(30_000)]})
+    first, *rest = ipc(batch, codec)
+    sent = [flight_data(first, PATH), *map(flight_data, rest * 30)]  # of one batch, not of a stream
+    assert raw_put(sent) is None
+    assert rig.control.catalogue.get("d").rows == 30 * batch.num_rows
+
+
+@pytest.mark.parametrize("claim", [-2, -(2**63), 0, 7, 1 << 20, 1 << 62, 2**63 - 1])
+@pytest.mark.parametrize("codec", CODECS)
+def test_sizes_that_lie_are_refused(
+    rig: FlightRig, raw_put: Any, wire: Any, codec: str, claim: int
+) -> None:
+    flight_data, _ = wire
+    first, rows = ipc(pa.record_batch({"k": [5] * 1000}), codec)
+    body = claim.to_bytes(8, "little", signed=True) + rows.body.to_pybytes()[8:]
+    error = raw_put([flight_data(first, PATH), flight_data(rows, body=body)])
+    assert error is not None
+    assert error.details()
+    still_serves(rig)
+
+
+@examples(0.5)
+@given(batch=batches(), codec=st.sampled_from(CODECS))
+def test_what_messages_come_to_is_known_from_the_outside(batch: pa.RecordBatch, codec: str) -> None:
+    plain, packed = ipc(batch, None), ipc(batch, codec)
+    for one, other in zip(plain, packed, strict=True):
+        metadata, body = other.metadata.to_pybytes(), other.body
+        size = one.body.size if one.body is not None else 0
+        found = unpacked_bytes(metadata, body.to_pybytes() if body is not None else b"")
+        assert found <= size + 8 * 64  # buffers that do not shrink keep their prefix
+        assert size - found <= 64 * 64  # padding
+        assert (
+            one.type == "schema"
+            or unpacked_bytes(one.metadata.to_pybytes(), one.body.to_pybytes()) == size
+        )
+
+
+@examples(0.5)
+@given(data=st.data(), codec=st.sampled_from(CODECS))
+def test_damaged_metadata_is_counted_or_refused(data: st.DataObject, codec: str) -> None:
+    message = ipc(pa.record_batch({"k": [1, 2, 3], "s": ["a", "b", None]}), codec)[-1]
+    metadata = bytearray(message.metadata.to_pybytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        metadata[data.draw(st.integers(0, len(metadata) - 1))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(0, len(metadata)))
+    for some in (metadata, metadata[:cut]):
+        with suppress(DataError):
+            assert unpacked_bytes(bytes(some), message.body.to_pybytes()) >= 0
+
+
+def test_fields_with_another_wire_type_hide_nothing(
+    rig: FlightRig, raw_put: Any, wire: Any
+) -> None:
+    """Flight reads a header or a body whatever its wire type says."""
+    flight_data, _ = wire
+    first, rows = ipc(pa.record_batch({"c": ZEROS}), "zstd")
+    whole = flight_data(rows)
+    assert whole[0] == 0x12  # field 2, delimited
+    for tag in (0x10, 0x11, 0x15):
+        error = raw_put([flight_data(first, PATH), bytes([tag]) + whole[1:]])
+        assert "is no FlightData" in error.details()
+    still_serves(rig)
+
+
+# ---- what is too large
+
+
+def test_a_message_that_is_too_large_is_refused(rig: FlightRig, raw_put: Any, wire: Any) -> None:
+    flight_data, _ = wire
+    first, rows = ipc(pa.record_batch({"k": range(1000)}), None)
+    error = raw_put([flight_data(first, PATH), flight_data(rows, metadata=b"x" * (2 << 20))])
+    assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert raw_put([flight_data(first, PATH), flight_data(rows, metadata=b"x" * (1 << 19))]) is None
+    still_serves(rig)
+
+
+def test_messages_that_grpc_compressed_are_refused(rig: FlightRig, wire: Any) -> None:
+    """They could unfold to anything before anybody sees them."""
+    flight_data, _ = wire
+    first, rows = ipc(pa.record_batch({"k": range(1000)}), None)
+    sent = [flight_data(first, PATH), flight_data(rows, metadata=b"x" * (1 << 26))]
+    with grpc.insecure_channel(
+        rig.address().removeprefix("grpc+tcp://"), compression=grpc.Compression.Gzip
+    ) as channel:
+        call = channel.stream_stream(SERVICE + "DoPut")
+        with pytest.raises(grpc.RpcError):
+            list(call(iter(sent), metadata=bearer(rig), timeout=10.0))
+    still_serves(rig)
+
+
+def test_limits_are_checked() -> None:
+    for name in ("streams_max", "message_bytes", "peer_idle_s", "handshake_s"):
+        with pytest.raises(ConfigError, match=f"{name} must be positive"):
+            AgentConfig(**{name: 0})
+    with pytest.raises(ConfigError, match="below 2 GiB"):
+        AgentConfig(message_bytes=1 << 31)
+
+
+# ---- who is too slow, or too many
+
+
+def bearer(rig: FlightRig, scope: Any = "write") -> list[tuple[str, str]]:
+    return [("authorization", f"Bearer {rig.token(scope)}")]
+
+
+class Silent:
+    """A client on a connection of its own that sends some messages and then nothing."""
+
+    def __init__(self, rig: FlightRig, verb: str, sent: list[bytes], metadata: Any) -> None:
+        self._over = threading.Event()
+        options = [("grpc.use_local_subchannel_pool", 1)]
+        address = rig.address().removeprefix("grpc+tcp://")
+        self.channel = grpc.insecure_channel(address, options=options)
+        self.call = self.channel.stream_stream(SERVICE + verb)(
+            self._messages(sent), metadata=metadata
+        )
+
+    def _messages(self, sent: list[bytes]) -> Iterator[bytes]:
+        yield from sent
+        self._over.wait(60)
+
+    def close(self) -> None:
+        self._over.set()
+        self.call.cancel()
+        self.channel.close()
+
+    def ends(self) -> grpc.StatusCode:
+        """What it ends with."""
+        with pytest.raises(grpc.RpcError) as caught:
+            list(self.call)
+        return caught.value.code()
+
+
+@pytest.mark.parametrize("verb", ["DoPut", "DoExchange", "Handshake"])
+@pytest.mark.parametrize("n_sent", [0, 1])
+def test_a_silent_client_loses_its_connection(
+    rig: FlightRig, wire: Any, verb: str, n_sent: int
+) -> None:
+    flight_data, _ = wire
+    first, _ = ipc(pa.record_batch({"k": range(1000)}), None)
+    sent = [b"\x08\x01\x12\x02a0" if verb == "Handshake" else flight_data(first, PATH)][:n_sent]
+    agent = Silent(rig, "DoPut", [], bearer(rig, "agent"))
+    client = Silent(rig, verb, sent, None if verb == "Handshake" else bearer(rig))
+    with ExitStack() as stack:
+        stack.callback(agent.close)
+        stack.callback(client.close)
+        code = client.ends()
+        assert code is not grpc.StatusCode.OK
+        wait_until(lambda: rig.servers["a0"].n_open == 1, 20)  # an agent's own may take longer
+        assert agent.call.is_active()
+    still_serves(rig)
+
+
+def test_a_reader_that_stops_loses_its_connection(rig: FlightRig) -> None:
+    rig.add_edge("job-1", "n", {("a0", 0, 0): pa.table({"k": range(8 << 20)})})
+    with rig.client("read") as client:
+        ticket = client.info(["job", "job-1", "n", "0"]).endpoints[0].ticket
+        assert ticket
+    address = rig.address().removeprefix("grpc+tcp://")
+    with grpc.insecure_channel(address) as channel:
+        request = b"\x0a" + varint(len(ticket.ticket)) + ticket.ticket
+        call = channel.unary_stream(SERVICE + "DoGet")(request, metadata=bearer(rig))
+        next(call)
+        wait_until(lambda: rig.servers["a0"].n_open == 0, 20)
+        with pytest.raises(grpc.RpcError):
+            list(call)
+    still_serves(rig)
+
+
+def varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes(out) + bytes([value])
+
+
+def test_one_client_has_so_many_calls_at_once(tmp_path: Path) -> None:
+    with FlightRig(tmp_path, 1, limits=Limits(peer_streams_max=4)) as rig, ExitStack() as stack:
+        one, another = bearer(rig), bearer(rig)  # each with a token of its own
+
+        def opened(token: list[tuple[str, str]]) -> Callable[[], None]:
+            client = Silent(rig, "DoPut", [], token)
+            stack.callback(client.close)
+            return client.close
+
+        close, *_ = [opened(one) for _ in range(4)]
+        wait_until(lambda: rig.servers["a0"].n_open == 4, 20)
+        more = Silent(rig, "DoPut", [], one)
+        stack.callback(more.close)
+        assert more.ends() is grpc.StatusCode.UNAVAILABLE
+        assert "already has 4 calls open here" in more.call.details()
+        opened(another)
+        wait_until(lambda: rig.servers["a0"].n_open == 5, 20)
+        close()
+        wait_until(lambda: rig.servers["a0"].n_open == 4, 20)
+        opened(one)
+        wait_until(lambda: rig.servers["a0"].n_open == 5, 20)
