@@ -45,6 +45,19 @@ def test_bytes_that_wait_are_those_of_the_rows(name: str, cut: tuple[int, int]) 
     assert pipes.waiting_bytes() == 0
 
 
+def test_empty_lists_need_no_offsets() -> None:
+    """As they come by a wire: a list that is empty may have no first offset."""
+    texts = pa.array([], pa.string())
+    kind = pa.list_(pa.string())
+    empty = pa.Array.from_buffers(kind, 0, [None, pa.py_buffer(b"")], children=[texts])
+    offsets = pa.py_buffer(b"\0" * 12)
+    outer = pa.Array.from_buffers(pa.list_(kind), 2, [None, offsets], children=[empty])
+    pipes = Pipes("job", Event)
+    pipes.declare(1, 1)
+    pipes.put([((1, 0), Rows(0, pa.record_batch({"a": outer})))])
+    assert pipes.waiting_bytes() == 8
+
+
 @given(sizes=st.lists(st.lists(st.integers(0, 4), min_size=3, max_size=3), max_size=4))
 def test_parts_are_the_slices_between_the_offsets(sizes: list[list[int]]) -> None:
     """Two edges: one by offsets, one that gives every partition all rows."""
