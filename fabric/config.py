@@ -1,7 +1,7 @@
 """Settings: frozen, with units, checked at birth; an unknown one is an error.
 
-One job: `FabricHome` (where files lie), `Limits`, `AgentConfig`, `AdaptiveConfig`, and `load`, which
-fills any such dataclass from ``FABRIC_<PREFIX>_<FIELD>`` environment variables and keyword
+One job: `FabricHome` (where files lie), `Limits`, `AgentConfig`, `AdaptiveConfig`, and `load`,
+which fills any such dataclass from ``FABRIC_<PREFIX>_<FIELD>`` environment variables and keyword
 arguments. The coordinator's settings are in `fabric.coordinator.config`.
 
 Every setting has an environment variable: ``FABRIC_AGENT_IDLE_S=5`` is ``AgentConfig(idle_s=5)``.
