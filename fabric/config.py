@@ -113,6 +113,7 @@ class FabricHome:
         return self
 
 
+_MESSAGE_BYTES, _UNPACKED_BYTES = ByteSize(256 << 20), ByteSize(1 << 30)
 _PEER_BYTES = ByteSize(64 << 20)
 
 
@@ -133,8 +134,8 @@ class Limits:
     streams_max: int = 512
     peer_streams_max: int = 256
     connections_max: int = 4096
-    message_bytes: int = 256 << 20
-    unpacked_bytes: int = 1 << 30
+    message_bytes: ByteSize = _MESSAGE_BYTES
+    unpacked_bytes: ByteSize = _UNPACKED_BYTES
     peer_idle_s: float = 300.0
     handshake_s: float = 20.0
 

@@ -1,7 +1,7 @@
 // Breaks the connection of one client off.
 //
-// One job: find the socket of a peer as gRPC names it, and shut it down. It is the only way to end a
-// call that sits inside gRPC until its client reads or writes; other calls of that connection end
+// One job: find the socket of a peer as gRPC names it, and shut it down. It is the only way to end
+// a call that sits inside gRPC until its client reads or writes; other calls of that connection end
 // with it.
 #pragma once
 #include <arpa/inet.h>

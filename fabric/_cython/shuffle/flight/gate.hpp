@@ -1,9 +1,10 @@
 // Who is calling: every verb of the server passes here first.
 //
 // One job: check the token of every call (Handshake excepted, which has its own proof), bound the
-// number of open calls, of all and of one client, and the time a client may take, give named headers
-// back with the answer, and have the log say who was refused. A token's text is shown to Python once;
-// what it decided is remembered until it expires. What a scope may do, the verbs decide.
+// number of open calls, of all and of one client, and the time a client may take, give named
+// headers back with the answer, and have the log say who was refused. A token's text is shown to
+// Python once; what it decided is remembered until it expires. What a scope may do, the verbs
+// decide.
 #pragma once
 #include <arrow/flight/server_middleware.h>
 #include <openssl/sha.h>

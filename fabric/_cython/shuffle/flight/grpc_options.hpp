@@ -3,8 +3,8 @@
 // One job: channel arguments into the `grpc::ServerBuilder` that Flight's builder hook hands out.
 // gRPC is hidden inside the wheel's library and its headers are not shipped, so what its public
 // headers make part of every caller is declared here again: how the builder begins, the interface
-// of an option, and the arguments that an option changes. What Flight has put there by then is known
-// and looked at first: a wheel that was built otherwise is refused in words.
+// of an option, and the arguments that an option changes. What Flight has put there by then is
+// known and looked at first: a wheel that was built otherwise is refused in words.
 #pragma once
 #include <algorithm>
 #include <list>

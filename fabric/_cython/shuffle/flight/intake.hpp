@@ -2,8 +2,8 @@
 //
 // One job: refuse a batch that would unfold to more than a limit. Flight shows the body of each
 // message to the server's memory manager; the body is a slice of the whole message, which has the
-// rest. A batch may come with any number of dictionaries, so what is left is counted for each thread
-// that reads a stream, from batch to batch.
+// rest. A batch may come with any number of dictionaries, so what is left is counted for each
+// thread that reads a stream, from batch to batch.
 #pragma once
 #include <arrow/buffer.h>
 #include <arrow/device.h>
