@@ -18,7 +18,7 @@ import os
 import sys
 from typing import Any
 
-DECAY_MS, TIGHT_DECAY_MS = 20_000, 500
+DECAY_MS, TIGHT_DECAY_MS = 60_000, 500
 """How long jemalloc keeps pages nobody uses; where memory is bounded."""
 MALLOC_KEPT_BYTES, MALLOC_MAPPED_BYTES = 256 << 20, 32 << 20
 """What the system's malloc keeps at its end, and what it maps and unmaps by itself."""
