@@ -70,6 +70,29 @@ def test_rows_exchanged_and_sorted_beyond_memory(
     wait_until(lambda: not files(folders), 60.0)
 
 
+@pytest.mark.parametrize("n_files", [1, 3])
+def test_an_agent_keeps_to_its_memory(tmp_path: Path, n_files: int) -> None:
+    """Rows of 800 MB in one file and in three: no reader holds what is to come."""
+    memory, n_rows, n_names = 384 << 20, 2_100_000 * 3 // n_files, n_files
+    texts = pa.array([f"{number:0120}" for number in range(100)])
+    first = tmp_path / "0.parquet"
+    piece = pa.table({"k": np.arange(70_000), "s": texts.take(pa.array(np.arange(70_000) % 100))})
+    with pq.ParquetWriter(first, piece.schema, compression="none", use_dictionary=False) as file:
+        for _ in range(n_rows // len(piece)):
+            file.write_table(piece)
+    for number in range(1, n_names):
+        (tmp_path / f"{number}.parquet").hardlink_to(first)
+    options = ("--memory", str(memory), "--spill", str(tmp_path))
+    with local_fabric(1, slots=2, options=options) as running, open_session(running) as session:
+        moved = session.read_parquet(str(tmp_path / "*.parquet")).exchange("k")
+        found = moved.agg(n=fabric.count(), chars=fabric.sum(col("s").str.len_chars())).collect()
+        status = Path(f"/proc/{running.agents[0].process.pid}/status").read_text()
+    n = n_rows // len(piece) * len(piece) * n_names
+    assert found.to_pylist() == [{"n": n, "chars": 120 * n}]
+    peak = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
+    assert int(peak.split()[1]) * 1024 <= 1.5 * memory
+
+
 def test_a_join_and_an_aggregate_beyond_memory(
     tight: tuple[LocalFabric, list[Path]], rows: Path
 ) -> None:

@@ -17,6 +17,7 @@ from fabric.io.files.units import Unit
 
 OPTIONS: frozenset[str] = frozenset()
 """Reader options: none."""
+_PAGE_BYTES, _BATCH_ROWS = 1 << 20, 16_384
 
 
 def file_schema(path: str, options: dict[str, str]) -> pa.Schema:
@@ -74,6 +75,25 @@ def read_fragment(part: ds.ParquetFileFragment, schema: pa.Schema) -> Iterator[p
     """Rows of the row groups that `part` has."""
     with reading(part.path, "Parquet"):
         yield from part.to_batches(columns=schema.names, schema=part.physical_schema)
+
+
+def read_bounded(part: ds.ParquetFileFragment, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Rows of the row groups that `part` has, on this thread, with a page a column in memory.
+
+    Arrow's scanner, which `read_fragment` uses, holds gigabytes of what it has read ahead.
+    """
+    import pyarrow.parquet as pq
+
+    groups = [group.id for group in part.row_groups]
+    with (
+        reading(part.path, "Parquet"),
+        pq.ParquetFile(part.path, pre_buffer=False, buffer_size=_PAGE_BYTES) as file,
+    ):
+        batches = file.iter_batches(
+            _BATCH_ROWS, row_groups=groups, columns=list(names), use_threads=False
+        )
+        for batch in batches:
+            yield batch.select(list(names))
 
 
 def pruned(part: ds.ParquetFileFragment, pruning: ds.Expression | None) -> ds.ParquetFileFragment:

@@ -198,6 +198,7 @@ class FragmentStream(Iterator[pa.RecordBatch]):
             check=self._check_open,
         )  # fmt: skip
         self._raised, tables.spills = tables.raised, not fits
+        tables.is_bounded = self._memory is not None
         here = tables.here(self._root) if isinstance(self._root, Scan) else None
         if here is not None:
             self._batches = _told(here)

@@ -71,6 +71,8 @@ class Tables:
         self._rows_max: int | None = None
         self.spills = False
         """Whether what is built up may be more than memory has room for."""
+        self.is_bounded = False
+        """Whether to read without holding what comes later."""
         self.raised: list[Exception] = []
         """What reading raised inside DataFusion, which would only hand on its text."""
 
@@ -297,6 +299,8 @@ class Tables:
         return replace(_opaque(relation), streamed=True)
 
     def _parquet(self, node: Scan, schema: pa.Schema, splits: Sequence[Split]) -> Relation:
+        if self.is_bounded:
+            return self._parquet_bounded(node, schema, splits)
         paths = parquet.whole_files([(split.uri, split.begin, split.end) for split in splits])
         names_fit = all(_NATIVE_PATH.fullmatch(path) for path in paths or ())
         if not (paths and names_fit and len(paths) <= _NATIVE_FILES_MAX and len(schema)):
@@ -336,6 +340,12 @@ class Tables:
         self._session.register_dataset(name, StreamDataset(node.schema, parts))
         relation = self._named(self._session.table(name), schema)
         return replace(_opaque(relation), streamed=True)
+
+    def _parquet_bounded(self, node: Scan, schema: pa.Schema, splits: Sequence[Split]) -> Relation:
+        pruning = pruning_filter(node.predicate, node.schema)
+        groups = (parquet.fragment(split.uri, split.begin, split.end) for split in splits)
+        kept = [parquet.pruned(part, pruning) for part in groups]
+        return self._reads(schema, [partial(parquet.read_bounded, part) for part in kept])
 
     def _named(self, df: datafusion.DataFrame, schema: pa.Schema) -> Relation:
         """`df`, which has user names, under internal ones."""
