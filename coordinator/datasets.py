@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 
 import pyarrow as pa
 
+from fabric._cython.shuffle.wire.unfolding import check_schema
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.metadata.store import Write
 from fabric.errors import ConfigError, DataError, NotFoundError, PeerLostError
@@ -259,6 +260,7 @@ def read_schema(data: bytes) -> pa.Schema:
     """Read a schema that came over the wire; `DataError` when it is none."""
     if len(data) > _SCHEMA_BYTES_MAX:
         raise DataError(f"a schema takes at most {_SCHEMA_BYTES_MAX} bytes, got {len(data)}")
+    check_schema(data)
     try:
         schema = pa.ipc.read_schema(pa.py_buffer(data))
     except (pa.ArrowException, OSError, ValueError) as error:

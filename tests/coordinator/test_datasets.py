@@ -9,6 +9,7 @@ from fabric.control import control_pb2 as pb
 from fabric.coordinator.datasets import Catalogue, read_schema
 from fabric.coordinator.metadata.memory import MemoryStore
 from fabric.errors import ConfigError, DataError, NotFoundError, PeerLostError
+from fabric.testing.folded import folded
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])
 
@@ -206,3 +207,10 @@ def test_schemas_from_the_wire() -> None:
         read_schema(twice)
     with pytest.raises(DataError, match="at most 1048576 bytes"):
         read_schema(bytes(1 << 21))
+    many = [pa.field(str(n), pa.int8()) for n in range(1000)]
+    bomb = folded(pa.schema([pa.field("x" * (1 << 17), pa.int8()), *many]))
+    with pytest.raises(DataError, match="names and metadata of a message have at most"):
+        read_schema(bomb)
+    for damaged in (b"", b"junk", bytes(100), bomb[:100]):
+        with pytest.raises(DataError, match=r"message is damaged|can't be read as"):
+            read_schema(damaged)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
@@ -14,11 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric._cython.shuffle.flight.server import unpacked_bytes
+from fabric._cython.shuffle.wire.unfolding import check_schema, unpacked_bytes
 from fabric.config import AgentConfig, Limits
 from fabric.errors import ConfigError, DataError
 from fabric.testing.arrays import batches, examples
 from fabric.testing.flight_rig import FlightRig
+from fabric.testing.folded import folded
 from fabric.testing.wait import wait_until
 
 SERVICE = "/arrow.flight.protocol.FlightService/"
@@ -151,15 +153,104 @@ def test_damaged_metadata_is_counted_or_refused(data: st.DataObject, codec: str)
 def test_fields_with_another_wire_type_hide_nothing(
     rig: FlightRig, raw_put: Any, wire: Any
 ) -> None:
-    """Flight reads a header or a body whatever its wire type says."""
+    """Flight reads a header whatever its wire type says."""
     flight_data, _ = wire
     first, rows = ipc(pa.record_batch({"c": ZEROS}), "zstd")
     whole = flight_data(rows)
     assert whole[0] == 0x12  # field 2, delimited
     for tag in (0x10, 0x11, 0x15):
         error = raw_put([flight_data(first, PATH), bytes([tag]) + whole[1:]])
-        assert "is no FlightData" in error.details()
+        assert "once they are decompressed" in error.details()
     still_serves(rig)
+
+
+@pytest.mark.parametrize("delta", [False, True])
+def test_dictionaries_count_for_as_long_as_they_are_held(
+    rig: FlightRig, raw_put: Any, wire: Any, delta: bool
+) -> None:
+    """One that is sent anew takes the place of its like; one that goes on does not."""
+    flight_data, _ = wire
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd", emit_dictionary_deltas=delta)
+    words = [str(n) * (1 << 20) for n in range(4)]  # 1 MiB each
+    schema = pa.schema([pa.field("c", pa.dictionary(pa.int8(), pa.string()))])
+    with pa.ipc.new_stream(sink, schema, options=options) as writer:
+        for n in range(1, 5):
+            column = pa.DictionaryArray.from_arrays(pa.array([n - 1], pa.int8()), words[:n])
+            writer.write_batch(pa.record_batch([column], schema=schema))
+    first, *rest = pa.MessageReader.open_stream(sink.getvalue())
+    assert raw_put([flight_data(first, PATH), *map(flight_data, rest)]) is None
+    more = rest + rest[2:] * 3  # the first one is whole in any case
+    again = raw_put([flight_data(first, ["dataset", "e"]), *map(flight_data, more)])
+    assert (again is not None) == delta
+    assert not delta or "once they are decompressed" in again.details()
+    still_serves(rig)
+
+
+# ---- schemas that unfold
+
+
+def nested(depth: int) -> pa.DataType:
+    """A struct of two in each level."""
+    kind: pa.DataType = pa.int8()
+    for _ in range(depth):
+        kind = pa.struct([("a", kind), ("b", pa.int8())])
+    return kind
+
+
+LONG = "x" * (128 << 10)
+TINY = [pa.field(str(n), pa.int8()) for n in range(1000)]
+FOLDED = {
+    "names": pa.schema([pa.field(LONG, pa.int8()), *TINY]),
+    "metadata": pa.schema([pa.field("x", pa.int8(), metadata={"k": LONG}), *TINY]),
+    "zones": pa.schema([pa.field("x", pa.timestamp("s", LONG)), *TINY]),
+    "fields": pa.schema([pa.field("x", nested(18))], metadata={"k": LONG * 4}),
+}
+
+
+@pytest.mark.parametrize("name", FOLDED)
+@pytest.mark.parametrize("verb", ["DoPut", "DoExchange"])
+def test_a_schema_that_unfolds_is_refused_before_it_is_read(
+    rig: FlightRig, wire: Any, name: str, verb: str
+) -> None:
+    flight_data, _ = wire
+    data = folded(FOLDED[name])
+    message = pa.ipc.read_message(pa.py_buffer(data))
+    before = peak_bytes()
+    with grpc.insecure_channel(rig.address().removeprefix("grpc+tcp://")) as channel:
+        call = channel.stream_stream(SERVICE + verb)
+        with pytest.raises(grpc.RpcError) as caught:
+            list(call(iter([flight_data(message, PATH)]), metadata=bearer(rig), timeout=10.0))
+    assert " have at most " in caught.value.details() or " has at most " in caught.value.details()
+    assert peak_bytes() <= before + (32 << 20)
+    with pytest.raises(DataError, match="at most"):
+        check_schema(data)
+    still_serves(rig)
+
+
+def peak_bytes() -> int:
+    """The most that this process ever had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+
+@examples(0.5)
+@given(batch=batches())
+def test_honest_schemas_pass(batch: pa.RecordBatch) -> None:
+    check_schema(batch.schema.serialize().to_pybytes())
+
+
+@examples(0.5)
+@given(data=st.data())
+def test_damaged_schemas_are_counted_or_refused(data: st.DataObject) -> None:
+    kind = pa.struct([("a", nested(3)), ("b", pa.timestamp("s", "UTC"))])
+    good = pa.schema([pa.field("x", kind, metadata={"k": "v"})], metadata={"k": "v"})
+    message = bytearray(good.serialize().to_pybytes())
+    for _ in range(data.draw(st.integers(0, 4))):
+        message[data.draw(st.integers(0, len(message) - 1))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(0, len(message)))
+    for some in (message, message[:cut]):
+        with suppress(DataError):
+            check_schema(bytes(some))
 
 
 # ---- what is too large

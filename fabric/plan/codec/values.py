@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types as t
 
+from fabric.errors import DataError
 from fabric.plan import plan_pb2 as pb
 from fabric.plan.expr import Literal
 from fabric.plan.literals import scalar_of
@@ -33,10 +34,15 @@ def schema_to_bytes(schema: pa.Schema) -> bytes:
 
 def schema_from_bytes(data: bytes) -> pa.Schema:
     """The schema in a schema message; raises `ValueError` for anything else."""
+    from fabric._cython.shuffle.wire.unfolding import check_schema  # late: clients only write
+
     try:
+        check_schema(data)
         schema = pa.ipc.read_schema(pa.py_buffer(data))
         for field in schema:
             _check_field(field)
+    except DataError as error:
+        raise ValueError(f"not an Arrow schema: {error.message}") from error
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # Arrow raises all three
         raise ValueError(f"not an Arrow schema: {error}") from error
     return schema

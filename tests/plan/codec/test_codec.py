@@ -45,6 +45,7 @@ from fabric.plan.sources import (
     MemorySource,
 )
 from fabric.plan.walk import walk
+from fabric.testing.folded import folded
 from fabric.testing.plans import random_plan, random_tables
 
 TABLES = random_tables(Random(2))
@@ -365,6 +366,10 @@ def test_a_hostile_type_is_refused() -> None:
     message.schemas[0] = pa.schema([("abc", pa.int8())]).serialize().to_pybytes().replace(
         b"abc", b"a\xffc")  # fmt: skip
     refused(message, "not an Arrow schema: 'utf-8' codec can't decode byte 0xff")
+    message = simple()
+    names = ["x" * (1 << 17), *map(str, range(1000))]
+    message.schemas[0] = folded(pa.schema([(name, pa.int8()) for name in names]))
+    refused(message, "not an Arrow schema: names and metadata of a message have at most")
 
 
 def test_large_input_is_refused_before_it_is_read() -> None:

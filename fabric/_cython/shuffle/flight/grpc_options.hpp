@@ -1,67 +1,16 @@
 // Limits of gRPC's own, for which Flight has no settings.
 //
-// One job: channel arguments into the `grpc::ServerBuilder` that Flight's builder hook hands out.
-// gRPC is hidden inside the wheel's library and its headers are not shipped, so what its public
-// headers make part of every caller is declared here again: how the builder begins, the interface
-// of an option, and the arguments that an option changes. What Flight has put there by then is
-// known and looked at first: a wheel that was built otherwise is refused in words.
+// One job: channel arguments and interceptors into the `grpc::ServerBuilder` that Flight's builder
+// hook hands out.
 #pragma once
-#include <algorithm>
-#include <list>
-#include <memory>
-#include <string>
 #include <utility>
-#include <vector>
 
+#include "flight/grpc_abi.hpp"
+#include "flight/inspection.hpp"
 #include "flight/limits.hpp"
 #include "wire/fault.hpp"
 
 namespace fabric {
-
-struct GrpcArgument {
-  int type;
-  char* key;
-  union {
-    char* text;
-    int number;
-    struct {
-      void* object;
-      const void* table;
-    } pointer;
-  } value;
-};
-
-struct GrpcArguments {
-  static constexpr int NUMBER = 1;
-
-  void set(const std::string& key, int number) {
-    keys.push_back(key);
-    GrpcArgument argument{};
-    argument.type = NUMBER;
-    argument.key = keys.back().data();
-    argument.value.number = number;
-    arguments.push_back(argument);
-  }
-
-  std::vector<GrpcArgument> arguments;
-  std::list<std::string> keys;  // in the order of the arguments
-};
-
-class GrpcOption {
- public:
-  virtual ~GrpcOption() = default;
-  virtual void change_arguments(GrpcArguments* arguments) = 0;
-  virtual void change_plugins(void*) {}
-};
-
-struct GrpcBuilder {
-  const void* table;
-  int message_bytes, sent_message_bytes;
-  std::vector<std::unique_ptr<GrpcOption>> options;
-
-  // Whether it is what Flight makes: no limit on messages, and the port not shared.
-  bool known() const { return message_bytes == -1 && options.size() == 1; }
-};
 
 class GrpcLimits : public GrpcOption {
  public:
@@ -103,6 +52,7 @@ inline arrow::Status limit_grpc(void* given, const Limits& limits, bool local) {
   }
   builder->message_bytes = static_cast<int>(std::min<int64_t>(limits.message_bytes, INT32_MAX));
   builder->options.push_back(std::make_unique<GrpcLimits>(limits, local));
+  builder->interceptors.push_back(std::make_unique<Inspectors>(limits.unpacked_bytes));
   return arrow::Status::OK();
 }
 

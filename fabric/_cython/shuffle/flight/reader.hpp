@@ -1,12 +1,11 @@
 // What a handler reads a client's stream by.
 //
-// One job: Flight's own reader, with the clock of the call and the count of what comes in.
+// One job: Flight's own reader, with the clock of the call.
 #pragma once
 #include <arrow/flight/server.h>
 #include <arrow/ipc/reader.h>
 
 #include "flight/awaited.hpp"
-#include "flight/intake.hpp"
 
 namespace fabric {
 
@@ -14,9 +13,9 @@ namespace fl = arrow::flight;
 
 class ClientReader : public fl::FlightMessageReader {
  public:
-  // All of them outlive this; from the thread that will read.
-  ClientReader(fl::FlightMessageReader& reader, Awaited& awaited, Intake& intake)
-      : reader_(reader), awaited_(awaited), reading_(intake) {}
+  // Both outlive this.
+  ClientReader(fl::FlightMessageReader& reader, Awaited& awaited)
+      : reader_(reader), awaited_(awaited) {}
 
   const fl::FlightDescriptor& descriptor() const override { return reader_.descriptor(); }
 
@@ -26,7 +25,6 @@ class ClientReader : public fl::FlightMessageReader {
   }
 
   arrow::Result<fl::FlightStreamChunk> Next() override {
-    reading_.next();
     const ClientsTurn turn(awaited_);
     return reader_.Next();
   }
@@ -36,7 +34,6 @@ class ClientReader : public fl::FlightMessageReader {
  private:
   fl::FlightMessageReader& reader_;
   Awaited& awaited_;
-  Intake::Reading reading_;
 };
 
 }  // namespace fabric

@@ -14,6 +14,7 @@
 #include "flight/gets.hpp"
 #include "flight/grpc_options.hpp"
 #include "flight/handshake.hpp"
+#include "flight/intake.hpp"
 #include "flight/poll.hpp"
 #include "flight/reader.hpp"
 
@@ -39,7 +40,7 @@ class Server : public fl::FlightServerBase {
       : ask_(config.ask), key_(config.ticket_key), handlers_(config.handlers),
         limits_(config.limits), inside_(std::make_shared<Inside>(limits_)),
         watch_(std::make_shared<Watch>()),
-        intake_(std::make_shared<Intake>(limits_.unpacked_bytes)),
+        intake_(std::make_shared<Intake>()),
         handshake_(std::make_shared<Handshake>(ask_)),
         gate_(std::make_shared<Gate>(ask_, inside_, watch_, limits_, config.echoed)),
         view_(config.view),
@@ -157,7 +158,7 @@ class Server : public fl::FlightServerBase {
         return fault("NotFoundError", "rows can only be put to [\"dataset\", name] or "
                                       "[\"dataset\", name, transaction, writer, attempt]");
       }
-      ClientReader rows(*reader, *awaited_of(context), *intake_);
+      ClientReader rows(*reader, *awaited_of(context));
       return handlers_->put(put, claims.is_agent(), rows, *writer, cancelled(context));
     });
   }
@@ -175,7 +176,7 @@ class Server : public fl::FlightServerBase {
       ARROW_ASSIGN_OR_RAISE(const AnyPath path, path_of(descriptor));
       const auto* exchange = std::get_if<ExchangePath>(&path);
       if (exchange == nullptr) return fault("NotFoundError", "this descriptor is no exchange");
-      ClientReader credits(*reader, *awaited_of(context), *intake_);
+      ClientReader credits(*reader, *awaited_of(context));
       return handlers_->exchange(*exchange, claims.is_agent(), credits, *writer,
                                  cancelled(context));
     });

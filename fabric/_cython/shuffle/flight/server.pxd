@@ -54,9 +54,6 @@ cdef extern from "flight/server.hpp" namespace "fabric" nogil:
         int64_t open()
         int64_t changes()
         void set_most(int64_t most)
-    cppclass PackedMessage:
-        PackedMessage(string metadata, string body)
-        CResult[int64_t] unpacked_bytes()
     cppclass Limits:
         int64_t streams_max, peer_streams_max, connections_max, message_bytes, unpacked_bytes
         double peer_idle_s, handshake_s

@@ -6,8 +6,6 @@ from fabric._cython.shuffle.flight.handlers import HandlerSet
 from fabric.config import Limits
 from fabric.flight.asked import Asked
 
-def unpacked_bytes(metadata: bytes, body: bytes) -> int: ...
-
 @final
 class NativeServer:
     def __new__(

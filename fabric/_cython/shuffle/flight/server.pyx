@@ -251,13 +251,6 @@ cdef class NativeServer:
         return ended
 
 
-def unpacked_bytes(bytes metadata not None, bytes body not None):
-    """What the buffers of an IPC message come to once decompressed; `DataError` if it is none."""
-    cdef CResult[int64_t] found = PackedMessage(metadata, body).unpacked_bytes()
-    raise_fault(found.status())
-    return found.ValueUnsafe()
-
-
 cdef Limits native_limits(object given):
     cdef Limits limits
     limits.streams_max = given.streams_max
