@@ -121,11 +121,11 @@ _PEER_BYTES = ByteSize(64 << 20)
 class Limits:
     """What clients may ask of an agent's Flight server.
 
-    So many calls may be open at once (`streams_max`), of one client (`peer_streams_max`; agents are
-    not counted), and so many connections. A message has at most `message_bytes`, a batch with its
-    dictionaries `unpacked_bytes` once decompressed. A client that neither reads nor writes for
-    `peer_idle_s` while its call waits for it loses its connection, one that does not get through
-    its handshake within `handshake_s` as well.
+    So many calls may be open at once (`streams_max`; a quarter of them without a token), of one
+    client (`peer_streams_max`), and so many connections; calls of agents are not counted. A message
+    has at most `message_bytes`, a batch with its dictionaries `unpacked_bytes` once decompressed. A
+    client that neither reads nor writes for `peer_idle_s` while its call waits for it loses its
+    connection, one that does not get through its handshake within `handshake_s` as well.
 
     >>> Limits(peer_idle_s=60).peer_idle_s
     60

@@ -3,12 +3,14 @@
 One job: allocator settings of an agent process, made before the first allocation that matters.
 Pages given back are faulted in anew by the next batch or job, which costs more than filling them:
 two agents that exchange 10 M rows again and again took 1.6 CPU-s a time when every allocator gave
-back early, and take 1.0 when they keep what they have. So they do, until the agent has been idle
-for a while and `give_back` empties them. Arrow's default, mimalloc, can't be emptied; jemalloc and
-the system's malloc can. DataFusion brings a mimalloc of its own, which gives back after a second,
-whenever it is next called. Its threads take new segments rather than room that other threads freed
-until they have as many as they may: with no such bound, a scan of 2 GB of Parquet that kept nothing
-filled 2.2 GB of fresh pages, with 2 it takes 0.4 GB and half the time.
+back early, and take 1.0 when they keep what they have. So they do, for as long as a pause between
+two queries may last: jemalloc by a thread of its own, the system's malloc until `give_back` empties
+it. Arrow's default, mimalloc, can't be emptied, and its jemalloc only in name: `release_unused`
+asks it for an arena that is called "MALLCTL_ARENAS_ALL". DataFusion brings a mimalloc of its own,
+which gives back after a second, whenever it is next called. Its threads take new segments rather
+than room that other threads freed until they have as many as they may: with no such bound, a scan
+of 2 GB of Parquet that kept nothing filled 2.2 GB of fresh pages, with 2 it takes 0.4 GB and half
+the time.
 pandas, which pyarrow loads when it finds it, would cost 40 MB and a second.
 """
 
@@ -20,7 +22,7 @@ import os
 import sys
 from typing import Any
 
-DECAY_MS, TIGHT_DECAY_MS = 60_000, 500
+KEPT_S, TIGHT_KEPT_S = 60.0, 0.5
 """How long jemalloc keeps pages nobody uses; where memory is bounded."""
 MALLOC_KEPT_BYTES, MALLOC_MAPPED_BYTES = 256 << 20, 32 << 20
 """What the system's malloc keeps at its end, and what it maps and unmaps by itself."""
@@ -37,21 +39,20 @@ ENVIRONMENT = {
 TIGHT_ENVIRONMENT = {"MIMALLOC_PURGE_DELAY": "10", "MIMALLOC_ARENA_PURGE_MULT": "1"}
 """Read by Arrow, numpy and DataFusion's allocator when they are first imported; where memory is
 bounded the latter come first."""
+_JEMALLOC = "JE_ARROW_MALLOC_CONF"  # likewise
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 
 
-def prepare_process(memory: int | None = None) -> None:
+def prepare_process(memory: int | None = None, kept_s: float = KEPT_S) -> None:
     """Choose Arrow's pool, tune malloc, keep pandas out; best before pyarrow is imported.
 
-    With a bound for its `memory`, a process keeps little of what it does not use.
+    What it does not use a process keeps for `kept_s`, with a bound for its `memory` hardly at all.
     """
     tight = TIGHT_ENVIRONMENT if memory is not None else {}
     for name, value in (ENVIRONMENT | tight).items():
         os.environ.setdefault(name, value)
-    import pyarrow as pa
-
-    if pa.default_memory_pool().backend_name == "jemalloc":
-        pa.jemalloc_set_decay_ms(DECAY_MS if memory is None else TIGHT_DECAY_MS)
+    decay_ms = int(1000 * (kept_s if memory is None else TIGHT_KEPT_S))
+    os.environ.setdefault(_JEMALLOC, f"dirty_decay_ms:{decay_ms},muzzy_decay_ms:0")
     hide_pandas()
     libc = ctypes.CDLL(None)
     if hasattr(libc, "mallopt"):

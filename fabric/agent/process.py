@@ -39,7 +39,7 @@ def run_agent(
     StorageError
         The folder can't be used, or another agent is in it.
     """
-    prepare_process(config.memory)
+    prepare_process(config.memory, config.give_back_s)
     allow_descriptors()
     from fabric.agent.service import AgentProcess
 

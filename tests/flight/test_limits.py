@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from fabric._cython.shuffle.wire.unfolding import check_schema, unpacked_bytes
 from fabric.config import AgentConfig, Limits
-from fabric.errors import ConfigError, DataError
+from fabric.errors import ConfigError, DataError, PeerLostError
 from fabric.testing.arrays import batches, examples
 from fabric.testing.flight_rig import FlightRig
 from fabric.testing.folded import folded
@@ -356,6 +356,30 @@ def test_a_reader_that_stops_loses_its_connection(rig: FlightRig) -> None:
         with pytest.raises(grpc.RpcError):
             list(call)
     still_serves(rig)
+
+
+def test_agents_find_a_place_whatever_clients_do(rig: FlightRig) -> None:
+    rig.servers["a0"].set_streams_max(4)
+    with ExitStack() as stack:
+
+        def opened(verb: str, token: list[tuple[str, str]] | None) -> Silent:
+            client = Silent(rig, verb, [], token)
+            stack.callback(client.close)
+            return client
+
+        opened("Handshake", None)
+        wait_until(lambda: rig.servers["a0"].n_open == 1, 20)
+        assert opened("Handshake", None).ends() is grpc.StatusCode.UNAVAILABLE  # a quarter
+        agents = [opened("DoPut", bearer(rig, "agent")) for _ in range(5)]
+        wait_until(lambda: rig.servers["a0"].n_open >= 5, 20)
+        assert all(each.call.is_active() for each in agents)
+        with rig.client() as client:
+            assert client.action("healthcheck")["status"] == "ok"
+        rig.servers["a0"].set_streams_max(0)
+        with rig.client() as client, pytest.raises(PeerLostError, match="already serves"):
+            client.action("healthcheck")
+        opened("DoPut", bearer(rig, "agent"))
+        wait_until(lambda: rig.servers["a0"].n_open == 6, 20)
 
 
 def varint(value: int) -> bytes:

@@ -5,9 +5,12 @@ Everything is sent by gRPC alone, as no client library would.
 
 from __future__ import annotations
 
+import base64
 import itertools
+import json
 import os
 import random
+import re
 import socket
 import threading
 from collections.abc import Iterator, Sequence
@@ -20,6 +23,7 @@ import pyarrow as pa
 import pytest
 
 from fabric.testing import local_fabric
+from fabric.testing.folded import folded
 from fabric.testing.wait import wait_until
 
 SERVICE = "/arrow.flight.protocol.FlightService/"
@@ -312,6 +316,52 @@ def test_schemas_without_measure(agent: Agent) -> None:
             named(agent.stream("DoPut", [first]))
 
 
+def test_schemas_that_unfold(agent: Agent) -> None:
+    """One field, one text at many places: gigabytes of what came as a megabyte."""
+    kind: pa.DataType = pa.int8()
+    for _ in range(20):
+        kind = pa.struct([("a", kind), ("b", pa.int8())])
+    long, tiny = "x" * (1 << 20), [pa.field(str(n), pa.int8()) for n in range(10_000)]
+    with unharmed(agent):
+        _, _, before = agent.holds()
+        for schema in (
+            pa.schema([pa.field(long, pa.int8()), *tiny]),
+            pa.schema([pa.field("c", pa.int8(), metadata={"k": long}), *tiny]),
+            pa.schema([pa.field("c", pa.timestamp("s", long)), *tiny]),
+            pa.schema([pa.field("c", kind)], metadata={"k": long}),
+        ):
+            data = folded(schema)
+            header = data[8 : 8 + int.from_bytes(data[4:8], "little")]
+            for verb in ("DoPut", "DoExchange"):
+                named(agent.stream(verb, [fresh() + message(header)]))
+            begin = {"name": "d", "schema": base64.b64encode(data).decode()}
+            body = json.dumps(begin).encode()
+            named(agent.ask("DoAction", field(1, b"dataset.begin") + field(2, body)))
+        status = Path(f"/proc/{agent.pid}/status").read_text()
+        (peak,) = re.findall(r"VmHWM:\s+(\d+) kB", status)
+        assert int(peak) << 10 <= before + (1 << 30)  # of all tests until now
+
+
+def test_dictionaries_that_grow(agent: Agent) -> None:
+    """Each delta is small; all of them are held."""
+    words = pa.array(["x" * (4 << 20)])
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd", emit_dictionary_deltas=True)
+    schema = pa.schema([pa.field("c", pa.dictionary(pa.int32(), pa.string()))])
+    with pa.ipc.new_stream(sink, schema, options=options) as writer:
+        for more in (words, pa.concat_arrays([words, words])):
+            column = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), more)
+            writer.write_batch(pa.record_batch([column], schema=schema))
+    first, *rest = (
+        (m.metadata.to_pybytes(), m.body.to_pybytes() if m.body is not None else b"")
+        for m in pa.MessageReader.open_stream(sink.getvalue())
+    )
+    delta = [message(*one) for one in rest[2:]]
+    with unharmed(agent):
+        sent = [fresh() + message(first[0]), *(message(*one) for one in rest), *(delta * 100)]
+        named(agent.stream("DoPut", sent))
+
+
 # ---- G9, G10: protobuf and names
 
 
@@ -405,15 +455,18 @@ def half_open(agent: Agent, verb: str, first: list[bytes], n: int) -> Iterator[N
                 call.cancel()
 
 
-@pytest.mark.parametrize("verb", ["DoPut", "DoExchange", "Handshake"])
-def test_300_half_open_streams(agent: Agent, verb: str) -> None:
+@pytest.mark.parametrize(
+    ("verb", "n_inside"), [("DoPut", 300), ("DoExchange", 300), ("Handshake", 512 // 4)]
+)
+def test_300_half_open_streams(agent: Agent, verb: str, n_inside: int) -> None:
     first = [put(pa.record_batch({"k": [1]}), "half")[0]] if verb == "DoPut" else []
     with unharmed(agent):
         threads, _, _ = agent.holds()
         with half_open(agent, verb, first, 300):
-            wait_until(lambda: agent.holds()[0] > threads + 250, 60)
+            wait_until(lambda: agent.holds()[0] > threads + n_inside - 50, 60)
             assert any(agent.answers() for _ in range(3))
             assert agent.holds()[0] < threads + 350
+            wait_until(lambda: agent.holds()[0] < threads + n_inside + 50, 60)
             wait_until(lambda: agent.holds()[0] < threads + 50, 60)  # silence costs the connection
 
 

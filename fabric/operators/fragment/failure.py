@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from fabric.errors import ConfigError, ExpressionError, FabricError, InternalError
+from fabric.errors import ConfigError, ExpressionError, FabricError, InternalError, StorageError
 from fabric.io.files.source import check_rows, check_split
 from fabric.operators.expressions.errors import as_fabric
 from fabric.plan.expr import Agg, Call, Case, Cast
@@ -26,6 +26,8 @@ _LAYERS = (
     "Execution error: ",
 )
 _EXHAUSTED = ("Resources exhausted:", "Not enough memory")
+_FULL = ("No space left on device", "Disk quota exceeded", "File too large")
+_PATH = re.compile(r' at path "[^"]*"')
 _OF_A_FILE = re.compile(r"OSError|IOError|Parquet|corrupt|decompress|EOF|invalid: ", re.IGNORECASE)
 
 
@@ -60,7 +62,12 @@ def engine_error(error: BaseException) -> FabricError:
             "the agent's memory is too small for this fragment; give agents a larger --memory, or "
             f"use more of them ({what})"
         )
-    return InternalError(f"the query engine refused: {text[:500]}")
+    if any(words in text for words in _FULL):  # our own sinks and sources say it themselves
+        return StorageError(
+            "no room to spill what this fragment sorts or groups: the disk is full; free space "
+            "there, give more folders with --spill, or a larger --memory"
+        )
+    return InternalError(f"the query engine refused: {_PATH.sub('', text)[:500]}")
 
 
 def _computes(node: Node) -> bool:

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from fabric.errors import DataError, ExpressionError, InternalError
+from fabric.errors import DataError, ExpressionError, InternalError, StorageError
 from fabric.operators.fragment.failure import failure
 from fabric.plan.expr import Call, Column, Literal
 from fabric.plan.nodes import Filter, Scan, Select, StageInput
@@ -33,6 +33,17 @@ def test_a_panic_is_a_bug_and_shows_no_rust(error):
 def test_engine_names_are_left_out():
     error = Exception("DataFusion error: Arrow error: no such thing\n backtrace: 1 2 3")
     assert failure(error, SOURCE, {}).message == "the query engine refused: no such thing"
+
+
+@pytest.mark.parametrize("at", ["", ' at path "/spill/x/.tmpA"'])
+def test_a_disk_that_is_full_is_told_without_its_path(at):
+    text = f"DataFusion error: IO error: No space left on device (os error 28){at}"
+    found = failure(Exception(text), SOURCE, {})
+    assert isinstance(found, StorageError)
+    assert "no room to spill" in found.message
+    assert "/spill" not in found.message
+    other = failure(Exception(f"IO error: Is a directory{at}"), SOURCE, {})
+    assert other.message == "the query engine refused: IO error: Is a directory"
 
 
 def test_our_own_errors_stay_as_they_are():

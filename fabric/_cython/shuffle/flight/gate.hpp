@@ -54,37 +54,35 @@ class KnownTokens {
   std::unordered_map<std::string, Claims> known_;
 };
 
-// Calls that are open now.
+// Who makes a call, as far as places are given out.
+struct Guest {
+  enum class Kind { AGENT, CLIENT, STRANGER };  // a stranger has shown no token
+  Kind kind = Kind::STRANGER;
+  std::string name;    // whose calls are counted together
+  bool stream = true;  // moves rows
+};
+
+// Calls that are open now. Agents always find a place, and who has a token one beside strangers.
 class Inside {
  public:
   explicit Inside(const Limits& limits)
       : most_(limits.streams_max), peer_most_(limits.peer_streams_max) {}
 
-  // `peer` names a client; nobody is counted without a name. A `stream` moves rows.
-  arrow::Status enter(const std::string& peer, bool stream) {
+  arrow::Status enter(const Guest& guest) {
     std::lock_guard lock(mutex_);
     if (closed_) return fault("PeerLostError", "this agent is shutting down; ask another one");
-    if (n_ >= most_) {
-      return fault("PeerLostError", "this agent already serves " + std::to_string(n_) +
-                                        " calls at once; try again later");
-    }
-    if (!peer.empty()) {
-      int64_t& mine = peers_[peer];
-      if (mine >= peer_most_) {
-        return fault("PeerLostError", "this client already has " + std::to_string(mine) +
-                                          " calls open here; let some end first");
-      }
-      ++mine;
-    }
+    if (guest.kind != Guest::Kind::AGENT) ARROW_RETURN_NOT_OK(place(guest));
     ++n_;
-    changes_ += stream;
+    changes_ += guest.stream;
     return arrow::Status::OK();
   }
-  void leave(const std::string& peer, bool stream) {
+  void leave(const Guest& guest) {
     std::lock_guard lock(mutex_);
     --n_;
-    changes_ += stream;
-    const auto mine = peers_.find(peer);
+    changes_ += guest.stream;
+    clients_ -= guest.kind != Guest::Kind::AGENT;
+    strangers_ -= guest.kind == Guest::Kind::STRANGER;
+    const auto mine = peers_.find(guest.name);
     if (mine != peers_.end() && --mine->second == 0) peers_.erase(mine);
     changed_.notify_all();
   }
@@ -116,9 +114,30 @@ class Inside {
   }
 
  private:
+  static constexpr int64_t STRANGERS_SHARE = 4;  // of all places
+
+  arrow::Status place(const Guest& guest) {
+    const bool stranger = guest.kind == Guest::Kind::STRANGER;
+    const int64_t strangers_most = std::max<int64_t>(1, most_ / STRANGERS_SHARE);
+    if (clients_ >= most_ || (stranger && strangers_ >= strangers_most)) {
+      return fault("PeerLostError", "this agent already serves " +
+                                        std::to_string(stranger ? strangers_ : clients_) +
+                                        " calls at once; try again later");
+    }
+    int64_t& mine = peers_[guest.name];
+    if (mine >= peer_most_) {
+      return fault("PeerLostError", "this client already has " + std::to_string(mine) +
+                                        " calls open here; let some end first");
+    }
+    ++mine;
+    ++clients_;
+    strangers_ += stranger;
+    return arrow::Status::OK();
+  }
+
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  int64_t n_ = 0, changes_ = 0, most_;
+  int64_t n_ = 0, clients_ = 0, strangers_ = 0, changes_ = 0, most_;
   const int64_t peer_most_;
   std::unordered_map<std::string, int64_t> peers_;
   bool closed_ = false;
@@ -129,13 +148,11 @@ class Caller : public fl::ServerMiddleware {
  public:
   using Headers = std::vector<std::pair<std::string, std::string>>;
 
-  Caller(std::shared_ptr<Inside> inside, std::string name, bool stream,
-         std::optional<Claims> claims, Headers echo, std::shared_ptr<Watch> watch,
-         const std::string& peer, std::optional<double> limit_s)
-      : inside_(std::move(inside)), name_(std::move(name)), stream_(stream),
-        claims_(std::move(claims)), echo_(std::move(echo)),
-        awaited_(std::move(watch), peer, limit_s) {}
-  ~Caller() override { inside_->leave(name_, stream_); }
+  Caller(std::shared_ptr<Inside> inside, Guest guest, std::optional<Claims> claims, Headers echo,
+         std::shared_ptr<Watch> watch, const std::string& peer, std::optional<double> limit_s)
+      : inside_(std::move(inside)), guest_(std::move(guest)), claims_(std::move(claims)),
+        echo_(std::move(echo)), awaited_(std::move(watch), peer, limit_s) {}
+  ~Caller() override { inside_->leave(guest_); }
 
   std::string name() const override { return CALLER; }
   // Flight asks twice in some verbs.
@@ -148,8 +165,7 @@ class Caller : public fl::ServerMiddleware {
 
  private:
   std::shared_ptr<Inside> inside_;
-  const std::string name_;  // by which the client's calls are counted
-  const bool stream_;
+  const Guest guest_;
   std::optional<Claims> claims_;
   Headers echo_;
   Awaited awaited_;
@@ -175,22 +191,27 @@ class Gate : public fl::ServerMiddlewareFactory {
       }
       claims = std::move(*checked);
     }
-    const bool agent = claims && claims->is_agent();
+    Guest guest = guest_of(info.method, context.peer(), claims);
     std::optional<double> limit_s = claims ? limits_.peer_idle_s : limits_.handshake_s;
-    if (agent) limit_s.reset();  // one that is gone is known by its heartbeats
-    std::string name = agent ? "" : host_of(context.peer()) + (claims ? claims->key : "");
-    const bool stream = info.method == fl::FlightMethod::DoGet ||
-                        info.method == fl::FlightMethod::DoPut ||
-                        info.method == fl::FlightMethod::DoExchange;
-    if (const arrow::Status full = inside_->enter(name, stream); !full.ok()) {
-      return ask_.outward(full);
-    }
-    *middleware = std::make_shared<Caller>(inside_, std::move(name), stream, std::move(claims),
+    // An agent that is gone is known by its heartbeats.
+    if (guest.kind == Guest::Kind::AGENT) limit_s.reset();
+    if (const arrow::Status full = inside_->enter(guest); !full.ok()) return ask_.outward(full);
+    *middleware = std::make_shared<Caller>(inside_, std::move(guest), std::move(claims),
                                            echo(context), watch_, context.peer(), limit_s);
     return arrow::Status::OK();
   }
 
  private:
+  static Guest guest_of(fl::FlightMethod method, const std::string& peer,
+                        const std::optional<Claims>& claims) {
+    Guest guest;
+    guest.stream = method == fl::FlightMethod::DoGet || method == fl::FlightMethod::DoPut ||
+                   method == fl::FlightMethod::DoExchange;
+    guest.name = host_of(peer) + (claims ? claims->key : "");
+    if (claims) guest.kind = claims->is_agent() ? Guest::Kind::AGENT : Guest::Kind::CLIENT;
+    return guest;
+  }
+
   // A bearer token, or Flight's own header for what a handshake gave; a client that never shook
   // hands sends that one empty. Who has neither is judged as the token "".
   arrow::Result<Claims> check(const fl::ServerCallContext& context) {

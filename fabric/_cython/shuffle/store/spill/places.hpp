@@ -34,12 +34,9 @@ class SpillPlaces {
 
   // What to say when none has: `why` is what the system said, if it said something.
   arrow::Status full(int64_t n_bytes, const std::string& why, const Where& where) const {
-    std::string names;
-    for (const FilePath& folder : folders_) {
-      names += (names.empty() ? "" : ", ") + folder.parent_path().string();
-    }
     return fault("StorageError",
-                 "no room to spill " + std::to_string((n_bytes >> 20) + 1) + " MiB to " + names +
+                 "no room to spill " + std::to_string((n_bytes >> 20) + 1) + " MiB to any of " +
+                     std::to_string(folders_.size()) + " folders" +
                      (why.empty() ? "" : " (" + why + ")") +
                      "; free space there, give more folders with --spill, or a larger --memory",
                  where);
