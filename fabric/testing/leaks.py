@@ -18,7 +18,7 @@ from pathlib import Path
 from fabric.agent.memory import give_back, prepare_process
 
 if __name__ == "__main__":
-    prepare_process()
+    prepare_process(kept_s=0.0)
 
 import pyarrow as pa
 
