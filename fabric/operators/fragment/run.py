@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextvars import Context
 from threading import Lock
+from traceback import clear_frames
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 import pyarrow as pa
@@ -143,7 +144,9 @@ class FragmentStream(Iterator[pa.RecordBatch]):
             self._finish()
             if isinstance(error, KeyboardInterrupt | SystemExit):
                 raise
-            raise self._failure(error) from error
+            failed = self._failure(error)
+            clear_frames(error.__traceback__)  # whose locals keep DataFusion's files and memory
+            raise failed from error
         if batch is None:
             self._finish()
             raise StopIteration
