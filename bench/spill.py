@@ -1,13 +1,14 @@
 """A shuffle many times as large as the agent: 8 GB (`--quick`: 2 GB) through 512 MB.
 
-One agent of two slots (``fabric agent --memory 512MB``) reads Parquet files, exchanges all rows by
-k and sums what arrived; nearly all rows lie in its spill files in between. The files are one file
+One agent of two slots (``fabric agent --memory 512MB``) reads Arrow files, exchanges all rows by k
+and sums what arrived; nearly all rows lie in its spill files in between. The files are one file
 under many names, so that reading them is not what is measured. Two fields tell how it went:
 
 peak_rss_over_budget   the largest resident memory of the agent and the processes it started,
                        summed, ÷ 512 MB
 rate_over_disk         seconds to write the bytes that were spilled to the same folder and then to
-                       read them back, both by the page cache as the agent does ÷ seconds of ours
+                       read them back, both by the page cache as the agent does ÷ seconds of ours.
+                       The two take turns: each finds the free memory that the other left
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from bench.harness import Answer, Benchmark, Case, Engine
 
@@ -34,6 +34,7 @@ N_FILES, N_FILES_QUICK = 16, 4
 TEXT_CHARS = 100
 ROW_BYTES = 24 + 4 + TEXT_CHARS
 _PIECE = 1 << 20
+_TURNS = 3
 
 
 def cases(quick: bool) -> Sequence[Case]:
@@ -71,55 +72,49 @@ class SpillRun:
         local = enter(local_fabric(1, slots=2, options=options))
         self._pid = local.agents[0].process.pid
         session = enter(fabric.connect(f"fabric://{local.address}", token=local.token))
-        moved = session.read_parquet(str(folder / "*.parquet")).exchange("k")
+        moved = session.read_ipc(str(folder / "*.arrow")).exchange("k")
         texts = fabric.sum(fabric.col("s").str.len_chars()).alias("s")
         self._totals = moved.agg(
             fabric.count().alias("n"), fabric.sum("k"), fabric.sum("v"), fabric.sum("w"), texts
         )  # fmt: skip
-        self._session, self._parallelism = session, 2
-        self._job: Any = None
-        self._seconds: list[float] = []
-        self._spilled_bytes = 0
+        self._session = session
+        self._found: Any = None
 
-    def work(self) -> object:
-        """One shuffle; its files go before the next."""
-        self._release()
-        begun = time.perf_counter()
-        self._job = self._session.submit(self._totals, parallelism=self._parallelism)
-        self._job.wait(3600.0)
-        self._seconds.append(time.perf_counter() - begun)
-        return None
+    def work(self) -> int:
+        """One shuffle; its files go before the next. Returns the bytes that were spilled."""
+        with self._session.submit(self._totals, parallelism=2) as job:
+            self._found = job.wait(3600.0).collect()
+            files = [file.stat() for file in self._spill.rglob("*") if file.is_file()]
+        while any(self._spill.rglob("*.arrows")):
+            time.sleep(0.01)
+        return sum(file.st_size for file in files)
 
     def answer(self) -> Answer:
-        """Right sums, the memory it took, and the disk beside it."""
+        """Right sums, the memory it took, and how it compares with the disk."""
         from fabric.testing import checksum
 
-        found = self._job.collect()
-        self._spilled_bytes = sum(f.stat().st_size for f in self._spill.rglob("*") if f.is_file())
-        self._release()
-        if found.to_pylist() != [self._expected]:
-            raise AssertionError(f"the sums are {found.to_pylist()}, not {self._expected}")
-        ours = statistics.median(self._seconds[1:] or self._seconds)
-        disk = statistics.median(_disk_seconds(self._spill, self._spilled_bytes) for _ in range(3))
+        turns = [self._turn() for _ in range(_TURNS)]
+        if self._found.to_pylist() != [self._expected]:
+            raise AssertionError(f"the sums are {self._found.to_pylist()}, not {self._expected}")
+        ours, disk, spilled = (statistics.median(turn) for turn in zip(*turns, strict=True))
         extra = {
             "peak_rss_over_budget": round(peak_rss(self._pid) / MEMORY_BYTES, 3),
             "rate_over_disk": round(disk / ours, 3),
-            "spilled_bytes": self._spilled_bytes,
+            "spilled_bytes": int(spilled),
+            "job_seconds": round(ours, 3),
             "disk_seconds": round(disk, 3),
         }
-        return Answer(self._case.rows, checksum(found)[1], extra)
+        return Answer(self._case.rows, checksum(self._found)[1], extra)
+
+    def _turn(self) -> tuple[float, float, int]:
+        """Seconds of ours, then of the disk, for so many bytes."""
+        begun = time.perf_counter()
+        spilled = self.work()
+        return time.perf_counter() - begun, _disk_seconds(self._spill, spilled), spilled
 
     def close(self) -> None:
         """Stop the agent and remove the files."""
-        self._release()
         self._stack.close()
-
-    def _release(self) -> None:
-        if self._job is not None:
-            self._job.release()
-            self._job = None
-            while any(self._spill.rglob("*.arrows")):
-                time.sleep(0.01)
 
 
 def peak_rss(pid: int) -> int:
@@ -138,7 +133,7 @@ def _write(folder: Path, n_files: int) -> dict[str, float]:
     """One file under `n_files` names; returns the sums of all."""
     rng = np.random.default_rng(seed=11)
     texts = pa.array([f"{number:0{TEXT_CHARS}}" for number in range(1000)])
-    first = folder / "0.parquet"
+    first = folder / "0.arrow"
     sums: dict[str, float] = {}
     with ExitStack() as stack:
         writer: Any = None
@@ -150,14 +145,12 @@ def _write(folder: Path, n_files: int) -> dict[str, float]:
                 "w": rng.integers(0, 4000, n) / 4,
                 "s": texts.take(pa.array(rng.integers(0, 1000, n))),
             })  # fmt: skip
-            writer = writer or stack.enter_context(
-                pq.ParquetWriter(first, table.schema, compression="none", use_dictionary=False)
-            )
-            writer.write_table(table, row_group_size=1 << 17)
+            writer = writer or stack.enter_context(pa.ipc.new_file(str(first), table.schema))
+            writer.write_table(table, max_chunksize=1 << 16)
             for name in ("k", "v", "w"):
                 sums[name] = sums.get(name, 0) + pc.sum(table[name]).as_py()
     for number in range(1, n_files):
-        os.link(first, folder / f"{number}.parquet")
+        os.link(first, folder / f"{number}.arrow")
     return {
         "n": FILE_ROWS * n_files,
         **{name: total * n_files for name, total in sums.items()},

@@ -45,14 +45,17 @@ def read_split(
     split: Split,
     columns: Sequence[str] | None = None,
     predicate: Expr | None = None,
+    *,
+    bounded: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of `split` as `columns` (None: all of `schema`) in that order.
 
-    `predicate` is a hint: rows that can't satisfy it may be left out, the others come all.
+    `predicate` is a hint: rows that can't satisfy it may be left out, the others come all. When
+    `bounded`, no more of a mapped file stays resident than the last batches.
     """
     module = _serve(source)
-    hint = (predicate,) if isinstance(source, FileSource) else ()
-    batches: Iterator[pa.RecordBatch] = module.read_split(source, schema, split, columns, *hint)
+    hints = {"predicate": predicate, "bounded": bounded} if isinstance(source, FileSource) else {}
+    batches: Iterator[pa.RecordBatch] = module.read_split(source, schema, split, columns, **hints)
     return batches
 
 

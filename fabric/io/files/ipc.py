@@ -8,7 +8,9 @@ damaged string offset would kill the process too; that costs nothing for numbers
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
+from mmap import MADV_DONTNEED
 
 import pyarrow as pa
 
@@ -17,6 +19,7 @@ from fabric.io.files.units import Unit
 
 OPTIONS: frozenset[str] = frozenset()
 """Reader options: none."""
+_PIECE_ROWS, _HELD_BYTES = 65_536, 16 << 20
 
 
 def file_schema(path: str, options: dict[str, str]) -> pa.Schema:
@@ -58,15 +61,45 @@ def read_units(
     path: str, options: dict[str, str], schema: pa.Schema, begin: int, end: int
 ) -> Iterator[pa.RecordBatch]:
     """Record batches `begin` to `end` (0:0 means all) with the columns of `schema`."""
-    with reading(path, "Arrow IPC"):
-        file = pa.memory_map(path)
-        reader = pa.ipc.open_file(file)
-        indices = [reader.schema.get_field_index(name) for name in schema.names]
-        for index in range(begin, end or reader.num_record_batches):
-            batch = reader.get_batch(index)
-            chosen = pa.RecordBatch.from_arrays([batch.column(i) for i in indices], schema=schema)
-            _check_inside(chosen)
-            yield chosen
+    with reading(path, "Arrow IPC"), pa.memory_map(path) as file:
+        for batch in _chosen(file, schema, begin, end):
+            _check_inside(batch)
+            yield batch
+
+
+def read_bounded(path: str, schema: pa.Schema, begin: int, end: int) -> Iterator[pa.RecordBatch]:
+    """What `read_units` gives, in pieces; the process lets go of pages that were read.
+
+    They stay in the page cache: what a batch that is still held needs comes back by itself.
+    """
+    with reading(path, "Arrow IPC"), pa.memory_map(path) as file:
+        mapped, seen = (_base(file), file.size()), 0
+        for batch in _chosen(file, schema, begin, end):
+            for start in range(0, batch.num_rows, _PIECE_ROWS):
+                piece = batch.slice(start, _PIECE_ROWS)
+                _check_inside(piece)
+                yield piece
+                seen += piece.nbytes
+                if seen >= _HELD_BYTES:
+                    _let_go(*mapped)
+                    seen = 0
+
+
+def _chosen(
+    file: pa.MemoryMappedFile, schema: pa.Schema, begin: int, end: int
+) -> Iterator[pa.RecordBatch]:
+    reader = pa.ipc.open_file(file)
+    indices = [reader.schema.get_field_index(name) for name in schema.names]
+    for index in range(begin, end or reader.num_record_batches):
+        batch = reader.get_batch(index)
+        yield pa.RecordBatch.from_arrays([batch.column(i) for i in indices], schema=schema)
+
+
+def _let_go(address: int, n_bytes: int) -> None:
+    """Unmap the pages of a mapping until they are touched again."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if n_bytes and libc.madvise(ctypes.c_void_p(address), ctypes.c_size_t(n_bytes), MADV_DONTNEED):
+        raise OSError(ctypes.get_errno(), "a mapped file could not be let go of")
 
 
 def _check_inside(batch: pa.RecordBatch) -> None:

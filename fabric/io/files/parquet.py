@@ -1,4 +1,4 @@
-"""Parquet files: schema and row groups from the footer, rows through Arrow's scanner.
+"""Parquet files: schema and row groups from the footer, rows page by page.
 
 One job: read Parquet. A unit is a row group. Row groups whose statistics exclude a predicate are
 left out (`pruning.py` says when that is exact).
@@ -72,15 +72,9 @@ def read_units(
 
 
 def read_fragment(part: ds.ParquetFileFragment, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Rows of the row groups that `part` has."""
-    with reading(part.path, "Parquet"):
-        yield from part.to_batches(columns=schema.names, schema=part.physical_schema)
-
-
-def read_bounded(part: ds.ParquetFileFragment, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Rows of the row groups that `part` has, on this thread, with a page a column in memory.
 
-    Arrow's scanner, which `read_fragment` uses, holds gigabytes of what it has read ahead.
+    Arrow's scanner reads ahead, and holds gigabytes of it.
     """
     import pyarrow.parquet as pq
 
@@ -90,10 +84,10 @@ def read_bounded(part: ds.ParquetFileFragment, names: Sequence[str]) -> Iterator
         pq.ParquetFile(part.path, pre_buffer=False, buffer_size=_PAGE_BYTES) as file,
     ):
         batches = file.iter_batches(
-            _BATCH_ROWS, row_groups=groups, columns=list(names), use_threads=False
+            _BATCH_ROWS, row_groups=groups, columns=schema.names, use_threads=False
         )
-        for batch in batches:
-            yield batch.select(list(names))
+        for batch in batches:  # a name with a dot brings others along
+            yield batch.select(schema.names)
 
 
 def pruned(part: ds.ParquetFileFragment, pruning: ds.Expression | None) -> ds.ParquetFileFragment:

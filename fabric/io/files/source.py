@@ -57,7 +57,9 @@ def read_split(
     schema: pa.Schema,
     split: Split,
     columns: Sequence[str] | None,
+    *,
     predicate: Expr | None = None,
+    bounded: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of `split` with exactly the types of `schema`; see `registry.read_split`."""
     wanted = schema if columns is None else pa.schema([schema.field(name) for name in columns])
@@ -72,6 +74,8 @@ def read_split(
         pruning = pruning_filter(predicate, schema)
         part = parquet.fragment(split.uri, split.begin, split.end)
         batches = parquet.read_fragment(parquet.pruned(part, pruning), wanted)
+    elif source.format == "ipc" and bounded:
+        batches = ipc.read_bounded(split.uri, wanted, split.begin, split.end)
     else:
         batches = reader.read_units(split.uri, options, wanted, split.begin, split.end)
     for batch in batches:

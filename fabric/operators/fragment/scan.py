@@ -72,7 +72,7 @@ class Tables:
         self.spills = False
         """Whether what is built up may be more than memory has room for."""
         self.is_bounded = False
-        """Whether to read without holding what comes later."""
+        """Whether to hold no more of a file than what is worked on."""
         self.raised: list[Exception] = []
         """What reading raised inside DataFusion, which would only hand on its text."""
 
@@ -97,6 +97,8 @@ class Tables:
         schema = _read_schema(node)
         splits = self._splits_of(node)
         match node.source:
+            case FileSource() if self.is_bounded:
+                return self._streamed(node, schema, splits)
             case FileSource(format="parquet") as source:
                 for path in {split.uri for split in splits}:
                     check_unchanged(source, node.schema, path)
@@ -225,7 +227,9 @@ class Tables:
         n_rows = 0
         for split in splits:
             if self._read is None or local:
-                batches = registry.read_split(node.source, node.schema, split, schema.names)
+                batches = registry.read_split(
+                    node.source, node.schema, split, schema.names, bounded=self.is_bounded
+                )
             else:
                 batches = self._read(node, split)
             for batch in batches:
@@ -255,10 +259,9 @@ class Tables:
 
     def _streamed(self, node: Scan, schema: pa.Schema, splits: Sequence[Split]) -> Relation:
         """Rows that are read while the query runs, a partition for every run of splits."""
-        return self._reads(
-            schema,
-            [partial(registry.read_split, node.source, node.schema, split) for split in splits],
-        )
+        given = partial(registry.read_split, node.source, node.schema)
+        hints = {"predicate": node.predicate, "bounded": self.is_bounded}
+        return self._reads(schema, [partial(given, split, **hints) for split in splits])
 
     def _stored(self, schema: pa.Schema, rows: StoredRows) -> Relation:
         """Rows that lie on this agent's disk: to read them is to wait for nobody."""
@@ -299,8 +302,6 @@ class Tables:
         return replace(_opaque(relation), streamed=True)
 
     def _parquet(self, node: Scan, schema: pa.Schema, splits: Sequence[Split]) -> Relation:
-        if self.is_bounded:
-            return self._parquet_bounded(node, schema, splits)
         paths = parquet.whole_files([(split.uri, split.begin, split.end) for split in splits])
         names_fit = all(_NATIVE_PATH.fullmatch(path) for path in paths or ())
         if not (paths and names_fit and len(paths) <= _NATIVE_FILES_MAX and len(schema)):
@@ -340,12 +341,6 @@ class Tables:
         self._session.register_dataset(name, StreamDataset(node.schema, parts))
         relation = self._named(self._session.table(name), schema)
         return replace(_opaque(relation), streamed=True)
-
-    def _parquet_bounded(self, node: Scan, schema: pa.Schema, splits: Sequence[Split]) -> Relation:
-        pruning = pruning_filter(node.predicate, node.schema)
-        groups = (parquet.fragment(split.uri, split.begin, split.end) for split in splits)
-        kept = [parquet.pruned(part, pruning) for part in groups]
-        return self._reads(schema, [partial(parquet.read_bounded, part) for part in kept])
 
     def _named(self, df: datafusion.DataFrame, schema: pa.Schema) -> Relation:
         """`df`, which has user names, under internal ones."""
