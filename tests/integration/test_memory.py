@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -20,12 +21,27 @@ N_ROWS, N_KEYS = 4_000_000, 400_000
 DEADLINE_S = 240.0
 
 
-@pytest.fixture(scope="module")
-def tight(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalFabric, list[Path]]]:
-    folders = [tmp_path_factory.mktemp("spill") for _ in range(2)]
-    options = ["--memory", "384MiB", *(part for path in folders for part in ("--spill", str(path)))]
+Tight = tuple[LocalFabric, list[Path]]
+
+
+@contextmanager
+def agents_of(memory: str, factory: pytest.TempPathFactory) -> Iterator[Tight]:
+    folders = [factory.mktemp("spill") for _ in range(2)]
+    options = ["--memory", memory, *(part for path in folders for part in ("--spill", str(path)))]
     with local_fabric(2, options=options) as running:
         yield running, folders
+
+
+@pytest.fixture(scope="module")
+def tight(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tight]:
+    with agents_of("384MiB", tmp_path_factory) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def roomy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tight]:
+    with agents_of("512MiB", tmp_path_factory) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +69,7 @@ def open_session(running: LocalFabric) -> fabric.Session:
     return fabric.connect(f"fabric://{running.address}", token=running.token)
 
 
-def test_rows_exchanged_and_sorted_beyond_memory(
-    tight: tuple[LocalFabric, list[Path]], rows: Path
-) -> None:
+def test_rows_exchanged_and_sorted_beyond_memory(tight: Tight, rows: Path) -> None:
     running, folders = tight
     with open_session(running) as session:
         frame = session.read_parquet(str(rows / "*.parquet"))
@@ -86,16 +100,13 @@ def test_an_agent_keeps_to_its_memory(tmp_path: Path, n_files: int) -> None:
     with local_fabric(1, slots=2, options=options) as running, open_session(running) as session:
         moved = session.read_parquet(str(tmp_path / "*.parquet")).exchange("k")
         found = moved.agg(n=fabric.count(), chars=fabric.sum(col("s").str.len_chars())).collect()
-        status = Path(f"/proc/{running.agents[0].process.pid}/status").read_text()
+        peak = peak_bytes(running.agents[0].process.pid)
     n = n_rows // len(piece) * len(piece) * n_names
     assert found.to_pylist() == [{"n": n, "chars": 120 * n}]
-    peak = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
-    assert int(peak.split()[1]) * 1024 <= 1.5 * memory
+    assert peak <= 1.5 * memory
 
 
-def test_a_join_and_an_aggregate_beyond_memory(
-    tight: tuple[LocalFabric, list[Path]], rows: Path
-) -> None:
+def test_a_join_and_an_aggregate_beyond_memory(tight: Tight, rows: Path) -> None:
     running, _ = tight
     whole = pq.read_table(rows)
     with open_session(running) as session:
@@ -118,9 +129,7 @@ def test_a_join_and_an_aggregate_beyond_memory(
     assert found == [expected]
 
 
-def test_files_of_a_killed_agent_go_when_it_starts_again(
-    tight: tuple[LocalFabric, list[Path]], rows: Path
-) -> None:
+def test_files_of_a_killed_agent_go_when_it_starts_again(tight: Tight, rows: Path) -> None:
     running, folders = tight
     with open_session(running) as session:
         moved = session.read_parquet(str(rows / "*.parquet")).exchange("k")
@@ -136,3 +145,53 @@ def test_files_of_a_killed_agent_go_when_it_starts_again(
         for job in jobs:
             job.release()
     wait_until(lambda: not files(folders), 60.0)
+
+
+@pytest.mark.parametrize("kind", ["hot", "zipf", "a row of 64 MB"])
+def test_skewed_keys_within_memory(roomy: Tight, tmp_path: Path, kind: str) -> None:
+    """Joined with names and grouped: hot partitions are split, and no agent leaves its memory."""
+    running, _ = roomy
+    n, rng = 3_000_000, np.random.default_rng(3)
+    some = rng.integers(0, 50, n)
+    drawn = {
+        "hot": np.where(rng.random(n) < 0.9, 7, some),
+        "zipf": np.minimum(rng.zipf(1.2, n), 10_000),
+        "a row of 64 MB": np.where(rng.random(n) < 0.9, 7, some),
+    }
+    keys = drawn[kind].astype(np.int64)
+    texts = pa.array([f"{number:0100}" for number in range(100)])
+    for part in range(8):
+        rows = slice(part * n // 8, (part + 1) * n // 8)
+        text = texts.take(pa.array(np.arange(rows.start, rows.stop) % 100))
+        if kind == "a row of 64 MB" and part == 3:
+            text = pa.concat_arrays([text[:-1], pa.array(["x" * (64 << 20)])])
+        table = pa.table({"k": keys[rows], "v": np.arange(rows.start, rows.stop), "s": text})
+        pq.write_table(table, tmp_path / f"{part}.parquet", row_group_size=1 << 17)
+    names = pa.table({"k": np.arange(10_001), "w": np.arange(10_001) * 3})
+    with open_session(running) as session:
+        session.configure(target_bytes=8 << 20, broadcast_bytes=0, skew_factor=2.0)
+        left = session.read_parquet(str(tmp_path / "*.parquet")).named("left")
+        joined = left.join(session.read_arrow(names), on="k", strategy="hash").named("joined")
+        longest = fabric.max(col("s").str.len_chars())
+        grouped = joined.group_by("k").agg(
+            n=fabric.count(), v=fabric.sum("v"), w=fabric.max("w"), longest=longest
+        )  # fmt: skip
+        with session.submit(grouped) as job:
+            found = job.wait(DEADLINE_S).collect().sort_by("k")
+            plan = job.explain()
+    groups = pa.table({"k": keys, "v": np.arange(n)}).group_by("k")
+    expected = groups.aggregate([([], "count_all"), ("v", "sum")]).sort_by("k")
+    assert found["k"].equals(expected["k"])
+    assert found["n"].to_pylist() == expected["count_all"].to_pylist()
+    assert found["v"].to_pylist() == expected["v_sum"].to_pylist()
+    assert found["w"].to_pylist() == [3 * k for k in expected["k"].to_pylist()]
+    assert pc.max(found["longest"]).as_py() == (64 << 20 if kind == "a row of 64 MB" else 100)
+    assert "is hot (" in plan, plan
+    for agent in running.agents:
+        assert peak_bytes(agent.process.pid) <= 1.5 * (512 << 20)
+
+
+def peak_bytes(pid: int) -> int:
+    """The largest resident memory of a process so far."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
