@@ -12,6 +12,7 @@ One job: the public names. Each is loaded when it is first used, so ``import fab
 from __future__ import annotations
 
 from importlib import import_module
+from os import environ
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -111,6 +112,9 @@ if TYPE_CHECKING:
     from fabric.clients.session.partition import Partition
     from fabric.clients.session.session import Session
     from fabric.errors import FabricError
+
+# With its hooks around a fork gRPC kills one forked child in twenty, such as PySpark's JVM.
+environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
 
 _FUNCTIONS = (
     "any_value", "approx_distinct", "approx_quantile", "array", "avg", "bool_and", "bool_or",
