@@ -13,6 +13,7 @@
 #include "manifest.hpp"
 #include "owner.hpp"
 #include "part_file.hpp"
+#include "store/union_codes.hpp"
 #include "wire/check.hpp"
 
 namespace fabric {
@@ -149,7 +150,12 @@ class PartWriter final : public OwnerWriter {
       ARROW_ASSIGN_OR_RAISE(part.stream,
                             arrow::ipc::MakeStreamWriter(part.output, schema_, options));
     }
-    ARROW_RETURN_NOT_OK(part.stream->WriteRecordBatch(batch));
+    if (has_union(*schema_)) {
+      ARROW_ASSIGN_OR_RAISE(const auto roomy, with_room(batch));
+      ARROW_RETURN_NOT_OK(part.stream->WriteRecordBatch(*roomy));
+    } else {
+      ARROW_RETURN_NOT_OK(part.stream->WriteRecordBatch(batch));
+    }
     ARROW_RETURN_NOT_OK(part.output->flush());
     part.rows += batch.num_rows();
     receipt_.rows += static_cast<uint64_t>(batch.num_rows());

@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "store/message.hpp"
+#include "store/union_codes.hpp"
 #include "wire/fault.hpp"
 
 namespace fabric {
@@ -50,7 +51,22 @@ inline arrow::ipc::IpcWriteOptions write_options(std::shared_ptr<arrow::util::Co
 inline arrow::Result<arrow::ipc::IpcPayload> payload_of(
     const arrow::RecordBatch& batch, const arrow::ipc::IpcWriteOptions& options) {
   arrow::ipc::IpcPayload payload;
-  ARROW_RETURN_NOT_OK(arrow::ipc::GetRecordBatchPayload(batch, options, &payload));
+  if (!has_union(*batch.schema())) {
+    ARROW_RETURN_NOT_OK(arrow::ipc::GetRecordBatchPayload(batch, options, &payload));
+    return payload;
+  }
+  ARROW_ASSIGN_OR_RAISE(const auto roomy, with_room(batch));
+  ARROW_RETURN_NOT_OK(arrow::ipc::GetRecordBatchPayload(*roomy, options, &payload));
+  return payload;
+}
+
+inline arrow::Result<arrow::ipc::IpcPayload> dictionary_payload_of(
+    int64_t id, const std::shared_ptr<arrow::Array>& dictionary,
+    const arrow::ipc::IpcWriteOptions& options) {
+  arrow::ipc::IpcPayload payload;
+  ARROW_ASSIGN_OR_RAISE(auto roomy, with_room(dictionary->data()));
+  ARROW_RETURN_NOT_OK(arrow::ipc::GetDictionaryPayload(id, arrow::MakeArray(std::move(roomy)),
+                                                       options, &payload));
   return payload;
 }
 
@@ -107,8 +123,7 @@ class PayloadWriter {
       std::shared_ptr<arrow::Array>& sent = sent_[id];
       if (sent != nullptr && (batch.num_rows() == 0 || is_same(*sent, *dictionary))) continue;
       arrow::flight::FlightPayload values;
-      ARROW_RETURN_NOT_OK(
-          arrow::ipc::GetDictionaryPayload(id, dictionary, options_, &values.ipc_message));
+      ARROW_ASSIGN_OR_RAISE(values.ipc_message, dictionary_payload_of(id, dictionary, options_));
       out.push_back(std::move(values));
       sent = std::move(dictionary);
     }

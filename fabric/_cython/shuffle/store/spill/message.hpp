@@ -37,8 +37,7 @@ class SpillCodec {
     if (has_dictionaries()) {
       ARROW_ASSIGN_OR_RAISE(auto found, arrow::ipc::CollectDictionaries(batch, mapper_));
       for (const auto& [id, dictionary] : found) {
-        arrow::ipc::IpcPayload values;
-        ARROW_RETURN_NOT_OK(arrow::ipc::GetDictionaryPayload(id, dictionary, options_, &values));
+        ARROW_ASSIGN_OR_RAISE(const auto values, dictionary_payload_of(id, dictionary, options_));
         ARROW_RETURN_NOT_OK(write(values, out));
       }
     }
