@@ -6,9 +6,12 @@
 #include <arrow/array.h>
 #include <arrow/record_batch.h>
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "flight/text.hpp"
+#include "store/values.hpp"
 #include "wire/fault.hpp"
 
 namespace fabric {
@@ -43,14 +46,24 @@ inline bool keeps_promises(const arrow::StructArray& array, const Seen& seen) {
   return true;
 }
 
+// Which values list `i` holds.
+inline std::pair<int64_t, int64_t> range_of(const arrow::FixedSizeListArray& array, int64_t i) {
+  return {array.value_offset(i), array.value_offset(i + 1)};
+}
+template <class List>
+std::pair<int64_t, int64_t> range_of(const List& array, int64_t i) {
+  const auto* from = values_of<typename List::offset_type>(*array.data(), 1);
+  return {from[i], from[i + 1]};
+}
+
 template <class List>
 bool keeps_promises(const List& array, const Seen& seen) {
   const auto& values = *array.values();
   Seen inside(static_cast<size_t>(values.length()), false);
   for (int64_t i = 0; i < array.length(); ++i) {
     if (!seen[static_cast<size_t>(i)] || array.IsNull(i)) continue;
-    const auto begin = inside.begin() + array.value_offset(i);
-    std::fill(begin, begin + array.value_length(i), true);
+    const auto [begin, end] = range_of(array, i);
+    std::fill(inside.begin() + begin, inside.begin() + end, true);
   }
   return keeps_promise(*array.list_type()->field(0), values, inside);
 }

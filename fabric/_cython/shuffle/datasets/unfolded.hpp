@@ -8,9 +8,9 @@
 #include <arrow/record_batch.h>
 #include <arrow/type.h>
 
-#include <array>
 #include <vector>
 
+#include "store/values.hpp"
 #include "wire/fault.hpp"
 
 namespace fabric {
@@ -109,7 +109,7 @@ class Unfolded {
 
   template <class Offset>
   arrow::Status ranges(const arrow::ArrayData& data, const Unfolded& values) {
-    const Offset* from = data.GetValues<Offset>(1);
+    const Raw<Offset>* from = values_of<Offset>(data, 1);
     return sum(data.length, [&](int64_t i) {
       return static_cast<int64_t>(sizeof(Offset)) + values.between(from[i], from[i + 1]);
     });
@@ -117,8 +117,8 @@ class Unfolded {
 
   template <class Offset>
   arrow::Status windows(const arrow::ArrayData& data, const Unfolded& values) {
-    const Offset* from = data.GetValues<Offset>(1);
-    const Offset* sizes = data.GetValues<Offset>(2);
+    const Raw<Offset>* from = values_of<Offset>(data, 1);
+    const Raw<Offset>* sizes = values_of<Offset>(data, 2);
     return sum(data.length, [&](int64_t i) {
       return static_cast<int64_t>(2 * sizeof(Offset)) +
              values.between(from[i], int64_t{from[i]} + sizes[i]);
@@ -126,9 +126,10 @@ class Unfolded {
   }
 
   arrow::Status views(const arrow::ArrayData& data) {
-    const auto* view = data.GetValues<std::array<int32_t, 4>>(1);
+    const Raw<int32_t>* view = values_of<int32_t>(data, 1, 4 * data.offset);
     return sum(data.length, [&](int64_t i) {
-      return 16 + (data.IsValid(i) && view[i][0] > 12 ? view[i][0] : 0);
+      const int32_t size = view[4 * i];
+      return 16 + (data.IsValid(i) && size > 12 ? size : 0);
     });
   }
 
@@ -162,7 +163,7 @@ class Unfolded {
     }
     const auto& ids = static_cast<const arrow::UnionType&>(*data.type).child_ids();
     const int8_t* codes = data.GetValues<int8_t>(1);
-    const int32_t* at = data.GetValues<int32_t>(2);
+    const Raw<int32_t>* at = values_of<int32_t>(data, 2);
     return sum(data.length, [&](int64_t i) {
       const auto child = static_cast<size_t>(ids[static_cast<size_t>(codes[i])]);
       return 5 + columns[child].between(at[i], at[i] + 1);
@@ -180,7 +181,7 @@ class Unfolded {
   template <class End>
   arrow::Status runs_of(const arrow::ArrayData& data) {
     ARROW_ASSIGN_OR_RAISE(const Unfolded values, of(*data.child_data[1]));
-    const End* ends = data.child_data[0]->GetValues<End>(1);
+    const Raw<End>* ends = values_of<End>(*data.child_data[0], 1);
     int64_t run = 0;
     return sum(data.length, [&](int64_t i) {
       while (int64_t{ends[run]} <= data.offset + i) ++run;

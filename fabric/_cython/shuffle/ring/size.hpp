@@ -17,7 +17,7 @@ namespace fabric {
 
 template <class Offset>
 int64_t size_of_binary(const arrow::ArrayData& column) {
-  const Offset* offsets = column.GetValues<Offset>(1);  // with the column's own offset
+  const Raw<Offset>* offsets = values_of<Offset>(column, 1);
   const int64_t values = offsets[column.length] - offsets[0];
   return values + column.length * static_cast<int64_t>(sizeof(Offset));  // as Arrow counts them
 }

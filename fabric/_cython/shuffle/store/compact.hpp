@@ -69,12 +69,12 @@ class Compactor {
 
   static arrow::Result<Data> views(const Data& data) {
     const uint8_t* valid = data->buffers[0] == nullptr ? nullptr : data->buffers[0]->data();
-    const View* from = data->GetValues<View>(1);
+    const Raw<int32_t>* from = values_of<int32_t>(*data, 1, 4 * data->offset);
     const auto is_beside = [&](int64_t i) {
-      return from[i][0] > 12 && (!valid || arrow::bit_util::GetBit(valid, data->offset + i));
+      return from[4 * i] > 12 && (!valid || arrow::bit_util::GetBit(valid, data->offset + i));
     };
     int64_t needed = 0, held = 0;
-    for (int64_t i = 0; i < data->length; ++i) needed += is_beside(i) ? from[i][0] : 0;
+    for (int64_t i = 0; i < data->length; ++i) needed += is_beside(i) ? int32_t{from[4 * i]} : 0;
     for (size_t b = 2; b < data->buffers.size(); ++b) held += data->buffers[b]->size();
     // A place in a buffer has 31 bits.
     if (!is_waste(held, needed) || needed > std::numeric_limits<int32_t>::max()) return data;
@@ -85,15 +85,15 @@ class Compactor {
     View* to = made->mutable_data_as<View>() + data->offset;
     int32_t place = 0;
     for (int64_t i = 0; i < data->length; ++i) {
-      to[i] = from[i];
+      std::memcpy(&to[i], from + 4 * i, sizeof(View));
       if (is_beside(i)) {
-        const auto& source = data->buffers[static_cast<size_t>(2 + from[i][2])];
-        std::memcpy(bytes->mutable_data() + place, source->data() + from[i][3],
-                    static_cast<size_t>(from[i][0]));
+        const auto& source = data->buffers[static_cast<size_t>(2 + to[i][2])];
+        std::memcpy(bytes->mutable_data() + place, source->data() + to[i][3],
+                    static_cast<size_t>(to[i][0]));
         to[i][2] = 0;
         to[i][3] = place;
-        place += from[i][0];
-      } else if (from[i][0] > 12) {
+        place += to[i][0];
+      } else if (to[i][0] > 12) {
         to[i] = View{};  // under a null: it must not point anywhere
       }
     }
@@ -126,7 +126,7 @@ class Compactor {
   template <class Index>
   static arrow::Result<Data> narrowed(const Data& data) {
     const uint8_t* valid = data->buffers[0] == nullptr ? nullptr : data->buffers[0]->data();
-    const Index* from = data->GetValues<Index>(1);
+    const Raw<Index>* from = values_of<Index>(*data, 1);
     const auto is_there = [&](int64_t i) {
       return !valid || arrow::bit_util::GetBit(valid, data->offset + i);
     };

@@ -12,10 +12,11 @@
 #include <arrow/util/bitmap_ops.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <utility>
 #include <vector>
+
+#include "store/values.hpp"
 
 namespace fabric {
 
@@ -91,31 +92,31 @@ class Measure {
 
   template <class Offset>
   void texts(const arrow::ArrayData& data, int64_t row, int64_t n) {
-    const Offset* from = data.GetValues<Offset>(1, row);
+    const Raw<Offset>* from = values_of<Offset>(data, 1, row);
     size_.body += n * static_cast<int64_t>(sizeof(Offset)) + from[n] - from[0];
   }
 
   void views(const arrow::ArrayData& data, int64_t row, int64_t n) {
     const uint8_t* valid = data.buffers[0] == nullptr ? nullptr : data.buffers[0]->data();
-    const auto* view = data.GetValues<std::array<int32_t, 4>>(1, row);
+    const Raw<int32_t>* view = values_of<int32_t>(data, 1, 4 * row);
     size_.body += n * 16;
     for (int64_t i = 0; i < n; ++i) {
       const bool there = valid == nullptr || arrow::bit_util::GetBit(valid, row + i);
-      if (there && view[i][0] > 12) size_.body += view[i][0];
+      if (there && view[4 * i] > 12) size_.body += view[4 * i];
     }
   }
 
   template <class Offset>
   void lists(const arrow::ArrayData& data, int64_t row, int64_t n) {
-    const Offset* from = data.GetValues<Offset>(1, row);
+    const Raw<Offset>* from = values_of<Offset>(data, 1, row);
     size_.body += n * static_cast<int64_t>(sizeof(Offset));
     add(*data.child_data[0], from[0], from[n] - from[0]);
   }
 
   template <class Offset>
   void list_views(const arrow::ArrayData& data, int64_t row, int64_t n) {
-    const Offset* from = data.GetValues<Offset>(1, row);
-    const Offset* sizes = data.GetValues<Offset>(2, row);
+    const Raw<Offset>* from = values_of<Offset>(data, 1, row);
+    const Raw<Offset>* sizes = values_of<Offset>(data, 2, row);
     int64_t first = std::numeric_limits<int64_t>::max(), last = 0;
     for (int64_t i = 0; i < n; ++i) {
       if (sizes[i] == 0) continue;
@@ -128,7 +129,7 @@ class Measure {
 
   void unions(const arrow::ArrayData& data, const arrow::UnionType& type, int64_t row, int64_t n) {
     const int8_t* codes = data.GetValues<int8_t>(1, row);
-    const int32_t* from = data.GetValues<int32_t>(2, row);
+    const Raw<int32_t>* from = values_of<int32_t>(data, 2, row);
     size_.body += n * 5;
     std::vector<std::pair<int64_t, int64_t>> used(data.child_data.size(), {-1, -1});
     for (int64_t i = 0; i < n; ++i) {
@@ -153,7 +154,7 @@ class Measure {
   template <class End>
   void runs_of(const arrow::ArrayData& data, int64_t row, int64_t n) {
     const arrow::ArrayData& all = *data.child_data[0];
-    const End* ends = all.GetValues<End>(1);
+    const Raw<End>* ends = values_of<End>(all, 1);
     const int64_t first = std::upper_bound(ends, ends + all.length, row) - ends;
     const int64_t last = std::lower_bound(ends + first, ends + all.length, row + n) - ends;
     size_.body += (last - first + 1) * static_cast<int64_t>(sizeof(End));
