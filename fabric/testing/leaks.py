@@ -50,7 +50,7 @@ def grown(work: Callable[[int], None], n: int) -> dict[str, int]:
     work(N_BEFORE)
     before = held()
     work(n)
-    wait_until(lambda: held()["threads"] <= before["threads"], 20)
+    wait_until(lambda: held()["threads"] <= before["threads"], 120)
     after = held()
     return {name: after[name] - before[name] for name in after}
 

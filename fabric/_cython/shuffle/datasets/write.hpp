@@ -150,12 +150,7 @@ class PartWriter final : public OwnerWriter {
       ARROW_ASSIGN_OR_RAISE(part.stream,
                             arrow::ipc::MakeStreamWriter(part.output, schema_, options));
     }
-    if (has_union(*schema_)) {
-      ARROW_ASSIGN_OR_RAISE(const auto roomy, with_room(batch));
-      ARROW_RETURN_NOT_OK(part.stream->WriteRecordBatch(*roomy));
-    } else {
-      ARROW_RETURN_NOT_OK(part.stream->WriteRecordBatch(batch));
-    }
+    ARROW_RETURN_NOT_OK(write_rows(*part.stream, batch));
     ARROW_RETURN_NOT_OK(part.output->flush());
     part.rows += batch.num_rows();
     receipt_.rows += static_cast<uint64_t>(batch.num_rows());

@@ -9,6 +9,7 @@
 #include <arrow/ipc/writer.h>
 
 #include "store/message.hpp"
+#include "store/union_codes.hpp"
 #include "wire/fault.hpp"
 
 namespace fabric {
@@ -111,7 +112,7 @@ class Outgoing {
 
   arrow::Result<bool> write(const arrow::RecordBatch& batch, std::string metadata) {
     metadata_ = std::move(metadata);
-    const arrow::Status written = writer_->WriteRecordBatch(batch);
+    const arrow::Status written = write_rows(*writer_, batch);
     if (refused_) return false;
     ARROW_RETURN_NOT_OK(written);
     return true;

@@ -15,6 +15,7 @@
 #include <arrow/array/util.h>
 #include <arrow/buffer.h>
 #include <arrow/extension_type.h>
+#include <arrow/ipc/writer.h>
 #include <arrow/record_batch.h>
 #include <arrow/result.h>
 #include <arrow/type.h>
@@ -72,6 +73,13 @@ inline arrow::Result<std::shared_ptr<arrow::RecordBatch>> with_room(
     ARROW_ASSIGN_OR_RAISE(columns.emplace_back(), with_room(batch.column_data(i)));
   }
   return arrow::RecordBatch::Make(batch.schema(), batch.num_rows(), std::move(columns));
+}
+
+inline arrow::Status write_rows(arrow::ipc::RecordBatchWriter& to,
+                                const arrow::RecordBatch& batch) {
+  if (!has_union(*batch.schema())) return to.WriteRecordBatch(batch);
+  ARROW_ASSIGN_OR_RAISE(const auto roomy, with_room(batch));
+  return to.WriteRecordBatch(*roomy);
 }
 
 }  // namespace fabric
