@@ -246,6 +246,8 @@ class Edge:
             for exchange in self.exchanges[number].values():
                 try:
                     exchange.check()
+                except CancelledError:
+                    pass  # it has heard of the other's end
                 except FabricError as error:
                     failures.append(error)
             return bool(failures)
