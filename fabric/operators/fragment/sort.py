@@ -48,13 +48,15 @@ def lower_sort(
         case "place":
             return _place(node, below[0], _rows(below[1], collect))
         case _:
-            if _is_fit(node, below[0], n_rows):
+            if _is_fit(node, below[0], tables, n_rows):
                 return _by_words(node, below[0], tables, collect)
             return _sorted(node, below[0])
 
 
-def _is_fit(node: Sort, source: Relation, n_rows: float) -> bool:
+def _is_fit(node: Sort, source: Relation, tables: Tables, n_rows: float) -> bool:
     """Whether all keys are numbers, and the rows many but not too many."""
+    if tables.is_bounded and (tables.spills or any(map(_is_text, source.schema.types))):
+        return False  # nobody knows how long texts are, and what is sorted here can't spill
     widths = [_width(field.type) for field in source.schema]
     keys = [type_of(key.input, source.schema) for key in node.keys]
     return bool(
@@ -70,11 +72,15 @@ def _width(dtype: pa.DataType) -> int:
     """About how many bytes a value has; 0 for types that are not moved here."""
     if has_words(dtype) or t.is_decimal(dtype) or t.is_fixed_size_binary(dtype):
         return max(1, int(dtype.bit_width) // 8)
+    return _TEXT_BYTES if _is_text(dtype) else 0
+
+
+def _is_text(dtype: pa.DataType) -> bool:
     texts = (
         t.is_string, t.is_binary, t.is_large_string, t.is_large_binary, t.is_string_view,
         t.is_binary_view,
     )  # fmt: skip
-    return _TEXT_BYTES if any(is_one(dtype) for is_one in texts) else 0
+    return any(is_one(dtype) for is_one in texts)
 
 
 def _by_words(node: Sort, source: Relation, tables: Tables, collect: Collect) -> Relation:
