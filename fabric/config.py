@@ -177,7 +177,7 @@ class AgentConfig(Limits):
     ticket_s: float = 3600.0
     sweep_s: float = 3600.0
     drain_s: float = 5.0
-    give_back_s: float = 60.0
+    give_back_s: float = 180.0
     unix_sockets: bool = True
     memory: ByteSize | None = None
     spill_folders: Folders = field(default_factory=Folders)

@@ -22,7 +22,7 @@ import os
 import sys
 from typing import Any
 
-KEPT_S, TIGHT_KEPT_S = 60.0, 0.5
+KEPT_S, TIGHT_KEPT_S = 180.0, 0.5
 """How long jemalloc keeps pages nobody uses; where memory is bounded."""
 MALLOC_KEPT_BYTES, MALLOC_MAPPED_BYTES = 256 << 20, 32 << 20
 """What the system's malloc keeps at its end, and what it maps and unmaps by itself."""
