@@ -3,7 +3,8 @@ SHELL := /bin/bash
 PY := .venv/bin/python
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 NATIVE := $(shell find fabric/_cython -name '*.pyx' -o -name '*.pxd' -o -name '*.hpp' -o -name '*.h')
-PROTOS := fabric/control/control.proto fabric/flight/wire.proto fabric/plan/plan.proto
+PROTOS := fabric/control/control.proto fabric/flight/wire.proto fabric/plan/plan.proto \
+	fabric/agent/slot/slot.proto
 COMPILE := .venv/bin/uv pip compile --quiet --generate-hashes --no-emit-index-url --python-version 3.11 --custom-compile-command "make lock"
 
 .PHONY: run test lint bench soak sanitize ci lock proto clean
@@ -26,7 +27,7 @@ bench: .venv/dev.stamp ## every benchmark, quick
 	$(PY) -m bench --all --quick
 
 soak: .venv/dev.stamp ## the long ones: more generated plans, more examples a property
-	FABRIC_SOAK=1 .venv/bin/pytest -q tests/integration tests/_cython
+	FABRIC_SOAK=1 .venv/bin/pytest -q tests/integration tests/_cython tests/sim tests/faults
 
 sanitize: .venv/dev.stamp ## kernels, data plane and server under AddressSanitizer and UBSan: a build of their own
 	.ci/sanitize
@@ -42,7 +43,8 @@ lock: .venv/dev.stamp
 
 proto: .venv/dev.stamp ## generate the protobuf modules from the .proto files
 	$(PY) -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. fabric/control/control.proto
-	$(PY) -m grpc_tools.protoc -I. --python_out=. --pyi_out=. fabric/flight/wire.proto fabric/plan/plan.proto
+	$(PY) -m grpc_tools.protoc -I. --python_out=. --pyi_out=. fabric/flight/wire.proto fabric/plan/plan.proto \
+		fabric/agent/slot/slot.proto
 
 .venv/run.stamp: requirements/run.lock pyproject.toml setup.py $(NATIVE)
 	.ci/setup run

@@ -25,10 +25,16 @@ SCOPES: Mapping[str, Scope] = {
     "Watch": "read",
     "Cancel": "submit",
     "Release": "submit",
+    "Restart": "submit",
+    "ListTasks": "read",
+    "JobPlan": "read",
+    "ListEvents": "read",
+    "Drain": "submit",
     "ListJobs": "read",
     "ListAgents": "read",
     "Locate": "read",
     "Dataset": "submit",
+    "Depose": "agent",
 }
 
 

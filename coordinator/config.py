@@ -8,47 +8,92 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 from fabric.config import (
+    TLS,
     AdaptiveConfig,
+    check_bind,
     check_port,
     check_positive,
     default_home,
-    is_loopback,
-    load,
 )
+from fabric.coordinator.planner.placement import POLICIES, Policy
 from fabric.errors import ConfigError
+from fabric.settings import load
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorConfig:
     """`home` holds ``secret`` and ``coordinator/``; port 0 takes a free one.
 
-    An agent that is silent for `timeout_s` is lost. A job that failed or was cancelled ends when
-    its tasks have, after `stop_s` at the latest. Partitions of an ended job are kept `retain_s`; a
-    dataset transaction nobody ends is dropped after `transaction_s`. `adaptive` is for jobs whose
-    session says nothing else.
+    REST and pages are served at `rest_port`, metrics for Prometheus at `metrics_port`, unless None.
+
+    With `tls_certificate` and `tls_key` (PEM) agents and clients come by TLS; only so may it listen
+    beyond this machine. `tls_roots` may have signed the certificates of other coordinators.
+
+    `metadata` is where it remembers what must outlive it: empty is a folder in `home`, for one
+    coordinator; with ``postgresql://…`` several elect one that leads. The leader holds a lease of
+    `lease_s`; while the database is away it goes on, without writing, for `lease_grace_s` more. At
+    its start a coordinator waits `metadata_wait_s` for the database. `advertise` is the host that
+    others reach it by (default: `host`).
+
+    An agent that is silent for `timeout_s` is lost, one whose link broke after `reattach_s`. A task
+    that fails for a reason that may pass is tried `attempts_max` times, after pauses of `retry_s`
+    that double up to `retry_s_max`. Tasks go to agents by the policy `placement` ("spread" or
+    "bin_pack"). A job that failed or was cancelled ends when its tasks have, after `stop_s` at the
+    latest. Partitions of an ended job are kept `retain_s`, of a failed one `retain_failed_s`; a
+    dataset transaction nobody ends is dropped after `transaction_s`. The statuses of the last
+    `jobs_kept_max` jobs are kept, and the last `events_kept_max` events. `adaptive` is for jobs
+    whose session says nothing else.
     """
 
-    home: Path = field(default_factory=default_home)
-    host: str = "127.0.0.1"
-    port: int = 6123
-    heartbeat_s: float = 1.0
-    timeout_s: float = 5.0
-    stop_s: float = 10.0
-    retain_s: float = 600.0
-    transaction_s: float = 3600.0
-    jobs_kept_max: int = 1000
-    message_bytes_max: int = 64 << 20
-    plan_bytes_max: int = 16 << 20
-    adaptive: AdaptiveConfig = field(default_factory=lambda: load(AdaptiveConfig, "ADAPTIVE"))
+    home: Annotated[Path, "the state folder"] = field(default_factory=default_home)
+    host: Annotated[str, "where to listen"] = "127.0.0.1"
+    port: Annotated[int, "gRPC, and where agents attach; 0: a free one"] = 6123
+    rest_port: Annotated[int | None, "REST and pages; 0: a free one, off: none"] = 8081
+    metrics_port: Annotated[int | None, "Prometheus; 0: a free one, off: none"] = None
+    tls_certificate: Annotated[Path | None, "PEM; with it all links are TLS"] = None
+    tls_key: Annotated[Path | None, "PEM; of the certificate"] = None
+    tls_roots: Annotated[Path | None, "PEM; trusted for other coordinators"] = None
+    advertise: Annotated[str, "the host that others reach it by, if not `host`"] = ""
+    metadata: Annotated[str, "postgresql://user@host/database; empty: a folder in home"] = ""
+    metadata_wait_s: Annotated[float, "for the database, at the start"] = 60.0
+    lease_s: Annotated[float, "a leader that is gone is followed after so long"] = 5.0
+    lease_grace_s: Annotated[float, "a leader goes on so long without the database"] = 30.0
+    heartbeat_s: Annotated[float, "between two heartbeats of an agent"] = 5.0
+    timeout_s: Annotated[float, "an agent that is silent for so long is lost"] = 15.0
+    reattach_s: Annotated[float, "an agent whose link broke is lost after"] = 0.3
+    attempts_max: Annotated[int, "how often a task is tried"] = 4
+    retry_s: Annotated[float, "before the second attempt of a task that failed; it doubles"] = 0.1
+    retry_s_max: Annotated[float, "the longest pause before an attempt"] = 10.0
+    placement: Annotated[Policy, "of tasks: spread or bin_pack"] = "spread"
+    stop_s: Annotated[float, "a job that stops ends after so long at the latest"] = 10.0
+    retain_s: Annotated[float, "partitions of an ended job are kept"] = 600.0
+    retain_failed_s: Annotated[float, "partitions of a failed job are kept"] = 86_400.0
+    transaction_s: Annotated[float, "a dataset transaction that nobody ends is dropped after"] = (
+        3600.0
+    )
+    jobs_kept_max: Annotated[int, "ended jobs that are remembered"] = 10_000
+    events_kept_max: Annotated[int, "events that are remembered"] = 10_000
+    message_bytes_max: Annotated[int, "of a message or body of a client"] = 64 << 20
+    plan_bytes_max: Annotated[int, "of a plan"] = 16 << 20
+    adaptive: AdaptiveConfig = field(default_factory=lambda: load(AdaptiveConfig, "adaptive"))
 
     def __post_init__(self) -> None:
         check_positive(
-            self, "heartbeat_s", "timeout_s", "stop_s", "retain_s", "transaction_s",
-            "jobs_kept_max", "message_bytes_max", "plan_bytes_max",
+            self, "lease_s", "heartbeat_s", "timeout_s", "reattach_s", "attempts_max", "retry_s",
+            "retry_s_max", "stop_s", "retain_s", "retain_failed_s", "transaction_s",
+            "jobs_kept_max", "events_kept_max", "message_bytes_max", "plan_bytes_max",
         )  # fmt: skip
-        check_port(self.port)
+        for port in (self.port, self.rest_port, self.metrics_port):
+            check_port(port or 0)
+        for name in ("metadata_wait_s", "lease_grace_s"):
+            if (value := getattr(self, name)) < 0:
+                raise ConfigError(f"{name} must not be negative, got {value!r}")
+        if self.placement not in POLICIES:
+            known = " or ".join(map(repr, POLICIES))
+            raise ConfigError(f"placement must be {known}, got {self.placement!r}")
         if self.timeout_s < 2 * self.heartbeat_s:
             raise ConfigError(
                 f"timeout_s must be at least two heartbeats ({2 * self.heartbeat_s} s), "
@@ -56,9 +101,10 @@ class CoordinatorConfig:
             )
 
     def check_bind(self) -> None:
-        """Refuse to listen where strangers can connect, as long as there is no TLS."""
-        if not is_loopback(self.host):
-            raise ConfigError(
-                f"refusing to listen on {self.host!r} without TLS; bind 127.0.0.1 and reach it "
-                "through an SSH tunnel"
-            )
+        """Refuse to listen where strangers can connect without TLS."""
+        check_bind(self.host, self.tls_certificate, self.tls_key)
+
+    @property
+    def scheme(self) -> str:
+        """What addresses begin with."""
+        return TLS if self.tls_certificate else ""

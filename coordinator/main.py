@@ -1,7 +1,8 @@
 """A coordinator as a process.
 
 One job: secret, store, runtime and server from settings, until a signal comes. The secret is made
-when it is missing, and with it a token for whoever may read the folder.
+when it is missing, and with it a token for whoever may read the folder. With a database, where
+there may be several of it, `elected.py` goes on from there.
 """
 
 from __future__ import annotations
@@ -13,14 +14,18 @@ import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from fabric import failpoints
 from fabric.clock import Clock, SystemClock
 from fabric.coordinator.config import CoordinatorConfig
+from fabric.coordinator.elected import run_elected
+from fabric.coordinator.front import Front
 from fabric.coordinator.metadata.rocksdb import RocksStore
 from fabric.coordinator.runtime import CoordinatorRuntime
-from fabric.coordinator.server import ControlServer
+from fabric.coordinator.serving import Parts, serving
 from fabric.errors import StorageError
 from fabric.security.secret import load_or_create
 from fabric.security.tokens import Signer
+from fabric.settings import load
 from fabric.telemetry.logs import configure_logs, logger
 
 _logger = logger("fabric.coordinator")
@@ -40,22 +45,39 @@ def run_coordinator(
     ConfigError, StorageError, AuthError
         When the address, the folder or the secret can't be used; nothing is left running then.
     """
+    failpoints.arm()
     config.check_bind()
     clock = SystemClock()
     signer = Signer(load_or_create(config.home / "secret"))
-    store = RocksStore(config.home / "coordinator")
+    parts = Parts(config, signer, clock, _log)
     halted = stop or threading.Event()
-    with CoordinatorRuntime(store, clock, config=config, log=_log, signer=signer) as runtime:
-        server = ControlServer(runtime, signer, clock, config, _log)
-        address = server.start()
-        try:
-            write_token(config.home / "token", signer, clock)
-            _log("coordinator listens", {"address": address, "epoch": runtime.epoch})
-            if ready is not None:
-                ready(address)
-            _wait(halted, runtime)
-        finally:
-            server.stop()
+
+    def listening(address: str) -> None:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, lambda *_: halted.set())
+        write_token(config.home / "token", signer, clock)
+        if ready is not None:
+            ready(address)
+
+    run = run_elected if config.metadata else _run_alone
+    run(parts, listening, halted)
+
+
+def _run_alone(parts: Parts, listening: Callable[[str], None], halted: threading.Event) -> None:
+    """The only coordinator of its folder."""
+    config, log = parts.config, parts.log
+    store = RocksStore(config.home / "coordinator")
+    with (
+        CoordinatorRuntime(
+            store, parts.clock, config=config, log=log, signer=parts.signer
+        ) as runtime,
+        serving(parts, Front(runtime)) as address,
+    ):
+        log("coordinator listens", {"address": address, "epoch": runtime.epoch})
+        listening(address)
+        while runtime.broken is None and not halted.wait(1.0):
+            pass
     if runtime.broken is not None:
         raise StorageError(runtime.broken.message)
 
@@ -73,30 +95,21 @@ def write_token(path: Path, signer: Signer, clock: Clock) -> None:
         raise StorageError(f"can't write the token file {path}: {error.strerror}") from error
 
 
-def _wait(halted: threading.Event, runtime: CoordinatorRuntime) -> None:
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: halted.set())
-    while not halted.wait(1.0):
-        if runtime.broken is not None:
-            return
-
-
 def _log(event: str, fields: Mapping[str, str | int]) -> None:
     _logger.info(event, **fields)
 
 
 def main() -> None:
     """The command line of ``python -m fabric.coordinator.main``; prints its address when ready."""
-    defaults = CoordinatorConfig()
     parser = argparse.ArgumentParser(prog="fabric coordinator", description=__doc__)
-    parser.add_argument("--home", type=Path, default=defaults.home)
-    parser.add_argument("--host", default=defaults.host)
-    parser.add_argument("--port", type=int, default=defaults.port)
-    chosen = parser.parse_args()
+    parser.add_argument("--home", type=Path)
+    parser.add_argument("--host")
+    parser.add_argument("--port", type=int)
+    parser.add_argument("--metadata")
+    chosen = vars(parser.parse_args())
     configure_logs()
     run_coordinator(
-        CoordinatorConfig(home=chosen.home, host=chosen.host, port=chosen.port),
+        load(CoordinatorConfig, "coordinator", **chosen),
         ready=lambda address: print(f"coordinator listening on {address}", flush=True),
     )
 

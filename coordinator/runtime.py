@@ -1,19 +1,19 @@
 """The coordinator at work: the core's decisions carried out with a lock, a thread and a store.
 
 One job: `CoordinatorRuntime`, which answers `ControlApi` and takes agents' links. Any thread may
-call it. The core is moved under a lock, and what must be written down is written before the call
-returns; messages go out in order in one thread ("coordinator"), which also lets time pass. Embedded
-and in a process of its own it is the same object.
+call it. The core is moved under a lock; what it wants done goes through an `Outbox` in one thread
+("coordinator"), which also lets time pass. A call returns once what it changed is written down.
+Embedded and in a process of its own it is the same object.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
 
+from fabric import failpoints
 from fabric.clock import Clock, SystemClock
 from fabric.config import AdaptiveConfig
 from fabric.control import control_pb2 as pb
@@ -25,6 +25,7 @@ from fabric.coordinator.core.effects import (
     DatasetAnswered,
     Disconnect,
     Effect,
+    Hear,
     JobChanged,
     Note,
     Persist,
@@ -33,35 +34,36 @@ from fabric.coordinator.core.effects import (
 from fabric.coordinator.core.events import (
     AgentAttached,
     AgentDetached,
+    AgentDrained,
     AgentSaid,
     DatasetAsked,
     Event,
     JobCancelled,
     JobReleased,
+    JobRestarted,
     JobSubmitted,
     Tick,
 )
+from fabric.coordinator.lines import Line, OnDisconnect, forget
 from fabric.coordinator.metadata.memory import MemoryStore
 from fabric.coordinator.metadata.store import MetadataStore
+from fabric.coordinator.outbox import Outbox
+from fabric.coordinator.paging import page
+from fabric.coordinator.planner.picture import explain
 from fabric.coordinator.preparation import Prepared, Surroundings, prepare
-from fabric.errors import InternalError, PeerLostError, PlanError, StorageError
+from fabric.errors import FencedError, InternalError, NotLeaderError, PlanError, StorageError
 from fabric.ids import check_name, new_id
 from fabric.security.tokens import Signer
 
 Log = Callable[[str, Mapping[str, str | int]], None]
-OnDisconnect = Callable[[str], None]
 
 WATCH_S = 1.0
 """A watcher hears at least this often."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """How to reach an agent on one session."""
-
-    session: int
-    send: OnMessage
-    disconnect: OnDisconnect
+WRITTEN_S = 20.0
+"""How long a call waits for a metadata store that is away."""
+AWAY_S = 0.2
+"""The pause before such a store is tried again."""
+TICK_S = 0.1
 
 
 class CoordinatorRuntime:
@@ -81,26 +83,32 @@ class CoordinatorRuntime:
         config: CoordinatorConfig | None = None,
         log: Log | None = None,
         signer: Signer | None = None,
+        epoch: int = 0,
     ) -> None:
+        """`epoch` was begun for `store` already; 0: begin one."""
         self._signer = signer
         self._store: MetadataStore = store if store is not None else MemoryStore()
         self._clock = clock or SystemClock()
         self._config = config or CoordinatorConfig()
         self._embedded = embedded
-        self._log: Log = log or _say_nothing
-        self._core = CoordinatorCore(self._config, self._store.next_epoch(), embedded=embedded)
+        self._log: Log = log or (lambda event, fields: None)
+        self._core = CoordinatorCore(
+            self._config, epoch or self._store.next_epoch(), embedded=embedded
+        )
         self._lock = threading.Lock()
-        self._outbox: deque[Effect] = deque()
         self._wake = threading.Condition(self._lock)
-        self._lines: dict[str, _Line] = {}
+        self._outbox = Outbox(self._store, self._wake)
+        self._lines: dict[str, Line] = {}
         self._watchers: dict[str, list[Callable[[], None]]] = {}
         self._n_sessions = 0
-        self._busy = False
         self._closed = False
-        self._broken: StorageError | None = None
+        self._deposed: StorageError | None = None
         self._thread = threading.Thread(target=self._run, name="coordinator", daemon=True)
         with self._lock:
-            self._carry(self._core.restore(self._store))
+            now, wall_s = self._clock.monotonic_s(), self._clock.wall_s()
+            restored = self._core.restore(self._store, wall_s, now)
+            failpoints.reach("coordinator.restoring")
+            self._outbox.put(restored)
 
     # ---- life
 
@@ -117,8 +125,13 @@ class CoordinatorRuntime:
 
     @property
     def broken(self) -> StorageError | None:
-        """Why this coordinator can't go on, when its store has refused a write."""
-        return self._broken
+        """Why this coordinator can't go on: its store has refused a write, or another one leads."""
+        return self._deposed or self._outbox.broken
+
+    def check(self) -> None:
+        """Raise what every call would be refused with."""
+        with self._lock:
+            self._check_open()
 
     def start(self) -> None:
         """Begin to send messages and to let time pass."""
@@ -170,10 +183,9 @@ class CoordinatorRuntime:
             self._check_open()
             self._n_sessions += 1
             session = self._n_sessions
-            # the line changes first: what was queued for the old session finds no line any more
+            self._handle(AgentAttached(session, hello))  # or it refuses, and nothing has changed
             old = self._lines.get(agent_id)
-            self._lines[agent_id] = _Line(session, send, disconnect or _forget)
-            self._handle(AgentAttached(session, hello))
+            self._lines[agent_id] = Line(session, send, disconnect or forget)
         if old is not None:
             old.disconnect(f"agent {agent_id} attached again")
         return session
@@ -203,6 +215,7 @@ class CoordinatorRuntime:
             self._check_open()
             known = self._core.job_of_key(request.client_key)
             if known is not None:
+                self._settled()
                 return self._core.status(known, self._clock.monotonic_s())
         adaptive = self._adaptive(request)
         prepared = self._prepare(request)
@@ -217,8 +230,7 @@ class CoordinatorRuntime:
             adaptive=adaptive,
         )
         with self._lock:
-            self._check_open()
-            self._handle(event)
+            self._change(event)
             job_id = self._core.job_of_key(request.client_key) or event.job_id
             return self._core.status(job_id, self._clock.monotonic_s())
 
@@ -239,36 +251,67 @@ class CoordinatorRuntime:
         """See `ControlApi.release`."""
         return self._ask(request, JobReleased(request.job_id))
 
+    def restart(self, request: pb.RestartRequest) -> pb.JobStatus:
+        """See `ControlApi.restart`."""
+        event = JobRestarted(request.job_id, request.from_path)
+        return self._ask(pb.JobRequest(job_id=request.job_id), event)
+
+    def drain(self, request: pb.DrainRequest) -> pb.AgentStatus:
+        """See `ControlApi.drain`."""
+        with self._lock:
+            self._change(AgentDrained(request.agent_id, request.undo))
+            return self._core.agent(request.agent_id, self._clock.monotonic_s())
+
+    def list_tasks(self, request: pb.JobRequest) -> pb.TaskList:
+        """See `ControlApi.list_tasks`."""
+        with self._lock:
+            self._check_open()
+            return pb.TaskList(tasks=self._core.tasks(request.job_id))
+
+    def job_plan(self, request: pb.JobRequest) -> pb.ExplainReply:
+        """See `ControlApi.job_plan`."""
+        with self._lock:
+            self._check_open()
+            graph = self._core.graph(request.job_id)
+        return explain(graph)
+
+    def list_events(self, request: pb.EventsRequest) -> pb.EventList:
+        """See `ControlApi.list_events`."""
+        with self._lock:
+            self._check_open()
+            return self._core.events(request)
+
     def status(self, request: pb.JobRequest) -> pb.JobStatus:
         """One job's status now; `NotFoundError` when it is unknown."""
         with self._lock:
-            self._check_open()
+            self._settled()
             return self._core.status(request.job_id, self._clock.monotonic_s())
 
     def list_jobs(self, request: pb.ListRequest) -> pb.JobList:
         """See `ControlApi.list_jobs`."""
         with self._lock:
-            self._check_open()
-            return pb.JobList(jobs=self._core.jobs(self._clock.monotonic_s()))
+            self._settled()
+            jobs = self._core.jobs(self._clock.monotonic_s())
+        return page(jobs, request)
 
     def list_agents(self, request: pb.ListRequest) -> pb.AgentList:
         """See `ControlApi.list_agents`."""
         with self._lock:
             self._check_open()
-            return pb.AgentList(agents=self._core.agents(self._clock.monotonic_s()))
+            return pb.AgentList(
+                agents=self._core.agents(self._clock.monotonic_s(), lost=request.lost)
+            )
 
     def locate(self, request: pb.LocateRequest) -> pb.Locations:
         """See `ControlApi.locate`."""
         with self._lock:
-            self._check_open()
+            self._settled()
             return self._core.locate(request)
 
     def dataset(self, request: pb.DatasetRequest) -> pb.DatasetReply:
         """See `ControlApi.dataset`."""
         with self._lock:
-            self._check_open()
-            event = DatasetAsked(request, new_id("tx"), self._clock.wall_s())
-            effects = self._handle(event)
+            effects = self._change(DatasetAsked(request, new_id("tx"), self._clock.wall_s()))
         (reply,) = (effect.reply for effect in effects if isinstance(effect, DatasetAnswered))
         return reply
 
@@ -311,10 +354,10 @@ class CoordinatorRuntime:
             if not self._closed:
                 self._handle(Tick(self._clock.wall_s()))
 
-    def drain(self) -> None:
+    def flush(self) -> None:
         """Wait until every message so far was handed to its link."""
         with self._lock:
-            self._wake.wait_for(lambda: self._closed or not (self._outbox or self._busy))
+            self._outbox.wait_done(lambda: self._closed or self.broken is not None)
 
     def _prepare(self, request: pb.SubmitRequest) -> Prepared:
         with self._lock:
@@ -342,76 +385,87 @@ class CoordinatorRuntime:
 
     def _ask(self, request: pb.JobRequest, event: Event) -> pb.JobStatus:
         with self._lock:
-            self._check_open()
-            self._handle(event)
+            self._change(event)
             return self._core.status(request.job_id, self._clock.monotonic_s())
 
     def _check_open(self) -> None:
-        if self._broken is not None:
-            raise StorageError(self._broken.message)
+        if self.broken is not None:
+            raise type(self.broken)(self.broken.message)
         if self._closed:
-            raise PeerLostError("the coordinator was stopped")
+            raise NotLeaderError("the coordinator was stopped")
+
+    def _settled(self) -> None:
+        """Until what the core says is written down: nobody is told what a crash would undo.
+
+        While the store is away, what runs can still be looked at; the lock is held.
+        """
+        self._check_open()
+        if self._thread.is_alive() and self._outbox.away is None:
+            self._outbox.wait_written(WRITTEN_S)
 
     def _session(self, agent_id: str) -> int:
         line = self._lines.get(agent_id)
         return line.session if line is not None else -1
 
-    def _handle(self, event: Event) -> list[Effect]:
-        """Move the core; the lock is held."""
-        effects = self._core.handle(event, self._clock.monotonic_s())
-        self._carry(effects)
+    def _change(self, event: Event) -> list[Effect]:
+        """What somebody asked for, until it is written down; the lock is held."""
+        self._check_open()
+        if self._outbox.away is not None:
+            raise self._outbox.away
+        effects = self._handle(event)
+        if self._thread.is_alive():
+            self._outbox.wait_written(WRITTEN_S)
         return effects
 
-    def _carry(self, effects: list[Effect]) -> None:
-        """Write down what must be, queue the rest; the lock is held."""
+    def _handle(self, event: Event) -> list[Effect]:
+        """Move the core; the lock is held."""
+        try:
+            effects = self._core.handle(event, self._clock.monotonic_s())
+        except FencedError as error:
+            self._deposed = error
+            self._wake.notify_all()
+            raise
         for effect in effects:
-            if not isinstance(effect, Persist):
-                self._outbox.append(effect)
-                continue
-            try:
-                self._store.apply(effect.writes)
-            except StorageError as error:
-                # what follows would promise more than is written down: this coordinator is over
-                self._broken = error
-                self._log("coordinator broken", {"error": str(error)})
-                raise
-        self._wake.notify_all()
+            if isinstance(effect, Hear):
+                line = self._lines.get(effect.agent_id)
+                if line is not None and line.session == effect.session:
+                    line.send(effect.message)
+        self._outbox.put([effect for effect in effects if not isinstance(effect, Hear)])
+        return effects
 
     def _run(self) -> None:
-        period_s = min(0.5, self._config.heartbeat_s / 2)
+        period_s = min(TICK_S, self._config.heartbeat_s / 2)
         due_s = self._clock.monotonic_s() + period_s
+        answers = True
         while True:
             with self._lock:
-                self._busy = False
-                self._wake.notify_all()
-                if not self._outbox and not self._closed:
-                    self._wake.wait(max(0.0, min(period_s, due_s - self._clock.monotonic_s())))
-                effects, lines = list(self._outbox), dict(self._lines)
-                self._outbox.clear()
-                self._busy = bool(effects)
-                if self._closed and not effects:
+                pause_s = max(0.0, min(period_s, due_s - self._clock.monotonic_s()))
+                if not answers:
+                    self._wake.wait_for(lambda: self._closed, AWAY_S)
+                elif not self._outbox.waiting and not self._closed:
+                    self._wake.wait(pause_s)
+                if self._closed and not (self._outbox.waiting and answers):
                     return
-            for effect in effects:
-                self._perform(effect, lines)
-            if self._clock.monotonic_s() >= due_s and self._broken is None:
+            was_away, answers = self._outbox.away, self._outbox.step(self._perform)
+            self._say_away(was_away)
+            if self._clock.monotonic_s() >= due_s and self.broken is None:
                 due_s = self._clock.monotonic_s() + period_s
-                self._tick_or_break()
+                self.tick()
 
-    def _tick_or_break(self) -> None:
-        try:
-            self.tick()
-        except StorageError:
-            return  # `_carry` has said so; every later call is refused
+    def _say_away(self, before: StorageError | None) -> None:
+        away = self._outbox.away
+        if away is not None and before is None:
+            self._log("metadata store away", {"error": str(away)})
+        elif away is None and before is not None:
+            self._log("metadata store is back", {})
 
-    def _perform(self, effect: Effect, lines: Mapping[str, _Line]) -> None:
+    def _perform(self, effect: Effect) -> None:
         match effect:
             case Send(agent_id=agent_id, session=session, message=message):
-                line = lines.get(agent_id)
-                if line is not None and line.session == session:
+                if (line := self._line(agent_id, session)) is not None:
                     self._send(agent_id, line, message)
             case Disconnect(agent_id=agent_id, session=session, reason=reason):
-                line = lines.get(agent_id)
-                if line is not None and line.session == session:
+                if (line := self._line(agent_id, session)) is not None:
                     self._forget_line(agent_id, session)
                     line.disconnect(reason)
             case JobChanged(job_id=job_id):
@@ -421,25 +475,24 @@ class CoordinatorRuntime:
                     notify()
             case Note(event=event, fields=fields):
                 self._log(event, dict(fields))
-            case DatasetAnswered() | Persist():
+            case DatasetAnswered() | Persist() | Hear():
                 pass
+
+    def _line(self, agent_id: str, session: int) -> Line | None:
+        with self._lock:
+            line = self._lines.get(agent_id)
+        return line if line is not None and line.session == session else None
 
     def _forget_line(self, agent_id: str, session: int) -> None:
         with self._lock:
             if self._session(agent_id) == session:
                 del self._lines[agent_id]
 
-    def _send(self, agent_id: str, line: _Line, message: pb.CoordinatorMessage) -> None:
+    def _send(self, agent_id: str, line: Line, message: pb.CoordinatorMessage) -> None:
+        if message.WhichOneof("kind") == "deploy":
+            failpoints.reach("coordinator.sending")
         try:
             line.send(message)
         except Exception as error:  # a link's fault must not stop the others
             self._log("link failed", {"agent": agent_id, "error": repr(error)})
             self.detach(agent_id, f"its link failed ({type(error).__name__})", line.session)
-
-
-def _say_nothing(event: str, fields: Mapping[str, str | int]) -> None:
-    """The log of an embedded coordinator."""
-
-
-def _forget(reason: str) -> None:
-    """The disconnect of a link that has none."""

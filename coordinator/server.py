@@ -14,10 +14,12 @@ import grpc
 import uvloop
 
 from fabric.clock import Clock
+from fabric.config import read_pair
 from fabric.control.control_pb2_grpc import add_ControlServicer_to_server
 from fabric.control.rpc import server_options
 from fabric.coordinator.auth import AuthInterceptor
 from fabric.coordinator.config import CoordinatorConfig
+from fabric.coordinator.front import Front
 from fabric.coordinator.runtime import CoordinatorRuntime, Log
 from fabric.coordinator.service import ControlService
 from fabric.errors import ConfigError
@@ -32,7 +34,7 @@ class ControlServer:
 
     def __init__(
         self,
-        runtime: CoordinatorRuntime,
+        runtime: CoordinatorRuntime | Front,
         signer: Signer,
         clock: Clock,
         config: CoordinatorConfig,
@@ -49,7 +51,7 @@ class ControlServer:
         self._thread = threading.Thread(target=self._run, name="control server", daemon=True)
 
     def start(self) -> str:
-        """Listen; returns ``host:port``. `ConfigError` when the address can't be had."""
+        """Listen; returns the address for clients. `ConfigError` when it can't be had."""
         self._config.check_bind()
         self._thread.start()
         self._ready.wait()
@@ -84,14 +86,23 @@ class ControlServer:
         host, port = self._config.host, self._config.port
         shown = f"[{host}]" if ":" in host else host
         try:
-            bound = server.add_insecure_port(f"{shown}:{port}")
+            bound = self._bind(server, f"{shown}:{port}")
         except RuntimeError:
             raise ConfigError(
                 f"can't listen on {shown}:{port}; is another coordinator running there? port 0 "
                 "takes a free one"
             ) from None
-        self._address = f"{shown}:{bound}"
+        self._address = f"{self._config.scheme}{self._config.advertise or shown}:{bound}"
         await server.start()
         self._ready.set()
         await self._stopped.wait()
         await server.stop(STOP_S)
+
+    def _bind(self, server: Any, address: str) -> int:
+        """Listen on one address; returns the port."""
+        certificate, key = self._config.tls_certificate, self._config.tls_key
+        if certificate is None or key is None:
+            return int(server.add_insecure_port(address))
+        chain, private = read_pair(certificate, key)
+        credentials = grpc.ssl_server_credentials([(private, chain)])
+        return int(server.add_secure_port(address, credentials))

@@ -18,8 +18,9 @@ from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED
 from fabric.control.control_pb2_grpc import ControlServicer
 from fabric.control.rpc import status_of
+from fabric.coordinator.front import Front
 from fabric.coordinator.runtime import WATCH_S, CoordinatorRuntime, Log
-from fabric.errors import ConfigError, FabricError, PeerLostError
+from fabric.errors import ConfigError, FabricError, FencedError, NotLeaderError, PeerLostError
 
 Request = TypeVar("Request")
 Reply = TypeVar("Reply")
@@ -33,8 +34,10 @@ QUEUE_MAX = 10_000
 class ControlService(ControlServicer):
     """The servicer; `close` lets its threads go."""
 
-    def __init__(self, runtime: CoordinatorRuntime, log: Log) -> None:
-        self._runtime = runtime
+    def __init__(self, runtime: CoordinatorRuntime | Front, log: Log) -> None:
+        front = runtime if isinstance(runtime, Front) else Front(runtime)
+        self._runtime: Any = front
+        self._front = front
         self._log = log
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="control")
 
@@ -58,6 +61,26 @@ class ControlService(ControlServicer):
         """See `ControlApi.release`."""
         return await self._in_thread(context, self._runtime.release, request)
 
+    async def Restart(self, request: pb.RestartRequest, context: Any) -> pb.JobStatus:
+        """See `ControlApi.restart`."""
+        return await self._in_thread(context, self._runtime.restart, request)
+
+    async def ListTasks(self, request: pb.JobRequest, context: Any) -> pb.TaskList:
+        """See `ControlApi.list_tasks`."""
+        return await self._in_thread(context, self._runtime.list_tasks, request)
+
+    async def JobPlan(self, request: pb.JobRequest, context: Any) -> pb.ExplainReply:
+        """See `ControlApi.job_plan`."""
+        return await self._in_thread(context, self._runtime.job_plan, request)
+
+    async def ListEvents(self, request: pb.EventsRequest, context: Any) -> pb.EventList:
+        """See `ControlApi.list_events`."""
+        return await self._in_thread(context, self._runtime.list_events, request)
+
+    async def Drain(self, request: pb.DrainRequest, context: Any) -> pb.AgentStatus:
+        """See `ControlApi.drain`."""
+        return await self._in_thread(context, self._runtime.drain, request)
+
     async def ListJobs(self, request: pb.ListRequest, context: Any) -> pb.JobList:
         """See `ControlApi.list_jobs`."""
         return await self._in_thread(context, self._runtime.list_jobs, request)
@@ -73,6 +96,11 @@ class ControlService(ControlServicer):
     async def Dataset(self, request: pb.DatasetRequest, context: Any) -> pb.DatasetReply:
         """See `ControlApi.dataset`."""
         return await self._in_thread(context, self._runtime.dataset, request)
+
+    async def Depose(self, request: pb.Leadership, context: Any) -> pb.Leadership:
+        """Another coordinator leads."""
+        self._front.depose(request.epoch)
+        return request
 
     async def Watch(self, request: pb.JobRequest, context: Any) -> None:
         """See `ControlApi.watch`."""
@@ -93,8 +121,10 @@ class ControlService(ControlServicer):
         """The result of `work`; a failure ends the call with its status."""
         try:
             return await work
+        except FencedError as error:  # nothing was done, and another coordinator would
+            failure: Exception = NotLeaderError(error.message)
         except FabricError as error:
-            failure: Exception = error
+            failure = error
         except Exception as error:
             self._log("control call failed", {"error": repr(error)})
             failure = error
@@ -103,13 +133,13 @@ class ControlService(ControlServicer):
         raise failure  # abort has raised already
 
     async def _watch(self, request: pb.JobRequest, context: Any) -> None:
-        loop = asyncio.get_running_loop()
+        loop, runtime = asyncio.get_running_loop(), self._front.current
         changed = asyncio.Event()
-        end = self._runtime.subscribe(request.job_id, _thread_safe(loop, changed.set))
+        end = runtime.subscribe(request.job_id, _thread_safe(loop, changed.set))
         try:
             while True:
                 changed.clear()
-                status = self._runtime.status(request)
+                status = runtime.status(request)
                 await context.write(status)
                 if status.state in ENDED:
                     return
@@ -124,29 +154,30 @@ class ControlService(ControlServicer):
         first = await context.read()
         if first is _EOF or first.WhichOneof("kind") != "hello":
             raise ConfigError("the first message of an agent must be its hello")
-        agent_id = first.hello.agent_id
+        agent_id, runtime = first.hello.agent_id, self._front.current
         line = _Line(asyncio.get_running_loop(), context)
         loop = asyncio.get_running_loop()
         session = await loop.run_in_executor(
-            self._threads, self._runtime.attach, agent_id, first.hello, line.send, line.disconnect
+            self._threads, runtime.attach, agent_id, first.hello, line.send, line.disconnect
         )
         writer = asyncio.create_task(line.write())
-        reader = asyncio.create_task(self._read(agent_id, session, context))
+        reader = asyncio.create_task(_read(runtime, agent_id, session, context))
         try:
             done, _ = await asyncio.wait((reader, writer), return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
         finally:
-            self._runtime.detach(agent_id, "its link broke", session)
+            runtime.detach(agent_id, "its link broke", session)
             for task in (reader, writer):
                 task.cancel()
             await asyncio.gather(reader, writer, return_exceptions=True)
         if line.given_up is not None:
             raise PeerLostError(line.given_up)
 
-    async def _read(self, agent_id: str, session: int, context: Any) -> None:
-        while (message := await context.read()) is not _EOF:
-            self._runtime.receive(agent_id, message, session)
+
+async def _read(runtime: CoordinatorRuntime, agent_id: str, session: int, context: Any) -> None:
+    while (message := await context.read()) is not _EOF:
+        runtime.receive(agent_id, message, session)
 
 
 class _Line:

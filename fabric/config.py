@@ -1,28 +1,23 @@
 """Settings: frozen, with units, checked at birth; an unknown one is an error.
 
-One job: `FabricHome` (where files lie), `Limits`, `AgentConfig`, `AdaptiveConfig`, and `load`,
-which fills any such dataclass from ``FABRIC_<PREFIX>_<FIELD>`` environment variables and keyword
-arguments. The coordinator's settings are in `fabric.coordinator.config`.
-
-Every setting has an environment variable: ``FABRIC_AGENT_IDLE_S=5`` is ``AgentConfig(idle_s=5)``.
+One job: `FabricHome` (where files lie), `Limits`, `AgentConfig` and `AdaptiveConfig`. The
+coordinator's settings are in `fabric.coordinator.config`. The text in a field's type is what
+`fabric config --explain` says of it; where values come from is known to `fabric.settings`.
 """
 
 from __future__ import annotations
 
-import difflib
 import ipaddress
 import math
 import os
 import re
-import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated
 
 from fabric.errors import ConfigError, StorageError
 
-T = TypeVar("T")
 _BYTES = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmMgGtT]?i?[bB]?)")
 _UNITS = {
     prefix + binary + b: (1024 if binary else 1000) ** power
@@ -31,7 +26,8 @@ _UNITS = {
     for b in ("", "b")
 }
 MEMORY_MIN = 384 << 20
-_SWITCH = {"1": True, "true": True, "0": False, "false": False}
+TLS = "grpc+tls://"
+"""What addresses begin with where TLS is spoken."""
 
 
 def default_home() -> Path:
@@ -131,13 +127,15 @@ class Limits:
     60
     """
 
-    streams_max: int = 512
-    peer_streams_max: int = 256
-    connections_max: int = 4096
-    message_bytes: ByteSize = _MESSAGE_BYTES
-    unpacked_bytes: ByteSize = _UNPACKED_BYTES
-    peer_idle_s: float = 300.0
-    handshake_s: float = 20.0
+    streams_max: Annotated[int, "open calls"] = 512
+    peer_streams_max: Annotated[int, "open calls of one client"] = 256
+    connections_max: Annotated[int, "connections"] = 4096
+    message_bytes: Annotated[ByteSize, "of a message of a client"] = _MESSAGE_BYTES
+    unpacked_bytes: Annotated[ByteSize, "of a batch once decompressed"] = _UNPACKED_BYTES
+    peer_idle_s: Annotated[
+        float, "a client that neither reads nor writes for so long loses its connection"
+    ] = 300.0
+    handshake_s: Annotated[float, "a connection must be ready for calls within"] = 20.0
 
     def check_limits(self) -> None:
         """Raise `ConfigError` unless all are positive, and what gRPC can count."""
@@ -151,11 +149,13 @@ class AgentConfig(Limits):
     """One agent process.
 
     `folder` holds the agent's id and data (default: ``agents/<name>`` in `home`). `port` 0 takes a
-    free one; `advertise` is the host that others reach it by (default: `host`). `slots` 0 is the
-    number of CPUs. A message of a stream may take `idle_s`; a ticket holds `ticket_s`; an abandoned
-    dataset transaction's files go after `sweep_s`; stopping waits `drain_s` for open streams.
+    free one; `advertise` is the host that others reach it by (default: `host`). It runs `slots`
+    tasks at a time. A message of a stream may take `idle_s`; a ticket holds `ticket_s`; an
+    abandoned dataset transaction's files go after `sweep_s`; stopping waits `drain_s` for open
+    streams.
     Idle for `give_back_s`, an agent gives the memory it keeps for the next job back to the system.
     Agents of one host reach each other by `unix_sockets`, but never an agent with TLS.
+    A Python function may take `batch_s` for one batch; then its process is stopped.
 
     `memory` bounds the whole process (see `fabric.agent.split`); without it, partitions may take
     most of the machine's memory and queries are not bounded. What has no room is spilled to
@@ -165,33 +165,42 @@ class AgentConfig(Limits):
     `peer_requests_max` requests there at a time.
     """
 
-    home: Path = field(default_factory=default_home)
-    name: str = "1"
-    folder: Path | None = None
-    coordinator: str = "127.0.0.1:6123"
-    host: str = "127.0.0.1"
-    port: int = 0
-    advertise: str = ""
-    slots: int = 0
-    idle_s: float = 30.0
-    ticket_s: float = 3600.0
-    sweep_s: float = 3600.0
-    drain_s: float = 5.0
-    give_back_s: float = 180.0
-    unix_sockets: bool = True
-    memory: ByteSize | None = None
-    spill_folders: Folders = field(default_factory=Folders)
-    peer_bytes_max: ByteSize = _PEER_BYTES
-    peer_requests_max: int = 16
-    tls_certificate: Path | None = None
-    tls_key: Path | None = None
-    tls_roots: Path | None = None
+    home: Annotated[Path, "the state folder"] = field(default_factory=default_home)
+    name: Annotated[str, "the agent's folder in the state folder"] = "1"
+    folder: Annotated[Path | None, "the agent's folder, wherever it is"] = None
+    coordinator: Annotated[str, "host:port of the coordinator"] = "127.0.0.1:6123"
+    host: Annotated[str, "where to listen"] = "127.0.0.1"
+    port: Annotated[int, "Flight; 0: a free one"] = 0
+    metrics_port: Annotated[int | None, "Prometheus; 0: a free one, off: none"] = None
+    advertise: Annotated[str, "the host that others reach it by; empty: host"] = ""
+    slots: Annotated[int, "tasks at a time"] = 4
+    idle_s: Annotated[float, "a message of a stream may take"] = 30.0
+    ticket_s: Annotated[float, "a ticket holds"] = 3600.0
+    sweep_s: Annotated[float, "files that nobody commits or owns go after"] = 3600.0
+    drain_s: Annotated[float, "stopping waits for open streams"] = 5.0
+    give_back_s: Annotated[float, "idle for so long, it gives memory back"] = 180.0
+    batch_s: Annotated[float, "a Python function may take for one batch"] = 300.0
+    unix_sockets: Annotated[bool, "agents of one host reach each other by Unix sockets"] = True
+    memory: Annotated[ByteSize | None, "of the whole process; off: not bounded"] = None
+    spill_folders: Annotated[Folders, "where rows go that memory has no room for"] = field(
+        default_factory=Folders
+    )
+    peer_bytes_max: Annotated[ByteSize, "bytes of one other agent that nobody took yet"] = (
+        _PEER_BYTES
+    )
+    peer_requests_max: Annotated[
+        int, "requests at another agent at a time, of tasks that gather"
+    ] = 16
+    tls_certificate: Annotated[Path | None, "PEM; with it all links are TLS"] = None
+    tls_key: Annotated[Path | None, "PEM; of the certificate"] = None
+    tls_roots: Annotated[Path | None, "PEM; who is trusted to have signed certificates"] = None
 
     def __post_init__(self) -> None:
         check_port(self.port)
+        check_port(self.metrics_port or 0)
         self.check_limits()
         check_positive(
-            self, "idle_s", "ticket_s", "sweep_s", "drain_s", "give_back_s",
+            self, "idle_s", "ticket_s", "sweep_s", "drain_s", "give_back_s", "batch_s", "slots",
             "peer_bytes_max", "peer_requests_max",
         )  # fmt: skip
         if self.memory is not None and self.memory < MEMORY_MIN:
@@ -199,8 +208,6 @@ class AgentConfig(Limits):
                 f"memory must be at least {MEMORY_MIN >> 20} MiB, got {self.memory} bytes: an "
                 "agent that does nothing has half of that"
             )
-        if self.slots < 0:
-            raise ConfigError(f"slots must not be negative, got {self.slots!r}")
         check_bind(self.host, self.tls_certificate, self.tls_key)
 
     @property
@@ -244,11 +251,13 @@ class AdaptiveConfig:
         `target_bytes`.
     """
 
-    enabled: bool = True
-    broadcast_bytes: int = 64 << 20
-    target_bytes: int = 64 << 20
-    tiny_bytes: int = 1 << 20
-    skew_factor: float = 4.0
+    enabled: Annotated[bool, "whether stages are planned anew"] = True
+    broadcast_bytes: Annotated[
+        int, "a side of a join up to which it may go to all tasks; 0: never"
+    ] = 64 << 20
+    target_bytes: Annotated[int, "what a task should read at most"] = 64 << 20
+    tiny_bytes: Annotated[int, "partitions up to which one task reads them"] = 1 << 20
+    skew_factor: Annotated[float, "how many times the others' median makes a partition hot"] = 4.0
 
     def __post_init__(self) -> None:
         check_positive(self, "target_bytes")
@@ -257,35 +266,6 @@ class AdaptiveConfig:
                 raise ConfigError(f"{name} must not be negative, got {value!r}")
         if not 1 <= self.skew_factor < math.inf:
             raise ConfigError(f"skew_factor must be 1 or more, got {self.skew_factor!r}")
-
-
-def load(kind: type[T], prefix: str, environ: Mapping[str, str] | None = None, **given: Any) -> T:
-    """A `kind` from ``FABRIC_<prefix>_*`` in `environ`, with `given` before those.
-
-    Raises
-    ------
-    ConfigError
-        For a variable that names no field (with the nearest that does), or a value of a wrong type.
-
-    Examples
-    --------
-    >>> load(AgentConfig, "AGENT", {"FABRIC_AGENT_IDLE_S": "5"}, port=7000).idle_s
-    5.0
-    """
-    environ = os.environ if environ is None else environ
-    start = f"FABRIC_{prefix}_"
-    known = typing.get_type_hints(kind)
-    names = [f.name for f in fields(kind)]  # type: ignore[arg-type]
-    _check_known(given, names, "setting", str)
-    variables = {key: value for key, value in environ.items() if key.startswith(start)}
-    by_name = {key.removeprefix(start).lower(): (key, value) for key, value in variables.items()}
-    _check_known(by_name, names, "environment variable", lambda name: start + name.upper())
-    values = {
-        name: _convert(text, known[name], key)
-        for name, (key, text) in by_name.items()
-        if given.get(name) is None
-    }
-    return kind(**values, **{name: value for name, value in given.items() if value is not None})
 
 
 def check_port(port: int) -> None:
@@ -315,6 +295,31 @@ def check_bind(host: str, tls_certificate: Path | None, tls_key: Path | None) ->
         )
 
 
+def read_pem(path: Path) -> bytes:
+    """A certificate or a key; `ConfigError` when the file is none."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"can't read {path}: {error.strerror}") from error
+    if b"-----BEGIN" not in data:
+        raise ConfigError(f"{path} holds no certificate or key in PEM format")
+    return data
+
+
+def read_pair(certificate: Path, key: Path) -> tuple[bytes, bytes]:
+    """A server's certificate and its key; `ConfigError` when they don't belong together."""
+    import ssl
+
+    pair = read_pem(certificate), read_pem(key)
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+    except ssl.SSLError as error:
+        raise ConfigError(
+            f"{certificate} and {key} don't belong together: {error.reason or 'unreadable'}"
+        ) from error
+    return pair
+
+
 def is_loopback(host: str) -> bool:
     """Whether only this machine can connect to `host`.
 
@@ -327,28 +332,3 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _check_known(
-    given: typing.Iterable[str], names: list[str], what: str, shown: typing.Callable[[str], str]
-) -> None:
-    for name in given:
-        if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
-            hint = f"; did you mean {shown(near[0])}?" if near else ""
-            raise ConfigError(f"{what} {shown(name)} is unknown{hint}")
-
-
-def _convert(text: str, kind: Any, key: str) -> Any:
-    """`text` as a field's type; Optional types take their first member."""
-    options = [k for k in typing.get_args(kind) or (kind,) if k is not type(None)]
-    if options[0] is bool:
-        if text not in _SWITCH:
-            raise ConfigError(f"{key} must be 1 or 0, got {text[:80]!r}")
-        return _SWITCH[text]
-    try:
-        return options[0](text)
-    except ConfigError as error:
-        raise ConfigError(f"{key}: {error}") from error
-    except ValueError as error:
-        raise ConfigError(f"{key} must be {options[0].__name__}, got {text[:80]!r}") from error

@@ -11,8 +11,11 @@
     │   └── CancelledError     somebody cancelled the job
     ├── ExternalError      the world outside failed; `retryable` says whether trying again may help
     │   ├── PeerLostError      an agent or coordinator stopped answering
+    │   │   └── NotLeaderError     this coordinator does not lead; another one does, or will
     │   ├── PartitionLostError a materialised partition can't be fetched any more
-    │   └── StorageError       a disk or object store refused (full, read-only, gone)
+    │   └── StorageError       a disk, database or object store refused (full, read-only, gone)
+    │       ├── StorageAwayError   a database does not answer now
+    │       └── FencedError        another coordinator leads: this one may not write any more
     └── InternalError      a bug in Fabric
 
 Each carries where it happened (`job`, `node`, `task`, `agent`) as attributes; `str(error)` shows
@@ -104,6 +107,12 @@ class PeerLostError(ExternalError, ConnectionError):
     """An agent or the coordinator stopped answering."""
 
 
+class NotLeaderError(PeerLostError):
+    """This coordinator does not lead; the one at `leader` does, or, if that is "", one will."""
+
+    leader = ""
+
+
 class PartitionLostError(ExternalError):
     """A materialised partition can't be fetched any more."""
 
@@ -117,6 +126,16 @@ class StorageError(ExternalError, OSError):
         return FabricError.__str__(self)
 
 
+class StorageAwayError(StorageError):
+    """A database does not answer now; what was to be written may have been, or not."""
+
+    retryable = True
+
+
+class FencedError(StorageError):
+    """Another coordinator leads now: this one may not write any more."""
+
+
 class InternalError(FabricError):
     """A bug in Fabric; please report it with the text."""
 
@@ -125,8 +144,8 @@ ERRORS: dict[str, type[FabricError]] = {
     kind.__name__: kind
     for kind in (
         FabricError, UserError, PlanError, ExpressionError, ConfigError, DataError, NotFoundError,
-        AuthError, CancelledError, ExternalError, PeerLostError, PartitionLostError, StorageError,
-        InternalError,
+        AuthError, CancelledError, ExternalError, PeerLostError, NotLeaderError, PartitionLostError,
+        StorageError, StorageAwayError, FencedError, InternalError,
     )
 }  # fmt: skip
 """Class by name: how an error that crossed the wire finds its class again."""

@@ -1,14 +1,19 @@
-"""What tests of several folders share: one live Spark for the whole run."""
+"""What tests of several folders share: one live Spark, one PostgreSQL for the whole run."""
 
 from __future__ import annotations
 
 import os
+import secrets
+import signal
 import sys
 import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+
+from fabric.coordinator.metadata.postgres.database import Database
+from fabric.testing.postgres import PostgresServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,6 +28,13 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.warehouse.dir": os.devnull,  # no test makes a table
 }
+
+
+def pytest_configure() -> None:
+    """Have Ctrl-C mean something in all that tests start: a run in a shell's background (``&`` or
+    ``nohup``) ignores it, and what ignores it when it starts would go on ignoring it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
@@ -43,3 +55,20 @@ def spark() -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL for the whole run; who stops it starts it again."""
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture
+def metadata_url(postgres: PostgresServer) -> Iterator[str]:
+    """A database of its own with the schema of a coordinator's metadata."""
+    name = f"test_{secrets.token_hex(6)}"
+    postgres.execute(f"CREATE DATABASE {name}")
+    Database(postgres.url(name)).migrate()
+    yield postgres.url(name)
+    postgres.execute(f"DROP DATABASE {name} WITH (FORCE)")

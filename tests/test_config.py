@@ -1,13 +1,20 @@
 from __future__ import annotations
 
+import json
 from dataclasses import FrozenInstanceError
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from fabric.config import AdaptiveConfig, AgentConfig, ByteSize, FabricHome, default_home, load
+from fabric.config import AdaptiveConfig, AgentConfig, ByteSize, FabricHome, default_home
+from fabric.coordinator.config import CoordinatorConfig
 from fabric.errors import ConfigError, StorageError
+from fabric.settings import explain, load
+from fabric.testing.arrays import examples
 
 
 def test_home_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -27,7 +34,7 @@ def test_home_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path:
 def test_environment_then_arguments() -> None:
     environ = {"FABRIC_AGENT_IDLE_S": "2.5", "FABRIC_AGENT_PORT": "7", "FABRIC_AGENT_HOME": "/h",
                "FABRIC_AGENT_FOLDER": "/f", "FABRIC_TOKEN": "x", "OTHER": "y"}  # fmt: skip
-    config = load(AgentConfig, "AGENT", environ, port=9, folder=None)
+    config = load(AgentConfig, "agent", environ, port=9, folder=None)
     assert (config.idle_s, config.port) == (2.5, 9)
     assert (config.home, config.files) == (Path("/h"), Path("/f"))
     with pytest.raises(FrozenInstanceError):
@@ -36,7 +43,7 @@ def test_environment_then_arguments() -> None:
 
 def test_switches() -> None:
     for text, on in (("1", True), ("true", True), ("0", False), ("false", False)):
-        assert load(AgentConfig, "AGENT", {"FABRIC_AGENT_UNIX_SOCKETS": text}).unix_sockets is on
+        assert load(AgentConfig, "agent", {"FABRIC_AGENT_UNIX_SOCKETS": text}).unix_sockets is on
 
 
 @pytest.mark.parametrize(
@@ -48,7 +55,7 @@ def test_switches() -> None:
         ({"FABRIC_AGENT_UNIX_SOCKETS": "maybe"}, {}, "UNIX_SOCKETS must be 1 or 0, got 'maybe'"),
         ({}, {"port": 65536}, "port must be 0 to 65535"),
         ({}, {"idle_s": 0}, "idle_s must be positive, got 0"),
-        ({}, {"slots": -1}, "slots must not be negative"),
+        ({}, {"slots": -1}, "slots must be positive"),
         ({}, {"streams_max": 0}, "streams_max must be positive"),
         ({}, {"host": "0.0.0.0"}, "refusing to listen on '0.0.0.0' without TLS"),
         ({}, {"host": "agent.example"}, "without TLS"),
@@ -60,12 +67,12 @@ def test_switches() -> None:
 )  # fmt: skip
 def test_refusals(environ: dict[str, str], given: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        load(AgentConfig, "AGENT", environ, **given)
+        load(AgentConfig, "agent", environ, **given)
 
 
 def test_sizes_and_folders() -> None:
     environ = {"FABRIC_AGENT_MEMORY": "1.5GiB", "FABRIC_AGENT_SPILL_FOLDERS": "/a:/b"}
-    config = load(AgentConfig, "AGENT", environ)
+    config = load(AgentConfig, "agent", environ)
     assert (config.memory, config.spills_to) == (3 << 29, (Path("/a"), Path("/b")))
     assert AgentConfig(folder=Path("/f")).spills_to == (Path("/f/spill"),)
     sizes = {"1": 1, "1b": 1, "2k": 2000, "2KiB": 2048, "3 MB": 3_000_000, "1G": 10**9}
@@ -83,7 +90,7 @@ def test_other_hosts_need_tls() -> None:
 
 def test_adaptive_settings_from_the_environment() -> None:
     environ = {"FABRIC_ADAPTIVE_ENABLED": "0", "FABRIC_ADAPTIVE_SKEW_FACTOR": "2.5"}
-    config = load(AdaptiveConfig, "ADAPTIVE", environ, target_bytes=7)
+    config = load(AdaptiveConfig, "adaptive", environ, target_bytes=7)
     assert (config.enabled, config.skew_factor, config.target_bytes) == (False, 2.5, 7)
 
 
@@ -100,3 +107,121 @@ def test_adaptive_settings_from_the_environment() -> None:
 def test_adaptive_settings_are_checked(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         AdaptiveConfig(**given)
+
+
+def file_of(folder: Path, text: str) -> dict[str, str]:
+    path = folder / "settings.toml"
+    path.write_text(text)
+    return {"FABRIC_CONFIG": str(path)}
+
+
+PLACES = ("argument", "environment", "file")
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["slots", "idle_s", "port", "name", "unix_sockets", "memory"]),
+        st.fixed_dictionaries({}, optional={place: st.integers(1, 900) for place in PLACES}),
+    )
+)
+@examples()
+def test_arguments_before_environment_before_file_before_defaults(
+    chosen: dict[str, dict[str, int]],
+) -> None:
+    """Whatever is set wherever, the first place that says something wins."""
+    makes: dict[str, Any] = {
+        "slots": int, "port": int, "idle_s": float, "name": str,
+        "unix_sockets": lambda n: bool(n % 2), "memory": lambda n: ByteSize((400 + n) << 20),
+    }  # fmt: skip
+    texts = {"unix_sockets": lambda v: str(int(v)), "memory": lambda v: f"{v >> 20}MiB"}
+    arguments, environ, lines, wanted = {}, {}, ["[agent]"], {}
+    for name, places in chosen.items():
+        values = {place: makes[name](number) for place, number in places.items()}
+        if "argument" in values:
+            arguments[name] = values["argument"]
+        if "environment" in values:
+            text = texts.get(name, str)(values["environment"])
+            environ[f"FABRIC_AGENT_{name.upper()}"] = text
+        if "file" in values:
+            lines.append(f"{name} = {json.dumps(values['file'])}")
+        first = next((values[place] for place in PLACES if place in values), None)
+        wanted[name] = getattr(AgentConfig(), name) if first is None else first
+    with TemporaryDirectory() as folder:
+        environ |= file_of(Path(folder), "\n".join(lines))
+        config = load(AgentConfig, "agent", environ, **arguments)
+        told = {one.name: one for one in explain(AgentConfig, "agent", environ, **arguments)}
+    assert {name: getattr(config, name) for name in wanted} == wanted
+    for name, places in chosen.items():
+        assert told[name].value == wanted[name]
+        origin = {"argument": "argument", "environment": f"FABRIC_AGENT_{name.upper()}",
+                  "file": f": agent.{name}"}  # fmt: skip
+        first_place = next((place for place in PLACES if place in places), None)
+        assert told[name].origin.endswith(origin[first_place] if first_place else "default")
+
+
+def test_well_known_names(tmp_path: Path) -> None:
+    environ = {"FABRIC_TASK_SLOTS": "3", "FABRIC_HEARTBEAT_INTERVAL": "1s"}
+    environ |= file_of(tmp_path, 'heartbeat_timeout = "5000ms"\ntask_slots = 9\n')
+    assert load(AgentConfig, "agent", environ).slots == 3
+    config = load(CoordinatorConfig, "coordinator", environ)
+    assert (config.heartbeat_s, config.timeout_s) == (1.0, 5.0)
+    plain = CoordinatorConfig()
+    assert (plain.heartbeat_s, plain.timeout_s, AgentConfig().slots) == (5.0, 15.0, 4)
+
+
+def test_the_file_in_the_state_folder(tmp_path: Path) -> None:
+    text = '[agent]\nspill_folders = ["/a", "/b"]\nmemory = "1GiB"\n[adaptive]\nenabled = false\n'
+    (tmp_path / "fabric.toml").write_text(text + '[coordinator]\nrest_port = "off"\n')
+    config = load(AgentConfig, "agent", {"FABRIC_HOME": str(tmp_path)})
+    assert (config.spill_folders, config.memory) == ((Path("/a"), Path("/b")), 1 << 30)
+    coordinator = load(CoordinatorConfig, "coordinator", {}, home=tmp_path)
+    assert (coordinator.rest_port, coordinator.adaptive.enabled) == (None, False)
+    assert load(CoordinatorConfig, "coordinator", {}, home=tmp_path, rest_port="0").rest_port == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[agnet]\n", "section or setting agnet is unknown; did you mean agent"),
+        ("[agent]\nprot = 1\n", r"agent\.prot is unknown; did you mean agent\.port"),
+        ("[agent]\nport = true\n", r"agent\.port must be int, got 'True'"),
+        ("[agent]\nport = 1.5\n", r"agent\.port must be int, got '1.5'"),
+        ("[agent]\nport = 1979-05-27\n", r"agent\.port must be int"),
+        ("[agent]\nname = 1\n", r"agent\.name must be str, got '1'"),
+        ("[agent]\nunix_sockets = 2\n", r"unix_sockets must be 1 or 0, got '2'"),
+        ("[agent]\nspill_folders = [1]\n", r"spill_folders must be Folders"),
+        ("agent = 1\n", r"agent is a section: write \[agent\]"),
+        ("task_slots = 1\n[agent]\nslots = 1\n", r"task_slots and agent\.slots are the same"),
+        ("port = \n", "are not TOML"),
+        ("[agent]\nport = 70000\n", "port must be 0 to 65535"),
+    ],
+)
+def test_files_that_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load(AgentConfig, "agent", file_of(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("environ", "message"),
+    [
+        ({"FABRIC_TASK_SLOT": "1"}, "TASK_SLOT is unknown; did you mean FABRIC_TASK_SLOTS"),
+        ({"FABRIC_AGNT_PORT": "1"}, "AGNT_PORT is unknown; did you mean FABRIC_AGENT_PORT"),
+        ({"FABRIC_TASK_SLOTS": "1", "FABRIC_AGENT_SLOTS": "1"}, "are the same setting; set one"),
+        ({"FABRIC_CONFIG": "/nowhere/x.toml"}, "can't read the settings /nowhere/x.toml"),
+    ],
+)
+def test_variables_that_are_refused(environ: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load(AgentConfig, "agent", environ)
+    assert load(AgentConfig, "agent", {"FABRIC_CFG_PATH": "somebody else's"}).port == 0
+
+
+def test_times_have_units() -> None:
+    with pytest.raises(ConfigError, match="HEARTBEAT_INTERVAL: a time is a number and its unit"):
+        load(CoordinatorConfig, "coordinator", {"FABRIC_HEARTBEAT_INTERVAL": "5000"})
+
+
+@pytest.mark.parametrize("kind", [AgentConfig, CoordinatorConfig, AdaptiveConfig])
+def test_every_setting_has_a_meaning(kind: type) -> None:
+    told = explain(kind, "agent", {})
+    assert [one.name for one in told if not one.meaning] == []

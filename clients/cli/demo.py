@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from fabric.clients.cli.stopping import ctrl_c_ends
+
 app = typer.Typer(help="Demonstrations that check themselves.", rich_markup_mode=None)
 
 
@@ -24,6 +26,8 @@ def flights(
     ] = False,
 ) -> None:
     """Real flights through Fabric, two agents and Spark; compared with DuckDB."""
-    from fabric.clients.demo.flights import run
+    with ctrl_c_ends():
+        from fabric.clients.demo.flights import run
 
-    raise typer.Exit(run(keep=keep, with_spark=not without_spark) or 0)
+        code = run(keep=keep, with_spark=not without_spark)
+    raise typer.Exit(code)

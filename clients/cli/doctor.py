@@ -26,7 +26,20 @@ from fabric.config import FabricHome
 
 Level = Literal["ok", "warn", "bad"]
 _MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "bad": ("✗", "red")}
-_NEEDED = ("pyarrow", "numpy", "datafusion", "grpcio", "protobuf", "rocksdict", "typer", "rich")
+_NEEDED = (
+    "pyarrow",
+    "numpy",
+    "datafusion",
+    "grpcio",
+    "protobuf",
+    "rocksdict",
+    "typer",
+    "rich",
+    "fastapi",
+    "uvicorn",
+    "jinja2",
+    "prometheus-client",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +54,7 @@ def doctor(home: Home = None) -> None:
     """Check versions, kernels, Java, state folder and ports; ends with 1 when one fails."""
     folder = home_of(home)
     checks: tuple[Callable[[], Iterator[Finding]], ...] = (
-        python, packages, distributions, kernels, java, lambda: state_folder(folder.root), port,
+        python, packages, distributions, kernels, java, lambda: state_folder(folder.root), ports,
     )  # fmt: skip
     findings = [finding for check in checks for finding in check()]
     for finding in findings:
@@ -123,12 +136,14 @@ def state_folder(home: Path) -> Iterator[Finding]:
         yield Finding("bad", f"others can read {secret}: chmod 600 {secret}")
 
 
-def port(number: int = 6123) -> Iterator[Finding]:
-    """The coordinator's port is free, or a fabric is up."""
-    if port_is_free("127.0.0.1", number):
-        yield Finding("ok", f"port {number} is free")
-    else:
-        yield Finding("warn", f"port {number} is taken: a fabric is up, or use fabric up --port")
+def ports() -> Iterator[Finding]:
+    """The coordinator's ports are free, or a fabric is up."""
+    for number, option in ((6123, "--port"), (8081, "--rest-port"), (9090, "--metrics-port")):
+        if port_is_free("127.0.0.1", number):
+            yield Finding("ok", f"port {number} is free")
+        else:
+            text = f"port {number} is taken: a fabric is up, or use fabric up {option}"
+            yield Finding("warn", text)
 
 
 def version_of(distribution: str) -> str | None:

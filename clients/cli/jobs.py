@@ -1,4 +1,4 @@
-"""``fabric jobs``: the jobs of a fabric; cancel or release one."""
+"""``fabric jobs``: the jobs of a fabric; look at one, stop it, run it again."""
 
 from __future__ import annotations
 
@@ -9,23 +9,59 @@ import typer
 from fabric.clients.cli.options import LOCAL, Connect, Token, open_session
 
 if TYPE_CHECKING:
-    from fabric.clients.session.job import Job
     from fabric.clients.session.session import Session
 
 app = typer.Typer(
-    help="List jobs (also: cancel, release, show).", invoke_without_command=True,
+    help="List jobs; show, cancel, restart or release one; read its logs.",
+    invoke_without_command=True,
     rich_markup_mode=None,
-)  # fmt: skip
+)
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="The id of a job.")]
+Last = Annotated[int, typer.Option("--last", "-n", min=1, help="So many of the newest.")]
+States = Annotated[
+    list[str] | None,
+    typer.Option("--state", metavar="STATE", help="Only jobs that are so; may be repeated."),
+]
+JOBS_SHOWN = 100
 
 
 @app.callback(invoke_without_command=True)
 def jobs(context: typer.Context, connect: Connect = LOCAL, token: Token = "") -> None:
-    """List the jobs of a fabric, oldest first."""
+    """List the newest jobs of a fabric, oldest first."""
     context.obj = (connect, token)
     if context.invoked_subcommand is None:
-        with open_session(connect, token) as session:
-            _print(session.jobs())
+        _list(connect, token, JOBS_SHOWN, [])
+
+
+@app.command("list")
+def list_jobs(
+    context: typer.Context,
+    last: Last = JOBS_SHOWN,
+    state: States = None,
+    connect: Connect = "",
+    token: Token = "",
+) -> None:
+    """List the newest jobs of a fabric, oldest first."""
+    _list(*_where(context, connect, token), last, state or [])
+
+
+@app.command()
+def show(context: typer.Context, job: JobId, connect: Connect = "", token: Token = "") -> None:
+    """The stages and tasks of a job, and how to read its result."""
+    from fabric.clients.cli.tables import show as show_table
+    from fabric.clients.cli.tables import tasks_table
+    from fabric.errors import NotFoundError
+
+    with _session(context, connect, token) as session:
+        found = session.job(job)
+        typer.echo(found.explain())
+        try:
+            show_table(tasks_table(found.tasks()), "")
+        except NotFoundError as error:  # of a released job only the stages are known
+            typer.echo(f"  {error.message}")
+        if found.state == "finished" and found.result_path:
+            for partition in found.partitions():
+                typer.echo(f"  {partition!r}")
 
 
 @app.command()
@@ -36,49 +72,65 @@ def cancel(context: typer.Context, job: JobId, connect: Connect = "", token: Tok
 
 
 @app.command()
+def restart(
+    *,
+    context: typer.Context,
+    job: JobId,
+    from_: Annotated[
+        str, typer.Option("--from", metavar="NODE", help="The node path to begin with.")
+    ] = "",
+    wait: Annotated[bool, typer.Option("--wait", help="Until it has ended.")] = False,
+    connect: Connect = "",
+    token: Token = "",
+) -> None:
+    """Run an ended job again; what is still materialised is read, not computed."""
+    with _session(context, connect, token) as session:
+        again = session.job(job).restart(from_)
+        typer.echo(repr(again.wait() if wait else again))
+
+
+@app.command()
+def logs(
+    context: typer.Context,
+    job: JobId,
+    last: Last = 1000,
+    connect: Connect = "",
+    token: Token = "",
+) -> None:
+    """What happened to a job, and what its agents logged about it, oldest first."""
+    from fabric.clients.cli.tables import log_lines
+
+    with _session(context, connect, token) as session:
+        found = session.job(job)
+        for line in log_lines(found.events(), found.logs())[-last:]:
+            typer.echo(line)
+
+
+@app.command()
 def release(context: typer.Context, job: JobId, connect: Connect = "", token: Token = "") -> None:
     """Drop a job's partitions on every agent."""
     with _session(context, connect, token) as session:
         typer.echo(repr(session.job(job).release()))
 
 
-@app.command()
-def show(context: typer.Context, job: JobId, connect: Connect = "", token: Token = "") -> None:
-    """The stages of a job, and how to read its result."""
-    with _session(context, connect, token) as session:
-        found = session.job(job)
-        typer.echo(found.explain())
-        if found.state == "finished" and found.result_path:
-            for partition in found.partitions():
-                typer.echo(f"  {partition!r}")
+def _list(connect: str, token: str, last: int, states: list[str]) -> None:
+    from fabric.clients.cli.tables import jobs_table, states_of
+    from fabric.clients.cli.tables import show as show_table
+    from fabric.control import control_pb2 as pb
+
+    wanted = states_of(states)
+    with open_session(connect, token) as session:
+        told = session.control.list_jobs(pb.ListRequest(limit=last, states=wanted))
+    show_table(jobs_table(told.jobs), "no jobs yet" if not states else "no such jobs")
+    if told.next:
+        typer.echo(f"the newest {len(told.jobs)} jobs; --last shows more", err=True)
+
+
+def _where(context: typer.Context, connect: str, token: str) -> tuple[str, str]:
+    """Options may stand before or after the subcommand."""
+    outer_connect, outer_token = context.obj
+    return connect or outer_connect, token or outer_token
 
 
 def _session(context: typer.Context, connect: str, token: str) -> Session:
-    """Options may stand before or after the subcommand."""
-    outer_connect, outer_token = context.obj
-    return open_session(connect or outer_connect, token or outer_token)
-
-
-def _print(found: list[Job]) -> None:
-    if not found:
-        typer.echo("no jobs yet")
-        return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("job", "name", "state", "tasks", "rows", "seconds", "error"):
-        table.add_column(name, justify="right" if name in ("tasks", "rows", "seconds") else "left")
-    for job in found:
-        status = job.last
-        table.add_row(
-            job.id,
-            job.name,
-            job.state,
-            f"{sum(s.finished for s in status.stages)}/{sum(s.n_tasks for s in status.stages)}",
-            f"{status.result_rows:,}",
-            f"{status.seconds:.2f}",
-            f"{status.error.kind}: {status.error.message}" if status.HasField("error") else "",
-        )
-    console = Console()
-    console.print(table) if console.is_terminal else Console(width=240).print(table)
+    return open_session(*_where(context, connect, token))

@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from fabric.clients.cli import demo, doctor, jobs, run, serve, up
+from fabric.clients.cli import agents, config, demo, doctor, jobs, metadata, run, serve, top, up
 from fabric.errors import FabricError
 
 _STOPPED = 130
@@ -35,6 +35,10 @@ app.command(
 )(run.run)
 app.command("explain", short_help="Show what a Python file would run.")(run.explain)
 app.add_typer(jobs.app, name="jobs")
+app.add_typer(agents.app, name="agents")
+app.command("top", short_help="Agents, jobs and events, live.")(top.top)
+app.command("config", short_help="Settings, and where they come from.")(config.config)
+app.add_typer(metadata.app, name="metadata")
 app.command("doctor", short_help="Check that all that is needed is here.")(doctor.doctor)
 app.add_typer(demo.app, name="demo")
 

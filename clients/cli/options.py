@@ -16,7 +16,8 @@ LOCAL = "fabric://127.0.0.1:6123"
 
 Connect = Annotated[
     str, typer.Option("--connect", "-c", metavar="ADDRESS", envvar="FABRIC_ADDRESS",
-                      help="The fabric to use, such as fabric://host:6123.")
+                      help="The fabric to use, such as fabric://host:6123 or "
+                      "fabric://a:6123,b:6123.")
 ]  # fmt: skip
 Token = Annotated[
     str, typer.Option("--token", metavar="TOKEN", envvar="FABRIC_TOKEN", show_default=False,
@@ -30,6 +31,15 @@ Engine = Annotated[
 Home = Annotated[
     Path | None, typer.Option("--home", metavar="FOLDER", envvar="FABRIC_HOME",
                               help="State folder; default ~/.fabric.")
+]  # fmt: skip
+
+RestPort = Annotated[
+    str | None, typer.Option("--rest-port", metavar="PORT",
+                             help="REST and pages; default 8081, 0 is a free one, off is none.")
+]  # fmt: skip
+MetricsPort = Annotated[
+    str | None, typer.Option("--metrics-port", metavar="PORT",
+                             help="For Prometheus; 0 is a free one, off is none.")
 ]  # fmt: skip
 
 

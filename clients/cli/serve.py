@@ -15,9 +15,10 @@ from typing import Annotated
 
 import typer
 
-from fabric.clients.cli.options import Home, home_of
-from fabric.config import AgentConfig, ByteSize, Folders, load
+from fabric.clients.cli.options import Home, MetricsPort, RestPort, home_of
+from fabric.config import AgentConfig, Folders
 from fabric.errors import ConfigError
+from fabric.settings import load
 
 _PR_SET_PDEATHSIG = 1
 Parent = Annotated[
@@ -27,8 +28,22 @@ Host = Annotated[str | None, typer.Option("--host", help="Where to listen; defau
 
 
 def coordinator(
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 is a free one.")] = 6123,
+    *,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", min=0, max=65535, help="Default 6123; 0 is a free one."),
+    ] = None,
     host: Host = None,
+    rest_port: RestPort = None,
+    metrics_port: MetricsPort = None,
+    metadata: Annotated[
+        str | None,
+        typer.Option(
+            "--metadata",
+            metavar="ADDRESS",
+            help="postgresql://user@host/database, for one of several; default: a folder.",
+        ),
+    ] = None,
     home: Home = None,
     parent: Parent = 0,
 ) -> None:
@@ -39,12 +54,21 @@ def coordinator(
     from fabric.telemetry.logs import configure_logs
 
     end_with_parent(parent)
-    folder, address = home_of(home).create(), host or "127.0.0.1"
-    config = CoordinatorConfig(home=folder.root, host=address, port=port)
+    config = load(
+        CoordinatorConfig,
+        "coordinator",
+        home=home_of(home).create().root,
+        host=host,
+        port=port,
+        rest_port=rest_port,
+        metrics_port=metrics_port,
+        metadata=metadata,
+    )
     config.check_bind()
-    if port and not port_is_free(address, port):
+    if config.port and not port_is_free(config.host, config.port):
         raise ConfigError(
-            f"port {port} of {address} is taken, maybe by another coordinator; use --port"
+            f"port {config.port} of {config.host} is taken, maybe by another coordinator; "
+            "use --port"
         )
     configure_logs()
     run_coordinator(config, ready=lambda at: typer.echo(f"coordinator listening on {at}"))
@@ -54,13 +78,17 @@ def agent(
     *,
     coordinator: Annotated[
         str | None,
-        typer.Option("--coordinator", metavar="HOST:PORT", help="Default 127.0.0.1:6123."),
+        typer.Option(
+            "--coordinator",
+            metavar="HOST:PORT",
+            help="Default 127.0.0.1:6123. Of several, all: a:6123,b:6123.",
+        ),
     ] = None,
     name: Annotated[
         str | None, typer.Option("--name", help="Its folder in the state folder; default 1.")
     ] = None,
     slots: Annotated[
-        int | None, typer.Option("--slots", min=1, help="Tasks at a time; default: the CPUs.")
+        int | None, typer.Option("--slots", min=1, help="Tasks at a time; default 4.")
     ] = None,
     host: Host = None,
     port: Annotated[
@@ -76,6 +104,7 @@ def agent(
             "--spill", metavar="FOLDER", help="For what memory has no room for; may be repeated."
         ),
     ] = None,
+    metrics_port: MetricsPort = None,
     home: Home = None,
     parent: Parent = 0,
 ) -> None:
@@ -86,15 +115,16 @@ def agent(
     end_with_parent(parent)
     config = load(
         AgentConfig,
-        "AGENT",
+        "agent",
         home=home_of(home).root,
         coordinator=coordinator,
         name=name,
         slots=slots,
         host=host,
         port=port,
-        memory=ByteSize(memory) if memory else None,
+        memory=memory,
         spill_folders=Folders(spill) if spill else None,
+        metrics_port=metrics_port,
     )
     configure_logs()
     run_agent(config)

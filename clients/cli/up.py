@@ -7,7 +7,6 @@ one of them ends by itself.
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -19,8 +18,9 @@ from typing import Annotated, Any
 
 import typer
 
-from fabric.clients.cli.options import Home, home_of
+from fabric.clients.cli.options import Home, MetricsPort, RestPort, home_of
 from fabric.clients.cli.ports import port_is_free
+from fabric.clients.cli.stopping import POLL_S, stop_asked
 from fabric.config import FabricHome
 from fabric.control import control_pb2 as pb
 from fabric.errors import ConfigError, ExternalError, PeerLostError
@@ -35,40 +35,50 @@ def up(
     port: Annotated[
         int, typer.Option("--port", min=1, max=65535, help="The coordinator's port.")
     ] = 6123,
+    rest_port: RestPort = "8081",
+    metrics_port: MetricsPort = "9090",
     home: Home = None,
 ) -> None:
-    """Start a coordinator and agents here; Ctrl-C stops all of them."""
+    """Start a coordinator and agents here; Ctrl-C stops all of them.
+
+    Metrics are at --metrics-port and, of the agents, at the ports after it.
+    """
     folder = home_of(home)
-    local = LocalProcesses(folder, port)
-    stop = threading.Event()
-    handlers = {sign: signal.signal(sign, lambda *_: stop.set()) for sign in _STOPPERS}
-    try:
-        local.start(agents, stop)
-        if not stop.is_set():
-            typer.echo(welcome(port, folder, local.agents()))
-        while not stop.wait(_POLL_S * 4):
-            local.check()
-    finally:
-        local.stop()
-        for sign, handler in handlers.items():
-            signal.signal(sign, handler)
+    local = LocalProcesses(folder, port, rest_port=rest_port, metrics_port=metrics_port)
+    with stop_asked() as stop:
+        try:
+            local.start(agents, stop)
+            if not stop.is_set():
+                typer.echo(welcome(port, folder, local.agents(), local.pages()))
+            while not stop.wait(POLL_S):
+                local.check()
+        finally:
+            local.stop()
     typer.echo("stopped")
-
-
-_STOPPERS = (signal.SIGINT, signal.SIGTERM)
 
 
 class LocalProcesses:
     """The coordinator and the agents of one fabric on this machine; `stop` leaves none behind."""
 
-    def __init__(self, home: FabricHome, port: int, log: Path | None = None) -> None:
+    def __init__(
+        self,
+        home: FabricHome,
+        port: int,
+        log: Path | None = None,
+        *,
+        rest_port: str | None = "off",
+        metrics_port: str | None = "off",
+    ) -> None:
         """`log` takes what the processes print, which else goes to this process's stderr."""
-        if not port_is_free("127.0.0.1", port):
-            raise ConfigError(
-                f"port {port} is taken, maybe by another fabric; stop it, or use: "
-                f"fabric up --port {port + 1}"
-            )
         self.home, self.port, self._log = home, port, log
+        self._rest, self._metrics = rest_port or "off", metrics_port or "off"
+        wanted = {"--port": str(port), "--rest-port": self._rest, "--metrics-port": self._metrics}
+        for option, number in wanted.items():
+            if number.isdigit() and int(number) and not port_is_free("127.0.0.1", int(number)):
+                raise ConfigError(
+                    f"port {number} is taken, maybe by another fabric; stop it, or use: "
+                    f"fabric up {option} {int(number) + 1}"
+                )
         self._running: list[tuple[str, subprocess.Popen[bytes]]] = []
 
     @property
@@ -80,18 +90,35 @@ class LocalProcesses:
         """Start all and wait until every agent is attached (or `stop` is set)."""
         halted = stop or threading.Event()
         common = ["--home", str(self.home.root)]
-        self._spawn("coordinator", [*common, "--port", str(self.port)])
+        ports = ["--port", str(self.port), "--rest-port", self._rest]
+        self._spawn("coordinator", [*common, *ports, *self._metrics_at(0)])
         self._until(lambda: self._answers() is not None, "the coordinator does not answer", halted)
         for number in range(n_agents):
             folder = ["--name", str(number + 1)]
             arguments = ["--coordinator", self.address, *common, *folder]
-            self._spawn("agent", arguments, f"agent {number}")
+            self._spawn("agent", [*arguments, *self._metrics_at(number + 1)], f"agent {number}")
         attached = f"not all of {n_agents} agents attached"
         self._until(lambda: len(self._answers() or ()) >= n_agents, attached, halted)
+
+    def _metrics_at(self, n_before: int) -> list[str]:
+        """The option for the process that `n_before` others were started before."""
+        first = self._metrics
+        port = str(int(first) + n_before) if first.isdigit() and int(first) else first
+        return ["--metrics-port", port]
 
     @property
     def _where(self) -> str:
         return f"in {self._log}" if self._log else "above"
+
+    def pages(self) -> list[str]:
+        """Lines that say where people and Prometheus look; of a port 0 its process says it."""
+        found = []
+        if self._rest.isdigit() and int(self._rest):
+            found.append(f"  pages   http://127.0.0.1:{self._rest} (REST: /docs)")
+        if self._metrics.isdigit() and int(self._metrics):
+            last = int(self._metrics) + len(self._running) - 1
+            found.append(f"  metrics http://127.0.0.1:{self._metrics}/metrics to port {last}")
+        return found
 
     def agents(self) -> list[pb.AgentStatus]:
         """The agents that are attached now."""
@@ -159,7 +186,9 @@ class LocalProcesses:
             control.close()
 
 
-def welcome(port: int, home: FabricHome, agents: Sequence[pb.AgentStatus]) -> str:
+def welcome(
+    port: int, home: FabricHome, agents: Sequence[pb.AgentStatus], pages: Sequence[str] = ()
+) -> str:
     """What a person needs to go on."""
     address, token_file = f"fabric://127.0.0.1:{port}", home.token
     usual = home == FabricHome()
@@ -168,6 +197,7 @@ def welcome(port: int, home: FabricHome, agents: Sequence[pb.AgentStatus]) -> st
         (
             f"{address} is up with {len(agents)} agents",
             f"  token   {token_file}",
+            *pages,
             *(f"  agent   {agent.agent_id} at {agent.address}" for agent in agents),
             "",
             "  import fabric",

@@ -7,11 +7,14 @@ Spark does in `spark_steps.py`. Any difference from DuckDB's answer fails the co
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
@@ -20,6 +23,7 @@ from rich.console import Console
 
 import fabric
 from fabric.clients.cli.ports import port_is_free
+from fabric.clients.cli.stopping import POLL_S, stop_asked
 from fabric.clients.cli.up import LocalProcesses
 from fabric.clients.demo import data, questions
 from fabric.clients.demo.agreement import Agreement, checksum
@@ -47,13 +51,8 @@ def run(*, keep: bool = False, with_spark: bool = True, out: Path = OUT) -> int:
     console = Console(highlight=False, soft_wrap=True)
     files = data.unpack(out)
     _clear(out)
-    with ThreadPoolExecutor(1, "spark") as background, tempfile.TemporaryDirectory() as home:
-        spark = background.submit(_start_spark, out / "spark.log") if with_spark else None
-        try:
-            return Flights(console, out, files, FabricHome(Path(home)), spark).run(keep)
-        finally:
-            if spark is not None and spark.exception() is None:
-                spark.result().stop()
+    with _spark(out / "spark.log", with_spark) as spark, tempfile.TemporaryDirectory() as home:
+        return Flights(console, out, files, FabricHome(Path(home)), spark).run(keep)
 
 
 def _clear(out: Path) -> None:
@@ -63,6 +62,30 @@ def _clear(out: Path) -> None:
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _spark(log: Path, wanted: bool) -> Iterator[Future[SparkSession] | None]:
+    """Spark, which starts meanwhile. No failure waits for its start, nor Ctrl-C for its end: the
+    JVM ends when this process has."""
+    if not wanted:
+        yield None
+        return
+    spark: Future[SparkSession] = Future()
+    Thread(target=_settle, args=(spark, log), name="spark", daemon=True).start()
+    try:
+        yield spark
+    finally:
+        interrupted = isinstance(sys.exc_info()[1], KeyboardInterrupt)
+        if not interrupted and spark.done() and spark.exception() is None:
+            spark.result().stop()
+
+
+def _settle(spark: Future[SparkSession], log: Path) -> None:
+    try:
+        spark.set_result(_start_spark(log))
+    except Exception as error:
+        spark.set_exception(error)
 
 
 def _start_spark(log: Path) -> SparkSession:
@@ -225,12 +248,11 @@ class Flights:
         tables = {name: session.read_dataset(name) for name in data.TABLES}
         questions.ask(tables)[KEPT].write_dataset(KEPT, mode="overwrite")
         self._console.print(snippet(session, KEPT), markup=False)
-        self._console.print(f"the fabric stays up at fabric://{address}; Ctrl-C stops it")
-        try:
-            while True:
-                time.sleep(3600)
-        except KeyboardInterrupt:
-            self._console.print("stopped")
+        with stop_asked() as stop:
+            self._console.print(f"the fabric stays up at fabric://{address}; Ctrl-C stops it")
+            while not stop.wait(POLL_S):
+                pass
+        self._console.print("stopped")
 
     # ---- words
     def _say(self, step: int, text: str) -> None:

@@ -132,10 +132,15 @@ def ask_duckdb(files: Mapping[str, Path]) -> dict[str, pa.Table]:
     """Both answers of DuckDB, straight from the CSV files."""
     import duckdb
 
-    with duckdb.connect() as database:
-        for name, path in files.items():
-            text = str(path).replace("'", "''")
-            database.execute(
-                f"create table {name} as select * from read_csv('{text}', nullstr='NA')"
-            )
-        return {name: database.sql(SQL[name]).to_arrow_table() for name in NAMES}
+    try:
+        with duckdb.connect() as database:
+            for name, path in files.items():
+                text = str(path).replace("'", "''")
+                database.execute(
+                    f"create table {name} as select * from read_csv('{text}', nullstr='NA')"
+                )
+            return {name: database.sql(SQL[name]).to_arrow_table() for name in NAMES}
+    except RuntimeError as error:
+        if str(error) != "Query interrupted":  # DuckDB's word for Ctrl-C
+            raise
+        raise KeyboardInterrupt from error

@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 import re
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from fabric.config import FabricHome
+from fabric.config import TLS, FabricHome, read_pem
 from fabric.errors import AuthError, ConfigError
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from fabric.clients.session.session import Session
 
 DEFAULT_PORT = 6123
+SCHEMES = {"fabric": "", "fabric+tls": TLS}
 
 
 def connect(
@@ -30,13 +32,16 @@ def connect(
     parallelism: int | None = None,
     spark: SparkSession | None = None,
     datasets: str | Session | None = None,
+    tls_roots: str | Path | None = None,
 ) -> Session:
     """Open a session; frames that name no session run on the newest open one.
 
     Parameters
     ----------
     target
-        None runs everything in this process. ``"fabric://host:6123"`` is a coordinator.
+        None runs everything in this process. ``"fabric://host:6123"`` is a coordinator,
+        ``"fabric+tls://host:6123"`` one that speaks TLS, ``"fabric://a:6123,b:6123"`` whichever of
+        several leads.
         ``"spark://host:7077"`` and ``"local[2]"`` are Spark masters, ``"spark"`` is the Spark that
         runs in this process or else one on all cores.
     token
@@ -51,6 +56,9 @@ def connect(
     datasets
         Spark only: the fabric whose datasets are read and written, an address or a session.
         Default, when Spark runs on this machine: one in this process, as long as the session lives.
+    tls_roots
+        With TLS: a file of the certificates (PEM) that may have signed the fabric's; default: the
+        variable FABRIC_TLS_ROOTS, else those that gRPC trusts by itself.
 
     Raises
     ------
@@ -83,7 +91,8 @@ def connect(
     from fabric.clients.session.remote import RemoteSession
 
     address = parse_address(target)
-    return RemoteSession(address, token or find_token(), parallelism=parallelism)
+    roots = read_roots(tls_roots) if address.startswith(TLS) else None
+    return RemoteSession(address, token or find_token(), parallelism=parallelism, tls_roots=roots)
 
 
 def _on_spark(
@@ -118,23 +127,44 @@ def is_spark(target: str) -> bool:
     return bool(re.fullmatch(r"spark|spark://.+|local|local(-cluster)?\[.+\]", target))
 
 
+def read_roots(path: str | Path | None) -> bytes | None:
+    """What is in the file of roots that was given, else in that of FABRIC_TLS_ROOTS."""
+    given = path or os.environ.get("FABRIC_TLS_ROOTS")
+    return read_pem(Path(given)) if given else None
+
+
 def parse_address(target: str) -> str:
     """``fabric://host:port`` as ``host:port``; the port is 6123 when left out.
 
-    >>> parse_address("fabric://127.0.0.1")
-    '127.0.0.1:6123'
+    Of several coordinators that stand for election, all may be named.
+
+    >>> parse_address("fabric://127.0.0.1"), parse_address("fabric+tls://example.org:7000")
+    ('127.0.0.1:6123', 'grpc+tls://example.org:7000')
+    >>> parse_address("fabric://a,b:7000")
+    'a:6123,b:7000'
     """
-    parts = urlsplit(target if "://" in target else f"fabric://{target}")
+    scheme, separator, places = target.rpartition("://")
+    if scheme in SCHEMES or not separator:
+        places = places.removesuffix("/")
+        found = [_parse_place(scheme or "fabric", place) for place in places.split(",")]
+        if all(found):
+            return ",".join(found)
+    raise ConfigError(
+        f'{target!r} is no fabric address; write connect("fabric://host:{DEFAULT_PORT}")'
+    )
+
+
+def _parse_place(scheme: str, place: str) -> str:
+    """One coordinator's address, or "" when it is none."""
     try:
+        parts = urlsplit(f"{scheme}://{place}")
         port = parts.port or DEFAULT_PORT
     except ValueError:
-        port = 0
-    if parts.scheme != "fabric" or not parts.hostname or not port or parts.path.strip("/"):
-        raise ConfigError(
-            f'{target!r} is no fabric address; write connect("fabric://host:{DEFAULT_PORT}")'
-        )
+        return ""
+    if not parts.hostname or parts.path or parts.query or parts.fragment or parts.username:
+        return ""
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    return f"{host}:{port}"
+    return f"{SCHEMES[scheme]}{host}:{port}"
 
 
 def find_token() -> str:

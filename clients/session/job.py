@@ -10,13 +10,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from html import escape
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 from fabric.clients.session.progress import JobProgress
 from fabric.control import control_pb2 as pb
-from fabric.control.api import ENDED, ControlApi
+from fabric.control.api import ENDED, STATES, ControlApi
 from fabric.control.errors import from_detail
 from fabric.errors import CancelledError, FabricError, InternalError
 
@@ -29,10 +29,6 @@ if TYPE_CHECKING:
 Heard: TypeAlias = "queue.SimpleQueue[pb.JobStatus | FabricError | None]"
 BACKPRESSURE_SHOWN = 0.005
 """The smallest share of waiting for consumers that `explain` tells."""
-_STATES = {
-    pb.JOB_QUEUED: "queued", pb.JOB_RUNNING: "running", pb.JOB_FINISHED: "finished",
-    pb.JOB_FAILED: "failed", pb.JOB_CANCELLED: "cancelled", pb.JOB_RELEASED: "released",
-}  # fmt: skip
 
 
 class Job:
@@ -89,7 +85,7 @@ class Job:
     @property
     def state(self) -> str:
         """``queued``, ``running``, ``finished``, ``failed``, ``cancelled`` or ``released``."""
-        return _STATES.get(self.status.state, "unknown")
+        return STATES.get(self.status.state, "unknown")
 
     @property
     def error(self) -> FabricError | None:
@@ -128,6 +124,15 @@ class Job:
         """Drop its partitions on every agent; they can't be read any more."""
         return self._stopped(self.session.control.release)
 
+    def restart(self, from_: str = "") -> Job:
+        """Run it again once it has ended: from node `from_` on, or what is not there any more.
+
+        Whatever is materialised before that is read again, not computed. Returns at once.
+        """
+        request = pb.RestartRequest(job_id=self.id, from_path=from_)
+        self._status = self.session.control.restart(request)
+        return self
+
     def collect(self) -> pa.Table:
         """Wait, then all rows as one Arrow table."""
         self.wait()
@@ -147,6 +152,23 @@ class Job:
         job waits for it instead, at most as long as an agent waits for a silent client.
         """
         return self.session.partitions(self.status, node_path or self.result_path, lossless)
+
+    def tasks(self) -> list[pb.TaskStatus]:
+        """Every attempt of its tasks, by stage, task and attempt."""
+        return list(self.session.control.list_tasks(pb.JobRequest(job_id=self.id)).tasks)
+
+    def events(self, last: int = 1000) -> list[pb.EventRecord]:
+        """The `last` things that happened to it, oldest first."""
+        request = pb.EventsRequest(job_id=self.id, last=last)
+        return list(self.session.control.list_events(request).events)
+
+    def logs(self) -> list[dict[str, Any]]:
+        """What agents logged about it lately, oldest first: its tasks, prints of functions."""
+        return self.session.logs(self.id)
+
+    def plan(self) -> pb.ExplainReply:
+        """Its plan and stages as they run, also after they were planned anew."""
+        return self.session.control.job_plan(pb.JobRequest(job_id=self.id))
 
     def explain(self) -> str:
         """The stages as they run: tasks, rows, bytes, and the worst task's waiting for room.
@@ -242,7 +264,7 @@ class Job:
 def _headline(status: pb.JobStatus) -> str:
     """One line: id, name, state, rows, seconds, error."""
     name = f" {status.name!r}" if status.name else ""
-    text = f"{status.job_id}{name}: {_STATES.get(status.state, 'unknown')}"
+    text = f"{status.job_id}{name}: {STATES.get(status.state, 'unknown')}"
     if status.state == pb.JOB_FINISHED:
         text += f", {status.result_rows:,} rows in {status.seconds:.2f} s"
     elif status.state == pb.JOB_RUNNING:

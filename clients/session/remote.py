@@ -13,6 +13,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.flight as fl
@@ -21,7 +22,7 @@ from fabric.clients.session.partition import LOSSLESS, Partition, partitions_of
 from fabric.clients.session.session import Session
 from fabric.control import control_pb2 as pb
 from fabric.control.client import GrpcControl
-from fabric.errors import FabricError, NotFoundError, PartitionLostError
+from fabric.errors import FabricError, NotFoundError, PartitionLostError, PeerLostError
 from fabric.flight.client import Client
 from fabric.flight.descriptor import PutPath
 from fabric.ids import new_id
@@ -36,14 +37,21 @@ _POLL_S = 0.005
 
 
 class RemoteSession(Session):
-    """A session on the coordinator at `address` (``host:port``)."""
+    """A session on the coordinator at `address`; see `fabric.control.rpc.open_channel`."""
 
-    def __init__(self, address: str, token: str, *, parallelism: int | None = None) -> None:
-        self._address, self._token = address, token
+    def __init__(
+        self,
+        address: str,
+        token: str,
+        *,
+        parallelism: int | None = None,
+        tls_roots: bytes | None = None,
+    ) -> None:
+        self._address, self._token, self._tls_roots = address, token, tls_roots
         self._uploads: dict[str, tuple[weakref.ref[MemorySource], str]] = {}
         self._clients: dict[str, Client] = {}
         self._lock = threading.Lock()
-        self._grpc = GrpcControl(address, token)
+        self._grpc = GrpcControl(address, token, tls_roots=tls_roots)
         try:
             self._grpc.list_agents(pb.ListRequest())  # a wrong address or token is told here
         except BaseException:
@@ -72,6 +80,16 @@ class RemoteSession(Session):
         info = self._sealed(client, path) if finished else client.info(path, headers=headers)
         return list(partitions_of(info, path))
 
+    def logs(self, job_id: str) -> list[dict[str, Any]]:
+        """See `Session`; an agent that does not answer says nothing but that."""
+        lines: list[dict[str, Any]] = []
+        for agent in self.agents():
+            try:
+                lines += self._client(agent.address).action("job.logs", job=job_id)["lines"]
+            except PeerLostError as error:
+                lines.append({"event": error.message, "agent": agent.agent_id, "level": "warning"})
+        return sorted(lines, key=lambda line: str(line.get("timestamp", "")))
+
     @property
     def flight_url(self) -> str:
         """See `Session`."""
@@ -88,12 +106,12 @@ class RemoteSession(Session):
         """See `Session`."""
         return self._token
 
-    def _client(self) -> Client:
+    def _client(self, url: str = "") -> Client:
         """Calls an attached agent; its connections stay open as long as the session."""
-        url = self.flight_url
+        url = url or self.flight_url
         with self._lock:
             if url not in self._clients:
-                self._clients[url] = Client(url, self._token)
+                self._clients[url] = Client(url, self._token, tls_roots=self._tls_roots)
             return self._clients[url]
 
     def _sealed(self, client: Client, path: tuple[str, ...]) -> fl.FlightInfo:
@@ -151,6 +169,7 @@ class RemoteSession(Session):
 
     def _stop(self) -> None:
         """Drop what was uploaded; what a running job still reads stays in the fabric."""
+        self._grpc.wait_no_more()
         try:
             read = {token for plan in self.running_plans() for token in _tables_of(plan)}
             for token, (_, name) in self._uploads.items():

@@ -21,6 +21,7 @@ from fabric.control.api import ENDED, ControlApi
 from fabric.errors import NotFoundError, PlanError
 from fabric.ids import new_id
 from fabric.plan.nodes import Plan
+from fabric.telemetry.logs import lines_of
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -104,20 +105,28 @@ class Session(ABC):
         given = chosen(plan if isinstance(plan, Plan) else plan.plan)
         return self._open_control().explain(self._request(given, "", None))
 
-    def jobs(self) -> list[Job]:
-        """Every job the coordinator remembers, oldest first."""
-        return [Job(self, one) for one in self._open_control().list_jobs(pb.ListRequest()).jobs]
+    def jobs(self, last: int = 0) -> list[Job]:
+        """The `last` jobs the coordinator remembers (0: all of them), oldest first."""
+        found = self._open_control().list_jobs(pb.ListRequest(limit=last))
+        return [Job(self, one) for one in found.jobs]
 
     def job(self, job_id: str) -> Job:
         """The job of that id, of whoever submitted it."""
-        for job in self.jobs():
-            if job.id == job_id:
-                return job
+        for status in self._open_control().watch(pb.JobRequest(job_id=job_id)):
+            return Job(self, status)
         raise NotFoundError(f"there is no job {job_id!r} here; `fabric jobs` lists them")
 
-    def agents(self) -> list[pb.AgentStatus]:
-        """Every agent that is attached."""
-        return list(self._open_control().list_agents(pb.ListRequest()).agents)
+    def agents(self, *, lost: bool = False) -> list[pb.AgentStatus]:
+        """Every agent that is there; with `lost` those that were lost lately, too, as "failed"."""
+        return list(self._open_control().list_agents(pb.ListRequest(lost=lost)).agents)
+
+    def logs(self, job_id: str) -> list[dict[str, Any]]:
+        """What agents logged about a job lately, oldest first: tasks, prints of functions."""
+        return lines_of(job_id)
+
+    def drain(self, agent_id: str, *, undo: bool = False) -> pb.AgentStatus:
+        """Give an agent no further tasks, and move what it holds to others; or `undo` that."""
+        return self._open_control().drain(pb.DrainRequest(agent_id=agent_id, undo=undo))
 
     # ---- datasets
     def datasets(self) -> list[str]:
@@ -233,7 +242,8 @@ class Session(ABC):
     def running_plans(self) -> list[Plan]:
         """The plans submitted here whose jobs have not ended; the others are forgotten."""
         if self._kept:
-            jobs = self.control.list_jobs(pb.ListRequest()).jobs
+            asked = pb.ListRequest(states=[pb.JOB_QUEUED, pb.JOB_RUNNING])
+            jobs = self.control.list_jobs(asked).jobs
             running = {job.job_id for job in jobs if job.state not in ENDED}
             self._kept = {job: plan for job, plan in self._kept.items() if job in running}
         return list(self._kept.values())

@@ -1,23 +1,34 @@
-"""The agents that are attached.
+"""The agents of a fabric: attached, waited for, lost.
 
-One job: who is there, on which session, and who has been silent for too long. A coordinator that
-was itself stopped for a while (a suspended machine, a stalled process) does not blame the agents.
+One job: who is there, on which session, and who has been away for too long. An agent whose link
+broke may attach again for a moment, one that an earlier coordinator knew for the whole timeout; its
+tasks go on meanwhile. A coordinator that was itself stopped for a while (a suspended machine, a
+stalled process) does not blame the agents.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from fabric.control import control_pb2 as pb
 
+LOST_KEPT = 100
+"""Lost agents that are still listed, as failed."""
+
 
 @dataclass(slots=True)
 class Agent:
-    """One attached agent; `seen` is on the core's monotonic clock."""
+    """One agent; `seen` and `until` are on the core's monotonic clock.
 
-    session: int
+    Without a `session` its link is broken, and it is waited for `until` then.
+    """
+
+    session: int | None
     hello: pb.Hello
     seen: float
+    until: float = 0.0
+    draining: bool = False
     beat: pb.Heartbeat = field(default_factory=pb.Heartbeat)
 
     @property
@@ -25,25 +36,52 @@ class Agent:
         """Its id, which lives in its folder."""
         return self.hello.agent_id
 
+    @property
+    def takes_tasks(self) -> bool:
+        """Whether it may be given more to do."""
+        return self.session is not None and not self.draining and not self.beat.overloaded
+
 
 class Agents:
-    """Attached agents by id. `timeout_s` None means that silence is no sign of loss (embedded)."""
+    """Agents by id. `timeout_s` None means that silence is no sign of loss (embedded)."""
 
-    def __init__(self, timeout_s: float | None) -> None:
-        self._timeout_s = timeout_s
+    def __init__(self, timeout_s: float | None, reattach_s: float) -> None:
+        self._timeout_s, self._reattach_s = timeout_s, reattach_s
         self._agents: dict[str, Agent] = {}
+        self._lost: OrderedDict[str, Agent] = OrderedDict()
         self._ticked: float | None = None
 
-    def add(self, agent: Agent) -> None:
-        """Attach; whoever had the id before is replaced."""
+    def attach(self, session: int, hello: pb.Hello, now: float) -> Agent:
+        """The agent on its new session; whether it drains outlives its link."""
+        before = self._agents.get(hello.agent_id)
+        draining = before.draining if before is not None else False
+        agent = Agent(session, hello, now, draining=draining)
         self._agents[agent.agent_id] = agent
+        self._lost.pop(agent.agent_id, None)
+        return agent
 
-    def remove(self, agent_id: str) -> Agent:
-        """Detach."""
-        return self._agents.pop(agent_id)
+    def expect(self, hello: pb.Hello, draining: bool, now: float) -> None:
+        """Wait for an agent that an earlier coordinator knew."""
+        wait_s = self._timeout_s or 0.0
+        self._agents[hello.agent_id] = Agent(None, hello, now, now + wait_s, draining)
+
+    def unlink(self, agent: Agent, now: float) -> None:
+        """Its link is broken: it may attach again for a moment."""
+        agent.session, agent.until = None, now + self._reattach_s
+
+    def remove(self, agent_id: str, *, left: bool = False) -> Agent:
+        """It is lost; or it `left`, and is not listed any more."""
+        agent = self._agents.pop(agent_id)
+        agent.session = None
+        if left:
+            return agent
+        self._lost[agent_id] = agent
+        while len(self._lost) > LOST_KEPT:
+            self._lost.popitem(last=False)
+        return agent
 
     def get(self, agent_id: str) -> Agent | None:
-        """The attached agent of that id."""
+        """The agent of that id, unless it is lost."""
         return self._agents.get(agent_id)
 
     def on_session(self, agent_id: str, session: int) -> Agent | None:
@@ -52,12 +90,24 @@ class Agents:
         return agent if agent is not None and agent.session == session else None
 
     def all(self) -> list[Agent]:
-        """Everybody, by id."""
+        """Everybody who is not lost, by id."""
         return [self._agents[agent_id] for agent_id in sorted(self._agents)]
 
+    def lost(self) -> list[Agent]:
+        """Those that were lost, the last ones, by id."""
+        return [self._lost[agent_id] for agent_id in sorted(self._lost)]
+
+    def attached(self) -> list[Agent]:
+        """Everybody with a link, by id."""
+        return [agent for agent in self.all() if agent.session is not None]
+
     def ids(self) -> list[str]:
-        """Everybody's id, in order."""
-        return sorted(self._agents)
+        """The id of everybody with a link, in order."""
+        return [agent.agent_id for agent in self.attached()]
+
+    def hellos(self) -> dict[str, pb.Hello]:
+        """What everybody said of itself, by id."""
+        return {agent.agent_id: agent.hello for agent in self.all()}
 
     def addresses(self) -> dict[str, str]:
         """Flight address by agent id."""
@@ -67,13 +117,30 @@ class Agents:
         """Unix socket by agent id, of those that have one."""
         return {a.agent_id: a.hello.socket for a in self.all() if a.hello.HasField("socket")}
 
-    def silent(self, now: float) -> list[tuple[Agent, float]]:
-        """Whom nobody heard for longer than the timeout, and for how long; called at every tick."""
+    def is_used(self, hello: pb.Hello, now: float) -> bool:
+        """Whether another process with this id is attached, and alive as far as one can tell."""
+        agent = self._agents.get(hello.agent_id)
+        if agent is None or agent.session is None or self._timeout_s is None:
+            return False
+        return agent.hello.address != hello.address and now - agent.seen < self._timeout_s
+
+    def overdue(self, now: float) -> list[tuple[Agent, str]]:
+        """Whom to wait for no longer, and why; called at every tick."""
         if self._timeout_s is None:
-            return []
+            return [(a, "its link broke") for a in self.all() if _late(a, now)]
         gap = now - self._ticked if self._ticked is not None else 0.0
         self._ticked = now
         if gap > self._timeout_s / 2:  # it was us who slept
             for agent in self.all():
-                agent.seen = min(now, agent.seen + gap)
-        return [(a, now - a.seen) for a in self.all() if now - a.seen > self._timeout_s]
+                agent.seen, agent.until = min(now, agent.seen + gap), agent.until + gap
+        found = [
+            (a, "its link broke, and it did not come back") for a in self.all() if _late(a, now)
+        ]
+        for agent in self.attached():
+            if (silence := now - agent.seen) > self._timeout_s:
+                found.append((agent, f"it sent no heartbeat for {silence:.1f} s"))
+        return found
+
+
+def _late(agent: Agent, now: float) -> bool:
+    return agent.session is None and now >= agent.until

@@ -3,7 +3,7 @@
 One job: `CoordinatorCore.handle(event, now)` changes the state and returns what is to be done. A
 request that can't be served raises a `FabricError` and changes nothing; an agent's message that
 does not fit (old epoch, session or attempt, unknown job, a second or late report) is refused and
-counted in `refused`. Jobs are followed in `progress.py`.
+counted in `refused`. Jobs are followed in `progress.py`, what is known of them is in `book.py`.
 """
 
 from __future__ import annotations
@@ -15,35 +15,44 @@ from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.core import records
 from fabric.coordinator.core.agents import Agent, Agents
 from fabric.coordinator.core.announcer import Announcer
-from fabric.coordinator.core.effects import DatasetAnswered, Disconnect, Effect, Note, Persist
+from fabric.coordinator.core.book import Book
+from fabric.coordinator.core.draining import Draining
+from fabric.coordinator.core.effects import DatasetAnswered, Disconnect, Effect, Hear, Persist
 from fabric.coordinator.core.events import (
     AgentAttached,
     AgentDetached,
+    AgentDrained,
     AgentSaid,
     DatasetAsked,
     Event,
     JobCancelled,
     JobReleased,
+    JobRestarted,
     JobSubmitted,
     Tick,
 )
 from fabric.coordinator.core.progress import Progress
 from fabric.coordinator.datasets import Catalogue
 from fabric.coordinator.metadata.store import MetadataStore, Write
-from fabric.errors import NotFoundError
+from fabric.coordinator.planner.stages import StageGraph
+from fabric.errors import ExternalError, FencedError, NotFoundError
 
 
 class CoordinatorCore:
     """State of one coordinator of one `epoch`; not thread-safe."""
 
     def __init__(self, config: CoordinatorConfig, epoch: int, *, embedded: bool = False) -> None:
-        self._config = config
+        self._config, self._embedded = config, embedded
         self.epoch = epoch
         self.refused: Counter[str] = Counter()
-        self._agents = Agents(None if embedded else config.timeout_s)
+        self._agents = Agents(None if embedded else config.timeout_s, config.reattach_s)
         self._announcer = Announcer(self._agents, epoch)
-        self._progress = Progress(config, epoch, self._agents, self._announcer, self._refuse)
+        self._book = Book(config, epoch)
+        self._progress = Progress(self._book, self._agents, self._announcer, self._refuse)
+        self._draining = Draining(self._book, self._agents, self._announcer)
         self._catalogue = Catalogue()
+
+    # ---- asking
 
     @property
     def datasets(self) -> Catalogue:
@@ -56,46 +65,90 @@ class CoordinatorCore:
 
     def agent_hellos(self) -> list[pb.Hello]:
         """What attached agents said of themselves, by id."""
-        return [agent.hello for agent in self._agents.all()]
+        return [agent.hello for agent in self._agents.attached()]
 
     def addresses(self) -> dict[str, str]:
-        """Flight address by attached agent."""
+        """Flight address by agent."""
         return self._agents.addresses()
 
     def status(self, job_id: str, now: float) -> pb.JobStatus:
         """A job's status; `NotFoundError` when it is unknown."""
-        return self._progress.status(job_id, now)
+        return self._book.status(job_id, now)
 
     def job_of_key(self, client_key: str) -> str | None:
         """The job that was submitted under a client's key."""
-        return self._progress.job_of_key(client_key)
+        return self._book.job_of_key(client_key)
 
     def jobs(self, now: float) -> list[pb.JobStatus]:
         """Every job, oldest first."""
-        return self._progress.jobs(now)
+        return self._book.statuses(now)
 
-    def agents(self, now: float) -> list[pb.AgentStatus]:
-        """Every attached agent, by id."""
-        return [_agent_status(agent, now) for agent in self._agents.all()]
+    def tasks(self, job_id: str) -> list[pb.TaskStatus]:
+        """Every attempt of a job that was not released; `NotFoundError` when there is none."""
+        return self._book.tasks(job_id)
+
+    def graph(self, job_id: str) -> StageGraph:
+        """The stages of a job that was not released; `NotFoundError` when there is none."""
+        return self._book.live(job_id).graph
+
+    def events(self, request: pb.EventsRequest) -> pb.EventList:
+        """What happened, oldest first."""
+        return self._book.events(request)
+
+    def agents(self, now: float, *, lost: bool = False) -> list[pb.AgentStatus]:
+        """Every agent, by id; with `lost` those that were lost lately, too."""
+        found = [*self._agents.all(), *(self._agents.lost() if lost else ())]
+        return [self._agent_status(agent, now) for agent in sorted(found, key=_agent_id)]
+
+    def agent(self, agent_id: str, now: float) -> pb.AgentStatus:
+        """One of them; `NotFoundError` when there is none."""
+        for status in self.agents(now):
+            if status.agent_id == agent_id:
+                return status
+        known = ", ".join(self._agents.ids()) or "none is attached"
+        raise NotFoundError(f"there is no agent {agent_id[:128]!r}; agents: {known}")
 
     def locate(self, request: pb.LocateRequest) -> pb.Locations:
         """Where a job's edges or a dataset are; `NotFoundError` when unknown."""
         found = pb.Locations(version=self._announcer.version, addresses=self.addresses())
         if request.job_id:
-            found.edges.extend(self._progress.edges(request.job_id))
+            job = self._book.live(request.job_id)
+            found.edges.extend(self._progress.endings.locations(job))
         if request.dataset:
             found.datasets.append(self._catalogue.locate(request.dataset))
         return found
 
-    def restore(self, store: MetadataStore) -> list[Effect]:
+    # ---- moving
+
+    def restore(self, store: MetadataStore, wall_s: float, now: float) -> list[Effect]:
         """Take over what an earlier coordinator wrote down; called once, before any event."""
+        self._book.set_wall(wall_s, now)
         self._catalogue.restore(store.scan("datasets"), store.scan("transactions"))
-        writes = [Write("tasks", key, None) for key, _ in store.scan("tasks")]
-        writes += self._progress.restore(records.restored_jobs(store.scan("jobs")))
-        return [Persist(tuple(writes))] if writes else []
+        events = (value for _, value in store.scan("events"))
+        self._book.restore(records.restored_jobs(store, wall_s, now), events)
+        wanted = {agent for job in self._book.jobs.values() for agent in job.agents()}
+        for _, value in store.scan("agents"):
+            agent = pb.StoredAgent.FromString(value)
+            if agent.hello.agent_id in wanted or agent.draining:
+                self._agents.expect(agent.hello, agent.draining, now)
+        lost = wanted - {agent.agent_id for agent in self._agents.all()}
+        effects: list[Effect] = []
+        for agent_id in sorted(lost):
+            effects += self._progress.agent_lost(agent_id, "nothing is known of it", now)
+        n_jobs = len(self._book.active())
+        effects += self._book.note(now, "coordinator leads", n_jobs=n_jobs, epoch=self.epoch)
+        return self._written(effects)
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Take one event; `now` is monotonic seconds. See the module's text."""
+        return self._written(self._handle(event, now))
+
+    def _written(self, effects: list[Effect]) -> list[Effect]:
+        """With what is to be written down before anybody is told."""
+        writes = self._book.take_writes()
+        return [Persist(writes), *effects] if writes else effects
+
+    def _handle(self, event: Event, now: float) -> list[Effect]:
         match event:
             case AgentSaid():
                 return self._said(event, now)
@@ -107,60 +160,85 @@ class CoordinatorCore:
                 return self._progress.cancel(job_id, reason, now)
             case JobReleased(job_id=job_id):
                 return self._progress.release(job_id, now)
+            case JobRestarted(job_id=job_id, from_path=path):
+                return self._progress.restart(job_id, path, now)
             case AgentAttached():
                 return self._attached(event, now)
             case AgentDetached():
                 return self._detached(event, now)
+            case AgentDrained(agent_id=agent_id, undo=undo):
+                self.agent(agent_id, now)
+                effects = self._draining.drain(agent_id, undo=undo, now=now)
+                return effects + self._progress.schedule(now)
             case DatasetAsked():
                 return self._dataset(event)
 
     def _tick(self, wall_s: float, now: float) -> list[Effect]:
         effects: list[Effect] = []
-        for agent, silence in self._agents.silent(now):
-            reason = f"agent {agent.agent_id} sent no heartbeat for {silence:.1f} s"
-            effects.append(Disconnect(agent.agent_id, agent.session, reason))
-            effects += self._lost(agent, reason, now)
+        self._book.set_wall(wall_s, now)
+        for agent, why in self._agents.overdue(now):
+            if agent.session is not None:
+                effects.append(Disconnect(agent.agent_id, agent.session, why))
+            effects += self._lost(agent, why, now)
         effects += self._progress.expire(now)
-        if writes := self._catalogue.expire(wall_s - self._config.transaction_s):
-            effects.append(Persist(tuple(writes)))
+        effects += self._draining.go_on(now)
+        self._book.write(*self._catalogue.expire(wall_s - self._config.transaction_s))
         return effects
 
     def _attached(self, event: AgentAttached, now: float) -> list[Effect]:
         effects: list[Effect] = []
         hello, agent_id = event.hello, event.hello.agent_id
-        if (older := self._agents.get(agent_id)) is not None:
+        if hello.epoch > self.epoch:
+            raise FencedError(
+                f"this coordinator has epoch {self.epoch}, and agent {agent_id} obeys one of epoch "
+                f"{hello.epoch}: another one took over"
+            )
+        if self._agents.is_used(hello, now):
+            raise ExternalError(
+                f"another agent with the id {agent_id} is attached; each needs a folder of its own "
+                "(`fabric agent --name`)",
+                agent=agent_id,
+            )
+        older = self._agents.get(agent_id)
+        if older is not None and older.session is not None:
             reason = f"agent {agent_id} attached again"
             effects.append(Disconnect(agent_id, older.session, reason))
-            effects += self._lost(older, reason, now)
-        agent = Agent(event.session, hello, now)
-        others = self._agents.all()
-        self._agents.add(agent)
-        welcome = pb.Welcome(
-            epoch=self.epoch,
-            heartbeat_s=self._config.heartbeat_s,
-            timeout_s=self._config.timeout_s,
-        )
-        effects.append(Persist((records.agent_record(hello),)))
-        effects.append(self._announcer.send(agent, pb.CoordinatorMessage(welcome=welcome)))
+        others = [other for other in self._agents.attached() if other is not older]
+        agent = self._agents.attach(event.session, hello, now)
+        effects += self._announcer.send(agent, self._welcome())
         effects += self._tell_everything([agent])
         new = pb.Locations(addresses={agent_id: hello.address})
         if hello.HasField("socket"):
             new.sockets[agent_id].CopyFrom(hello.socket)
         effects += self._announcer.tell(new, others)
-        effects.append(Note("agent attached", (("agent", agent_id), ("address", hello.address))))
+        where = {"agent": agent_id, "address": hello.address}
+        effects += self._book.note(now, "agent attached", **where)
+        effects += self._progress.attached(agent, hello.tasks, now)
+        self._write_agent(agent, now)
         return effects
+
+    def _welcome(self) -> pb.CoordinatorMessage:
+        return pb.CoordinatorMessage(
+            welcome=pb.Welcome(
+                epoch=self.epoch,
+                heartbeat_s=self._config.heartbeat_s,
+                timeout_s=0.0 if self._embedded else self._config.timeout_s,  # 0: no lease
+            )
+        )
 
     def _detached(self, event: AgentDetached, now: float) -> list[Effect]:
         agent = self._agents.on_session(event.agent_id, event.session)
         if agent is None:
             return self._refuse("old session")
-        return self._lost(agent, f"agent {event.agent_id} is gone: {event.reason}", now)
+        self._agents.unlink(agent, now)
+        return self._book.note(now, "agent's link broke", agent=agent.agent_id, why=event.reason)
 
-    def _lost(self, agent: Agent, reason: str, now: float) -> list[Effect]:
-        self._agents.remove(agent.agent_id)
-        note = Note("agent lost", (("agent", agent.agent_id), ("why", reason)))
-        failed = self._progress.agent_lost(agent.agent_id, reason, now)
-        return [note, *failed, *self._tell_everything(self._agents.all())]
+    def _lost(self, agent: Agent, reason: str, now: float, *, left: bool = False) -> list[Effect]:
+        self._agents.remove(agent.agent_id, left=left)
+        self._write_agent(agent, now)
+        note = self._book.note(now, "agent lost", agent=agent.agent_id, why=reason)
+        moved = self._progress.agent_lost(agent.agent_id, reason, now)
+        return [*note, *moved, *self._tell_everything(self._agents.attached())]
 
     def _said(self, event: AgentSaid, now: float) -> list[Effect]:
         agent = self._agents.on_session(event.agent_id, event.session)
@@ -170,18 +248,38 @@ class CoordinatorCore:
         message = event.message
         match message.WhichOneof("kind"):
             case "heartbeat":
-                if message.heartbeat.sequence >= agent.beat.sequence:
-                    agent.beat = message.heartbeat
-                return []
+                return self._heard(agent, message.heartbeat, now)
             case "task":
                 return self._progress.task_report(agent, message.task, now)
             case "sink":
                 return self._progress.sink_report(agent, message.sink, now)
+            case "adopted":
+                return self._draining.adopted(agent, message.adopted, now)
             case "goodbye":
-                reason = f"agent {agent.agent_id} left: {message.goodbye.reason or 'stopped'}"
-                return self._lost(agent, reason, now)
+                why = f"it left: {message.goodbye.reason or 'stopped'}"
+                return self._lost(agent, why, now, left=True)
             case _:
                 return self._refuse("unknown message")
+
+    def _heard(self, agent: Agent, beat: pb.Heartbeat, now: float) -> list[Effect]:
+        was_overloaded = agent.beat.overloaded
+        if beat.sequence >= agent.beat.sequence:
+            agent.beat = beat
+        heard = pb.CoordinatorMessage(heard=pb.Heard(sequence=beat.sequence), epoch=self.epoch)
+        assert agent.session is not None
+        effects: list[Effect] = [Hear(agent.agent_id, agent.session, heard)]
+        if beat.overloaded != was_overloaded:
+            says = "asks for no more tasks" if beat.overloaded else "takes tasks again"
+            effects += self._book.note(now, f"agent {says}", agent=agent.agent_id)
+            effects += self._progress.schedule(now)
+        return effects
+
+    def _write_agent(self, agent: Agent, now: float) -> None:
+        state = self._agent_status(agent, now).state
+        seen_s = self._book.wall_s(agent.seen)
+        self._book.write(
+            records.agent_record(agent.hello, state, draining=agent.draining, seen_s=seen_s)
+        )
 
     def _dataset(self, event: DatasetAsked) -> list[Effect]:
         request, catalogue = event.request, self._catalogue
@@ -210,7 +308,8 @@ class CoordinatorCore:
                 reply.datasets.extend(catalogue.all())
             case _:
                 raise NotFoundError("a dataset request says begin, commit, abort, drop or list")
-        effects: list[Effect] = [Persist(tuple(writes))] if writes else []
+        self._book.write(*writes)
+        effects: list[Effect] = []
         if changed.datasets or changed.dropped_datasets:
             effects += self._announcer.tell(changed)
         return [*effects, DatasetAnswered(reply)]
@@ -229,15 +328,32 @@ class CoordinatorCore:
         )
         return self._announcer.tell(table, agents)
 
+    def _agent_status(self, agent: Agent, now: float) -> pb.AgentStatus:
+        return pb.AgentStatus(
+            agent_id=agent.agent_id,
+            address=agent.hello.address,
+            state=self._state_of(agent),
+            slots=agent.hello.slots,
+            running_tasks=agent.beat.running_tasks,
+            stored_bytes=agent.beat.stored_bytes,
+            rss_bytes=agent.beat.rss_bytes,
+            seen_s_ago=max(0.0, now - agent.seen),
+            version=agent.hello.version,
+            memory_bytes=agent.hello.memory_bytes,
+            host=agent.hello.host,
+        )
 
-def _agent_status(agent: Agent, now: float) -> pb.AgentStatus:
-    return pb.AgentStatus(
-        agent_id=agent.agent_id,
-        address=agent.hello.address,
-        state="attached",
-        slots=agent.hello.slots,
-        running_tasks=agent.beat.running_tasks,
-        stored_bytes=agent.beat.stored_bytes,
-        rss_bytes=agent.beat.rss_bytes,
-        seen_s_ago=max(0.0, now - agent.seen),
-    )
+    def _state_of(self, agent: Agent) -> str:
+        """Where it is in its life, as the lists of agents show it."""
+        if self._agents.get(agent.agent_id) is not agent:
+            return "failed"
+        if agent.session is None:
+            return "starting"
+        if agent.draining:
+            return "drained" if self._draining.is_empty(agent.agent_id) else "draining"
+        used = self._progress.slots_used(agent.agent_id)
+        return "busy" if agent.beat.overloaded or used >= agent.hello.slots else "active"
+
+
+def _agent_id(agent: Agent) -> str:
+    return agent.agent_id

@@ -1,7 +1,7 @@
 """What a coordinator wants done.
 
-One job: the effects that `CoordinatorCore.handle` returns. They are to be carried out in order;
-`Persist` before anything that follows it.
+One job: the effects that `CoordinatorCore.handle` returns. They are to be carried out in order:
+nobody is told of anything that is not written down. Only `Hear` may overtake.
 """
 
 from __future__ import annotations
@@ -15,6 +15,15 @@ from fabric.coordinator.metadata.store import Write
 @dataclass(frozen=True, slots=True)
 class Send:
     """Give `message` to the agent on the link of `session`."""
+
+    agent_id: str
+    session: int
+    message: pb.CoordinatorMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Hear:
+    """Tell the agent that its heartbeat came: at once, before whatever waits to be written."""
 
     agent_id: str
     session: int
@@ -60,5 +69,5 @@ class Note:
     fields: tuple[tuple[str, str | int], ...] = ()
 
 
-Effect = Send | Disconnect | Persist | JobChanged | DatasetAnswered | Note
+Effect = Send | Hear | Disconnect | Persist | JobChanged | DatasetAnswered | Note
 """Whatever `handle` returns."""

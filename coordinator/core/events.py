@@ -69,6 +69,22 @@ class JobReleased:
 
 
 @dataclass(frozen=True, slots=True)
+class JobRestarted:
+    """Somebody wants an ended job to run again, from the node `from_path` on."""
+
+    job_id: str
+    from_path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentDrained:
+    """Somebody wants an agent to be given nothing more, or (`undo`) to work again."""
+
+    agent_id: str
+    undo: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class DatasetAsked:
     """A dataset request; `transaction_id` is used if it begins one."""
 
@@ -85,7 +101,7 @@ class Tick:
 
 
 Event = (
-    AgentAttached | AgentDetached | AgentSaid | JobSubmitted | JobCancelled | JobReleased
-    | DatasetAsked | Tick
+    AgentAttached | AgentDetached | AgentSaid | AgentDrained | JobSubmitted | JobCancelled
+    | JobReleased | JobRestarted | DatasetAsked | Tick
 )  # fmt: skip
 """Whatever `handle` takes."""

@@ -7,11 +7,12 @@ and an agent; a location never names pairs of producers and consumers.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from fabric.control import control_pb2 as pb
 from fabric.control.errors import to_detail
-from fabric.coordinator.core.jobs import Job
+from fabric.coordinator.core.jobs import Job, Task
+from fabric.coordinator.core.lineage import Key
 from fabric.coordinator.planner.stages import Edge, Read, ScanSplits, Stage
 
 KINDS: dict[str, pb.EdgeKind] = {
@@ -29,12 +30,12 @@ MODES: dict[str, pb.EdgeMode] = {
 
 
 def deploys(
-    job: Job, stage: Stage, epoch: int, hellos: Mapping[str, pb.Hello]
+    job: Job, stage: Stage, tasks: Iterable[int], epoch: int, hellos: Mapping[str, pb.Hello]
 ) -> dict[str, pb.Deploy]:
-    """One message for each agent that runs tasks of `stage`, by agent id; `hellos` likewise."""
-    tasks: dict[str, list[int]] = {}
-    for number, task in enumerate(job.stage_tasks(stage.stage)):
-        tasks.setdefault(task.agent_id, []).append(number)
+    """One message for each agent that was given some of `tasks` of `stage`, by agent id."""
+    by_agent: dict[str, list[int]] = {}
+    for number in sorted(tasks):
+        by_agent.setdefault(job.tasks[stage.stage, number].agent_id, []).append(number)
     inputs = [_input(job, edge) for edge in job.graph.inputs[stage.stage]]
     producers = sorted({p.agent_id for edge in inputs for p in edge.producers})
     common = pb.Deploy(
@@ -46,18 +47,27 @@ def deploys(
         fragment=job.fragments[stage.stage],
         n_tasks=stage.n_tasks,
         inputs=inputs,
-        outputs=[_output(edge) for edge in job.graph.outputs[stage.stage]],
+        outputs=[output(edge) for edge in job.graph.outputs[stage.stage]],
         addresses={agent_id: _hello(hellos, agent_id).address for agent_id in producers},
+        region=stage.region,
+        run=job.run,
     )
-    threads = _threads({agent_id: len(numbers) for agent_id, numbers in tasks.items()}, hellos)
+    threads = _threads(_at_work(job, stage), hellos)
     made = {}
-    for agent_id, numbers in sorted(tasks.items()):
+    for agent_id, numbers in sorted(by_agent.items()):
         deploy = pb.Deploy()
         deploy.CopyFrom(common)
-        deploy.tasks.extend(_assignment(job, stage, number) for number in numbers)
+        deploy.tasks.extend(
+            assignment(stage, number, job.tasks[stage.stage, number].attempt) for number in numbers
+        )
         deploy.target_partitions = threads[agent_id]
         made[agent_id] = deploy
     return made
+
+
+def _at_work(job: Job, stage: Stage) -> Counter[str]:
+    """How many tasks of a stage each agent is at."""
+    return Counter(task.agent_id for task in job.stage_tasks(stage.stage) if task.active)
 
 
 def _threads(n_tasks: Mapping[str, int], hellos: Mapping[str, pb.Hello]) -> dict[str, int]:
@@ -97,7 +107,7 @@ def edge_location(job: Job, edge: Edge, retain_s: float) -> pb.EdgeLocation:
         rows=rows,
         bytes=size,
         is_result=edge.is_result,
-        n_producers=len(job.stage_tasks(edge.producer)),
+        n_producers=job.graph.stages[edge.producer].n_tasks,
         state=job.state if job.ended is not None else pb.JOB_UNKNOWN,
         release_s=0.0 if job.ended is None else job.wall_s(job.ended) + retain_s,
         error="" if job.error is None else job.error.message[:1024],
@@ -122,6 +132,29 @@ def job_status(job: Job, now: float) -> pb.JobStatus:
         result_path=result.path,
         result_schema=job.schema,
         result_rows=n_rows,
+        errors=[to_detail(error) for error in job.errors],
+        n_attempts=sum(task.attempt for task in job.tasks.values()),
+        run=job.run,
+        client_key=job.client_key,
+    )
+
+
+def task_status(job: Job, key: Key, task: Task) -> pb.TaskStatus:
+    """What is known of one attempt."""
+    return pb.TaskStatus(
+        stage=key[0],
+        task=key[1],
+        attempt=task.attempt,
+        node_path=job.graph.stages[key[0]].path,
+        agent_id=task.agent_id if task.given else "",
+        state=task.state,
+        started_s=task.started_s,
+        ended_s=task.ended_s,
+        rows_in=task.rows_in,
+        rows_out=task.rows_out,
+        backpressure_ratio=task.backpressure_ratio,
+        error=to_detail(task.error) if task.error is not None else None,
+        epoch=task.epoch,
     )
 
 
@@ -146,10 +179,11 @@ def rows_of(job: Job, stage: int) -> int:
     return sum(task.rows_out for task in job.stage_tasks(stage))
 
 
-def _assignment(job: Job, stage: Stage, number: int) -> pb.TaskAssignment:
+def assignment(stage: Stage, number: int, attempt: int) -> pb.TaskAssignment:
+    """What one task of a stage reads."""
     return pb.TaskAssignment(
         task=number,
-        attempt=job.tasks[stage.stage, number].attempt,
+        attempt=attempt,
         scans=_scans(stage.splits[number] if stage.splits else ()),
         reads=[_read(edge, reads[number]) for edge, reads in stage.reads],
     )
@@ -199,7 +233,8 @@ def _input(job: Job, edge: Edge) -> pb.InputEdge:
     )
 
 
-def _output(edge: Edge) -> pb.OutputEdge:
+def output(edge: Edge) -> pb.OutputEdge:
+    """An edge as its producers are told of it."""
     return pb.OutputEdge(
         edge=edge.edge,
         kind=KINDS[edge.kind],
@@ -223,7 +258,7 @@ def _producers(job: Job, edge: Edge, *, sealed_only: bool) -> list[pb.Producer]:
     return [
         pb.Producer(task=number, attempt=task.attempt, agent_id=task.agent_id)
         for number, task in enumerate(job.stage_tasks(edge.producer))
-        if not sealed_only or task.state == pb.TASK_FINISHED
+        if not sealed_only or (task.finished and not task.lost)
     ]
 
 

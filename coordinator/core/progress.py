@@ -1,82 +1,67 @@
-"""The jobs of a coordinator: started, followed, ended, forgotten.
+"""The jobs of a coordinator: submitted, followed, restarted.
 
-One job: everything that moves a job from one state to another. Reports that do not fit are refused
-by name (`refuse` counts them), because networks repeat and delay. The first failed task, or the
-loss of an agent that has tasks of it, cancels a job everywhere. It ends as failed when its tasks
-have ended and what its sinks wrote is removed, or after `stop_s`; other jobs go on.
+One job: everything that moves a job forward. Reports that do not fit are refused by name (`refuse`
+counts them), because networks repeat and delay. What an attempt ends with is kept; one that failed
+for a reason that may pass is followed by another, others stop their job (`retries.py`). How jobs
+end is in `endings.py`, who gets a slot in `scheduling.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from fabric.control import control_pb2 as pb
 from fabric.control.errors import from_detail
-from fabric.coordinator.config import CoordinatorConfig
-from fabric.coordinator.core import records
 from fabric.coordinator.core.agents import Agent, Agents
 from fabric.coordinator.core.announcer import Announcer
-from fabric.coordinator.core.effects import Effect, JobChanged, Note, Persist
+from fabric.coordinator.core.book import Book
+from fabric.coordinator.core.effects import Effect
+from fabric.coordinator.core.endings import Endings, about
 from fabric.coordinator.core.events import JobSubmitted
-from fabric.coordinator.core.jobs import Job, Stopping, Task
-from fabric.coordinator.core.messages import deploys, edge_location, job_status
+from fabric.coordinator.core.jobs import Job, Task
+from fabric.coordinator.core.lineage import Key
+from fabric.coordinator.core.messages import deploys, edge_location
+from fabric.coordinator.core.recovery import lost_with, needed, run_again
 from fabric.coordinator.core.replan import replan
-from fabric.coordinator.metadata.store import Write
+from fabric.coordinator.core.reruns import Reruns
+from fabric.coordinator.core.retries import failure, lost_inputs, pause_s, with_causes
+from fabric.coordinator.core.scheduling import Assigned, assign, slots_used
+from fabric.coordinator.planner.materialise import materialised
+from fabric.coordinator.planner.paths import stages_from
 from fabric.coordinator.planner.placement import place
-from fabric.errors import (
-    CancelledError,
-    ExternalError,
-    FabricError,
-    InternalError,
-    NotFoundError,
-    PeerLostError,
-)
-from fabric.ids import TaskId
+from fabric.errors import CancelledError, ConfigError, InternalError
 
 _REPORTED = frozenset((pb.TASK_RUNNING, pb.TASK_FINISHED, pb.TASK_FAILED, pb.TASK_CANCELLED))
+_TOLD_PARTS = 16
+"""How often agents hear how much of an edge is sealed, before it is whole."""
 
 
 class Progress:
-    """All jobs, live and past; `refuse` is told why a report was not taken."""
+    """All jobs of `book`; `refuse` is told why a report was not taken."""
 
     def __init__(
         self,
-        config: CoordinatorConfig,
-        epoch: int,
+        book: Book,
         agents: Agents,
         announcer: Announcer,
         refuse: Callable[[str], list[Effect]],
     ) -> None:
-        self._config, self._epoch, self._agents = config, epoch, agents
-        self._announcer, self._refuse = announcer, refuse
-        self._jobs: dict[str, Job] = {}
-        self._history: dict[str, pb.JobStatus] = {}
-        self._keys: dict[str, str] = {}
+        self._book, self._agents, self._announcer = book, agents, announcer
+        self._refuse = refuse
+        self.endings = Endings(book, agents, announcer)
+        self._reruns = Reruns(book, announcer, self.endings)
         self._n_placed = 0
 
-    def status(self, job_id: str, now: float) -> pb.JobStatus:
-        """A job's status; `NotFoundError` when it is unknown."""
-        if (job := self._jobs.get(job_id)) is not None:
-            return job_status(job, now)
-        if (past := self._history.get(job_id)) is not None:
-            return past
-        raise NotFoundError(f"there is no job {job_id[:128]!r}; `fabric jobs` lists them")
-
-    def job_of_key(self, client_key: str) -> str | None:
-        """The job that was submitted under a client's key."""
-        return self._keys.get(client_key) if client_key else None
-
-    def jobs(self, now: float) -> list[pb.JobStatus]:
-        """Every job, oldest first."""
-        live = [job_status(job, now) for job in self._jobs.values()]
-        return [*self._history.values(), *live]
+    # ---- what people ask for
 
     def submit(self, event: JobSubmitted, now: float) -> list[Effect]:
-        """Place and start a job; nothing happens when its client key is known."""
-        if self.job_of_key(event.client_key) is not None:
+        """Take a job; nothing happens when its client key is known."""
+        book = self._book
+        if book.job_of_key(event.client_key) is not None:
             return []
-        if event.job_id in self._jobs or event.job_id in self._history:
+        if event.job_id in book.jobs or event.job_id in book.history:
             raise InternalError(f"job id {event.job_id} was given twice")
+        slots = {agent.agent_id: agent.hello.slots for agent in self._agents.attached()}
         job = Job(
             job_id=event.job_id,
             name=event.name,
@@ -84,73 +69,96 @@ class Progress:
             graph=event.graph,
             fragments=event.fragments,
             schema=event.schema,
-            placement=place(event.graph, self._agents.ids(), self._n_placed),
+            placement=place(event.graph, slots, self._n_placed, book.config.placement),
             submitted_s=event.wall_s,
             now=now,
             adaptive=event.adaptive,
         )
         self._n_placed += 1
-        self._jobs[job.job_id] = job
-        if event.client_key:
-            self._keys[event.client_key] = job.job_id
-        job.state = pb.JOB_RUNNING
-        effects = [*self._changed(job, now), Note("job started", _about(job))]
-        effects += self._announcer.tell(pb.Locations(edges=self._locations(job)))
-        return effects + self._advance(job, now)
+        book.add(job)
+        effects = [*book.changed(job, now), *book.note(now, "job submitted", **about(job))]
+        effects += self._announcer.tell(pb.Locations(edges=self.endings.locations(job)))
+        return effects + self.schedule(now)
 
     def cancel(self, job_id: str, reason: str, now: float) -> list[Effect]:
         """Stop a job, unless it has ended or its output is being published."""
-        job = self._jobs.get(job_id)
-        if job is None:
-            self.status(job_id, now)
+        if job_id in self._book.history:
             return []
+        job = self._book.live(job_id)
         if not job.active or job.publishing or job.stopping is not None:
             return []
         error = CancelledError(reason or "the job was cancelled", job=job_id)
-        return self._stop(job, pb.JOB_CANCELLED, error, now)
+        return self.endings.stop(job, pb.JOB_CANCELLED, error, now)
 
     def release(self, job_id: str, now: float) -> list[Effect]:
         """Cancel a job if it runs, and drop its partitions once it has ended."""
         effects = self.cancel(job_id, "the job was released while it ran", now)
-        job = self._jobs.get(job_id)
+        job = self._book.jobs.get(job_id)
         if job is not None and job.stopping is not None and job.active:
             job.stopping.release = True
+            effects += self._book.changed(job, now)
         elif job is not None and not job.active:
-            effects += self._drop(job, now)
-        return effects
+            effects += self.endings.drop(job, now)
+        return effects + self.schedule(now)
+
+    def restart(self, job_id: str, from_path: str, now: float) -> list[Effect]:
+        """Run an ended job again: what did not finish, is lost, or follows from a node on."""
+        job = self._book.live(job_id)
+        if job.active:
+            raise ConfigError(f"job {job_id} still runs; cancel it before you restart it")
+        stages = stages_from(job.graph, from_path) if from_path else frozenset[int]()
+        sinks = {s.stage for s in job.graph.stages if s.is_sink and s.stage not in job.published}
+        job.published -= stages
+        job.run, job.state, job.error, job.ended = job.run + 1, pb.JOB_QUEUED, None, None
+        keys = {k for k, task in job.tasks.items() if k[0] in stages | sinks or not task.finished}
+        effects = self._reruns.renew(job, run_again(job, keys), now, cancel=False)
+        effects += self._reruns.renew(job, run_again(job, needed(job)), now, cancel=False)
+        for key in job.tasks:
+            job.tasks[key].failures = 0
+        where = {"from": from_path} if from_path else {}
+        effects += self._book.note(now, "job restarted", **about(job), **where)
+        effects += self._announcer.tell(pb.Locations(edges=self.endings.locations(job)))
+        effects += self._advance(job, now)  # when all is still there, nothing has to run
+        return [*self._book.changed(job, now), *effects, *self.schedule(now)]
+
+    # ---- what agents say
 
     def task_report(self, agent: Agent, report: pb.TaskReport, now: float) -> list[Effect]:
         """Take what an agent says about a task of its own."""
-        key = report.key
-        job = self._jobs.get(key.job_id)
-        if job is None or not job.active or key.epoch != self._epoch:
+        key = (report.key.stage, report.key.task)
+        job = self._book.jobs.get(report.key.job_id)
+        if job is None or not job.active:
             return self._late(agent, report, job)
-        task = job.tasks.get((key.stage, key.task))
-        if task is None:
+        if (task := job.tasks.get(key)) is None:
             return self._refuse("unknown task")
-        if (misfit := _misfit(job, task, agent, report)) is not None:
-            return self._refuse(misfit)
-        task.state = report.state
+        if self._reruns.has_left(job, key, agent, report):
+            return [*self._abandon_stale(job, agent, report), *self.schedule(now)]
+        if (misfit := _misfit(task, agent, report)) is not None:
+            return [*self._refuse(misfit), *self._abandon_stale(job, agent, report)]
         if report.state == pb.TASK_RUNNING:
-            return [JobChanged(job.job_id, job.state)]
-        if job.stopping is not None:
-            task.handle = report.sink_handle
-            return self._settle(job, job.stopping, now)
-        saved = Persist((records.task_record(agent.agent_id, report),))
+            task.state, task.started_s = report.state, self._book.wall_s(now)
+            return self._book.moved(job)
+        task.take(report, self._book.wall_s(now))
+        self._book.task_changed(job, key)
         if report.state == pb.TASK_FINISHED:
-            return [saved, *self._task_finished(job, task, report, now)]
-        error = _task_error(job, report, agent.agent_id)
-        return [saved, *self._stop(job, pb.JOB_FAILED, error, now)]
+            effects = self._task_finished(job, key, now)
+        elif report.state == pb.TASK_FAILED:
+            effects = self._task_failed(job, key, report, now)
+        else:  # the agent had to stop it: it had no word from us for too long
+            effects = self._reruns.again(job, [key], now) if job.stopping is None else []
+        if job.stopping is not None and job.active:
+            effects += self.endings.settle(job, job.stopping, now)
+        return effects + self.schedule(now)
 
     def sink_report(self, agent: Agent, report: pb.SinkReport, now: float) -> list[Effect]:
-        """Take what an agent says about a sink it was asked to publish."""
-        job = self._jobs.get(report.job_id)
+        """Take what an agent says about a sink it was asked to publish or to remove."""
+        job = self._book.jobs.get(report.job_id)
         if job is None:
             return self._refuse("unknown job")
         if not job.active:
             return self._refuse("late")
-        if job.stopping is not None:
-            return self._abandoned(job, job.stopping, agent, report, now)
+        if not report.published:
+            return self._abandoned(job, agent, report, now)
         if job.publishing.get(report.stage) != agent.agent_id:
             return self._refuse("sink not asked")
         del job.publishing[report.stage]
@@ -158,277 +166,278 @@ class Progress:
             error = from_detail(report.error).at(
                 job=job.job_id, node=job.graph.stages[report.stage].path, agent=agent.agent_id
             )
-            return self._stop(job, pb.JOB_FAILED, error, now)
+            job.failed(error)
+            return self.endings.stop(job, pb.JOB_FAILED, error, now)
         job.published.add(report.stage)
-        return self._advance(job, now)
+        return [*self._book.changed(job, now), *self._advance(job, now), *self.schedule(now)]
 
-    def edges(self, job_id: str) -> list[pb.EdgeLocation]:
-        """Where the listed edges of a job are; `NotFoundError` when unknown or released."""
-        if (job := self._jobs.get(job_id)) is None:
-            state = pb.JobState.Name(self.status(job_id, 0.0).state)[4:].lower()
-            raise NotFoundError(f"the partitions of job {job_id} are gone ({state})")
-        return self._locations(job)
+    def attached(self, agent: Agent, held: Iterable[pb.TaskReport], now: float) -> list[Effect]:
+        """Make what an agent says it has and what it should have the same."""
+        by_task = {(r.key.job_id, r.key.stage, r.key.task, r.key.attempt): r for r in held}
+        effects: list[Effect] = []
+        for job in list(self._book.jobs.values()):
+            lost = self._reconcile(job, agent, by_task)
+            if job.active and job.stopping is None:
+                effects += self._reruns.lose(job, agent.agent_id, lost, "it is new there", now)
+            if job.active:
+                effects += self.endings.remind(job, agent, now)
+        stale: dict[str, list[pb.TaskKey]] = {}
+        for report in by_task.values():
+            task = self._current(agent, report)
+            if task is None:
+                self._reruns.has_ended(agent, report)
+                stale.setdefault(report.key.job_id, []).append(report.key)
+            elif task.active and report.state != pb.TASK_RUNNING:
+                effects += self.task_report(agent, report, now)
+        for job_id, keys in sorted(stale.items()):
+            if job_id not in self._book.jobs:
+                release = pb.CoordinatorMessage(release=pb.ReleaseJob(job_id=job_id))
+                effects += self._announcer.send(agent, release)
+                continue
+            cancel = pb.CancelTasks(job_id=job_id, reason="another attempt took over", keys=keys)
+            effects += self._announcer.send(agent, pb.CoordinatorMessage(cancel=cancel))
+        return effects + self.schedule(now)
+
+    def agent_lost(self, agent_id: str, reason: str, now: float) -> list[Effect]:
+        """Have done elsewhere what it was at, and what it had that is still to be read."""
+        effects: list[Effect] = []
+        for job in list(self._book.jobs.values()):
+            keys = lost_with(job, agent_id)
+            job.leaving = {k: t for k, t in job.leaving.items() if t.agent_id != agent_id}
+            if not job.active:
+                continue
+            if job.stopping is not None:
+                for key in keys:
+                    if job.tasks[key].active:
+                        job.tasks[key].state = pb.TASK_CANCELLED
+                effects += self.endings.abandon_elsewhere(job, job.stopping, agent_id)
+                effects += self.endings.settle(job, job.stopping, now)
+                continue
+            effects += self.endings.publish_elsewhere(job, agent_id, now)
+            effects += self._reruns.lose(job, agent_id, keys, reason, now)
+        return effects + self.schedule(now)
+
+    def expire(self, now: float) -> list[Effect]:
+        """Let time pass: end, release, and start what has waited long enough."""
+        effects: list[Effect] = []
+        for job in list(self._book.jobs.values()):
+            effects += self.endings.expire(job, now)
+        return effects + self.schedule(now)
 
     def all_edges(self) -> list[pb.EdgeLocation]:
         """Where every listed edge of every live job is."""
-        return [edge for job in self._jobs.values() for edge in self._locations(job)]
+        return [e for job in self._book.jobs.values() for e in self.endings.locations(job)]
 
-    def restore(self, stored: Iterable[pb.JobStatus]) -> list[Write]:
-        """Take over the statuses of an earlier coordinator, oldest first."""
-        self._history = {status.job_id: status for status in stored}
-        return [*map(records.job_record, self._history.values()), *self._prune()]
+    def slots_used(self, agent_id: str) -> int:
+        """How many tasks an agent is at."""
+        return slots_used(self._book.active()).get(agent_id, 0)
 
-    def agent_lost(self, agent_id: str, reason: str, now: float) -> list[Effect]:
-        """Fail every job with tasks there; one that is being published is published elsewhere."""
+    # ---- forward
+
+    def schedule(self, now: float) -> list[Effect]:
+        """Give free slots to what may start."""
+        jobs = [job for job in self._book.active() if job.stopping is None]
+        if not any(not task.given for job in jobs for task in job.tasks.values()):
+            return []
         effects: list[Effect] = []
-        for job in list(self._jobs.values()):
-            involved = {*job.agents(), *job.publishing.values()}
-            if not job.active or agent_id not in involved:
+        for job in jobs:
+            effects += self._plan_regions(job, now)
+        used = slots_used(self._book.active())
+        room = {
+            agent.agent_id: max(1, agent.hello.slots) - used.get(agent.agent_id, 0)
+            for agent in self._agents.attached()
+            if agent.takes_tasks
+        }
+        given: dict[str, dict[int, list[int]]] = {}
+        for assigned in assign(jobs, room, now, self._book.config.placement):
+            self._give(assigned)
+            for (stage, number), _ in assigned.tasks:
+                given.setdefault(assigned.job.job_id, {}).setdefault(stage, []).append(number)
+        for job_id, stages in given.items():
+            effects += self._deploy(self._book.jobs[job_id], stages, now)
+        return effects
+
+    def _plan_regions(self, job: Job, now: float) -> list[Effect]:
+        """Fix the tasks of regions that may start for the first time."""
+        effects: list[Effect] = []
+        hellos = self._agents.hellos()
+        n_slots = sum(max(1, a.hello.slots) for a in self._agents.attached() if not a.draining)
+        for region, keys in list(job.ready()):
+            if job.pipelined(region) and len(keys) > n_slots > 0:
+                job.graph = materialised(job.graph, region)
+                self._book.planned(job)
+                effects += self._book.note(
+                    now, "slots are short", job=job.job_id,
+                    why=f"{len(keys)} tasks would have to run at once, there are {n_slots} slots: "
+                    "the exchanges between them are materialised",
+                )  # fmt: skip
+        for region, _ in list(job.ready()):
+            if region not in job.planned:
+                job.planned.add(region)
+                effects += self._replan(job, region, hellos, now)
+        return effects
+
+    def _replan(
+        self, job: Job, region: int, hellos: dict[str, pb.Hello], now: float
+    ) -> list[Effect]:
+        """Let the measured sizes of what a stage reads change its tasks, before it starts."""
+        (first, *others) = job.graph.regions()[region]
+        self._book.planned(job)
+        changed = [] if others else replan(job, first.stage, hellos)
+        if not changed and not job.graph.stages[first.stage].adapted:
+            return []
+        edges = [edge_location(job, edge, self.endings.kept_s(job)) for edge in changed]
+        why = "; ".join(job.graph.stages[first.stage].adapted)[:1024]
+        note = self._book.note(
+            now, "stage planned anew", job=job.job_id, stage=first.stage, why=why
+        )
+        return [*note, *(self._announcer.tell(pb.Locations(edges=edges)) if edges else [])]
+
+    def _give(self, assigned: Assigned) -> None:
+        for key, agent_id in assigned.tasks:
+            task = assigned.job.tasks[key]
+            task.agent_id, task.given, task.epoch = agent_id, True, self._book.epoch
+            self._book.task_changed(assigned.job, key)
+
+    def _deploy(self, job: Job, stages: dict[int, list[int]], now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        hellos = self._agents.hellos()
+        for stage, numbers in sorted(stages.items()):
+            made = deploys(job, job.graph.stages[stage], numbers, self._book.epoch, hellos)
+            for agent_id, deploy in made.items():
+                message = pb.CoordinatorMessage(deploy=deploy)
+                effects += self._announcer.send_to(agent_id, message)
+        if job.state == pb.JOB_QUEUED:
+            job.state = pb.JOB_RUNNING
+            effects = self._book.changed(job, now) + effects
+        return effects
+
+    def _task_finished(self, job: Job, key: Key, now: float) -> list[Effect]:
+        stage = job.graph.stages[key[0]]
+        n_done = sum(task.finished for task in job.stage_tasks(key[0]))
+        effects: list[Effect] = []
+        if n_done == stage.n_tasks or n_done % max(1, stage.n_tasks // _TOLD_PARTS) == 0:
+            edges = job.graph.outputs[key[0]]
+            found = [edge_location(job, edge, self.endings.kept_s(job)) for edge in edges]
+            effects += self._announcer.tell(pb.Locations(edges=found)) if found else []
+        if job.stopping is not None:
+            return effects
+        return effects + self._advance(job, now)
+
+    def _advance(self, job: Job, now: float) -> list[Effect]:
+        """Publish what is whole, end what is complete."""
+        effects: list[Effect] = []
+        for stage_id in job.sinks_to_publish():
+            agent_id = job.tasks[stage_id, 0].agent_id
+            if self._agents.get(agent_id) is None and (others := self._agents.ids()):
+                agent_id = others[0]
+            effects += self.endings.publish(job, stage_id, agent_id, now)
+        if job.complete():
+            return effects + self.endings.end(job, pb.JOB_FINISHED, None, now)
+        return effects + self._book.moved(job)
+
+    # ---- again
+
+    def _task_failed(self, job: Job, key: Key, report: pb.TaskReport, now: float) -> list[Effect]:
+        task = job.tasks[key]
+        error = failure(job, key, report)
+        task.error = error
+        self._book.task_changed(job, key)
+        if job.stopping is not None:
+            return []
+        job.failed(error)
+        effects = self._book.note(
+            now, "task failed", job=job.job_id, agent=task.agent_id, task=error.where.task,
+            error=str(error),
+        )  # fmt: skip
+        gone = lost_inputs(job, report, self._agents.ids())
+        task.failures += not gone
+        if not (error.retryable or gone):
+            return effects + self.endings.stop(job, pb.JOB_FAILED, error, now)
+        if task.failures >= self._book.config.attempts_max:
+            final = with_causes(error, task.failures)
+            return effects + self.endings.stop(job, pb.JOB_FAILED, final, now)
+        not_before = now + pause_s(self._book.config, task.failures)
+        return effects + self._reruns.again(job, [key, *needed(job)], now, not_before)
+
+    def _reconcile(
+        self, job: Job, agent: Agent, held: dict[tuple[str, int, int, int], pb.TaskReport]
+    ) -> list[Key]:
+        """Tasks of `agent` that it knows nothing of: they run, or their output lies, nowhere."""
+        missing = []
+        for key, task in job.tasks.items():
+            if task.agent_id != agent.agent_id or not task.given:
                 continue
-            job.lose(agent_id)
-            if job.stopping is not None:
-                effects += self._abandon_elsewhere(job, job.stopping, agent_id)
-                effects += self._settle(job, job.stopping, now)
-            elif job.publishing:
-                effects += self._publish_elsewhere(job, agent_id, now)
-            else:
-                message = f"{reason}; the job had tasks there"
-                error = PeerLostError(message, job=job.job_id, agent=agent_id)
-                effects += self._stop(job, pb.JOB_FAILED, error, now)
-        return effects
+            report = held.get((job.job_id, *key, task.attempt))
+            if task.active and report is None:
+                if job.stopping is not None:
+                    task.state = pb.TASK_CANCELLED
+                missing.append(key)
+            elif task.finished:
+                task.lost = report is None or report.state != pb.TASK_FINISHED
+        for key, task in list(job.leaving.items()):
+            report = held.get((job.job_id, *key, task.attempt))
+            if task.agent_id == agent.agent_id and (
+                report is None or report.state != pb.TASK_RUNNING
+            ):
+                del job.leaving[key]
+        return [*missing, *needed(job)] if job.active else []
 
-    def expire(self, now: float) -> list[Effect]:
-        """Release jobs that ended long enough ago; end those that stop for too long."""
-        effects: list[Effect] = []
-        for job in list(self._jobs.values()):
-            if job.active and job.stopping is not None:
-                effects += self._settle(job, job.stopping, now)
-            if job.ended is not None and now - job.ended >= self._config.retain_s:
-                effects += self._drop(job, now)
-        return effects
+    def _current(self, agent: Agent, report: pb.TaskReport) -> Task | None:
+        """The task whose newest attempt an agent tells of, if that is its own."""
+        job = self._book.jobs.get(report.key.job_id)
+        task = job.tasks.get((report.key.stage, report.key.task)) if job is not None else None
+        if task is None or not task.given or task.attempt != report.key.attempt:
+            return None
+        if job is not None and not job.active and report.state == pb.TASK_RUNNING:
+            return None  # it missed that the job has ended
+        return task if task.agent_id == agent.agent_id else None
+
+    # ---- refused
 
     def _late(self, agent: Agent, report: pb.TaskReport, job: Job | None) -> list[Effect]:
         """Refuse a report of a job that is over; what its sink prepared is abandoned."""
-        past = self._history.get(report.key.job_id)
+        past = self._book.history.get(report.key.job_id)
         state = job.state if job is not None else past.state if past is not None else None
-        if report.key.epoch != self._epoch:
-            effects = self._refuse("old epoch")
-        else:
-            effects = self._refuse("unknown job" if job is None else "late")
+        effects = self._refuse("unknown job" if job is None else "late")
         if report.sink_handle and state in (pb.JOB_FAILED, pb.JOB_CANCELLED):
             command = pb.SinkCommand(
                 job_id=report.key.job_id, stage=report.key.stage, handles=[report.sink_handle]
             )
-            return [*effects, self._announcer.send(agent, pb.CoordinatorMessage(sink=command))]
+            return effects + self._announcer.send(agent, pb.CoordinatorMessage(sink=command))
         return effects
 
-    def _task_finished(
-        self, job: Job, task: Task, report: pb.TaskReport, now: float
-    ) -> list[Effect]:
-        task.handle, task.rows_out = report.sink_handle, report.rows_out
-        task.backpressure_ratio = report.backpressure_ratio
-        task.totals = {total.edge: (total.rows, total.bytes) for total in report.outputs}
-        task.sizes = {t.edge: tuple(t.partition_bytes) for t in report.outputs if t.partition_bytes}
-        edges = [
-            edge_location(job, edge, self._config.retain_s)
-            for edge in job.graph.outputs[report.key.stage]
-        ]
-        effects = self._announcer.tell(pb.Locations(edges=edges)) if edges else []
-        return effects + self._advance(job, now)
-
-    def _advance(self, job: Job, now: float) -> list[Effect]:
-        """Start what may start, publish what is whole, end what is complete."""
-        effects: list[Effect] = []
-        hellos = {agent.agent_id: agent.hello for agent in self._agents.all()}
-        for region in job.ready_regions():
-            effects += self._replan(job, region, hellos)
-            job.deployed.add(region)
-            for stage in job.graph.regions()[region]:
-                made = deploys(job, stage, self._epoch, hellos)
-                for agent_id, deploy in made.items():
-                    effects += self._announcer.send_to(
-                        agent_id, pb.CoordinatorMessage(deploy=deploy)
-                    )
-        for stage_id in job.sinks_to_publish():
-            agent_id = job.tasks[stage_id, 0].agent_id
-            effects += self._publish(job, stage_id, agent_id)
-        if job.complete():
-            return effects + self._end(job, pb.JOB_FINISHED, None, now)
-        return [*effects, JobChanged(job.job_id, job.state)]
-
-    def _replan(self, job: Job, region: int, hellos: Mapping[str, pb.Hello]) -> list[Effect]:
-        """Let the measured sizes of what a stage reads change its tasks, before it starts."""
-        (first, *others) = job.graph.regions()[region]
-        changed = [] if others else replan(job, first.stage, hellos)
-        if not changed and not job.graph.stages[first.stage].adapted:
+    def _abandon_stale(self, job: Job, agent: Agent, report: pb.TaskReport) -> list[Effect]:
+        """What an attempt prepared that was not the newest any more."""
+        task = job.tasks[report.key.stage, report.key.task]
+        if not report.sink_handle or report.sink_handle == task.handle:
             return []
-        edges = [edge_location(job, edge, self._config.retain_s) for edge in changed]
-        why = "; ".join(job.graph.stages[first.stage].adapted)[:1024]
-        note = Note(
-            "stage planned anew", (("job", job.job_id), ("stage", first.stage), ("why", why))
-        )
-        return [note, *(self._announcer.tell(pb.Locations(edges=edges)) if edges else [])]
+        return self.endings.abandon_one(job, report.key.stage, report.sink_handle, agent.agent_id)
 
-    def _publish(self, job: Job, stage: int, agent_id: str) -> list[Effect]:
-        job.publishing[stage] = agent_id
-        return self._sink_command(job, stage, agent_id, publish=True)
-
-    def _publish_elsewhere(self, job: Job, gone: str, now: float) -> list[Effect]:
-        """Publishing may be repeated, so another agent finishes what a lost one began."""
+    def _abandoned(self, job: Job, agent: Agent, report: pb.SinkReport, now: float) -> list[Effect]:
         effects: list[Effect] = []
-        for stage, agent_id in sorted(job.publishing.items()):
-            if agent_id != gone:
-                continue
-            others = self._agents.ids()
-            if not others:
-                error = PeerLostError(
-                    f"agent {gone} was lost while it published the output, and no other is there; "
-                    "the output may be complete, in part or not there",
-                    job=job.job_id,
-                    node=job.graph.stages[stage].path,
-                    agent=gone,
-                )
-                return effects + self._end(job, pb.JOB_FAILED, error, now)
-            effects += self._publish(job, stage, others[0])
-        return effects
-
-    def _abandon(self, job: Job, asked: dict[int, str]) -> list[Effect]:
-        """Have the output of finished sink tasks removed; others remove theirs when cancelled.
-
-        Who was `asked` for which stage is put there.
-        """
-        effects: list[Effect] = []
-        attached = self._agents.ids()
-        for stage in job.graph.stages:
-            if not attached or not stage.is_sink or not job.handles(stage.stage):
-                continue
-            first = job.tasks[stage.stage, 0].agent_id
-            asked[stage.stage] = agent_id = first if first in attached else attached[0]
-            effects += self._sink_command(job, stage.stage, agent_id, publish=False)
-        return effects
-
-    def _abandon_elsewhere(self, job: Job, stopping: Stopping, gone: str) -> list[Effect]:
-        """Removing may be repeated, so another agent does what a lost one was asked for."""
-        if stopping.abandoning is None or gone not in stopping.abandoning.values():
-            return []
-        stopping.abandoning = {}
-        return self._abandon(job, stopping.abandoning)
-
-    def _abandoned(
-        self, job: Job, stopping: Stopping, agent: Agent, report: pb.SinkReport, now: float
-    ) -> list[Effect]:
-        asked = stopping.abandoning or {}
-        if asked.get(report.stage) != agent.agent_id:
-            return self._refuse("sink not asked")
-        del asked[report.stage]
-        effects = self._settle(job, stopping, now)
         if report.HasField("error"):
-            why = ("error", report.error.message)
-            effects.append(Note("output not removed", (*_about(job), why)))
-        return effects
-
-    def _sink_command(self, job: Job, stage: int, agent_id: str, *, publish: bool) -> list[Effect]:
-        command = pb.SinkCommand(
-            job_id=job.job_id, stage=stage, publish=publish, handles=job.handles(stage)
-        )
-        return self._announcer.send_to(agent_id, pb.CoordinatorMessage(sink=command))
-
-    def _stop(self, job: Job, state: pb.JobState, error: FabricError, now: float) -> list[Effect]:
-        effects: list[Effect] = []
-        cancel = pb.CancelTasks(job_id=job.job_id, reason=error.message[:1024])
-        for agent_id in job.agents():
-            effects += self._announcer.send_to(agent_id, pb.CoordinatorMessage(cancel=cancel))
-        job.stopping = Stopping(state, error, now + self._config.stop_s)
-        return effects + self._settle(job, job.stopping, now)
-
-    def _settle(self, job: Job, stopping: Stopping, now: float) -> list[Effect]:
-        """End a job that stops when nothing of it runs and nothing is left, or time is over."""
-        effects: list[Effect] = []
-        late = now >= stopping.deadline
-        if stopping.abandoning is None:
-            if job.busy() and not late:
-                return effects
-            stopping.abandoning = {}
-            effects += self._abandon(job, stopping.abandoning)
-        if stopping.abandoning and not late:
+            effects += self._book.note(
+                now, "output not removed", job=job.job_id, agent=agent.agent_id,
+                error=report.error.message,
+            )  # fmt: skip
+        asked = (job.stopping.abandoning or {}) if job.stopping is not None else {}
+        if job.stopping is None or asked.get(report.stage) != agent.agent_id:
             return effects
-        effects += self._end(job, stopping.state, stopping.error, now)
-        return effects + self._drop(job, now) if stopping.release else effects
-
-    def _end(
-        self, job: Job, state: pb.JobState, error: FabricError | None, now: float
-    ) -> list[Effect]:
-        job.state, job.error, job.ended = state, error, now
-        why = (("error", str(error)),) if error is not None else ()
-        ended = Note(f"job {pb.JobState.Name(state)[4:].lower()}", (*_about(job), *why))
-        edges = self._locations(job)
-        told = self._announcer.tell(pb.Locations(edges=edges)) if edges else []
-        return [*self._changed(job, now), ended, *told]
-
-    def _locations(self, job: Job) -> list[pb.EdgeLocation]:
-        return [edge_location(job, edge, self._config.retain_s) for edge in job.graph.edges]
-
-    def _drop(self, job: Job, now: float) -> list[Effect]:
-        """Forget partitions and plan; the status stays in the history."""
-        status = job_status(job, now)
-        if status.state != pb.JOB_FAILED:
-            status.state = pb.JOB_RELEASED
-        del self._jobs[job.job_id]
-        self._history[job.job_id] = status
-        tasks = [
-            Write("tasks", records.task_key(pb.TaskKey(job_id=job.job_id, stage=s, task=t)), None)
-            for s, t in job.tasks
-        ]
-        effects: list[Effect] = [
-            Persist((records.job_record(status), *tasks, *self._prune())),
-            JobChanged(job.job_id, status.state),
-        ]
-        release = pb.CoordinatorMessage(release=pb.ReleaseJob(job_id=job.job_id))
-        effects += [self._announcer.send(agent, release) for agent in self._agents.all()]
-        return effects + self._announcer.tell(pb.Locations(dropped_jobs=[job.job_id]))
-
-    def _prune(self) -> list[Write]:
-        """Keep the history to its length."""
-        too_many = max(0, len(self._history) - self._config.jobs_kept_max)
-        old = list(self._history)[:too_many]
-        for job_id in old:
-            del self._history[job_id]
-        gone = frozenset(old)
-        self._keys = {key: job_id for key, job_id in self._keys.items() if job_id not in gone}
-        return [Write("jobs", job_id, None) for job_id in old]
-
-    def _changed(self, job: Job, now: float) -> list[Effect]:
-        saved = Persist((records.job_record(job_status(job, now)),))
-        return [saved, JobChanged(job.job_id, job.state)]
+        del asked[report.stage]
+        return effects + self.endings.settle(job, job.stopping, now) + self.schedule(now)
 
 
-def _about(job: Job) -> tuple[tuple[str, str | int], ...]:
-    return (("job", job.job_id), ("name", job.name), ("tasks", len(job.tasks)))
-
-
-def _misfit(job: Job, task: Task, agent: Agent, report: pb.TaskReport) -> str | None:
+def _misfit(task: Task, agent: Agent, report: pb.TaskReport) -> str | None:
     """Why a report on a task of a running job is not taken, or None."""
     if task.attempt != report.key.attempt:
         return "old attempt"
+    if not task.given:
+        return "task not deployed"
     if task.agent_id != agent.agent_id:
         return "another agent's task"
-    if job.graph.stages[report.key.stage].region not in job.deployed:
-        return "task not deployed"
     if report.state not in _REPORTED:
         return "unknown state"
     if task.ended or task.state == report.state:
         return "duplicate"
     return None
-
-
-def _task_error(job: Job, report: pb.TaskReport, agent_id: str) -> FabricError:
-    key = report.key
-    task = str(TaskId(job.job_id, key.stage, key.task, key.attempt))
-    error: FabricError
-    if report.HasField("error"):
-        error = from_detail(report.error)
-    else:
-        error = ExternalError("the agent stopped the task without saying why")
-    return error.at(
-        job=job.job_id, node=job.graph.stages[key.stage].path, task=task, agent=agent_id
-    )

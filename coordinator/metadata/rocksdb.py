@@ -1,24 +1,32 @@
-"""The metadata store of a coordinator process: RocksDB.
+"""The metadata store of a single coordinator: RocksDB in a folder.
 
-One job: `RocksStore`. One key space, ``table NUL key``. Every write survives a crash of the
-process; agents, datasets and transactions are also on the disk before the call returns (0.1 ms),
-while job progress is not worth a sync each. RocksDB's own lock keeps a second coordinator out.
+One job: `RocksStore`. One key space, ``table NUL key``. A write is on the disk before the call
+returns (0.1 ms). A lock on the folder keeps a second coordinator out, so the epoch is only counted.
+
+Nothing that was ever acknowledged is given up silently: of the log only a torn last record (a write
+that never returned) is dropped, and a folder with a damaged or missing file is refused as it is:
+all of it is read once, for reading only, before it is opened for writing.
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from rocksdict import Options, Rdict, WriteBatch, WriteOptions
+from rocksdict import AccessType, DBRecoveryMode, Options, Rdict, WriteBatch, WriteOptions
 
-from fabric.coordinator.metadata.store import Table, Write
-from fabric.errors import StorageError
+from fabric.coordinator.metadata.store import Table, Write, fenced, last_of_each
+from fabric.coordinator.metadata.torn import is_cut_short
+from fabric.errors import FencedError, StorageError
 
 _EPOCH = b"epoch"
-_SYNCED: frozenset[Table] = frozenset(("agents", "datasets", "transactions"))
+_END = b"\xff"
+"""After every text in UTF-8."""
 
 
 class RocksStore:
@@ -27,42 +35,59 @@ class RocksStore:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock = threading.Lock()
+        self._database: Any = None
+        self._epoch = 0
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._database: Any = Rdict(str(folder), options=_options())
+            self._held = _hold(folder)
+        except StorageError:
+            raise
+        except OSError as error:
+            why = error.strerror or error
+            raise StorageError(f"the metadata store in {folder} can't be opened: {why}") from error
+        try:
+            self._stored_epoch = _check_whole(folder)
+            self._database = Rdict(str(folder), options=_options())
         except Exception as error:  # rocksdict raises bare Exception
-            raise StorageError(_why_not_open(folder, error)) from error
+            self.close()
+            raise StorageError(_damaged(folder, error)) from error
 
     def apply(self, writes: Sequence[Write]) -> None:
         """See `MetadataStore.apply`."""
         batch = WriteBatch(raw_mode=True)
-        for write in writes:
-            key = _key(write.table, write.key)
-            if write.value is None:
-                batch.delete(key)
+        for (table, key), value in last_of_each(writes).items():
+            if value is None:
+                batch.delete(_key(table, key))
             else:
-                batch.put(key, write.value)
-        self._write(batch, sync=any(write.table in _SYNCED for write in writes))
-
-    def scan(self, table: Table) -> Iterator[tuple[str, bytes]]:
-        """See `MetadataStore.scan`."""
-        prefix = _key(table, "")
-        found: list[tuple[str, bytes]] = []
+                batch.put(_key(table, key), value)
         with self._lock:
-            for key, value in self._open().items(from_key=prefix):
-                if not key.startswith(prefix):
-                    break
-                found.append((key[len(prefix) :].decode(), value))
-        return iter(found)
+            if self._epoch != self._stored_epoch:
+                raise FencedError(fenced(self._epoch, self._stored_epoch))
+            self._write(batch)
+
+    def scan(
+        self, table: Table, *, prefix: str = "", last: int | None = None
+    ) -> Iterator[tuple[str, bytes]]:
+        """See `MetadataStore.scan`."""
+        begin = _key(table, prefix)
+        with self._lock:
+            cursor = self._open().iter()
+            try:
+                raw = _from(cursor, begin) if last is None else _back(cursor, begin, last)
+                cursor.status()
+            except Exception as error:  # a block that is damaged ends the cursor
+                raise StorageError(_damaged(self._folder, error)) from error
+        skipped = len(_key(table, ""))
+        return iter([(key[skipped:].decode(), value) for key, value in raw])
 
     def next_epoch(self) -> int:
         """See `MetadataStore.next_epoch`."""
         with self._lock:
-            stored = self._open().get(_EPOCH)
-        epoch = 1 + (int.from_bytes(stored, "big") if stored else 0)
-        batch = WriteBatch(raw_mode=True)
-        batch.put(_EPOCH, epoch.to_bytes(8, "big"))
-        self._write(batch, sync=True)
+            epoch = self._stored_epoch + 1
+            batch = WriteBatch(raw_mode=True)
+            batch.put(_EPOCH, epoch.to_bytes(8, "big"))
+            self._write(batch)
+            self._epoch = self._stored_epoch = epoch
         return epoch
 
     def close(self) -> None:
@@ -70,27 +95,54 @@ class RocksStore:
         with self._lock:
             database, self._database = self._database, None
             if database is not None:
-                database.close()
+                with suppress(Exception):  # after a failed write; what was promised is on the disk
+                    database.close()
+                del database  # which closes it in any case
+            held, self._held = self._held, -1
+            if held >= 0:
+                os.close(held)
 
     def _open(self) -> Any:
         if self._database is None:
             raise StorageError(f"the metadata store in {self._folder} is closed")
         return self._database
 
-    def _write(self, batch: Any, *, sync: bool) -> None:
+    def _write(self, batch: Any) -> None:
         options = WriteOptions()
-        options.sync = sync
-        with self._lock:
-            database = self._open()
-            try:
-                database.write(batch, options)
-            except Exception as error:  # rocksdict raises bare Exception
-                raise StorageError(f"the metadata store refused a write: {error}") from error
+        options.sync = True
+        try:
+            self._open().write(batch, options)
+        except StorageError:
+            raise
+        except Exception as error:  # rocksdict raises bare Exception
+            raise StorageError(_why_not_written(self._folder, error)) from error
+
+
+def _from(cursor: Any, begin: bytes) -> list[tuple[bytes, bytes]]:
+    """Records whose keys begin with `begin`."""
+    found = []
+    cursor.seek(begin)
+    while cursor.valid() and (key := cursor.key()).startswith(begin):
+        found.append((key, cursor.value()))
+        cursor.next()
+    return found
+
+
+def _back(cursor: Any, begin: bytes, last: int) -> list[tuple[bytes, bytes]]:
+    """The last of them."""
+    found: list[tuple[bytes, bytes]] = []
+    cursor.seek_for_prev(begin + _END)
+    while len(found) < last and cursor.valid() and (key := cursor.key()).startswith(begin):
+        found.append((key, cursor.value()))
+        cursor.prev()
+    return found[::-1]
 
 
 def _options() -> Any:
     options = Options(raw_mode=True)
     options.create_if_missing(True)
+    options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
+    options.set_paranoid_checks(True)
     options.set_keep_log_file_num(2)
     options.set_max_open_files(64)
     options.set_write_buffer_size(4 << 20)
@@ -101,7 +153,57 @@ def _key(table: Table, key: str) -> bytes:
     return f"{table}\0{key}".encode()
 
 
-def _why_not_open(folder: Path, error: Exception) -> str:
-    if "lock" in str(error).lower():
-        return f"{folder} is in use by another coordinator; stop that one or use another folder"
-    return f"the metadata store in {folder} can't be opened: {error}"
+def _hold(folder: Path) -> int:
+    """A descriptor that keeps others out of the folder until it is closed."""
+    held = os.open(folder / "held", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(held)
+        raise StorageError(
+            f"{folder} is in use by another coordinator; stop that one or use another folder"
+        ) from None
+    return held
+
+
+def _check_whole(folder: Path) -> int:
+    """Read everything there is, without a change to it; the epoch that is stored."""
+    if not (folder / "CURRENT").exists():
+        # RocksDB would begin anew, over what is there
+        if any(path.suffix in (".sst", ".log") for path in folder.iterdir()):
+            raise FileNotFoundError(f"{folder / 'CURRENT'} is missing")
+        return 0
+    for log in folder.glob("*.log"):
+        if is_cut_short(log):
+            raise OSError(f"a record in {log} has lost its end")
+    database = Rdict(str(folder), options=_options(), access_type=AccessType.read_only(False))
+    try:
+        cursor = database.iter()
+        cursor.seek_to_first()
+        while cursor.valid():
+            cursor.value()
+            cursor.next()
+        cursor.status()
+        return int.from_bytes(database.get(_EPOCH) or b"", "big")
+    finally:
+        database.close()
+
+
+def _why_not_written(folder: Path, error: Exception) -> str:
+    text = str(error)
+    if "no space" in text.lower():
+        return (
+            f"the disk of the metadata store in {folder} is full: {error}; make room and start "
+            "the coordinator again"
+        )
+    return f"the metadata store in {folder} refused a write: {error}"
+
+
+def _damaged(folder: Path, error: object) -> str:
+    text = str(error)
+    if not any(name in text for name in (".sst", ".log", "MANIFEST", "CURRENT")):
+        text += " in " + ", ".join(sorted(path.name for path in folder.glob("*.log")))
+    return (
+        f"the metadata store in {folder} is damaged: {text}; nothing was changed: put the folder "
+        "back from a copy, or move it away to begin with none"
+    )

@@ -1,37 +1,49 @@
-"""Which agent runs which task.
+"""Which agent a task would best run on.
 
-One job: round-robin placement, the same for the same input. Task i of every stage of a job lands on
-the same agent, so forward edges stay local; jobs begin at different agents, so many small jobs
-spread. The tasks of a region joined by pipelined edges are spread in the same way: all of them run
-at once, and rows for another agent go through an exchange.
+One job: preferred agents, the same for the same input; the scheduler takes another where one has
+no free slot. Task i of every stage of a job prefers the same agent, so forward edges stay local.
+Policy "spread" goes round the agents, each job beginning with the next; "bin_pack" fills the slots
+of one agent after the other, so that the rest stay free for large jobs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from fabric.coordinator.planner.stages import StageGraph
 from fabric.errors import PeerLostError
 
 Placement = tuple[tuple[str, ...], ...]
 """Agent id by stage and task."""
+Policy = Literal["spread", "bin_pack"]
+POLICIES: tuple[Policy, ...] = ("spread", "bin_pack")
 
 
-def place(graph: StageGraph, agents: Sequence[str], turn: int) -> Placement:
-    """Agents for every task; `turn` counts the jobs placed before.
+def place(
+    graph: StageGraph, slots: Mapping[str, int], turn: int, policy: Policy = "spread"
+) -> Placement:
+    """Agents for every task; `slots` by agent, `turn` counts the jobs placed before.
 
     Raises `PeerLostError` when there is no agent.
+
     """
-    if not agents:
+    if not slots:
         raise PeerLostError(
             "no agent is attached to the coordinator; start one with `fabric agent` or `fabric up`"
         )
-    ordered = sorted(agents)
-    first = turn % len(ordered)
-    ring = ordered[first:] + ordered[:first]
+    ring = _ring(slots, turn, policy)
     return tuple(
         tuple(ring[task % len(ring)] for task in range(stage.n_tasks)) for stage in graph.stages
     )
+
+
+def _ring(slots: Mapping[str, int], turn: int, policy: Policy) -> list[str]:
+    ordered = sorted(slots)
+    if policy == "bin_pack":
+        return [agent for agent in ordered for _ in range(max(1, slots[agent]))]
+    first = turn % len(ordered)
+    return ordered[first:] + ordered[:first]
 
 
 def settled(weights: Sequence[int], homes: Sequence[str | None], ring: Sequence[str]) -> list[str]:

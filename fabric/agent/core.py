@@ -2,17 +2,18 @@
 
 One job: from what the coordinator says and what tasks report to what is to be done next. It admits
 tasks by slots (tasks on a pipelined edge start at once: their region must run together), refuses
-duplicates, older attempts and older epochs (and counts them), and stops what the coordinator gives
-up when the link breaks. The runtime obeys the returned effects, in order.
+duplicates, older attempts and older epochs (and counts them). A broken link changes nothing: tasks
+go on, and when the agent attaches again it says what it runs and holds. Only when its lease is over
+does it stop them, because somebody else may have been given them.
 """
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
 
+from fabric.agent.held import HeldJob, HeldTask, TaskSpec
 from fabric.control import control_pb2 as pb
 from fabric.ids import TaskId
 
@@ -44,40 +45,24 @@ class SinkDone:
 
 
 @dataclass(frozen=True, slots=True)
-class LinkLost:
-    """The link to the coordinator broke."""
+class Fetched:
+    """What an `Adopt` asked for is here, with these totals, or could not be had."""
 
-
-Event = Said | Ended | SinkDone | LinkLost
-
-# ---- effects
+    adopt: pb.Adopt
+    outputs: tuple[pb.EdgeTotals, ...] = ()
+    error: pb.ErrorDetail | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class TaskSpec:
-    """One task attempt to run; `deploy` is shared by the tasks of a stage."""
+class LeaseOver:
+    """No word from the coordinator for longer than it waits for one of ours."""
 
-    id: TaskId
-    epoch: int
-    deploy: pb.Deploy
-    assignment: pb.TaskAssignment
+    reason: str
 
-    @property
-    def key(self) -> pb.TaskKey:
-        """As reports name it."""
-        return pb.TaskKey(
-            job_id=self.id.job,
-            stage=self.id.stage,
-            task=self.id.task,
-            attempt=self.id.attempt,
-            epoch=self.epoch,
-        )
 
-    @property
-    def pipelined(self) -> bool:
-        """Whether it runs together with other tasks, joined by a pipelined edge."""
-        modes = {e.mode for e in self.deploy.inputs} | {e.mode for e in self.deploy.outputs}
-        return pb.MODE_PIPELINED in modes
+Event = Said | Ended | SinkDone | Fetched | LeaseOver
+
+# ---- effects
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +95,28 @@ class DropJob:
 
 
 @dataclass(frozen=True, slots=True)
+class DropOutput:
+    """Drop what one attempt wrote for its edges."""
+
+    id: TaskId
+    edges: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DropPipes:
+    """The pipelined edges of a job begin anew; none of its tasks uses them any more."""
+
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """Get sealed output from another agent, then say `Fetched`."""
+
+    adopt: pb.Adopt
+
+
+@dataclass(frozen=True, slots=True)
 class RunSink:
     """Publish or abandon, then say `SinkDone`."""
 
@@ -118,10 +125,14 @@ class RunSink:
 
 @dataclass(frozen=True, slots=True)
 class AbandonSinks:
-    """Drop prepared output that will never be published; nobody waits for it."""
+    """Drop prepared output that will never be published; nobody waits for it.
+
+    All that its stage wrote, or (`attempts`) what just these attempts wrote.
+    """
 
     job: str
     handles: tuple[bytes, ...]
+    attempts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,32 +142,10 @@ class Relocate:
     locations: pb.Locations
 
 
-Effect = Start | Cancel | Send | DropJob | RunSink | AbandonSinks | Relocate
-
-# ---- state
-
-Phase = Literal["waiting", "running", "ended"]
-
-
-@dataclass(slots=True)
-class _Task:
-    spec: TaskSpec
-    phase: Phase = "waiting"
-    report: pb.TaskReport | None = None
-    """Its end, once known."""
-
-
-@dataclass(slots=True)
-class _Job:
-    epoch: int = 0
-    tasks: dict[tuple[int, int], _Task] = field(default_factory=dict)
-    """The newest attempt by (stage, task)."""
-    retired: dict[TaskId, _Task] = field(default_factory=dict)
-    """Older attempts whose threads still run."""
-    cancelled: str | None = None
-    published: set[int] = field(default_factory=set)
-    """Stages whose sinks were told to publish: nothing of them is abandoned any more."""
-    released: bool = False
+Effect = (
+    Start | Cancel | Send | DropJob | DropOutput | DropPipes | Fetch | RunSink | AbandonSinks
+    | Relocate
+)  # fmt: skip
 
 
 class AgentCore:
@@ -164,8 +153,15 @@ class AgentCore:
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
-        self._jobs: OrderedDict[str, _Job] = OrderedDict()
+        self._jobs: OrderedDict[str, HeldJob] = OrderedDict()
         self._released: OrderedDict[str, None] = OrderedDict()
+        self.epoch = 0
+        """The highest of any coordinator that was obeyed."""
+        self._told_running: set[TaskId] = set()
+        self._fenced = False
+        """Whether the lease is over: nothing starts until the coordinator is heard again."""
+        self._fetching: dict[TaskId, list[int]] = {}
+        """Output on its way here, and the numbers under which it was asked for."""
         self.refused: Counter[str] = Counter()
         """How often what was refused: duplicates, older attempts and epochs, ended jobs."""
 
@@ -173,6 +169,12 @@ class AgentCore:
     def running(self) -> int:
         """Tasks that have a thread."""
         return sum(task.phase == "running" for task in self._tasks())
+
+    def inventory(self) -> list[pb.TaskReport]:
+        """What runs, and how what ran has ended, of jobs that were not released."""
+        tasks = [task for job in self._jobs.values() for task in job.tasks.values()]
+        self._told_running = {task.id for task in tasks if task.report is None}
+        return [t.report or pb.TaskReport(key=t.key, state=pb.TASK_RUNNING) for t in tasks]
 
     def handle(self, event: Event) -> list[Effect]:
         """Take one event; returns what is to be done, in order."""
@@ -183,43 +185,57 @@ class AgentCore:
                 effects = list(self._ended(report))
             case SinkDone(report=report):
                 effects = [Send(pb.AgentMessage(sink=report))]
-            case LinkLost():
-                effects = list(self._give_up())
+            case Fetched():
+                effects = list(self._fetched(event))
+            case LeaseOver(reason=reason):
+                self._fenced = True
+                effects = [e for job in self._jobs.values() for e in self._stop_all(job, reason)]
         return effects + list(self._admit())
 
     def _said(self, message: pb.CoordinatorMessage) -> Iterator[Effect]:
+        if message.epoch < self.epoch:
+            self.refused["older epoch"] += 1
+            return
+        self.epoch = message.epoch
         match message.WhichOneof("kind"):
             case "welcome":
-                yield from self._give_up()
+                self._fenced = False
+                yield from self._ended_meanwhile()
+            case "heard":
+                self._fenced = False
             case "deploy":
                 yield from self._deploy(message.deploy)
             case "cancel":
-                yield from self._cancel(message.cancel.job_id, message.cancel.reason)
+                yield from self._cancel_some(message.cancel)
             case "release":
                 yield from self._release(message.release.job_id)
             case "sink":
                 yield from self._sink(message.sink)
+            case "adopt":
+                yield from self._adopt(message.adopt)
             case "locations":
                 yield Relocate(message.locations)
             case _:
                 self.refused["unknown message"] += 1
 
-    def _give_up(self) -> Iterator[Effect]:
-        """A coordinator that lost us has failed every job we had unfinished tasks of."""
-        for job_id, job in self._jobs.items():
-            if any(task.phase != "ended" for task in job.tasks.values()):
-                yield from self._cancel(job_id, "the link to the coordinator was lost")
+    def _ended_meanwhile(self) -> Iterator[Effect]:
+        """What ended after stock was taken for the hello, and before there was a link to say so."""
+        for task in self._tasks():
+            if task.report is not None and task.id in self._told_running:
+                yield _reported(task.report)
+        self._told_running.clear()
 
     def _deploy(self, deploy: pb.Deploy) -> Iterator[Effect]:
         if deploy.job_id in self._released:
             self.refused["released"] += 1
             return
-        job = self._jobs.setdefault(deploy.job_id, _Job(epoch=deploy.epoch))
-        if deploy.epoch < job.epoch:
-            self.refused["older epoch"] += 1
+        job = self._jobs.setdefault(deploy.job_id, HeldJob(run=deploy.run))
+        if deploy.run < job.run:
+            self.refused["older run"] += 1
             return
-        if deploy.epoch > job.epoch:
-            job.epoch, job.cancelled = deploy.epoch, None
+        if deploy.run > job.run:  # somebody restarted it
+            job.run, job.cancelled = deploy.run, None
+            job.published.discard(deploy.stage)
         if job.cancelled is not None:
             self.refused["cancelled"] += 1
             return
@@ -227,46 +243,90 @@ class AgentCore:
             yield from self._assign(job, deploy, assignment)
 
     def _assign(
-        self, job: _Job, deploy: pb.Deploy, assignment: pb.TaskAssignment
+        self, job: HeldJob, deploy: pb.Deploy, assignment: pb.TaskAssignment
     ) -> Iterator[Effect]:
         task_id = TaskId(deploy.job_id, deploy.stage, assignment.task, assignment.attempt)
         known = job.tasks.get((deploy.stage, assignment.task))
         if known is not None:
-            age = (known.spec.epoch, known.spec.id.attempt)
-            if (deploy.epoch, assignment.attempt) == age:
+            if assignment.attempt == known.id.attempt:
                 self.refused["duplicate"] += 1
                 if known.report is not None:  # perhaps its report was lost
                     yield _reported(known.report)
                 return
-            if assignment.attempt <= known.spec.id.attempt:
+            if assignment.attempt < known.id.attempt:
                 self.refused["older attempt"] += 1
                 return
             yield from self._retire(job, known)
         spec = TaskSpec(task_id, deploy.epoch, deploy, assignment)
-        job.tasks[deploy.stage, assignment.task] = _Task(spec)
+        edges = tuple(edge.edge for edge in deploy.outputs)
+        job.tasks[deploy.stage, assignment.task] = HeldTask(
+            task_id, deploy.epoch, edges, spec.pipelined, spec
+        )
 
-    def _retire(self, job: _Job, task: _Task) -> Iterator[Effect]:
+    def _retire(self, job: HeldJob, task: HeldTask) -> Iterator[Effect]:
         """A newer attempt takes over."""
         if task.phase == "running":
-            job.retired[task.spec.id] = task
-            yield Cancel(task.spec.id, "a newer attempt of the task was started")
+            job.retired[task.id] = task
+            yield Cancel(task.id, "a newer attempt of the task was started")
+        else:
+            yield from self._forget(job, task)
+
+    def _forget(self, job: HeldJob, task: HeldTask) -> Iterator[Effect]:
+        """Nobody will ask for what an attempt has left."""
+        yield DropOutput(task.id, task.edges)
+        handle = task.report.sink_handle if task.report is not None else b""
+        if handle and task.id.stage not in job.published:
+            yield AbandonSinks(task.id.job, (handle,), attempts=True)
+
+    def _cancel_some(self, cancel: pb.CancelTasks) -> Iterator[Effect]:
+        job = self._jobs.get(cancel.job_id)
+        if job is None:
+            return
+        if cancel.keys:
+            for key in cancel.keys:
+                yield from self._cancel_attempt(job, key, cancel.reason)
+        elif cancel.run < job.run:
+            self.refused["older run"] += 1
+        else:
+            yield from self._cancel(cancel.job_id, cancel.reason)
+
+    def _cancel_attempt(self, job: HeldJob, key: pb.TaskKey, reason: str) -> Iterator[Effect]:
+        """Stop one attempt; one that has ended is forgotten, with its output."""
+        task = job.tasks.get((key.stage, key.task))
+        if task is None or task.id.attempt != key.attempt:
+            self.refused["older attempt"] += 1
+            return
+        if task.phase != "ended":
+            yield from self._stop_task(task, reason)
+            return
+        del job.tasks[key.stage, key.task]
+        yield from self._forget(job, task)
+        if task.pipelined and not job.pipes_in_use:
+            yield DropPipes(key.job_id)
 
     def _cancel(self, job_id: str, reason: str) -> Iterator[Effect]:
         job = self._jobs.get(job_id)
         if job is None or job.cancelled is not None:
             return
         job.cancelled = reason or "the job was cancelled"
-        for task in [*job.tasks.values(), *job.retired.values()]:
-            if task.phase == "running":
-                yield Cancel(task.spec.id, job.cancelled)
-            elif task.phase == "waiting":
-                task.phase = "ended"
-                task.report = pb.TaskReport(key=task.spec.key, state=pb.TASK_CANCELLED)
-                yield _reported(task.report)
+        yield from self._stop_all(job, job.cancelled)
         if handles := self._unpublished(job):
             yield AbandonSinks(job_id, handles)
 
-    def _unpublished(self, job: _Job) -> tuple[bytes, ...]:
+    def _stop_all(self, job: HeldJob, reason: str) -> Iterator[Effect]:
+        for task in [*job.tasks.values(), *job.retired.values()]:
+            if task.phase != "ended":
+                yield from self._stop_task(task, reason)
+
+    def _stop_task(self, task: HeldTask, reason: str) -> Iterator[Effect]:
+        if task.phase == "running":
+            yield Cancel(task.id, reason)
+            return
+        task.phase = "ended"
+        task.report = pb.TaskReport(key=task.key, state=pb.TASK_CANCELLED)
+        yield _reported(task.report)
+
+    def _unpublished(self, job: HeldJob) -> tuple[bytes, ...]:
         reports = [task.report for task in job.tasks.values() if task.report is not None]
         return tuple(
             report.sink_handle
@@ -286,7 +346,7 @@ class AgentCore:
         job.released = True
         yield from self._drop_when_quiet(job_id, job)
 
-    def _drop_when_quiet(self, job_id: str, job: _Job) -> Iterator[Effect]:
+    def _drop_when_quiet(self, job_id: str, job: HeldJob) -> Iterator[Effect]:
         busy = any(t.phase == "running" for t in (*job.tasks.values(), *job.retired.values()))
         if job.released and not busy:
             del self._jobs[job_id]
@@ -302,6 +362,36 @@ class AgentCore:
                 job.published.add(command.stage)
         yield RunSink(command)
 
+    def _adopt(self, adopt: pb.Adopt) -> Iterator[Effect]:
+        known = self._jobs.get(adopt.job_id)
+        task = known.tasks.get((adopt.stage, adopt.task)) if known is not None else None
+        if adopt.job_id in self._released or (task and task.id.attempt > adopt.attempt):
+            self.refused["adopted"] += 1
+        elif task is not None and task.id.attempt == adopt.attempt:  # perhaps our answer was lost
+            yield Send(pb.AgentMessage(adopted=pb.Adopted(number=adopt.number)))
+        else:
+            task_id = TaskId(adopt.job_id, adopt.stage, adopt.task, adopt.attempt)
+            if task_id not in self._fetching:
+                yield Fetch(adopt)  # once: two at a time would write over each other
+            self._fetching.setdefault(task_id, []).append(adopt.number)
+
+    def _fetched(self, event: Fetched) -> Iterator[Effect]:
+        adopt = event.adopt
+        task_id = TaskId(adopt.job_id, adopt.stage, adopt.task, adopt.attempt)
+        numbers = self._fetching.pop(task_id, [adopt.number])
+        edges = tuple(edge.edge for edge in adopt.outputs)
+        if event.error is None:
+            job = self._jobs.setdefault(adopt.job_id, HeldJob())
+            known = job.tasks.get((adopt.stage, adopt.task))
+            if adopt.job_id in self._released or (known and known.id.attempt >= adopt.attempt):
+                yield DropOutput(task_id, edges)
+                return
+            task = HeldTask(task_id, self.epoch, edges, phase="ended")
+            task.report = pb.TaskReport(key=task.key, state=pb.TASK_FINISHED, outputs=event.outputs)
+            job.tasks[adopt.stage, adopt.task] = task
+        for number in numbers:
+            yield Send(pb.AgentMessage(adopted=pb.Adopted(number=number, error=event.error)))
+
     def _ended(self, report: pb.TaskReport) -> Iterator[Effect]:
         key = report.key
         task_id = TaskId(key.job_id, key.stage, key.task, key.attempt)
@@ -311,11 +401,16 @@ class AgentCore:
             return
         if retired := job.retired.pop(task_id, None):
             retired.phase = "ended"
+            yield DropOutput(task_id, retired.edges)
             if report.sink_handle:
-                yield AbandonSinks(key.job_id, (report.sink_handle,))
+                yield AbandonSinks(key.job_id, (report.sink_handle,), attempts=True)
+            if retired.pipelined and not job.pipes_in_use:
+                yield DropPipes(key.job_id)
         else:
             task = job.tasks[key.stage, key.task]
             task.phase, task.report = "ended", report
+            if task.pipelined and report.state != pb.TASK_FINISHED and not job.pipes_in_use:
+                yield DropPipes(key.job_id)
             yield _reported(report)
             if job.cancelled is not None and report.sink_handle:  # it ended before it heard
                 yield AbandonSinks(key.job_id, (report.sink_handle,))
@@ -323,18 +418,21 @@ class AgentCore:
 
     def _admit(self) -> Iterator[Effect]:
         """Start what may start, in the order of arrival."""
+        if self._fenced:
+            return
         free = self._slots - sum(
-            task.phase == "running" and not task.spec.pipelined for task in self._tasks()
+            task.phase == "running" and not task.pipelined for task in self._tasks()
         )
         for task in list(self._tasks()):
-            if task.phase != "waiting" or (free <= 0 and not task.spec.pipelined):
+            if task.phase != "waiting" or (free <= 0 and not task.pipelined):
                 continue
-            free -= not task.spec.pipelined
+            assert task.spec is not None
+            free -= not task.pipelined
             task.phase = "running"
             yield _running(task.spec)
             yield Start(task.spec)
 
-    def _tasks(self) -> Iterator[_Task]:
+    def _tasks(self) -> Iterator[HeldTask]:
         for job in self._jobs.values():
             yield from job.tasks.values()
             yield from job.retired.values()

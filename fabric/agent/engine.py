@@ -70,6 +70,9 @@ class Engine(Protocol):
     def decode(self, fragment: bytes) -> Node:
         """The root of a stage."""
 
+    def has_functions(self, root: Node) -> bool:
+        """Whether a user's Python functions are in it."""
+
     def schema_of(self, root: Node) -> pa.Schema:
         """What `root` puts out."""
 
@@ -89,6 +92,9 @@ class Engine(Protocol):
 
     def abandon(self, handles: Sequence[bytes]) -> None:
         """Remove prepared output; may be repeated."""
+
+    def drop(self, handles: Sequence[bytes]) -> None:
+        """Remove what single attempts prepared; may be repeated."""
 
     def as_fabric(self, error: BaseException) -> FabricError:
         """The error as one of ours."""
@@ -112,6 +118,12 @@ class FabricEngine:
             self._decoded.keep(fragment, root)
         check_functions(root, self._signer)
         return root
+
+    def has_functions(self, root: Node) -> bool:
+        """See `Engine`."""
+        from fabric.operators.functions.trust import functions_of
+
+        return next(functions_of(root), None) is not None
 
     def schema_of(self, root: Node) -> pa.Schema:
         """See `Engine`."""
@@ -152,6 +164,12 @@ class FabricEngine:
         from fabric.io.sinks import abandon
 
         abandon(handles)
+
+    def drop(self, handles: Sequence[bytes]) -> None:
+        """See `Engine`."""
+        from fabric.io.sinks import drop
+
+        drop(handles)
 
     def as_fabric(self, error: BaseException) -> FabricError:
         """See `Engine`."""

@@ -24,7 +24,7 @@ from fabric.agent.pipe import Item, Pipes, Port, Rows
 from fabric.agent.routing import partitions_of, producers_of
 from fabric.agent.store import PartitionStore
 from fabric.control import control_pb2 as pb
-from fabric.errors import CancelledError, FabricError, PeerLostError
+from fabric.errors import CancelledError, FabricError, PartitionLostError, PeerLostError
 from fabric.flight.header import Event
 from fabric.flight.ticket import PartitionRequest
 from fabric.flight.transport import Transport
@@ -70,6 +70,8 @@ class Inputs:
         self._exchanges, self._cancellation = exchanges, cancellation
         self._gathered: list[Gathered] = []
         self.rows = 0
+        self.lost: list[pb.LostInput] = []
+        """What could not be had, and from whom."""
 
     @property
     def materialised(self) -> list[int]:
@@ -223,7 +225,8 @@ class Inputs:
         """The rows of a piece on this agent; those of another one are put into the store."""
         ask, task = piece.request, self._task
         if piece.agent_id == self._agent_id:
-            return self._store.local(ask.job, ask.edge, ask.partition, ask.producers)
+            with self._noting(piece):
+                return self._store.local(ask.job, ask.edge, ask.partition, ask.producers)
         here: LocalRows | None = None
         with closing(self._open(piece, stop, gathers=True)) as lists:
             for batch in (batch for batches in lists for batch in batches):
@@ -240,6 +243,27 @@ class Inputs:
         self, piece: Piece, stop: Cancellation, *, gathers: bool = False
     ) -> Generator[list[pa.RecordBatch], None, None]:
         """The rows of a piece as they come; `stop` ends a wait for them."""
+        with self._noting(piece):
+            yield from self._read(piece, stop, gathers)
+
+    @contextmanager
+    def _noting(self, piece: Piece) -> Iterator[None]:
+        """Remember what could not be had: whoever retries the task must know."""
+        try:
+            yield
+        except (PeerLostError, PartitionLostError) as error:
+            gone = isinstance(error, PartitionLostError)
+            self.lost += [
+                pb.LostInput(
+                    edge=piece.edge, task=task, attempt=attempt, agent_id=piece.agent_id, gone=gone
+                )
+                for task, attempt in piece.request.producers
+            ]
+            raise
+
+    def _read(
+        self, piece: Piece, stop: Cancellation, gathers: bool
+    ) -> Generator[list[pa.RecordBatch], None, None]:
         ask = piece.request
         if piece.agent_id == self._agent_id:
             for batches in self._store.batches(ask.job, ask.edge, ask.partition, ask.producers):

@@ -126,8 +126,12 @@ class Outputs:
             return True
         return any(self._pipes.wanted(out.edge.edge) for out in self._edges)
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Give the rows to every edge; waits while a pipelined one is full."""
+    def write(self, batch: pa.RecordBatch, *, lent: bool = False) -> None:
+        """Give the rows to every edge; waits while a pipelined one is full.
+
+        Of a `lent` batch nothing is kept: its memory is warm, and what would take its place is not.
+        Fresh pages of shared memory cost five times what copying out of used ones does.
+        """
         self.rows += batch.num_rows
         if batch.num_rows == 0:
             return
@@ -138,6 +142,8 @@ class Outputs:
             if out.pipelined:
                 parts.append((out.edge.edge, rows, offsets))
             else:
+                if lent and _shares(rows, batch):
+                    rows = rows.copy_to(pa.default_cpu_memory_manager())
                 self._store.append(out.edge, task.task, task.attempt, rows, offsets)
         if parts:
             self.waited_ns += self._pipes.put_parts(task.task, parts)
@@ -157,3 +163,13 @@ class Outputs:
         for out in self._edges:
             if not out.pipelined:
                 self._store.discard(out.edge, self._task.task, self._task.attempt)
+
+
+def _shares(rows: pa.RecordBatch, batch: pa.RecordBatch) -> bool:
+    """Whether `rows`, which were made of `batch`, lie in its memory."""
+    return not _addresses(rows).isdisjoint(_addresses(batch))
+
+
+def _addresses(batch: pa.RecordBatch) -> set[int]:
+    buffers = (buffer for column in batch.columns for buffer in column.buffers())
+    return {buffer.address for buffer in buffers if buffer is not None and buffer.size}

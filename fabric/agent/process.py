@@ -16,6 +16,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+from fabric import failpoints
 from fabric.agent.memory import prepare_process
 from fabric.config import AgentConfig
 from fabric.errors import FabricError
@@ -38,10 +39,14 @@ def run_agent(
         The coordinator does not take this fabric's secret.
     StorageError
         The folder can't be used, or another agent is in it.
+    ConfigError
+        A failpoint is set that is none, or outside of tests.
     """
+    failpoints.arm()
     prepare_process(config.memory, config.give_back_s)
     allow_descriptors()
     from fabric.agent.service import AgentProcess
+    from fabric.telemetry.logs import bind_process
 
     sys.setswitchinterval(SWITCH_S)
     halted = stop or threading.Event()
@@ -50,6 +55,8 @@ def run_agent(
             signal.signal(number, lambda *_: halted.set())
     with ExitStack() as stack:
         process = AgentProcess(config, stack)
+        bind_process(agent=process.agent_id)
+        stack.callback(bind_process)
         if ready is not None:
             ready(process.agent_id, process.address)
         process.run(halted)

@@ -12,32 +12,42 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from types import TracebackType
 
+from fabric import failpoints
 from fabric._cython.shuffle.exchange.exchanges import JobPipes
+from fabric.agent.adopting import fetch_output
 from fabric.agent.cancellation import Cancellation
 from fabric.agent.core import (
     AbandonSinks,
     AgentCore,
     Cancel,
     DropJob,
+    DropOutput,
+    DropPipes,
     Effect,
     Ended,
     Event,
-    LinkLost,
+    Fetch,
+    Fetched,
+    LeaseOver,
     Relocate,
     RunSink,
     Said,
     Send,
     SinkDone,
     Start,
-    TaskSpec,
 )
 from fabric.agent.engine import Engine
 from fabric.agent.exchanges import Exchanges
+from fabric.agent.held import TaskSpec
+from fabric.agent.lease import Lease
+from fabric.agent.load import is_overloaded, meminfo
 from fabric.agent.pipe import Pipes
+from fabric.agent.slot.pool import SlotPool
 from fabric.agent.store import PartitionStore
+from fabric.agent.tally import TaskTally
 from fabric.agent.tasks import Services, TaskRun
 from fabric.clock import Clock, SystemClock
 from fabric.control import control_pb2 as pb
@@ -46,12 +56,14 @@ from fabric.control.link import AgentLink, OnLost
 from fabric.errors import FabricError
 from fabric.flight.locations import LocationTable
 from fabric.flight.transport import DatasetStore, Transport
-from fabric.ids import TaskId
+from fabric.ids import EdgeId, TaskId
 from fabric.io.dataset.access import DatasetAccess, use
 from fabric.telemetry.logs import logger
 
 _log = logger("fabric.agent")
 
+LEASE_SHARE = 0.9
+"""Of the time after which the coordinator gives an agent up: tasks need a moment to stop."""
 CLOSE_S = 30.0
 """How long `close` waits for a task's thread that was told to stop."""
 
@@ -62,6 +74,13 @@ Work = Callable[[], None]
 class _Running:
     cancellation: Cancellation
     thread: threading.Thread
+
+
+@dataclass(frozen=True, slots=True)
+class Stock:
+    """Asks the agent's thread for the highest epoch it obeyed, and what it runs and holds."""
+
+    answer: SimpleQueue[tuple[int, list[pb.TaskReport]]]
 
 
 class AgentRuntime:
@@ -83,13 +102,14 @@ class AgentRuntime:
         served: JobPipes | None = None,
         told: Callable[[pb.Locations], None] | None = None,
         ring_bytes: int = 0,
+        slots: SlotPool | None = None,
     ) -> None:
         self.hello = hello
         self.agent_id = hello.agent_id
         self.store = store or PartitionStore(self.agent_id)
         self.locations = locations or LocationTable()
         self._datasets, self._access = datasets, access
-        self._link, self._on_lost = link, on_lost or _forget
+        self._link, self._lost = link, on_lost or _forget
         self._told = told
         self._services = Services(
             agent_id=self.agent_id,
@@ -99,10 +119,12 @@ class AgentRuntime:
             clock=clock or SystemClock(),
             exchanges=Exchanges(self.agent_id, transport),
             ring_bytes=ring_bytes,
+            slots=slots,
         )
         self._served = served or JobPipes()
         self._core = AgentCore(hello.slots)
-        self._inbox: SimpleQueue[Event | None] = SimpleQueue()
+        self._lease, self._opened_s = Lease(), 0.0
+        self._inbox: SimpleQueue[Event | Stock | None] = SimpleQueue()
         self._sinks: SimpleQueue[Work | None] = SimpleQueue()
         self._running: dict[TaskId, _Running] = {}
         self._pipes: dict[str, Pipes] = {}
@@ -121,8 +143,19 @@ class AgentRuntime:
             thread.start()
 
     def attach(self) -> None:
-        """Open the link, also again after it was lost; raises when there is no coordinator."""
-        self._link.open(self.hello, self._on_message, self._lost, self.beat)
+        """Open the link, also again after it was lost; raises when there is no coordinator.
+
+        What runs and lies here is part of the hello, so that the coordinator can go on with it.
+        """
+        hello, stock = pb.Hello(), Stock(SimpleQueue())
+        hello.CopyFrom(self.hello)
+        self._inbox.put(stock)
+        hello.epoch, tasks = stock.answer.get()
+        hello.tasks.extend(tasks)
+        self._opened_s = self._services.clock.monotonic_s()
+        self._link.open(hello, self._on_message, self._lost, self.beat)
+
+        failpoints.reach("agent.attaching")
 
     def detach(self) -> None:
         """Say goodbye: the coordinator sends nothing more. Tasks and partitions stay."""
@@ -159,44 +192,71 @@ class AgentRuntime:
         return self._n_running
 
     @property
+    def tally(self) -> TaskTally:
+        """What its tasks have done."""
+        return self._services.tally
+
+    @property
     def n_events(self) -> int:
         """How much has happened here: grows with every order and every end of a task."""
         return self._n_events
 
     def beat(self) -> pb.Heartbeat:
-        """What a heartbeat says; any thread may ask."""
+        """What a heartbeat says, which is to be sent now; any thread may ask."""
+        slots, running = self._services.slots, self._n_running
+        rss_bytes = resident_bytes() + (slots.resident_bytes() if slots is not None else 0)
         return pb.Heartbeat(
-            running_tasks=self._n_running,
+            sequence=self._lease.beat(self._services.clock.monotonic_s()),
+            running_tasks=running,
             stored_bytes=self.store.stored_bytes,
-            rss_bytes=resident_bytes(),
+            rss_bytes=rss_bytes,
+            overloaded=is_overloaded(running, rss_bytes, self.hello.memory_bytes, meminfo()),
         )
 
     # ---- the agent's thread
 
     def _on_message(self, message: pb.CoordinatorMessage) -> None:
+        match message.WhichOneof("kind"):
+            case "heard":  # the lease must not wait behind what the agent's thread does
+                if not self._lease.heard(message.heard.sequence):
+                    return
+            case "welcome":
+                self._lease.begin(message.welcome.timeout_s * LEASE_SHARE, self._opened_s)
         self._inbox.put(Said(message))
 
-    def _lost(self, error: FabricError) -> None:
-        self._inbox.put(LinkLost())
-        self._on_lost(error)
-
     def _loop(self) -> None:
-        while (event := self._inbox.get()) is not None:
+        while (event := self._next()) is not None:
             try:
-                self._handle(event)
+                if isinstance(event, Stock):
+                    event.answer.put((self._core.epoch, self._core.inventory()))
+                else:
+                    self._handle(event)
             except Exception:  # a bug; the other jobs of this agent must go on
                 _log.exception("an agent's event failed", agent=self.agent_id)
         for job in self.store.jobs() | self._pipes.keys() | {i.job for i in self._running}:
-            release = pb.CoordinatorMessage(release=pb.ReleaseJob(job_id=job))
-            self._handle(Said(release))
+            self._handle(self._released(job))
         self._join_tasks()
+
+    def _next(self) -> Event | Stock | None:
+        """The next event; the end of the lease is one."""
+        clock = self._services.clock
+        while True:
+            try:
+                return self._inbox.get(timeout=self._lease.left_s(clock.monotonic_s()))
+            except Empty:
+                if self._lease.ends_now(clock.monotonic_s()):
+                    _log.warning("lease over", agent=self.agent_id)
+                    return LeaseOver(
+                        "no word from the coordinator for too long: others may have the task now"
+                    )
 
     def _join_tasks(self) -> None:
         deadline = self._services.clock.monotonic_s() + CLOSE_S
         for running in list(self._running.values()):
             running.thread.join(max(0.0, deadline - self._services.clock.monotonic_s()))
         while not self._inbox.empty():
-            if (event := self._inbox.get()) is not None:
+            event = self._inbox.get()
+            if event is not None and not isinstance(event, Stock):
                 self._handle(event)
 
     def _handle(self, event: Event) -> None:
@@ -220,10 +280,19 @@ class AgentRuntime:
                 self._link.send(message)
             case DropJob(job=job):
                 self._drop(job)
+            case DropOutput(id=task_id, edges=edges):
+                for edge in edges:
+                    self.store.discard(EdgeId(task_id.job, edge), task_id.task, task_id.attempt)
+            case DropPipes(job=job):
+                self._drop_pipes(job, "its tasks run again")
+            case Fetch(adopt=adopt):
+                self._sinks.put(lambda: self._fetch(adopt))
             case RunSink(command=command):
                 self._sinks.put(lambda: self._run_sink(command))
-            case AbandonSinks(handles=handles):
-                self._sinks.put(lambda: self._services.engine.abandon(handles))
+            case AbandonSinks(handles=handles, attempts=attempts):
+                engine = self._services.engine
+                remove = engine.drop if attempts else engine.abandon
+                self._sinks.put(lambda: remove(handles))
             case Relocate(locations=locations):
                 self._relocate(locations)
             case _:  # nobody listens any more
@@ -237,6 +306,7 @@ class AgentRuntime:
         def work() -> None:
             with self._datasets_reached():
                 report = run.run()
+            failpoints.reach("agent.task-ran")
             self._inbox.put(Ended(report))
 
         thread = threading.Thread(target=work, name=f"task {spec.id}", daemon=True)
@@ -268,20 +338,34 @@ class AgentRuntime:
             running.thread.join()
 
     def _drop(self, job: str) -> None:
+        self.tally.forget(job)
         self.store.release(job)  # first: to close an exchange may take a moment
+        self._drop_pipes(job, "the job was released")
+        if self._services.slots is not None:
+            self._services.slots.release(job)
+
+    def _drop_pipes(self, job: str, reason: str) -> None:
         if pipes := self._pipes.pop(job, None):
             self._served.remove(job)
-            pipes.cancel("the job was released")
+            pipes.cancel(reason)
         self._services.exchanges.drop(job)
+
+    def _released(self, job: str) -> Said:
+        """As if the coordinator had said it."""
+        release = pb.ReleaseJob(job_id=job)
+        return Said(pb.CoordinatorMessage(release=release, epoch=self._core.epoch))
 
     def _relocate(self, locations: pb.Locations) -> None:
         changes = self.locations.apply(locations)
         if self._told is not None and changes.applied:
             self._told(locations)
         for job in changes.dropped_jobs:
-            self._inbox.put(Said(pb.CoordinatorMessage(release=pb.ReleaseJob(job_id=job))))
+            self._inbox.put(self._released(job))
         if self._datasets is not None:
-            for dataset in changes.dropped_datasets:
+            # A whole table may have been made before a commit whose answer we have: what it only
+            # does not name is left to the sweep.
+            said = set(locations.dropped_datasets)
+            for dataset in (d for d in changes.dropped_datasets if d.name in said):
                 for transaction in {part.transaction for part in dataset.parts}:
                     self._sinks.put(self._discarding(dataset.name, transaction))
 
@@ -305,13 +389,29 @@ class AgentRuntime:
         return use(self._access) if self._access is not None else nullcontext()
 
     def _run_sink(self, command: pb.SinkCommand) -> None:
-        report = pb.SinkReport(job_id=command.job_id, stage=command.stage)
         engine = self._services.engine
+        if command.attempts:  # nobody waits for it
+            engine.drop(command.handles)
+            return
+        report = pb.SinkReport(
+            job_id=command.job_id, stage=command.stage, published=command.publish
+        )
         try:
+            if command.publish:
+                failpoints.reach("agent.publishing")
             (engine.publish if command.publish else engine.abandon)(command.handles)
+            if command.publish:
+                failpoints.reach("agent.published")
         except Exception as error:
             report.error.CopyFrom(to_detail(engine.as_fabric(error)))
         self._inbox.put(SinkDone(report))
+
+    def _fetch(self, adopt: pb.Adopt) -> None:
+        try:
+            done = Fetched(adopt, fetch_output(adopt, self.store, self._services.transport))
+        except Exception as error:
+            done = Fetched(adopt, error=to_detail(self._services.engine.as_fabric(error)))
+        self._inbox.put(done)
 
 
 def _forget(error: FabricError) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,11 +19,12 @@ from fabric.agent.engine import FabricEngine
 from fabric.agent.folder import AgentFolder
 from fabric.agent.memory import give_back
 from fabric.agent.runtime import AgentRuntime
+from fabric.agent.slot.pool import SlotLimits, SlotPool
 from fabric.agent.spill import SpillFolders
 from fabric.agent.split import MemorySplit, machine_bytes
 from fabric.agent.store import PartitionStore
 from fabric.clock import SystemClock
-from fabric.config import AgentConfig, FabricHome
+from fabric.config import TLS, AgentConfig, FabricHome, read_pair, read_pem
 from fabric.control import control_pb2 as pb
 from fabric.control.client import GrpcControl
 from fabric.control.grpc_link import GrpcLink
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 _log = logger("fabric.agent")
 
-RETRY_S, RETRY_S_MAX = 0.1, 5.0
+RETRY_S, RETRY_S_MAX = 0.1, 1.0
 """The first pause before the coordinator is tried again, and the longest."""
 TICK_S = 0.25
 """How often the main thread looks around."""
@@ -70,7 +71,7 @@ class AgentProcess:
         self.agent_id, self._folder = folder.agent_id, folder.path
         self._signer = Signer(load_or_create(FabricHome(config.home).create().secret))
         self._token = self._signer.token("agent", self.agent_id, TOKEN_S, self._clock.wall_s())
-        self._slots = config.slots or default_slots()
+        self._slots = config.slots
         self._split = MemorySplit.of(config.memory, self._slots)
         self._spill = stack.enter_context(
             SpillFolders(config.spills_to, self.agent_id, sweep_s=config.sweep_s, clock=self._clock)
@@ -83,8 +84,9 @@ class AgentProcess:
         config, local = self._config, InProcessTransport()
         budget = Budget(self._split.edges)
         store = PartitionStore(self.agent_id, budget, self._spill.paths)
-        roots = config.tls_roots.read_bytes() if config.tls_roots else None
-        control = GrpcControl(config.coordinator, self._token)
+        roots = read_pem(config.tls_roots) if config.tls_roots else None
+        trusted = roots if config.coordinator.startswith(TLS) else None
+        control = GrpcControl(config.coordinator, self._token, tls_roots=trusted)
         stack.callback(control.close)
         transport = FlightTransport(
             self._signer,
@@ -111,9 +113,16 @@ class AgentProcess:
         self._socket = self._open_socket(stack)
         self.address = f"{config.scheme}://{config.advertise or config.host}:{self._server.port}"
         local.register(self.address, store, self._datasets)
+        limits = SlotLimits(
+            batch_s=config.batch_s,
+            pool_bytes=self._split.fragment or 0,
+            spill_folders=tuple(self._spill.paths) if self._split.fragment else (),
+        )
+        self._slot_processes = SlotPool(limits, self._clock)
+        stack.callback(self._slot_processes.close)
         self.runtime = AgentRuntime(
             hello=self._hello(),
-            link=GrpcLink(config.coordinator, self._token),
+            link=GrpcLink(config.coordinator, self._token, tls_roots=trusted),
             transport=transport,
             engine=FabricEngine(self._signer, self._fragment_memory()),
             store=store,
@@ -124,10 +133,26 @@ class AgentProcess:
             access=DatasetAccess(control=control, transport=transport, locations=self._locations),
             served=backend.exchanges,
             ring_bytes=self._split.ring if config.memory else 0,
+            slots=self._slot_processes,
             told=Neighbours(transport, host_id() if config.unix_sockets else "").told,
         )
+        if config.metrics_port is not None:
+            _log.info("metrics", agent=self.agent_id, url=stack.enter_context(self._metrics()))
         self.runtime.start()
         stack.callback(self._stop)
+
+    def _metrics(self) -> AbstractContextManager[str]:
+        from fabric.agent.metrics import AgentCollector
+        from fabric.telemetry.metrics import metrics_served
+
+        config, runtime = self._config, self.runtime
+        return metrics_served(
+            AgentCollector(self.agent_id, self._slots, runtime.tally, runtime.beat),
+            host=config.host,
+            port=config.metrics_port or 0,
+            tls_certificate=config.tls_certificate,
+            tls_key=config.tls_key,
+        )
 
     def _fragment_memory(self) -> FragmentMemory | None:
         """What DataFusion may have for each fragment."""
@@ -140,7 +165,7 @@ class AgentProcess:
     def _serve(self, backend: Backend) -> FabricFlightServer:
         config, tls = self._config, None
         if config.tls_certificate and config.tls_key:
-            tls = (config.tls_certificate.read_bytes(), config.tls_key.read_bytes())
+            tls = read_pair(config.tls_certificate, config.tls_key)
         return FabricFlightServer(
             backend,
             self._signer,
@@ -181,13 +206,14 @@ class AgentProcess:
 
     def run(self, halt: threading.Event) -> None:
         """Keep the link up until `halt`."""
+        next_s = 0.0
         while not halt.is_set():
             if self._attached.is_set():
-                halt.wait(TICK_S)
                 self._keep_house()
-            elif not self._attach():
-                halt.wait(self._pause_s)
+            elif self._clock.monotonic_s() >= next_s and not self._attach():
+                next_s = self._clock.monotonic_s() + self._pause_s
                 self._pause_s = min(2 * self._pause_s, RETRY_S_MAX)
+            halt.wait(TICK_S if self._attached.is_set() else min(TICK_S, self._pause_s))
         _log.info("agent stops", agent=self.agent_id)
 
     def _attach(self) -> bool:
@@ -219,6 +245,7 @@ class AgentProcess:
             self._quiet_since, self._n_events = now, n_events
         elif self._quiet_since is not None and now - self._quiet_since > self._config.give_back_s:
             self._quiet_since = None
+            self._slot_processes.trim()
             give_back()
         if now - self._swept > SWEEP_EVERY_S:
             self._swept = now
@@ -238,8 +265,3 @@ def _version() -> str:
         return version("flight-fabric")
     except PackageNotFoundError:  # run from a checkout that was never installed
         return "unknown"
-
-
-def default_slots() -> int:
-    """One slot a CPU this process may use, at least two."""
-    return max(2, len(os.sched_getaffinity(0)))

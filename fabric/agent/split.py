@@ -10,6 +10,10 @@ One job: from ``fabric agent --memory`` to the parts of it. Of M bytes
     fragments    the other half, dealt out evenly to the slots: DataFusion's pool of each; its
                  sorts and aggregates spill, joins that do not fit are merged
 
+A task with Python functions has its pool in a process of its own (`fabric.agent.slot`), which is
+stopped once it has taken 128 MiB beside it; of the rows that it is given and gives only a few
+megabytes are in memory twice. What starts these processes has 40 MB for all of them.
+
 Without ``--memory`` edges have three fifths of the machine's memory (of the container's, where that
 is less) and fragments are not bounded.
 """

@@ -8,22 +8,27 @@ nothing: its output is discarded and its sink abandoned.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from fabric import failpoints
 from fabric.agent.cancellation import Cancellation
-from fabric.agent.core import TaskSpec
 from fabric.agent.engine import Engine, SinkWriter
 from fabric.agent.exchanges import Exchanges
+from fabric.agent.gathered import Gathered
+from fabric.agent.held import TaskSpec
 from fabric.agent.inputs import Inputs, closed
 from fabric.agent.outputs import Outputs, read_schema
 from fabric.agent.pipe import Pipes
+from fabric.agent.slot.pool import SlotPool
+from fabric.agent.slot.served import ServedTask, compiles_functions
 from fabric.agent.store import PartitionStore
+from fabric.agent.tally import TaskTally
 from fabric.clock import Clock
 from fabric.control import control_pb2 as pb
 from fabric.control.errors import to_detail
-from fabric.errors import CancelledError, FabricError, InternalError
+from fabric.errors import CancelledError, FabricError, InternalError, PeerLostError
 from fabric.flight.transport import Transport
 from fabric.plan.nodes import Node, Sink
 from fabric.plan.sources import Split
@@ -42,8 +47,11 @@ class Services:
     engine: Engine
     clock: Clock
     exchanges: Exchanges
+    slots: SlotPool | None = None
+    """Processes for tasks with Python functions; None: such tasks are threads as all others."""
     ring_bytes: int = 0
     """What the rings of one pipelined edge may hold together; 0: as much as rings like."""
+    tally: TaskTally = field(default_factory=TaskTally)
 
 
 class TaskRun:
@@ -67,6 +75,7 @@ class TaskRun:
         )
         self._outputs: Outputs | None = None
         self._writer: SinkWriter | None = None
+        self._lent = False
         self._handle = b""
         self._written: int | None = None
 
@@ -83,6 +92,7 @@ class TaskRun:
             cancelled = self._cancellation.cancelled
             report.state = pb.TASK_CANCELLED if cancelled else pb.TASK_FAILED
             report.error.CopyFrom(to_detail(self._explained(error)))
+            report.lost.extend(self._inputs.lost)
         finally:
             self._inputs.close()
         report.rows_in = self._inputs.rows
@@ -92,9 +102,32 @@ class TaskRun:
         if self._outputs and report.seconds > 0:
             waited_s = self._outputs.waited_ns / 1e9
             report.backpressure_ratio = min(1.0, waited_s / report.seconds)
+        self._note(report)
         return report
 
+    def _note(self, report: pb.TaskReport) -> None:
+        """One line a task: what people look for when a job went wrong, or slowly."""
+        self._services.tally.add(self._spec.deploy.node_path, report)
+        error = report.error
+        why = {"error": f"{error.kind}: {error.message}"} if report.HasField("error") else {}
+        _log.info(
+            f"task {pb.TaskState.Name(report.state)[5:].lower()}",
+            **self._names,
+            node=self._spec.deploy.node_path,
+            rows_in=report.rows_in,
+            rows_out=report.rows_out,
+            seconds=round(report.seconds, 6),
+            **why,
+        )
+
+    @property
+    def _names(self) -> dict[str, str]:
+        """What every line about this task says of it."""
+        spec = self._spec
+        return {"job": spec.id.job, "task": str(spec.id), "agent": self._services.agent_id}
+
     def _work(self) -> list[pb.EdgeTotals]:
+        failpoints.reach("agent.task-started")
         spec = self._spec
         root = self._services.engine.decode(spec.deploy.fragment)
         self._outputs = outputs = Outputs(
@@ -110,11 +143,13 @@ class TaskRun:
             with closed(self._rows(root)) as batches:
                 for batch in batches:
                     self._cancellation.check()
-                    outputs.write(batch)
+                    outputs.write(batch, lent=self._lent)
                     if not outputs.wanted:
                         break
         self._cancellation.check()
-        return outputs.finish()
+        totals = outputs.finish()
+        failpoints.reach("agent.output-sealed")
+        return totals
 
     def _write_sink(self, root: Sink, outputs: Outputs) -> None:
         spec, engine = self._spec, self._services.engine
@@ -132,23 +167,47 @@ class TaskRun:
                 rows += batch.num_rows
             self._cancellation.check()
             self._handle, self._written = writer.prepare(), rows
+            failpoints.reach("agent.sink-prepared")
         if spec.deploy.outputs:
             schema = read_schema(spec.deploy.outputs[0].schema)
             count = pa.array([rows], schema.field(0).type)
             outputs.write(pa.RecordBatch.from_arrays([count], schema=schema))
 
     def _rows(self, root: Node) -> Iterator[pa.RecordBatch]:
-        if self._spec.deploy.kind == pb.STAGE_CHAIN:
+        if self._services.slots is not None and self._services.engine.has_functions(root):
+            return self._in_slot(root, self._services.slots)
+        if self._is_chain:
             return self._chained(root)
         return self._fragment(root)
 
-    def _fragment(self, root: Node) -> Iterator[pa.RecordBatch]:
-        """Starts when all its input is here: a fragment never waits inside DataFusion."""
+    @property
+    def _is_chain(self) -> bool:
+        return self._spec.deploy.kind == pb.STAGE_CHAIN
+
+    def _in_slot(self, root: Node, slots: SlotPool) -> Iterator[pa.RecordBatch]:
+        self._lent = True
+        inputs = {} if self._is_chain else self._complete()
+        compiles = compiles_functions(root)
+        with (
+            slots.slot(self._spec.id.job, compiles=compiles) as slot,
+            self._cancellation.waking(slot.kill),
+        ):
+            task = ServedTask(
+                slot, slots.limits, self._spec, root,
+                items=self._items(), inputs=inputs, splits=self._splits(),
+            )  # fmt: skip
+            del inputs
+            yield from task.rows()
+
+    def _complete(self) -> dict[int, list[pa.RecordBatch] | Gathered]:
+        """A fragment starts when all its input is here: it never waits inside DataFusion."""
         if self._inputs.pipelined:
             raise InternalError("a fragment was given a pipelined edge; only a chain can read one")
-        deploy = self._spec.deploy
-        inputs = self._inputs.fetch_all()
-        threads = max(1, deploy.target_partitions)
+        return self._inputs.fetch_all()
+
+    def _fragment(self, root: Node) -> Iterator[pa.RecordBatch]:
+        inputs = self._complete()
+        threads = max(1, self._spec.deploy.target_partitions)
         batches = self._services.engine.execute(root, inputs, self._splits(), threads)
         del inputs
         with self._cancellation.waking(batches.close), closed(batches):
@@ -156,17 +215,19 @@ class TaskRun:
 
     def _chained(self, root: Node) -> Iterator[pa.RecordBatch]:
         chain = self._services.engine.chain(root)
+        for edge, batch in self._items():
+            yield from chain.on_end(edge) if batch is None else chain.on_batch(edge, batch)
+            if chain.done:
+                return
+
+    def _items(self) -> Iterator[tuple[int, pa.RecordBatch | None]]:
+        """(edge, batch) of every edge; None at its end."""
         for edge in self._inputs.materialised:
             with closed(self._inputs.stream(edge)) as batches:
                 for batch in batches:
-                    yield from chain.on_batch(edge, batch)
-                    if chain.done:
-                        return
-            yield from chain.on_end(edge)
-        for edge, item in self._inputs.take():
-            yield from chain.on_end(edge) if item is None else chain.on_batch(edge, item)
-            if chain.done:
-                return
+                    yield edge, batch
+            yield edge, None
+        yield from self._inputs.take()
 
     def _splits(self) -> dict[int, list[Split]]:
         return {
@@ -186,14 +247,17 @@ class TaskRun:
                 if undo is not None:
                     undo()
             except Exception:
-                _log.exception("cleaning up failed", task=str(self._spec.id))
+                _log.exception("cleaning up failed", **self._names)
 
     def _explained(self, error: BaseException) -> FabricError:
         known = error if isinstance(error, FabricError) else self._services.engine.as_fabric(error)
         if isinstance(known, InternalError):
-            _log.error("task failed by a bug", task=str(self._spec.id), exc_info=error)
+            _log.error("task failed by a bug", **self._names, exc_info=error)
         if self._cancellation.cancelled and not isinstance(known, CancelledError):
             known = CancelledError(self._cancellation.reason)
+        if isinstance(known, CancelledError) and not self._cancellation.cancelled:
+            # nobody stopped this task, but one that a pipelined edge joins it with
+            known = PeerLostError(f"the other end of a pipelined edge was stopped: {known.message}")
         return known.at(
             job=self._spec.id.job,
             node=self._spec.deploy.node_path,

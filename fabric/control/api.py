@@ -7,7 +7,7 @@ Arguments and results are the messages of `control.proto`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 from fabric.control import control_pb2 as pb
@@ -16,6 +16,12 @@ ENDED = frozenset(
     (pb.JOB_FINISHED, pb.JOB_FAILED, pb.JOB_CANCELLED, pb.JOB_RELEASED)
 )  # fmt: skip
 """Job states that no job leaves, except for `JOB_RELEASED`."""
+
+STATES: Mapping[pb.JobState, str] = {
+    pb.JOB_QUEUED: "queued", pb.JOB_RUNNING: "running", pb.JOB_FINISHED: "finished",
+    pb.JOB_FAILED: "failed", pb.JOB_CANCELLED: "cancelled", pb.JOB_RELEASED: "released",
+}  # fmt: skip
+"""What people call the states of a job."""
 
 
 class ControlApi(Protocol):
@@ -36,8 +42,23 @@ class ControlApi(Protocol):
     def release(self, request: pb.JobRequest) -> pb.JobStatus:
         """Drop a job's partitions on every agent; one that runs is cancelled, and ends, first."""
 
+    def restart(self, request: pb.RestartRequest) -> pb.JobStatus:
+        """Run an ended job again, from a node on; what is materialised before it is read again."""
+
+    def list_tasks(self, request: pb.JobRequest) -> pb.TaskList:
+        """The attempts of a job's tasks, by stage, task and attempt."""
+
+    def job_plan(self, request: pb.JobRequest) -> pb.ExplainReply:
+        """A job's plan and stages as they run, also after they were planned anew."""
+
+    def list_events(self, request: pb.EventsRequest) -> pb.EventList:
+        """The newest events, of a job or of all, oldest first."""
+
+    def drain(self, request: pb.DrainRequest) -> pb.AgentStatus:
+        """Give an agent no further tasks and move what it holds elsewhere; or undo that."""
+
     def list_jobs(self, request: pb.ListRequest) -> pb.JobList:
-        """Every job the coordinator remembers, oldest first."""
+        """The jobs the coordinator remembers, or a page of them, oldest first."""
 
     def list_agents(self, request: pb.ListRequest) -> pb.AgentList:
         """Every agent that is attached, by id."""

@@ -1,21 +1,25 @@
 """The control API over gRPC.
 
 One job: `GrpcControl`, which calls a coordinator elsewhere and raises `FabricError`s. It may be
-used from any thread; at most `CALLS_MAX` calls are under way at a time.
+used from any thread; at most `CALLS_MAX` calls are under way at a time. When the coordinator goes
+away, or is none that leads, calls look for the leader by themselves (`search.py`).
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import grpc
 
 from fabric.control import control_pb2 as pb
+from fabric.control.addresses import Addresses
 from fabric.control.control_pb2_grpc import ControlStub
-from fabric.control.rpc import CALLS_MAX, bearer, client_options, connect, from_rpc
-from fabric.errors import PeerLostError
+from fabric.control.rpc import CALLS_MAX, bearer, close_channel, connect, open_channel
+from fabric.control.search import Search, is_repeatable
+from fabric.errors import FabricError, PeerLostError
 
 Reply = TypeVar("Reply")
 
@@ -23,20 +27,38 @@ CONNECT_S = 3.0
 CALL_S = 30.0
 PLAN_S = 300.0
 """How long planning may take: the footers of many files are read."""
+FIND_S = 30.0
+"""How long a leader is looked for once somebody has answered."""
+ROUND_S = 1.0
+"""How long one of several addresses may take to connect to."""
 
 
 class GrpcControl:
-    """A coordinator at ``host:port``; see `ControlApi` for the calls."""
+    """The coordinator at ``host:port``, or the leader of those at ``host:port,host:port``.
 
-    def __init__(self, address: str, token: str, *, connect_s: float = CONNECT_S) -> None:
-        self.address = address
+    See `ControlApi` for the calls, `open_channel` for TLS. A coordinator that never answered is
+    not waited for: one that nobody started is told at once.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        token: str,
+        *,
+        connect_s: float = CONNECT_S,
+        find_s: float = FIND_S,
+        tls_roots: bytes | None = None,
+    ) -> None:
+        self.address, self._tls_roots = address, tls_roots
+        self._addresses = Addresses(address)
         self._metadata = bearer(token)
-        self._connect_s = connect_s
+        self._connect_s = connect_s if len(self._addresses) == 1 else min(connect_s, ROUND_S)
+        self._find_s, self._answered = find_s, False
+        self._over = threading.Event()
         self._lock = threading.Lock()
         self._calls = threading.BoundedSemaphore(CALLS_MAX)
         self._channel: Any = None
         self._stub: Any = None
-        self._closed = False
 
     def __repr__(self) -> str:
         return f"GrpcControl({self.address!r})"
@@ -51,14 +73,20 @@ class GrpcControl:
 
     def watch(self, request: pb.JobRequest) -> Iterator[pb.JobStatus]:
         """See `ControlApi.watch`; closing the iterator ends the call."""
-        stub = self._ready()
-        call = stub.Watch(request, metadata=self._metadata)
-        try:
-            yield from call
-        except grpc.RpcError as error:
-            raise from_rpc(error, self.address) from None
-        finally:
-            call.cancel()
+        search, stub, call = self._search(request), None, None
+        while True:
+            try:
+                stub = self._ready()
+                call = stub.Watch(request, metadata=self._metadata)
+                for status in call:
+                    self._answered, search = True, self._search(request)
+                    yield status
+                return
+            except (grpc.RpcError, PeerLostError) as error:
+                self._lost(search, stub, error)
+            finally:
+                if call is not None:
+                    call.cancel()
 
     def cancel(self, request: pb.JobRequest) -> pb.JobStatus:
         """See `ControlApi.cancel`."""
@@ -67,6 +95,26 @@ class GrpcControl:
     def release(self, request: pb.JobRequest) -> pb.JobStatus:
         """See `ControlApi.release`."""
         return self._call("Release", request, pb.JobStatus)
+
+    def restart(self, request: pb.RestartRequest) -> pb.JobStatus:
+        """See `ControlApi.restart`."""
+        return self._call("Restart", request, pb.JobStatus)
+
+    def list_tasks(self, request: pb.JobRequest) -> pb.TaskList:
+        """See `ControlApi.list_tasks`."""
+        return self._call("ListTasks", request, pb.TaskList)
+
+    def job_plan(self, request: pb.JobRequest) -> pb.ExplainReply:
+        """See `ControlApi.job_plan`."""
+        return self._call("JobPlan", request, pb.ExplainReply)
+
+    def list_events(self, request: pb.EventsRequest) -> pb.EventList:
+        """See `ControlApi.list_events`."""
+        return self._call("ListEvents", request, pb.EventList)
+
+    def drain(self, request: pb.DrainRequest) -> pb.AgentStatus:
+        """See `ControlApi.drain`."""
+        return self._call("Drain", request, pb.AgentStatus)
 
     def list_jobs(self, request: pb.ListRequest) -> pb.JobList:
         """See `ControlApi.list_jobs`."""
@@ -84,37 +132,73 @@ class GrpcControl:
         """See `ControlApi.dataset`."""
         return self._call("Dataset", request, pb.DatasetReply)
 
+    def wait_no_more(self) -> None:
+        """From now on, a coordinator that does not answer is told at once."""
+        self._answered = False
+
     def close(self) -> None:
         """Let the connection go; may be called again."""
         with self._lock:
-            self._closed = True
+            self._over.set()
             channel, self._channel, self._stub = self._channel, None, None
         if channel is not None:
-            channel.close()
+            close_channel(channel)
 
     def _call(
         self, method: str, request: Any, reply: type[Reply], within_s: float = CALL_S
     ) -> Reply:
-        call: Callable[..., Any] = getattr(self._ready(), method)
-        with self._calls:
+        search = self._search(request)
+        while True:
+            stub = None
             try:
-                answer = call(request, metadata=self._metadata, timeout=within_s)
-            except grpc.RpcError as error:
-                raise from_rpc(error, self.address) from None
-        assert isinstance(answer, reply)
-        return answer
+                stub = self._ready()
+                call: Callable[..., Any] = getattr(stub, method)
+                with self._calls:
+                    answer = call(request, metadata=self._metadata, timeout=within_s)
+                self._answered = True
+                assert isinstance(answer, reply)
+                return answer
+            except (grpc.RpcError, PeerLostError) as error:
+                self._lost(search, stub, error)
+
+    def _search(self, request: Any) -> Search:
+        return Search(
+            self._addresses,
+            self._find_s,
+            known=self._answered,
+            repeatable=is_repeatable(request),
+            now_s=time.monotonic,
+        )
+
+    def _lost(self, search: Search, stub: Any, error: grpc.RpcError | FabricError) -> None:
+        """Wait for the next try, elsewhere; or raise what the call failed with."""
+        try:
+            if self._over.is_set():
+                raise PeerLostError(f"this connection to {self.address} is closed")
+            pause_s = search.next(error)
+        except PeerLostError:
+            self._answered = False  # the next call need not wait as long again
+            raise
+        with self._lock:
+            channel = self._channel if stub is self._stub else None
+            if channel is not None:
+                self._channel = self._stub = None
+        if channel is not None:
+            close_channel(channel)
+        self._over.wait(pause_s)
 
     def _ready(self) -> Any:
         """The stub, over a channel that has been up at least once."""
         with self._lock:
-            if self._closed:
+            if self._over.is_set():
                 raise PeerLostError(f"this connection to {self.address} is closed")
             if self._stub is None:
-                channel = grpc.insecure_channel(self.address, options=client_options())
+                address = self._addresses.current
+                channel = open_channel(address, self._tls_roots)
                 try:
-                    connect(channel, self.address, self._connect_s)
-                except PeerLostError:
-                    channel.close()
+                    connect(channel, address, self._connect_s)
+                except BaseException:  # Ctrl-C, too
+                    close_channel(channel)
                     raise
                 self._channel = channel
                 self._stub = ControlStub(channel)  # type: ignore[no-untyped-call]

@@ -73,21 +73,23 @@ JOB_CANCELLED: JobState
 JOB_RELEASED: JobState
 
 class AgentMessage(_message.Message):
-    __slots__ = ("hello", "heartbeat", "task", "sink", "goodbye")
+    __slots__ = ("hello", "heartbeat", "task", "sink", "goodbye", "adopted")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
     SINK_FIELD_NUMBER: _ClassVar[int]
     GOODBYE_FIELD_NUMBER: _ClassVar[int]
+    ADOPTED_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     heartbeat: Heartbeat
     task: TaskReport
     sink: SinkReport
     goodbye: Goodbye
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., task: _Optional[_Union[TaskReport, _Mapping]] = ..., sink: _Optional[_Union[SinkReport, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ...) -> None: ...
+    adopted: Adopted
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., task: _Optional[_Union[TaskReport, _Mapping]] = ..., sink: _Optional[_Union[SinkReport, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., adopted: _Optional[_Union[Adopted, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("agent_id", "address", "host", "slots", "cpus", "memory_bytes", "version", "socket")
+    __slots__ = ("agent_id", "address", "host", "slots", "cpus", "memory_bytes", "version", "socket", "epoch", "tasks")
     AGENT_ID_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
@@ -96,6 +98,8 @@ class Hello(_message.Message):
     MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     SOCKET_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
     agent_id: str
     address: str
     host: str
@@ -104,7 +108,9 @@ class Hello(_message.Message):
     memory_bytes: int
     version: str
     socket: UnixSocket
-    def __init__(self, agent_id: _Optional[str] = ..., address: _Optional[str] = ..., host: _Optional[str] = ..., slots: _Optional[int] = ..., cpus: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., version: _Optional[str] = ..., socket: _Optional[_Union[UnixSocket, _Mapping]] = ...) -> None: ...
+    epoch: int
+    tasks: _containers.RepeatedCompositeFieldContainer[TaskReport]
+    def __init__(self, agent_id: _Optional[str] = ..., address: _Optional[str] = ..., host: _Optional[str] = ..., slots: _Optional[int] = ..., cpus: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., version: _Optional[str] = ..., socket: _Optional[_Union[UnixSocket, _Mapping]] = ..., epoch: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskReport, _Mapping]]] = ...) -> None: ...
 
 class UnixSocket(_message.Message):
     __slots__ = ("host_id", "path")
@@ -115,22 +121,32 @@ class UnixSocket(_message.Message):
     def __init__(self, host_id: _Optional[str] = ..., path: _Optional[str] = ...) -> None: ...
 
 class Heartbeat(_message.Message):
-    __slots__ = ("sequence", "running_tasks", "stored_bytes", "rss_bytes")
+    __slots__ = ("sequence", "running_tasks", "stored_bytes", "rss_bytes", "overloaded")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     RUNNING_TASKS_FIELD_NUMBER: _ClassVar[int]
     STORED_BYTES_FIELD_NUMBER: _ClassVar[int]
     RSS_BYTES_FIELD_NUMBER: _ClassVar[int]
+    OVERLOADED_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     running_tasks: int
     stored_bytes: int
     rss_bytes: int
-    def __init__(self, sequence: _Optional[int] = ..., running_tasks: _Optional[int] = ..., stored_bytes: _Optional[int] = ..., rss_bytes: _Optional[int] = ...) -> None: ...
+    overloaded: bool
+    def __init__(self, sequence: _Optional[int] = ..., running_tasks: _Optional[int] = ..., stored_bytes: _Optional[int] = ..., rss_bytes: _Optional[int] = ..., overloaded: _Optional[bool] = ...) -> None: ...
 
 class Goodbye(_message.Message):
     __slots__ = ("reason",)
     REASON_FIELD_NUMBER: _ClassVar[int]
     reason: str
     def __init__(self, reason: _Optional[str] = ...) -> None: ...
+
+class Adopted(_message.Message):
+    __slots__ = ("number", "error")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    error: ErrorDetail
+    def __init__(self, number: _Optional[int] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ...) -> None: ...
 
 class TaskKey(_message.Message):
     __slots__ = ("job_id", "stage", "task", "attempt", "epoch")
@@ -147,7 +163,7 @@ class TaskKey(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., task: _Optional[int] = ..., attempt: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class TaskReport(_message.Message):
-    __slots__ = ("key", "state", "error", "outputs", "sink_handle", "rows_in", "rows_out", "seconds", "backpressure_ratio")
+    __slots__ = ("key", "state", "error", "outputs", "sink_handle", "rows_in", "rows_out", "seconds", "backpressure_ratio", "lost")
     KEY_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -157,6 +173,7 @@ class TaskReport(_message.Message):
     ROWS_OUT_FIELD_NUMBER: _ClassVar[int]
     SECONDS_FIELD_NUMBER: _ClassVar[int]
     BACKPRESSURE_RATIO_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
     key: TaskKey
     state: TaskState
     error: ErrorDetail
@@ -166,7 +183,22 @@ class TaskReport(_message.Message):
     rows_out: int
     seconds: float
     backpressure_ratio: float
-    def __init__(self, key: _Optional[_Union[TaskKey, _Mapping]] = ..., state: _Optional[_Union[TaskState, str]] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., outputs: _Optional[_Iterable[_Union[EdgeTotals, _Mapping]]] = ..., sink_handle: _Optional[bytes] = ..., rows_in: _Optional[int] = ..., rows_out: _Optional[int] = ..., seconds: _Optional[float] = ..., backpressure_ratio: _Optional[float] = ...) -> None: ...
+    lost: _containers.RepeatedCompositeFieldContainer[LostInput]
+    def __init__(self, key: _Optional[_Union[TaskKey, _Mapping]] = ..., state: _Optional[_Union[TaskState, str]] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., outputs: _Optional[_Iterable[_Union[EdgeTotals, _Mapping]]] = ..., sink_handle: _Optional[bytes] = ..., rows_in: _Optional[int] = ..., rows_out: _Optional[int] = ..., seconds: _Optional[float] = ..., backpressure_ratio: _Optional[float] = ..., lost: _Optional[_Iterable[_Union[LostInput, _Mapping]]] = ...) -> None: ...
+
+class LostInput(_message.Message):
+    __slots__ = ("edge", "task", "attempt", "agent_id", "gone")
+    EDGE_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    AGENT_ID_FIELD_NUMBER: _ClassVar[int]
+    GONE_FIELD_NUMBER: _ClassVar[int]
+    edge: int
+    task: int
+    attempt: int
+    agent_id: str
+    gone: bool
+    def __init__(self, edge: _Optional[int] = ..., task: _Optional[int] = ..., attempt: _Optional[int] = ..., agent_id: _Optional[str] = ..., gone: _Optional[bool] = ...) -> None: ...
 
 class EdgeTotals(_message.Message):
     __slots__ = ("edge", "rows", "bytes", "partition_bytes")
@@ -181,30 +213,38 @@ class EdgeTotals(_message.Message):
     def __init__(self, edge: _Optional[int] = ..., rows: _Optional[int] = ..., bytes: _Optional[int] = ..., partition_bytes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class SinkReport(_message.Message):
-    __slots__ = ("job_id", "stage", "error")
+    __slots__ = ("job_id", "stage", "error", "published")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     STAGE_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    PUBLISHED_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     stage: int
     error: ErrorDetail
-    def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ...) -> None: ...
+    published: bool
+    def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., published: _Optional[bool] = ...) -> None: ...
 
 class CoordinatorMessage(_message.Message):
-    __slots__ = ("welcome", "deploy", "cancel", "release", "locations", "sink")
+    __slots__ = ("welcome", "deploy", "cancel", "release", "locations", "sink", "heard", "adopt", "epoch")
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     DEPLOY_FIELD_NUMBER: _ClassVar[int]
     CANCEL_FIELD_NUMBER: _ClassVar[int]
     RELEASE_FIELD_NUMBER: _ClassVar[int]
     LOCATIONS_FIELD_NUMBER: _ClassVar[int]
     SINK_FIELD_NUMBER: _ClassVar[int]
+    HEARD_FIELD_NUMBER: _ClassVar[int]
+    ADOPT_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
     welcome: Welcome
     deploy: Deploy
     cancel: CancelTasks
     release: ReleaseJob
     locations: Locations
     sink: SinkCommand
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., deploy: _Optional[_Union[Deploy, _Mapping]] = ..., cancel: _Optional[_Union[CancelTasks, _Mapping]] = ..., release: _Optional[_Union[ReleaseJob, _Mapping]] = ..., locations: _Optional[_Union[Locations, _Mapping]] = ..., sink: _Optional[_Union[SinkCommand, _Mapping]] = ...) -> None: ...
+    heard: Heard
+    adopt: Adopt
+    epoch: int
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., deploy: _Optional[_Union[Deploy, _Mapping]] = ..., cancel: _Optional[_Union[CancelTasks, _Mapping]] = ..., release: _Optional[_Union[ReleaseJob, _Mapping]] = ..., locations: _Optional[_Union[Locations, _Mapping]] = ..., sink: _Optional[_Union[SinkCommand, _Mapping]] = ..., heard: _Optional[_Union[Heard, _Mapping]] = ..., adopt: _Optional[_Union[Adopt, _Mapping]] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("epoch", "heartbeat_s", "timeout_s")
@@ -216,8 +256,34 @@ class Welcome(_message.Message):
     timeout_s: float
     def __init__(self, epoch: _Optional[int] = ..., heartbeat_s: _Optional[float] = ..., timeout_s: _Optional[float] = ...) -> None: ...
 
+class Heard(_message.Message):
+    __slots__ = ("sequence",)
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    sequence: int
+    def __init__(self, sequence: _Optional[int] = ...) -> None: ...
+
+class Adopt(_message.Message):
+    __slots__ = ("job_id", "stage", "task", "attempt", "from_agent", "address", "outputs", "number")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    FROM_AGENT_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    stage: int
+    task: int
+    attempt: int
+    from_agent: str
+    address: str
+    outputs: _containers.RepeatedCompositeFieldContainer[OutputEdge]
+    number: int
+    def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., task: _Optional[int] = ..., attempt: _Optional[int] = ..., from_agent: _Optional[str] = ..., address: _Optional[str] = ..., outputs: _Optional[_Iterable[_Union[OutputEdge, _Mapping]]] = ..., number: _Optional[int] = ...) -> None: ...
+
 class Deploy(_message.Message):
-    __slots__ = ("job_id", "stage", "epoch", "node_path", "kind", "fragment", "n_tasks", "tasks", "inputs", "outputs", "addresses", "target_partitions")
+    __slots__ = ("job_id", "stage", "epoch", "node_path", "kind", "fragment", "n_tasks", "tasks", "inputs", "outputs", "addresses", "target_partitions", "region", "run")
     class AddressesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -237,6 +303,8 @@ class Deploy(_message.Message):
     OUTPUTS_FIELD_NUMBER: _ClassVar[int]
     ADDRESSES_FIELD_NUMBER: _ClassVar[int]
     TARGET_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    REGION_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     stage: int
     epoch: int
@@ -249,7 +317,9 @@ class Deploy(_message.Message):
     outputs: _containers.RepeatedCompositeFieldContainer[OutputEdge]
     addresses: _containers.ScalarMap[str, str]
     target_partitions: int
-    def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., epoch: _Optional[int] = ..., node_path: _Optional[str] = ..., kind: _Optional[_Union[StageKind, str]] = ..., fragment: _Optional[bytes] = ..., n_tasks: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskAssignment, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputEdge, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[OutputEdge, _Mapping]]] = ..., addresses: _Optional[_Mapping[str, str]] = ..., target_partitions: _Optional[int] = ...) -> None: ...
+    region: int
+    run: int
+    def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., epoch: _Optional[int] = ..., node_path: _Optional[str] = ..., kind: _Optional[_Union[StageKind, str]] = ..., fragment: _Optional[bytes] = ..., n_tasks: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskAssignment, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputEdge, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[OutputEdge, _Mapping]]] = ..., addresses: _Optional[_Mapping[str, str]] = ..., target_partitions: _Optional[int] = ..., region: _Optional[int] = ..., run: _Optional[int] = ...) -> None: ...
 
 class TaskAssignment(_message.Message):
     __slots__ = ("task", "attempt", "scans", "reads")
@@ -358,12 +428,16 @@ class OutputEdge(_message.Message):
     def __init__(self, edge: _Optional[int] = ..., kind: _Optional[_Union[EdgeKind, str]] = ..., mode: _Optional[_Union[EdgeMode, str]] = ..., n_partitions: _Optional[int] = ..., schema: _Optional[bytes] = ..., keys: _Optional[_Iterable[str]] = ..., node_path: _Optional[str] = ..., buffer_batches: _Optional[int] = ..., consumer_stage: _Optional[int] = ..., is_result: _Optional[bool] = ..., compression: _Optional[str] = ...) -> None: ...
 
 class CancelTasks(_message.Message):
-    __slots__ = ("job_id", "reason")
+    __slots__ = ("job_id", "reason", "run", "keys")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     reason: str
-    def __init__(self, job_id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+    run: int
+    keys: _containers.RepeatedCompositeFieldContainer[TaskKey]
+    def __init__(self, job_id: _Optional[str] = ..., reason: _Optional[str] = ..., run: _Optional[int] = ..., keys: _Optional[_Iterable[_Union[TaskKey, _Mapping]]] = ...) -> None: ...
 
 class ReleaseJob(_message.Message):
     __slots__ = ("job_id",)
@@ -372,16 +446,18 @@ class ReleaseJob(_message.Message):
     def __init__(self, job_id: _Optional[str] = ...) -> None: ...
 
 class SinkCommand(_message.Message):
-    __slots__ = ("job_id", "stage", "publish", "handles")
+    __slots__ = ("job_id", "stage", "publish", "handles", "attempts")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     STAGE_FIELD_NUMBER: _ClassVar[int]
     PUBLISH_FIELD_NUMBER: _ClassVar[int]
     HANDLES_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     stage: int
     publish: bool
     handles: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., publish: _Optional[bool] = ..., handles: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    attempts: bool
+    def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., publish: _Optional[bool] = ..., handles: _Optional[_Iterable[bytes]] = ..., attempts: _Optional[bool] = ...) -> None: ...
 
 class Locations(_message.Message):
     __slots__ = ("version", "full", "edges", "datasets", "addresses", "dropped_jobs", "dropped_datasets", "sockets")
@@ -538,8 +614,102 @@ class JobRequest(_message.Message):
     def __init__(self, job_id: _Optional[str] = ...) -> None: ...
 
 class ListRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("limit", "before", "states", "lost")
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    STATES_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    limit: int
+    before: str
+    states: _containers.RepeatedScalarFieldContainer[JobState]
+    lost: bool
+    def __init__(self, limit: _Optional[int] = ..., before: _Optional[str] = ..., states: _Optional[_Iterable[_Union[JobState, str]]] = ..., lost: _Optional[bool] = ...) -> None: ...
+
+class RestartRequest(_message.Message):
+    __slots__ = ("job_id", "from_path")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    FROM_PATH_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    from_path: str
+    def __init__(self, job_id: _Optional[str] = ..., from_path: _Optional[str] = ...) -> None: ...
+
+class DrainRequest(_message.Message):
+    __slots__ = ("agent_id", "undo")
+    AGENT_ID_FIELD_NUMBER: _ClassVar[int]
+    UNDO_FIELD_NUMBER: _ClassVar[int]
+    agent_id: str
+    undo: bool
+    def __init__(self, agent_id: _Optional[str] = ..., undo: _Optional[bool] = ...) -> None: ...
+
+class EventsRequest(_message.Message):
+    __slots__ = ("job_id", "last")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    last: int
+    def __init__(self, job_id: _Optional[str] = ..., last: _Optional[int] = ...) -> None: ...
+
+class EventRecord(_message.Message):
+    __slots__ = ("number", "wall_s", "kind", "job_id", "agent_id", "text", "who", "epoch")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    WALL_S_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    AGENT_ID_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    WHO_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    wall_s: float
+    kind: str
+    job_id: str
+    agent_id: str
+    text: str
+    who: str
+    epoch: int
+    def __init__(self, number: _Optional[int] = ..., wall_s: _Optional[float] = ..., kind: _Optional[str] = ..., job_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., text: _Optional[str] = ..., who: _Optional[str] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class EventList(_message.Message):
+    __slots__ = ("events",)
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    events: _containers.RepeatedCompositeFieldContainer[EventRecord]
+    def __init__(self, events: _Optional[_Iterable[_Union[EventRecord, _Mapping]]] = ...) -> None: ...
+
+class TaskStatus(_message.Message):
+    __slots__ = ("stage", "task", "attempt", "node_path", "agent_id", "state", "started_s", "ended_s", "rows_in", "rows_out", "backpressure_ratio", "error", "epoch")
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    NODE_PATH_FIELD_NUMBER: _ClassVar[int]
+    AGENT_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    STARTED_S_FIELD_NUMBER: _ClassVar[int]
+    ENDED_S_FIELD_NUMBER: _ClassVar[int]
+    ROWS_IN_FIELD_NUMBER: _ClassVar[int]
+    ROWS_OUT_FIELD_NUMBER: _ClassVar[int]
+    BACKPRESSURE_RATIO_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    stage: int
+    task: int
+    attempt: int
+    node_path: str
+    agent_id: str
+    state: TaskState
+    started_s: float
+    ended_s: float
+    rows_in: int
+    rows_out: int
+    backpressure_ratio: float
+    error: ErrorDetail
+    epoch: int
+    def __init__(self, stage: _Optional[int] = ..., task: _Optional[int] = ..., attempt: _Optional[int] = ..., node_path: _Optional[str] = ..., agent_id: _Optional[str] = ..., state: _Optional[_Union[TaskState, str]] = ..., started_s: _Optional[float] = ..., ended_s: _Optional[float] = ..., rows_in: _Optional[int] = ..., rows_out: _Optional[int] = ..., backpressure_ratio: _Optional[float] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class TaskList(_message.Message):
+    __slots__ = ("tasks",)
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    tasks: _containers.RepeatedCompositeFieldContainer[TaskStatus]
+    def __init__(self, tasks: _Optional[_Iterable[_Union[TaskStatus, _Mapping]]] = ...) -> None: ...
 
 class LocateRequest(_message.Message):
     __slots__ = ("job_id", "dataset")
@@ -550,7 +720,7 @@ class LocateRequest(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., dataset: _Optional[str] = ...) -> None: ...
 
 class JobStatus(_message.Message):
-    __slots__ = ("job_id", "name", "state", "stages", "error", "submitted_s", "seconds", "result_path", "result_schema", "result_rows")
+    __slots__ = ("job_id", "name", "state", "stages", "error", "submitted_s", "seconds", "result_path", "result_schema", "result_rows", "errors", "n_attempts", "run", "client_key")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -561,6 +731,10 @@ class JobStatus(_message.Message):
     RESULT_PATH_FIELD_NUMBER: _ClassVar[int]
     RESULT_SCHEMA_FIELD_NUMBER: _ClassVar[int]
     RESULT_ROWS_FIELD_NUMBER: _ClassVar[int]
+    ERRORS_FIELD_NUMBER: _ClassVar[int]
+    N_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_KEY_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     name: str
     state: JobState
@@ -571,7 +745,11 @@ class JobStatus(_message.Message):
     result_path: str
     result_schema: bytes
     result_rows: int
-    def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[_Union[JobState, str]] = ..., stages: _Optional[_Iterable[_Union[StageStatus, _Mapping]]] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., submitted_s: _Optional[float] = ..., seconds: _Optional[float] = ..., result_path: _Optional[str] = ..., result_schema: _Optional[bytes] = ..., result_rows: _Optional[int] = ...) -> None: ...
+    errors: _containers.RepeatedCompositeFieldContainer[ErrorDetail]
+    n_attempts: int
+    run: int
+    client_key: str
+    def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[_Union[JobState, str]] = ..., stages: _Optional[_Iterable[_Union[StageStatus, _Mapping]]] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., submitted_s: _Optional[float] = ..., seconds: _Optional[float] = ..., result_path: _Optional[str] = ..., result_schema: _Optional[bytes] = ..., result_rows: _Optional[int] = ..., errors: _Optional[_Iterable[_Union[ErrorDetail, _Mapping]]] = ..., n_attempts: _Optional[int] = ..., run: _Optional[int] = ..., client_key: _Optional[str] = ...) -> None: ...
 
 class StageStatus(_message.Message):
     __slots__ = ("stage", "node_path", "n_tasks", "running", "finished", "rows", "bytes", "backpressure_ratio", "adapted")
@@ -596,13 +774,15 @@ class StageStatus(_message.Message):
     def __init__(self, stage: _Optional[int] = ..., node_path: _Optional[str] = ..., n_tasks: _Optional[int] = ..., running: _Optional[int] = ..., finished: _Optional[int] = ..., rows: _Optional[int] = ..., bytes: _Optional[int] = ..., backpressure_ratio: _Optional[float] = ..., adapted: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class JobList(_message.Message):
-    __slots__ = ("jobs",)
+    __slots__ = ("jobs", "next")
     JOBS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
     jobs: _containers.RepeatedCompositeFieldContainer[JobStatus]
-    def __init__(self, jobs: _Optional[_Iterable[_Union[JobStatus, _Mapping]]] = ...) -> None: ...
+    next: str
+    def __init__(self, jobs: _Optional[_Iterable[_Union[JobStatus, _Mapping]]] = ..., next: _Optional[str] = ...) -> None: ...
 
 class AgentStatus(_message.Message):
-    __slots__ = ("agent_id", "address", "state", "slots", "running_tasks", "stored_bytes", "rss_bytes", "seen_s_ago")
+    __slots__ = ("agent_id", "address", "state", "slots", "running_tasks", "stored_bytes", "rss_bytes", "seen_s_ago", "version", "memory_bytes", "host")
     AGENT_ID_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -611,6 +791,9 @@ class AgentStatus(_message.Message):
     STORED_BYTES_FIELD_NUMBER: _ClassVar[int]
     RSS_BYTES_FIELD_NUMBER: _ClassVar[int]
     SEEN_S_AGO_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
     agent_id: str
     address: str
     state: str
@@ -619,7 +802,10 @@ class AgentStatus(_message.Message):
     stored_bytes: int
     rss_bytes: int
     seen_s_ago: float
-    def __init__(self, agent_id: _Optional[str] = ..., address: _Optional[str] = ..., state: _Optional[str] = ..., slots: _Optional[int] = ..., running_tasks: _Optional[int] = ..., stored_bytes: _Optional[int] = ..., rss_bytes: _Optional[int] = ..., seen_s_ago: _Optional[float] = ...) -> None: ...
+    version: str
+    memory_bytes: int
+    host: str
+    def __init__(self, agent_id: _Optional[str] = ..., address: _Optional[str] = ..., state: _Optional[str] = ..., slots: _Optional[int] = ..., running_tasks: _Optional[int] = ..., stored_bytes: _Optional[int] = ..., rss_bytes: _Optional[int] = ..., seen_s_ago: _Optional[float] = ..., version: _Optional[str] = ..., memory_bytes: _Optional[int] = ..., host: _Optional[str] = ...) -> None: ...
 
 class AgentList(_message.Message):
     __slots__ = ("agents",)
@@ -699,6 +885,123 @@ class DatasetReply(_message.Message):
     datasets: _containers.RepeatedCompositeFieldContainer[DatasetLocation]
     addresses: _containers.ScalarMap[str, str]
     def __init__(self, transaction: _Optional[str] = ..., location: _Optional[_Union[DatasetLocation, _Mapping]] = ..., datasets: _Optional[_Iterable[_Union[DatasetLocation, _Mapping]]] = ..., addresses: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class Leadership(_message.Message):
+    __slots__ = ("epoch", "address")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    address: str
+    def __init__(self, epoch: _Optional[int] = ..., address: _Optional[str] = ...) -> None: ...
+
+class StoredPlan(_message.Message):
+    __slots__ = ("name", "client_key", "schema", "submitted_s", "turn", "adaptive", "stages", "edges", "planned")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_KEY_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    SUBMITTED_S_FIELD_NUMBER: _ClassVar[int]
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    ADAPTIVE_FIELD_NUMBER: _ClassVar[int]
+    STAGES_FIELD_NUMBER: _ClassVar[int]
+    EDGES_FIELD_NUMBER: _ClassVar[int]
+    PLANNED_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    client_key: str
+    schema: bytes
+    submitted_s: float
+    turn: int
+    adaptive: Adaptive
+    stages: _containers.RepeatedCompositeFieldContainer[StoredStage]
+    edges: _containers.RepeatedCompositeFieldContainer[StoredEdge]
+    planned: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, name: _Optional[str] = ..., client_key: _Optional[str] = ..., schema: _Optional[bytes] = ..., submitted_s: _Optional[float] = ..., turn: _Optional[int] = ..., adaptive: _Optional[_Union[Adaptive, _Mapping]] = ..., stages: _Optional[_Iterable[_Union[StoredStage, _Mapping]]] = ..., edges: _Optional[_Iterable[_Union[StoredEdge, _Mapping]]] = ..., planned: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class StoredStage(_message.Message):
+    __slots__ = ("path", "kind", "fragment", "n_tasks", "region", "is_sink", "tasks", "adapted", "added")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    N_TASKS_FIELD_NUMBER: _ClassVar[int]
+    REGION_FIELD_NUMBER: _ClassVar[int]
+    IS_SINK_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    ADAPTED_FIELD_NUMBER: _ClassVar[int]
+    ADDED_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    kind: StageKind
+    fragment: bytes
+    n_tasks: int
+    region: int
+    is_sink: bool
+    tasks: _containers.RepeatedCompositeFieldContainer[TaskAssignment]
+    adapted: _containers.RepeatedScalarFieldContainer[str]
+    added: bool
+    def __init__(self, path: _Optional[str] = ..., kind: _Optional[_Union[StageKind, str]] = ..., fragment: _Optional[bytes] = ..., n_tasks: _Optional[int] = ..., region: _Optional[int] = ..., is_sink: _Optional[bool] = ..., tasks: _Optional[_Iterable[_Union[TaskAssignment, _Mapping]]] = ..., adapted: _Optional[_Iterable[str]] = ..., added: _Optional[bool] = ...) -> None: ...
+
+class StoredEdge(_message.Message):
+    __slots__ = ("edge", "producer", "adaptive", "ordered")
+    EDGE_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_FIELD_NUMBER: _ClassVar[int]
+    ADAPTIVE_FIELD_NUMBER: _ClassVar[int]
+    ORDERED_FIELD_NUMBER: _ClassVar[int]
+    edge: OutputEdge
+    producer: int
+    adaptive: bool
+    ordered: bool
+    def __init__(self, edge: _Optional[_Union[OutputEdge, _Mapping]] = ..., producer: _Optional[int] = ..., adaptive: _Optional[bool] = ..., ordered: _Optional[bool] = ...) -> None: ...
+
+class StoredTask(_message.Message):
+    __slots__ = ("status", "outputs", "sink_handle", "failures", "given", "lost")
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    SINK_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    FAILURES_FIELD_NUMBER: _ClassVar[int]
+    GIVEN_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    status: TaskStatus
+    outputs: _containers.RepeatedCompositeFieldContainer[EdgeTotals]
+    sink_handle: bytes
+    failures: int
+    given: bool
+    lost: bool
+    def __init__(self, status: _Optional[_Union[TaskStatus, _Mapping]] = ..., outputs: _Optional[_Iterable[_Union[EdgeTotals, _Mapping]]] = ..., sink_handle: _Optional[bytes] = ..., failures: _Optional[int] = ..., given: _Optional[bool] = ..., lost: _Optional[bool] = ...) -> None: ...
+
+class StoredJob(_message.Message):
+    __slots__ = ("status", "published", "publishing", "ended_s", "stopping", "error", "release")
+    class PublishingEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: str
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[str] = ...) -> None: ...
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    PUBLISHED_FIELD_NUMBER: _ClassVar[int]
+    PUBLISHING_FIELD_NUMBER: _ClassVar[int]
+    ENDED_S_FIELD_NUMBER: _ClassVar[int]
+    STOPPING_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    RELEASE_FIELD_NUMBER: _ClassVar[int]
+    status: JobStatus
+    published: _containers.RepeatedScalarFieldContainer[int]
+    publishing: _containers.ScalarMap[int, str]
+    ended_s: float
+    stopping: JobState
+    error: ErrorDetail
+    release: bool
+    def __init__(self, status: _Optional[_Union[JobStatus, _Mapping]] = ..., published: _Optional[_Iterable[int]] = ..., publishing: _Optional[_Mapping[int, str]] = ..., ended_s: _Optional[float] = ..., stopping: _Optional[_Union[JobState, str]] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., release: _Optional[bool] = ...) -> None: ...
+
+class StoredAgent(_message.Message):
+    __slots__ = ("hello", "draining", "state", "seen_s")
+    HELLO_FIELD_NUMBER: _ClassVar[int]
+    DRAINING_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    SEEN_S_FIELD_NUMBER: _ClassVar[int]
+    hello: Hello
+    draining: bool
+    state: str
+    seen_s: float
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., draining: _Optional[bool] = ..., state: _Optional[str] = ..., seen_s: _Optional[float] = ...) -> None: ...
 
 class ErrorFrame(_message.Message):
     __slots__ = ("code", "message", "details")

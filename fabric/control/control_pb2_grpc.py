@@ -64,6 +64,31 @@ class ControlStub:
                 request_serializer=fabric_dot_control_dot_control__pb2.JobRequest.SerializeToString,
                 response_deserializer=fabric_dot_control_dot_control__pb2.JobStatus.FromString,
                 _registered_method=True)
+        self.Restart = channel.unary_unary(
+                '/fabric.control.v1.Control/Restart',
+                request_serializer=fabric_dot_control_dot_control__pb2.RestartRequest.SerializeToString,
+                response_deserializer=fabric_dot_control_dot_control__pb2.JobStatus.FromString,
+                _registered_method=True)
+        self.ListTasks = channel.unary_unary(
+                '/fabric.control.v1.Control/ListTasks',
+                request_serializer=fabric_dot_control_dot_control__pb2.JobRequest.SerializeToString,
+                response_deserializer=fabric_dot_control_dot_control__pb2.TaskList.FromString,
+                _registered_method=True)
+        self.JobPlan = channel.unary_unary(
+                '/fabric.control.v1.Control/JobPlan',
+                request_serializer=fabric_dot_control_dot_control__pb2.JobRequest.SerializeToString,
+                response_deserializer=fabric_dot_control_dot_control__pb2.ExplainReply.FromString,
+                _registered_method=True)
+        self.ListEvents = channel.unary_unary(
+                '/fabric.control.v1.Control/ListEvents',
+                request_serializer=fabric_dot_control_dot_control__pb2.EventsRequest.SerializeToString,
+                response_deserializer=fabric_dot_control_dot_control__pb2.EventList.FromString,
+                _registered_method=True)
+        self.Drain = channel.unary_unary(
+                '/fabric.control.v1.Control/Drain',
+                request_serializer=fabric_dot_control_dot_control__pb2.DrainRequest.SerializeToString,
+                response_deserializer=fabric_dot_control_dot_control__pb2.AgentStatus.FromString,
+                _registered_method=True)
         self.ListJobs = channel.unary_unary(
                 '/fabric.control.v1.Control/ListJobs',
                 request_serializer=fabric_dot_control_dot_control__pb2.ListRequest.SerializeToString,
@@ -78,6 +103,11 @@ class ControlStub:
                 '/fabric.control.v1.Control/Locate',
                 request_serializer=fabric_dot_control_dot_control__pb2.LocateRequest.SerializeToString,
                 response_deserializer=fabric_dot_control_dot_control__pb2.Locations.FromString,
+                _registered_method=True)
+        self.Depose = channel.unary_unary(
+                '/fabric.control.v1.Control/Depose',
+                request_serializer=fabric_dot_control_dot_control__pb2.Leadership.SerializeToString,
+                response_deserializer=fabric_dot_control_dot_control__pb2.Leadership.FromString,
                 _registered_method=True)
         self.Dataset = channel.unary_unary(
                 '/fabric.control.v1.Control/Dataset',
@@ -131,6 +161,41 @@ class ControlServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Restart(self, request, context):
+        """scope submit; an ended job that was not released
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListTasks(self, request, context):
+        """scope read; the attempts of a job
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def JobPlan(self, request, context):
+        """scope read; as it runs, also after it was planned anew
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListEvents(self, request, context):
+        """scope read; who did what, and what happened
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Drain(self, request, context):
+        """scope submit
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListJobs(self, request, context):
         """scope read
         """
@@ -147,6 +212,13 @@ class ControlServicer:
 
     def Locate(self, request, context):
         """scope agent: an agent met an unknown name
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Depose(self, request, context):
+        """scope agent: one coordinator to another
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -192,6 +264,31 @@ def add_ControlServicer_to_server(servicer, server):
                     request_deserializer=fabric_dot_control_dot_control__pb2.JobRequest.FromString,
                     response_serializer=fabric_dot_control_dot_control__pb2.JobStatus.SerializeToString,
             ),
+            'Restart': grpc.unary_unary_rpc_method_handler(
+                    servicer.Restart,
+                    request_deserializer=fabric_dot_control_dot_control__pb2.RestartRequest.FromString,
+                    response_serializer=fabric_dot_control_dot_control__pb2.JobStatus.SerializeToString,
+            ),
+            'ListTasks': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTasks,
+                    request_deserializer=fabric_dot_control_dot_control__pb2.JobRequest.FromString,
+                    response_serializer=fabric_dot_control_dot_control__pb2.TaskList.SerializeToString,
+            ),
+            'JobPlan': grpc.unary_unary_rpc_method_handler(
+                    servicer.JobPlan,
+                    request_deserializer=fabric_dot_control_dot_control__pb2.JobRequest.FromString,
+                    response_serializer=fabric_dot_control_dot_control__pb2.ExplainReply.SerializeToString,
+            ),
+            'ListEvents': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListEvents,
+                    request_deserializer=fabric_dot_control_dot_control__pb2.EventsRequest.FromString,
+                    response_serializer=fabric_dot_control_dot_control__pb2.EventList.SerializeToString,
+            ),
+            'Drain': grpc.unary_unary_rpc_method_handler(
+                    servicer.Drain,
+                    request_deserializer=fabric_dot_control_dot_control__pb2.DrainRequest.FromString,
+                    response_serializer=fabric_dot_control_dot_control__pb2.AgentStatus.SerializeToString,
+            ),
             'ListJobs': grpc.unary_unary_rpc_method_handler(
                     servicer.ListJobs,
                     request_deserializer=fabric_dot_control_dot_control__pb2.ListRequest.FromString,
@@ -206,6 +303,11 @@ def add_ControlServicer_to_server(servicer, server):
                     servicer.Locate,
                     request_deserializer=fabric_dot_control_dot_control__pb2.LocateRequest.FromString,
                     response_serializer=fabric_dot_control_dot_control__pb2.Locations.SerializeToString,
+            ),
+            'Depose': grpc.unary_unary_rpc_method_handler(
+                    servicer.Depose,
+                    request_deserializer=fabric_dot_control_dot_control__pb2.Leadership.FromString,
+                    response_serializer=fabric_dot_control_dot_control__pb2.Leadership.SerializeToString,
             ),
             'Dataset': grpc.unary_unary_rpc_method_handler(
                     servicer.Dataset,
@@ -386,6 +488,141 @@ class Control:
             _registered_method=True)
 
     @staticmethod
+    def Restart(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fabric.control.v1.Control/Restart',
+            fabric_dot_control_dot_control__pb2.RestartRequest.SerializeToString,
+            fabric_dot_control_dot_control__pb2.JobStatus.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListTasks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fabric.control.v1.Control/ListTasks',
+            fabric_dot_control_dot_control__pb2.JobRequest.SerializeToString,
+            fabric_dot_control_dot_control__pb2.TaskList.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def JobPlan(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fabric.control.v1.Control/JobPlan',
+            fabric_dot_control_dot_control__pb2.JobRequest.SerializeToString,
+            fabric_dot_control_dot_control__pb2.ExplainReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListEvents(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fabric.control.v1.Control/ListEvents',
+            fabric_dot_control_dot_control__pb2.EventsRequest.SerializeToString,
+            fabric_dot_control_dot_control__pb2.EventList.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Drain(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fabric.control.v1.Control/Drain',
+            fabric_dot_control_dot_control__pb2.DrainRequest.SerializeToString,
+            fabric_dot_control_dot_control__pb2.AgentStatus.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def ListJobs(request,
             target,
             options=(),
@@ -456,6 +693,33 @@ class Control:
             '/fabric.control.v1.Control/Locate',
             fabric_dot_control_dot_control__pb2.LocateRequest.SerializeToString,
             fabric_dot_control_dot_control__pb2.Locations.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Depose(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fabric.control.v1.Control/Depose',
+            fabric_dot_control_dot_control__pb2.Leadership.SerializeToString,
+            fabric_dot_control_dot_control__pb2.Leadership.FromString,
             options,
             channel_credentials,
             insecure,

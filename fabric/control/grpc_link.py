@@ -15,22 +15,28 @@ from typing import Any
 import grpc
 
 from fabric.control import control_pb2 as pb
+from fabric.control.addresses import Addresses
 from fabric.control.control_pb2_grpc import ControlStub
 from fabric.control.link import Beat, OnLost, OnMessage, idle_beat
-from fabric.control.rpc import bearer, client_options, connect, from_rpc, unreachable
-from fabric.errors import FabricError, InternalError, PeerLostError
+from fabric.control.rpc import bearer, connect, from_rpc, open_channel, unreachable
+from fabric.errors import FabricError, InternalError, NotLeaderError, PeerLostError
 
 WELCOME_S = 5.0
 GOODBYE_S = 5.0
+ROUND_S = 1.0
+"""How long one of several addresses may take to connect to."""
 
 
 class GrpcLink:
-    """See `AgentLink`. `token` must have the scope "agent"."""
+    """See `AgentLink`. `token` must have the scope "agent"; `open_channel` tells of TLS."""
 
-    def __init__(self, address: str, token: str, *, connect_s: float = 3.0) -> None:
-        self.address = address
+    def __init__(
+        self, address: str, token: str, *, connect_s: float = 3.0, tls_roots: bytes | None = None
+    ) -> None:
+        self.address, self._tls_roots = address, tls_roots
+        self._addresses = Addresses(address)
         self._metadata = bearer(token)
-        self._connect_s = connect_s
+        self._connect_s = connect_s if len(self._addresses) == 1 else min(connect_s, ROUND_S)
         self._lock = threading.Lock()
         self._current: _Stream | None = None
 
@@ -38,18 +44,35 @@ class GrpcLink:
         self, hello: pb.Hello, on_message: OnMessage, on_lost: OnLost, beat: Beat = idle_beat
     ) -> None:
         """See `AgentLink.open`."""
-        channel = grpc.insecure_channel(self.address, options=client_options())
+        stream, welcome = self._find(hello)
+        with self._lock:  # before anybody hears the welcome, and answers
+            older, self._current = self._current, stream
+        stream.start(welcome, on_message, on_lost, beat)
+        if older is not None:
+            older.close()
+
+    def _find(self, hello: pb.Hello) -> tuple[_Stream, pb.CoordinatorMessage]:
+        """A stream to the leader: each address is tried once, and where a standby sends us."""
+        for n_left in range(len(self._addresses) - 1, -1, -1):
+            try:
+                return self._start(self._addresses.current, hello)
+            except NotLeaderError as error:
+                self._addresses.follow(error)
+            except PeerLostError:
+                self._addresses.next()
+                if not n_left:
+                    raise
+        return self._start(self._addresses.current, hello)
+
+    def _start(self, address: str, hello: pb.Hello) -> tuple[_Stream, pb.CoordinatorMessage]:
+        channel = open_channel(address, self._tls_roots)
         try:
-            connect(channel, self.address, self._connect_s)
-            stream = _Stream(channel, self._metadata, self.address, hello)
-            stream.start(on_message, on_lost, beat)
+            connect(channel, address, self._connect_s)
+            stream = _Stream(channel, self._metadata, address, hello)
+            return stream, stream.welcome()
         except BaseException:
             channel.close()
             raise
-        with self._lock:
-            older, self._current = self._current, stream
-        if older is not None:
-            older.close()
 
     def send(self, message: pb.AgentMessage) -> None:
         """See `AgentLink.send`."""
@@ -80,8 +103,8 @@ class _Stream:
         self._call: Any = stub.Attach(self._messages(), metadata=metadata)
         self._threads: list[threading.Thread] = []
 
-    def start(self, on_message: OnMessage, on_lost: OnLost, beat: Beat) -> None:
-        """Wait for the welcome, then go on in threads."""
+    def welcome(self) -> pb.CoordinatorMessage:
+        """Wait for the first message."""
         watchdog = threading.Timer(WELCOME_S, self._call.cancel)
         watchdog.start()
         try:
@@ -97,6 +120,12 @@ class _Stream:
         if first.WhichOneof("kind") != "welcome":
             self._stop()
             raise InternalError(f"the coordinator at {self._address} did not begin with a welcome")
+        return first
+
+    def start(
+        self, first: pb.CoordinatorMessage, on_message: OnMessage, on_lost: OnLost, beat: Beat
+    ) -> None:
+        """Go on in threads."""
         period_s = first.welcome.heartbeat_s or 1.0
         agent_id = self._hello.agent_id
         self._threads = [
@@ -160,9 +189,5 @@ class _Stream:
             on_lost(error)
 
     def _beat(self, beat: Beat, period_s: float) -> None:
-        sequence = 0
         while not self._over.wait(period_s):
-            sequence += 1
-            heartbeat = beat()
-            heartbeat.sequence = sequence
-            self.send(pb.AgentMessage(heartbeat=heartbeat))
+            self.send(pb.AgentMessage(heartbeat=beat()))

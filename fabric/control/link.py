@@ -22,7 +22,7 @@ OnLost = Callable[[FabricError], None]
 """Told once when the link is gone; after that the link may be opened again."""
 
 Beat = Callable[[], pb.Heartbeat]
-"""What a heartbeat says now; must not block. The link fills in `sequence`."""
+"""What a heartbeat says now, with its number; must not block. It is sent at once."""
 
 
 def idle_beat() -> pb.Heartbeat:
@@ -92,4 +92,6 @@ class LocalLink:
             current, self._open = self._open, None
         if current is not None:
             agent_id, session = current
+            goodbye = pb.AgentMessage(goodbye=pb.Goodbye(reason="the agent was closed"))
+            self._port.receive(agent_id, goodbye, session)
             self._port.detach(agent_id, "the agent was closed", session)

@@ -1,6 +1,6 @@
 """What client and server must agree on about gRPC itself.
 
-One job: options, limits, and errors as gRPC statuses. The detail rides in the trailing metadata
+One job: channels, options, limits, and errors as gRPC statuses. The detail rides in the trailer
 `ERROR_KEY`; the status code is for people and proxies. The one trap: by default a server cancels
 calls once about a thousand are waiting (`max_pending_requests`), so servers raise that limit and
 clients bound their own concurrency.
@@ -8,10 +8,12 @@ clients bound their own concurrency.
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import grpc
 
+from fabric.config import TLS
 from fabric.control import control_pb2 as pb
 from fabric.control.errors import from_detail, to_detail
 from fabric.errors import (
@@ -21,12 +23,16 @@ from fabric.errors import (
     FabricError,
     InternalError,
     NotFoundError,
+    NotLeaderError,
     PeerLostError,
+    StorageAwayError,
     StorageError,
     UserError,
 )
 
 ERROR_KEY = "fabric-error-bin"
+LEADER_KEY = "fabric-leader-bin"
+"""Where to go instead, beside the error of a coordinator that does not lead."""
 MESSAGE_BYTES_MAX = 64 << 20
 CALLS_MAX = 64
 """Calls one client has under way at a time."""
@@ -37,10 +43,27 @@ _CODES: tuple[tuple[type[FabricError], grpc.StatusCode], ...] = (
     (CancelledError, grpc.StatusCode.FAILED_PRECONDITION),
     (UserError, grpc.StatusCode.INVALID_ARGUMENT),
     (PeerLostError, grpc.StatusCode.UNAVAILABLE),
+    (StorageAwayError, grpc.StatusCode.UNAVAILABLE),
     (StorageError, grpc.StatusCode.FAILED_PRECONDITION),
 )
 
 Options = list[tuple[str, int]]
+
+
+def open_channel(address: str, tls_roots: bytes | None = None) -> Any:
+    """A channel to the coordinator at ``host:port`` or, with TLS, at ``grpc+tls://host:port``.
+
+    `tls_roots` are the certificates (PEM) that may have signed the coordinator's, instead of those
+    that gRPC trusts by itself; a plain address with them is refused: tokens would go in the clear.
+    """
+    if address.startswith(TLS):
+        trusted = grpc.ssl_channel_credentials(root_certificates=tls_roots)
+        return grpc.secure_channel(address.removeprefix(TLS), trusted, options=client_options())
+    if tls_roots is not None:
+        raise ConfigError(
+            f"roots for TLS were given, but {address} is an address without; write {TLS}{address}"
+        )
+    return grpc.insecure_channel(address, options=client_options())
 
 
 def client_options() -> Options:
@@ -80,14 +103,20 @@ def status_of(error: BaseException) -> tuple[grpc.StatusCode, str, tuple[tuple[s
     found = (code for kind, code in _CODES if isinstance(error, kind))
     text = detail.message.encode("ascii", "replace").decode()[:200]
     code = next(found, grpc.StatusCode.INTERNAL)
-    return code, text, ((ERROR_KEY, detail.SerializeToString()),)
+    trailing = [(ERROR_KEY, detail.SerializeToString())]
+    if isinstance(error, NotLeaderError):
+        trailing.append((LEADER_KEY, error.leader.encode()))
+    return code, text, tuple(trailing)
 
 
 def from_rpc(error: grpc.RpcError, address: str) -> FabricError:
     """The error a call to the coordinator at `address` failed with."""
-    for key, value in _trailing(error):
-        if key == ERROR_KEY:
-            return from_detail(pb.ErrorDetail.FromString(value))
+    trailing = dict(_trailing(error))
+    if ERROR_KEY in trailing:
+        told = from_detail(pb.ErrorDetail.FromString(trailing[ERROR_KEY]))
+        if isinstance(told, NotLeaderError):
+            told.leader = trailing.get(LEADER_KEY, b"").decode(errors="replace")
+        return told
     code = error.code() if isinstance(error, grpc.Call) else None
     match code:
         case grpc.StatusCode.UNAUTHENTICATED:
@@ -107,6 +136,13 @@ def from_rpc(error: grpc.RpcError, address: str) -> FabricError:
             return unreachable(address)
         case _:
             return InternalError(f"the call to the coordinator at {address} failed with {code}")
+
+
+def broke_off(error: grpc.RpcError) -> bool:
+    """Whether the call ended without an answer because nobody is there (any more)."""
+    lost = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.UNKNOWN)
+    told = any(key == ERROR_KEY for key, _ in _trailing(error))
+    return isinstance(error, grpc.Call) and error.code() in lost and not told
 
 
 def unreachable(address: str) -> PeerLostError:
@@ -133,6 +169,18 @@ def connect(channel: Any, address: str, within_s: float) -> None:
         grpc.channel_ready_future(channel).result(timeout=within_s)
     except grpc.FutureTimeoutError:
         raise unreachable(address) from None
+
+
+def close_channel(channel: Any) -> None:
+    """Close a channel, in a thread of its own, so that Ctrl-C interrupts only the wait for it.
+
+    A `KeyboardInterrupt` within gRPC's own closing leaves the channel half closed for good, and who
+    lets go of it last, `__del__`, then waits without an end.
+    """
+    closing = threading.Thread(target=channel.close, name="close channel", daemon=True)
+    closing.start()
+    while closing.is_alive():  # in steps: what comes just before a wait begins does not wake it
+        closing.join(0.1)
 
 
 def _trailing(error: grpc.RpcError) -> list[tuple[str, bytes]]:

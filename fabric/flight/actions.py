@@ -20,8 +20,10 @@ from fabric.flight.backend import Backend
 from fabric.flight.directory import Directory
 from fabric.flight.puts import Puts
 from fabric.security.tokens import Claims, Scope
+from fabric.telemetry.logs import lines_of
 
 BODY_BYTES_MAX = 4 << 20
+JOBS_TOLD = 1000
 Fields = Mapping[str, Any]
 
 
@@ -44,7 +46,11 @@ class Actions:
         self._directory = Directory(backend)
         kinds = [
             ActionKind("healthcheck", "read", "{}: agent, version", {}, self._health),
-            ActionKind("job.list", "read", "{}: jobs with state and result path", {}, self._jobs),
+            ActionKind("job.list", "read", "{}: the newest jobs, state, result", {}, self._jobs),
+            ActionKind(
+                "job.logs", "read", "{job}: what this agent logged about it lately",
+                {"job": str}, self._logs,
+            ),
             ActionKind("dataset.list", "read", "{}: datasets, their versions", {}, self._list),
             ActionKind(
                 "dataset.begin", "write",
@@ -92,7 +98,7 @@ class Actions:
         return {"status": "ok", "agent": self._backend.agent_id, "version": self._version}
 
     def _jobs(self, _fields: Fields) -> dict[str, object]:
-        jobs = self._backend.control.list_jobs(pb.ListRequest()).jobs
+        jobs = self._backend.control.list_jobs(pb.ListRequest(limit=JOBS_TOLD)).jobs
         return {
             "jobs": [
                 {
@@ -105,6 +111,9 @@ class Actions:
                 for job in jobs
             ]
         }
+
+    def _logs(self, fields: Fields) -> dict[str, object]:
+        return {"agent": self._backend.agent_id, "lines": lines_of(_needed(fields, "job"))}
 
     def _list(self, _fields: Fields) -> dict[str, object]:
         reply = self._ask(pb.DatasetRequest(list=pb.DatasetList()))

@@ -20,7 +20,7 @@ from typing import Literal, get_args
 from fabric.errors import AuthError
 
 Scope = Literal["read", "write", "submit", "agent"]
-Purpose = Literal["ticket", "function", "handshake"]
+Purpose = Literal["ticket", "function", "handshake", "form"]
 
 MAC_BYTES = 32
 SKEW_S = 60.0

@@ -17,6 +17,8 @@ from typing import Any, TextIO
 import structlog
 from structlog.typing import FilteringBoundLogger, Processor
 
+from fabric.telemetry.recorder import Recorder
+
 SECRET_WORDS = ("token", "secret", "password", "authorization", "credential")
 
 
@@ -65,6 +67,8 @@ class _Output:
         self.stream: TextIO | None = None
         self.level = "warning"
         self.renderers = _plain(colors=False)
+        self.recorder = Recorder()
+        self.bound: Mapping[str, str] = {}
 
     def msg(self, line: str) -> None:
         """Print one rendered event; what is called whatever the level."""
@@ -75,6 +79,9 @@ class _Output:
 
     def render(self, logger: Any, method: str, event: MutableMapping[str, Any]) -> Any:
         """The last processor; unlike a list of them it can change after `logger` was called."""
+        for name, value in self.bound.items():
+            event.setdefault(name, value)
+        self.recorder.add(event)
         if _LEVELS[event["level"]] < _LEVELS[self.level]:
             raise structlog.DropEvent
         rendered: Any = event
@@ -85,6 +92,16 @@ class _Output:
 
 _LEVELS: Mapping[str, int] = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
 _OUTPUT = _Output()
+
+
+def bind_process(**fields: str) -> None:
+    """Say `fields` in every event of this process that says nothing else of them."""
+    _OUTPUT.bound = fields
+
+
+def lines_of(job: str) -> list[dict[str, Any]]:
+    """What this process logged about a job lately, oldest first; also what it did not print."""
+    return _OUTPUT.recorder.lines(job)
 
 
 def logger(name: str) -> FilteringBoundLogger:

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from fabric.agent.engine import Engine, FabricEngine
 from fabric.agent.runtime import AgentRuntime
+from fabric.agent.slot.pool import SlotPool
 from fabric.agent.store import PartitionStore
 from fabric.clock import Clock, SystemClock
 from fabric.control import control_pb2 as pb
@@ -75,8 +76,12 @@ def embedded_pair(
     slots: int = 2,
     clock: Clock | None = None,
     engine: Engine | None = None,
+    pool: SlotPool | None = None,
 ) -> Iterator[EmbeddedFabric]:
-    """A coordinator and `n_agents` agents of `slots` slots in this process."""
+    """A coordinator and `n_agents` agents of `slots` slots in this process.
+
+    With a `pool`, which the caller closes, tasks with Python functions have processes of their own.
+    """
     signer = Signer(secrets.token_bytes(32))
     clock, engine = clock or SystemClock(), engine or FabricEngine(signer)
     with ExitStack() as stack:
@@ -87,7 +92,7 @@ def embedded_pair(
         agents = []
         for number in range(n_agents):
             backend = _backend(f"agent-{number}", folder, control, transport)
-            agent = stack.enter_context(_agent(backend, slots, clock, engine))
+            agent = stack.enter_context(_agent(backend, slots, clock, engine, pool))
             agents.append(agent)
             agent.attach()
         yield EmbeddedFabric(control, agents, transport)
@@ -108,7 +113,9 @@ def _backend(
     return backend
 
 
-def _agent(backend: Backend, slots: int, clock: Clock, engine: Engine) -> AgentRuntime:
+def _agent(
+    backend: Backend, slots: int, clock: Clock, engine: Engine, pool: SlotPool | None
+) -> AgentRuntime:
     agent_id = backend.agent_id
     assert isinstance(backend.source, PartitionStore)
     assert isinstance(backend.control, CoordinatorRuntime)
@@ -117,6 +124,7 @@ def _agent(backend: Backend, slots: int, clock: Clock, engine: Engine) -> AgentR
         link=LocalLink(backend.control),
         transport=backend.transport,
         engine=engine,
+        slots=pool,
         store=backend.source,
         locations=backend.locations,
         datasets=backend.datasets,

@@ -1,7 +1,7 @@
-"""What servers and streams leave behind in a process like an agent's.
+"""What servers, streams and jobs leave behind in a process like an agent's.
 
-One job: `python -m fabric.testing.leaks servers|streams N BYTES`, which does something N times and
-prints as JSON how much more it holds afterwards than after the first few times: threads,
+One job: `python -m fabric.testing.leaks servers|streams|jobs N SIZE`, which does something N times
+and prints as JSON how much more it holds afterwards than after the first few times: threads,
 descriptors, bytes of memory. A process of its own, so that nothing else is counted.
 """
 
@@ -22,10 +22,12 @@ if __name__ == "__main__":
 
 import pyarrow as pa
 
+import fabric
 from fabric._cython.shuffle.store.budget import Budget
 from fabric.agent.runtime import resident_bytes
 from fabric.flight.remote import FlightTransport
 from fabric.flight.ticket import PartitionRequest
+from fabric.testing.embedded import embedded_pair
 from fabric.testing.flight_rig import FlightRig
 from fabric.testing.wait import wait_until
 
@@ -33,6 +35,7 @@ SCHEMA = pa.schema([("k", pa.int64())])
 N_BEFORE = 20
 """Times after which all is made that is made once and stays."""
 N_SIDE_BY_SIDE = 4
+N_AGENTS = 50
 
 
 def held() -> dict[str, int]:
@@ -45,12 +48,12 @@ def held() -> dict[str, int]:
     }
 
 
-def grown(work: Callable[[int], None], n: int) -> dict[str, int]:
+def grown(work: Callable[[int], None], n: int, n_before: int = N_BEFORE) -> dict[str, int]:
     """How much more is held after `n` times of `work` than before them."""
-    work(N_BEFORE)
+    work(n_before)
     before = held()
     work(n)
-    wait_until(lambda: held()["threads"] <= before["threads"], 120)
+    wait_until(lambda: held()["threads"] <= before["threads"], 120)  # gRPC's idle ones
     after = held()
     return {name: after[name] - before[name] for name in after}
 
@@ -103,6 +106,20 @@ def streams(n: int, n_bytes: int) -> dict[str, int]:
     return found
 
 
+def jobs(n: int, n_tasks: int) -> dict[str, int]:
+    """A job of `n_tasks` tasks and 50 more on 50 agents of this process."""
+    rows = pa.table({"k": pa.array(range(20 * n_tasks), pa.int64())})
+    sent = fabric.read_arrow(rows).exchange("k", n_partitions=n_tasks, mode="materialised")
+    plan = sent.group_by("k").agg(fabric.count().alias("n")).plan.root
+    with embedded_pair(N_AGENTS, slots=4) as running:
+
+        def run(times: int) -> None:
+            for _ in range(times):
+                assert running.collect(plan).num_rows == rows.num_rows
+
+        return grown(run, n, 2)
+
+
 if __name__ == "__main__":
-    kind = {"servers": servers, "streams": streams}[sys.argv[1]]
+    kind = {"servers": servers, "streams": streams, "jobs": jobs}[sys.argv[1]]
     print(json.dumps(kind(int(sys.argv[2]), int(sys.argv[3]))))

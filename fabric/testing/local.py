@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +35,16 @@ from fabric.testing import running
 START_S = 60.0
 STOP_S = 15.0
 POLL_S = 0.02
+HERE = ("active", "busy", "draining")
+"""States of agents that are attached."""
+LEASES = {"FABRIC_COORDINATOR_HEARTBEAT_S": "1", "FABRIC_COORDINATOR_TIMEOUT_S": "5"}
+"""Shorter than by default, so that tests of silent agents take less."""
+SETTINGS = {
+    "FABRIC_COORDINATOR_HEARTBEAT_S": "1",
+    "FABRIC_COORDINATOR_TIMEOUT_S": "5",
+    "FABRIC_COORDINATOR_REST_PORT": "off",
+}
+"""Of every process, unless a test says otherwise: losses are noticed soon."""
 
 
 @dataclass(slots=True)
@@ -67,9 +77,16 @@ class LocalFabric:
     slots: int
     options: tuple[str, ...] = ()
     """Of every agent's command line."""
+    environ: dict[str, str] = field(default_factory=dict)
+    """Of every process, beside the test's own."""
+    faults: dict[str, str] = field(default_factory=dict)
+    """Failpoints (`fabric.failpoints`) by process, as "agent 1" or "coordinator", of its next start
+    only."""
     address: str = ""
     coordinator: Child | None = None
     agents: list[Child] = field(default_factory=list)
+    tls_roots: bytes | None = None
+    _wakers: list[subprocess.Popen[bytes]] = field(default_factory=list)
     control: GrpcControl = field(init=False)
     transport: FlightTransport = field(init=False)
 
@@ -90,6 +107,14 @@ class LocalFabric:
     def agent_id(self, i: int) -> str:
         """The id that agent `i` keeps in its folder."""
         return (self.agents[i].log.parent / "agent-id").read_text(encoding="ascii").strip()
+
+    def place(self, name: str) -> list[str]:
+        """What the command of a process begins with; `NetnsFabric` says where it runs."""
+        return []
+
+    def listens(self, name: str) -> list[str]:
+        """Options that say where a process listens."""
+        return []
 
     def submit(
         self, root: Node, *, parallelism: int = 0, config: dict[str, NodeConfig] | None = None
@@ -124,6 +149,7 @@ class LocalFabric:
 
     def pause(self, i: int) -> None:
         """SIGSTOP agent `i`: it is there and says nothing."""
+        self._wake_later(self.agents[i].process.pid)
         self.agents[i].process.send_signal(signal.SIGSTOP)
 
     def resume(self, i: int) -> None:
@@ -131,26 +157,32 @@ class LocalFabric:
         self.agents[i].process.send_signal(signal.SIGCONT)
 
     def restart(self, i: int) -> None:
-        """Start agent `i` anew in its folder, and wait until it is attached."""
-        self.agents[i] = self._start_agent(i)
+        """Start agent `i`, which has died, anew in its folder, and wait until it is attached."""
+        self.agents[i].process.wait(STOP_S)
+        self.agents[i] = self.start_agent(i)
         self.wait_attached()
 
     def start(self, n_agents: int) -> None:
         """Start everything; called once."""
         self.start_coordinator()
-        self.transport = FlightTransport(self.signer, agent_id="test")
-        self.agents = [self._start_agent(i) for i in range(n_agents)]
+        self.transport = FlightTransport(self.signer, agent_id="test", tls_roots=self.tls_roots)
+        self.agents = [self.start_agent(i) for i in range(n_agents)]
         self.wait_attached()
 
     def start_coordinator(self) -> None:
         """Start the coordinator, on the same port when there was one before."""
+        started, prefix = self.spawn_coordinator(), "coordinator listening on "
+        self._until(lambda: started.said(prefix), "the coordinator did not start")
+        self.address = started.said(prefix) or ""
+        self.control = GrpcControl(self.address, self.token, tls_roots=self.tls_roots)
+
+    def spawn_coordinator(self) -> Child:
+        """The same, without waiting until it listens."""
         port = self.address.rpartition(":")[2] or "0"
         arguments = ["coordinator", "--home", str(self.home), "--port", port]
-        self.coordinator = started = self._spawn("coordinator", arguments, self.home)
-        prefix = "coordinator listening on "
-        self._until(lambda: started.said(prefix), "the coordinator did not start")
-        self.address = (started.said(prefix) or "").split("://")[-1]
-        self.control = GrpcControl(self.address, self.token)
+        arguments += self.listens("coordinator")
+        self.coordinator = self._spawn("coordinator", arguments, self.home)
+        return self.coordinator
 
     def kill_coordinator(self) -> None:
         """SIGKILL the coordinator and wait for its end."""
@@ -179,26 +211,42 @@ class LocalFabric:
                 except subprocess.TimeoutExpired:
                     child.process.kill()
                     child.process.wait()
+        for waker in self._wakers:
+            waker.communicate()
 
-    def _start_agent(self, i: int) -> Child:
+    def start_agent(self, i: int) -> Child:
+        """Start an agent in folder `i`, without waiting until it is attached."""
         folder = self.home / "agents" / str(i)
         arguments = [
-            "agent", "--home", str(self.home), "--name", str(i),
-            "--coordinator", self.address, "--slots", str(self.slots), *self.options,
+            "agent", "--home", str(self.home), "--name", str(i), "--slots", str(self.slots),
+            "--coordinator", self.address, *self.listens(f"agent {i}"), *self.options,
         ]  # fmt: skip
         return self._spawn(f"agent {i}", arguments, folder)
 
     def _all_attached(self) -> bool:
         wanted = len(self.agents)
-        ids = {agent.agent_id for agent in self.attached()}
+        ids = {agent.agent_id for agent in self.attached() if agent.state in HERE}
         ready = [c for c in self.agents if (c.log.parent / "agent-id").exists()]
         return len(ready) == wanted and all(self.agent_id(i) in ids for i in range(wanted))
 
     def _spawn(self, name: str, arguments: list[str], folder: Path) -> Child:
         folder.mkdir(parents=True, exist_ok=True)
-        log = folder / "log"
+        log, environ = folder / "log", {**LEASES, **self.environ}
+        if point := self.faults.pop(name, ""):
+            environ |= {"FABRIC_TESTING": "1", "FABRIC_FAILPOINT": point}
+        command = [*self.place(name), sys.executable, "-m", "fabric.clients.cli", *arguments]
         with log.open("wb") as out:
-            return Child(name, _popen(arguments, out), log)
+            process = _popen(command, out, environ)
+        if point.endswith(":stop"):
+            self._wake_later(process.pid)
+        return Child(name, process, log)
+
+    def _wake_later(self, pid: int) -> None:
+        """Continue a stopped process should this one be killed: only so can it end, too."""
+        command = ["sh", "-c", 'read -r _; kill -CONT "$0" 2>/dev/null', str(pid)]
+        self._wakers.append(
+            subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+        )
 
     def _until(self, reached: Callable[[], object], otherwise: str) -> None:
         clock = SystemClock()
@@ -213,14 +261,21 @@ class LocalFabric:
 
 @contextmanager
 def local_fabric(
-    n_agents: int = 2, *, slots: int = 2, options: Sequence[str] = ()
+    n_agents: int = 2,
+    *,
+    slots: int = 2,
+    options: Sequence[str] = (),
+    environ: Mapping[str, str] | None = None,
+    faults: Mapping[str, str] | None = None,
 ) -> Iterator[LocalFabric]:
     """A coordinator and `n_agents` agent processes with `slots` slots each; none outlives it.
 
-    `options` go to the command line of each agent.
+    `options` go to the command line of each agent; see `LocalFabric` for `environ` and `faults`.
     """
     with tempfile.TemporaryDirectory(prefix="fabric-test-") as folder:
-        fabric = LocalFabric(Path(folder), slots, tuple(options))
+        fabric = LocalFabric(
+            Path(folder), slots, tuple(options), dict(environ or {}), dict(faults or {})
+        )
         try:
             fabric.start(n_agents)
             yield fabric
@@ -228,12 +283,14 @@ def local_fabric(
             fabric.stop()
 
 
-def _popen(arguments: list[str], out: IO[bytes]) -> subprocess.Popen[bytes]:
+def _popen(
+    command: list[str], out: IO[bytes], environ: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "fabric.clients.cli", *arguments, "--parent", str(os.getpid())],
+        [*command, "--parent", str(os.getpid())],
         stdin=subprocess.DEVNULL,
         stdout=out,
         stderr=subprocess.STDOUT,
         start_new_session=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        env={**os.environ, "PYTHONUNBUFFERED": "1", **SETTINGS, **environ},
     )

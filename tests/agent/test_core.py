@@ -10,17 +10,19 @@ from fabric.agent.core import (
     AgentCore,
     Cancel,
     DropJob,
+    DropOutput,
     Effect,
     Ended,
-    LinkLost,
+    Fetched,
+    LeaseOver,
     Relocate,
     RunSink,
     Said,
     Send,
     SinkDone,
     Start,
-    TaskSpec,
 )
+from fabric.agent.held import TaskSpec
 from fabric.control import control_pb2 as pb
 from fabric.ids import TaskId
 
@@ -33,6 +35,7 @@ def deploy(
 ) -> Said:  # fmt: skip
     return Said(
         pb.CoordinatorMessage(
+            epoch=epoch,
             deploy=pb.Deploy(
                 job_id=job, stage=stage, epoch=epoch,
                 tasks=[pb.TaskAssignment(task=t, attempt=attempt) for t in tasks],
@@ -43,11 +46,12 @@ def deploy(
 
 
 def cancel(job: str = "j") -> Said:
-    return Said(pb.CoordinatorMessage(cancel=pb.CancelTasks(job_id=job, reason="why not")))
+    order = pb.CancelTasks(job_id=job, reason="why not")
+    return Said(pb.CoordinatorMessage(cancel=order, epoch=1))
 
 
 def release(job: str = "j") -> Said:
-    return Said(pb.CoordinatorMessage(release=pb.ReleaseJob(job_id=job)))
+    return Said(pb.CoordinatorMessage(release=pb.ReleaseJob(job_id=job), epoch=1))
 
 
 def ended(spec: TaskSpec, state: pb.TaskState = pb.TASK_FINISHED, handle: bytes = b"") -> Ended:
@@ -106,7 +110,7 @@ def test_a_newer_attempt_stops_the_older_one() -> None:
     assert of(effects, Cancel) == [Cancel(old.id, "a newer attempt of the task was started")]
     assert [spec.id.attempt for spec in started(effects)] == [1]
     late = core.handle(ended(old, handle=b"h"))  # its output is not wanted, nor its report
-    assert late == [AbandonSinks("j", (b"h",))]
+    assert late == [DropOutput(old.id, (1,)), AbandonSinks("j", (b"h",), attempts=True)]
 
 
 def test_cancel_stops_running_reports_waiting_and_refuses_later_ones() -> None:
@@ -138,7 +142,7 @@ def test_published_output_is_not_abandoned() -> None:
     (spec,) = started(core.handle(deploy()))
     core.handle(ended(spec, handle=b"1"))
     command = pb.SinkCommand(job_id="j", stage=0, publish=True, handles=[b"1"])
-    said = Said(pb.CoordinatorMessage(sink=command))
+    said = Said(pb.CoordinatorMessage(sink=command, epoch=1))
     assert core.handle(said) == [RunSink(command)]
     assert of(core.handle(cancel()), AbandonSinks) == []
     report = pb.SinkReport(job_id="j", stage=0)
@@ -156,14 +160,72 @@ def test_release_drops_when_the_last_thread_is_gone() -> None:
     assert core.handle(release("unknown")) == [DropJob("unknown")]
 
 
-def test_a_lost_link_gives_up_unfinished_jobs_only() -> None:
-    core = AgentCore(slots=4)
+def test_an_agent_whose_lease_is_over_stops_its_tasks_until_it_is_heard() -> None:
+    core = AgentCore(slots=1)
     (done,) = started(core.handle(deploy("done")))
     core.handle(ended(done, handle=b"kept"))
-    (busy,) = started(core.handle(deploy("busy")))
-    assert core.handle(LinkLost()) == [Cancel(busy.id, "the link to the coordinator was lost")]
-    welcome = Said(pb.CoordinatorMessage(welcome=pb.Welcome(epoch=2)))
+    busy, *_ = started(core.handle(deploy("busy", tasks=(0, 1))))
+    effects = core.handle(LeaseOver("silence"))
+    assert of(effects, Cancel) == [Cancel(busy.id, "silence")]
+    assert of(effects, AbandonSinks) == []  # another attempt may not have been made
+    (waiting,) = of(effects, Send)
+    assert isinstance(waiting, Send)
+    assert waiting.message.task.state == pb.TASK_CANCELLED
+    core.handle(ended(busy, pb.TASK_CANCELLED))
+    assert started(core.handle(deploy("busy", attempt=1, epoch=2))) == []
+    heard = Said(pb.CoordinatorMessage(heard=pb.Heard(sequence=1), epoch=2))
+    assert len(started(core.handle(heard))) == 1
+
+
+def test_output_is_fetched_once_however_often_it_is_asked_for() -> None:
+    core = AgentCore(slots=1)
+    adopt = pb.Adopt(job_id="j", stage=0, task=0, number=1, outputs=[pb.OutputEdge(edge=1)])
+    (fetch,) = core.handle(Said(pb.CoordinatorMessage(adopt=adopt, epoch=1)))
+    again = pb.Adopt(job_id="j", stage=0, task=0, number=2, outputs=[pb.OutputEdge(edge=1)])
+    assert core.handle(Said(pb.CoordinatorMessage(adopt=again, epoch=1))) == []
+    answers = core.handle(Fetched(fetch.adopt))
+    assert [answer.message.adopted.number for answer in answers] == [1, 2]
+
+
+def test_stock_is_taken_of_what_runs_and_what_has_ended() -> None:
+    core = AgentCore(slots=1)
+    (first,) = started(core.handle(deploy(tasks=(0, 1))))
+    states = [(r.key.task, r.state) for r in core.inventory()]
+    assert states == [(0, pb.TASK_RUNNING), (1, pb.TASK_RUNNING)]
+    core.handle(ended(first))  # after the hello, before the welcome: nobody hears its report
+    welcome = Said(pb.CoordinatorMessage(welcome=pb.Welcome(epoch=2), epoch=2))
+    (again,) = core.handle(welcome)
+    assert isinstance(again, Send)
+    assert again.message.task.key.task == 0
+    assert [(r.key.task, r.state) for r in core.inventory()] == [
+        (0, pb.TASK_FINISHED), (1, pb.TASK_RUNNING),
+    ]  # fmt: skip
     assert core.handle(welcome) == []
+
+
+def test_one_attempt_is_cancelled_or_forgotten_with_its_output() -> None:
+    core = AgentCore(slots=2)
+    one, two = started(core.handle(deploy(tasks=(0, 1))))
+    core.handle(ended(one))
+    keys = [one.key, two.key]
+    order = pb.CancelTasks(job_id="j", reason="moved", keys=keys)
+    effects = core.handle(Said(pb.CoordinatorMessage(cancel=order, epoch=1)))
+    assert effects == [DropOutput(one.id, (1,)), Cancel(two.id, "moved")]
+    assert [r.key.task for r in core.inventory()] == [1]
+    assert len(started(core.handle(deploy(tasks=(0,), attempt=1)))) == 1  # the job goes on
+
+
+def test_a_restarted_job_is_taken_up_again() -> None:
+    core = AgentCore(slots=2)
+    core.handle(cancel("j"))
+    (spec,) = started(core.handle(deploy()))
+    core.handle(cancel())
+    core.handle(ended(spec, pb.TASK_CANCELLED))
+    again = deploy(attempt=1)
+    again.message.deploy.run = 1
+    assert len(started(core.handle(again))) == 1
+    assert core.handle(cancel()) == []  # of the run before
+    assert core.refused == {"older run": 1}
 
 
 def test_locations_pass_through_and_unknown_messages_are_counted() -> None:
@@ -192,7 +254,7 @@ def test_whatever_comes_slots_are_kept_and_every_start_ends_once(
             case "r":
                 effects = core.handle(release(name))
             case "L":
-                effects = core.handle(LinkLost())
+                effects = core.handle(LeaseOver("silence"))
             case _:
                 spec = next(iter(live.values()), None)
                 effects = core.handle(ended(live.pop(spec.id))) if spec else []

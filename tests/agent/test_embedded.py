@@ -60,6 +60,12 @@ def call(function: str, *args: Expr | int) -> Call:
 K, V = Column("k"), Column("v")
 
 
+def test_an_embedded_agent_has_no_lease(fabric: EmbeddedFabric) -> None:
+    """It sends no heartbeats: with one it would give up its tasks after a while."""
+    now = fabric.agents[0]._services.clock.monotonic_s()
+    assert all(agent._lease.left_s(now) is None for agent in fabric.agents)
+
+
 @pytest.mark.parametrize("kind", ["hash", "round_robin", "gather", "forward"])
 @pytest.mark.parametrize("mode", ["materialised", "pipelined"])
 def test_every_kind_of_edge_carries_every_row(

@@ -44,7 +44,7 @@ class FakeLink:
     ) -> None:
         if self.refuse:
             raise PeerLostError("nobody answers")
-        self.say, self.lose, self.beat = on_message, on_lost, beat
+        self.say, self.lose, self.beat, self.hello = on_message, on_lost, beat, hello
         self.say(pb.CoordinatorMessage(welcome=pb.Welcome(epoch=1)))
 
     def send(self, message: pb.AgentMessage) -> None:
@@ -115,6 +115,9 @@ class FakeEngine:
         if self.publish_error is not None:
             raise self.publish_error
         self.calls.append(("publish", tuple(handles)))
+
+    def drop(self, handles: Sequence[bytes]) -> None:
+        self.calls.append(("drop", tuple(handles)))
 
     def abandon(self, handles: Sequence[bytes]) -> None:
         self.calls.append(("abandon", tuple(handles)))
@@ -273,17 +276,27 @@ def test_sink_commands_are_carried_out_and_told(agent: Running) -> None:
     assert (report.error.kind, report.error.message) == ("StorageError", "no space left on /out")
 
 
-def test_a_lost_link_stops_tasks_and_can_be_opened_again(agent: Running) -> None:
+def test_a_lost_link_stops_nothing_and_what_runs_is_said_again(agent: Running) -> None:
     agent.deploy(b"wait")
     until(lambda: agent.runtime.running_tasks == 1)
     agent.link.lose(PeerLostError("gone"))
-    assert agent.ended("0.0") == ["CANCELLED"]
     assert [str(error) for error in agent.lost] == ["gone"]
     agent.link.refuse = True
     with pytest.raises(PeerLostError, match="nobody answers"):
         agent.runtime.attach()
     agent.link.refuse = False
     agent.runtime.attach()
+    assert agent.runtime.running_tasks == 1
+    (held,) = agent.link.hello.tasks
+    assert (held.state, held.key.stage, held.key.task) == (pb.TASK_RUNNING, 0, 0)
+    agent.say(cancel=pb.CancelTasks(job_id="job", keys=[held.key]))
+    assert agent.ended("0.0") == ["CANCELLED"]
+
+
+def test_an_agent_that_hears_nothing_stops_its_tasks(agent: Running) -> None:
+    agent.say(welcome=pb.Welcome(heartbeat_s=0.01, timeout_s=0.05))
+    agent.deploy(b"wait")
+    assert agent.ended("0.0") == ["CANCELLED"]
 
 
 def test_jobs_that_locations_drop_are_released(agent: Running) -> None:

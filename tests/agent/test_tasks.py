@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from fabric.agent.cancellation import Cancellation
-from fabric.agent.core import TaskSpec
 from fabric.agent.exchanges import Exchanges
+from fabric.agent.held import TaskSpec
 from fabric.agent.pipe import Pipes
 from fabric.agent.store import PartitionStore
 from fabric.agent.tasks import Services, TaskRun
@@ -102,6 +102,9 @@ class FakeEngine:
     def decode(self, fragment: bytes) -> Node:
         return self.root
 
+    def has_functions(self, root: Node) -> bool:
+        return False
+
     def schema_of(self, root: Node) -> pa.Schema:
         return SCHEMA
 
@@ -117,6 +120,8 @@ class FakeEngine:
     def publish(self, handles: Sequence[bytes]) -> None: ...
 
     def abandon(self, handles: Sequence[bytes]) -> None: ...
+
+    def drop(self, handles: Sequence[bytes]) -> None: ...
 
     def as_fabric(self, error: BaseException) -> FabricError:
         return as_fabric(error)
@@ -395,3 +400,16 @@ def test_a_report_says_how_much_of_its_time_a_task_waited_for_room() -> None:
 def test_no_machine_path_in_reports(tmp_path: Path) -> None:
     report = Agent(FakeEngine(broken(KeyError(str(tmp_path))))).run(deploy([output()]))
     assert "Traceback" not in str(report)
+
+
+def test_it_fails_for_a_while_when_the_other_end_of_an_edge_was_stopped() -> None:
+    """Nobody stopped the task itself: another attempt may do."""
+    agent = Agent()
+    gather = {"mode": pb.MODE_PIPELINED, "kind": pb.EDGE_GATHER}
+    producer = pb.Producer(agent_id="agent-1")
+    agent.pipes.cancel("its tasks run again")
+    report = agent.run(
+        deploy([output(3, 1)], [input_edge(2, 1, producer, **gather)], kind=pb.STAGE_CHAIN)
+    )
+    assert (report.state, report.error.kind) == (pb.TASK_FAILED, "PeerLostError")
+    assert "its tasks run again" in report.error.message

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import threading
 import time
@@ -12,6 +14,7 @@ from typing import Any
 import grpc
 import pytest
 
+from fabric.control import client
 from fabric.control import control_pb2 as pb
 from fabric.control.client import GrpcControl
 from fabric.control.control_pb2_grpc import ControlStub
@@ -24,7 +27,7 @@ from fabric.errors import AuthError, NotFoundError, PeerLostError, PlanError
 
 @pytest.fixture
 def control(served: SimpleNamespace) -> Any:
-    made = GrpcControl(served.address, served.token("submit"))
+    made = GrpcControl(served.address, served.token("submit"), connect_s=1.0, find_s=0.5)
     yield made
     made.close()
 
@@ -47,6 +50,28 @@ def test_a_job_over_the_network(served: Any, control: Any, make_agent: Any, requ
     for agent in agents:
         agent.until(lambda agent=agent: "release" in agent.kinds())
         agent.link.close()
+
+
+def test_what_runs_can_be_looked_at(
+    served: Any, control: Any, make_agent: Any, request_: Any
+) -> None:
+    agent = make_agent("a", finish=False).attach(LocalLink(served.runtime))
+    job = pb.JobRequest(job_id=control.submit(request_).job_id)
+    (task,) = control.list_tasks(job).tasks
+    assert (task.stage, task.task, task.agent_id, task.node_path) == (0, 0, "a", "by")
+    plan = control.job_plan(job)
+    assert plan.optimised.startswith("by: ")
+    assert plan.stages.startswith("stage 0")
+    assert plan.svg.startswith("<svg")
+    kinds = [event.kind for event in control.list_events(pb.EventsRequest()).events]
+    assert kinds == ["coordinator leads", "agent attached", "job submitted"]
+    (started,) = control.list_events(pb.EventsRequest(job_id=job.job_id)).events
+    assert (started.number, started.job_id, started.epoch) == (3, job.job_id, served.runtime.epoch)
+    assert len(control.list_events(pb.EventsRequest(last=1)).events) == 1
+    for unknown in (control.list_tasks, control.job_plan):
+        with pytest.raises(NotFoundError, match="there is no job 'job-9'"):
+            unknown(pb.JobRequest(job_id="job-9"))
+    agent.link.close()
 
 
 def test_cancel_ends_a_watch(served: Any, control: Any, make_agent: Any, request_: Any) -> None:
@@ -98,10 +123,16 @@ def calls(address: str) -> tuple[grpc.Channel, dict[str, Any]]:
         "Watch": pb.JobRequest(),
         "Cancel": pb.JobRequest(),
         "Release": pb.JobRequest(),
+        "Restart": pb.RestartRequest(),
+        "ListTasks": pb.JobRequest(),
+        "JobPlan": pb.JobRequest(),
+        "ListEvents": pb.EventsRequest(),
+        "Drain": pb.DrainRequest(),
         "ListJobs": pb.ListRequest(),
         "ListAgents": pb.ListRequest(),
         "Locate": pb.LocateRequest(),
         "Dataset": pb.DatasetRequest(),
+        "Depose": pb.Leadership(),
         "Attach": iter([pb.AgentMessage(hello=pb.Hello(agent_id="a"))]),
     }
 
@@ -143,6 +174,50 @@ def test_every_call_needs_a_token(served: Any, method: str) -> None:
         assert ERROR_KEY in dict(caught.value.trailing_metadata())
     channel.close()
     assert not served.runtime.list_agents(pb.ListRequest()).agents
+
+
+def test_ctrl_c_while_a_channel_closes_leaves_it_to_be_closed(control: Any) -> None:
+    """gRPC's own closing, once interrupted, is never taken up again: `__del__` waits for it."""
+    closing, go_on, closed = threading.Event(), threading.Event(), threading.Event()
+
+    def close() -> None:
+        closing.set()
+        assert go_on.wait(30)
+        closed.set()
+
+    def interrupt() -> None:
+        assert closing.wait(30)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    control._channel = SimpleNamespace(close=close)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    pressing = threading.Thread(target=interrupt)
+    pressing.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            control.close()
+    finally:
+        pressing.join()
+        signal.signal(signal.SIGINT, before)
+    go_on.set()
+    assert closed.wait(30)
+
+
+def test_ctrl_c_while_connecting_closes_the_channel(
+    control: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    channel = SimpleNamespace(close=lambda: closed.append(threading.current_thread()))
+    closed: list[threading.Thread] = []
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(client, "open_channel", lambda *_: channel)
+    monkeypatch.setattr(client, "connect", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        control.list_agents(pb.ListRequest())
+    assert len(closed) == 1
+    assert closed[0] is not threading.current_thread()
 
 
 def test_unknown_calls_are_refused(served: Any) -> None:

@@ -15,7 +15,7 @@ from fabric.errors import ConfigError, InternalError, PeerLostError
 def test_attach_hear_and_close(make_agent: Any) -> None:
     with CoordinatorRuntime(embedded=True) as runtime:
         agent = make_agent("a").attach(LocalLink(runtime))
-        runtime.drain()
+        runtime.flush()
         assert agent.kinds() == ["welcome", "locations", "locations"][:2]
         assert [a.agent_id for a in runtime.list_agents(pb.ListRequest()).agents] == ["a"]
         agent.link.close()
@@ -45,6 +45,6 @@ def test_a_second_agent_of_the_same_id_replaces_the_first(make_agent: Any) -> No
         second = make_agent("a").attach(LocalLink(runtime))
         first.link.send(pb.AgentMessage(heartbeat=pb.Heartbeat()))
         first.link.close()
-        assert runtime.refused == {"old session": 2}
+        assert runtime.refused == {"old session": 3}
         assert len(runtime.list_agents(pb.ListRequest()).agents) == 1
         second.link.close()

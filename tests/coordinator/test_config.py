@@ -24,7 +24,7 @@ def test_other_addresses_need_tls(host: str) -> None:
     [
         ({"retain_s": 0}, "retain_s must be positive, got 0"),
         ({"port": 70000}, "port must be 0 to 65535, got 70000"),
-        ({"heartbeat_s": 3.0}, r"timeout_s must be at least two heartbeats \(6.0 s\), got 5.0"),
+        ({"heartbeat_s": 8.0}, r"timeout_s must be at least two heartbeats \(16.0 s\), got 15.0"),
     ],
 )
 def test_out_of_range(fields: dict[str, float], message: str) -> None:

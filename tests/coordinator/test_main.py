@@ -32,6 +32,7 @@ def start(tmp_path: Path) -> Iterator[object]:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            env={**os.environ, "FABRIC_COORDINATOR_REST_PORT": "off"},
         )
         running.append(process)
         line = process.stdout.readline()
@@ -68,7 +69,7 @@ def test_killed_outright_it_starts_again(start: object) -> None:
 
 
 def test_a_second_one_in_the_same_folder_is_refused(tmp_path: Path) -> None:
-    config = CoordinatorConfig(home=tmp_path, port=0)
+    config = CoordinatorConfig(home=tmp_path, port=0, rest_port=None)
     ready, stop = threading.Event(), threading.Event()
     thread = threading.Thread(target=run_coordinator, args=(config, lambda _: ready.set(), stop))
     thread.start()

@@ -7,6 +7,7 @@ import grpc
 import pyarrow as pa
 import pytest
 
+from fabric.testing.by_hand import field, ipc_messages
 from fabric.testing.flight_rig import FlightRig
 
 RawPut = Callable[..., grpc.RpcError | None]
@@ -36,20 +37,6 @@ def raw_put(rig: FlightRig) -> RawPut:
     return put
 
 
-def field(number: int, value: bytes) -> bytes:
-    """One length-delimited protobuf field."""
-    return varint(number << 3 | 2) + varint(len(value)) + value
-
-
-def varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
 def flight_data(
     message: pa.Message | None = None,
     path: Sequence[str] = (),
@@ -70,16 +57,7 @@ def flight_data(
     return out + (field(1000, body) if body is not None else b"")
 
 
-def ipc(batch: pa.RecordBatch) -> list[pa.Message]:
-    """Schema, dictionaries and rows of `batch` as IPC messages."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    reader = pa.MessageReader.open_stream(sink.getvalue())
-    return list(reader)
-
-
 @pytest.fixture
 def wire() -> tuple[Callable[..., bytes], Callable[[pa.RecordBatch], list[pa.Message]]]:
-    """`flight_data` and `ipc`: pytest's importlib mode has no import between test files."""
-    return flight_data, ipc
+    """`flight_data` and `ipc_messages`: pytest's importlib mode has no imports between tests."""
+    return flight_data, ipc_messages

@@ -19,6 +19,7 @@ from fabric._cython.shuffle.wire.unfolding import check_schema, unpacked_bytes
 from fabric.config import AgentConfig, Limits
 from fabric.errors import ConfigError, DataError, PeerLostError
 from fabric.testing.arrays import batches, examples
+from fabric.testing.by_hand import ipc_messages, varint
 from fabric.testing.flight_rig import FlightRig
 from fabric.testing.folded import folded
 from fabric.testing.wait import wait_until
@@ -39,15 +40,6 @@ PATH = ["dataset", "d"]
 def rig(tmp_path: Path) -> Iterator[FlightRig]:
     with FlightRig(tmp_path, 1, limits=LIMITS) as rig:
         yield rig
-
-
-def ipc(batch: pa.RecordBatch, codec: str | None) -> list[pa.Message]:
-    """Schema, dictionaries and rows as messages."""
-    sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression=codec)
-    with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
-        writer.write_batch(batch)
-    return list(pa.MessageReader.open_stream(sink.getvalue()))
 
 
 def still_serves(rig: FlightRig) -> None:
@@ -75,7 +67,7 @@ def test_a_bomb_is_refused_before_it_unfolds(
     rig: FlightRig, raw_put: Any, wire: Any, name: str, codec: str
 ) -> None:
     flight_data, _ = wire
-    first, *rest = ipc(pa.record_batch({"c": BOMBS[name]}), codec)
+    first, *rest = ipc_messages(pa.record_batch({"c": BOMBS[name]}), codec)
     before = pa.total_allocated_bytes()
     error = raw_put([flight_data(first, PATH), *map(flight_data, rest)])
     assert "come to more than 8 MiB once they are decompressed" in error.details()
@@ -90,7 +82,7 @@ def test_many_dictionaries_are_one_bomb(rig: FlightRig, raw_put: Any, wire: Any)
     column = pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), word)
     for n, refused in ((2, False), (3, True)):
         batch = pa.record_batch({f"c{i}": column for i in range(n)})
-        first, *rest = ipc(batch, "zstd")
+        first, *rest = ipc_messages(batch, "zstd")
         error = raw_put([flight_data(first, ["dataset", f"d{n}"]), *map(flight_data, rest)])
         assert (error is not None) == refused
         assert not refused or "once they are decompressed" in error.details()
@@ -101,7 +93,7 @@ def test_many_dictionaries_are_one_bomb(rig: FlightRig, raw_put: Any, wire: Any)
 def test_honest_rows_may_be_compressed(rig: FlightRig, raw_put: Any, wire: Any, codec: str) -> None:
     flight_data, _ = wire
     batch = pa.record_batch({"k": range(30_000), "s": [f"row {n}" for n in range(30_000)]})
-    first, *rest = ipc(batch, codec)
+    first, *rest = ipc_messages(batch, codec)
     sent = [flight_data(first, PATH), *map(flight_data, rest * 30)]  # of one batch, not of a stream
     assert raw_put(sent) is None
     assert rig.control.catalogue.get("d").rows == 30 * batch.num_rows
@@ -113,7 +105,7 @@ def test_sizes_that_lie_are_refused(
     rig: FlightRig, raw_put: Any, wire: Any, codec: str, claim: int
 ) -> None:
     flight_data, _ = wire
-    first, rows = ipc(pa.record_batch({"k": [5] * 1000}), codec)
+    first, rows = ipc_messages(pa.record_batch({"k": [5] * 1000}), codec)
     body = claim.to_bytes(8, "little", signed=True) + rows.body.to_pybytes()[8:]
     error = raw_put([flight_data(first, PATH), flight_data(rows, body=body)])
     assert error is not None
@@ -124,7 +116,7 @@ def test_sizes_that_lie_are_refused(
 @examples(0.5)
 @given(batch=batches(), codec=st.sampled_from(CODECS))
 def test_what_messages_come_to_is_known_from_the_outside(batch: pa.RecordBatch, codec: str) -> None:
-    plain, packed = ipc(batch, None), ipc(batch, codec)
+    plain, packed = ipc_messages(batch, None), ipc_messages(batch, codec)
     for one, other in zip(plain, packed, strict=True):
         metadata, body = other.metadata.to_pybytes(), other.body
         size = one.body.size if one.body is not None else 0
@@ -140,7 +132,7 @@ def test_what_messages_come_to_is_known_from_the_outside(batch: pa.RecordBatch, 
 @examples(0.5)
 @given(data=st.data(), codec=st.sampled_from(CODECS))
 def test_damaged_metadata_is_counted_or_refused(data: st.DataObject, codec: str) -> None:
-    message = ipc(pa.record_batch({"k": [1, 2, 3], "s": ["a", "b", None]}), codec)[-1]
+    message = ipc_messages(pa.record_batch({"k": [1, 2, 3], "s": ["a", "b", None]}), codec)[-1]
     metadata = bytearray(message.metadata.to_pybytes())
     for _ in range(data.draw(st.integers(1, 4))):
         metadata[data.draw(st.integers(0, len(metadata) - 1))] = data.draw(st.integers(0, 255))
@@ -155,7 +147,7 @@ def test_fields_with_another_wire_type_hide_nothing(
 ) -> None:
     """Flight reads a header whatever its wire type says."""
     flight_data, _ = wire
-    first, rows = ipc(pa.record_batch({"c": ZEROS}), "zstd")
+    first, rows = ipc_messages(pa.record_batch({"c": ZEROS}), "zstd")
     whole = flight_data(rows)
     assert whole[0] == 0x12  # field 2, delimited
     for tag in (0x10, 0x11, 0x15):
@@ -258,7 +250,7 @@ def test_damaged_schemas_are_counted_or_refused(data: st.DataObject) -> None:
 
 def test_a_message_that_is_too_large_is_refused(rig: FlightRig, raw_put: Any, wire: Any) -> None:
     flight_data, _ = wire
-    first, rows = ipc(pa.record_batch({"k": range(1000)}), None)
+    first, rows = ipc_messages(pa.record_batch({"k": range(1000)}), None)
     error = raw_put([flight_data(first, PATH), flight_data(rows, metadata=b"x" * (2 << 20))])
     assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert raw_put([flight_data(first, PATH), flight_data(rows, metadata=b"x" * (1 << 19))]) is None
@@ -268,7 +260,7 @@ def test_a_message_that_is_too_large_is_refused(rig: FlightRig, raw_put: Any, wi
 def test_messages_that_grpc_compressed_are_refused(rig: FlightRig, wire: Any) -> None:
     """They could unfold to anything before anybody sees them."""
     flight_data, _ = wire
-    first, rows = ipc(pa.record_batch({"k": range(1000)}), None)
+    first, rows = ipc_messages(pa.record_batch({"k": range(1000)}), None)
     sent = [flight_data(first, PATH), flight_data(rows, metadata=b"x" * (1 << 26))]
     with grpc.insecure_channel(
         rig.address().removeprefix("grpc+tcp://"), compression=grpc.Compression.Gzip
@@ -328,7 +320,7 @@ def test_a_silent_client_loses_its_connection(
     rig: FlightRig, wire: Any, verb: str, n_sent: int
 ) -> None:
     flight_data, _ = wire
-    first, _ = ipc(pa.record_batch({"k": range(1000)}), None)
+    first, _ = ipc_messages(pa.record_batch({"k": range(1000)}), None)
     sent = [b"\x08\x01\x12\x02a0" if verb == "Handshake" else flight_data(first, PATH)][:n_sent]
     agent = Silent(rig, "DoPut", [], bearer(rig, "agent"))
     client = Silent(rig, verb, sent, None if verb == "Handshake" else bearer(rig))
@@ -380,14 +372,6 @@ def test_agents_find_a_place_whatever_clients_do(rig: FlightRig) -> None:
             client.action("healthcheck")
         opened("DoPut", bearer(rig, "agent"))
         wait_until(lambda: rig.servers["a0"].n_open == 6, 20)
-
-
-def varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    return bytes(out) + bytes([value])
 
 
 def test_one_client_has_so_many_calls_at_once(tmp_path: Path) -> None:

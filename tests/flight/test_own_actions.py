@@ -17,11 +17,11 @@ from fabric.flight.connections import connect
 from fabric.flight.errors import from_flight
 from fabric.security.tokens import Scope
 from fabric.testing import ManualClock
+from fabric.testing.by_hand import field
 from fabric.testing.flight_rig import FlightRig
 
 SCHEMA = pa.schema([("k", pa.int64())])
 ROWS = pa.table({"k": list(range(10))}, SCHEMA)
-Field = Callable[[int, bytes], bytes]
 
 
 @pytest.fixture
@@ -141,27 +141,25 @@ def test_polling_what_is_nowhere_is_refused(rig: FlightRig, path: tuple[str, ...
     ("state", "answer"), [(pb.JOB_RUNNING, 1), (pb.JOB_FINISHED, 3), (pb.JOB_CANCELLED, 1)]
 )
 def test_cancelling_an_info_cancels_its_job(
-    rig: FlightRig, act: Callable[..., bytes], message: Field, state: pb.JobState, answer: int
+    rig: FlightRig, act: Callable[..., bytes], state: pb.JobState, answer: int
 ) -> None:
     rig.add_edge("j", "n", {("a0", 0, 0): ROWS})
     rig.control.jobs.jobs.add(job_id="j", state=state)
     with rig.client() as client:
-        body = message(1, client.info(["job", "j", "n"]).serialize())
+        body = field(1, client.info(["job", "j", "n"]).serialize())
     assert fields_of(act("CancelFlightInfo", body, "submit")) == {1: [answer]}
     with pytest.raises(AuthError, match="needs a token of scope 'submit'"):
         act("CancelFlightInfo", body, "write")
 
 
-def test_a_dataset_is_not_cancelled(
-    rig: FlightRig, act: Callable[..., bytes], message: Field
-) -> None:
+def test_a_dataset_is_not_cancelled(rig: FlightRig, act: Callable[..., bytes]) -> None:
     with rig.client() as client:
         client.put(["dataset", "d"], SCHEMA, ROWS.to_batches())
-        body = message(1, client.info(["dataset", "d"]).serialize())
+        body = field(1, client.info(["dataset", "d"]).serialize())
     assert fields_of(act("CancelFlightInfo", body, "submit")) == {1: [3]}
 
 
-def test_a_renewed_endpoint_is_read_later(timed: FlightRig, message: Field) -> None:
+def test_a_renewed_endpoint_is_read_later(timed: FlightRig) -> None:
     clock = timed.clock
     assert isinstance(clock, ManualClock)
     timed.add_edge("j", "n", {("a0", 0, 0): ROWS})
@@ -169,7 +167,7 @@ def test_a_renewed_endpoint_is_read_later(timed: FlightRig, message: Field) -> N
         (old,) = client.info(["job", "j", "n"]).endpoints
         clock.advance(3000)
         header = (b"authorization", f"Bearer {timed.token('read')}".encode())
-        answer = raw_action(plain, "RenewFlightEndpoint", message(1, old.serialize()), header)
+        answer = raw_action(plain, "RenewFlightEndpoint", field(1, old.serialize()), header)
         new = fl.FlightEndpoint.deserialize(answer)
         assert new.app_metadata == old.app_metadata
         assert new.locations == old.locations
@@ -181,16 +179,14 @@ def test_a_renewed_endpoint_is_read_later(timed: FlightRig, message: Field) -> N
                 list(late.read_endpoint(old.ticket.ticket))
 
 
-def test_renewing_ends_with_the_job(
-    rig: FlightRig, act: Callable[..., bytes], message: Field
-) -> None:
+def test_renewing_ends_with_the_job(rig: FlightRig, act: Callable[..., bytes]) -> None:
     rig.add_edge("j", "n", {("a0", 0, 0): ROWS})
     ended = rig.control.edges[0]
     ended.release_s = rig.clock.wall_s() + 60
     rig.control.push(edges=[ended])
     with rig.client() as client:
         (endpoint,) = client.info(["job", "j", "n"]).endpoints
-    body = message(1, endpoint.serialize())
+    body = field(1, endpoint.serialize())
     renewed = fl.FlightEndpoint.deserialize(act("RenewFlightEndpoint", body))
     assert renewed.expiration_time.as_py().timestamp() == pytest.approx(ended.release_s, abs=0.01)
     rig.control.edges.clear()
@@ -212,9 +208,9 @@ def test_hostile_bodies_are_refused(
     assert isinstance(caught.value, (ConfigError, AuthError, NotFoundError))
 
 
-def option(message: Field, name: str, text: str | None) -> bytes:
-    value = b"" if text is None else message(1, text.encode())
-    return message(1, message(1, name.encode()) + message(2, value))
+def option(name: str, text: str | None) -> bytes:
+    value = b"" if text is None else field(1, text.encode())
+    return field(1, field(1, name.encode()) + field(2, value))
 
 
 def options_of(answer: bytes) -> dict[str, str]:
@@ -225,7 +221,7 @@ def options_of(answer: bytes) -> dict[str, str]:
     return found
 
 
-def test_sessions_belong_to_their_token(rig: FlightRig, message: Field) -> None:
+def test_sessions_belong_to_their_token(rig: FlightRig) -> None:
     headers = [
         (b"authorization", f"Bearer {rig.token('read', subject)}".encode()) for subject in "ab"
     ]
@@ -234,21 +230,21 @@ def test_sessions_belong_to_their_token(rig: FlightRig, message: Field) -> None:
         def mine(name: str, body: bytes = b"", header: tuple[bytes, bytes] = headers[0]) -> bytes:
             return bytes(raw_action(client, name, body, header))
 
-        body = option(message, "zone", "UTC") + option(message, "who", "ann")
+        body = option("zone", "UTC") + option("who", "ann")
         assert mine("SetSessionOptions", body) == b""
         assert options_of(mine("GetSessionOptions")) == {"zone": "UTC", "who": "ann"}
         assert options_of(mine("GetSessionOptions", header=headers[1])) == {}
-        mine("SetSessionOptions", option(message, "who", None))
+        mine("SetSessionOptions", option("who", None))
         assert options_of(mine("GetSessionOptions")) == {"zone": "UTC"}
         assert fields_of(mine("CloseSession")) == {1: [1]}
         assert options_of(mine("GetSessionOptions")) == {}
         assert fields_of(mine("CloseSession")) == {1: [3]}
 
 
-def test_own_options_are_checked_and_obeyed(rig: FlightRig, message: Field) -> None:
+def test_own_options_are_checked_and_obeyed(rig: FlightRig) -> None:
     rig.add_edge("j", "n", {("a1", 0, 0): ROWS})
     header = (b"authorization", f"Bearer {rig.token('read', 'one')}".encode())
-    wrong = option(message, "fabric.nonsense", "x") + option(message, "fabric.locations", "some")
+    wrong = option("fabric.nonsense", "x") + option("fabric.locations", "some")
     with connect(rig.address()) as client:
 
         def set_options(body: bytes) -> dict[bytes, int]:
@@ -263,20 +259,20 @@ def test_own_options_are_checked_and_obeyed(rig: FlightRig, message: Field) -> N
 
         assert set_options(wrong) == {b"fabric.nonsense": 1, b"fabric.locations": 2}
         assert n_locations() == 2
-        assert set_options(option(message, "fabric.locations", "none")) == {}
+        assert set_options(option("fabric.locations", "none")) == {}
         assert n_locations() == 0
-        assert set_options(option(message, "fabric.locations", None)) == {}
+        assert set_options(option("fabric.locations", None)) == {}
         assert n_locations() == 2
 
 
-def test_sessions_are_bounded(rig: FlightRig, message: Field) -> None:
+def test_sessions_are_bounded(rig: FlightRig) -> None:
     header = (b"authorization", f"Bearer {rig.token('read')}".encode())
     with connect(rig.address()) as client:
-        many = b"".join(option(message, f"o{n:03}", "x") for n in range(70))
+        many = b"".join(option(f"o{n:03}", "x") for n in range(70))
         refused = fields_of(raw_action(client, "SetSessionOptions", many, header))
         assert len(refused[1]) == 6
-        wrong = option(message, "", "x") + option(message, "n" * 200, "x")
-        wrong += option(message, "o000", "y" * 5000)
+        wrong = option("", "x") + option("n" * 200, "x")
+        wrong += option("o000", "y" * 5000)
         assert len(fields_of(raw_action(client, "SetSessionOptions", wrong, header))[1]) == 3
         kept = options_of(raw_action(client, "GetSessionOptions", b"", header))
         assert len(kept) == 64
@@ -287,18 +283,3 @@ def test_sessions_are_bounded(rig: FlightRig, message: Field) -> None:
 def timed(tmp_path: Any) -> Iterator[FlightRig]:
     with FlightRig(tmp_path, clock=ManualClock()) as rig:
         yield rig
-
-
-@pytest.fixture
-def message() -> Field:
-    """One length-delimited protobuf field."""
-
-    def varint(value: int) -> bytes:
-        out = bytearray()
-        while value > 127:
-            out.append(value & 127 | 128)
-            value >>= 7
-        out.append(value)
-        return bytes(out)
-
-    return lambda number, value: varint(number << 3 | 2) + varint(len(value)) + value

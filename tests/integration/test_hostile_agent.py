@@ -22,7 +22,9 @@ import grpc
 import pyarrow as pa
 import pytest
 
+import fabric
 from fabric.testing import local_fabric
+from fabric.testing.by_hand import field, ipc_messages
 from fabric.testing.folded import folded
 from fabric.testing.wait import wait_until
 
@@ -34,7 +36,8 @@ SETTINGS = {
     "FABRIC_AGENT_HANDSHAKE_S": "10",
     "FABRIC_AGENT_GIVE_BACK_S": "1",
 }
-INSIDE = ("Traceback", "traceback", ".py", "/root", "/work", "/home", "/tmp", "site-packages")
+HERE = str(Path(fabric.__file__).parents[1])
+INSIDE = ("Traceback", "traceback", ".py", "/root", "/home", "/tmp", "site-packages", HERE)
 _NUMBERS = itertools.count()
 pytestmark = pytest.mark.timeout(300)
 
@@ -139,18 +142,6 @@ def none_or_named(error: grpc.RpcError | None) -> None:
 # ---- messages by hand
 
 
-def varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    return bytes(out) + bytes([value])
-
-
-def field(number: int, value: bytes) -> bytes:
-    return varint(number << 3 | 2) + varint(len(value)) + value
-
-
 def path(*parts: str) -> bytes:
     return field(1, b"\x08\x01" + b"".join(field(3, part.encode()) for part in parts))
 
@@ -162,14 +153,9 @@ def message(header: bytes, body: bytes | None = None, metadata: bytes = b"") -> 
 
 def ipc(batch: pa.RecordBatch, codec: str | None = None) -> list[tuple[bytes, bytes]]:
     """Header and body of each message."""
-    sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression=codec)
-    with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
-        writer.write_batch(batch)
-    messages = pa.MessageReader.open_stream(sink.getvalue())
     return [
         (m.metadata.to_pybytes(), m.body.to_pybytes() if m.body is not None else b"")
-        for m in messages
+        for m in ipc_messages(batch, codec)
     ]
 
 

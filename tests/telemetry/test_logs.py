@@ -9,12 +9,12 @@ import pytest
 import structlog
 
 from fabric.telemetry import logs
-from fabric.telemetry.logs import configure_logs, logger
+from fabric.telemetry.logs import bind_process, configure_logs, logger
 
 
 @pytest.fixture(autouse=True)
 def _as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("stream", "level", "renderers"):
+    for name in ("stream", "level", "renderers", "bound"):
         monkeypatch.setattr(logs._OUTPUT, name, getattr(logs._OUTPUT, name))
 
 
@@ -61,3 +61,13 @@ def test_the_users_configuration_is_neither_used_nor_changed(
         assert theirs.getvalue() == ""
     finally:
         structlog.reset_defaults()
+
+
+def test_every_line_of_a_process_says_whose_it_is() -> None:
+    out = io.StringIO()
+    configure_logs(out)
+    bind_process(agent="agent-1")
+    logger("fabric.test").info("one")
+    logger("fabric.test").info("two", agent="agent-2")
+    said = [json.loads(line)["agent"] for line in out.getvalue().splitlines()]
+    assert said == ["agent-1", "agent-2"]

@@ -25,7 +25,7 @@ from fabric.clock import Clock, SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED, ControlApi
 from fabric.control.errors import to_detail
-from fabric.errors import CancelledError, FabricError, InternalError, NotFoundError
+from fabric.errors import CancelledError, FabricError, InternalError, NotFoundError, UserError
 from fabric.ids import new_id
 from fabric.plan.check import check
 from fabric.plan.codec import decode
@@ -164,6 +164,29 @@ class SparkControl(ControlApi):
             self.release(pb.JobRequest(job_id=job_id))
 
     # ---- what a fabric has and Spark has not
+    def restart(self, request: pb.RestartRequest) -> pb.JobStatus:
+        """Nothing of a job is materialised here that another run could begin with."""
+        self._job(request.job_id)
+        raise UserError("a job on Spark can't be restarted; submit its plan again")
+
+    def list_tasks(self, request: pb.JobRequest) -> pb.TaskList:
+        """None: Spark's own pages tell of its tasks."""
+        self._job(request.job_id)
+        return pb.TaskList()
+
+    def job_plan(self, request: pb.JobRequest) -> pb.ExplainReply:
+        """The plan as it was given."""
+        root = self._job(request.job_id).plan.root
+        return pb.ExplainReply(plan=tree(root), svg=svg(root))
+
+    def list_events(self, request: pb.EventsRequest) -> pb.EventList:
+        """None: Spark writes its own."""
+        return pb.EventList()
+
+    def drain(self, request: pb.DrainRequest) -> pb.AgentStatus:
+        """There is no agent to drain."""
+        raise NotFoundError("Spark's executors are no agents; nothing can be drained here")
+
     def list_agents(self, request: pb.ListRequest) -> pb.AgentList:
         """None: Spark's executors are no agents."""
         return pb.AgentList()

@@ -1,11 +1,11 @@
 """Writing to the outside: aside first, published by the coordinator's word.
 
 One job: the sink protocol and its dispatch by target. A task opens a writer, writes, and `prepare`s
-a durable handle; when all tasks have, one agent `publish`es all handles, or `abandon`s them. Both
-may be repeated.
+a durable handle; when all tasks have, one agent `publish`es all handles, or `abandon`s them; those
+of an attempt that another one followed are `drop`ped. All of it may be repeated.
 """
 
-from fabric.io.sinks.dispatch import abandon, check_target, open_sink, publish
+from fabric.io.sinks.dispatch import abandon, check_target, drop, open_sink, publish
 from fabric.io.sinks.protocol import SinkWriter
 
-__all__ = ["SinkWriter", "abandon", "check_target", "open_sink", "publish"]
+__all__ = ["SinkWriter", "abandon", "check_target", "drop", "open_sink", "publish"]

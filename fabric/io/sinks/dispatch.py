@@ -68,6 +68,16 @@ def abandon(handles: Sequence[bytes]) -> None:
         _module(module).abandon(group)
 
 
+def drop(handles: Sequence[bytes]) -> None:
+    """Remove the prepared output of single attempts: others took over; may be repeated.
+
+    Only files lie where somebody would find them: a dataset's commit lists the attempts it wants.
+    """
+    for kind, group in _grouped(handles).items():
+        if kind == "file":
+            _module(kind).drop(group)
+
+
 def _grouped(handles: Sequence[bytes]) -> dict[str, list[Handle]]:
     groups: dict[str, list[Handle]] = defaultdict(list)
     for data in handles:

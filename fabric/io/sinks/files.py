@@ -133,12 +133,16 @@ def publish(handles: Sequence[Handle]) -> None:
 
 
 def abandon(handles: Sequence[Handle]) -> None:
-    """Remove what was staged; what is published stays."""
+    """Remove whatever the stage of these handles staged; what is published stays."""
+    for handle in handles:
+        shutil.rmtree(_new_folder(handle.facts), ignore_errors=True)
+        shutil.rmtree(handle.facts["staging"], ignore_errors=True)
+
+
+def drop(handles: Sequence[Handle]) -> None:
+    """Remove what these attempts staged, and nothing of any other."""
     for handle in handles:
         _remove(Path(handle.facts["staged"]))
-        new = _new_folder(handle.facts)
-        shutil.rmtree(new, ignore_errors=True)
-        shutil.rmtree(handle.facts["staging"], ignore_errors=True)
 
 
 def discard(target: FileTarget, job: str, stage: int) -> None:

@@ -198,10 +198,9 @@ class FragmentStream(Iterator[pa.RecordBatch]):
         tables = Tables(
             session, self._inputs, self._splits, self._read,
             n_partitions=self._n_partitions, batch_rows=self._batch_rows,
-            check=self._check_open,
+            check=self._check_open, bounded=self._memory is not None,
         )  # fmt: skip
         self._raised, tables.spills = tables.raised, not fits
-        tables.is_bounded = self._memory is not None
         here = tables.here(self._root) if isinstance(self._root, Scan) else None
         if here is not None:
             self._batches = _told(here)
@@ -311,7 +310,15 @@ class FragmentStream(Iterator[pa.RecordBatch]):
 
 
 async def _streamed(df: datafusion.DataFrame) -> AsyncIterator[pa.RecordBatch]:
-    async for batch in df.execute_stream():
+    batches = aiter(df.execute_stream())
+    while True:
+        try:
+            batch = await anext(batches)
+        except StopAsyncIteration as end:
+            # DataFusion's thread lets go of the future that raised it only when somebody next calls
+            # DataFusion; the frames in it would keep the stream, its rows and its spill folder
+            end.__traceback__ = None
+            return
         yield batch.to_pyarrow()
 
 

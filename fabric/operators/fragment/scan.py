@@ -64,6 +64,7 @@ class Tables:
         n_partitions: int,
         batch_rows: int,
         check: Callable[[], None],
+        bounded: bool = False,
     ) -> None:
         self._session, self._inputs, self._splits, self._read = session, inputs, splits, read
         self._n_partitions, self._batch_rows, self._check = n_partitions, batch_rows, check
@@ -71,7 +72,7 @@ class Tables:
         self._rows_max: int | None = None
         self.spills = False
         """Whether what is built up may be more than memory has room for."""
-        self.is_bounded = False
+        self.is_bounded = bounded
         """Whether to hold no more of a file than what is worked on."""
         self.raised: list[Exception] = []
         """What reading raised inside DataFusion, which would only hand on its text."""
@@ -94,7 +95,7 @@ class Tables:
         return read if self._rows_max is None else read.over(read.df.limit(self._rows_max))
 
     def _scan(self, node: Scan) -> Relation:
-        schema = _read_schema(node)
+        schema = read_schema(node)
         splits = self._splits_of(node)
         match node.source:
             case FileSource() if self.is_bounded:
@@ -115,7 +116,7 @@ class Tables:
             return None
         return (
             piece.select(names)
-            for batch in self._rows(node, _read_schema(node), splits)
+            for batch in self._rows(node, read_schema(node), splits)
             for piece in _pieces(batch, self._batch_rows)
         )
 
@@ -369,7 +370,7 @@ def _most(columns: Iterable[pa.Array]) -> float:
     return float(most)
 
 
-def _read_schema(node: Scan) -> pa.Schema:
+def read_schema(node: Scan) -> pa.Schema:
     """The columns to read, in the order of the source; one where rows are only counted."""
     wanted = set(node.schema.names if node.columns is None else node.columns)
     if node.predicate is not None:

@@ -16,6 +16,8 @@ import pyarrow.compute as pc
 
 from fabric.errors import ExpressionError, InternalError
 from fabric.operators.functions.compiled import NotCompiledError, compiled
+from fabric.operators.functions.raised import said
+from fabric.operators.functions.watched import watched
 from fabric.plan.expr import Udf, UdfKind
 
 Kernel = Callable[..., pa.Array]
@@ -27,7 +29,9 @@ def kernel(udf: Udf, function: Callable[..., Any], types: Sequence[pa.DataType])
     run = _RUNS[udf.kind](udf, function, tuple(types))
 
     def call(*columns: pa.Array) -> pa.Array:
-        return _checked(udf, run(*columns), len(columns[0]))
+        with watched(udf.payload):
+            found = run(*columns)
+        return _checked(udf, found, len(columns[0]))
 
     return call
 
@@ -63,11 +67,10 @@ def _as_array(udf: Udf, found: object) -> pa.Array:
     )
 
 
-def _raised(udf: Udf, error: Exception, values: Sequence[object] = ()) -> ExpressionError:
+def _raised(udf: Udf, error: BaseException, values: Sequence[object] = ()) -> ExpressionError:
     """The user's error: its class, its text, and the values of the row where there is one."""
-    text = f": {error}" if str(error) else ""
     row = f" for {', '.join(map(repr, values))}"[:_SHOWN] if values else ""
-    return ExpressionError(f"the function {udf.name} raised {type(error).__name__}{text}{row}")
+    return ExpressionError(f"the function {udf.name} raised {said(error)}{row}")
 
 
 def _of_arrays(
@@ -76,7 +79,7 @@ def _of_arrays(
     def run(*columns: pa.Array) -> object:
         try:
             return function(*columns)
-        except Exception as error:  # it is the user's
+        except BaseException as error:  # it is the user's, also a SystemExit
             raise _raised(udf, error) from error
 
     return run
@@ -90,7 +93,7 @@ def _by_row(
             return None
         try:
             return function(*row)
-        except Exception as error:
+        except BaseException as error:
             raise _raised(udf, error, row) from error
 
     def run(*columns: pa.Array) -> pa.Array:

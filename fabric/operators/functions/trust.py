@@ -13,6 +13,8 @@ from functools import lru_cache
 from typing import Any
 
 from fabric.errors import AuthError, PlanError
+from fabric.operators.functions.raised import said
+from fabric.operators.functions.watched import watched
 from fabric.plan.expr import Expr, Udf
 from fabric.plan.exprs import exprs_of, map_exprs
 from fabric.plan.nodes import Node
@@ -26,11 +28,16 @@ _trusted: dict[bytes, None] = {}
 
 def functions_of(root: Node) -> Iterator[Udf]:
     """Every user function in a plan."""
+    return (udf for _, udf in placed_functions(root))
+
+
+def placed_functions(root: Node) -> Iterator[tuple[Node, Udf]]:
+    """The same with their nodes."""
     for node in walk(root):
         for expr in exprs_of(node):
             for part in walk_expr(expr):
                 if isinstance(part, Udf):
-                    yield part
+                    yield node, part
 
 
 def signed(root: Node, signer: Signer) -> Node:
@@ -87,11 +94,12 @@ def load(udf: Udf) -> Callable[..., Any]:
     if hashlib.sha256(udf.payload).digest() not in _trusted:
         raise AuthError(f"the function {udf.name} was not signed by this fabric")
     try:
-        return _loaded(udf.payload)
-    except Exception as error:  # whatever the user's module does when it is imported
+        with watched(udf.payload):
+            return _loaded(udf.payload)
+    except BaseException as error:  # whatever the user's module does when it is imported
         raise PlanError(
-            f"the function {udf.name} can't be loaded: {type(error).__name__}: {error}; is every "
-            "module it uses installed where the agents run?"
+            f"the function {udf.name} can't be loaded: {said(error)}; is every module "
+            "it uses installed where the agents run?"
         ) from error
 
 

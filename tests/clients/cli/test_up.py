@@ -62,7 +62,9 @@ class Up:
         command = [sys.executable, "-m", "fabric.clients.cli", "up", "--home", str(home)]
         with self.out.open("wb") as out:
             self.process = subprocess.Popen(
-                [*command, "--port", str(self.port)], stdout=out, stderr=subprocess.STDOUT
+                [*command, "--port", str(self.port), "--rest-port", "0", "--metrics-port", "0"],
+                stdout=out,
+                stderr=subprocess.STDOUT,
             )
         _until(lambda: "Ctrl-C stops" in self.text() or self.process.poll() is not None)
         assert self.process.poll() is None, self.text()

@@ -7,7 +7,10 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -77,10 +80,12 @@ def test_without_spark(tmp_path: Path) -> None:
 
 
 def test_the_snippet_works_when_pasted(tmp_path: Path) -> None:
+    """Started as shells start what has ``&`` or ``nohup``, which ignores SIGINT; one ends it."""
     said = tmp_path / "said"
+    ignoring = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh"]
     with said.open("wb") as file:
         demo = subprocess.Popen(
-            [*COMMAND, "--without-spark", "--keep"], cwd=tmp_path, env=ENV,
+            [*ignoring, *COMMAND, "--without-spark", "--keep"], cwd=tmp_path, env=ENV,
             stdout=file, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
     try:
@@ -95,9 +100,50 @@ def test_the_snippet_works_when_pasted(tmp_path: Path) -> None:
         assert "SkyWest Airlines Inc." in pasted.stdout
     finally:
         demo.send_signal(signal.SIGINT)
-        code = demo.wait(60)
+        try:
+            code = demo.wait(60)
+        finally:
+            demo.kill()
+            demo.wait()
     assert code == 0, said.read_text()
     assert said.read_text().endswith("stopped\n")
+
+
+def test_ctrl_c_does_not_wait_for_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its start takes seconds, more on a busy machine; once it is up, an error stops it."""
+    gate, stopped = threading.Event(), []
+
+    def start(_: Path) -> SimpleNamespace:
+        assert gate.wait(60)
+        return SimpleNamespace(stop=lambda: stopped.append(True))
+
+    monkeypatch.setattr(flights, "_start_spark", start)
+    with pytest.raises(KeyboardInterrupt), flights._spark(tmp_path / "log", True) as spark:
+        raise KeyboardInterrupt
+    assert spark is not None
+    assert not spark.done()
+    with pytest.raises(ValueError, match="early"), flights._spark(tmp_path / "log", True):
+        raise ValueError("early")
+    gate.set()
+    with pytest.raises(AttributeError), flights._spark(tmp_path / "log", True) as spark:
+        spark.result(60).fail()  # type: ignore[union-attr]
+    assert stopped == [True]
+
+
+def test_ctrl_c_in_duckdb_is_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB makes a RuntimeError of it."""
+    import duckdb
+
+    def connect() -> Any:
+        raise RuntimeError(said)
+
+    monkeypatch.setattr(duckdb, "connect", connect)
+    said = "Query interrupted"
+    with pytest.raises(KeyboardInterrupt):
+        questions.ask_duckdb({})
+    said = "something else"
+    with pytest.raises(RuntimeError, match="something else"):
+        questions.ask_duckdb({})
 
 
 def test_a_difference_fails(

@@ -12,6 +12,7 @@ from fabric.clients.session.partition import Partition
 from fabric.clients.session.session import Session
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED, ControlApi
+from fabric.errors import NotFoundError
 from fabric.plan.nodes import Plan
 
 ROWS = pa.table({"a": [1, 2]})
@@ -35,6 +36,8 @@ class FakeControl(ControlApi):
         self.said.put(self.status(state, **more))
 
     def watch(self, request: pb.JobRequest) -> Iterator[pb.JobStatus]:
+        if request.job_id != "job-1":
+            raise NotFoundError(f"there is no job {request.job_id!r}")
         while True:
             status = self.said.get()
             yield status

@@ -10,6 +10,7 @@ import pytest
 import fabric
 from fabric.clients.session.connect import find_token, parse_address
 from fabric.clients.session.default import common_session, default_session
+from fabric.control import control_pb2 as pb
 from fabric.errors import AuthError, ConfigError, NotFoundError, PlanError
 
 
@@ -21,6 +22,9 @@ from fabric.errors import AuthError, ConfigError, NotFoundError, PlanError
         ("fabric://host/", "host:6123"),
         ("127.0.0.1:7000", "127.0.0.1:7000"),
         ("fabric://[::1]:7000", "[::1]:7000"),
+        ("fabric://a:1,b", "a:1,b:6123"),
+        ("fabric+tls://a,[::1]:2/", "grpc+tls://a:6123,grpc+tls://[::1]:2"),
+        ("a:1,b:2", "a:1,b:2"),
     ],
 )
 def test_addresses(target: str, address: str) -> None:
@@ -29,7 +33,17 @@ def test_addresses(target: str, address: str) -> None:
 
 @pytest.mark.parametrize(
     "target",
-    ["http://host:1", "fabric://", "fabric://host:99999", "fabric://host:x", "fabric://h/x"],
+    [
+        "http://host:1",
+        "fabric://",
+        "fabric://host:99999",
+        "fabric://host:x",
+        "fabric://h/x",
+        "fabric://a,,b",
+        "fabric://a,b/x",
+        "fabric://u:p@h",
+        "a://b",
+    ],
 )
 def test_what_is_no_address(target: str) -> None:
     with pytest.raises(ConfigError, match="is no fabric address; write connect"):
@@ -68,9 +82,10 @@ def test_a_closed_session_says_so(session: Any) -> None:
         session.jobs()
 
 
-def test_jobs_by_id(session: Any) -> None:
+def test_jobs_by_id(session: Any, control: Any) -> None:
+    control.say(pb.JOB_RUNNING)
     assert session.job("job-1").name == "test"
-    with pytest.raises(NotFoundError, match="there is no job 'job-2' here"):
+    with pytest.raises(NotFoundError, match="there is no job 'job-2'"):
         session.job("job-2")
 
 

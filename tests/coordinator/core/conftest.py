@@ -18,10 +18,12 @@ from fabric.coordinator.core.events import (
     AgentSaid,
     Event,
     JobSubmitted,
+    Tick,
 )
 from fabric.coordinator.metadata.memory import MemoryStore
 from fabric.coordinator.planner.stages import RESULT, Edge, Stage, StageGraph
-from fabric.plan.nodes import Sink, StageInput
+from fabric.plan.codec import encode
+from fabric.plan.nodes import Plan, Sink, StageInput
 from fabric.plan.sources import GateTarget
 
 ROWS = pa.schema([("a", pa.int64())])
@@ -72,7 +74,7 @@ class World:
     """A core, its store, and everything it said."""
 
     def __init__(self, **config: float) -> None:
-        self.config = CoordinatorConfig(**config)
+        self.config = CoordinatorConfig(**{"heartbeat_s": 1.0, "timeout_s": 5.0, **config})
         self.store = MemoryStore()
         self.now = 100.0
         self.sent: list[Send] = []
@@ -83,7 +85,7 @@ class World:
     def start(self) -> None:
         """A new coordinator over the same store."""
         self.core = CoordinatorCore(self.config, self.store.next_epoch())
-        self._carry(self.core.restore(self.store))
+        self._carry(self.core.restore(self.store, 1000.0, self.now))
 
     def do(self, event: Event, after: float = 0.0) -> list[Effect]:
         self.now += after
@@ -99,14 +101,20 @@ class World:
                 self.sent.append(effect)
 
     def attach(self, *agent_ids: str) -> None:
+        self.attach_with(4, *agent_ids)
+
+    def attach_with(self, slots: int, *agent_ids: str) -> None:
         for agent_id in agent_ids:
             self.n_sessions += 1
             self.sessions[agent_id] = self.n_sessions
-            hello = pb.Hello(agent_id=agent_id, address=f"grpc+tcp://{agent_id}", cpus=4, slots=4)
+            where = f"grpc+tcp://{agent_id}"
+            hello = pb.Hello(agent_id=agent_id, address=where, cpus=4, slots=slots)
             self.do(AgentAttached(self.n_sessions, hello))
 
     def detach(self, agent_id: str) -> None:
+        """Its link breaks, and it does not come back."""
         self.do(AgentDetached(agent_id, self.sessions[agent_id], "gone"))
+        self.do(Tick(1000.0), after=self.config.reattach_s)
 
     def submit(
         self, graph: StageGraph, job_id: str = "job-1", key: str = "", **settings: AdaptiveConfig
@@ -117,7 +125,7 @@ class World:
                 name="a job",
                 client_key=key,
                 graph=graph,
-                fragments=tuple(b"%d" % s.stage for s in graph.stages),
+                fragments=tuple(encode(Plan(s.root)) for s in graph.stages),
                 schema=b"schema",
                 wall_s=1000.0,
                 **settings,

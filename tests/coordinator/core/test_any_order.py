@@ -58,7 +58,7 @@ def test_sound_in_any_order(
     stops = any(step in ("cancel", "release") for step in steps)
     assert not stops or world.state() != "running" or world.heard("x", "sink")
     deployed = [
-        (deploy.stage, task.task)
+        (deploy.stage, task.task, task.attempt)
         for agent in "xy"
         for deploy in world.heard(agent, "deploy")
         for task in deploy.tasks

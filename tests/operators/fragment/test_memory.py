@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import gc
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from fabric.errors import ConfigError, PartitionLostError
 from fabric.operators.fragment import execute_fragment
+from fabric.operators.fragment import run as fragment_run
 from fabric.operators.fragment.memory import FragmentMemory
 from fabric.plan.expr import Agg, Alias, Column, SortKey
 from fabric.plan.nodes import Aggregate, Join, Node, Sort, StageInput
@@ -112,8 +114,29 @@ def test_a_sort_and_an_aggregate_larger_than_the_pool(tmp_path: Path) -> None:
     sums = run(grouped, rows, memory=memory, streamed=True)
     expected = rows.group_by("k").aggregate([("v", "sum")]).rename_columns(["k", "v"])
     assert checksum(sums) == checksum(expected.cast(sums.schema))
-    gc.collect()  # sessions are parts of cycles
     wait_until(lambda: not list(tmp_path.iterdir()))
+
+
+def test_nothing_is_kept_by_what_datafusion_drops_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its threads drop the futures of batches some time, which is at the next call at the latest.
+
+    No garbage collection sees that: they are held by no object of Python.
+    """
+    futures = []
+
+    class Loop(fragment_run._Loop):
+        def create_future(self) -> asyncio.Future[Any]:
+            futures.append(super().create_future())
+            return futures[-1]
+
+    monkeypatch.setattr(fragment_run, "_Loop", Loop)
+    rows = table("v", 3, 200_000, 100_000)
+    sort = Sort(edge(0, rows), (SortKey(Column("v")),))
+    run(sort, rows, memory=FragmentMemory(64 << 20, (tmp_path,)), streamed=True)
+    wait_until(lambda: not list(tmp_path.iterdir()))
+    assert isinstance(futures[-1].exception(), StopAsyncIteration)
 
 
 def test_a_join_larger_than_the_pool_is_merged(tmp_path: Path) -> None:

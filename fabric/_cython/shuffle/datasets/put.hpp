@@ -30,6 +30,7 @@ struct PutCalls {
   arrow::Status (*open)(PyObject*, const PutPath& put, const std::string& address,
                         const std::shared_ptr<arrow::Schema>& schema,
                         std::shared_ptr<OwnerWriter>& out) = nullptr;
+  arrow::Status (*reach)(const char* failpoint) = nullptr;  // in tests only: else null
 };
 
 struct PutBackend {
@@ -109,6 +110,7 @@ class Puts {
     if (!status.ok()) writer->abandon();
     ARROW_RETURN_NOT_OK(status);
     ARROW_ASSIGN_OR_RAISE(const Receipt receipt, writer->seal());
+    ARROW_RETURN_NOT_OK(reach("agent.put-sealed"));
     return "{" + receipt_text(receipt) + "}";
   }
 
@@ -131,10 +133,15 @@ class Puts {
       if (!fresh || header->event != Event::ROWS) continue;
       if (client != nullptr) ARROW_RETURN_NOT_OK(client->place(*chunk.data, header->partitions));
       ARROW_RETURN_NOT_OK(write_runs(*header, chunk.data, writer));
+      ARROW_RETURN_NOT_OK(reach("agent.put-batch"));
     }
     ARROW_RETURN_NOT_OK(check.finish());
     if (client != nullptr) ARROW_RETURN_NOT_OK(client->finish());
     return call.check_whole();
+  }
+
+  arrow::Status reach(const char* failpoint) const {
+    return backend_.calls.reach == nullptr ? arrow::Status::OK() : backend_.calls.reach(failpoint);
   }
 
   static arrow::Status write_runs(const EdgeHeader& header,

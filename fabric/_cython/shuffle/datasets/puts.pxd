@@ -26,6 +26,7 @@ cdef extern from "datasets/put.hpp" namespace "fabric" nogil:
         void (*undo)(PyObject*, const string&, const string&) noexcept
         CStatus (*open)(PyObject*, const CPutPath&, const string&, const shared_ptr[CSchema]&,
                         shared_ptr[OwnerWriter]&) noexcept
+        CStatus (*reach)(const char*) noexcept
     cppclass PutBackend:
         PutBackend()
         PutCalls calls

@@ -17,6 +17,7 @@ from fabric._cython.shuffle.wire.arrow_cpp cimport (
 )
 from fabric._cython.shuffle.wire.faults cimport raise_fault
 
+from fabric import failpoints
 from fabric._cython.shuffle.pool import default_pool
 from fabric.flight.descriptor import PutPath
 
@@ -34,6 +35,8 @@ def serve_datasets(HandlerSet handlers not None, face, DatasetFolder folder not 
     backend.calls.transaction, backend.calls.begin = &_transaction, &_begin
     backend.calls.commit, backend.calls.undo = &_commit, &_undo
     backend.calls.open = &_open
+    if failpoints.armed():
+        backend.calls.reach = &_reach
     backend.folder, backend.table = folder.folder, table.directory
     backend.agent_id, backend.allocator = agent_id.encode(), pool.pool
     set_datasets(handlers.handlers.get()[0], backend)
@@ -99,6 +102,14 @@ cdef CStatus _open(PyObject* face, const CPutPath& put, const string& address,
             put.name.decode(), put.transaction.decode(), put.writer.decode(), put.attempt)
         writer = (<object> face).open(path, address.decode(), wrap_schema(schema))
         (&out)[0] = owner_of(writer, None)
+    except BaseException as error:
+        return told_status(error)
+    return CStatus()
+
+
+cdef CStatus _reach(const char* name) noexcept with gil:
+    try:
+        failpoints.reach(name.decode())
     except BaseException as error:
         return told_status(error)
     return CStatus()

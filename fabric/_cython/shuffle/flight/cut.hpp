@@ -5,15 +5,15 @@
 // with it.
 #pragma once
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <string>
+
+#include "wire/descriptors.hpp"
 
 namespace fabric {
 
@@ -46,17 +46,13 @@ inline std::string host_of(const std::string& peer) { return peer.substr(0, peer
 inline bool has_address(const std::string& peer) { return peer.starts_with("ipv"); }
 
 inline void cut_connection(const std::string& peer) {
-  DIR* folder = ::opendir("/proc/self/fd");
-  if (folder == nullptr) return;
-  while (const dirent* entry = ::readdir(folder)) {
-    const int fd = std::atoi(entry->d_name);
-    if (fd == 0 || peer_of(fd) != peer) continue;
+  each_descriptor([&](int fd) {
+    if (peer_of(fd) != peer) return;
     const int same = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);  // so that it can't become another one's
-    if (same < 0) continue;
+    if (same < 0) return;
     if (peer_of(same) == peer) ::shutdown(same, SHUT_RDWR);
     ::close(same);
-  }
-  ::closedir(folder);
+  });
 }
 
 }  // namespace fabric

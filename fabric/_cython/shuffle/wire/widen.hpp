@@ -2,15 +2,15 @@
 //
 // One job: SO_SNDBUF of the Unix sockets of this process. They begin with 208 KiB and, unlike
 // TCP's, never grow: both ends wake each other 36 times a MiB. This halves it, and spares a tenth
-// to a quarter of a shuffle's processor time. gRPC opens and accepts sockets by itself and tells
-// nobody their descriptors, so all descriptors are looked through, now and then.
+// to a quarter of a shuffle's processor time. All descriptors are looked
+// through, now and then.
 #pragma once
-#include <dirent.h>
 #include <sys/socket.h>
 
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
+
+#include "wire/descriptors.hpp"
 
 namespace fabric {
 
@@ -25,15 +25,11 @@ inline int socket_option(int descriptor, int option) {
 
 inline void widen_unix_sockets() {
 #if defined(__linux__)
-  DIR* const open_files = opendir("/proc/self/fd");
-  if (open_files == nullptr) return;
-  while (const dirent* const file = readdir(open_files)) {
-    const int descriptor = std::atoi(file->d_name);
-    if (descriptor <= 2 || socket_option(descriptor, SO_DOMAIN) != AF_UNIX) continue;
-    if (socket_option(descriptor, SO_SNDBUF) >= SEND_BYTES) continue;
+  each_descriptor([](int descriptor) {
+    if (socket_option(descriptor, SO_DOMAIN) != AF_UNIX) return;
+    if (socket_option(descriptor, SO_SNDBUF) >= SEND_BYTES) return;
     setsockopt(descriptor, SOL_SOCKET, SO_SNDBUF, &SEND_BYTES, sizeof SEND_BYTES);
-  }
-  closedir(open_files);
+  });
 #endif
 }
 

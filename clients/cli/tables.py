@@ -1,0 +1,172 @@
+"""Tables of jobs, tasks, agents and events, as the CLI prints them.
+
+One job: rows and columns. On a terminal they fit its width; into a pipe every value goes whole.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from fabric.control import control_pb2 as pb
+from fabric.control.api import STATES
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_TASKS = {
+    pb.TASK_UNKNOWN: "waiting", pb.TASK_RUNNING: "running", pb.TASK_FINISHED: "finished",
+    pb.TASK_FAILED: "failed", pb.TASK_CANCELLED: "cancelled",
+}  # fmt: skip
+_PIPE_WIDTH = 1000
+_SHOWN = ("timestamp", "event", "agent", "job", "logger", "level")
+
+
+def jobs_table(jobs: Iterable[pb.JobStatus]) -> Table:
+    """One line a job."""
+    made = table("job", "name", "state", "tasks >", "rows >", "seconds >", "error")
+    for job in jobs:
+        done, of = (sum(getattr(s, field) for s in job.stages) for field in ("finished", "n_tasks"))
+        add(
+            made, job.job_id, job.name, STATES.get(job.state, "unknown"), f"{done}/{of}",
+            f"{job.result_rows:,}", f"{job.seconds:.2f}", failure(job),
+        )  # fmt: skip
+    return made
+
+
+def tasks_table(tasks: Iterable[pb.TaskStatus]) -> Table:
+    """One line an attempt of a task."""
+    made = table("task", "attempt >", "node", "state", "agent", "rows >", "seconds >", "error")
+    for task in tasks:
+        seconds = f"{task.ended_s - task.started_s:.3f}" if task.ended_s else ""
+        add(
+            made, f"{task.stage}.{task.task}", str(task.attempt), task.node_path,
+            _TASKS.get(task.state, "unknown"), task.agent_id, f"{task.rows_out:,}", seconds,
+            failure(task),
+        )  # fmt: skip
+    return made
+
+
+def agents_table(agents: Iterable[pb.AgentStatus]) -> Table:
+    """One line an agent."""
+    made = table("agent", "state", "tasks >", "slots >", "stored >", "memory >", "heard >", "at")
+    for agent in agents:
+        add(
+            made, agent.agent_id, agent.state, str(agent.running_tasks), str(agent.slots),
+            size(agent.stored_bytes), size(agent.rss_bytes), f"{agent.seen_s_ago:.1f} s ago",
+            agent.address,
+        )  # fmt: skip
+    return made
+
+
+def events_table(events: Iterable[pb.EventRecord], *, of_one_job: bool = False) -> Table:
+    """One line an event."""
+    made = table("when", "what", *(() if of_one_job else ("job",)), "agent", "details")
+    for event in events:
+        job = () if of_one_job else (event.job_id,)
+        add(made, moment(event.wall_s), event.kind, *job, event.agent_id, event.text)
+    return made
+
+
+def log_lines(events: Iterable[pb.EventRecord], logged: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Events of the coordinator and lines of agents by time, as text."""
+    found = [
+        (event.wall_s, "coordinator", event.kind, {"agent": event.agent_id, "": event.text})
+        for event in events
+    ]
+    for line in logged:
+        others = {name: value for name, value in line.items() if name not in _SHOWN}
+        found.append((_wall_s(line), line.get("agent", "agent"), line.get("event", ""), others))
+    found.sort(key=lambda one: one[0])
+    return [
+        plain(" ".join((moment(at), str(who), "-", str(what), *_pairs(fields))))
+        for at, who, what, fields in found
+    ]
+
+
+def _pairs(fields: Mapping[str, Any]) -> list[str]:
+    named = {name: value for name, value in fields.items() if value not in ("", None)}
+    return [f"{name}={value}" if name else str(value) for name, value in named.items()]
+
+
+def _wall_s(line: Mapping[str, Any]) -> float:
+    try:
+        return datetime.fromisoformat(str(line.get("timestamp"))).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def failure(told: pb.JobStatus | pb.TaskStatus) -> str:
+    """Why it failed, or nothing."""
+    return f"{told.error.kind}: {told.error.message}" if told.HasField("error") else ""
+
+
+def size(n_bytes: int) -> str:
+    """Bytes as people read them.
+
+    >>> size(512), size(200 << 20)
+    ('512 B', '200.0 MiB')
+    """
+    value = float(n_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
+
+
+def moment(wall_s: float) -> str:
+    """A wall time, UTC, to the millisecond.
+
+    >>> moment(0.25)
+    '1970-01-01 00:00:00.250'
+    """
+    return f"{datetime.fromtimestamp(wall_s, UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3]
+
+
+def table(*columns: str) -> Table:
+    """An empty table; a column whose name ends with > holds numbers."""
+    from rich.table import Table
+
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        name, numbers, _ = column.partition(" >")
+        made.add_column(name, justify="right" if numbers else "left")
+    return made
+
+
+def add(made: Table, *values: str) -> None:
+    """One row; values are text, never markup, and stay on their line."""
+    from rich.text import Text
+
+    made.add_row(*(Text(plain(value)) for value in values))
+
+
+def plain(text: str) -> str:
+    """`text` without what moves a terminal's cursor or breaks its lines."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def show(made: Table, empty: str) -> None:
+    """Print the table, or say that it is `empty`."""
+    if not made.row_count:
+        typer.echo(empty)
+        return
+    from rich.console import Console
+
+    console = Console(file=sys.stdout)
+    if not console.is_terminal:
+        console = Console(file=sys.stdout, width=_PIPE_WIDTH)
+    console.print(made)
+
+
+def states_of(names: Sequence[str]) -> list[pb.JobState]:
+    """The states that people call so; `BadParameter` for another name."""
+    by_name = {name: state for state, name in STATES.items()}
+    if unknown := [name for name in names if name not in by_name]:
+        raise typer.BadParameter(f"{unknown[0]!r} is no state; use one of {', '.join(by_name)}")
+    return [by_name[name] for name in names]

@@ -1,0 +1,199 @@
+"""What a coordinator knows of its jobs, and what of it is to be written down.
+
+One job: jobs that live, statuses of those that are over, keys of clients, events; and the records
+that `take_writes` hands out, each once, before anybody is told of what they say.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from fabric.control import control_pb2 as pb
+from fabric.coordinator.config import CoordinatorConfig
+from fabric.coordinator.core import records
+from fabric.coordinator.core.effects import Effect, JobChanged, Note
+from fabric.coordinator.core.jobs import Job, Task
+from fabric.coordinator.core.lineage import Key
+from fabric.coordinator.core.messages import job_status, task_status
+from fabric.coordinator.metadata.store import Table, Write
+from fabric.errors import NotFoundError
+
+_LAST = 1000
+"""How many events are told when nobody says how many."""
+
+
+class Book:
+    """Everything by job; not thread-safe."""
+
+    def __init__(self, config: CoordinatorConfig, epoch: int) -> None:
+        self.config, self.epoch = config, epoch
+        self.jobs: dict[str, Job] = {}
+        self.history: dict[str, pb.JobStatus] = {}
+        self.attempts: dict[str, list[pb.TaskStatus]] = {}
+        """Attempts that are over and were followed by another one, by job."""
+        self._keys: dict[str, str] = {}
+        self._events: deque[pb.EventRecord] = deque()
+        self._n_events = 0
+        self._offset_s = 0.0
+        self._writes: dict[tuple[Table, str], Write] = {}
+        self._told: set[str] = set()
+
+    # ---- time
+
+    def set_wall(self, wall_s: float, now: float) -> None:
+        """What the wall clock says at monotonic `now`."""
+        self._offset_s = wall_s - now
+
+    def wall_s(self, now: float) -> float:
+        """Wall time at monotonic `now`, as far as is known."""
+        return now + self._offset_s
+
+    # ---- asking
+
+    def live(self, job_id: str) -> Job:
+        """A job that was not released; `NotFoundError` when it was, or is unknown."""
+        if (job := self.jobs.get(job_id)) is not None:
+            return job
+        if job_id in self.history:
+            raise NotFoundError(
+                f"job {job_id} was released: its stages, tasks and partitions are not known any "
+                "more; submit its plan again"
+            )
+        raise NotFoundError(f"there is no job {job_id[:128]!r}; `fabric jobs` lists them")
+
+    def status(self, job_id: str, now: float) -> pb.JobStatus:
+        """A job's status; `NotFoundError` when it is unknown."""
+        if (past := self.history.get(job_id)) is not None:
+            return past
+        return job_status(self.live(job_id), now)
+
+    def statuses(self, now: float) -> list[pb.JobStatus]:
+        """Every job, oldest first."""
+        return [*self.history.values(), *(job_status(job, now) for job in self.jobs.values())]
+
+    def active(self) -> list[Job]:
+        """Jobs that have not ended, oldest first."""
+        return [job for job in self.jobs.values() if job.active]
+
+    def job_of_key(self, client_key: str) -> str | None:
+        """The job that was submitted under a client's key."""
+        return self._keys.get(client_key) if client_key else None
+
+    def tasks(self, job_id: str) -> list[pb.TaskStatus]:
+        """Every attempt of a job that was not released, by stage, task and attempt."""
+        job = self.live(job_id)
+        found = [task_status(job, key, task) for key, task in job.tasks.items()]
+        found += self.attempts.get(job_id, [])
+        return sorted(found, key=lambda t: (t.stage, t.task, t.attempt))
+
+    def events(self, request: pb.EventsRequest) -> pb.EventList:
+        """The newest events of a job, or of all, oldest first."""
+        wanted = request.job_id
+        found = [event for event in self._events if not wanted or event.job_id == wanted]
+        return pb.EventList(events=found[-(request.last or _LAST) :])
+
+    # ---- writing down
+
+    def add(self, job: Job) -> None:
+        """A new job."""
+        self.jobs[job.job_id] = job
+        if job.client_key:
+            self._keys[job.client_key] = job.job_id
+        self.planned(job)
+
+    def planned(self, job: Job) -> None:
+        """Its stages are others now."""
+        self.write(records.plan_record(job))
+
+    def changed(self, job: Job, now: float) -> list[Effect]:
+        """Its state is another one now."""
+        status = job_status(job, now)
+        ended_s = 0.0 if job.ended is None else job.wall_s(job.ended)
+        self.write(records.job_record(job, status, ended_s))
+        return self.moved(job)
+
+    def moved(self, job: Job) -> list[Effect]:
+        """Something of it that a status tells is another now; not worth writing down."""
+        return [JobChanged(job.job_id, job.state)]
+
+    def task_changed(self, job: Job, key: Key) -> None:
+        """One of its tasks."""
+        self.write(records.task_record(job, key, job.tasks[key]))
+
+    def attempt_over(self, job: Job, key: Key, task: Task, now: float) -> None:
+        """An attempt that is followed by another one."""
+        status = task_status(job, key, task)
+        if not task.ended:
+            status.state, status.ended_s = pb.TASK_CANCELLED, self.wall_s(now)
+        self.attempts.setdefault(job.job_id, []).append(status)
+        self.write(records.attempt_record(job.job_id, status))
+
+    def note(self, now: float, event: str, **fields: str | int) -> list[Effect]:
+        """Worth a line in the log, and in the history of events."""
+        self._n_events += 1
+        about = {name: str(value) for name, value in fields.items()}
+        record = pb.EventRecord(
+            number=self._n_events,
+            wall_s=self.wall_s(now),
+            kind=event,
+            job_id=about.pop("job", ""),
+            agent_id=about.pop("agent", ""),
+            who=about.pop("who", ""),
+            text=", ".join(f"{name} {value}" for name, value in about.items())[:2048],
+            epoch=self.epoch,
+        )
+        self._events.append(record)
+        self.write(records.event_record(record))
+        while len(self._events) > self.config.events_kept_max:
+            old = self._events.popleft()
+            self.write(Write("events", records.event_key(old.number), None))
+        return [Note(event, tuple(fields.items()))]
+
+    def drop(self, job: Job, status: pb.JobStatus) -> None:
+        """Forget its stages and tasks; the status stays in the history, to its length."""
+        job_id = job.job_id
+        del self.jobs[job_id]
+        for key in job.tasks:
+            self.write(Write("tasks", records.task_key(job_id, *key), None))
+        for past in self.attempts.pop(job_id, ()):
+            self.write(Write("attempts", records.attempt_key(job_id, past), None))
+        self.write(Write("plans", job_id, None))
+        self.write(records.past_record(status))
+        self.history[job_id] = status
+        self._prune()
+
+    def _prune(self) -> None:
+        too_many = max(0, len(self.history) - self.config.jobs_kept_max)
+        for job_id in list(self.history)[:too_many]:
+            status = self.history.pop(job_id)
+            if self._keys.get(status.client_key) == job_id:
+                del self._keys[status.client_key]
+            self.write(Write("jobs", job_id, None))
+
+    def write(self, *writes: Write) -> None:
+        """Have these written down; a later one of the same record takes the place of an earlier."""
+        for write in writes:
+            self._writes[write.table, write.key] = write
+
+    def take_writes(self) -> tuple[Write, ...]:
+        """What is to be written down now."""
+        taken = tuple(self._writes.values())
+        self._writes.clear()
+        return taken
+
+    # ---- after a restart
+
+    def restore(self, found: Iterable[records.Restored], events: Iterable[bytes]) -> None:
+        """Take over what an earlier coordinator wrote down."""
+        for one in sorted(found, key=lambda one: (one.status.submitted_s, one.status.job_id)):
+            job_id = one.status.job_id
+            if one.status.client_key:
+                self._keys[one.status.client_key] = job_id
+            if one.job is None:
+                self.history[job_id] = one.status
+            else:
+                self.jobs[job_id], self.attempts[job_id] = one.job, one.attempts
+        self._events.extend(pb.EventRecord.FromString(value) for value in events)
+        self._n_events = self._events[-1].number if self._events else 0
+        self._prune()

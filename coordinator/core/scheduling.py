@@ -1,0 +1,83 @@
+"""Which task goes to which agent now.
+
+One job: `assign`: slots to the jobs in turn, the job with the fewest tasks at work first. A task
+goes to the agent it prefers (where its neighbours run) if that has a free slot, else to another one
+by the policy. The tasks of a pipelined region are placed together or not at all: nobody behind it
+is given a slot then, so that it can't starve.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from fabric.coordinator.core.jobs import Job
+from fabric.coordinator.core.lineage import Key
+from fabric.coordinator.planner.placement import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """Tasks of one region of a job, and the agent of each."""
+
+    job: Job
+    region: int
+    tasks: tuple[tuple[Key, str], ...]
+
+
+def assign(
+    jobs: Sequence[Job], room: Mapping[str, int], now: float, policy: Policy
+) -> Iterator[Assigned]:
+    """Place what may start into free slots, by agent in `room`; nothing is changed here."""
+    free = dict(room)
+    waiting = [(_at_work(job), n, job, _units(job, now)) for n, job in enumerate(jobs)]
+    heapq.heapify(waiting)
+    while waiting and any(n > 0 for n in free.values()):
+        at_work, number, job, units = waiting[0]
+        unit = next(units, None)
+        if unit is None:
+            heapq.heappop(waiting)
+            continue
+        region, keys = unit
+        if len(keys) > sum(max(0, n) for n in free.values()):
+            return
+        placed = tuple((key, _choose(job.tasks[key].agent_id, free, policy)) for key in keys)
+        yield Assigned(job, region, placed)
+        heapq.heapreplace(waiting, (at_work + len(keys), number, job, units))
+
+
+def slots_used(jobs: Sequence[Job]) -> dict[str, int]:
+    """How many tasks of `jobs` are at work, by agent."""
+    used: dict[str, int] = {}
+    for job in jobs:
+        for task in job.tasks.values():
+            if task.active:
+                used[task.agent_id] = used.get(task.agent_id, 0) + 1
+    return used
+
+
+def _at_work(job: Job) -> int:
+    return sum(task.active for task in job.tasks.values())
+
+
+def _units(job: Job, now: float) -> Iterator[tuple[int, list[Key]]]:
+    """What is placed together: a task, or all tasks of a pipelined region."""
+    if job.stopping is not None:
+        return
+    for region, keys in list(job.ready()):
+        due = [key for key in keys if job.tasks[key].not_before <= now]
+        if not job.pipelined(region):
+            yield from ((region, [key]) for key in due)
+        elif len(due) == len(keys):
+            yield region, keys
+
+
+def _choose(preferred: str, free: dict[str, int], policy: Policy) -> str:
+    """An agent with room; it has one slot less then."""
+    agent = preferred
+    if free.get(agent, 0) <= 0:
+        roomy = sorted(a for a, n in free.items() if n > 0)
+        agent = (min if policy == "bin_pack" else max)(roomy, key=free.__getitem__)
+    free[agent] -= 1
+    return agent

@@ -1,0 +1,54 @@
+"""Whether a stage puts out the same rows again when it reads the same rows in another order.
+
+One job: `is_determinate`. What is not must not be mixed: when one of its tasks has to run again,
+the tasks that read its earlier rows run again as well. The last digits of float sums do not count,
+and a user's function is taken to return the same for the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fabric.coordinator.planner.stages import Edge, Stage
+from fabric.plan.expr import Agg, Expr, Over, children
+from fabric.plan.nodes import Aggregate, Limit, Node, Window
+from fabric.plan.walk import postorder, walk
+
+_BY_ORDER = frozenset(
+    ("any_value", "approx_quantile", "collect", "first", "last", "max_by", "min_by")
+)
+_SAME_FOR_TIES = frozenset(("rank", "dense_rank", "percent_rank", "cume_dist"))
+
+
+def is_determinate(stage: Stage, outputs: tuple[Edge, ...]) -> bool:
+    """Whether the rows of each partition are the same whatever the order of input."""
+    if any(edge.kind == "round_robin" for edge in outputs):
+        return False
+    return all(_node(node) for node in walk(stage.root))
+
+
+def _node(node: Node) -> bool:
+    match node:
+        case Limit():
+            return False
+        case Aggregate(aggs=aggs):
+            return all(agg.function not in _BY_ORDER for agg in _aggs(aggs))
+        case Window(exprs=exprs):
+            return all(_over(over) for over in _overs(exprs))
+        case _:
+            return True
+
+
+def _over(over: Over) -> bool:
+    function = over.input.function
+    if function in _SAME_FOR_TIES:
+        return True
+    return not over.order_by and over.frame is None and function not in _BY_ORDER
+
+
+def _aggs(exprs: tuple[Expr, ...]) -> Iterator[Agg]:
+    return (e for expr in exprs for e in postorder(expr, children) if isinstance(e, Agg))
+
+
+def _overs(exprs: tuple[Expr, ...]) -> Iterator[Over]:
+    return (e for expr in exprs for e in postorder(expr, children) if isinstance(e, Over))

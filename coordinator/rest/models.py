@@ -1,0 +1,238 @@
+"""What the API answers, as OpenAPI describes it.
+
+One job: models, each made of a message of `control.proto`. Times are seconds since 1970, UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Self
+
+from pydantic import BaseModel
+
+from fabric.control import control_pb2 as pb
+from fabric.control.api import STATES
+
+
+class Problem(BaseModel):
+    """RFC 9457; `title` is the class of the error."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
+class Error(BaseModel):
+    """Why a job or a task failed, and where."""
+
+    kind: str
+    message: str
+    node: str
+    task: str
+    agent: str
+
+    @classmethod
+    def of(cls, told: pb.ErrorDetail) -> Self:
+        """From its message."""
+        return cls(
+            kind=told.kind, message=told.message, node=told.node, task=told.task, agent=told.agent
+        )
+
+
+class Stage(BaseModel):
+    """Tasks that run the same piece of the plan."""
+
+    stage: int
+    node_path: str
+    n_tasks: int
+    running: int
+    finished: int
+    rows: int
+    bytes: int
+    backpressure_ratio: float
+    adapted: list[str]
+
+    @classmethod
+    def of(cls, told: pb.StageStatus) -> Self:
+        """From its message."""
+        return cls(
+            stage=told.stage,
+            node_path=told.node_path,
+            n_tasks=told.n_tasks,
+            running=told.running,
+            finished=told.finished,
+            rows=told.rows,
+            bytes=told.bytes,
+            backpressure_ratio=told.backpressure_ratio,
+            adapted=list(told.adapted),
+        )
+
+
+class Job(BaseModel):
+    """A submitted plan; `n_attempts` counts those beyond the first of each task."""
+
+    job_id: str
+    name: str
+    state: str
+    submitted_s: float
+    seconds: float
+    rows: int
+    result_path: str
+    n_tasks: int
+    n_finished: int
+    n_attempts: int
+    run: int
+    error: Error | None
+
+    @classmethod
+    def of(cls, told: pb.JobStatus) -> Self:
+        """From its message."""
+        return cls(
+            job_id=told.job_id,
+            name=told.name,
+            state=job_state(told.state),
+            submitted_s=told.submitted_s,
+            seconds=told.seconds,
+            rows=told.result_rows,
+            result_path=told.result_path,
+            n_tasks=sum(stage.n_tasks for stage in told.stages),
+            n_finished=sum(stage.finished for stage in told.stages),
+            n_attempts=told.n_attempts,
+            run=told.run,
+            error=Error.of(told.error) if told.HasField("error") else None,
+        )
+
+
+class JobDetail(Job):
+    """A job with its stages and the last errors that attempts ended with."""
+
+    stages: list[Stage]
+    errors: list[Error]
+
+    @classmethod
+    def of(cls, told: pb.JobStatus) -> Self:
+        """From its message."""
+        return cls(
+            **dict(Job.of(told)),
+            stages=[Stage.of(stage) for stage in told.stages],
+            errors=[Error.of(error) for error in told.errors],
+        )
+
+
+class Jobs(BaseModel):
+    """Newest first; `next` is the `before` of the next page, null on the last."""
+
+    jobs: list[Job]
+    next: str | None
+
+
+class Task(BaseModel):
+    """One attempt of a task."""
+
+    stage: int
+    task: int
+    attempt: int
+    node_path: str
+    agent_id: str
+    state: str
+    started_s: float | None
+    ended_s: float | None
+    rows_in: int
+    rows_out: int
+    backpressure_ratio: float
+    error: Error | None
+
+    @classmethod
+    def of(cls, told: pb.TaskStatus) -> Self:
+        """From its message."""
+        return cls(
+            stage=told.stage,
+            task=told.task,
+            attempt=told.attempt,
+            node_path=told.node_path,
+            agent_id=told.agent_id,
+            state=task_state(told.state),
+            started_s=told.started_s or None,
+            ended_s=told.ended_s or None,
+            rows_in=told.rows_in,
+            rows_out=told.rows_out,
+            backpressure_ratio=told.backpressure_ratio,
+            error=Error.of(told.error) if told.HasField("error") else None,
+        )
+
+
+class Agent(BaseModel):
+    """An agent that the coordinator knows."""
+
+    agent_id: str
+    address: str
+    host: str
+    state: str
+    slots: int
+    running_tasks: int
+    stored_bytes: int
+    rss_bytes: int
+    memory_bytes: int
+    seen_s_ago: float
+    version: str
+
+    @classmethod
+    def of(cls, told: pb.AgentStatus) -> Self:
+        """From its message."""
+        return cls(**{name: getattr(told, name) for name in cls.model_fields})
+
+
+class Event(BaseModel):
+    """What happened, or who did what."""
+
+    number: int
+    wall_s: float
+    kind: str
+    job_id: str
+    agent_id: str
+    text: str
+    who: str
+    epoch: int
+
+    @classmethod
+    def of(cls, told: pb.EventRecord) -> Self:
+        """From its message."""
+        return cls(**{name: getattr(told, name) for name in cls.model_fields})
+
+
+class Plan(BaseModel):
+    """A job's plan as it runs."""
+
+    plan: str
+    optimised: str
+    stages: str
+    svg: str
+    rules: str
+
+    @classmethod
+    def of(cls, told: pb.ExplainReply) -> Self:
+        """From its message."""
+        return cls(**{name: getattr(told, name) for name in cls.model_fields})
+
+
+def states_of(names: Iterable[str]) -> list[pb.JobState]:
+    """The states that people call so; the inverse of `job_state`."""
+    wanted = frozenset(names)
+    return [state for state, name in STATES.items() if name in wanted]
+
+
+def job_state(state: pb.JobState) -> str:
+    """As people write it.
+
+    >>> job_state(pb.JOB_RUNNING)
+    'running'
+    """
+    return STATES.get(state, "unknown")
+
+
+def task_state(state: pb.TaskState) -> str:
+    """As people write it; a task that was not started waits."""
+    if state == pb.TASK_UNKNOWN:
+        return "waiting"
+    return pb.TaskState.Name(state).removeprefix("TASK_").lower()

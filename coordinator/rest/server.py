@@ -1,0 +1,105 @@
+"""The thread that serves HTTP.
+
+One job: `RestServer`, which runs uvicorn over `app.py` in a thread of its own, so that pages and
+gRPC never wait for each other.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from pathlib import Path
+
+import uvicorn
+
+from fabric.coordinator.rest.app import Behind, make_app
+from fabric.errors import ConfigError, InternalError
+
+STOP_S = 2.0
+"""How long requests under way may take to end when the server stops."""
+CONNECTIONS_MAX = 500
+_START_S = 10.0
+
+
+class RestServer:
+    """A server of `behind` on `host` and `port`; `start` returns its URL."""
+
+    def __init__(
+        self,
+        behind: Behind,
+        host: str,
+        port: int,
+        *,
+        tls_certificate: Path | None = None,
+        tls_key: Path | None = None,
+    ) -> None:
+        self._host, self._port = host, port
+        self._scheme = "https" if tls_certificate else "http"
+        self._server = _Quiet(
+            uvicorn.Config(
+                make_app(behind),
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                lifespan="off",
+                ws="none",
+                loop="uvloop",
+                http="h11",
+                limit_concurrency=CONNECTIONS_MAX,
+                timeout_keep_alive=30,
+                timeout_graceful_shutdown=int(STOP_S),
+                ssl_certfile=tls_certificate,
+                ssl_keyfile=tls_key,
+            )
+        )
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> str:
+        """Listen; `ConfigError` when the port can't be had."""
+        listener = self._listen()
+        port = listener.getsockname()[1]
+        self._thread = threading.Thread(
+            target=self._server.run, args=([listener],), name="rest server", daemon=True
+        )
+        self._thread.start()
+        if not self._server.listens.wait(_START_S):
+            self.stop()
+            raise InternalError("the HTTP server did not start")
+        shown = f"[{self._host}]" if ":" in self._host else self._host
+        return f"{self._scheme}://{shown}:{port}"
+
+    def stop(self) -> None:
+        """End all requests and the thread."""
+        self._server.should_exit = True
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _listen(self) -> socket.socket:
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((self._host, self._port))
+            listener.listen(128)
+        except OSError as error:
+            listener.close()
+            raise ConfigError(
+                f"can't serve REST and pages on port {self._port} of {self._host} "
+                f"({error.strerror}); choose another with --rest-port or "
+                "FABRIC_COORDINATOR_REST_PORT (0: a free one, off: none)"
+            ) from None
+        return listener
+
+
+class _Quiet(uvicorn.Server):
+    """Says when it listens, to a waiting thread instead of a log."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listens = threading.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen."""
+        await super().startup(sockets)
+        self.listens.set()

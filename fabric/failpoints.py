@@ -1,0 +1,151 @@
+"""Named places in a process where a test can make it die, stop or fail (reliability §1).
+
+One job: `arm` reads ``FABRIC_FAILPOINT=name:nth:action`` when a coordinator or an agent starts,
+`reach` is called at the places. The nth time that the process comes by the named one, it
+
+    exit     ends at once, as by SIGKILL (code 137)
+    raise    raises an `ExternalError`
+    hang     stays there for ever; the other threads go on
+    sleep=S  stays there for S seconds
+    stop     stops the whole process (SIGSTOP) until somebody continues it
+
+and prints ``failpoint NAME: ACTION`` before. Where several processes have the same failpoint, only
+the first of them that gets so far does it, if ``FABRIC_FAILPOINT_ONCE`` names a file that is not
+there yet. Without the variable `reach` compares one name with None. Nothing works unless
+``FABRIC_TESTING=1`` is set too: a variable left over somewhere must not kill a process that people
+use.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from fabric.errors import ConfigError, ExternalError
+
+VARIABLE, TESTING, ONCE = "FABRIC_FAILPOINT", "FABRIC_TESTING", "FABRIC_FAILPOINT_ONCE"
+
+POINTS = {
+    "agent.attaching": "said hello, has not taken what came back; nth 2 is a re-registration",
+    "agent.task-started": "a task's thread begins",
+    "agent.output-sealed": "a task's output is sealed, nobody knows",
+    "agent.sink-prepared": "a task's part of a sink is durable, nobody knows",
+    "agent.task-ran": "a task is done, its report was not sent",
+    "agent.publishing": "told to publish a sink, nothing done",
+    "agent.published": "a sink is published, its report was not sent",
+    "agent.put-batch": "a batch of a put to this owner was taken, more may come",
+    "agent.put-sealed": "a put to this owner is durable, nobody knows",
+    "coordinator.job-persisted": "a job is written down, its client was not answered",
+    "coordinator.tasks-persisted": "tasks are written down, nothing was sent",
+    "coordinator.sending": "an order for an agent is about to be sent",
+    "coordinator.restoring": "a restarted coordinator has read its store, done nothing yet",
+    "coordinator.committing": "a dataset's commit is decided, not written down",
+    "coordinator.committed": "a dataset's commit is written down, nobody was told",
+}
+"""Every place, and what is true there."""
+
+ACTIONS = ("exit", "raise", "hang", "sleep", "stop")
+
+
+@dataclass(frozen=True, slots=True)
+class Failpoint:
+    """What happens the `nth` time at `name`."""
+
+    name: str
+    nth: int
+    action: str
+    seconds: float = 0.0
+    once: str = ""
+    times: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+
+    def hit(self) -> None:
+        """One more time; `itertools.count` is moved under the GIL, so any thread may come by."""
+        if next(self.times) != self.nth or not self._first():
+            return
+        print(f"failpoint {self.name}: {self.action}", file=sys.stderr, flush=True)
+        match self.action:
+            case "exit":
+                os._exit(137)
+            case "raise":
+                raise ExternalError(f"failpoint {self.name}")
+            case "hang":
+                threading.Event().wait()
+            case "sleep":
+                time.sleep(self.seconds)
+            case "stop":
+                os.kill(os.getpid(), signal.SIGSTOP)
+
+    def _first(self) -> bool:
+        """Whether no other process has done it; from now on, this one has."""
+        try:
+            if self.once:
+                os.close(os.open(self.once, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        except FileExistsError:
+            return False
+        return True
+
+
+_armed: Failpoint | None = None
+
+
+def arm(environ: Mapping[str, str] | None = None) -> None:
+    """Take the failpoint that the environment names; `ConfigError` when it names none of ours.
+
+    >>> arm({"FABRIC_FAILPOINT": "agent.task-rann:1:exit", "FABRIC_TESTING": "1"})
+    Traceback (most recent call last):
+    ...
+    fabric.errors.ConfigError: there is no failpoint 'agent.task-rann'; did you mean agent.task-ran?
+    """
+    global _armed
+    environ = os.environ if environ is None else environ
+    text = environ.get(VARIABLE, "")
+    if text and environ.get(TESTING) != "1":
+        raise ConfigError(
+            f"{VARIABLE} is set, which makes this process fail on purpose; unset it, or set "
+            f"{TESTING}=1 if this is a test"
+        )
+    _armed = replace(parse(text), once=environ.get(ONCE, "")) if text else None
+
+
+def armed() -> bool:
+    """Whether this process has a failpoint."""
+    return _armed is not None
+
+
+def parse(text: str) -> Failpoint:
+    """Read ``name:nth:action``.
+
+    >>> found = parse("agent.published:2:sleep=1.5")
+    >>> found.name, found.nth, found.action, found.seconds
+    ('agent.published', 2, 'sleep', 1.5)
+    """
+    name, _, rest = text.partition(":")
+    nth, _, action = rest.partition(":")
+    action, _, seconds = action.partition("=")
+    if name not in POINTS:
+        near = difflib.get_close_matches(name, POINTS, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise ConfigError(f"there is no failpoint {name[:80]!r}{hint}")
+    try:
+        point = Failpoint(name, int(nth), action, float(seconds or 0))
+    except ValueError:
+        point = Failpoint(name, 0, action)
+    if point.nth < 1 or action not in ACTIONS or (action == "sleep") != (point.seconds > 0):
+        raise ConfigError(
+            f"{VARIABLE} must be name:nth:action, nth from 1 and the action one of exit, raise, "
+            f"hang, sleep=SECONDS, stop; got {text[:80]!r}"
+        )
+    return point
+
+
+def reach(name: str) -> None:
+    """This process has come by `name`."""
+    if _armed is not None and _armed.name == name:
+        _armed.hit()

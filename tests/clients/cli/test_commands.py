@@ -1,0 +1,125 @@
+"""``fabric jobs``, ``agents``, ``top`` and ``config``, as processes beside a real fabric."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fabric
+from fabric import col
+from fabric.clients.session.session import Session
+from fabric.errors import ExpressionError
+from fabric.testing.local import LocalFabric, local_fabric
+
+EVIL = "\x1b[2J[red]<b>\nnext"
+
+
+@pytest.fixture(scope="module")
+def local() -> Iterator[LocalFabric]:
+    with local_fabric(1, slots=4) as running:
+        yield running
+
+
+@pytest.fixture
+def session(local: LocalFabric) -> Iterator[Session]:
+    with fabric.connect(f"fabric://{local.address}", token=local.token) as opened:
+        yield opened
+
+
+@pytest.fixture
+def run(local: LocalFabric) -> Any:
+    def call(*arguments: str, code: int = 0) -> str:
+        environ = {"FABRIC_ADDRESS": f"fabric://{local.address}", "FABRIC_TOKEN": local.token}
+        done = subprocess.run(
+            [sys.executable, "-m", "fabric.clients.cli", *arguments],
+            env={**os.environ, **environ}, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == code, done.stderr
+        assert "Traceback" not in done.stderr
+        return done.stdout if code == 0 else done.stderr
+
+    return call
+
+
+def test_a_job_is_listed_shown_and_its_logs_told(session: Session, run: Any) -> None:
+    job = session.read_arrow({"a": [1, 2, 3]}).group_by("a").count().submit(EVIL).wait()
+    for command in (
+        ("jobs",),
+        ("jobs", "list"),
+        ("jobs", "list", "--state", "finished", "-n", "1"),
+    ):
+        listed = run(*command)
+        assert "\x1b" not in listed
+        line = next(line for line in listed.splitlines() if job.id in line)
+        assert "[2J[red]<b>" in line
+        assert "finished" in line
+    assert run("jobs", "list", "--state", "failed") == "no such jobs\n"
+    assert "'nope' is no state" in run("jobs", "list", "--state", "nope", code=2)
+    shown = run("jobs", "show", job.id)
+    assert "0.0" in shown
+    assert "Partition(number=0" in shown
+    logs = run("jobs", "logs", job.id).splitlines()
+    assert "coordinator - job " in logs[0]
+    assert any("task finished" in line and "rows_out=3" in line for line in logs)
+    assert [line.split()[1] for line in logs] == sorted(line.split()[1] for line in logs)
+    run("jobs", "release", job.id)
+    assert "released" in run("jobs", "show", job.id)
+
+
+def test_a_failed_job_tells_why(session: Session, run: Any) -> None:
+    with pytest.raises(ExpressionError):
+        session.read_arrow({"a": [0]}).select(r=col("a") // col("a")).submit("broken").wait()
+    (job,) = (one for one in session.jobs() if one.name == "broken")
+    assert "ExpressionError" in run("jobs", "show", job.id)
+    assert any("task failed" in line for line in run("jobs", "logs", job.id).splitlines())
+
+
+def test_unknown_jobs_and_agents(run: Any) -> None:
+    for command in (("show", "job-0"), ("logs", "job-0"), ("restart", "job-0"), ("cancel", "../x")):
+        assert "there is no job" in run("jobs", *command, code=1)
+    run("agents", "drain", "nobody", code=1)
+
+
+def test_agents_and_top(local: LocalFabric, run: Any) -> None:
+    for command in (("agents",), ("agents", "list")):
+        assert local.agent_id(0) in run(*command)
+    picture = run("top", "--once")
+    assert picture.startswith("1 agents, ")
+    assert "of 4 slots busy" in picture
+    assert "agent attached" in picture
+
+
+def test_config_explains_itself(run: Any, tmp_path: Path) -> None:
+    assert "nothing is set" not in run("config", "--explain")
+    (tmp_path / "fabric.toml").write_text("task_slots = 7\n[coordinator]\nretain_s = 60\n")
+    told = run("config", "--home", str(tmp_path))
+    assert "agent.slots = 7\n  tasks at a time\n" in told
+    assert f"from {tmp_path}/fabric.toml: task_slots, default 4" in told
+    assert "coordinator.retain_s = 60.0" in told
+    assert "adaptive" not in told
+    everything = run("config", "--explain", "--home", str(tmp_path))
+    for key in ("agent.memory = off", "adaptive.skew_factor = 4.0", "coordinator.port = 6123",
+                "FABRIC_HEARTBEAT_INTERVAL", "agent.unix_sockets = true"):  # fmt: skip
+        assert key in everything
+    (tmp_path / "fabric.toml").write_text("[agent]\nslot = 7\n")
+    assert "agent.slot is unknown; did you mean agent.slots" in run(
+        "config", "--home", str(tmp_path), code=1
+    )
+
+
+def test_restart_and_drain(local: LocalFabric, session: Session, run: Any) -> None:
+    job = session.read_arrow({"a": [1, 2, 3]}).sort("a").submit("again").wait()
+    node = job.status.stages[-1].node_path
+    assert "finished, 3 rows" in run("jobs", "restart", job.id, "--from", node, "--wait")
+    assert "finished, 3 rows" in run("jobs", "restart", job.id, "--wait")
+    assert job.collect().to_pydict() == {"a": [1, 2, 3]}
+    run("jobs", "restart", job.id, "--from", "no/such/node", code=1)
+    agent = local.agent_id(0)
+    assert f"agent {agent}: draining" in run("agents", "drain", agent)
+    assert "draining" not in run("agents", "drain", agent, "--undo")
