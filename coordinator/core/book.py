@@ -13,9 +13,10 @@ from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.core import records
 from fabric.coordinator.core.effects import Effect, JobChanged, Note
-from fabric.coordinator.core.jobs import Job, Task
+from fabric.coordinator.core.jobs import Job
 from fabric.coordinator.core.lineage import Key
 from fabric.coordinator.core.messages import job_status, task_status
+from fabric.coordinator.core.tasks import Task
 from fabric.coordinator.metadata.store import Table, Write
 from fabric.errors import NotFoundError
 

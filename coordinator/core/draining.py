@@ -8,16 +8,17 @@ old place serves. Tasks under way end where they are.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.agents import Agent, Agents
 from fabric.coordinator.core.announcer import Announcer
 from fabric.coordinator.core.book import Book
 from fabric.coordinator.core.effects import Effect
-from fabric.coordinator.core.jobs import Job, Task
+from fabric.coordinator.core.jobs import Job
 from fabric.coordinator.core.lineage import Key
 from fabric.coordinator.core.messages import edge_location, output
+from fabric.coordinator.core.tasks import Task
 
 MOVES_MAX = 4
 """Outputs on their way at a time, of all agents together."""
@@ -90,7 +91,7 @@ class Draining:
                 to=move.target, error=report.error.message,
             )  # fmt: skip
         elif task is not None and (task.attempt, task.agent_id) == (move.attempt, move.source):
-            task.agent_id = move.target
+            job.tasks[move.key] = replace(task, agent_id=move.target)
             self._book.task_changed(job, move.key)
             edges = [edge_location(job, e, 0.0) for e in job.graph.outputs[move.key[0]]]
             effects += self._announcer.tell(pb.Locations(edges=edges)) if edges else []

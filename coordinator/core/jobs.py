@@ -1,18 +1,19 @@
 """One job as the coordinator follows it.
 
-One job: its tasks and what is known of each: which attempt, where, whether its output is sealed or
-lost. A region (stages joined by pipelined edges) may start when every materialised edge into it is
-complete. Nothing here talks to anybody; `messages.py` makes protobuf of it.
+One job: its state, and what follows from that of its tasks (`tasks.py`). A region (stages joined by
+pipelined edges) may start when every materialised edge into it is complete. Nothing here talks to
+anybody; `messages.py` makes protobuf of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 from fabric.config import AdaptiveConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.lineage import Key, producers_of
+from fabric.coordinator.core.tasks import Task, Tasks
 from fabric.coordinator.planner.placement import Placement
 from fabric.coordinator.planner.stages import Edge, StageGraph
 from fabric.errors import FabricError
@@ -20,65 +21,6 @@ from fabric.errors import FabricError
 ACTIVE = frozenset((pb.JOB_QUEUED, pb.JOB_RUNNING))
 ERRORS_MAX = 20
 """Errors of attempts that a status tells, the newest."""
-
-
-@dataclass(slots=True)
-class Task:
-    """The newest attempt of one task.
-
-    It waits until it is `given` to `agent_id` (until then the agent it would best run on), then
-    is active until it has ended. The output of a finished one lies with `agent_id`, unless it is
-    `lost`. Times are wall time.
-    """
-
-    agent_id: str
-    attempt: int = 0
-    state: pb.TaskState = pb.TASK_UNKNOWN
-    given: bool = False
-    lost: bool = False
-    epoch: int = 0
-    failures: int = 0
-    not_before: float = 0.0
-    """Monotonic: it failed, and waits a while."""
-    handle: bytes = b""
-    rows_in: int = 0
-    rows_out: int = 0
-    backpressure_ratio: float = 0.0
-    started_s: float = 0.0
-    ended_s: float = 0.0
-    error: FabricError | None = None
-    totals: dict[int, tuple[int, int]] = field(default_factory=dict)
-    sizes: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """Bytes of each partition of adaptive edges, until their consumers start."""
-
-    @property
-    def ended(self) -> bool:
-        """Whether no report is to come any more."""
-        return self.state in (pb.TASK_FINISHED, pb.TASK_FAILED, pb.TASK_CANCELLED)
-
-    @property
-    def active(self) -> bool:
-        """Whether an agent is at it."""
-        return self.given and not self.ended
-
-    @property
-    def finished(self) -> bool:
-        """Whether its output was sealed."""
-        return self.state == pb.TASK_FINISHED
-
-    def take(self, report: pb.TaskReport, wall_s: float) -> None:
-        """The attempt ended as `report` says."""
-        self.state, self.ended_s = report.state, wall_s
-        self.handle, self.rows_in, self.rows_out = (
-            report.sink_handle, report.rows_in, report.rows_out
-        )  # fmt: skip
-        self.backpressure_ratio = report.backpressure_ratio
-        self.totals = {total.edge: (total.rows, total.bytes) for total in report.outputs}
-        self.sizes = {t.edge: tuple(t.partition_bytes) for t in report.outputs if t.partition_bytes}
-
-    def again(self, not_before: float = 0.0) -> Task:
-        """The next attempt, which waits."""
-        return Task(self.agent_id, self.attempt + 1, failures=self.failures, not_before=not_before)
 
 
 @dataclass(slots=True)
@@ -120,11 +62,7 @@ class Job:
         self.state: pb.JobState = pb.JOB_QUEUED
         self.error: FabricError | None = None
         self.errors: list[FabricError] = []
-        self.tasks = {
-            (stage.stage, task): Task(agent_id)
-            for stage, agents in zip(graph.stages, placement, strict=True)
-            for task, agent_id in enumerate(agents)
-        }
+        self.tasks = Tasks(placement)
         self.run = 0
         self.planned: set[int] = set()
         """Regions that have started once: they are not planned anew."""
@@ -143,17 +81,13 @@ class Job:
         """The wall time at monotonic `now`."""
         return self.submitted_s + now - self.started
 
-    def stage_tasks(self, stage: int) -> list[Task]:
-        """The tasks of a stage, in order."""
-        return [self.tasks[stage, task] for task in range(self.graph.stages[stage].n_tasks)]
-
     def agents(self) -> list[str]:
         """Every agent that has, or would have, a task of this job, by id."""
         return sorted({task.agent_id for task in self.tasks.values()} - {""})
 
     def busy(self) -> bool:
         """Whether a task was given to an agent and has not ended."""
-        return any(task.active for task in self.tasks.values())
+        return bool(self.tasks.at_work)
 
     def failed(self, error: FabricError) -> None:
         """Remember what an attempt ended with."""
@@ -165,23 +99,36 @@ class Job:
 
     def sealed(self, stage: int) -> bool:
         """Whether every task of a stage has finished and its output is there."""
-        return all(task.finished and not task.lost for task in self.stage_tasks(stage))
+        return self.tasks.all_finished(stage) and not self.tasks.of(stage).lost
 
-    def ready(self) -> Iterator[tuple[int, list[Key]]]:
-        """Regions that may start now, with their tasks that wait; those of a pipelined one all."""
-        for region, stages in self.graph.regions().items():
-            keys = [(s.stage, task) for s in stages for task in range(s.n_tasks)]
-            waiting = [key for key in keys if not self.tasks[key].given]
-            if not waiting or any(key in self.leaving for key in keys):
+    def ready(self) -> Iterator[int]:
+        """Regions of which tasks wait, and may start now; those of a pipelined one all."""
+        stages = self.graph.stages
+        leaving = {stages[stage].region for stage, _ in self.leaving}
+        for region in self.graph.regions():
+            n_waiting = self.n_waiting(region)
+            if not n_waiting or region in leaving:
                 continue
             made = {edge.producer for edge in self.graph.region_inputs(region)}
-            sources = [task for stage in made for task in self.stage_tasks(stage)]
-            if not all(task.finished for task in sources):
+            if not all(self.tasks.all_finished(stage) for stage in made):
                 continue
-            any_lost = any(task.lost for task in sources)
-            lost = [key for key in waiting if self._misses_rows(key)] if any_lost else []
-            if not (lost and self.pipelined(region)):
-                yield region, [key for key in waiting if key not in lost]
+            if self.pipelined(region) and len(list(self.may_start(region))) < n_waiting:
+                continue
+            yield region
+
+    def n_waiting(self, region: int) -> int:
+        """How many tasks of a region nobody was given."""
+        stages = self.graph.regions()[region]
+        return sum(len(self.tasks.of(stage.stage).waiting) for stage in stages)
+
+    def may_start(self, region: int) -> Iterator[Key]:
+        """The tasks of a ready region that wait, in order, but for those that would miss rows."""
+        edges = self.graph.region_inputs(region)
+        any_lost = any(self.tasks.of(edge.producer).lost for edge in edges)
+        for stage in self.graph.regions()[region]:
+            for number in self.tasks.of(stage.stage).waiting:
+                if not (any_lost and self._misses_rows((stage.stage, number))):
+                    yield stage.stage, number
 
     def _misses_rows(self, key: Key) -> bool:
         """Whether output that a task would read is lost."""
@@ -195,23 +142,23 @@ class Job:
             if stage.is_sink
             and stage.stage not in self.publishing
             and stage.stage not in self.published
-            and all(task.finished for task in self.stage_tasks(stage.stage))
+            and self.tasks.all_finished(stage.stage)
         ]
 
     def handles(self, stage: int) -> list[bytes]:
         """Durable handles of the finished tasks of a sink stage, in task order."""
-        return [task.handle for task in self.stage_tasks(stage) if task.finished]
+        return [task.handle for task in self.tasks.stage(stage) if task.finished]
 
     def complete(self) -> bool:
         """Whether every task has finished and every sink is published."""
         sinks = {stage.stage for stage in self.graph.stages if stage.is_sink}
-        return sinks <= self.published and all(task.finished for task in self.tasks.values())
+        return self.tasks.n_finished == len(self.tasks) and sinks <= self.published
 
     def sizes(self, stage: int) -> dict[int, list[tuple[int, ...]]]:
         """Bytes by producer and partition of the adaptive edges into a stage, as far as told."""
         found = {}
         for edge in self.graph.inputs[stage]:
-            each = [t.sizes.get(edge.edge, ()) for t in self.stage_tasks(edge.producer)]
+            each = [t.sizes.get(edge.edge, ()) for t in self.tasks.stage(edge.producer)]
             if edge.adaptive and all(len(one) == edge.n_partitions for one in each):
                 found[edge.edge] = each
         return found
@@ -219,10 +166,11 @@ class Job:
     def forget_sizes(self, stage: int) -> None:
         """The stage starts, so nobody needs them any more."""
         for edge in self.graph.inputs[stage]:
-            for task in self.stage_tasks(edge.producer):
-                task.sizes.pop(edge.edge, None)
+            for number, task in enumerate(self.tasks.stage(edge.producer)):
+                if edge.edge in task.sizes:
+                    left = {e: sizes for e, sizes in task.sizes.items() if e != edge.edge}
+                    self.tasks[edge.producer, number] = replace(task, sizes=left)
 
     def edge_totals(self, edge: Edge) -> tuple[int, int]:
         """Rows and bytes of what is sealed of an edge."""
-        totals = [task.totals.get(edge.edge, (0, 0)) for task in self.stage_tasks(edge.producer)]
-        return sum(rows for rows, _ in totals), sum(size for _, size in totals)
+        return self.tasks.of(edge.producer).totals.get(edge.edge, (0, 0))

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 
 from fabric.control import control_pb2 as pb
 from fabric.control.errors import to_detail
-from fabric.coordinator.core.jobs import Job, Task
+from fabric.coordinator.core.jobs import Job
 from fabric.coordinator.core.lineage import Key
+from fabric.coordinator.core.tasks import Task
 from fabric.coordinator.planner.stages import Edge, Read, ScanSplits, Stage
 
 KINDS: dict[str, pb.EdgeKind] = {
@@ -67,7 +68,7 @@ def deploys(
 
 def _at_work(job: Job, stage: Stage) -> Counter[str]:
     """How many tasks of a stage each agent is at."""
-    return Counter(task.agent_id for task in job.stage_tasks(stage.stage) if task.active)
+    return Counter(task.agent_id for task in job.tasks.stage(stage.stage) if task.active)
 
 
 def _threads(n_tasks: Mapping[str, int], hellos: Mapping[str, pb.Hello]) -> dict[str, int]:
@@ -119,7 +120,7 @@ def job_status(job: Job, now: float) -> pb.JobStatus:
     """What a client is told about a job."""
     result = job.graph.result
     written = job.graph.stages[result.producer].is_sink
-    n_rows = rows_of(job, result.producer) if written else job.edge_totals(result)[0]
+    n_rows = job.tasks.of(result.producer).rows_out if written else job.edge_totals(result)[0]
     end = job.ended if job.ended is not None else now
     return pb.JobStatus(
         job_id=job.job_id,
@@ -133,7 +134,7 @@ def job_status(job: Job, now: float) -> pb.JobStatus:
         result_schema=job.schema,
         result_rows=n_rows,
         errors=[to_detail(error) for error in job.errors],
-        n_attempts=sum(task.attempt for task in job.tasks.values()),
+        n_attempts=job.tasks.n_attempts,
         run=job.run,
         client_key=job.client_key,
     )
@@ -159,24 +160,19 @@ def task_status(job: Job, key: Key, task: Task) -> pb.TaskStatus:
 
 
 def _stage_status(job: Job, stage: Stage) -> pb.StageStatus:
-    tasks = job.stage_tasks(stage.stage)
+    tasks, counts = job.tasks.stage(stage.stage), job.tasks.of(stage.stage)
     totals = [job.edge_totals(edge) for edge in job.graph.outputs[stage.stage]]
     return pb.StageStatus(
         stage=stage.stage,
         node_path=stage.path,
         n_tasks=stage.n_tasks,
-        running=sum(task.state == pb.TASK_RUNNING for task in tasks),
-        finished=sum(task.state == pb.TASK_FINISHED for task in tasks),
-        rows=rows_of(job, stage.stage),
+        running=counts.running,
+        finished=counts.finished,
+        rows=counts.rows_out,
         bytes=sum(size for _, size in totals),
         backpressure_ratio=max((task.backpressure_ratio for task in tasks), default=0.0),
         adapted=stage.adapted,
     )
-
-
-def rows_of(job: Job, stage: int) -> int:
-    """Rows that the tasks of a stage put out, or wrote if it is a sink."""
-    return sum(task.rows_out for task in job.stage_tasks(stage))
 
 
 def assignment(stage: Stage, number: int, attempt: int) -> pb.TaskAssignment:
@@ -257,7 +253,7 @@ def _codec(edge: Edge) -> str:
 def _producers(job: Job, edge: Edge, *, sealed_only: bool) -> list[pb.Producer]:
     return [
         pb.Producer(task=number, attempt=task.attempt, agent_id=task.agent_id)
-        for number, task in enumerate(job.stage_tasks(edge.producer))
+        for number, task in enumerate(job.tasks.stage(edge.producer))
         if not sealed_only or (task.finished and not task.lost)
     ]
 

@@ -9,6 +9,7 @@ end is in `endings.py`, who gets a slot in `scheduling.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from fabric.control import control_pb2 as pb
 from fabric.control.errors import from_detail
@@ -18,7 +19,7 @@ from fabric.coordinator.core.book import Book
 from fabric.coordinator.core.effects import Effect
 from fabric.coordinator.core.endings import Endings, about
 from fabric.coordinator.core.events import JobSubmitted
-from fabric.coordinator.core.jobs import Job, Task
+from fabric.coordinator.core.jobs import Job
 from fabric.coordinator.core.lineage import Key
 from fabric.coordinator.core.messages import deploys, edge_location
 from fabric.coordinator.core.recovery import lost_with, needed, run_again
@@ -26,6 +27,7 @@ from fabric.coordinator.core.replan import replan
 from fabric.coordinator.core.reruns import Reruns
 from fabric.coordinator.core.retries import failure, lost_inputs, pause_s, with_causes
 from fabric.coordinator.core.scheduling import Assigned, assign, slots_used
+from fabric.coordinator.core.tasks import Task
 from fabric.coordinator.planner.materialise import materialised
 from fabric.coordinator.planner.paths import stages_from
 from fabric.coordinator.planner.placement import place
@@ -113,8 +115,8 @@ class Progress:
         keys = {k for k, task in job.tasks.items() if k[0] in stages | sinks or not task.finished}
         effects = self._reruns.renew(job, run_again(job, keys), now, cancel=False)
         effects += self._reruns.renew(job, run_again(job, needed(job)), now, cancel=False)
-        for key in job.tasks:
-            job.tasks[key].failures = 0
+        for key, task in job.tasks.items():
+            job.tasks[key] = replace(task, failures=0)
         where = {"from": from_path} if from_path else {}
         effects += self._book.note(now, "job restarted", **about(job), **where)
         effects += self._announcer.tell(pb.Locations(edges=self.endings.locations(job)))
@@ -136,9 +138,10 @@ class Progress:
         if (misfit := _misfit(task, agent, report)) is not None:
             return [*self._refuse(misfit), *self._abandon_stale(job, agent, report)]
         if report.state == pb.TASK_RUNNING:
-            task.state, task.started_s = report.state, self._book.wall_s(now)
+            started_s = self._book.wall_s(now)
+            job.tasks[key] = replace(task, state=report.state, started_s=started_s)
             return self._book.moved(job)
-        task.take(report, self._book.wall_s(now))
+        job.tasks[key] = task.ends(report, self._book.wall_s(now))
         self._book.task_changed(job, key)
         if report.state == pb.TASK_FINISHED:
             effects = self._task_finished(job, key, now)
@@ -208,8 +211,7 @@ class Progress:
                 continue
             if job.stopping is not None:
                 for key in keys:
-                    if job.tasks[key].active:
-                        job.tasks[key].state = pb.TASK_CANCELLED
+                    _ends_unheard(job, key)
                 effects += self.endings.abandon_elsewhere(job, job.stopping, agent_id)
                 effects += self.endings.settle(job, job.stopping, now)
                 continue
@@ -237,11 +239,9 @@ class Progress:
     def schedule(self, now: float) -> list[Effect]:
         """Give free slots to what may start."""
         jobs = [job for job in self._book.active() if job.stopping is None]
-        if not any(not task.given for job in jobs for task in job.tasks.values()):
+        if not any(job.tasks.n_waiting for job in jobs):
             return []
-        effects: list[Effect] = []
-        for job in jobs:
-            effects += self._plan_regions(job, now)
+        effects = self._plan_regions(jobs, now)
         used = slots_used(self._book.active())
         room = {
             agent.agent_id: max(1, agent.hello.slots) - used.get(agent.agent_id, 0)
@@ -249,7 +249,7 @@ class Progress:
             if agent.takes_tasks
         }
         given: dict[str, dict[int, list[int]]] = {}
-        for assigned in assign(jobs, room, now, self._book.config.placement):
+        for assigned in list(assign(jobs, room, now, self._book.config.placement)):
             self._give(assigned)
             for (stage, number), _ in assigned.tasks:
                 given.setdefault(assigned.job.job_id, {}).setdefault(stage, []).append(number)
@@ -257,25 +257,31 @@ class Progress:
             effects += self._deploy(self._book.jobs[job_id], stages, now)
         return effects
 
-    def _plan_regions(self, job: Job, now: float) -> list[Effect]:
+    def _plan_regions(self, jobs: list[Job], now: float) -> list[Effect]:
         """Fix the tasks of regions that may start for the first time."""
         effects: list[Effect] = []
         hellos = self._agents.hellos()
         n_slots = sum(max(1, a.hello.slots) for a in self._agents.attached() if not a.draining)
-        for region, keys in list(job.ready()):
-            if job.pipelined(region) and len(keys) > n_slots > 0:
-                job.graph = materialised(job.graph, region)
-                self._book.planned(job)
-                effects += self._book.note(
-                    now, "slots are short", job=job.job_id,
-                    why=f"{len(keys)} tasks would have to run at once, there are {n_slots} slots: "
-                    "the exchanges between them are materialised",
-                )  # fmt: skip
-        for region, _ in list(job.ready()):
-            if region not in job.planned:
-                job.planned.add(region)
-                effects += self._replan(job, region, hellos, now)
+        for job in jobs:
+            for region in list(job.ready()):
+                if job.pipelined(region) and job.n_waiting(region) > n_slots > 0:
+                    effects += self._materialise(job, region, n_slots, now)
+            for region in list(job.ready()):
+                if region not in job.planned:
+                    job.planned.add(region)
+                    effects += self._replan(job, region, hellos, now)
         return effects
+
+    def _materialise(self, job: Job, region: int, n_slots: int, now: float) -> list[Effect]:
+        """A pipelined region that will never have slots for all of its tasks."""
+        n_tasks = job.n_waiting(region)
+        job.graph = materialised(job.graph, region)
+        self._book.planned(job)
+        return self._book.note(
+            now, "slots are short", job=job.job_id,
+            why=f"{n_tasks} tasks would have to run at once, there are {n_slots} slots: "
+            "the exchanges between them are materialised",
+        )  # fmt: skip
 
     def _replan(
         self, job: Job, region: int, hellos: dict[str, pb.Hello], now: float
@@ -295,8 +301,8 @@ class Progress:
 
     def _give(self, assigned: Assigned) -> None:
         for key, agent_id in assigned.tasks:
-            task = assigned.job.tasks[key]
-            task.agent_id, task.given, task.epoch = agent_id, True, self._book.epoch
+            tasks = assigned.job.tasks
+            tasks[key] = tasks[key].gone_to(agent_id, self._book.epoch)
             self._book.task_changed(assigned.job, key)
 
     def _deploy(self, job: Job, stages: dict[int, list[int]], now: float) -> list[Effect]:
@@ -314,7 +320,7 @@ class Progress:
 
     def _task_finished(self, job: Job, key: Key, now: float) -> list[Effect]:
         stage = job.graph.stages[key[0]]
-        n_done = sum(task.finished for task in job.stage_tasks(key[0]))
+        n_done = job.tasks.of(key[0]).finished
         effects: list[Effect] = []
         if n_done == stage.n_tasks or n_done % max(1, stage.n_tasks // _TOLD_PARTS) == 0:
             edges = job.graph.outputs[key[0]]
@@ -339,9 +345,8 @@ class Progress:
     # ---- again
 
     def _task_failed(self, job: Job, key: Key, report: pb.TaskReport, now: float) -> list[Effect]:
-        task = job.tasks[key]
         error = failure(job, key, report)
-        task.error = error
+        job.tasks[key] = task = replace(job.tasks[key], error=error)
         self._book.task_changed(job, key)
         if job.stopping is not None:
             return []
@@ -351,7 +356,8 @@ class Progress:
             error=str(error),
         )  # fmt: skip
         gone = lost_inputs(job, report, self._agents.ids())
-        task.failures += not gone
+        task = replace(job.tasks[key], failures=task.failures + (not gone))
+        job.tasks[key] = task
         if not (error.retryable or gone):
             return effects + self.endings.stop(job, pb.JOB_FAILED, error, now)
         if task.failures >= self._book.config.attempts_max:
@@ -371,10 +377,11 @@ class Progress:
             report = held.get((job.job_id, *key, task.attempt))
             if task.active and report is None:
                 if job.stopping is not None:
-                    task.state = pb.TASK_CANCELLED
+                    _ends_unheard(job, key)
                 missing.append(key)
             elif task.finished:
-                task.lost = report is None or report.state != pb.TASK_FINISHED
+                lost = report is None or report.state != pb.TASK_FINISHED
+                job.tasks[key] = replace(task, lost=lost)
         for key, task in list(job.leaving.items()):
             report = held.get((job.job_id, *key, task.attempt))
             if task.agent_id == agent.agent_id and (
@@ -426,6 +433,12 @@ class Progress:
             return effects
         del asked[report.stage]
         return effects + self.endings.settle(job, job.stopping, now) + self.schedule(now)
+
+
+def _ends_unheard(job: Job, key: Key) -> None:
+    """Nobody will report the end of an attempt whose job stops."""
+    if (task := job.tasks[key]).active:
+        job.tasks[key] = replace(task, state=pb.TASK_CANCELLED)
 
 
 def _misfit(task: Task, agent: Agent, report: pb.TaskReport) -> str | None:

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from fabric.control import control_pb2 as pb
 from fabric.control.errors import from_detail, to_detail
 from fabric.coordinator.core import stored
-from fabric.coordinator.core.jobs import Job, Stopping, Task
+from fabric.coordinator.core.jobs import Job, Stopping
 from fabric.coordinator.core.lineage import Key
 from fabric.coordinator.core.messages import task_status
+from fabric.coordinator.core.tasks import Task
 from fabric.coordinator.metadata.store import MetadataStore, Write
 
 

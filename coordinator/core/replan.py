@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from fabric.control import control_pb2 as pb
-from fabric.coordinator.core.jobs import Job, Task
+from fabric.coordinator.core.jobs import Job
 from fabric.coordinator.planner.adaptive.adapt import adapted
 from fabric.coordinator.planner.adaptive.measured import Sizes, straight
 from fabric.coordinator.planner.placement import settled
@@ -26,15 +26,12 @@ def replan(job: Job, number: int, hellos: Mapping[str, pb.Hello]) -> list[Edge]:
     job.forget_sizes(number)
     if after is before:
         return []
-    ring = list(dict.fromkeys([t.agent_id for t in job.stage_tasks(number)] + job.agents()))
+    ring = list(dict.fromkeys([t.agent_id for t in job.tasks.stage(number)] + job.agents()))
     agents = _agents(job, after.stages[number], sizes, ring)
     fragments = list(job.fragments)
     job.graph = after
     for stage, placed in _changed(before, after, number, agents, ring):
-        for key in [key for key in job.tasks if key[0] == stage.stage]:
-            del job.tasks[key]
-        for task, agent_id in enumerate(placed):
-            job.tasks[stage.stage, task] = Task(agent_id)
+        job.tasks.plan(stage.stage, placed)
         fragments[stage.stage :] = [encode(Plan(stage.root)), *fragments[stage.stage + 1 :]]
     job.fragments = tuple(fragments)
     old = {edge.edge: edge for edge in before.edges}
@@ -72,7 +69,7 @@ def _agents(job: Job, stage: Stage, sizes: Sizes, ring: list[str]) -> list[str]:
             chosen = by_producer[slice(*part)] if part else by_producer
             weight += sum(sum(row[begin:end]) for row in chosen)
             if part:
-                producers = job.stage_tasks(job.graph.edge(number).producer)[slice(*part)]
+                producers = job.tasks.stage(job.graph.edge(number).producer)[slice(*part)]
                 owners = {producer.agent_id for producer in producers}
                 home = owners.pop() if len(owners) == 1 else None
         weights.append(weight)

@@ -8,6 +8,7 @@ again when the last of its older attempts has ended, since both would use the sa
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.agents import Agent
@@ -43,10 +44,11 @@ class Reruns:
             node = job.graph.stages[key[0]].path
             message = f"agent {agent_id} was lost while it ran the task: {reason}"
             error = PeerLostError(message, job=job.job_id, node=node, task=where, agent=agent_id)
-            task.error, task.failures = error, task.failures + 1
+            failures = task.failures + 1
+            job.tasks[key] = replace(task, error=error, failures=failures)
             job.failed(error)
-            if task.failures >= self._book.config.attempts_max:
-                final = with_causes(error, task.failures)
+            if failures >= self._book.config.attempts_max:
+                final = with_causes(error, failures)
                 return effects + self._endings.stop(job, pb.JOB_FAILED, final, now)
         if keys:
             effects += self.again(job, keys, now, gone=agent_id)

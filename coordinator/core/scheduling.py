@@ -51,25 +51,24 @@ def slots_used(jobs: Sequence[Job]) -> dict[str, int]:
     """How many tasks of `jobs` are at work, by agent."""
     used: dict[str, int] = {}
     for job in jobs:
-        for task in job.tasks.values():
-            if task.active:
-                used[task.agent_id] = used.get(task.agent_id, 0) + 1
+        for agent_id, n in job.tasks.at_work.items():
+            used[agent_id] = used.get(agent_id, 0) + n
     return used
 
 
 def _at_work(job: Job) -> int:
-    return sum(task.active for task in job.tasks.values())
+    return sum(job.tasks.at_work.values())
 
 
 def _units(job: Job, now: float) -> Iterator[tuple[int, list[Key]]]:
     """What is placed together: a task, or all tasks of a pipelined region."""
     if job.stopping is not None:
         return
-    for region, keys in list(job.ready()):
-        due = [key for key in keys if job.tasks[key].not_before <= now]
+    for region in job.ready():
+        due = (key for key in job.may_start(region) if job.tasks[key].not_before <= now)
         if not job.pipelined(region):
             yield from ((region, [key]) for key in due)
-        elif len(due) == len(keys):
+        elif len(keys := list(due)) == job.n_waiting(region):
             yield region, keys
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED
 from fabric.coordinator.core.core import CoordinatorCore
-from fabric.coordinator.core.effects import Disconnect, Effect, Note
+from fabric.coordinator.core.effects import Disconnect, Effect, JobChanged, Note
 from fabric.coordinator.core.events import Event, Tick
 from fabric.errors import FabricError, NotFoundError
 from fabric.ids import TaskId
@@ -86,7 +86,10 @@ class Invariants:
                 self.finished[task_id(report.key)] = None
 
     def decides(self, who: CoordinatorProcess, event: Event, effects: Sequence[Effect]) -> None:
-        """Who is given up for its silence has stopped its tasks by then: its lease is over."""
+        """Who is given up for its silence has stopped its tasks by then: its lease is over.
+
+        What is counted of a job's tasks is what its tasks say.
+        """
         for effect in effects:
             match effect:
                 case Disconnect(agent_id=agent_id) if isinstance(event, Tick):
@@ -96,6 +99,21 @@ class Invariants:
                     if not who.has_met(agent_id):  # an earlier coordinator knew it
                         self._given_up(who, agent_id)
                     self._slots.lost(agent_id)
+                case JobChanged(job_id=job_id):
+                    assert who.core is not None
+                    self._counted(who.core, job_id)
+
+    def _counted(self, core: CoordinatorCore, job_id: str) -> None:
+        try:
+            tasks, status = core.tasks(job_id), core.status(job_id, 0.0)
+        except NotFoundError:  # released
+            return
+        newest = {(task.stage, task.task): task for task in tasks}  # in the order of attempts
+        for stage in status.stages:
+            states = [t.state for (number, _), t in newest.items() if number == stage.stage]
+            found = (states.count(pb.TASK_RUNNING), states.count(pb.TASK_FINISHED))
+            told = (stage.running, stage.finished)
+            self.check(found == told, f"{job_id} has {found} tasks and counts {told} in {stage}")
 
     def _given_up(self, who: CoordinatorProcess, agent_id: str) -> None:
         agent = self.agents[agent_id]
