@@ -8,7 +8,7 @@ old place serves. Tasks under way end where they are.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.agents import Agent, Agents
@@ -91,7 +91,7 @@ class Draining:
                 to=move.target, error=report.error.message,
             )  # fmt: skip
         elif task is not None and (task.attempt, task.agent_id) == (move.attempt, move.source):
-            job.tasks[move.key] = replace(task, agent_id=move.target)
+            job.tasks[move.key] = task._replace(agent_id=move.target)
             self._book.task_changed(job, move.key)
             edges = [edge_location(job, e, 0.0) for e in job.graph.outputs[move.key[0]]]
             effects += self._announcer.tell(pb.Locations(edges=edges)) if edges else []

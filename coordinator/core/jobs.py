@@ -8,7 +8,7 @@ anybody; `messages.py` makes protobuf of it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from fabric.config import AdaptiveConfig
 from fabric.control import control_pb2 as pb
@@ -169,7 +169,7 @@ class Job:
             for number, task in enumerate(self.tasks.stage(edge.producer)):
                 if edge.edge in task.sizes:
                     left = {e: sizes for e, sizes in task.sizes.items() if e != edge.edge}
-                    self.tasks[edge.producer, number] = replace(task, sizes=left)
+                    self.tasks[edge.producer, number] = task._replace(sizes=left)
 
     def edge_totals(self, edge: Edge) -> tuple[int, int]:
         """Rows and bytes of what is sealed of an edge."""

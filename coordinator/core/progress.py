@@ -9,7 +9,6 @@ end is in `endings.py`, who gets a slot in `scheduling.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 from fabric.control import control_pb2 as pb
 from fabric.control.errors import from_detail
@@ -116,7 +115,7 @@ class Progress:
         effects = self._reruns.renew(job, run_again(job, keys), now, cancel=False)
         effects += self._reruns.renew(job, run_again(job, needed(job)), now, cancel=False)
         for key, task in job.tasks.items():
-            job.tasks[key] = replace(task, failures=0)
+            job.tasks[key] = task._replace(failures=0)
         where = {"from": from_path} if from_path else {}
         effects += self._book.note(now, "job restarted", **about(job), **where)
         effects += self._announcer.tell(pb.Locations(edges=self.endings.locations(job)))
@@ -139,7 +138,7 @@ class Progress:
             return [*self._refuse(misfit), *self._abandon_stale(job, agent, report)]
         if report.state == pb.TASK_RUNNING:
             started_s = self._book.wall_s(now)
-            job.tasks[key] = replace(task, state=report.state, started_s=started_s)
+            job.tasks[key] = task._replace(state=report.state, started_s=started_s)
             return self._book.moved(job)
         job.tasks[key] = task.ends(report, self._book.wall_s(now))
         self._book.task_changed(job, key)
@@ -346,7 +345,7 @@ class Progress:
 
     def _task_failed(self, job: Job, key: Key, report: pb.TaskReport, now: float) -> list[Effect]:
         error = failure(job, key, report)
-        job.tasks[key] = task = replace(job.tasks[key], error=error)
+        job.tasks[key] = task = job.tasks[key]._replace(error=error)
         self._book.task_changed(job, key)
         if job.stopping is not None:
             return []
@@ -356,7 +355,7 @@ class Progress:
             error=str(error),
         )  # fmt: skip
         gone = lost_inputs(job, report, self._agents.ids())
-        task = replace(job.tasks[key], failures=task.failures + (not gone))
+        task = job.tasks[key]._replace(failures=task.failures + (not gone))
         job.tasks[key] = task
         if not (error.retryable or gone):
             return effects + self.endings.stop(job, pb.JOB_FAILED, error, now)
@@ -381,7 +380,7 @@ class Progress:
                 missing.append(key)
             elif task.finished:
                 lost = report is None or report.state != pb.TASK_FINISHED
-                job.tasks[key] = replace(task, lost=lost)
+                job.tasks[key] = task._replace(lost=lost)
         for key, task in list(job.leaving.items()):
             report = held.get((job.job_id, *key, task.attempt))
             if task.agent_id == agent.agent_id and (
@@ -438,7 +437,7 @@ class Progress:
 def _ends_unheard(job: Job, key: Key) -> None:
     """Nobody will report the end of an attempt whose job stops."""
     if (task := job.tasks[key]).active:
-        job.tasks[key] = replace(task, state=pb.TASK_CANCELLED)
+        job.tasks[key] = task._replace(state=pb.TASK_CANCELLED)
 
 
 def _misfit(task: Task, agent: Agent, report: pb.TaskReport) -> str | None:

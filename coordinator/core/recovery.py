@@ -9,7 +9,7 @@ time. A pipelined region runs again as a whole, because its rows are nowhere kep
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from fabric.coordinator.core.jobs import Job
 from fabric.coordinator.core.lineage import Key, producers_of, readers_of
@@ -30,7 +30,7 @@ def lost_with(job: Job, agent_id: str) -> list[Key]:
     """Mark the output of an agent as lost; returns the tasks that have to run again for it."""
     for key, task in job.tasks.items():
         if task.finished and task.agent_id == agent_id:
-            job.tasks[key] = replace(task, lost=True)
+            job.tasks[key] = task._replace(lost=True)
     active = [k for k, task in job.tasks.items() if task.active and task.agent_id == agent_id]
     return [*active, *needed(job)]
 

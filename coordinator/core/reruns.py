@@ -8,7 +8,6 @@ again when the last of its older attempts has ended, since both would use the sa
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.agents import Agent
@@ -45,7 +44,7 @@ class Reruns:
             message = f"agent {agent_id} was lost while it ran the task: {reason}"
             error = PeerLostError(message, job=job.job_id, node=node, task=where, agent=agent_id)
             failures = task.failures + 1
-            job.tasks[key] = replace(task, error=error, failures=failures)
+            job.tasks[key] = task._replace(error=error, failures=failures)
             job.failed(error)
             if failures >= self._book.config.attempts_max:
                 final = with_causes(error, failures)

@@ -8,7 +8,6 @@ fault of the task, and does not count.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 
 from fabric.control import control_pb2 as pb
 from fabric.control.errors import from_detail
@@ -41,7 +40,7 @@ def lost_inputs(job: Job, report: pb.TaskReport, attached: Collection[str]) -> b
         if task is None or (task.attempt, task.agent_id) != (lost.attempt, lost.agent_id):
             found = True  # it was made again meanwhile: this attempt read the one before
         elif lost.gone or lost.agent_id not in attached:
-            job.tasks[producer], found = replace(task, lost=True), True
+            job.tasks[producer], found = task._replace(lost=True), True
     return found
 
 

@@ -11,16 +11,17 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
+from types import MappingProxyType
+from typing import NamedTuple
 
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.lineage import Key
 from fabric.errors import FabricError
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(NamedTuple):
     """The newest attempt of one task.
 
     It waits until it is `given` to `agent_id` (until then the agent it would best run on), then
@@ -44,9 +45,9 @@ class Task:
     started_s: float = 0.0
     ended_s: float = 0.0
     error: FabricError | None = None
-    totals: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    totals: Mapping[int, tuple[int, int]] = MappingProxyType({})
     """Rows and bytes by edge."""
-    sizes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    sizes: Mapping[int, tuple[int, ...]] = MappingProxyType({})
     """Bytes of each partition of adaptive edges, until their consumers start."""
 
     @property
@@ -66,13 +67,12 @@ class Task:
 
     def gone_to(self, agent_id: str, epoch: int) -> Task:
         """It is an agent's now."""
-        return replace(self, agent_id=agent_id, given=True, epoch=epoch)
+        return self._replace(agent_id=agent_id, given=True, epoch=epoch)
 
     def ends(self, report: pb.TaskReport, wall_s: float) -> Task:
         """The attempt ended as `report` says."""
         outputs = report.outputs
-        return replace(
-            self,
+        return self._replace(
             state=report.state,
             ended_s=wall_s,
             handle=report.sink_handle,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import FrozenInstanceError, replace
 
 import pytest
 from hypothesis import given
@@ -53,7 +52,7 @@ def test_counts_follow_every_change(steps: list[object]) -> None:
                 tasks.plan(stage, agents)
                 n_stages = max(n_stages, stage + 1)
             case (key, dict(change)):
-                tasks[key] = replace(tasks[key], **change)
+                tasks[key] = tasks[key]._replace(**change)
     for stage in range(n_stages):
         counts, wanted = tasks.of(stage), recounted(tasks, stage)
         counts.totals = {edge: total for edge, total in counts.totals.items() if any(total)}
@@ -71,7 +70,7 @@ def test_counts_follow_every_change(steps: list[object]) -> None:
 
 def test_a_task_does_not_change_behind_the_counts() -> None:
     tasks = Tasks([["x"]])
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(AttributeError, match="can't set attribute"):
         tasks[0, 0].lost = True  # type: ignore[misc]
     for key in ((0, 1), (1, 0), (-1, 0), (0, -1)):
         assert tasks.get(key) is None
