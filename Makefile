@@ -27,7 +27,8 @@ bench: .venv/dev.stamp ## every benchmark, quick
 	$(PY) -m bench --all --quick
 
 soak: .venv/dev.stamp ## the long ones: more generated plans, more examples a property
-	FABRIC_SOAK=1 .venv/bin/pytest -q tests/integration tests/_cython tests/sim tests/faults
+	FABRIC_SOAK=1 .venv/bin/pytest -q tests/integration tests/_cython tests/sim tests/faults \
+		tests/coordinator/metadata
 
 sanitize: .venv/dev.stamp ## kernels, data plane and server under AddressSanitizer and UBSan: a build of their own
 	.ci/sanitize

@@ -30,18 +30,20 @@ def assign(
     jobs: Sequence[Job], room: Mapping[str, int], now: float, policy: Policy
 ) -> Iterator[Assigned]:
     """Place what may start into free slots, by agent in `room`; nothing is changed here."""
-    free = dict(room)
+    free = {agent_id: n for agent_id, n in room.items() if n > 0}
+    n_free = sum(free.values())
     waiting = [(_at_work(job), n, job, _units(job, now)) for n, job in enumerate(jobs)]
     heapq.heapify(waiting)
-    while waiting and any(n > 0 for n in free.values()):
+    while waiting and n_free:
         at_work, number, job, units = waiting[0]
         unit = next(units, None)
         if unit is None:
             heapq.heappop(waiting)
             continue
         region, keys = unit
-        if len(keys) > sum(max(0, n) for n in free.values()):
+        if len(keys) > n_free:
             return
+        n_free -= len(keys)
         placed = tuple((key, _choose(job.tasks[key].agent_id, free, policy)) for key in keys)
         yield Assigned(job, region, placed)
         heapq.heapreplace(waiting, (at_work + len(keys), number, job, units))
@@ -73,10 +75,11 @@ def _units(job: Job, now: float) -> Iterator[tuple[int, list[Key]]]:
 
 
 def _choose(preferred: str, free: dict[str, int], policy: Policy) -> str:
-    """An agent with room; it has one slot less then."""
+    """An agent with room; it has one slot less then, and is not in `free` without any."""
     agent = preferred
-    if free.get(agent, 0) <= 0:
-        roomy = sorted(a for a, n in free.items() if n > 0)
-        agent = (min if policy == "bin_pack" else max)(roomy, key=free.__getitem__)
+    if agent not in free:
+        agent = (min if policy == "bin_pack" else max)(sorted(free), key=free.__getitem__)
     free[agent] -= 1
+    if not free[agent]:
+        del free[agent]
     return agent

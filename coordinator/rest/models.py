@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Self
 
+from google.protobuf.message import Message
 from pydantic import BaseModel
 
 from fabric.control import control_pb2 as pb
@@ -23,7 +24,16 @@ class Problem(BaseModel):
     detail: str
 
 
-class Error(BaseModel):
+class _Told(BaseModel):
+    """Fields of a message, under the same names."""
+
+    @classmethod
+    def of(cls, told: Message) -> Self:
+        """From its message."""
+        return cls(**{name: getattr(told, name) for name in cls.model_fields})
+
+
+class Error(_Told):
     """Why a job or a task failed, and where."""
 
     kind: str
@@ -31,13 +41,6 @@ class Error(BaseModel):
     node: str
     task: str
     agent: str
-
-    @classmethod
-    def of(cls, told: pb.ErrorDetail) -> Self:
-        """From its message."""
-        return cls(
-            kind=told.kind, message=told.message, node=told.node, task=told.task, agent=told.agent
-        )
 
 
 class Stage(BaseModel):
@@ -162,7 +165,7 @@ class Task(BaseModel):
         )
 
 
-class Agent(BaseModel):
+class Agent(_Told):
     """An agent that the coordinator knows."""
 
     agent_id: str
@@ -177,13 +180,8 @@ class Agent(BaseModel):
     seen_s_ago: float
     version: str
 
-    @classmethod
-    def of(cls, told: pb.AgentStatus) -> Self:
-        """From its message."""
-        return cls(**{name: getattr(told, name) for name in cls.model_fields})
 
-
-class Event(BaseModel):
+class Event(_Told):
     """What happened, or who did what."""
 
     number: int
@@ -195,13 +193,8 @@ class Event(BaseModel):
     who: str
     epoch: int
 
-    @classmethod
-    def of(cls, told: pb.EventRecord) -> Self:
-        """From its message."""
-        return cls(**{name: getattr(told, name) for name in cls.model_fields})
 
-
-class Plan(BaseModel):
+class Plan(_Told):
     """A job's plan as it runs."""
 
     plan: str
@@ -209,11 +202,6 @@ class Plan(BaseModel):
     stages: str
     svg: str
     rules: str
-
-    @classmethod
-    def of(cls, told: pb.ExplainReply) -> Self:
-        """From its message."""
-        return cls(**{name: getattr(told, name) for name in cls.model_fields})
 
 
 def states_of(names: Iterable[str]) -> list[pb.JobState]:

@@ -39,6 +39,8 @@ def schema_of(node: Node, paths: Mapping[int, str] | None = None) -> pa.Schema:
     >>> schema_of(Select(source, (Column("b"),))).names
     ['b']
     """
+    if (known := _remembered(node)) is not None:
+        return known
     for part in _unknown(node):
         inputs = [schema_of(child) for child in part.children]
         try:
@@ -72,9 +74,7 @@ def partial_schema(node: Aggregate) -> pa.Schema:
 
 
 def _unknown(node: Node) -> list[Node]:
-    """The nodes at and below `node` that have no schema yet, children first."""
-    if is_known(node):
-        return []
+    """The nodes at and below `node`, which has no schema yet, that have none; children first."""
     if all(map(is_known, node.children)):
         return [node]
 
