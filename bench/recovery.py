@@ -7,7 +7,7 @@ tasks of its last stage run, everything they read made again where it was lost; 
 until the new one knows every agent and the running job. `detected_p95_s` is until the coordinator
 calls the agent failed. The gate opens then and the job must end with the right number of rows and
 no attempt too many; the rows of a second job, which writes files, are compared with pyarrow's.
-Leases are 1 s / 5 s. `seconds` is a whole turn: job, loss, recovery, end, the lost one started anew.
+Leases are 1 s / 5 s. `seconds` is a whole turn: job, loss, recovery, end, the lost one begun anew.
 """
 
 from __future__ import annotations
