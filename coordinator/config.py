@@ -43,7 +43,8 @@ class CoordinatorConfig:
     that double up to `retry_s_max`. Tasks go to agents by the policy `placement` ("spread" or
     "bin_pack"). A job that failed or was cancelled ends when its tasks have, after `stop_s` at the
     latest. Partitions of an ended job are kept `retain_s`, of a failed one `retain_failed_s`; a
-    dataset transaction nobody ends is dropped after `transaction_s`. The statuses of the last
+    dataset transaction nobody ends is dropped after `transaction_s`. Replicas that an agent holds
+    which stays away for `rereplicate_s` are made anew on others. The statuses of the last
     `jobs_kept_max` jobs are kept, and the last `events_kept_max` events. `adaptive` is for jobs
     whose session says nothing else.
     """
@@ -71,6 +72,7 @@ class CoordinatorConfig:
     stop_s: Annotated[float, "a job that stops ends after so long at the latest"] = 10.0
     retain_s: Annotated[float, "partitions of an ended job are kept"] = 600.0
     retain_failed_s: Annotated[float, "partitions of a failed job are kept"] = 86_400.0
+    rereplicate_s: Annotated[float, "replicas of an absent agent are made anew after"] = 30.0
     transaction_s: Annotated[float, "a dataset transaction that nobody ends is dropped after"] = (
         3600.0
     )
@@ -83,8 +85,9 @@ class CoordinatorConfig:
     def __post_init__(self) -> None:
         check_positive(
             self, "lease_s", "heartbeat_s", "timeout_s", "reattach_s", "attempts_max", "retry_s",
-            "retry_s_max", "stop_s", "retain_s", "retain_failed_s", "transaction_s",
-            "jobs_kept_max", "events_kept_max", "message_bytes_max", "plan_bytes_max",
+            "retry_s_max", "stop_s", "retain_s", "retain_failed_s", "rereplicate_s",
+            "transaction_s", "jobs_kept_max", "events_kept_max", "message_bytes_max",
+            "plan_bytes_max",
         )  # fmt: skip
         for port in (self.port, self.rest_port, self.metrics_port):
             check_port(port or 0)

@@ -16,7 +16,9 @@ import pyarrow as pa
 
 from fabric._cython.shuffle.wire.unfolding import check_schema
 from fabric.control import control_pb2 as pb
+from fabric.control.owners import n_replicas
 from fabric.coordinator.metadata.store import Write
+from fabric.coordinator.replicas import in_common, spread_out
 from fabric.errors import ConfigError, DataError, NotFoundError, PeerLostError
 from fabric.ids import check_name
 
@@ -38,6 +40,7 @@ class Transaction:
     idempotency_key: str
     begun_s: float
     version: int = 0
+    replicas: int = 1
 
     def location(self) -> pb.DatasetLocation:
         """What a writer needs to know: where each partition goes."""
@@ -46,8 +49,9 @@ class Transaction:
             version=self.version,
             schema=base64.b64decode(self.schema),
             keys=self.keys,
-            n_partitions=len(self.owners),
+            n_partitions=len(self.owners) // self.replicas,
             owners=self.owners,
+            replicas=self.replicas,
         )
 
 
@@ -64,6 +68,10 @@ class Catalogue:
         """Take what a store kept."""
         self._datasets = {k: pb.DatasetLocation.FromString(value) for k, value in datasets}
         self._transactions = {key: _from_record(value) for key, value in transactions}
+
+    def find(self, name: str) -> pb.DatasetLocation | None:
+        """The dataset `name`, if there is one."""
+        return self._datasets.get(name)
 
     def get(self, name: str, version: int = 0) -> pb.DatasetLocation:
         """The dataset `name`; `NotFoundError` when there is none, or not in this version."""
@@ -95,13 +103,14 @@ class Catalogue:
                 if known.idempotency_key == request.idempotency_key and known.name == request.name:
                     return known, []
         schema, keys = _check_begin(request)
-        owners = self._owners(request, schema, agents)
+        owners, replicas = self._owners(request, schema, agents)
         transaction = Transaction(
             transaction=transaction_id,
             name=request.name,
             schema=base64.b64encode(request.schema).decode(),
             keys=keys or self._known_keys(request),
             owners=owners,
+            replicas=replicas,
             mode=request.mode or "create",
             idempotency_key=request.idempotency_key,
             begun_s=wall_s,
@@ -121,11 +130,9 @@ class Catalogue:
         if transaction.mode == "create" and current is not None:
             raise _exists(transaction.name)
         appends = transaction.mode == "append" and current is not None
-        if appends and current is not None and tuple(current.owners) != transaction.owners:
-            raise ConfigError(
-                f"dataset {transaction.name!r} was replaced after this append began; begin again"
-            )
         location = transaction.location()
+        if appends and current is not None:
+            location.owners[:] = _owners_of_both(current, location)
         location.version = 1 + (current.version if current is not None else 0)
         if appends and current is not None:
             location.parts.extend(current.parts)
@@ -133,8 +140,18 @@ class Catalogue:
         location.rows = sum(part.rows for part in location.parts)
         done = replace(transaction, version=location.version)
         self._datasets[location.name] = location
-        record = Write("datasets", location.name, location.SerializeToString(deterministic=True))
-        return location, [record, self._put(done)], location
+        return location, [_record(location), self._put(done)], location
+
+    def move(self, name: str, place: int, owner: str) -> tuple[pb.DatasetLocation, list[Write]]:
+        """Give one place among a dataset's owners to another agent, which holds all of it.
+
+        The version stays: the rows are the same.
+        """
+        location = pb.DatasetLocation()  # what was given out before is never changed
+        location.CopyFrom(self.get(name))
+        location.owners[place] = owner
+        self._datasets[name] = location
+        return location, [_record(location)]
 
     def abort(self, transaction_id: str) -> list[Write]:
         """Forget an open transaction; an unknown one is forgotten already."""
@@ -161,21 +178,21 @@ class Catalogue:
 
     def _owners(
         self, request: pb.DatasetBegin, schema: pa.Schema, agents: Sequence[str]
-    ) -> tuple[str, ...]:
+    ) -> tuple[tuple[str, ...], int]:
+        """The owners of what is to be written, and how many each partition has."""
         current = self._datasets.get(request.name)
         if current is not None and request.mode in ("", "create"):
             raise _exists(request.name)
         if current is not None and request.mode == "append":
             _check_append(request, current, schema)
-            return tuple(current.owners)
+            return tuple(current.owners), n_replicas(current)
         if not agents:
             raise PeerLostError(
                 "no agent is attached that could own the dataset's partitions; start one with "
                 "`fabric agent` or `fabric up`"
             )
-        ordered = sorted(agents)
-        n_partitions = request.n_partitions or len(ordered)
-        return tuple(ordered[i % len(ordered)] for i in range(n_partitions))
+        replicas = request.replicas or 1
+        return spread_out(agents, request.n_partitions or len(agents), replicas), replicas
 
     def _known_keys(self, request: pb.DatasetBegin) -> tuple[str, ...]:
         current = self._datasets.get(request.name)
@@ -234,6 +251,27 @@ def _check_append(request: pb.DatasetBegin, current: pb.DatasetLocation, schema:
             f"dataset {request.name!r} has {current.n_partitions} partitions, an append can't "
             f"have {request.n_partitions}"
         )
+    check_replicas(request.replicas, current)
+
+
+def check_replicas(asked: int, current: pb.DatasetLocation) -> None:
+    """Refuse an append that asks for another number of replicas than there are; 0: any."""
+    if asked not in (0, n_replicas(current)):
+        raise ConfigError(
+            f"dataset {current.name!r} has replicas={n_replicas(current)}, an append can't have "
+            f"replicas={asked}; overwrite it, or leave replicas out"
+        )
+
+
+def _owners_of_both(current: pb.DatasetLocation, appended: pb.DatasetLocation) -> tuple[str, ...]:
+    """The owners that hold the rows there are and those appended: some may have moved meanwhile."""
+    same = (current.keys, n_replicas(current)) == (appended.keys, appended.replicas)
+    owners = in_common(current.owners, appended.owners, appended.replicas)
+    if owners is None or not same:
+        raise ConfigError(
+            f"dataset {current.name!r} was replaced after this append began; begin again"
+        )
+    return owners
 
 
 def _check_parts(
@@ -268,6 +306,10 @@ def read_schema(data: bytes) -> pa.Schema:
     if len(set(schema.names)) != len(schema.names):
         raise DataError("the schema names a column twice; column names must differ")
     return schema
+
+
+def _record(location: pb.DatasetLocation) -> Write:
+    return Write("datasets", location.name, location.SerializeToString(deterministic=True))
 
 
 def _exists(name: str) -> ConfigError:

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from fabric.control import control_pb2 as pb
+from fabric.control.owners import by_partition
 from fabric.coordinator.constants import constant_value
-from fabric.coordinator.datasets import read_schema
+from fabric.coordinator.datasets import check_replicas, read_schema
 from fabric.coordinator.facts import needed, source_facts
 from fabric.coordinator.optimizer.cardinality import Cardinality
 from fabric.coordinator.optimizer.optimizer import optimize
@@ -23,6 +24,7 @@ from fabric.coordinator.planner.draft import MAX_PARALLELISM
 from fabric.coordinator.planner.estimate import BROADCAST_BYTES_MAX
 from fabric.coordinator.planner.planner import plan_stages
 from fabric.coordinator.planner.stages import StageGraph, graph_text
+from fabric.coordinator.replicas import check_count
 from fabric.errors import ConfigError, DataError, FabricError, NotFoundError, PlanError
 from fabric.operators.functions.trust import signed
 from fabric.plan.check import check
@@ -180,15 +182,23 @@ def _check_sink(plan: Plan, around: Surroundings) -> None:
             check_target(target)
         except FabricError as error:
             raise error.at(node=path) from error.__cause__
-    if (
-        isinstance(target, DatasetTarget)
-        and target.mode == "create"
-        and target.name in around.datasets
-    ):
+    if isinstance(target, DatasetTarget):
+        try:
+            _check_dataset_target(target, around)
+        except FabricError as error:
+            raise error.at(node=path) from error.__cause__
+
+
+def _check_dataset_target(target: DatasetTarget, around: Surroundings) -> None:
+    current = around.datasets.get(target.name)
+    if target.mode == "create" and current is not None:
         raise ConfigError(
-            f"dataset {target.name!r} exists already; write with mode 'append' or 'overwrite'",
-            node=path,
+            f"dataset {target.name!r} exists already; write with mode 'append' or 'overwrite'"
         )
+    if target.mode == "append" and current is not None:
+        check_replicas(target.replicas, current)
+    elif around.agents:
+        check_count(target.replicas, len(around.agents))
 
 
 def _splits(plan: Plan, around: Surroundings, parallelism: int) -> dict[str, Sequence[Split]]:
@@ -218,7 +228,7 @@ def _scan_splits(scan: Scan, around: Surroundings, n_target: int) -> Sequence[Sp
 
 
 def _dataset_splits(scan: Scan, source: DatasetSource, around: Surroundings) -> list[Split]:
-    """One split a partition, to be read from its owner."""
+    """One split a partition, to be read from one of its owners."""
     location = around.datasets.get(source.name)
     if location is None or source.version not in (0, location.version):
         version = f" of version {source.version}" if source.version else ""
@@ -229,12 +239,13 @@ def _dataset_splits(scan: Scan, source: DatasetSource, around: Surroundings) -> 
             f"dataset {source.name!r} has columns {_columns(found)}, the plan expects "
             f"{_columns(scan.schema)}; make the plan again"
         )
-    for partition, owner in enumerate(location.owners):
-        if owner not in around.agents:
+    for partition, owners in enumerate(by_partition(location)):
+        if around.agents.isdisjoint(owners):
             raise NotFoundError(
-                f"partition {partition} of dataset {source.name!r} lies with agent {owner}, which "
-                "is not attached; start that agent again with the same folder",
-                agent=owner,
+                f"partition {partition} of dataset {source.name!r} lies with agent "
+                f"{' and '.join(owners)}, which is not attached; start that agent again with the "
+                "same folder",
+                agent=owners[0] if owners else "",
             )
     from fabric.io.dataset.splits import dataset_splits
 

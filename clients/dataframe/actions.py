@@ -180,13 +180,18 @@ class Actions:
         keys: str | list[str] | tuple[str, ...] = (),
         n_partitions: int = 0,
         mode: DatasetMode = "create",
+        replicas: int | None = None,
         wait: bool = True,
     ) -> Job:
         """Write a named dataset of the fabric, hash-partitioned by `keys`.
 
-        Any Flight client then reads it as ``["dataset", name]``.
+        Any Flight client then reads it as ``["dataset", name]``. Each partition lies with
+        `replicas` agents (default 1; an append keeps those the dataset has), so that it can be read
+        as long as one of them is there.
         """
-        target = dataset_target(name, keys=keys, n_partitions=n_partitions, mode=mode)
+        target = dataset_target(
+            name, keys=keys, n_partitions=n_partitions, mode=mode, replicas=replicas
+        )
         return self._sink(target, name, wait)
 
     def _write_files(
@@ -282,9 +287,14 @@ def dataset_target(
     keys: str | list[str] | tuple[str, ...] = (),
     n_partitions: int = 0,
     mode: DatasetMode = "create",
+    replicas: int | None = None,
 ) -> sources.DatasetTarget:
     """The dataset `name` of the fabric, hash-partitioned by `keys`."""
     from fabric.ids import check_name
 
+    if replicas is not None and (isinstance(replicas, bool) or replicas < 1):
+        raise PlanError(f"replicas must be at least 1, got {replicas!r}")
     chosen = (keys,) if isinstance(keys, str) else tuple(keys)
-    return sources.DatasetTarget(check_name(name, "dataset name"), chosen, n_partitions, mode)
+    return sources.DatasetTarget(
+        check_name(name, "dataset name"), chosen, n_partitions, mode, replicas or 0
+    )

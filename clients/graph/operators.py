@@ -81,7 +81,7 @@ SHAPES: dict[OperatorType, Shape] = {
     OperatorType.LIMIT: Shape((1, 1), ("n", "offset"), ("n",), example='{"n": 10}'),
     OperatorType.SINK: Shape(
         (1, 1), ("parquet", "csv", "ipc", "dataset", "flight", "mode", "keys", "n_partitions",
-                 "options")),
+                 "replicas", "options")),
 }  # fmt: skip
 """By operator type what it takes."""
 

@@ -119,7 +119,8 @@ class Stream:
         """SINK: write the rows, or without a target put them out as the result of the job.
 
         One of ``parquet``, ``csv``, ``ipc``, ``dataset`` and ``flight`` says where to; ``mode``,
-        ``keys``, ``n_partitions`` and ``options`` are those of the ``write_`` methods.
+        ``keys``, ``n_partitions``, ``replicas`` and ``options`` are those of the ``write_``
+        methods.
         """
         return self._then(OperatorType.SINK, name, **target)
 

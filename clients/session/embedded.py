@@ -172,6 +172,9 @@ def _agent(
         locations=backend.locations,
         datasets=backend.datasets,
         access=DatasetAccess(
-            control=backend.control, transport=backend.transport, locations=backend.locations
+            control=backend.control,
+            transport=backend.transport,
+            locations=backend.locations,
+            agent_id=backend.agent_id,
         ),
     )

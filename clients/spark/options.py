@@ -20,7 +20,7 @@ READ = (
     "dataset", "job", "path", "partition", "command", "descriptor", "columns", "min_partitions",
     "max_partitions", "push_filters",
 )  # fmt: skip
-WRITE = ("dataset", "path", "keys", "partitions", "if_exists")
+WRITE = ("dataset", "path", "keys", "partitions", "replicas", "if_exists")
 COMMON = ("url", *CREDENTIALS, "timeout_s")
 SCHEMES = ("fabric://", "grpc://", "grpc+tcp://", "grpc+tls://", "grpc+unix://")
 IF_EXISTS = ("append", "error", "ignore")
@@ -46,6 +46,7 @@ class SparkOptions:
     push_filters: bool = True
     keys: tuple[str, ...] = ()
     partitions: int = 0
+    replicas: int = 0
     if_exists: str = "append"
     timeout_s: float = _TIMEOUT_S
 
@@ -147,6 +148,7 @@ def _write(common: SparkOptions, values: Mapping[str, str]) -> SparkOptions:
         path=("dataset", common.dataset),
         keys=_names(values, "keys"),
         partitions=_count(values, "partitions"),
+        replicas=_replicas(values),
         if_exists=if_exists,
     )
 
@@ -200,6 +202,15 @@ def _count(values: Mapping[str, str], option: str) -> int:
     if not (text.isascii() and text.isdigit()):
         raise ConfigError(f'.option("{option}", ...) must be a whole number, got {text!r}')
     return int(text)
+
+
+def _replicas(values: Mapping[str, str]) -> int:
+    """0 when it is left out: those the dataset has, else 1."""
+    if "replicas" in values and _count(values, "replicas") < 1:
+        raise ConfigError(
+            f'.option("replicas", ...) must be at least 1, got {values["replicas"]!r}'
+        )
+    return _count(values, "replicas")
 
 
 def _seconds(text: str) -> float:

@@ -55,7 +55,7 @@ class Transaction:
     def begin(cls, options: SparkOptions, schema: pa.Schema, mode: str) -> Transaction:
         """Open one; asked twice, the fabric gives the same."""
         agents, key = agents_of(options), secrets.token_hex(16)
-        fields = {
+        fields: dict[str, Any] = {
             "name": options.dataset,
             "schema": base64.b64encode(schema.serialize()).decode(),
             "keys": list(options.keys),
@@ -63,6 +63,8 @@ class Transaction:
             "mode": mode,
             "idempotency_key": key,
         }
+        if options.replicas:
+            fields["replicas"] = options.replicas
         begun = agents.ask(lambda client: client.action("dataset.begin", **fields))
         opened = cls(agents, options.dataset, str(begun["transaction"]))
         location = opened._locate()
@@ -79,6 +81,7 @@ class Transaction:
             keys=found["keys"],
             n_partitions=found["partitions"],
             owners=found["owners"],
+            replicas=found["replicas"],
         )
         path = PutPath(self.dataset, self.transaction, writer, attempt)
         with self.agents.client() as client:

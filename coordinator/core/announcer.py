@@ -26,6 +26,10 @@ class Announcer:
         """The version of the location table that agents have been sent."""
         return (self._epoch << 32) + self._n_changes
 
+    def number(self, n: int) -> int:
+        """The n-th order of this coordinator, told from those of any other one."""
+        return (self._epoch << 32) + n
+
     def send(self, agent: Agent, message: pb.CoordinatorMessage) -> list[Effect]:
         """One message on the agent's session; nothing while its link is broken."""
         if agent.session is None:

@@ -32,6 +32,7 @@ from fabric.coordinator.core.events import (
     Tick,
 )
 from fabric.coordinator.core.progress import Progress
+from fabric.coordinator.core.replication import Replication
 from fabric.coordinator.datasets import Catalogue
 from fabric.coordinator.metadata.store import MetadataStore, Write
 from fabric.coordinator.planner.stages import StageGraph
@@ -51,6 +52,7 @@ class CoordinatorCore:
         self._progress = Progress(self._book, self._agents, self._announcer, self._refuse)
         self._draining = Draining(self._book, self._agents, self._announcer)
         self._catalogue = Catalogue()
+        self._replication = Replication(self._book, self._agents, self._announcer, self._catalogue)
 
     # ---- asking
 
@@ -169,6 +171,8 @@ class CoordinatorCore:
             case AgentDrained(agent_id=agent_id, undo=undo):
                 self.agent(agent_id, now)
                 effects = self._draining.drain(agent_id, undo=undo, now=now)
+                self._replication.changed()
+                effects += self._replication.go_on(now)
                 return effects + self._progress.schedule(now)
             case DatasetAsked():
                 return self._dataset(event)
@@ -182,6 +186,7 @@ class CoordinatorCore:
             effects += self._lost(agent, why, now)
         effects += self._progress.expire(now)
         effects += self._draining.go_on(now)
+        effects += self._replication.go_on(now)
         self._book.write(*self._catalogue.expire(wall_s - self._config.transaction_s))
         return effects
 
@@ -213,6 +218,7 @@ class CoordinatorCore:
         effects += self._announcer.tell(new, others)
         where = {"agent": agent_id, "address": hello.address}
         effects += self._book.note(now, "agent attached", **where)
+        effects += self._replication.attached(agent)
         effects += self._progress.attached(agent, hello.tasks, now)
         self._write_agent(agent, now)
         return effects
@@ -255,6 +261,8 @@ class CoordinatorCore:
                 return self._progress.sink_report(agent, message.sink, now)
             case "adopted":
                 return self._draining.adopted(agent, message.adopted, now)
+            case "replicated":
+                return self._replication.copied(agent, message.replicated, now)
             case "goodbye":
                 why = f"it left: {message.goodbye.reason or 'stopped'}"
                 return self._lost(agent, why, now, left=True)
@@ -286,6 +294,7 @@ class CoordinatorCore:
         reply = pb.DatasetReply(addresses=self.addresses())
         writes: list[Write] = []
         changed = pb.Locations()
+        effects: list[Effect] = []
         match request.WhichOneof("kind"):
             case "begin":
                 agents = self._agents.ids()
@@ -298,7 +307,9 @@ class CoordinatorCore:
                 location, writes, new = catalogue.commit(request.commit)
                 reply.transaction = request.commit.transaction
                 reply.location.CopyFrom(location)
-                changed.datasets.extend([new] if new is not None else [])
+                if new is not None:
+                    changed.datasets.append(new)
+                    effects = self._replication.appended(new)
             case "abort":
                 writes = catalogue.abort(request.abort.transaction)
             case "drop":
@@ -309,10 +320,9 @@ class CoordinatorCore:
             case _:
                 raise NotFoundError("a dataset request says begin, commit, abort, drop or list")
         self._book.write(*writes)
-        effects: list[Effect] = []
-        if changed.datasets or changed.dropped_datasets:
-            effects += self._announcer.tell(changed)
-        return [*effects, DatasetAnswered(reply)]
+        told = changed.datasets or changed.dropped_datasets
+        before = self._announcer.tell(changed) if told else []
+        return [*before, *effects, DatasetAnswered(reply)]
 
     def _refuse(self, reason: str) -> list[Effect]:
         self.refused[reason] += 1
@@ -350,7 +360,9 @@ class CoordinatorCore:
         if agent.session is None:
             return "starting"
         if agent.draining:
-            return "drained" if self._draining.is_empty(agent.agent_id) else "draining"
+            is_empty = self._draining.is_empty(agent.agent_id)
+            holds = not is_empty or self._replication.holds(agent.agent_id)
+            return "draining" if holds else "drained"
         used = self._progress.slots_used(agent.agent_id)
         return "busy" if agent.beat.overloaded or used >= agent.hello.slots else "active"
 

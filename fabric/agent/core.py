@@ -54,13 +54,20 @@ class Fetched:
 
 
 @dataclass(frozen=True, slots=True)
+class Copied:
+    """The partition of a dataset that a `Replicate` asked for is here, or could not be had."""
+
+    report: pb.Replicated
+
+
+@dataclass(frozen=True, slots=True)
 class LeaseOver:
     """No word from the coordinator for longer than it waits for one of ours."""
 
     reason: str
 
 
-Event = Said | Ended | SinkDone | Fetched | LeaseOver
+Event = Said | Ended | SinkDone | Fetched | Copied | LeaseOver
 
 # ---- effects
 
@@ -136,6 +143,20 @@ class AbandonSinks:
 
 
 @dataclass(frozen=True, slots=True)
+class CopyReplica:
+    """Copy a partition of a dataset from another owner, then say `Copied`."""
+
+    order: pb.Replicate
+
+
+@dataclass(frozen=True, slots=True)
+class KeepPartitions:
+    """Remove partitions of a dataset that others own now; after the copies ordered before."""
+
+    order: pb.KeepPartitions
+
+
+@dataclass(frozen=True, slots=True)
 class Relocate:
     """Apply locations to the agent's table."""
 
@@ -144,7 +165,7 @@ class Relocate:
 
 Effect = (
     Start | Cancel | Send | DropJob | DropOutput | DropPipes | Fetch | RunSink | AbandonSinks
-    | Relocate
+    | CopyReplica | KeepPartitions | Relocate
 )  # fmt: skip
 
 
@@ -187,6 +208,8 @@ class AgentCore:
                 effects = [Send(pb.AgentMessage(sink=report))]
             case Fetched():
                 effects = list(self._fetched(event))
+            case Copied(report=copied):
+                effects = [Send(pb.AgentMessage(replicated=copied))]
             case LeaseOver(reason=reason):
                 self._fenced = True
                 effects = [e for job in self._jobs.values() for e in self._stop_all(job, reason)]
@@ -213,6 +236,10 @@ class AgentCore:
                 yield from self._sink(message.sink)
             case "adopt":
                 yield from self._adopt(message.adopt)
+            case "replicate":
+                yield CopyReplica(message.replicate)
+            case "keep":
+                yield KeepPartitions(message.keep)
             case "locations":
                 yield Relocate(message.locations)
             case _:

@@ -19,10 +19,13 @@ from fabric import failpoints
 from fabric._cython.shuffle.exchange.exchanges import JobPipes
 from fabric.agent.adopting import fetch_output
 from fabric.agent.cancellation import Cancellation
+from fabric.agent.copying import Copying
 from fabric.agent.core import (
     AbandonSinks,
     AgentCore,
     Cancel,
+    Copied,
+    CopyReplica,
     DropJob,
     DropOutput,
     DropPipes,
@@ -31,6 +34,7 @@ from fabric.agent.core import (
     Event,
     Fetch,
     Fetched,
+    KeepPartitions,
     LeaseOver,
     Relocate,
     RunSink,
@@ -53,7 +57,7 @@ from fabric.clock import Clock, SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.control.errors import to_detail
 from fabric.control.link import AgentLink, OnLost
-from fabric.errors import FabricError
+from fabric.errors import FabricError, InternalError
 from fabric.flight.locations import LocationTable
 from fabric.flight.transport import DatasetStore, Transport
 from fabric.ids import EdgeId, TaskId
@@ -126,12 +130,14 @@ class AgentRuntime:
         self._lease, self._opened_s = Lease(), 0.0
         self._inbox: SimpleQueue[Event | Stock | None] = SimpleQueue()
         self._sinks: SimpleQueue[Work | None] = SimpleQueue()
+        self._replicas: SimpleQueue[Work | None] = SimpleQueue()
         self._running: dict[TaskId, _Running] = {}
         self._pipes: dict[str, Pipes] = {}
         self._n_running = self._n_events = 0
         self._threads = [
             threading.Thread(target=self._loop, name=f"agent {self.agent_id}", daemon=True),
-            threading.Thread(target=self._work, name=f"sinks {self.agent_id}", daemon=True),
+            self._worker("sinks", self._sinks),
+            self._worker("replicas", self._replicas),
         ]
         self._detached = self._closed = False
 
@@ -171,8 +177,9 @@ class AgentRuntime:
         self._closed = True
         self._inbox.put(None)
         self._threads[0].join()
-        self._sinks.put(None)
-        self._threads[1].join(CLOSE_S)
+        for queue, thread in zip((self._sinks, self._replicas), self._threads[1:], strict=True):
+            queue.put(None)
+            thread.join(CLOSE_S)
 
     def __enter__(self) -> AgentRuntime:
         self.start()
@@ -285,6 +292,14 @@ class AgentRuntime:
                     self.store.discard(EdgeId(task_id.job, edge), task_id.task, task_id.attempt)
             case DropPipes(job=job):
                 self._drop_pipes(job, "its tasks run again")
+            case Relocate(locations=locations):
+                self._relocate(locations)
+            case _:
+                self._obey_aside(effect)
+
+    def _obey_aside(self, effect: Effect) -> None:
+        """What may take long, in a thread of its own."""
+        match effect:
             case Fetch(adopt=adopt):
                 self._sinks.put(lambda: self._fetch(adopt))
             case RunSink(command=command):
@@ -293,8 +308,10 @@ class AgentRuntime:
                 engine = self._services.engine
                 remove = engine.drop if attempts else engine.abandon
                 self._sinks.put(lambda: remove(handles))
-            case Relocate(locations=locations):
-                self._relocate(locations)
+            case CopyReplica(order=order):
+                self._replicas.put(lambda: self._copy(order))
+            case KeepPartitions(order=kept):
+                self._replicas.put(lambda: self._copying().keep(kept))
             case _:  # nobody listens any more
                 return
 
@@ -374,15 +391,20 @@ class AgentRuntime:
         assert datasets is not None
         return lambda: datasets.discard(name, transaction)
 
-    # ---- the sinks' thread
+    # ---- the threads of sinks and of replicas
 
-    def _work(self) -> None:
-        while (work := self._sinks.get()) is not None:
+    def _worker(self, name: str, queue: SimpleQueue[Work | None]) -> threading.Thread:
+        return threading.Thread(
+            target=self._work, args=(queue,), name=f"{name} {self.agent_id}", daemon=True
+        )
+
+    def _work(self, queue: SimpleQueue[Work | None]) -> None:
+        while (work := queue.get()) is not None:
             try:
                 with self._datasets_reached():
                     work()
             except Exception:
-                _log.exception("dropping output failed", agent=self.agent_id)
+                _log.exception("work for the coordinator failed", agent=self.agent_id)
 
     def _datasets_reached(self) -> AbstractContextManager[None]:
         """Within the block, this thread reads and writes the fabric's datasets."""
@@ -405,6 +427,19 @@ class AgentRuntime:
         except Exception as error:
             report.error.CopyFrom(to_detail(engine.as_fabric(error)))
         self._inbox.put(SinkDone(report))
+
+    def _copy(self, order: pb.Replicate) -> None:
+        report = pb.Replicated(number=order.number)
+        try:
+            self._copying().replicate(order)
+        except Exception as error:
+            report.error.CopyFrom(to_detail(self._services.engine.as_fabric(error)))
+        self._inbox.put(Copied(report))
+
+    def _copying(self) -> Copying:
+        if self._datasets is None:
+            raise InternalError("this agent keeps no datasets")
+        return Copying(self._datasets, self._services.transport, lambda: self._closed)
 
     def _fetch(self, adopt: pb.Adopt) -> None:
         try:

@@ -130,7 +130,12 @@ class AgentProcess:
             datasets=self._datasets,
             clock=self._clock,
             on_lost=self._lost,
-            access=DatasetAccess(control=control, transport=transport, locations=self._locations),
+            access=DatasetAccess(
+                control=control,
+                transport=transport,
+                locations=self._locations,
+                agent_id=self.agent_id,
+            ),
             served=backend.exchanges,
             ring_bytes=self._split.ring if config.memory else 0,
             slots=self._slot_processes,

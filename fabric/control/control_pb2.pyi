@@ -73,20 +73,22 @@ JOB_CANCELLED: JobState
 JOB_RELEASED: JobState
 
 class AgentMessage(_message.Message):
-    __slots__ = ("hello", "heartbeat", "task", "sink", "goodbye", "adopted")
+    __slots__ = ("hello", "heartbeat", "task", "sink", "goodbye", "adopted", "replicated")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
     SINK_FIELD_NUMBER: _ClassVar[int]
     GOODBYE_FIELD_NUMBER: _ClassVar[int]
     ADOPTED_FIELD_NUMBER: _ClassVar[int]
+    REPLICATED_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     heartbeat: Heartbeat
     task: TaskReport
     sink: SinkReport
     goodbye: Goodbye
     adopted: Adopted
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., task: _Optional[_Union[TaskReport, _Mapping]] = ..., sink: _Optional[_Union[SinkReport, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., adopted: _Optional[_Union[Adopted, _Mapping]] = ...) -> None: ...
+    replicated: Replicated
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., task: _Optional[_Union[TaskReport, _Mapping]] = ..., sink: _Optional[_Union[SinkReport, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., adopted: _Optional[_Union[Adopted, _Mapping]] = ..., replicated: _Optional[_Union[Replicated, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("agent_id", "address", "host", "slots", "cpus", "memory_bytes", "version", "socket", "epoch", "tasks")
@@ -141,6 +143,14 @@ class Goodbye(_message.Message):
     def __init__(self, reason: _Optional[str] = ...) -> None: ...
 
 class Adopted(_message.Message):
+    __slots__ = ("number", "error")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    error: ErrorDetail
+    def __init__(self, number: _Optional[int] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ...) -> None: ...
+
+class Replicated(_message.Message):
     __slots__ = ("number", "error")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -225,7 +235,7 @@ class SinkReport(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., published: _Optional[bool] = ...) -> None: ...
 
 class CoordinatorMessage(_message.Message):
-    __slots__ = ("welcome", "deploy", "cancel", "release", "locations", "sink", "heard", "adopt", "epoch")
+    __slots__ = ("welcome", "deploy", "cancel", "release", "locations", "sink", "heard", "adopt", "replicate", "keep", "epoch")
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     DEPLOY_FIELD_NUMBER: _ClassVar[int]
     CANCEL_FIELD_NUMBER: _ClassVar[int]
@@ -234,6 +244,8 @@ class CoordinatorMessage(_message.Message):
     SINK_FIELD_NUMBER: _ClassVar[int]
     HEARD_FIELD_NUMBER: _ClassVar[int]
     ADOPT_FIELD_NUMBER: _ClassVar[int]
+    REPLICATE_FIELD_NUMBER: _ClassVar[int]
+    KEEP_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     welcome: Welcome
     deploy: Deploy
@@ -243,8 +255,10 @@ class CoordinatorMessage(_message.Message):
     sink: SinkCommand
     heard: Heard
     adopt: Adopt
+    replicate: Replicate
+    keep: KeepPartitions
     epoch: int
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., deploy: _Optional[_Union[Deploy, _Mapping]] = ..., cancel: _Optional[_Union[CancelTasks, _Mapping]] = ..., release: _Optional[_Union[ReleaseJob, _Mapping]] = ..., locations: _Optional[_Union[Locations, _Mapping]] = ..., sink: _Optional[_Union[SinkCommand, _Mapping]] = ..., heard: _Optional[_Union[Heard, _Mapping]] = ..., adopt: _Optional[_Union[Adopt, _Mapping]] = ..., epoch: _Optional[int] = ...) -> None: ...
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., deploy: _Optional[_Union[Deploy, _Mapping]] = ..., cancel: _Optional[_Union[CancelTasks, _Mapping]] = ..., release: _Optional[_Union[ReleaseJob, _Mapping]] = ..., locations: _Optional[_Union[Locations, _Mapping]] = ..., sink: _Optional[_Union[SinkCommand, _Mapping]] = ..., heard: _Optional[_Union[Heard, _Mapping]] = ..., adopt: _Optional[_Union[Adopt, _Mapping]] = ..., replicate: _Optional[_Union[Replicate, _Mapping]] = ..., keep: _Optional[_Union[KeepPartitions, _Mapping]] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("epoch", "heartbeat_s", "timeout_s")
@@ -281,6 +295,42 @@ class Adopt(_message.Message):
     outputs: _containers.RepeatedCompositeFieldContainer[OutputEdge]
     number: int
     def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., task: _Optional[int] = ..., attempt: _Optional[int] = ..., from_agent: _Optional[str] = ..., address: _Optional[str] = ..., outputs: _Optional[_Iterable[_Union[OutputEdge, _Mapping]]] = ..., number: _Optional[int] = ...) -> None: ...
+
+class Replicate(_message.Message):
+    __slots__ = ("number", "dataset", "version", "partition", "schema", "parts", "sources")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    DATASET_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    PARTS_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    dataset: str
+    version: int
+    partition: int
+    schema: bytes
+    parts: _containers.RepeatedCompositeFieldContainer[CommittedPart]
+    sources: _containers.RepeatedCompositeFieldContainer[ReplicaSource]
+    def __init__(self, number: _Optional[int] = ..., dataset: _Optional[str] = ..., version: _Optional[int] = ..., partition: _Optional[int] = ..., schema: _Optional[bytes] = ..., parts: _Optional[_Iterable[_Union[CommittedPart, _Mapping]]] = ..., sources: _Optional[_Iterable[_Union[ReplicaSource, _Mapping]]] = ...) -> None: ...
+
+class ReplicaSource(_message.Message):
+    __slots__ = ("agent_id", "address")
+    AGENT_ID_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    agent_id: str
+    address: str
+    def __init__(self, agent_id: _Optional[str] = ..., address: _Optional[str] = ...) -> None: ...
+
+class KeepPartitions(_message.Message):
+    __slots__ = ("dataset", "partitions", "parts")
+    DATASET_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    PARTS_FIELD_NUMBER: _ClassVar[int]
+    dataset: str
+    partitions: _containers.RepeatedScalarFieldContainer[int]
+    parts: _containers.RepeatedCompositeFieldContainer[CommittedPart]
+    def __init__(self, dataset: _Optional[str] = ..., partitions: _Optional[_Iterable[int]] = ..., parts: _Optional[_Iterable[_Union[CommittedPart, _Mapping]]] = ...) -> None: ...
 
 class Deploy(_message.Message):
     __slots__ = ("job_id", "stage", "epoch", "node_path", "kind", "fragment", "n_tasks", "tasks", "inputs", "outputs", "addresses", "target_partitions", "region", "run")
@@ -532,7 +582,7 @@ class EdgeLocation(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., node_path: _Optional[str] = ..., edge: _Optional[int] = ..., schema: _Optional[bytes] = ..., n_partitions: _Optional[int] = ..., kind: _Optional[_Union[EdgeKind, str]] = ..., mode: _Optional[_Union[EdgeMode, str]] = ..., producers: _Optional[_Iterable[_Union[Producer, _Mapping]]] = ..., complete: _Optional[bool] = ..., rows: _Optional[int] = ..., bytes: _Optional[int] = ..., is_result: _Optional[bool] = ..., n_producers: _Optional[int] = ..., state: _Optional[_Union[JobState, str]] = ..., release_s: _Optional[float] = ..., error: _Optional[str] = ..., ordered: _Optional[bool] = ...) -> None: ...
 
 class DatasetLocation(_message.Message):
-    __slots__ = ("name", "version", "schema", "keys", "n_partitions", "owners", "parts", "rows")
+    __slots__ = ("name", "version", "schema", "keys", "n_partitions", "owners", "parts", "rows", "replicas")
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
@@ -541,6 +591,7 @@ class DatasetLocation(_message.Message):
     OWNERS_FIELD_NUMBER: _ClassVar[int]
     PARTS_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
     name: str
     version: int
     schema: bytes
@@ -549,7 +600,8 @@ class DatasetLocation(_message.Message):
     owners: _containers.RepeatedScalarFieldContainer[str]
     parts: _containers.RepeatedCompositeFieldContainer[CommittedPart]
     rows: int
-    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., schema: _Optional[bytes] = ..., keys: _Optional[_Iterable[str]] = ..., n_partitions: _Optional[int] = ..., owners: _Optional[_Iterable[str]] = ..., parts: _Optional[_Iterable[_Union[CommittedPart, _Mapping]]] = ..., rows: _Optional[int] = ...) -> None: ...
+    replicas: int
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., schema: _Optional[bytes] = ..., keys: _Optional[_Iterable[str]] = ..., n_partitions: _Optional[int] = ..., owners: _Optional[_Iterable[str]] = ..., parts: _Optional[_Iterable[_Union[CommittedPart, _Mapping]]] = ..., rows: _Optional[int] = ..., replicas: _Optional[int] = ...) -> None: ...
 
 class CommittedPart(_message.Message):
     __slots__ = ("transaction", "writer", "attempt", "rows")
@@ -828,20 +880,22 @@ class DatasetRequest(_message.Message):
     def __init__(self, begin: _Optional[_Union[DatasetBegin, _Mapping]] = ..., commit: _Optional[_Union[DatasetCommit, _Mapping]] = ..., abort: _Optional[_Union[DatasetAbort, _Mapping]] = ..., drop: _Optional[_Union[DatasetDrop, _Mapping]] = ..., list: _Optional[_Union[DatasetList, _Mapping]] = ...) -> None: ...
 
 class DatasetBegin(_message.Message):
-    __slots__ = ("name", "schema", "keys", "n_partitions", "mode", "idempotency_key")
+    __slots__ = ("name", "schema", "keys", "n_partitions", "mode", "idempotency_key", "replicas")
     NAME_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
     KEYS_FIELD_NUMBER: _ClassVar[int]
     N_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
     IDEMPOTENCY_KEY_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
     name: str
     schema: bytes
     keys: _containers.RepeatedScalarFieldContainer[str]
     n_partitions: int
     mode: str
     idempotency_key: str
-    def __init__(self, name: _Optional[str] = ..., schema: _Optional[bytes] = ..., keys: _Optional[_Iterable[str]] = ..., n_partitions: _Optional[int] = ..., mode: _Optional[str] = ..., idempotency_key: _Optional[str] = ...) -> None: ...
+    replicas: int
+    def __init__(self, name: _Optional[str] = ..., schema: _Optional[bytes] = ..., keys: _Optional[_Iterable[str]] = ..., n_partitions: _Optional[int] = ..., mode: _Optional[str] = ..., idempotency_key: _Optional[str] = ..., replicas: _Optional[int] = ...) -> None: ...
 
 class DatasetCommit(_message.Message):
     __slots__ = ("transaction", "parts")

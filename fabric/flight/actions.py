@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fabric.control import control_pb2 as pb
+from fabric.control.owners import all_owners, n_lacking, n_replicas
 from fabric.errors import ConfigError, NotFoundError
 from fabric.flight.backend import Backend
 from fabric.flight.directory import Directory
@@ -51,17 +52,21 @@ class Actions:
                 "job.logs", "read", "{job}: what this agent logged about it lately",
                 {"job": str}, self._logs,
             ),
-            ActionKind("dataset.list", "read", "{}: datasets, their versions", {}, self._list),
+            ActionKind(
+                "dataset.list", "read",
+                "{}: datasets, their versions, how many partitions lack a replica", {}, self._list,
+            ),
             ActionKind(
                 "dataset.begin", "write",
-                "{name, schema (base64 IPC), keys, partitions, mode create|append|overwrite, "
-                "idempotency_key}: transaction",
-                {"name": str, "schema": str, "keys": list, "partitions": int, "mode": str,
-                 "idempotency_key": str}, self._begin,
+                "{name, schema (base64 IPC), keys, partitions, replicas, "
+                "mode create|append|overwrite, idempotency_key}: transaction",
+                {"name": str, "schema": str, "keys": list, "partitions": int, "replicas": int,
+                 "mode": str, "idempotency_key": str}, self._begin,
             ),
             ActionKind(
                 "dataset.locate", "write",
-                "{name, transaction}: schema, keys, owners of an open transaction's partitions",
+                "{name, transaction}: schema, keys, owners of an open transaction's partitions, "
+                "replicas for each, one partition after the other",
                 {"name": str, "transaction": str}, self._locate,
             ),
             ActionKind(
@@ -117,7 +122,13 @@ class Actions:
 
     def _list(self, _fields: Fields) -> dict[str, object]:
         reply = self._ask(pb.DatasetRequest(list=pb.DatasetList()))
-        return {"datasets": [_about(location) for location in reply.datasets]}
+        attached = set(reply.addresses)
+        return {
+            "datasets": [
+                {**_about(location), "lacking": n_lacking(location, attached)}
+                for location in reply.datasets
+            ]
+        }
 
     def _begin(self, fields: Fields) -> dict[str, object]:
         name = _needed(fields, "name")
@@ -135,6 +146,7 @@ class Actions:
             n_partitions=_count(fields.get("partitions", 0), "partitions"),
             mode=mode,
             idempotency_key=fields.get("idempotency_key", ""),
+            replicas=_replicas(fields),
         )
         reply = self._ask(pb.DatasetRequest(begin=begin))
         return {"transaction": reply.transaction, **_about(reply.location)}
@@ -148,7 +160,7 @@ class Actions:
             **_about(location),
             "schema": base64.b64encode(location.schema).decode(),
             "owners": owners,
-            "addresses": {owner: known[owner] for owner in sorted(set(owners)) if owner in known},
+            "addresses": {o: known[o] for o in all_owners(location) if o in known},
         }
 
     def _commit(self, fields: Fields) -> dict[str, object]:
@@ -225,6 +237,14 @@ def _count(value: object, what: str) -> int:
     return value
 
 
+def _replicas(fields: Fields) -> int:
+    """0 when it is left out: those the dataset has, else 1."""
+    replicas = _count(fields.get("replicas", 1), "replicas")
+    if replicas < 1:
+        raise ConfigError("field 'replicas' must be at least 1, got 0")
+    return replicas if "replicas" in fields else 0
+
+
 def _part(transaction: str, part: object) -> pb.CommittedPart:
     if not isinstance(part, dict) or not isinstance(part.get("writer"), str):
         raise ConfigError("field 'parts' must be a list of {writer, attempt, rows}")
@@ -253,4 +273,5 @@ def _about(location: pb.DatasetLocation) -> dict[str, object]:
         "rows": location.rows,
         "keys": list(location.keys),
         "partitions": location.n_partitions,
+        "replicas": n_replicas(location),
     }

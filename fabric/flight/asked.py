@@ -57,6 +57,9 @@ class Asked(Protocol):
     def broken(self, what: str) -> None:
         """A bug: for the log, its words leave the process no other way."""
 
+    def passed_over(self, dataset: str, partition: int, owner: str, why: str) -> None:
+        """An owner could not give a partition of a dataset, and another one is asked: the log."""
+
     def locate(self, job: str, dataset: str) -> None:
         """Ask the coordinator about a name, and put the answer into the location table."""
 
@@ -111,6 +114,12 @@ class Answers:
     def broken(self, what: str) -> None:
         """See `Asked`."""
         _log.error("unexpected error in a Flight call", error=what)
+
+    def passed_over(self, dataset: str, partition: int, owner: str, why: str) -> None:
+        """See `Asked`."""
+        _log.warning(
+            "replica passed over", dataset=dataset, partition=partition, owner=owner, reason=why
+        )
 
     def locate(self, job: str, dataset: str) -> None:
         """See `Asked`."""

@@ -11,6 +11,7 @@ from contextlib import suppress
 import pyarrow as pa
 
 from fabric.control import control_pb2 as pb
+from fabric.control.owners import all_owners
 from fabric.errors import FabricError, PeerLostError
 from fabric.flight.backend import Backend
 from fabric.flight.descriptor import PutPath
@@ -62,7 +63,7 @@ class Puts:
 
     def discard(self, transaction: str, location: pb.DatasetLocation) -> None:
         """Have the owners of `location` remove a transaction's files; best effort."""
-        for owner in sorted(set(location.owners)):
+        for owner in all_owners(location):
             address = self._backend.locations.address(owner)
             if address is not None:
                 with suppress(PeerLostError):  # its sweep removes them

@@ -2,8 +2,8 @@
 
 One job: `Spread`, the typed face of `fabric/_cython/shuffle/datasets/spread.hpp`: rows are split by
 the dataset's keys (none: evenly in turn), gathered to messages of about 1 MiB per partition, and
-each is sent to the partition's owner. Memory is bounded by `HELD_BYTES_MAX`, whatever the number of
-partitions.
+each is sent to all owners of the partition. Memory is bounded by `HELD_BYTES_MAX`, whatever the
+number of partitions.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from fabric._cython.shuffle.datasets.spread import NativeSpread
 from fabric.control.control_pb2 import DatasetLocation
+from fabric.control.owners import all_owners
 from fabric.errors import PeerLostError
 from fabric.flight.descriptor import PutPath
 from fabric.flight.transport import PartReceipt, PutOpener, PutWriter
@@ -37,7 +38,7 @@ class Spread:
         *,
         held_bytes_max: int = HELD_BYTES_MAX,
     ) -> None:
-        at = {owner: _address(put, owner, addresses) for owner in location.owners}
+        at = {owner: _address(put, owner, addresses) for owner in all_owners(location)}
         schema = read_schema(location)
 
         def open_put(owner: str) -> PutWriter:
@@ -60,7 +61,7 @@ class Spread:
         self._native.write(batch)
 
     def seal(self) -> PartReceipt:
-        """Wait until all rows lie durably with their owners."""
+        """Wait until all rows lie durably with all their owners; each row counts once."""
         return PartReceipt(*self._native.seal())
 
     def abandon(self) -> None:

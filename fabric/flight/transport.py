@@ -8,7 +8,7 @@ Every method either answers or raises a `FabricError` within its timeouts; nothi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -83,6 +83,15 @@ class DatasetStore(Protocol):
 
     def read(self, request: DatasetRequest) -> Iterator[pa.RecordBatch]:
         """The rows of one partition; `PartitionLostError` or `DataError` names what is wrong."""
+
+    def has(self, request: DatasetRequest) -> bool:
+        """Whether the partition was sealed here by every part of the request."""
+
+    def open_copy(self, request: DatasetRequest, schema: pa.Schema) -> PutWriter:
+        """Begin to copy one partition of one part from another owner."""
+
+    def keep(self, request: DatasetRequest, partitions: Iterable[int]) -> None:
+        """Remove what the parts of the request hold here of other partitions than these."""
 
     def discard(self, name: str, transaction: str) -> None:
         """Remove what a transaction left here; nothing there is fine."""

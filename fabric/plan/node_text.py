@@ -134,9 +134,10 @@ def _target(target: Target) -> str:
         case FileTarget(format=format, path=path, mode=mode):
             overwrite = ', mode="overwrite"' if mode == "overwrite" else ""
             return f"write_{format}({quoted(path)}{overwrite})"
-        case DatasetTarget(name=name, keys=keys):
+        case DatasetTarget(name=name, keys=keys, replicas=replicas):
             listed = f", keys=[{_columns(map(Column, keys))}]" if keys else ""
-            return f"write_dataset({quoted(name)}{listed})"
+            copies = f", replicas={replicas}" if replicas else ""
+            return f"write_dataset({quoted(name)}{listed}{copies})"
         case FlightTarget(uri=uri):
             return f"write_flight({quoted(uri)})"
         case GateTarget(name=name):

@@ -432,16 +432,18 @@ class FileTarget(_message.Message):
     def __init__(self, format: _Optional[str] = ..., path: _Optional[str] = ..., single: _Optional[bool] = ..., mode: _Optional[str] = ..., options: _Optional[_Iterable[_Union[Option, _Mapping]]] = ...) -> None: ...
 
 class DatasetTarget(_message.Message):
-    __slots__ = ("name", "keys", "n_partitions", "mode")
+    __slots__ = ("name", "keys", "n_partitions", "mode", "replicas")
     NAME_FIELD_NUMBER: _ClassVar[int]
     KEYS_FIELD_NUMBER: _ClassVar[int]
     N_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
     name: str
     keys: _containers.RepeatedScalarFieldContainer[str]
     n_partitions: int
     mode: str
-    def __init__(self, name: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., n_partitions: _Optional[int] = ..., mode: _Optional[str] = ...) -> None: ...
+    replicas: int
+    def __init__(self, name: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., n_partitions: _Optional[int] = ..., mode: _Optional[str] = ..., replicas: _Optional[int] = ...) -> None: ...
 
 class FlightTarget(_message.Message):
     __slots__ = ("uri", "path", "token")

@@ -73,12 +73,16 @@ class FileTarget:
 
 @dataclass(frozen=True, slots=True)
 class DatasetTarget:
-    """Write a dataset of this fabric, hash-partitioned by `keys` (none: round-robin)."""
+    """Write a dataset of this fabric, hash-partitioned by `keys` (none: round-robin).
+
+    Each partition is written to `replicas` agents; 0: those the dataset has, else 1.
+    """
 
     name: str
     keys: tuple[str, ...] = ()
     n_partitions: int = 0
     mode: DatasetMode = "create"
+    replicas: int = 0
 
 
 @dataclass(frozen=True, slots=True)

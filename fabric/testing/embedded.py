@@ -131,6 +131,9 @@ def _agent(
         clock=clock,
         served=backend.exchanges,
         access=DatasetAccess(
-            control=backend.control, transport=backend.transport, locations=backend.locations
+            control=backend.control,
+            transport=backend.transport,
+            locations=backend.locations,
+            agent_id=backend.agent_id,
         ),
     )

@@ -226,6 +226,7 @@ class FlightRig:
             control=self.control,
             transport=self.transports[agent],
             locations=self.control.tables[agent],
+            agent_id=agent,
         )
 
     def add_edge(

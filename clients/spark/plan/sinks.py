@@ -138,7 +138,9 @@ class _DatasetWriting:
         """Open the transaction, in the plan's own types."""
         given = {"url": home.url, "token": home.token, "dataset": target.name}
         options = parse_options(given, writing=True)
-        options = replace(options, keys=target.keys, partitions=target.n_partitions)
+        options = replace(
+            options, keys=target.keys, partitions=target.n_partitions, replicas=target.replicas
+        )
         transaction = Transaction.begin(options, schema, target.mode)
         return cls(transaction, _DatasetTask(transaction, schema))
 

@@ -25,6 +25,8 @@ class DatasetAccess:
     control: FlightControl
     transport: Transport
     locations: LocationTable
+    agent_id: str
+    """Whose it is: what lies here is read here."""
 
     def location(self, name: str) -> pb.DatasetLocation:
         """The newest version, asked of the coordinator; `NotFoundError` when there is none."""

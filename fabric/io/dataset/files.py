@@ -7,7 +7,7 @@ One job: `DatasetFiles`, the `DatasetStore` over a folder. Reading and writing i
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -48,6 +48,17 @@ class DatasetFiles:
         here, `DataError` a file that is damaged or cut short.
         """
         return self._native.read(request)
+
+    def open_copy(self, request: DatasetRequest, schema: pa.Schema) -> FileWriter:
+        """Begin to copy one partition of one part from another owner; sealed by itself."""
+        return self._native.open_copy(request, schema)
+
+    def keep(self, request: DatasetRequest, partitions: Iterable[int]) -> None:
+        """Remove what the parts of the request hold here of other partitions than these.
+
+        Streams that have opened their files go on; parts that are not named stay as they are.
+        """
+        self._native.keep(request, partitions)
 
     def discard(self, name: str, transaction: str) -> None:
         """Remove what a transaction left here; it takes no more. Streams that read it go on."""

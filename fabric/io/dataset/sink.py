@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from fabric.control import control_pb2 as pb
+from fabric.control.owners import all_owners
 from fabric.errors import ConfigError, NotFoundError, PeerLostError
 from fabric.flight.descriptor import PutPath
 from fabric.flight.spread import Spread
@@ -33,6 +34,7 @@ class DatasetSink:
             keys=target.keys,
             n_partitions=target.n_partitions,
             mode=target.mode,
+            replicas=target.replicas,
             idempotency_key=f"{task.job}.{task.stage}",
         )
         begun = access.control.dataset(pb.DatasetRequest(begin=begin))
@@ -122,7 +124,7 @@ def _owners(access: DatasetAccess, name: str, transaction: str) -> set[str]:
         answer = access.control.locate(pb.LocateRequest(dataset=transaction))
     except NotFoundError:
         return set()
-    return {owner for at in answer.datasets if at.name == name for owner in at.owners}
+    return {owner for at in answer.datasets if at.name == name for owner in all_owners(at)}
 
 
 def _by_transaction(handles: Sequence[Handle]) -> dict[str, list[dict[str, Any]]]:

@@ -13,6 +13,7 @@ from fabric.control import control_pb2 as pb
 from fabric.errors import DataError, InternalError, NotFoundError
 from fabric.flight.ticket import DatasetRequest, decode_request
 from fabric.io.dataset.access import current
+from fabric.io.dataset.replicas import read_replica
 from fabric.io.dataset.splits import dataset_schema, dataset_splits
 from fabric.plan.sources import DatasetSource, Split
 
@@ -30,13 +31,12 @@ def enumerate_splits(source: DatasetSource, n_target: int = 0) -> list[Split]:
 def read_split(
     source: DatasetSource, schema: pa.Schema, split: Split, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of one partition from its owner, with `columns` in their order (None: all)."""
+    """The rows of one partition from an owner, with `columns` in their order (None: all)."""
     access = current()
     request, _ = decode_request(split.ticket)
     if not isinstance(request, DatasetRequest):
         raise InternalError(f"a split of dataset {source.name!r} holds another ticket")
-    address = access.address(split.uri, request.name)
-    for batch in access.transport.read_dataset(address, request):
+    for batch in read_replica(access, request, split.uri.split(",")):
         if not batch.schema.equals(schema):
             raise DataError(f"dataset {source.name!r} was replaced by one with other columns")
         yield batch if columns is None else batch.select(list(columns))

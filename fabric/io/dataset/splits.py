@@ -1,7 +1,8 @@
 """A dataset's partitions as splits: what the coordinator hands to tasks.
 
-One job: from a location to splits, without I/O. A split's `uri` is the owner's agent id and its
-`ticket` names the version's parts, so that a task reads the version the job began with.
+One job: from a location to splits, without I/O. A split's `uri` is the owners' agent ids, joined by
+commas (which no id holds), and its `ticket` names the version's parts, so that a task reads the
+version the job began with.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from fabric.control.control_pb2 import DatasetLocation
+from fabric.control.owners import by_partition
 from fabric.flight.ticket import DatasetRequest, Part, encode_request
 from fabric.plan.sources import Split
 
@@ -19,7 +21,7 @@ def dataset_splits(location: DatasetLocation) -> list[Split]:
     n_rows = -(-location.rows // max(1, location.n_partitions))
     return [
         Split(
-            uri=owner,
+            uri=",".join(owners),
             ticket=encode_request(
                 DatasetRequest(
                     name=location.name,
@@ -30,7 +32,7 @@ def dataset_splits(location: DatasetLocation) -> list[Split]:
             ),
             n_rows=n_rows,
         )
-        for partition, owner in enumerate(location.owners)
+        for partition, owners in enumerate(by_partition(location))
     ]
 
 

@@ -85,9 +85,11 @@ def write_target(target: Target) -> pb.Target:
                     format=format, path=path, single=single, mode=mode, options=_options(options)
                 )
             )
-        case DatasetTarget(name=name, keys=keys, n_partitions=n_partitions, mode=mode):
+        case DatasetTarget(name, keys, n_partitions, mode, replicas):
             return pb.Target(
-                dataset=pb.DatasetTarget(name=name, keys=keys, n_partitions=n_partitions, mode=mode)
+                dataset=pb.DatasetTarget(
+                    name=name, keys=keys, n_partitions=n_partitions, mode=mode, replicas=replicas
+                )
             )
         case FlightTarget(uri=uri, path=path, token=token):
             return pb.Target(flight=pb.FlightTarget(uri=uri, path=path, token=token))
@@ -106,7 +108,8 @@ def read_target(message: pb.Target) -> Target:
         case "dataset":
             data = message.dataset
             mode = choice(data.mode, DatasetMode, "mode")
-            return DatasetTarget(data.name, tuple(data.keys), data.n_partitions, mode)
+            keys = tuple(data.keys)
+            return DatasetTarget(data.name, keys, data.n_partitions, mode, data.replicas)
         case "flight":
             flight = message.flight
             return FlightTarget(flight.uri, tuple(flight.path), flight.token)

@@ -177,6 +177,6 @@ def graphs() -> SimpleNamespace:
     return SimpleNamespace(shuffle=shuffle, piped=piped, edge=edge, stage=stage)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_world() -> type[World]:
     return World

@@ -58,6 +58,10 @@ cdef extern from "datasets/folder.hpp" namespace "fabric" nogil:
         CTransactions()
         void insert(TransactionKey key)
 
+    cppclass CPartitions "fabric::Partitions":
+        CPartitions()
+        void insert(uint32_t partition)
+
     cppclass CFilePath "std::filesystem::path":
         string string()
 
@@ -75,7 +79,11 @@ cdef extern from "datasets/folder.hpp" namespace "fabric" nogil:
         CResult[cbool] has(const DatasetTicket& ticket) except +
         CResult[unique_ptr[MessageStream]] read(
             const DatasetTicket& ticket, shared_ptr[CSchema] schema, cbool headers) except +
+        CResult[shared_ptr[CPartWriter]] open_copy(
+            const DatasetTicket& ticket, shared_ptr[CSchema] schema) except +
         CStatus discard(string name, string transaction) except +
+        CStatus keep(string name, const CPartitions& kept,
+                     const vector[DatasetPart]& parts) except +
         vector[string] sweep(const CTransactions& live, double now_s, double age_s) except +
 
 

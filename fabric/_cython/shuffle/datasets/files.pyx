@@ -85,6 +85,13 @@ cdef class FileWriter:
             self.writer.reset()
 
 
+cdef FileWriter writer_of(CResult[shared_ptr[CPartWriter]]& opened):
+    raise_fault(opened.status())
+    cdef FileWriter made = FileWriter.__new__(FileWriter)
+    made.writer = opened.ValueUnsafe()
+    return made
+
+
 @cython.final
 cdef class DatasetFolder:
     """What lies below one folder; `fabric.io.dataset.files.DatasetFiles` is its typed face."""
@@ -112,10 +119,16 @@ cdef class DatasetFolder:
         cdef CResult[shared_ptr[CPartWriter]] opened
         with nogil:
             opened = self.folder.get().open_write(a, b, c, attempt, columns)
-        raise_fault(opened.status())
-        cdef FileWriter made = FileWriter.__new__(FileWriter)
-        made.writer = opened.ValueUnsafe()
-        return made
+        return writer_of(opened)
+
+    def open_copy(self, request not None, schema not None):
+        """Begin to copy one partition of one part from another owner; a `FileWriter`."""
+        cdef DatasetTicket ticket = ticket_of(request)
+        cdef shared_ptr[CSchema] columns = schema_of(schema)
+        cdef CResult[shared_ptr[CPartWriter]] opened
+        with nogil:
+            opened = self.folder.get().open_copy(ticket, columns)
+        return writer_of(opened)
 
     def has(self, request not None):
         """Whether the partition was sealed here by every part of the request."""
@@ -144,6 +157,17 @@ cdef class DatasetFolder:
         cdef CStatus status
         with nogil:
             status = self.folder.get().discard(a, b)
+        raise_fault(status)
+
+    def keep(self, request not None, partitions):
+        """Remove what the parts of `request` hold here of other partitions than `partitions`."""
+        cdef DatasetTicket ticket = ticket_of(request)
+        cdef CPartitions kept
+        cdef CStatus status
+        for partition in partitions:
+            kept.insert(partition)
+        with nogil:
+            status = self.folder.get().keep(ticket.name, kept, ticket.parts)
         raise_fault(status)
 
     def sweep(self, live, double now_s, double age_s):

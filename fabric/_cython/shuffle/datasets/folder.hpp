@@ -4,7 +4,11 @@
 //
 //     <dataset>/<transaction>/<writer>-<attempt>.manifest          there = sealed
 //     <dataset>/<transaction>/<writer>-<attempt>-<random>/p00003.arrows
+//     <dataset>/<transaction>/<writer>-<attempt>.p00004.manifest   partition 4, copied here
+//     <dataset>/<transaction>/<writer>-<attempt>.p00004-<random>/p00004.arrows
 //
+// A partition copied from another owner is sealed by a manifest of its own, beside that of what was
+// written here: neither is ever changed for the other, and a copy can be made or removed at once.
 // Which attempts belong to a version is the coordinator's knowledge and comes with each ticket.
 // Names come from outside: each is checked again here, and nothing outside the folder is ever
 // touched. Thread-safe; no call needs the GIL.
@@ -12,6 +16,7 @@
 #include <deque>
 #include <set>
 
+#include "keeping.hpp"
 #include "leftovers.hpp"
 #include "names.hpp"
 #include "verified.hpp"
@@ -51,32 +56,22 @@ class DatasetFolder {
                                                         const std::string& transaction,
                                                         const std::string& writer, uint32_t attempt,
                                                         std::shared_ptr<arrow::Schema> schema) {
-    ARROW_ASSIGN_OR_RAISE(const FilePath folder, inside(name, transaction));
-    ARROW_RETURN_NOT_OK(check_name(writer, "writer"));
-    const std::string stem = writer + "-" + std::to_string(attempt);
-    const std::string shown =
-        name + "/" + transaction + "/" + writer + "#" + std::to_string(attempt);
-    const std::lock_guard lock(mutex_);
-    if (discarded_.contains({name, transaction})) {  // a put that was still on its way
-      return fault("NotFoundError",
-                   "put " + shown + " comes too late: the transaction was aborted");
-    }
-    unused_since_.erase({name, transaction});
-    ARROW_ASSIGN_OR_RAISE(auto opened,
-                          PartWriter::open(shared_, folder, stem, std::move(schema), shown));
-    std::erase_if(writers_, [](const auto& known) { return known.expired(); });
-    writers_.push_back(opened);
-    return opened;
+    return open_part(name, {transaction, writer, attempt}, "", std::move(schema));
+  }
+
+  // Begin to copy one partition of a sealed attempt from another owner; written as any attempt is.
+  arrow::Result<std::shared_ptr<PartWriter>> open_copy(const DatasetTicket& ticket,
+                                                       std::shared_ptr<arrow::Schema> schema) {
+    if (ticket.parts.size() != 1) return fault("InternalError", "a copy is of one part");
+    return open_part(ticket.name, ticket.parts[0], copy_ending(ticket.partition),
+                     std::move(schema));
   }
 
   // Whether the partition was sealed here by every part of the ticket.
   arrow::Result<bool> has(const DatasetTicket& ticket) const {
     for (const DatasetPart& part : ticket.parts) {
-      std::string bytes;
-      ARROW_ASSIGN_OR_RAISE(const int error, manifest_bytes(ticket, part, bytes));
-      if (error == ENOENT || error == ENOTDIR) return false;
-      ARROW_ASSIGN_OR_RAISE(const Manifest manifest, parsed(ticket, part, error, bytes));
-      if (!manifest.files.contains(ticket.partition)) return false;
+      ARROW_ASSIGN_OR_RAISE(const auto manifest, manifest_of(ticket, part));
+      if (!manifest || !manifest->files.contains(ticket.partition)) return false;
     }
     return true;
   }
@@ -89,7 +84,12 @@ class DatasetFolder {
                                                      bool headers) {
     std::vector<Manifest> manifests;
     for (const DatasetPart& part : ticket.parts) {
-      ARROW_ASSIGN_OR_RAISE(manifests.emplace_back(), manifest_of(ticket, part));
+      ARROW_ASSIGN_OR_RAISE(auto manifest, manifest_of(ticket, part));
+      if (!manifest) {
+        return fault("PartitionLostError", shown(ticket, part) + " is not on this agent",
+                     {.agent = agent_});
+      }
+      manifests.push_back(std::move(*manifest));
     }
     if (!manifests.empty()) schema = manifests[0].schema;
     std::vector<WholeFile> files;
@@ -124,6 +124,21 @@ class DatasetFolder {
     }
     unused_since_.erase(key);
     ::rmdir(folder.parent_path().c_str());  // only when it is empty
+    return arrow::Status::OK();
+  }
+
+  // Remove what these parts hold here of other partitions than `kept`. Streams that have opened
+  // their files go on; nothing of a part that is not named is touched.
+  arrow::Status keep(const std::string& name, const Partitions& kept,
+                     const std::vector<DatasetPart>& parts) {
+    for (const DatasetPart& part : parts) {
+      ARROW_ASSIGN_OR_RAISE(const FilePath folder, inside(name, part.transaction));
+      ARROW_RETURN_NOT_OK(check_name(part.writer, "writer"));
+      const SealedPart sealed{folder, stem_of(part), shared_->disk, shared_->publishing};
+      const int error = keep_partitions(sealed, kept);
+      if (error != 0) return storage_fault(error, "can't remove partitions of " + quoted(name));
+    }
+    ::rmdir((root_ / name).c_str());  // only when it is empty
     return arrow::Status::OK();
   }
 
@@ -175,35 +190,61 @@ class DatasetFolder {
            part.transaction;
   }
 
-  // The bytes of a part's manifest, or the errno that reading them met.
-  arrow::Result<int> manifest_bytes(const DatasetTicket& ticket, const DatasetPart& part,
-                                    std::string& out) const {
+  static std::string stem_of(const DatasetPart& part) {
+    return part.writer + "-" + std::to_string(part.attempt);
+  }
+  static std::string copy_ending(uint32_t partition) { return "." + part_name(partition, ""); }
+
+  arrow::Result<std::shared_ptr<PartWriter>> open_part(const std::string& name,
+                                                       const DatasetPart& part,
+                                                       const std::string& ending,
+                                                       std::shared_ptr<arrow::Schema> schema) {
+    ARROW_ASSIGN_OR_RAISE(const FilePath folder, inside(name, part.transaction));
     ARROW_RETURN_NOT_OK(check_name(part.writer, "writer"));
-    ARROW_ASSIGN_OR_RAISE(const FilePath folder, inside(ticket.name, part.transaction));
-    return read_whole(folder / (part.writer + "-" + std::to_string(part.attempt) + ".manifest"),
-                      out);
+    const std::string shown = name + "/" + part.transaction + "/" + part.writer + "#" +
+                              std::to_string(part.attempt) + ending;
+    const std::lock_guard lock(mutex_);
+    if (discarded_.contains({name, part.transaction})) {  // a put that was still on its way
+      return fault("NotFoundError",
+                   "put " + shown + " comes too late: the transaction was aborted");
+    }
+    unused_since_.erase({name, part.transaction});
+    ARROW_ASSIGN_OR_RAISE(auto opened, PartWriter::open(shared_, folder, stem_of(part) + ending,
+                                                        std::move(schema), shown));
+    std::erase_if(writers_, [](const auto& known) { return known.expired(); });
+    writers_.push_back(opened);
+    return opened;
   }
 
-  arrow::Result<Manifest> parsed(const DatasetTicket& ticket, const DatasetPart& part, int error,
-                                 const std::string& bytes) const {
+  // The manifest that names the ticket's partition of a part: the attempt's own or that of a copy;
+  // else the own one, if it is here.
+  arrow::Result<std::optional<Manifest>> manifest_of(const DatasetTicket& ticket,
+                                                     const DatasetPart& part) const {
+    const std::string stem = stem_of(part);
+    ARROW_ASSIGN_OR_RAISE(auto own, sealed(ticket, part, stem));
+    if (own && own->files.contains(ticket.partition)) return own;
+    ARROW_ASSIGN_OR_RAISE(auto copy, sealed(ticket, part, stem + copy_ending(ticket.partition)));
+    return copy ? std::move(copy) : std::move(own);
+  }
+
+  // The manifest of that name; none when it is not there.
+  arrow::Result<std::optional<Manifest>> sealed(const DatasetTicket& ticket,
+                                                const DatasetPart& part,
+                                                const std::string& stem) const {
+    ARROW_RETURN_NOT_OK(check_name(part.writer, "writer"));
+    ARROW_ASSIGN_OR_RAISE(const FilePath folder, inside(ticket.name, part.transaction));
+    std::string bytes;
+    const int error = read_whole(folder / (stem + ".manifest"), bytes);
     const std::string what = shown(ticket, part);
-    if (error == ENOENT || error == ENOTDIR) {
-      return fault("PartitionLostError", what + " is not on this agent", {.agent = agent_});
-    }
+    if (error == ENOENT || error == ENOTDIR) return std::nullopt;
     if (error != 0) return storage_fault(error, "can't read " + what);
     auto manifest = decode_manifest(bytes);
-    if (manifest.ok()) return manifest;
+    if (manifest.ok()) return std::move(*manifest);
     const std::string text = manifest.status().message();
     const std::string kind = "DataError: ";
     return fault("DataError",
                  what + ": " + (text.starts_with(kind) ? text.substr(kind.size()) : text),
                  {.agent = agent_});
-  }
-
-  arrow::Result<Manifest> manifest_of(const DatasetTicket& ticket, const DatasetPart& part) const {
-    std::string bytes;
-    ARROW_ASSIGN_OR_RAISE(const int error, manifest_bytes(ticket, part, bytes));
-    return parsed(ticket, part, error, bytes);
   }
 
   // The file of a part, once its bytes are known to be those written; none when it has no rows.

@@ -23,14 +23,15 @@ inline std::vector<std::string> folders_in(const FilePath& path) {
   return names;
 }
 
-// <writer>-<attempt>-<12 hexadecimal digits>
+// <writer>-<attempt>-<12 hexadecimal digits>, of a copy <writer>-<attempt>.p<partition>-<...>
 inline bool is_attempt(const std::string& name) {
   const size_t last = name.rfind('-');
   if (last == name.npos || name.size() - last != 13) return false;
   const size_t first = name.rfind('-', last - 1);
   if (last == 0 || first == name.npos || first == 0 || last - first < 2) return false;
-  return name.find_first_not_of("0123456789abcdef", last + 1) == name.npos &&
-         name.find_first_not_of("0123456789", first + 1) == last;
+  size_t end = name.find_first_not_of("0123456789", first + 1);
+  if (name.compare(end, 2, ".p") == 0) end = name.find_first_not_of("0123456789", end + 2);
+  return end == last && name.find_first_not_of("0123456789abcdef", last + 1) == name.npos;
 }
 
 // Of one transaction.

@@ -20,6 +20,12 @@ namespace fabric {
 
 constexpr int64_t MANIFEST_VERSION = 1;
 
+inline std::string part_name(uint32_t partition, const char* ending = ".arrows") {
+  char text[24];
+  std::snprintf(text, sizeof text, "p%05u%s", partition, ending);
+  return text;
+}
+
 struct PartFile {
   int64_t rows = 0, n_bytes = 0;
   uint32_t crc32 = 0;  // of all its bytes

@@ -20,6 +20,7 @@ class OwnedRows {
                                                         const std::string& agent,
                                                         const arrow::Schema& given, int cpu) {
     ARROW_RETURN_NOT_OK(check_foreign_schema(given));
+    ARROW_RETURN_NOT_OK(check_owners(*location));
     ARROW_ASSIGN_OR_RAISE(auto schema, schema_of_location(*location));
     ARROW_RETURN_NOT_OK(check_columns(given, *schema, location->name));
     ARROW_ASSIGN_OR_RAISE(auto keys, key_indices(*schema, location->keys));
@@ -29,7 +30,7 @@ class OwnedRows {
   OwnedRows(DatasetPtr location, std::string agent, std::shared_ptr<arrow::Schema> schema,
             std::vector<int32_t> keys, int cpu)
       : location_(std::move(location)), agent_(std::move(agent)), schema_(std::move(schema)),
-        keys_(std::move(keys)), cpu_(cpu), seen_(location_->owners.size()) {}
+        keys_(std::move(keys)), cpu_(cpu), seen_(location_->n_partitions) {}
 
   const std::shared_ptr<arrow::Schema>& schema() const { return schema_; }
 
@@ -41,7 +42,7 @@ class OwnedRows {
   // Whether the runs of `batch` lie where they belong; they cover it.
   arrow::Status place(const arrow::RecordBatch& batch, const std::vector<PartitionRows>& runs) {
     for (const PartitionRows& run : runs) {
-      if (run.partition >= seen_.size() || location_->owners[run.partition] != agent_) {
+      if (run.partition >= seen_.size() || !location_->owns(agent_, run.partition)) {
         return fault("DataError", "partition " + std::to_string(run.partition) + " of dataset " +
                                       quoted(location_->name) + " does not belong to agent " +
                                       agent_,
@@ -60,7 +61,7 @@ class OwnedRows {
   // Every partition of this agent was named, if only to say that it has no rows.
   arrow::Status finish() const {
     for (size_t partition = 0; partition < seen_.size(); ++partition) {
-      if (seen_[partition] || location_->owners[partition] != agent_) continue;
+      if (seen_[partition] || !location_->owns(agent_, partition)) continue;
       return fault("DataError", "the put names no rows for partition " +
                                     std::to_string(partition) + " of dataset " +
                                     quoted(location_->name) +

@@ -1,7 +1,7 @@
 // Spreading rows of one writer over the owners of a dataset (design 4.10).
 //
 // One job: split batches by the dataset's keys, gather them to messages of about 1 MiB per
-// partition, and send each to the partition's owner. Memory is bounded by `held_bytes_max`,
+// partition, and send each to all owners of the partition. Memory is bounded by `held_bytes_max`,
 // whatever the number of partitions. One thread uses it; it never needs the GIL.
 #pragma once
 #include <arrow/util/byte_size.h>
@@ -26,17 +26,18 @@ class Spread {
   static arrow::Result<std::unique_ptr<Spread>> begin(DatasetPtr location, Open open,
                                                       Allocator& allocator, int cpu,
                                                       int64_t held_bytes_max = HELD_BYTES_MAX) {
+    ARROW_RETURN_NOT_OK(check_owners(*location));
     ARROW_ASSIGN_OR_RAISE(auto schema, schema_of_location(*location));
     ARROW_ASSIGN_OR_RAISE(auto splitter, Splitter::make(schema, location->keys,
                                                         location->n_partitions, allocator, cpu));
     return std::make_unique<Spread>(std::move(location), std::move(schema), std::move(open),
-                                    std::move(splitter), held_bytes_max);
+                                    std::move(splitter), cpu, held_bytes_max);
   }
 
   Spread(DatasetPtr location, std::shared_ptr<arrow::Schema> schema, Open open,
-         std::unique_ptr<Splitter> splitter, int64_t held_bytes_max)
+         std::unique_ptr<Splitter> splitter, int cpu, int64_t held_bytes_max)
       : location_(std::move(location)), schema_(std::move(schema)), open_(std::move(open)),
-        splitter_(std::move(splitter)), held_bytes_max_(held_bytes_max),
+        splitter_(std::move(splitter)), cpu_(cpu), held_bytes_max_(held_bytes_max),
         parts_(location_->n_partitions) {}
   ~Spread() { abandon(); }
 
@@ -58,7 +59,7 @@ class Spread {
     return pinned_bytes_ > held_bytes_max_ ? unpin() : arrow::Status::OK();
   }
 
-  // Wait until all rows lie durably with their owners.
+  // Wait until all rows lie durably with all their owners; each row counts once.
   arrow::Result<Receipt> seal() {
     for (uint32_t partition = 0; partition < parts_.size(); ++partition) {
       ARROW_RETURN_NOT_OK(flush(partition));
@@ -73,7 +74,7 @@ class Spread {
       all.rows += one->rows;
       all.crc32c_sum += one->crc32c_sum;
     }
-    return all;
+    return counted(all);
   }
 
   // Give up; nothing stays with any owner. Does nothing after `seal`.
@@ -112,7 +113,23 @@ class Spread {
 
   arrow::Status send(uint32_t partition, const std::shared_ptr<arrow::RecordBatch>& batch) {
     parts_[partition].is_written = true;
-    const std::string& owner = location_->owners[partition];
+    const bool counts = location_->replicas > 1 && batch->num_rows() > 0;
+    Receipt one;
+    if (counts) {
+      one.rows = static_cast<uint64_t>(batch->num_rows());
+      ARROW_ASSIGN_OR_RAISE(one.crc32c_sum, crc32c_of(*batch, cpu_));
+      add(once_, one);
+    }
+    for (const std::string& owner : location_->owners_of(partition)) {
+      if (owner.empty()) continue;
+      ARROW_RETURN_NOT_OK(send_to(owner, partition, batch));
+      if (counts) add(sent_, one);
+    }
+    return arrow::Status::OK();
+  }
+
+  arrow::Status send_to(const std::string& owner, uint32_t partition,
+                        const std::shared_ptr<arrow::RecordBatch>& batch) {
     std::shared_ptr<OwnerWriter>& writer = writers_[owner];
     if (writer == nullptr) {
       auto opened = open_(owner);
@@ -123,6 +140,21 @@ class Spread {
       writer = *opened;
     }
     return at_owner(writer->write(partition, batch), owner);
+  }
+
+  static void add(Receipt& sum, const Receipt& one) {
+    sum.rows += one.rows;
+    sum.crc32c_sum += one.crc32c_sum;
+  }
+
+  // What the owners sealed is what all of them were sent.
+  arrow::Result<Receipt> counted(const Receipt& sealed) const {
+    if (location_->replicas == 1) return sealed;
+    if (sealed.rows == sent_.rows && sealed.crc32c_sum == sent_.crc32c_sum) return once_;
+    return fault("PartitionLostError",
+                 "the owners of dataset " + quoted(location_->name) + " sealed " +
+                     std::to_string(sealed.rows) + " rows of " + std::to_string(sent_.rows) +
+                     ", all replicas together, or their checksums differ; write them again");
   }
 
   // Slices keep their whole batches in memory: send what is most, copy the rest.
@@ -173,11 +205,13 @@ class Spread {
   std::shared_ptr<arrow::Schema> schema_;
   Open open_;
   std::unique_ptr<Splitter> splitter_;
+  const int cpu_;
   const int64_t held_bytes_max_;
   std::vector<Part> parts_;
   int64_t held_bytes_ = 0, pinned_bytes_ = 0;
   std::map<std::string, std::shared_ptr<OwnerWriter>> writers_;
   uint64_t rows_ = 0;
+  Receipt once_, sent_;  // with replicas: the rows, and how often they were sent
 };
 
 }  // namespace fabric

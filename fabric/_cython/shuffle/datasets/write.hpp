@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 
+#include "aside.hpp"
 #include "manifest.hpp"
 #include "owner.hpp"
 #include "part_file.hpp"
@@ -19,12 +20,6 @@
 namespace fabric {
 
 constexpr size_t OPEN_FILES_MAX = 32;  // of one put
-
-inline std::string part_name(uint32_t partition) {
-  char text[24];
-  std::snprintf(text, sizeof text, "p%05u.arrows", partition);
-  return text;
-}
 
 class PartWriter final : public OwnerWriter {
  public:
@@ -181,10 +176,7 @@ class PartWriter final : public OwnerWriter {
     {
       const std::lock_guard lock(shared_->publishing);  // two tries of one attempt may seal at once
       int error = read_whole(place, before);
-      if (error == 0 || error == ENOENT) error = write_aside(aside, bytes);
-      if (error == 0) error = shared_->disk.rename(aside, place);
-      std::error_code ignored;
-      if (error != 0) std::filesystem::remove(aside, ignored);
+      if (error == 0 || error == ENOENT) error = replace_file(shared_->disk, aside, place, bytes);
       ARROW_RETURN_NOT_OK(done(error));
     }
     renamed_ = true;
@@ -195,15 +187,6 @@ class PartWriter final : public OwnerWriter {
       ARROW_RETURN_NOT_OK(done(shared_->disk.sync_folder(folder)));
     }
     return arrow::Status::OK();
-  }
-
-  int write_aside(const FilePath& aside, const std::string& bytes) {
-    int fd = -1;
-    if (const int error = shared_->disk.open_to_append(aside, O_EXCL, fd)) return error;
-    const OpenFile file(fd);
-    std::vector<iovec> pieces{{const_cast<char*>(bytes.data()), bytes.size()}};
-    if (const int error = shared_->disk.write(fd, pieces)) return error;
-    return shared_->disk.sync(fd);
   }
 
   arrow::Status done(int error) const {

@@ -75,6 +75,9 @@ struct Asking {
   arrow::Status (*verify)(PyObject*, const std::string& header, Claims&) = nullptr;
   void (*refused)(PyObject*, const std::string& method, const std::string& why) = nullptr;
   void (*broken)(PyObject*, const std::string& what) = nullptr;  // a bug, for the log alone
+  // An owner of a dataset's partition could not give it, and another one is asked.
+  void (*passed_over)(PyObject*, const std::string& dataset, uint32_t partition,
+                      const std::string& owner, const std::string& why) = nullptr;
   arrow::Status (*locate)(PyObject*, const std::string& job, const std::string& dataset) = nullptr;
   arrow::Status (*challenge)(PyObject*, const std::string& agent, std::string& nonce) = nullptr;
   arrow::Status (*prove)(PyObject*, const std::string& agent, const std::string& nonce,

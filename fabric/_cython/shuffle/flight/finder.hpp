@@ -16,6 +16,7 @@ class Finder {
       : ask_(ask), table_(std::move(table)) {}
 
   const Directory& table() const { return *table_; }
+  const Asking& asking() const { return ask_; }
 
   // The exchange at `node_path` of `job`.
   arrow::Result<EdgePtr> edge(const std::string& job, const std::string& node_path) const {

@@ -9,6 +9,7 @@
 
 #include "flight/finder.hpp"
 #include "flight/handlers.hpp"
+#include "flight/replicas.hpp"
 
 namespace fabric {
 
@@ -149,21 +150,40 @@ class Gets {
     return handlers_->fetch(address, ticket);
   }
 
+  // What lies here is checked before the first row; where it is damaged another owner is asked.
   arrow::Result<Stream> dataset(const DatasetTicket& ticket) const {
-    if (handlers_->has(ticket)) return handlers_->get(ticket, false);
-    ARROW_ASSIGN_OR_RAISE(const DatasetPtr location, finder_.dataset(ticket.name));
-    const std::string name = quoted(ticket.name);
-    if (ticket.partition >= location->n_partitions ||
-        ticket.partition >= location->owners.size()) {
-      return fault("PartitionLostError",
-                   "dataset " + name + " was replaced; ask get_flight_info again");
+    const bool here = handlers_->has(ticket);
+    arrow::Result<Stream> found = arrow::Status::Cancelled("nobody was asked");
+    if (here) found = handlers_->get(ticket, false);
+    if (found.ok()) return found;
+    const arrow::Result<DatasetPtr> location = finder_.dataset(ticket.name);
+    if (!location.ok()) return here ? found.status() : location.status();
+    if (!(*location)->whole() || ticket.partition >= (*location)->n_partitions) {
+      return here ? found.status()
+                  : fault("PartitionLostError", "dataset " + quoted(ticket.name) +
+                                                    " was replaced; ask get_flight_info again");
     }
-    const std::string& owner = location->owners[ticket.partition];
-    if (owner == agent_id_) return handlers_->get(ticket, false);  // it says what is missing
-    const std::string what =
-        "partition " + std::to_string(ticket.partition) + " of dataset " + name;
-    ARROW_ASSIGN_OR_RAISE(const std::string address, finder_.address(owner, what));
-    return handlers_->fetch(address, ticket);
+    const auto owners = (*location)->owners_of(ticket.partition);
+    Replicas others = reachable(ticket, owners);
+    if (here && !others.empty()) others.passed_over(agent_id_, found.status());
+    if (!others.empty()) return std::move(others).open();
+    if (here) return found;
+    if ((*location)->owns(agent_id_, ticket.partition)) return handlers_->get(ticket, false);
+    const std::string what = "partition " + std::to_string(ticket.partition) + " of dataset " +
+                             quoted(ticket.name);
+    const auto owner = std::ranges::find_if(owners, [](const auto& id) { return !id.empty(); });
+    if (owner == owners.end()) return fault("PartitionLostError", what + " has no owner");
+    return finder_.address(*owner, what).status();
+  }
+
+  // The owners on other agents that are connected.
+  Replicas reachable(const DatasetTicket& ticket, std::span<const std::string> owners) const {
+    Replicas found(ticket, handlers_, finder_.asking());
+    for (const std::string& owner : owners) {
+      const std::string address = owner == agent_id_ ? "" : finder_.table().address(owner);
+      if (!address.empty()) found.add(owner, address);
+    }
+    return found;
   }
 
   std::string agent_id_;

@@ -1,8 +1,8 @@
 // What there is to read, as FlightInfos (design 4.3).
 //
-// One job: locations to FlightInfo. One endpoint per (partition, producing agent), the partition
-// number as text in the endpoint's app_metadata; locations are the agent's advertised address and
-// then arrow-flight-reuse-connection://?, because every agent also passes on what others hold. What
+// One job: locations to FlightInfo. One endpoint per (partition, producing agent), of datasets per
+// partition, the partition number as text in the endpoint's app_metadata; locations are the agent's
+// advertised address, of datasets those of all owners that are connected, and then arrow-flight-reuse-connection://?, because every agent also passes on what others hold. What
 // can be read again says until when; a tap can't.
 #pragma once
 #include "flight/finder.hpp"
@@ -130,9 +130,9 @@ class Listing {
   fl::FlightInfo::Data of_dataset(const DatasetLocation& location, const View& view) const {
     DatasetTicket ticket{location.name, location.version, 0, location.parts};
     fl::FlightInfo::Data info;
-    for (const std::string& owner : location.owners) {
-      info.endpoints.push_back(endpoint(ticket, ticket.partition, owner, 0, view));
-      ++ticket.partition;
+    for (; location.whole() && ticket.partition < location.n_partitions; ++ticket.partition) {
+      const auto owners = location.owners_of(ticket.partition);
+      info.endpoints.push_back(endpoint(ticket, ticket.partition, owners, 0, view));
     }
     info.schema = location.schema;
     info.descriptor = fl::FlightDescriptor::Path({"dataset", location.name});
@@ -179,7 +179,7 @@ class Listing {
           if (location.kind == EDGE_FORWARD) keep_writers(ticket, n);
           if (ticket.producers.empty()) continue;
         }
-        info.endpoints.push_back(endpoint(ticket, p, agent, location.release_s, view));
+        info.endpoints.push_back(endpoint(ticket, p, {&agent, 1}, location.release_s, view));
       }
     }
     info.schema = location.schema;
@@ -207,12 +207,14 @@ class Listing {
                   [&](const auto& one) { return one.task % n != ticket.partition; });
   }
 
-  fl::FlightEndpoint endpoint(const Ticket& ticket, uint32_t partition, const std::string& agent,
-                              double release_s, const View& view) const {
+  fl::FlightEndpoint endpoint(const Ticket& ticket, uint32_t partition,
+                              std::span<const std::string> agents, double release_s,
+                              const View& view) const {
     fl::FlightEndpoint made;
     sign(made, ticket, release_s);
-    const std::string address = finder_.table().address(agent);
-    if (view.places == Places::ALL && address.starts_with("grpc")) {
+    for (const std::string& agent : agents) {
+      const std::string address = finder_.table().address(agent);
+      if (view.places != Places::ALL || !address.starts_with("grpc")) continue;
       auto location = fl::Location::Parse(address);
       if (location.ok()) made.locations.push_back(std::move(*location));
     }

@@ -3,8 +3,10 @@
 // One job: decode. The bytes of each location are kept beside its fields, so that Python gets the
 // same message that was pushed.
 #pragma once
+#include <algorithm>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -44,9 +46,21 @@ struct DatasetLocation {
   std::string schema;
   std::vector<std::string> keys;
   uint32_t n_partitions = 0;
-  std::vector<std::string> owners;  // agent id per partition
+  std::vector<std::string> owners;  // agent ids, `replicas` a partition; "": nobody at the moment
   std::vector<DatasetPart> parts;
   uint64_t rows = 0;
+  uint32_t replicas = 1;
+
+  bool whole() const {
+    return n_partitions > 0 && owners.size() == size_t{n_partitions} * replicas;
+  }
+  // Of one partition, places without an owner included; the location is `whole`.
+  std::span<const std::string> owners_of(size_t partition) const {
+    return std::span(owners).subspan(partition * replicas, replicas);
+  }
+  bool owns(const std::string& agent, size_t partition) const {
+    return std::ranges::find(owners_of(partition), agent) != owners_of(partition).end();
+  }
 };
 
 using EdgePtr = std::shared_ptr<const EdgeLocation>;
@@ -117,6 +131,7 @@ inline bool decode_dataset(std::string_view bytes, std::vector<DatasetPtr>& all)
       case 6: out->owners.emplace_back(in.text()); break;
       case 7: whole = decode_part(in.bytes(), out->parts.emplace_back()); break;
       case 8: out->rows = in.number(); break;
+      case 9: out->replicas = std::max(1u, in.number32()); break;
       default: break;
     }
   }

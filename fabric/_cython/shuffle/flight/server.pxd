@@ -36,6 +36,8 @@ cdef extern from "flight/server.hpp" namespace "fabric" nogil:
         CStatus (*verify)(PyObject*, const string&, Claims&) noexcept
         void (*refused)(PyObject*, const string&, const string&) noexcept
         void (*broken)(PyObject*, const string&) noexcept
+        void (*passed_over)(PyObject*, const string&, uint32_t, const string&,
+                            const string&) noexcept
         CStatus (*locate)(PyObject*, const string&, const string&) noexcept
         CStatus (*challenge)(PyObject*, const string&, string&) noexcept
         CStatus (*prove)(PyObject*, const string&, const string&, const string&, string&) noexcept

@@ -50,6 +50,12 @@ cdef void _broken(PyObject* face, const string& what) noexcept with gil:
     (<object> face).broken(what.decode("utf-8", "replace"))
 
 
+cdef void _passed_over(PyObject* face, const string& dataset, uint32_t partition,
+                       const string& owner, const string& why) noexcept with gil:
+    (<object> face).passed_over(
+        dataset.decode(), partition, owner.decode(), why.decode("utf-8", "replace"))
+
+
 cdef CStatus _locate(PyObject* face, const string& job, const string& dataset) noexcept with gil:
     try:
         (<object> face).locate(job.decode(), dataset.decode())
@@ -271,6 +277,7 @@ cdef Asking asking(object face, bint own_clock, bint own_options):
     if own_options:
         ask.option = &_option
     ask.verify, ask.refused, ask.broken = &_verify, &_refused, &_broken
+    ask.passed_over = &_passed_over
     ask.locate, ask.challenge, ask.prove = &_locate, &_challenge, &_prove
     ask.login, ask.offered, ask.act = &_login, &_offered, &_act
     ask.cancel, ask.command = &_cancel, &_command
