@@ -125,7 +125,7 @@ class Actions:
         attached = set(reply.addresses)
         return {
             "datasets": [
-                {**_about(location), "lacking": n_lacking(location, attached)}
+                {**_about(location), "partitions_lacking": n_lacking(location, attached)}
                 for location in reply.datasets
             ]
         }

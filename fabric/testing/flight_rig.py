@@ -137,7 +137,7 @@ class RigControl:
                     self.catalogue.drop(request.drop.name)
                     self.push(dropped_datasets=[request.drop.name])
                 case _:
-                    return pb.DatasetReply(datasets=self.catalogue.all())
+                    return pb.DatasetReply(datasets=self.catalogue.all(), addresses=self.addresses)
             return pb.DatasetReply()
 
     def cancel(self, request: pb.JobRequest) -> pb.JobStatus:

@@ -19,9 +19,7 @@ from fabric.errors import ConfigError
 SCHEMA = pa.schema([("k", pa.int64())]).serialize().to_pybytes()
 
 
-@given(
-    n_agents=st.integers(1, 9), n_partitions=st.integers(1, 70), wanted=st.integers(1, 9)
-)
+@given(n_agents=st.integers(1, 9), n_partitions=st.integers(1, 70), wanted=st.integers(1, 9))
 def test_owners_are_distinct_and_balanced(n_agents: int, n_partitions: int, wanted: int) -> None:
     n = min(wanted, n_agents)
     agents = [f"a{i}" for i in range(n_agents)]

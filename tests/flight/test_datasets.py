@@ -76,7 +76,9 @@ def test_begin_put_commit_read_drop(rig: FlightRig) -> None:
         info = client.info(["dataset", "d"])
         assert [e.app_metadata for e in info.endpoints] == [b"0", b"1", b"2", b"3"]
         assert json.loads(info.app_metadata) == {"version": 1, "keys": ["k"]}
-        assert client.action("dataset.list")["datasets"] == [done]
+        assert done["replicas"] == 1
+        listed = client.action("dataset.list")["datasets"]
+        assert listed == [{**done, "partitions_lacking": 0}]
         client.action("dataset.drop", name="d")
         with pytest.raises(NotFoundError, match="no dataset 'd'"):
             client.info(["dataset", "d"])

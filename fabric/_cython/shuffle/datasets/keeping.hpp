@@ -23,6 +23,13 @@ struct SealedPart {
   FilePath manifest() const { return transaction / (stem + ".manifest"); }
 };
 
+// Whether `name` is that of a copied partition of the part `stem`.
+inline bool is_copy(const std::string& stem, const std::string& name) {
+  const std::string prefix = stem + ".p";
+  return name.size() > prefix.size() && name.starts_with(prefix) &&
+         name.find_first_not_of("0123456789", prefix.size()) == name.npos;
+}
+
 // A manifest without what is not `kept`; rows and sum stay those of the receipt.
 inline int keep_in_manifest(const SealedPart& part, const Partitions& kept) {
   const std::lock_guard lock(part.publishing);
@@ -57,13 +64,11 @@ inline int keep_in_manifest(const SealedPart& part, const Partitions& kept) {
 // Of an attempt that was written here and of its partitions that were copied here.
 inline int keep_partitions(SealedPart part, const Partitions& kept) {
   if (const int error = keep_in_manifest(part, kept)) return error;
-  const std::string prefix = part.stem + ".p";
   std::vector<std::string> copies;
   std::error_code code;
   for (const auto& entry : std::filesystem::directory_iterator(part.transaction, code)) {
-    const std::string name = entry.path().filename();
-    if (entry.path().extension() != ".manifest" || !name.starts_with(prefix)) continue;
-    copies.push_back(entry.path().stem());
+    if (entry.path().extension() != ".manifest") continue;
+    if (is_copy(part.stem, entry.path().stem())) copies.push_back(entry.path().stem());
   }
   for (const std::string& copy : copies) {
     part.stem = copy;

@@ -2,8 +2,9 @@
 //
 // One job: locations to FlightInfo. One endpoint per (partition, producing agent), of datasets per
 // partition, the partition number as text in the endpoint's app_metadata; locations are the agent's
-// advertised address, of datasets those of all owners that are connected, and then arrow-flight-reuse-connection://?, because every agent also passes on what others hold. What
-// can be read again says until when; a tap can't.
+// advertised address, of datasets those of all owners that are connected, and then
+// arrow-flight-reuse-connection://?, because every agent also passes on what others hold. What can
+// be read again says until when; a tap can't.
 #pragma once
 #include "flight/finder.hpp"
 #include "flight/paths.hpp"

@@ -26,7 +26,9 @@ class Replicas {
   // `owner` could not give it.
   void passed_over(const std::string& owner, const arrow::Status& status) const {
     if (ask_.passed_over == nullptr) return;
-    ask_.passed_over(ask_.face.get(), ticket_.name, ticket_.partition, owner, status.message());
+    const std::string& text = status.message();  // gRPC adds what only it understands
+    ask_.passed_over(ask_.face.get(), ticket_.name, ticket_.partition, owner,
+                     text.substr(0, text.find(". Detail: ")));
   }
 
   // The rows; there is at least one place.
