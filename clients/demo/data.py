@@ -15,6 +15,8 @@ from fabric.errors import NotFoundError
 
 TABLES = ("flights", "planes", "airlines", "weather")
 NULL = "NA"
+REPLICAS = 2
+"""Agents that each partition of a table lies with."""
 
 
 def unpack(folder: Path) -> dict[str, Path]:

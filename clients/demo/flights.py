@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 OUT = Path("out/flights")
 KEPT = "delays_by_carrier"
 N_AGENTS = 2
+TWICE = f", each partition to {data.REPLICAS} agents"
 T = TypeVar("T")
 
 
@@ -148,7 +149,7 @@ class Flights:
     def _load(self, session: Session) -> None:
         """Step 1."""
         if self._spark is None:
-            self._say(1, "without Spark: Fabric itself loads the tables onto the agents")
+            self._say(1, f"without Spark: Fabric itself loads the tables onto the agents{TWICE}")
             tables = _csv_tables(session, self._files)
             for name in data.TABLES:
                 self._loaded(name, *_load_one(tables[name], name))
@@ -156,7 +157,7 @@ class Flights:
             from fabric.clients.demo import spark_steps
 
             spark = self._waited_for_spark()
-            self._say(1, "PySpark reads, types and cleans the CSVs and writes them through Flight")
+            self._say(1, f"PySpark types and cleans the CSVs and writes them through Flight{TWICE}")
             for name in data.TABLES:
                 loaded = spark_steps.load(spark, session, name, self._files[name])
                 self._loaded(name, *loaded)
@@ -246,7 +247,7 @@ class Flights:
     def _keep(self, session: Session, address: str) -> None:
         """Leave all up, with the answer as a dataset: the result of a job is kept for minutes."""
         tables = {name: session.read_dataset(name) for name in data.TABLES}
-        questions.ask(tables)[KEPT].write_dataset(KEPT, mode="overwrite")
+        questions.ask(tables)[KEPT].write_dataset(KEPT, mode="overwrite", replicas=data.REPLICAS)
         self._console.print(snippet(session, KEPT), markup=False)
         with stop_asked() as stop:
             self._console.print(f"the fabric stays up at fabric://{address}; Ctrl-C stops it")
@@ -280,7 +281,9 @@ def _csv_tables(session: Session, files: Mapping[str, Path]) -> dict[str, DataFr
 
 def _load_one(df: DataFrame, name: str) -> tuple[int, float]:
     job, seconds = _timed(
-        lambda: df.write_dataset(name, keys=questions.KEYS[name], mode="overwrite")
+        lambda: df.write_dataset(
+            name, keys=questions.KEYS[name], mode="overwrite", replicas=data.REPLICAS
+        )
     )
     return job.rows, seconds
 

@@ -100,6 +100,7 @@ def load(spark: SparkSession, session: Session, name: str, path: Path) -> tuple[
         .option("token", session.token)
         .option("dataset", name)
         .option("keys", ",".join(questions.KEYS[name]))
+        .option("replicas", data.REPLICAS)
         .mode("overwrite")
         .save()
     )
