@@ -1,17 +1,20 @@
 """Which agent a task would best run on.
 
 One job: preferred agents, the same for the same input; the scheduler takes another where one has
-no free slot. Task i of every stage of a job prefers the same agent, so forward edges stay local.
-Policy "spread" goes round the agents, each job beginning with the next; "bin_pack" fills the slots
-of one agent after the other, so that the rest stay free for large jobs.
+no free slot. A task that scans a dataset prefers the agent where most of its rows lie, and who gets
+its rows straight follows it; otherwise task i of every stage of a job prefers the same agent, so
+that forward edges stay local. Policy "spread" goes round the agents, each job beginning with the
+next; "bin_pack" fills the slots of one agent after the other, so that the rest stay free for large
+jobs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
-from fabric.coordinator.planner.stages import StageGraph
+from fabric.coordinator.planner.stages import Stage, StageGraph
 from fabric.errors import PeerLostError
 
 Placement = tuple[tuple[str, ...], ...]
@@ -33,9 +36,28 @@ def place(
             "no agent is attached to the coordinator; start one with `fabric agent` or `fabric up`"
         )
     ring = _ring(slots, turn, policy)
-    return tuple(
-        tuple(ring[task % len(ring)] for task in range(stage.n_tasks)) for stage in graph.stages
-    )
+    found: list[tuple[str, ...]] = []
+    for stage in graph.stages:
+        homes = _homes(graph, stage, slots, found)
+        found.append(tuple(homes.get(i) or ring[i % len(ring)] for i in range(stage.n_tasks)))
+    return tuple(found)
+
+
+def _homes(
+    graph: StageGraph, stage: Stage, agents: Collection[str], placed: Sequence[tuple[str, ...]]
+) -> dict[int, str]:
+    """Agents of the tasks whose rows lie with one, or come straight from a task that is placed."""
+    homes: dict[int, str] = {}
+    for edge in graph.inputs[stage.stage]:
+        if edge.kind == "forward" and edge.producer < len(placed):
+            homes.update(enumerate(placed[edge.producer]))
+    for task, scans in enumerate(stage.splits):
+        weights = Counter[str]()
+        for split in (split for _, splits in scans for split in splits if split.uri in agents):
+            weights[split.uri] += max(1, split.n_bytes or split.n_rows)
+        if weights:
+            homes[task] = max(sorted(weights), key=weights.__getitem__)
+    return homes
 
 
 def _ring(slots: Mapping[str, int], turn: int, policy: Policy) -> list[str]:
