@@ -108,10 +108,9 @@ class Client(Party):
     def _may_pass(self) -> bool:
         return any(kind == "retryable" for kind, _ in self.plan.errors.values())
 
-    def ask_once(self, request: Ask) -> None:
-        """Ask for something that is not for this job; nobody minds if it is not done."""
-        target = self._coordinators[self._turn % len(self._coordinators)]
-        self._network.call(self, target, "control", request, lambda _: None, timeout_s=CALL_S)
+    def ask_aside(self, request: Ask, then: Callable[[], None]) -> None:
+        """Ask for something that is not for this job, until somebody has done it."""
+        self._call(request, lambda _: then(), lambda: self.ask_aside(request, then))
 
     def release(self) -> None:
         """Let the job's partitions go."""

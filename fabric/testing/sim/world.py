@@ -78,8 +78,11 @@ class World:
     def drain(self, agent_id: str, lasts_s: float) -> None:
         """Somebody has an agent drained, and lets it work again later."""
         asker = self.clients[0]
-        asker.ask_once(Ask("drain", agent_id))
-        self.scheduler.after(lasts_s, lambda: asker.ask_once(Ask("work again", agent_id)))
+        again = Ask("work again", agent_id)
+        asker.ask_aside(
+            Ask("drain", agent_id),
+            lambda: self.scheduler.after(lasts_s, lambda: asker.ask_aside(again, lambda: None)),
+        )
 
     def settled(self) -> bool:
         """Whether every client is done with its job."""
