@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
-from fabric.coordinator.planner.stages import Stage, StageGraph
+from fabric.coordinator.planner.stages import ScanSplits, StageGraph
 from fabric.errors import PeerLostError
 
 Placement = tuple[tuple[str, ...], ...]
@@ -38,26 +38,27 @@ def place(
     ring = _ring(slots, turn, policy)
     found: list[tuple[str, ...]] = []
     for stage in graph.stages:
-        homes = _homes(graph, stage, slots, found)
-        found.append(tuple(homes.get(i) or ring[i % len(ring)] for i in range(stage.n_tasks)))
+        wanted = [ring[task % len(ring)] for task in range(stage.n_tasks)]
+        for edge in graph.inputs[stage.stage]:
+            if edge.kind == "forward" and edge.producer < len(found):
+                wanted[: len(found[edge.producer])] = found[edge.producer]
+        scanned = zip(
+            stage.splits, wanted, strict=False
+        )  # a stage that scans nothing has no splits
+        homes = [_home(scans, slots, agent) for scans, agent in scanned]
+        found.append(tuple(homes or wanted))
     return tuple(found)
 
 
-def _homes(
-    graph: StageGraph, stage: Stage, agents: Collection[str], placed: Sequence[tuple[str, ...]]
-) -> dict[int, str]:
-    """Agents of the tasks whose rows lie with one, or come straight from a task that is placed."""
-    homes: dict[int, str] = {}
-    for edge in graph.inputs[stage.stage]:
-        if edge.kind == "forward" and edge.producer < len(placed):
-            homes.update(enumerate(placed[edge.producer]))
-    for task, scans in enumerate(stage.splits):
-        weights = Counter[str]()
-        for split in (split for _, splits in scans for split in splits if split.uri in agents):
-            weights[split.uri] += max(1, split.n_bytes or split.n_rows)
-        if weights:
-            homes[task] = max(sorted(weights), key=weights.__getitem__)
-    return homes
+def _home(scans: ScanSplits, agents: Collection[str], otherwise: str) -> str:
+    """The agent that owns most of what a task scans; `otherwise` when none owns more than that."""
+    weights = Counter[str]()
+    for split in (split for _, splits in scans for split in splits):
+        for owner in split.uri.split(","):  # of a dataset: all that have a replica
+            if owner in agents:
+                weights[owner] += max(1, split.n_bytes or split.n_rows)
+    best = max(weights, key=weights.__getitem__, default=otherwise)
+    return best if weights[best] > weights[otherwise] else otherwise
 
 
 def _ring(slots: Mapping[str, int], turn: int, policy: Policy) -> list[str]:

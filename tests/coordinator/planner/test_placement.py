@@ -67,6 +67,11 @@ def test_rows_of_files_and_of_agents_that_are_gone_lie_nowhere() -> None:
     assert place(scanning("/tmp/x.parquet", "gone", "a"), slots, 0)[0] == ("a", "b", "a")
 
 
+def test_replicas_keep_tasks_spread() -> None:
+    slots = dict.fromkeys(("a", "b", "c"), 4)
+    assert place(scanning("a,b", "a,b", "a,b"), slots, 0)[0] == ("a", "b", "a")
+
+
 def test_most_rows_decide() -> None:
     made = scanning("a")
     splits = (Split("a", n_rows=5), Split("b", n_rows=3), Split("b", n_rows=3))
