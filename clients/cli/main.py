@@ -13,7 +13,19 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from fabric.clients.cli import agents, config, demo, doctor, jobs, metadata, run, serve, top, up
+from fabric.clients.cli import (
+    agents,
+    config,
+    datasets,
+    demo,
+    doctor,
+    jobs,
+    metadata,
+    run,
+    serve,
+    top,
+    up,
+)
 from fabric.errors import FabricError
 
 _STOPPED = 130
@@ -36,6 +48,7 @@ app.command(
 app.command("explain", short_help="Show what a Python file would run.")(run.explain)
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(agents.app, name="agents")
+app.command("datasets", short_help="List datasets.")(datasets.datasets)
 app.command("top", short_help="Agents, jobs and events, live.")(top.top)
 app.command("config", short_help="Settings, and where they come from.")(config.config)
 app.add_typer(metadata.app, name="metadata")

@@ -1,4 +1,4 @@
-"""Tables of jobs, tasks, agents and events, as the CLI prints them.
+"""Tables of jobs, tasks, agents, datasets and events, as the CLI prints them.
 
 One job: rows and columns. On a terminal they fit its width; into a pipe every value goes whole.
 """
@@ -14,6 +14,7 @@ import typer
 
 from fabric.control import control_pb2 as pb
 from fabric.control.api import STATES
+from fabric.control.owners import n_lacking, n_replicas
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -59,6 +60,20 @@ def agents_table(agents: Iterable[pb.AgentStatus]) -> Table:
             made, agent.agent_id, agent.state, str(agent.running_tasks), str(agent.slots),
             size(agent.stored_bytes), size(agent.rss_bytes), f"{agent.seen_s_ago:.1f} s ago",
             agent.address,
+        )  # fmt: skip
+    return made
+
+
+def datasets_table(told: pb.DatasetReply) -> Table:
+    """One line a dataset."""
+    made = table(
+        "dataset", "version >", "rows >", "partitions >", "replicas >", "lacking >", "keys"
+    )
+    for location in told.datasets:
+        add(
+            made, location.name, str(location.version), f"{location.rows:,}",
+            str(location.n_partitions), str(n_replicas(location)),
+            str(n_lacking(location, set(told.addresses))), ", ".join(location.keys),
         )  # fmt: skip
     return made
 

@@ -131,11 +131,11 @@ class Session(ABC):
     # ---- datasets
     def datasets(self) -> list[str]:
         """Names of the datasets there are."""
-        return sorted(location.name for location in self._datasets())
+        return sorted(location.name for location in self.dataset_list().datasets)
 
     def dataset_schema(self, name: str) -> pa.Schema:
         """Columns of a dataset; `NotFoundError` with the names there are."""
-        known = {location.name: location for location in self._datasets()}
+        known = {location.name: location for location in self.dataset_list().datasets}
         if name not in known:
             raise NotFoundError(
                 f"there is no dataset {name!r}; there are: {', '.join(sorted(known)) or 'none'}"
@@ -147,9 +147,9 @@ class Session(ABC):
         request = pb.DatasetRequest(drop=pb.DatasetDrop(name=name))
         self._open_control().dataset(request)
 
-    def _datasets(self) -> list[pb.DatasetLocation]:
-        reply = self._open_control().dataset(pb.DatasetRequest(list=pb.DatasetList()))
-        return list(reply.datasets)
+    def dataset_list(self) -> pb.DatasetReply:
+        """Where all datasets lie, and the addresses of the agents that are attached."""
+        return self._open_control().dataset(pb.DatasetRequest(list=pb.DatasetList()))
 
     # ---- frames of this session
     def read_parquet(self, paths: Paths, **options: Any) -> DataFrame:

@@ -1,4 +1,4 @@
-"""The API under ``/api/v1``: jobs, tasks, agents, plans and events as JSON.
+"""The API under ``/api/v1``: jobs, tasks, agents, datasets, plans and events as JSON.
 
 One job: routes, each a call of the runtime. Scopes are those of the gRPC calls of the same name.
 """
@@ -16,6 +16,7 @@ from fabric.coordinator.auth import SCOPES
 from fabric.coordinator.rest.access import Access
 from fabric.coordinator.rest.models import (
     Agent,
+    Dataset,
     Event,
     Job,
     JobDetail,
@@ -59,6 +60,7 @@ def router(control: ControlApi, access: Access) -> APIRouter:
     _one_job(api, control, access)
     _changes(api, control, access)
     _agents(api, control, access)
+    _datasets(api, control, access)
     return api
 
 
@@ -201,6 +203,13 @@ def _agents(api: APIRouter, control: ControlApi, access: Access) -> None:
     @api.get("/events", summary="What happened", tags=["events"], **may(access, "ListEvents"))
     def events(last: Last = 1000) -> list[Event]:
         return _events(control, "", last)
+
+
+def _datasets(api: APIRouter, control: ControlApi, access: Access) -> None:
+    @api.get("/datasets", summary="List datasets", tags=["datasets"], **may(access, "Locate"))
+    def list_datasets() -> list[Dataset]:
+        told = control.dataset(pb.DatasetRequest(list=pb.DatasetList()))
+        return [Dataset.of(location, set(told.addresses)) for location in told.datasets]
 
 
 def status_of(control: ControlApi, job_id: str) -> pb.JobStatus:

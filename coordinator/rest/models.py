@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from fabric.control import control_pb2 as pb
 from fabric.control.api import STATES
+from fabric.control.owners import n_lacking, n_replicas
 
 
 class Problem(BaseModel):
@@ -179,6 +180,31 @@ class Agent(_Told):
     memory_bytes: int
     seen_s_ago: float
     version: str
+
+
+class Dataset(BaseModel):
+    """A dataset; `partitions_lacking` have fewer owners attached than there are replicas."""
+
+    name: str
+    version: int
+    rows: int
+    keys: list[str]
+    partitions: int
+    replicas: int
+    partitions_lacking: int
+
+    @classmethod
+    def of(cls, location: pb.DatasetLocation, attached: set[str]) -> Self:
+        """From where it lies, and the agents that are there."""
+        return cls(
+            name=location.name,
+            version=location.version,
+            rows=location.rows,
+            keys=list(location.keys),
+            partitions=location.n_partitions,
+            replicas=n_replicas(location),
+            partitions_lacking=n_lacking(location, attached),
+        )
 
 
 class Event(_Told):

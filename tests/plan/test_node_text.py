@@ -69,6 +69,7 @@ STEPS: list[tuple[Callable[[Scan], Node], str]] = [
     (lambda s: Sink(s, FileTarget("csv", "/x/y.csv", True, "overwrite")),
      '.write_csv("/x/y.csv", mode="overwrite")'),
     (lambda s: Sink(s, DatasetTarget("d", ("a",))), '.write_dataset("d", keys=["a"])'),
+    (lambda s: Sink(s, DatasetTarget("d", replicas=2)), '.write_dataset("d", replicas=2)'),
     (lambda s: Sink(s, FlightTarget("grpc://h:1", ("x",), SECRET)), '.write_flight("grpc://h:1")'),
     (lambda s: Sink(s, GateTarget("g")), '.write_gate("g")'),
     (lambda _: StageInput(4, SCHEMA), "stage_input(4)"),

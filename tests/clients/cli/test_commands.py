@@ -95,6 +95,14 @@ def test_agents_and_top(local: LocalFabric, run: Any) -> None:
     assert "agent attached" in picture
 
 
+def test_datasets(session: Session, run: Any) -> None:
+    assert "there are no datasets" in run("datasets")
+    session.read_arrow({"a": [1, 2, 3]}).write_dataset("some", keys="a", n_partitions=2)
+    (line,) = [line for line in run("datasets").splitlines() if "some" in line]
+    assert line.replace("│", " ").split() == ["some", "1", "3", "2", "1", "0", "a"]
+    session.drop_dataset("some")
+
+
 def test_config_explains_itself(run: Any, tmp_path: Path) -> None:
     assert "nothing is set" not in run("config", "--explain")
     (tmp_path / "fabric.toml").write_text("task_slots = 7\n[coordinator]\nretain_s = 60\n")

@@ -172,6 +172,17 @@ def test_datasets(session: Session) -> None:
     assert session.datasets() == []
 
 
+def test_replicas_need_as_many_agents(session: fabric.Session) -> None:
+    rows = session.read_arrow(ROWS)
+    with pytest.raises(PlanError, match="replicas must be at least 1, got 0"):
+        rows.write_dataset("twice", replicas=0)
+    with pytest.raises(ConfigError, match="replicas=2 needs as many agents, and 1 is attached"):
+        rows.write_dataset("twice", replicas=2)
+    rows.write_dataset("once", replicas=1)
+    with pytest.raises(ConfigError, match="has replicas=1, an append can't have replicas=2"):
+        rows.write_dataset("once", replicas=2, mode="append")
+
+
 def test_a_table_lives_as_long_as_its_job(session: Session) -> None:
     job = DataFrame({"a": [1, 2, 3]}).submit("orphan")
     assert job.wait().collect().num_rows == 3

@@ -48,7 +48,8 @@ def test_names_of_options_in_any_case() -> None:
 def test_keys_and_partitions_of_a_write() -> None:
     options = writing(keys=" origin, time_hour ,", partitions="7")
     assert options.keys == ("origin", "time_hour")
-    assert options.partitions == 7
+    assert (options.partitions, options.replicas) == (7, 0)
+    assert writing(replicas="2").replicas == 2
     saved = parse_options({**PLACE, "path": "flights"}, writing=True)
     assert (saved.dataset, saved.path) == ("flights", ("dataset", "flights"))
     assert writing(keys='["with, comma", " k "]').keys == ("with, comma", " k ")
@@ -136,6 +137,7 @@ REFUSED = {
     "no time": ({**DATASET, "timeout_s": "soon"}, False, "must be seconds above 0, got 'soon'"),
     "nothing to write": (PLACE, True, 'writing format("fabric") needs .save(dataset name), or'),
     "partitions": ({**DATASET, "partitions": "-1"}, True, "must be a whole number, got '-1'"),
+    "replicas": ({**DATASET, "replicas": "0"}, True, "must be at least 1, got '0'"),
     "odd digits": ({**DATASET, "partitions": "²"}, True, "must be a whole number, got '²'"),
     "if it exists": (
         {**DATASET, "if_exists": "fail"}, True, "is one of append, error, ignore, got 'fail'",

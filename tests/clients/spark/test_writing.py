@@ -68,6 +68,14 @@ def test_rows_lie_where_the_kernel_says(keys: str, connector: Any) -> None:
     assert checksum(found.select(ROWS.column_names)) == checksum(ROWS)
 
 
+def test_each_row_to_two_agents(session: fabric.Session, connector: Any) -> None:
+    connector.save(ROWS, "twice", keys="k", partitions="3", replicas="2")
+    (location,) = (at for at in session.dataset_list().datasets if at.name == "twice")
+    assert (location.rows, location.replicas, len(location.owners)) == (ROWS.num_rows, 2, 6)
+    assert checksum(back(session, "twice")) == checksum(ROWS)
+    assert checksum(connector.load(dataset="twice").toArrow()) == checksum(ROWS)
+
+
 def test_append_adds_and_overwrite_replaces(session: fabric.Session, connector: Any) -> None:
     connector.save(ROWS, "modes", keys="k")
     connector.save(ROWS.slice(0, 10), "modes")

@@ -7,6 +7,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import httpx
+import pyarrow as pa
 import pytest
 from google.protobuf.json_format import MessageToDict
 
@@ -29,6 +30,7 @@ CALLS = [
     ("POST", "/jobs/x/release", "submit"), ("GET", "/agents", "read"),
     ("GET", "/agents/x", "read"), ("POST", "/agents/x/drain", "submit"),
     ("DELETE", "/agents/x/drain", "submit"), ("GET", "/events", "read"),
+    ("GET", "/datasets", "read"),
 ]  # fmt: skip
 
 
@@ -270,3 +272,21 @@ def test_restart_and_drain_pass_on_what_they_are_given(
         pb.DrainRequest(agent_id="a"),
         pb.DrainRequest(agent_id="a", undo=True),
     ]
+
+
+def test_datasets_and_what_they_lack(served: Any, api: httpx.Client, agents: Any) -> None:
+    assert api.get("/datasets").json() == []
+    schema = pa.schema([("k", pa.int64())]).serialize().to_pybytes()
+    begin = pb.DatasetBegin(name="d", schema=schema, keys=["k"], n_partitions=3, replicas=2)
+    begun = served.runtime.dataset(pb.DatasetRequest(begin=begin))
+    part = pb.CommittedPart(writer="w", rows=7)
+    commit = pb.DatasetCommit(transaction=begun.transaction, parts=[part])
+    served.runtime.dataset(pb.DatasetRequest(commit=commit))
+    expected = {
+        "name": "d", "version": 1, "rows": 7, "keys": ["k"], "partitions": 3, "replicas": 2,
+        "partitions_lacking": 0,
+    }  # fmt: skip
+    assert api.get("/datasets").json() == [expected]
+    left = pb.AgentMessage(goodbye=pb.Goodbye(reason="it goes home"))
+    served.runtime.receive(agents[0].agent_id, left, agents[0].session)
+    assert api.get("/datasets").json() == [{**expected, "partitions_lacking": 3}]

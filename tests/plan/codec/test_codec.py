@@ -98,6 +98,7 @@ def test_sources(source: object) -> None:
     [
         FileTarget("parquet", "/x", False, "overwrite", (("compression", "zstd"),)),
         DatasetTarget("d", ("a", "s"), 8, "append"),
+        DatasetTarget("d", replicas=3),
         FlightTarget("grpc://h:1", ("x",), "secret"),
         GateTarget("g"),
     ],
