@@ -108,7 +108,9 @@ class Election:
         if known is not None and known.epoch != lease.epoch:
             self._before = known.address if known.address != lease.address else ""
         mine = lease.holder == self._holder and (
-            isinstance(ask, Take) or (isinstance(ask, Renew) and ask.epoch == lease.epoch)
+            isinstance(ask, Take)
+            # An answer that comes when the term has ended begins no other one of that epoch.
+            or (isinstance(ask, Renew) and ask.epoch == lease.epoch == self.leads(now))
         )
         if mine:
             self._epoch, self._good_until = lease.epoch, asked + self._lease_s

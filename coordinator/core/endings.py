@@ -43,8 +43,13 @@ class Endings:
     def sink_command(
         self, job: Job, stage: int, agent_id: str, handles: list[bytes], *, publish: bool
     ) -> list[Effect]:
-        """Have an agent publish or remove what the stage prepared; again is fine."""
+        """Have an agent publish or remove what the stage prepared; again is fine.
+
+        Without a handle somebody may have died while it wrote: all is removed that can be there.
+        """
         command = pb.SinkCommand(job_id=job.job_id, stage=stage, publish=publish, handles=handles)
+        if not handles and not publish:
+            command.fragment = job.fragments[stage]
         return self._announcer.send_to(agent_id, pb.CoordinatorMessage(sink=command))
 
     def abandon_one(self, job: Job, stage: int, handle: bytes, agent_id: str) -> list[Effect]:
@@ -114,7 +119,7 @@ class Endings:
         return self._abandon(job, stopping.abandoning)
 
     def _abandon(self, job: Job, asked: dict[int, str]) -> list[Effect]:
-        """Have the output of finished sink tasks removed; others remove theirs when cancelled.
+        """Have the output of sink tasks removed, that of agents that are gone too.
 
         Who was `asked` for which stage is put there.
         """
@@ -122,7 +127,8 @@ class Endings:
         attached = self._agents.ids()
         for stage in job.graph.stages:
             handles = job.handles(stage.stage)
-            if not attached or not stage.is_sink or not handles or stage.stage in job.published:
+            begun = any(task.given for task in job.tasks.stage(stage.stage))
+            if not attached or not stage.is_sink or not begun or stage.stage in job.published:
                 continue
             first = job.tasks[stage.stage, 0].agent_id
             asked[stage.stage] = agent_id = first if first in attached else attached[0]

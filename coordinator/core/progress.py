@@ -183,20 +183,22 @@ class Progress:
                 effects += self._reruns.lose(job, agent.agent_id, lost, "it is new there", now)
             if job.active:
                 effects += self.endings.remind(job, agent, now)
-        stale: dict[str, list[pb.TaskKey]] = {}
+        stale: dict[tuple[str, bool], list[pb.TaskKey]] = {}
         for report in by_task.values():
             task = self._current(agent, report)
             if task is None:
                 self._reruns.has_ended(agent, report)
-                stale.setdefault(report.key.job_id, []).append(report.key)
+                moved = self._is_newest(report)
+                stale.setdefault((report.key.job_id, moved), []).append(report.key)
             elif task.active and report.state != pb.TASK_RUNNING:
                 effects += self.task_report(agent, report, now)
-        for job_id, keys in sorted(stale.items()):
+        for (job_id, moved), keys in sorted(stale.items()):
             if job_id not in self._book.jobs:
                 release = pb.CoordinatorMessage(release=pb.ReleaseJob(job_id=job_id))
                 effects += self._announcer.send(agent, release)
                 continue
-            cancel = pb.CancelTasks(job_id=job_id, reason="another attempt took over", keys=keys)
+            reason = "another agent has it" if moved else "another attempt took over"
+            cancel = pb.CancelTasks(job_id=job_id, reason=reason, keys=keys, moved=moved)
             effects += self._announcer.send(agent, pb.CoordinatorMessage(cancel=cancel))
         return effects + self.schedule(now)
 
@@ -398,6 +400,12 @@ class Progress:
         if job is not None and not job.active and report.state == pb.TASK_RUNNING:
             return None  # it missed that the job has ended
         return task if task.agent_id == agent.agent_id else None
+
+    def _is_newest(self, report: pb.TaskReport) -> bool:
+        """Whether it tells of output of the newest attempt, which was moved to another agent."""
+        job = self._book.jobs.get(report.key.job_id)
+        task = job.tasks.get((report.key.stage, report.key.task)) if job is not None else None
+        return task is not None and task.finished and task.attempt == report.key.attempt
 
     # ---- refused
 

@@ -311,23 +311,28 @@ class AgentCore:
             return
         if cancel.keys:
             for key in cancel.keys:
-                yield from self._cancel_attempt(job, key, cancel.reason)
+                yield from self._cancel_attempt(job, key, cancel)
         elif cancel.run < job.run:
             self.refused["older run"] += 1
         else:
             yield from self._cancel(cancel.job_id, cancel.reason)
 
-    def _cancel_attempt(self, job: HeldJob, key: pb.TaskKey, reason: str) -> Iterator[Effect]:
+    def _cancel_attempt(
+        self, job: HeldJob, key: pb.TaskKey, cancel: pb.CancelTasks
+    ) -> Iterator[Effect]:
         """Stop one attempt; one that has ended is forgotten, with its output."""
         task = job.tasks.get((key.stage, key.task))
         if task is None or task.id.attempt != key.attempt:
             self.refused["older attempt"] += 1
             return
         if task.phase != "ended":
-            yield from self._stop_task(task, reason)
+            yield from self._stop_task(task, cancel.reason)
             return
         del job.tasks[key.stage, key.task]
-        yield from self._forget(job, task)
+        if cancel.moved:  # the attempt is the one that counts: its sink is still to be published
+            yield DropOutput(task.id, task.edges)
+        else:
+            yield from self._forget(job, task)
         if task.pipelined and not job.pipes_in_use:
             yield DropPipes(key.job_id)
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from fabric.errors import FabricError
 from fabric.ids import TaskId
-from fabric.plan.nodes import Node
+from fabric.plan.nodes import Node, Sink
 from fabric.plan.sources import Split, Target
 from fabric.recent import Recent
 from fabric.security.tokens import Signer
@@ -96,6 +96,9 @@ class Engine(Protocol):
     def drop(self, handles: Sequence[bytes]) -> None:
         """Remove what single attempts prepared; may be repeated."""
 
+    def discard(self, fragment: bytes, job: str, stage: int) -> None:
+        """Remove whatever a sink stage has written aside, known or not; may be repeated."""
+
     def as_fabric(self, error: BaseException) -> FabricError:
         """The error as one of ours."""
 
@@ -170,6 +173,14 @@ class FabricEngine:
         from fabric.io.sinks import drop
 
         drop(handles)
+
+    def discard(self, fragment: bytes, job: str, stage: int) -> None:
+        """See `Engine`."""
+        from fabric.io.sinks import discard
+
+        root = self.decode(fragment)
+        if isinstance(root, Sink):
+            discard(root.target, job, stage)
 
     def as_fabric(self, error: BaseException) -> FabricError:
         """See `Engine`."""

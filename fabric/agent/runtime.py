@@ -421,7 +421,10 @@ class AgentRuntime:
         try:
             if command.publish:
                 failpoints.reach("agent.publishing")
-            (engine.publish if command.publish else engine.abandon)(command.handles)
+            if command.fragment:
+                engine.discard(command.fragment, command.job_id, command.stage)
+            else:
+                (engine.publish if command.publish else engine.abandon)(command.handles)
             if command.publish:
                 failpoints.reach("agent.published")
         except Exception as error:

@@ -478,16 +478,18 @@ class OutputEdge(_message.Message):
     def __init__(self, edge: _Optional[int] = ..., kind: _Optional[_Union[EdgeKind, str]] = ..., mode: _Optional[_Union[EdgeMode, str]] = ..., n_partitions: _Optional[int] = ..., schema: _Optional[bytes] = ..., keys: _Optional[_Iterable[str]] = ..., node_path: _Optional[str] = ..., buffer_batches: _Optional[int] = ..., consumer_stage: _Optional[int] = ..., is_result: _Optional[bool] = ..., compression: _Optional[str] = ...) -> None: ...
 
 class CancelTasks(_message.Message):
-    __slots__ = ("job_id", "reason", "run", "keys")
+    __slots__ = ("job_id", "reason", "run", "keys", "moved")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
     KEYS_FIELD_NUMBER: _ClassVar[int]
+    MOVED_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     reason: str
     run: int
     keys: _containers.RepeatedCompositeFieldContainer[TaskKey]
-    def __init__(self, job_id: _Optional[str] = ..., reason: _Optional[str] = ..., run: _Optional[int] = ..., keys: _Optional[_Iterable[_Union[TaskKey, _Mapping]]] = ...) -> None: ...
+    moved: bool
+    def __init__(self, job_id: _Optional[str] = ..., reason: _Optional[str] = ..., run: _Optional[int] = ..., keys: _Optional[_Iterable[_Union[TaskKey, _Mapping]]] = ..., moved: _Optional[bool] = ...) -> None: ...
 
 class ReleaseJob(_message.Message):
     __slots__ = ("job_id",)
@@ -496,18 +498,20 @@ class ReleaseJob(_message.Message):
     def __init__(self, job_id: _Optional[str] = ...) -> None: ...
 
 class SinkCommand(_message.Message):
-    __slots__ = ("job_id", "stage", "publish", "handles", "attempts")
+    __slots__ = ("job_id", "stage", "publish", "handles", "attempts", "fragment")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     STAGE_FIELD_NUMBER: _ClassVar[int]
     PUBLISH_FIELD_NUMBER: _ClassVar[int]
     HANDLES_FIELD_NUMBER: _ClassVar[int]
     ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     stage: int
     publish: bool
     handles: _containers.RepeatedScalarFieldContainer[bytes]
     attempts: bool
-    def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., publish: _Optional[bool] = ..., handles: _Optional[_Iterable[bytes]] = ..., attempts: _Optional[bool] = ...) -> None: ...
+    fragment: bytes
+    def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., publish: _Optional[bool] = ..., handles: _Optional[_Iterable[bytes]] = ..., attempts: _Optional[bool] = ..., fragment: _Optional[bytes] = ...) -> None: ...
 
 class Locations(_message.Message):
     __slots__ = ("version", "full", "edges", "datasets", "addresses", "dropped_jobs", "dropped_datasets", "sockets")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -213,6 +214,17 @@ def test_one_attempt_is_cancelled_or_forgotten_with_its_output() -> None:
     assert effects == [DropOutput(one.id, (1,)), Cancel(two.id, "moved")]
     assert [r.key.task for r in core.inventory()] == [1]
     assert len(started(core.handle(deploy(tasks=(0,), attempt=1)))) == 1  # the job goes on
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_moved_attempt_leaves_what_its_sink_prepared(moved: bool) -> None:
+    core = AgentCore(slots=1)
+    (spec,) = started(core.handle(deploy()))
+    core.handle(ended(spec, handle=b"h"))
+    order = pb.CancelTasks(job_id="j", reason="elsewhere", keys=[spec.key], moved=moved)
+    effects = core.handle(Said(pb.CoordinatorMessage(cancel=order, epoch=1)))
+    abandoned = [AbandonSinks("j", (b"h",), attempts=True)]
+    assert effects == [DropOutput(spec.id, (1,)), *([] if moved else abandoned)]
 
 
 def test_a_restarted_job_is_taken_up_again() -> None:

@@ -122,6 +122,9 @@ class FakeEngine:
     def abandon(self, handles: Sequence[bytes]) -> None:
         self.calls.append(("abandon", tuple(handles)))
 
+    def discard(self, fragment: bytes, job: str, stage: int) -> None:
+        self.calls.append(("discard", (fragment, job.encode(), str(stage).encode())))
+
     def as_fabric(self, error: BaseException) -> FabricError:
         return as_fabric(error)
 
@@ -270,6 +273,9 @@ def test_sink_commands_are_carried_out_and_told(agent: Running) -> None:
     reports = until(lambda: [m.sink for m in agent.link.sent if m.HasField("sink")][1:])
     assert agent.engine.calls == [("publish", (b"1", b"2")), ("abandon", (b"3",))]
     assert not reports[0].HasField("error")
+    agent.say(sink=pb.SinkCommand(job_id="job", stage=4, fragment=b"rows"))
+    until(lambda: len(agent.engine.calls) == 3)
+    assert agent.engine.calls[2] == ("discard", (b"rows", b"job", b"4"))
     agent.engine.publish_error = StorageError("no space left on /out")
     agent.say(sink=pb.SinkCommand(job_id="job", stage=5, publish=True))
     report = until(lambda: [m.sink for m in agent.link.sent if m.sink.stage == 5])[0]

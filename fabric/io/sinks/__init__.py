@@ -5,7 +5,7 @@ a durable handle; when all tasks have, one agent `publish`es all handles, or `ab
 of an attempt that another one followed are `drop`ped. All of it may be repeated.
 """
 
-from fabric.io.sinks.dispatch import abandon, check_target, drop, open_sink, publish
+from fabric.io.sinks.dispatch import abandon, check_target, discard, drop, open_sink, publish
 from fabric.io.sinks.protocol import SinkWriter
 
-__all__ = ["SinkWriter", "abandon", "check_target", "drop", "open_sink", "publish"]
+__all__ = ["SinkWriter", "abandon", "check_target", "discard", "drop", "open_sink", "publish"]

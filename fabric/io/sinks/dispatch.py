@@ -78,6 +78,14 @@ def drop(handles: Sequence[bytes]) -> None:
             _module(kind).drop(group)
 
 
+def discard(target: Target, job: str, stage: int) -> None:
+    """Remove whatever the tasks of a stage wrote aside, prepared or not; may be repeated."""
+    if isinstance(target, FileTarget):
+        from fabric.io.sinks import files
+
+        files.discard(target, job, stage)
+
+
 def _grouped(handles: Sequence[bytes]) -> dict[str, list[Handle]]:
     groups: dict[str, list[Handle]] = defaultdict(list)
     for data in handles:

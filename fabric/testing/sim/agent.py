@@ -258,6 +258,8 @@ class AgentProcess(Party):
             if command.publish:
                 self.outside.publish(command.handles)
                 self.invariants.published(self.name, command.handles)
+            elif command.fragment:
+                self.outside.discard(command.job_id, command.stage)
             else:
                 self.outside.abandon(command.handles)
         except FabricError as error:

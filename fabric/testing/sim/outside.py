@@ -41,6 +41,11 @@ class Outside:
         stages = {_stage_of(handle) for handle in handles}
         self.drop([handle for handle in self.prepared if _stage_of(handle) in stages])
 
+    def discard(self, job: str, stage: int) -> None:
+        """Remove whatever a stage prepared; what is visible stays."""
+        wanted = f"{job}/{stage}".encode()
+        self.drop([handle for handle in self.prepared if _stage_of(handle) == wanted])
+
     def drop(self, handles: Sequence[bytes]) -> None:
         """Remove what these attempts prepared, and nothing of any other."""
         for handle in handles:

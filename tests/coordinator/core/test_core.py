@@ -11,11 +11,13 @@ from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.events import (
     AgentAttached,
     AgentDetached,
+    AgentDrained,
     JobCancelled,
     JobReleased,
     Tick,
 )
 from fabric.errors import InternalError, NotFoundError, PeerLostError
+from fabric.plan.codec import decode
 
 ERROR = pb.ErrorDetail(kind="ExpressionError", message="division by zero")
 
@@ -156,6 +158,44 @@ def test_a_sink_that_can_not_publish_fails_the_job(world: Any, graphs: SimpleNam
     world.say("x", sink=pb.SinkReport(job_id="job-1", stage=1))
     assert world.state() == "failed"
     assert [c.publish for c in world.heard("x", "sink")] == [True, False]
+
+
+def test_what_a_lost_agent_wrote_aside_is_removed_by_another(
+    world: Any, graphs: SimpleNamespace
+) -> None:
+    """Nobody has finished, so nothing is known of what lies there; the stage itself says."""
+    world.submit(graphs.shuffle(sink=True))
+    run_first_stage(world)
+    world.report("y", 1, 1, pb.TASK_FAILED, error=ERROR)
+    world.detach("x")
+    (command,) = world.heard("y", "sink")
+    assert not command.publish
+    assert not command.handles
+    assert decode(command.fragment).root == graphs.shuffle(sink=True).stages[1].root
+    assert world.state() == "running"
+    world.say("y", sink=pb.SinkReport(job_id="job-1", stage=1))
+    assert world.state() == "failed"
+
+
+def test_what_a_sink_prepared_stays_when_its_output_has_moved(
+    world: Any, graphs: SimpleNamespace
+) -> None:
+    """The agent that drains has a copy of what counts; its sink is still to be published."""
+    world.submit(graphs.shuffle(sink=True))
+    run_first_stage(world)
+    world.finish("x", 1, 0, sink_handle=b"h0")
+    world.do(AgentDrained("x", undo=False))
+    for adopt in world.heard("y", "adopt"):
+        world.say("y", adopted=pb.Adopted(number=adopt.number))
+    key = pb.TaskKey(job_id="job-1", stage=1, task=0, epoch=1)
+    held = pb.TaskReport(key=key, state=pb.TASK_FINISHED, sink_handle=b"h0")
+    hello = pb.Hello(agent_id="x", address="grpc+tcp://x", cpus=4, slots=4, tasks=[held])
+    world.do(AgentAttached(9, hello))  # its link was broken for a moment
+    (cancel,) = world.heard("x", "cancel")
+    assert (list(cancel.keys), cancel.moved) == ([key], True)
+    world.finish("y", 1, 1, sink_handle=b"h1")
+    (command,) = world.heard("y", "sink")
+    assert (command.publish, list(command.handles)) == (True, [b"h0", b"h1"])
 
 
 def test_publishing_goes_on_elsewhere_when_the_agent_is_lost(

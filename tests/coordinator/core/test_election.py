@@ -52,6 +52,8 @@ class Candidates(RuleBasedStateMachine):
         self.asking: dict[str, tuple[Ask, float]] = {}
         self.told: dict[str, Lease] = {}
         self.renewed = dict.fromkeys(NAMES, -1e9)
+        self.led = dict.fromkeys(NAMES, 0)
+        self.over: set[int] = set()
 
     @rule(name=st.sampled_from(NAMES))
     def ask(self, name: str) -> None:
@@ -122,6 +124,15 @@ class Candidates(RuleBasedStateMachine):
             if self.all[name].leads(self.now[name]):
                 assert self.now[name] - self.renewed[name] < LEASE_S + GRACE_S
 
+    @invariant()
+    def a_term_that_is_over_stays_over(self) -> None:
+        for name in NAMES:
+            epoch = self.all[name].leads(self.now[name])
+            if epoch != self.led[name]:
+                self.over.add(self.led[name])
+                self.led[name] = epoch
+            assert not epoch or epoch not in self.over
+
     def teardown(self) -> None:
         """In quiet, with everybody reached, somebody leads alone, and goes on to."""
         for _ in range(12):
@@ -166,6 +177,16 @@ def test_without_the_store_it_goes_on_for_its_grace_and_no_longer() -> None:
     assert election.leads(17.99) == 3
     assert election.leads(18.0) == 0
     assert election.ask(18.0) == Take((3, 0))
+
+
+def test_an_answer_after_the_end_begins_no_term_anew() -> None:
+    """The coordinator of that term has been closed: another needs an epoch of its own."""
+    election = leading()
+    ask = election.ask(17.0)
+    assert election.leads(18.0) == 0
+    election.answered(ask, lease(3, renewals=1), 17.0, 18.5)
+    assert election.leads(18.5) == 0
+    assert isinstance(election.ask(18.5), Take)
 
 
 @pytest.mark.parametrize("found", [lease(4, "b"), lease(4, "a"), lease(3, "b")])

@@ -17,7 +17,7 @@ from fabric.errors import (
 )
 from fabric.ids import TaskId
 from fabric.io import registry
-from fabric.io.sinks import abandon, check_target, open_sink, publish
+from fabric.io.sinks import abandon, check_target, discard, open_sink, publish
 from fabric.plan.sources import FileSource, FileTarget
 
 TABLE = pa.table({"a": range(10), 's"é': [None, *"bcdefghij"], "f": [float(i) for i in range(10)]})
@@ -91,6 +91,18 @@ def test_abandoned_output_leaves_nothing(tmp_path, single):
     assert os.listdir(tmp_path) == []
     with pytest.raises(StorageError, match=r"the written rows of .* are gone"):
         publish([handle])
+
+
+def test_a_stage_is_discarded_whoever_wrote_it(tmp_path):
+    """A killed process has told nobody what it wrote."""
+    target = FileTarget("parquet", str(tmp_path / "x"), single=False)
+    for attempt in (0, 1):
+        written(target, n_tasks=2, attempt=attempt)
+    other = open_sink(target, TABLE.schema, task(job="job-2"), 1)
+    for _ in range(2):
+        discard(target, "job-1", 2)
+        assert os.listdir(tmp_path) == [".x.job-2-2.staging"]
+    other.abandon()
 
 
 @pytest.mark.parametrize("single", [True, False])
