@@ -2,11 +2,13 @@
 
 One job: `python -m fabric.testing.leaks servers|streams|jobs N SIZE`, which does something N times
 and prints as JSON how much more it holds afterwards than after the first few times: threads,
-descriptors, bytes of memory. A process of its own, so that nothing else is counted.
+descriptors, objects (those that Python's collector knows), blocks (of small allocations), bytes of
+memory. A process of its own, so that nothing else is counted.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -25,8 +27,11 @@ import pyarrow as pa
 import fabric
 from fabric._cython.shuffle.store.budget import Budget
 from fabric.agent.runtime import resident_bytes
+from fabric.control import control_pb2 as pb
 from fabric.flight.remote import FlightTransport
 from fabric.flight.ticket import PartitionRequest
+from fabric.telemetry.logs import logger
+from fabric.telemetry.recorder import JOBS_MAX, LINES_MAX
 from fabric.testing.embedded import embedded_pair
 from fabric.testing.flight_rig import FlightRig
 from fabric.testing.wait import wait_until
@@ -35,7 +40,7 @@ SCHEMA = pa.schema([("k", pa.int64())])
 N_BEFORE = 20
 """Times after which all is made that is made once and stays."""
 N_SIDE_BY_SIDE = 4
-N_AGENTS = 50
+N_AGENTS, STAGE_TASKS = 50, 125
 
 
 def held() -> dict[str, int]:
@@ -44,6 +49,8 @@ def held() -> dict[str, int]:
     return {
         "threads": len(os.listdir("/proc/self/task")),
         "descriptors": len(os.listdir("/proc/self/fd")),
+        "objects": len(gc.get_objects()),
+        "blocks": sys.getallocatedblocks(),
         "bytes": resident_bytes(),
     }
 
@@ -107,17 +114,38 @@ def streams(n: int, n_bytes: int) -> dict[str, int]:
 
 
 def jobs(n: int, n_tasks: int) -> dict[str, int]:
-    """A job of `n_tasks` tasks and 50 more on 50 agents of this process."""
-    rows = pa.table({"k": pa.array(range(20 * n_tasks), pa.int64())})
-    sent = fabric.read_arrow(rows).exchange("k", n_partitions=n_tasks, mode="materialised")
-    plan = sent.group_by("k").agg(fabric.count().alias("n")).plan.root
-    with embedded_pair(N_AGENTS, slots=4) as running:
+    """A job of `n_tasks` tasks, and as many more as it has stages, on 50 agents of this process.
+
+    Its rows go to the tasks of a stage and together again, from stage to stage.
+    """
+    frame = fabric.read_arrow(pa.table({"k": pa.array(range(1000), pa.int64())}))
+    for _ in range(n_tasks // STAGE_TASKS):
+        frame = frame.exchange("k", n_partitions=STAGE_TASKS, mode="materialised")
+        frame = frame.exchange("k", n_partitions=1, mode="materialised")
+    _fill_log()
+    with embedded_pair(N_AGENTS, slots=1) as running:
 
         def run(times: int) -> None:
             for _ in range(times):
-                assert running.collect(plan).num_rows == rows.num_rows
+                job_id = running.submit(frame.plan.root, parallelism=1)
+                status = running.wait(job_id)
+                assert sum(stage.finished for stage in status.stages) >= n_tasks
+                running.control.release(pb.JobRequest(job_id=job_id))
+                wait_until(lambda: not any(a.store.stored_bytes for a in running.agents), 60)
 
-        return grown(run, n, 2)
+        return grown(run, n, 1)
+
+
+def _fill_log() -> None:
+    """As full as it ever gets of the last lines of the last jobs, which are kept for clients."""
+    log = logger("fabric.agent")
+    for number in range(JOBS_MAX):
+        job = f"job-{number:012}"
+        for line in range(LINES_MAX):
+            log.info(
+                "task finished", job=job, task=f"{job}/1.{line}#0", agent="agent-1",
+                node="exchange_1", rows_in=1000, rows_out=1000, seconds=number / 1000 + 0.01,
+            )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What servers and streams leave behind once they are over: no thread, descriptor or memory."""
+"""What servers, streams and jobs leave behind once they are over: no thread, descriptor, memory."""
 
 from __future__ import annotations
 
@@ -42,6 +42,16 @@ def test_streams_leave_memory_flat() -> None:
     assert found["threads"] <= 0
     assert found["descriptors"] <= 8  # connections are kept, four an address
     assert found["bytes"] < 16 << 20
+
+
+def test_jobs_of_a_thousand_tasks_leave_memory_flat() -> None:
+    n = 30 if SOAK else 2
+    found = grown("jobs", n, 1000)
+    assert found["threads"] <= 0
+    assert found["descriptors"] <= 0
+    assert found["objects"] < n * 20  # a few events and a status
+    assert found["blocks"] < n * 1000  # not one for each task
+    assert found["bytes"] < (16 << 20) + n * (256 << 10)
 
 
 def test_what_came_and_nobody_took_counts(rig: FlightRig) -> None:
