@@ -45,8 +45,8 @@ class CoordinatorConfig:
     latest. Partitions of an ended job are kept `retain_s`, of a failed one `retain_failed_s`; a
     dataset transaction nobody ends is dropped after `transaction_s`. Replicas that an agent holds
     which stays away for `rereplicate_s` are made anew on others. The statuses of the last
-    `jobs_kept_max` jobs are kept, and the last `events_kept_max` events. `adaptive` is for jobs
-    whose session says nothing else.
+    `jobs_kept_max` jobs are kept, no more than that many ended jobs whole, and the last
+    `events_kept_max` events. `adaptive` is for jobs whose session says nothing else.
     """
 
     home: Annotated[Path, "the state folder"] = field(default_factory=default_home)

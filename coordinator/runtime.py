@@ -311,7 +311,7 @@ class CoordinatorRuntime:
     def dataset(self, request: pb.DatasetRequest) -> pb.DatasetReply:
         """See `ControlApi.dataset`."""
         with self._lock:
-            effects = self._change(DatasetAsked(request, new_id("tx"), self._clock.wall_s()))
+            effects = self._change(DatasetAsked(request, new_id("tx")))
         (reply,) = (effect.reply for effect in effects if isinstance(effect, DatasetAnswered))
         return reply
 

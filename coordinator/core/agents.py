@@ -15,6 +15,8 @@ from fabric.control import control_pb2 as pb
 
 LOST_KEPT = 100
 """Lost agents that are still listed, as failed."""
+PAST_KEPT = 200
+"""Agents that are gone, of which the record is kept."""
 
 
 @dataclass(slots=True)
@@ -49,6 +51,7 @@ class Agents:
         self._timeout_s, self._reattach_s = timeout_s, reattach_s
         self._agents: dict[str, Agent] = {}
         self._lost: OrderedDict[str, Agent] = OrderedDict()
+        self._past: OrderedDict[str, None] = OrderedDict()
         self._ticked: float | None = None
 
     def attach(self, session: int, hello: pb.Hello, now: float) -> Agent:
@@ -58,6 +61,7 @@ class Agents:
         agent = Agent(session, hello, now, draining=draining)
         self._agents[agent.agent_id] = agent
         self._lost.pop(agent.agent_id, None)
+        self._past.pop(agent.agent_id, None)
         return agent
 
     def expect(self, hello: pb.Hello, draining: bool, now: float) -> None:
@@ -73,12 +77,22 @@ class Agents:
         """It is lost; or it `left`, and is not listed any more."""
         agent = self._agents.pop(agent_id)
         agent.session = None
+        self._past[agent_id] = None
         if left:
             return agent
         self._lost[agent_id] = agent
         while len(self._lost) > LOST_KEPT:
             self._lost.popitem(last=False)
         return agent
+
+    def remember(self, agent_id: str) -> None:
+        """It was gone before this coordinator began; the longest ago first."""
+        self._past[agent_id] = None
+
+    def forget(self) -> list[str]:
+        """Agents that were gone before so many others that nobody asks for their records."""
+        n = max(0, len(self._past) - PAST_KEPT)
+        return [self._past.popitem(last=False)[0] for _ in range(n)]
 
     def get(self, agent_id: str) -> Agent | None:
         """The agent of that id, unless it is lost."""
@@ -140,6 +154,16 @@ class Agents:
             if (silence := now - agent.seen) > self._timeout_s:
                 found.append((agent, f"it sent no heartbeat for {silence:.1f} s"))
         return found
+
+
+def same_release(one: str, other: str) -> bool:
+    """Whether processes of two versions understand each other; of what says none, nobody knows.
+
+    >>> same_release("0.1.0", "0.1.3"), same_release("0.1.0", "0.2.0"), same_release("", "0.2.0")
+    (True, False, True)
+    """
+    numbers = [version.split(".")[:2] for version in (one, other) if version[:1].isdigit()]
+    return len(numbers) < 2 or numbers[0] == numbers[1]
 
 
 def _late(agent: Agent, now: float) -> bool:

@@ -30,6 +30,7 @@ class Book:
     def __init__(self, config: CoordinatorConfig, epoch: int) -> None:
         self.config, self.epoch = config, epoch
         self.jobs: dict[str, Job] = {}
+        self._active: dict[str, Job] = {}
         self.history: dict[str, pb.JobStatus] = {}
         self.attempts: dict[str, list[pb.TaskStatus]] = {}
         """Attempts that are over and were followed by another one, by job."""
@@ -37,6 +38,7 @@ class Book:
         self._events: deque[pb.EventRecord] = deque()
         self._n_events = 0
         self._offset_s = 0.0
+        self._first_offset_s: float | None = None
         self._writes: dict[tuple[Table, str], Write] = {}
         self._told: set[str] = set()
 
@@ -45,10 +47,16 @@ class Book:
     def set_wall(self, wall_s: float, now: float) -> None:
         """What the wall clock says at monotonic `now`."""
         self._offset_s = wall_s - now
+        if self._first_offset_s is None:
+            self._first_offset_s = self._offset_s
 
     def wall_s(self, now: float) -> float:
         """Wall time at monotonic `now`, as far as is known."""
         return now + self._offset_s
+
+    def steady_s(self, now: float) -> float:
+        """Wall time at monotonic `now`, as if nobody had set the clock since the start."""
+        return now + (self._first_offset_s or 0.0)
 
     # ---- asking
 
@@ -74,8 +82,17 @@ class Book:
         return [*self.history.values(), *(job_status(job, now) for job in self.jobs.values())]
 
     def active(self) -> list[Job]:
-        """Jobs that have not ended, oldest first."""
-        return [job for job in self.jobs.values() if job.active]
+        """Jobs that have not ended, oldest first; restarted ones last."""
+        return [job for job in self._active.values() if job.active]
+
+    def ended(self) -> list[Job]:
+        """Jobs that have ended and were not released."""
+        return [job for job in self.jobs.values() if not job.active]
+
+    @property
+    def n_ended(self) -> int:
+        """How many those are."""
+        return len(self.jobs) - len(self._active)
 
     def job_of_key(self, client_key: str) -> str | None:
         """The job that was submitted under a client's key."""
@@ -98,7 +115,7 @@ class Book:
 
     def add(self, job: Job) -> None:
         """A new job."""
-        self.jobs[job.job_id] = job
+        self.jobs[job.job_id] = self._active[job.job_id] = job
         if job.client_key:
             self._keys[job.client_key] = job.job_id
         self.planned(job)
@@ -109,6 +126,10 @@ class Book:
 
     def changed(self, job: Job, now: float) -> list[Effect]:
         """Its state is another one now."""
+        if job.active:
+            self._active[job.job_id] = job
+        else:
+            self._active.pop(job.job_id, None)
         status = job_status(job, now)
         ended_s = 0.0 if job.ended is None else job.wall_s(job.ended)
         self.write(records.job_record(job, status, ended_s))
@@ -195,6 +216,7 @@ class Book:
                 self.history[job_id] = one.status
             else:
                 self.jobs[job_id], self.attempts[job_id] = one.job, one.attempts
+        self._active = {job_id: job for job_id, job in self.jobs.items() if job.active}
         self._events.extend(pb.EventRecord.FromString(value) for value in events)
         self._n_events = self._events[-1].number if self._events else 0
         self._prune()

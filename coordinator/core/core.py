@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections import Counter
 
+from fabric import __version__
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.core import records
-from fabric.coordinator.core.agents import Agent, Agents
+from fabric.coordinator.core.agents import Agent, Agents, same_release
 from fabric.coordinator.core.announcer import Announcer
 from fabric.coordinator.core.book import Book
 from fabric.coordinator.core.draining import Draining
@@ -36,7 +37,7 @@ from fabric.coordinator.core.replication import Replication
 from fabric.coordinator.datasets import Catalogue
 from fabric.coordinator.metadata.store import MetadataStore, Write
 from fabric.coordinator.planner.stages import StageGraph
-from fabric.errors import ExternalError, FencedError, NotFoundError
+from fabric.errors import ConfigError, ExternalError, FencedError, NotFoundError
 
 
 class CoordinatorCore:
@@ -128,11 +129,15 @@ class CoordinatorCore:
         self._catalogue.restore(store.scan("datasets"), store.scan("transactions"))
         events = (value for _, value in store.scan("events"))
         self._book.restore(records.restored_jobs(store, wall_s, now), events)
+        self._progress.endings.restored()
         wanted = {agent for job in self._book.jobs.values() for agent in job.agents()}
-        for _, value in store.scan("agents"):
-            agent = pb.StoredAgent.FromString(value)
+        agents = [pb.StoredAgent.FromString(value) for _, value in store.scan("agents")]
+        for agent in sorted(agents, key=lambda agent: agent.seen_s):
             if agent.hello.agent_id in wanted or agent.draining:
                 self._agents.expect(agent.hello, agent.draining, now)
+            else:
+                self._agents.remember(agent.hello.agent_id)
+        self._forget_agents()
         lost = wanted - {agent.agent_id for agent in self._agents.all()}
         effects: list[Effect] = []
         for agent_id in sorted(lost):
@@ -175,7 +180,7 @@ class CoordinatorCore:
                 effects += self._replication.go_on(now)
                 return effects + self._progress.schedule(now)
             case DatasetAsked():
-                return self._dataset(event)
+                return self._dataset(event, now)
 
     def _tick(self, wall_s: float, now: float) -> list[Effect]:
         effects: list[Effect] = []
@@ -187,7 +192,8 @@ class CoordinatorCore:
         effects += self._progress.expire(now)
         effects += self._draining.go_on(now)
         effects += self._replication.go_on(now)
-        self._book.write(*self._catalogue.expire(wall_s - self._config.transaction_s))
+        begun_s = self._book.steady_s(now) - self._config.transaction_s
+        self._book.write(*self._catalogue.expire(begun_s))
         return effects
 
     def _attached(self, event: AgentAttached, now: float) -> list[Effect]:
@@ -197,6 +203,12 @@ class CoordinatorCore:
             raise FencedError(
                 f"this coordinator has epoch {self.epoch}, and agent {agent_id} obeys one of epoch "
                 f"{hello.epoch}: another one took over"
+            )
+        if not same_release(hello.version, __version__):
+            raise ConfigError(
+                f"agent {agent_id} runs Fabric {hello.version[:64]!r}, this coordinator "
+                f"{__version__}; install the same release on both",
+                agent=agent_id,
             )
         if self._agents.is_used(hello, now):
             raise ExternalError(
@@ -242,6 +254,7 @@ class CoordinatorCore:
     def _lost(self, agent: Agent, reason: str, now: float, *, left: bool = False) -> list[Effect]:
         self._agents.remove(agent.agent_id, left=left)
         self._write_agent(agent, now)
+        self._forget_agents()
         note = self._book.note(now, "agent lost", agent=agent.agent_id, why=reason)
         moved = self._progress.agent_lost(agent.agent_id, reason, now)
         return [*note, *moved, *self._tell_everything(self._agents.attached())]
@@ -282,6 +295,9 @@ class CoordinatorCore:
             effects += self._progress.schedule(now)
         return effects
 
+    def _forget_agents(self) -> None:
+        self._book.write(*(Write("agents", name, None) for name in self._agents.forget()))
+
     def _write_agent(self, agent: Agent, now: float) -> None:
         state = self._agent_status(agent, now).state
         seen_s = self._book.wall_s(agent.seen)
@@ -289,7 +305,7 @@ class CoordinatorCore:
             records.agent_record(agent.hello, state, draining=agent.draining, seen_s=seen_s)
         )
 
-    def _dataset(self, event: DatasetAsked) -> list[Effect]:
+    def _dataset(self, event: DatasetAsked, now: float) -> list[Effect]:
         request, catalogue = event.request, self._catalogue
         reply = pb.DatasetReply(addresses=self.addresses())
         writes: list[Write] = []
@@ -299,7 +315,7 @@ class CoordinatorCore:
             case "begin":
                 agents = self._agents.ids()
                 transaction, writes = catalogue.begin(
-                    request.begin, event.transaction_id, agents, event.wall_s
+                    request.begin, event.transaction_id, agents, self._book.steady_s(now)
                 )
                 reply.transaction = transaction.transaction
                 reply.location.CopyFrom(transaction.location())

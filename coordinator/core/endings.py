@@ -7,6 +7,9 @@ a while, so that it can be read, or restarted.
 
 from __future__ import annotations
 
+import heapq
+import math
+
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.agents import Agent, Agents
 from fabric.coordinator.core.announcer import Announcer
@@ -22,6 +25,8 @@ class Endings:
 
     def __init__(self, book: Book, agents: Agents, announcer: Announcer) -> None:
         self._book, self._agents, self._announcer = book, agents, announcer
+        self._due: list[tuple[float, str]] = []
+        """When ended jobs are released, the next one first; those that are gone stay listed."""
 
     # ---- publishing
 
@@ -148,7 +153,16 @@ class Endings:
         effects = self._book.note(now, note, **about(job), **why)
         edges = self.locations(job)
         told = self._announcer.tell(pb.Locations(edges=edges)) if edges else []
+        heapq.heappush(self._due, (self._due_s(job), job.job_id))
         return [*self._book.changed(job, now), *effects, *told]
+
+    def restored(self) -> None:
+        """The book has jobs that an earlier coordinator knew."""
+        self._due = [(self._due_s(job), job.job_id) for job in self._book.ended()]
+        heapq.heapify(self._due)
+
+    def _due_s(self, job: Job) -> float:
+        return math.inf if job.ended is None else job.ended + self.kept_s(job)
 
     def locations(self, job: Job) -> list[pb.EdgeLocation]:
         """Where each edge of a job is."""
@@ -159,13 +173,20 @@ class Endings:
         config = self._book.config
         return config.retain_failed_s if job.state == pb.JOB_FAILED else config.retain_s
 
-    def expire(self, job: Job, now: float) -> list[Effect]:
-        """Release a job that ended long enough ago; end one that stops for too long."""
+    def expire(self, now: float) -> list[Effect]:
+        """End jobs that stop for too long; release those that ended long ago, or are too many."""
         effects: list[Effect] = []
-        if job.active and job.stopping is not None:
-            effects += self.settle(job, job.stopping, now)
-        if job.ended is not None and now - job.ended >= self.kept_s(job):
-            effects += self.drop(job, now)
+        for job in self._book.active():
+            if job.stopping is not None:
+                effects += self.settle(job, job.stopping, now)
+        while self._due:
+            too_many = self._book.n_ended > self._book.config.jobs_kept_max
+            if self._due[0][0] > now and not too_many:
+                break
+            due, job_id = heapq.heappop(self._due)
+            ended = self._book.jobs.get(job_id)
+            if ended is not None and due == self._due_s(ended):  # not of an earlier run
+                effects += self.drop(ended, now)
         return effects
 
     def drop(self, job: Job, now: float) -> list[Effect]:

@@ -90,7 +90,6 @@ class DatasetAsked:
 
     request: pb.DatasetRequest
     transaction_id: str
-    wall_s: float
 
 
 @dataclass(frozen=True, slots=True)

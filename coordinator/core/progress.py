@@ -222,10 +222,7 @@ class Progress:
 
     def expire(self, now: float) -> list[Effect]:
         """Let time pass: end, release, and start what has waited long enough."""
-        effects: list[Effect] = []
-        for job in list(self._book.jobs.values()):
-            effects += self.endings.expire(job, now)
-        return effects + self.schedule(now)
+        return self.endings.expire(now) + self.schedule(now)
 
     def all_edges(self) -> list[pb.EdgeLocation]:
         """Where every listed edge of every live job is."""

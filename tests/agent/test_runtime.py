@@ -11,12 +11,14 @@ import pyarrow as pa
 import pytest
 
 from fabric.agent.runtime import AgentRuntime, resident_bytes
+from fabric.clock import Clock, SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.control.link import Beat, OnLost, OnMessage, idle_beat
 from fabric.errors import FabricError, PeerLostError, StorageError
 from fabric.flight.inprocess import InProcessTransport
 from fabric.operators.expressions.errors import as_fabric
 from fabric.plan.nodes import Node, StageInput
+from fabric.testing.clock import ManualClock
 
 SCHEMA = pa.schema([("a", pa.int64())])
 
@@ -136,7 +138,7 @@ def batch(*values: int) -> pa.RecordBatch:
 class Running:
     """A started agent; its threads are counted."""
 
-    def __init__(self, slots: int = 2) -> None:
+    def __init__(self, slots: int = 2, clock: Clock | None = None) -> None:
         self.link, self.engine = FakeLink(), FakeEngine()
         self.lost: list[FabricError] = []
         self.runtime = AgentRuntime(
@@ -144,6 +146,7 @@ class Running:
             link=self.link,
             transport=InProcessTransport(),
             engine=self.engine,
+            clock=clock or SystemClock(),
             on_lost=self.lost.append,
         )
 
@@ -303,6 +306,24 @@ def test_an_agent_that_hears_nothing_stops_its_tasks(agent: Running) -> None:
     agent.say(welcome=pb.Welcome(heartbeat_s=0.01, timeout_s=0.05))
     agent.deploy(b"wait")
     assert agent.ended("0.0") == ["CANCELLED"]
+
+
+@pytest.mark.parametrize("jump_s", [5 * 3600.0, -5 * 3600.0])
+def test_a_lease_goes_by_the_monotonic_clock(jump_s: float) -> None:
+    clock = ManualClock()
+    agent = Running(clock=clock)
+    with agent.runtime:
+        agent.runtime.attach()
+        agent.say(welcome=pb.Welcome(heartbeat_s=1.0, timeout_s=20.0))
+        agent.deploy(b"wait")
+        until(lambda: agent.runtime.running_tasks == 1)
+        clock.jump_wall(jump_s)
+        agent.deploy(b"rows", stage=1)  # what comes is dealt with after a look at the lease
+        assert agent.ended("1.0") == ["FINISHED"]
+        assert agent.runtime.running_tasks == 1
+        clock.advance(20.0)
+        agent.say(locations=pb.Locations(version=1, full=True))
+        assert agent.ended("0.0") == ["CANCELLED"]
 
 
 def test_jobs_that_locations_drop_are_released(agent: Running) -> None:

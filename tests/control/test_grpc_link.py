@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from types import SimpleNamespace
@@ -9,12 +10,13 @@ from typing import Any
 
 import pytest
 
+from fabric import __version__
 from fabric.clock import SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.control.grpc_link import GrpcLink
 from fabric.coordinator.runtime import CoordinatorRuntime
 from fabric.coordinator.server import ControlServer
-from fabric.errors import AuthError, ConfigError, PeerLostError
+from fabric.errors import AuthError, ConfigError, ExternalError, PeerLostError
 from fabric.security.tokens import Signer
 
 
@@ -98,6 +100,36 @@ def test_refusals(served: Any, make_agent: Any) -> None:
     with pytest.raises(PeerLostError, match=f"no coordinator answers at {address}"):
         agent.attach(GrpcLink(address, "t", connect_s=0.5))
     assert names(served) == []
+
+
+def test_another_agent_with_the_same_id(served: Any, make_agent: Any) -> None:
+    first, second = make_agent("a").attach(link(served)), make_agent("a")
+    second.hello.address = "local:elsewhere"
+    with pytest.raises(ExternalError, match="another agent with the id a is attached") as caught:
+        second.attach(link(served))
+    assert caught.value.retryable  # the first may be about to go
+    assert not isinstance(caught.value, PeerLostError)
+    assert not first.lost
+    first.link.close()
+    assert names(served) == []
+    second.attach(link(served))
+    assert names(served) == ["a"]
+    second.link.close()
+
+
+@pytest.mark.parametrize("version", ["99.0.0", "0.99.1", "0.0"])
+def test_an_agent_of_another_release(served: Any, make_agent: Any, version: str) -> None:
+    agent = make_agent("a")
+    agent.hello.version = version
+    wanted = f"runs Fabric '{version}', this coordinator {__version__}; install the same release"
+    with pytest.raises(ConfigError, match=re.escape(wanted)):
+        agent.attach(link(served))
+    assert names(served) == []
+    for same in (__version__, f"{__version__.rpartition('.')[0]}.99", "unknown", ""):
+        agent.hello.version = same
+        agent.attach(link(served))
+        assert names(served) == ["a"]
+        agent.link.close()
 
 
 def test_the_first_message_must_be_a_hello(served: Any) -> None:

@@ -82,10 +82,10 @@ class World:
         self.n_sessions = 0
         self.start()
 
-    def start(self) -> None:
+    def start(self, wall_s: float = 1000.0) -> None:
         """A new coordinator over the same store."""
         self.core = CoordinatorCore(self.config, self.store.next_epoch())
-        self._carry(self.core.restore(self.store, 1000.0, self.now))
+        self._carry(self.core.restore(self.store, wall_s, self.now))
 
     def do(self, event: Event, after: float = 0.0) -> list[Effect]:
         self.now += after
