@@ -89,8 +89,9 @@ def _run_alone(parts: Parts, listening: Callable[[str], None], halted: threading
         listening(address)
         while runtime.broken is None and not halted.wait(1.0):
             pass
-    if runtime.broken is not None:
-        raise StorageError(runtime.broken.message)
+    if (broken := runtime.broken) is not None:
+        why = f": {broken.__cause__}" if broken.__cause__ is not None else ""
+        raise StorageError(f"{broken.message} (it is in {config.home / 'coordinator'}{why})")
 
 
 def write_token(path: Path, signer: Signer, clock: Clock) -> None:

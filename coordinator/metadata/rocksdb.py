@@ -115,7 +115,7 @@ class RocksStore:
         except StorageError:
             raise
         except Exception as error:  # rocksdict raises bare Exception
-            raise StorageError(_why_not_written(self._folder, error)) from error
+            raise StorageError(_why_not_written(error)) from error
 
 
 def _from(cursor: Any, begin: bytes) -> list[tuple[bytes, bytes]]:
@@ -189,14 +189,12 @@ def _check_whole(folder: Path) -> int:
         database.close()
 
 
-def _why_not_written(folder: Path, error: Exception) -> str:
+def _why_not_written(error: Exception) -> str:
+    """For clients, too: without the paths that RocksDB names; the coordinator's end tells those."""
     text = str(error)
     if "no space" in text.lower():
-        return (
-            f"the disk of the metadata store in {folder} is full: {error}; make room and start "
-            "the coordinator again"
-        )
-    return f"the metadata store in {folder} refused a write: {error}"
+        return "the disk of the metadata store is full; make room and start the coordinator again"
+    return f"the metadata store refused a write: {text.partition(':')[0]}"
 
 
 def _damaged(folder: Path, error: object) -> str:
