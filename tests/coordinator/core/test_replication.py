@@ -128,7 +128,7 @@ class Fabric:
     def ask(self, **kind: Any) -> pb.DatasetReply:
         self.n += 1
         request = pb.DatasetRequest(**kind)
-        effects = self.world.do(DatasetAsked(request, f"tx-{self.n}", 1000.0))
+        effects = self.world.do(DatasetAsked(request, f"tx-{self.n}"))
         self.collect()
         return effects[-1].reply
 
