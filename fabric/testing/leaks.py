@@ -140,11 +140,12 @@ def _fill_log() -> None:
     """As full as it ever gets of the last lines of the last jobs, which are kept for clients."""
     log = logger("fabric.agent")
     for number in range(JOBS_MAX):
-        job = f"job-{number:012}"
-        for line in range(LINES_MAX):
+        for line in range(LINES_MAX):  # nothing of it is shared by two lines
+            job = f"job-{number:012}"
             log.info(
                 "task finished", job=job, task=f"{job}/1.{line}#0", agent="agent-1",
-                node="exchange_1", rows_in=1000, rows_out=1000, seconds=number / 1000 + 0.01,
+                node=f"exchange_{line}", rows_in=1000 + line, rows_out=2000 + line,
+                seconds=line / 1000 + 0.01,
             )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ filter itself always runs afterwards.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, TypeAlias
 
@@ -26,6 +26,8 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 _MIRRORED = {"eq": "eq", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 _ON_FLOATS = ("eq", "lt", "le")
+_VALUES_MAX = 100
+"""Arrow walks a chain of "or" by recursion, on the stack: 20,000 values ended the process."""
 _LAST_CHARACTER = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
 
@@ -59,6 +61,8 @@ def _part(expr: Expr, below: tuple[Known, ...], schema: pa.Schema) -> Known:
             return _comparison(_MIRRORED.get(function, ""), name, value, schema)
         case IsIn(input=Column(name=name), values=values) if values:
             wanted = [value for value in values if value.value is not None]
+            if len(wanted) > _VALUES_MAX:
+                return _between(name, wanted, schema)
             return _either([_comparison("eq", name, value, schema) for value in wanted])
         case _:
             return None
@@ -68,6 +72,22 @@ def _either(parts: tuple[Known, ...] | list[Known]) -> Known:
     """One of `parts`; nothing is known when it isn't of one of them."""
     known = [part for part in parts if part is not None]
     return reduce(operator.or_, known) if known and len(known) == len(parts) else None
+
+
+def _between(column: str, values: Sequence[Literal], schema: pa.Schema) -> Known:
+    """From the least of many values to the greatest."""
+    first = values[0]
+    if any(not v.dtype.equals(first.dtype) or v.value != v.value for v in values):
+        return None
+    least = min(values, key=_value)
+    most = max(values, key=_value)
+    ends = (_comparison("ge", column, least, schema), _comparison("le", column, most, schema))
+    known = [end for end in ends if end is not None]
+    return reduce(operator.and_, known) if known else None
+
+
+def _value(literal: Literal) -> Any:
+    return literal.value
 
 
 def _comparison(name: str, column: str, value: Literal, schema: pa.Schema) -> Known:

@@ -56,6 +56,9 @@ def test_what_is_kept(tmp_path: Path) -> None:
     assert groups(Call("starts_with", (s, Literal("c", pa.string())))) == [2]
     assert groups(IsIn(i, (Literal(4, pa.int64()), Literal(None, pa.int64())))) == [1]
     assert groups(Call("or", (low, Call("not", (high,))))) == [0, 1, 2, 3]
+    many = tuple(Literal(n, pa.int64()) for n in range(4, 20_000))  # "or" between them: a crash
+    assert groups(IsIn(i, many)) == [1, 2, 3]
+    assert groups(IsIn(s, tuple(Literal(f"c{n}", pa.string()) for n in range(200)))) == []
 
 
 VALUES = {name: st.none() | st.sampled_from(values) for name, (_, values) in COLUMNS.items()}
@@ -75,6 +78,7 @@ def predicates(draw: st.DrawFn) -> Expr:
             return Call(draw(st.sampled_from(("is_null", "is_not_null"))), (column,))
         case "in":
             values = draw(st.lists(VALUES[name], min_size=1, max_size=3))
+            values *= draw(st.sampled_from((1, 200)))  # of many, the least and the most
             return IsIn(column, tuple(literal(name, value) for value in values))
         case "prefix":
             prefix = draw(st.sampled_from(("", "a", "ab", "z\U0010ffff", "\ud7ff")))
