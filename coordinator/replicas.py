@@ -55,13 +55,10 @@ def in_common(one: Sequence[str], other: Sequence[str], n_replicas: int) -> tupl
     return tuple(found)
 
 
-def successor(
-    owners: Collection[str], candidates: Collection[str], load: Mapping[str, tuple[int, int]]
-) -> str | None:
-    """Who is to own a partition besides `owners`: the candidate with the least `load`.
+def successor(candidates: Collection[str], load: Mapping[str, tuple[int, int]]) -> str:
+    """Which of the candidates is to own one partition more: that with the least `load`.
 
-    >>> successor(["a"], ["a", "b", "c"], {"a": (0, 0), "b": (2, 9), "c": (1, 9)})
+    >>> successor(["b", "c"], {"b": (2, 9), "c": (1, 9)})
     'c'
     """
-    free = [agent for agent in sorted(candidates) if agent not in owners]
-    return min(free, key=lambda agent: load.get(agent, (0, 0))) if free else None
+    return min(sorted(candidates), key=load.__getitem__)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fabric.control import control_pb2 as pb
-from fabric.control.owners import all_owners, n_replicas, owners_of
+from fabric.control.owners import by_partition, n_replicas, owners_of
 from fabric.coordinator.core.agents import Agent, Agents
 from fabric.coordinator.core.announcer import Announcer
 from fabric.coordinator.core.book import Book
@@ -64,6 +64,8 @@ class Replication:
         self._failing: dict[tuple[str, int], _Failing] = {}
         self._lacking: dict[str, int] = {}
         """Datasets of which it was said that they lack replicas, and how many were made since."""
+        self._owners: dict[str, tuple[pb.DatasetLocation, frozenset[str]]] = {}
+        """All owners by dataset, as long as its location stays the same object."""
         self._look = 0.0
 
     def changed(self) -> None:
@@ -80,6 +82,7 @@ class Replication:
         replicated = [each for each in self._catalogue.all() if n_replicas(each) > 1]
         self._watch(replicated, attached, now)
         names = {location.name for location in replicated}
+        self._owners = {name: each for name, each in self._owners.items() if name in names}
         self._lacking = {name: n for name, n in self._lacking.items() if name in names}
         self._failing = {key: each for key, each in self._failing.items() if key[0] in names}
         effects: list[Effect] = []
@@ -146,18 +149,29 @@ class Replication:
 
     def holds(self, agent_id: str) -> bool:
         """Whether a partition is to move away from an agent and can."""
+        candidates = self._candidates()
         return any(
-            location.owners[place] == agent_id and self._successor(location, place) is not None
+            agent_id in owners and not candidates.issubset(owners)
             for location in self._catalogue.all()
             if n_replicas(location) > 1 and agent_id in location.owners
-            for place in range(len(location.owners))
+            for owners in by_partition(location)
         )
 
     # ---- inside
 
     def _watch(self, replicated: list[pb.DatasetLocation], attached: set[str], now: float) -> None:
-        away = {o for each in replicated for o in all_owners(each)} - attached
+        owners = {owner for each in replicated for owner in self._owners_of(each)}
+        away = owners - attached - {""}
         self._away = {owner: self._away.get(owner, now) for owner in sorted(away)}
+
+    def _owners_of(self, location: pb.DatasetLocation) -> frozenset[str]:
+        known = self._owners.get(location.name)
+        if known is None or known[0] is not location:
+            known = self._owners[location.name] = (location, frozenset(location.owners))
+        return known[1]
+
+    def _candidates(self) -> set[str]:
+        return {agent.agent_id for agent in self._agents.attached() if not agent.draining}
 
     def _is_gone(self, owner: str, now: float) -> bool:
         """Whether an owner is to be replaced: none, away for long, or about to leave."""
@@ -168,20 +182,25 @@ class Replication:
 
     def _mend(self, location: pb.DatasetLocation, now: float) -> Iterator[Effect]:
         """Order copies for what the dataset lacks."""
-        gone = [place for place, o in enumerate(location.owners) if self._is_gone(o, now)]
+        absent = {owner for owner in self._owners_of(location) if self._is_gone(owner, now)}
+        gone = [p for p, o in enumerate(location.owners) if o in absent] if absent else []
         n = n_replicas(location)
         if bool(gone) != (location.name in self._lacking):
             yield from self._say(location, {place // n for place in gone}, now)
-        under_way = {c.partition for c in self._copies.values() if c.dataset == location.name}
+        busy = {c.partition for c in self._copies.values() if c.dataset == location.name}
+        busy |= {p for (name, p), each in self._failing.items()
+                 if name == location.name and now < each.until}  # fmt: skip
+        candidates = self._candidates()
         for place in gone:
             if len(self._copies) >= COPIES_MAX:
                 return
-            failing = self._failing.get((location.name, place // n))
-            if place // n in under_way or (failing is not None and now < failing.until):
+            partition = place // n
+            owners = owners_of(location, partition)
+            if partition in busy or candidates.issubset(owners):
                 continue
-            target = self._successor(location, place)
-            if target is not None and self._sources(location, place // n):
-                under_way.add(place // n)
+            if self._sources(location, partition):
+                busy.add(partition)
+                target = self._successor(location, owners, candidates)
                 yield from self._order(location, place, target)
 
     def _say(self, location: pb.DatasetLocation, partitions: set[int], now: float) -> list[Effect]:
@@ -196,14 +215,15 @@ class Replication:
             now, "dataset lacks replicas", dataset=name, partitions=len(partitions)
         )
 
-    def _successor(self, location: pb.DatasetLocation, place: int) -> str | None:
-        partition = place // n_replicas(location)
-        candidates = [a.agent_id for a in self._agents.attached() if not a.draining]
+    def _successor(
+        self, location: pb.DatasetLocation, owners: list[str], candidates: set[str]
+    ) -> str:
+        """Of the candidates that do not own it the one that owns least; there is one."""
         load = Counter(location.owners)
         load.update(c.target for c in self._copies.values() if c.dataset == location.name)
         other = Counter(copy.target for copy in self._copies.values())
         by_agent = {agent: (load[agent], other[agent]) for agent in candidates}
-        return successor(owners_of(location, partition), candidates, by_agent)
+        return successor(candidates.difference(owners), by_agent)
 
     def _sources(self, location: pb.DatasetLocation, partition: int) -> list[pb.ReplicaSource]:
         """Owners that are there; those about to leave come last."""

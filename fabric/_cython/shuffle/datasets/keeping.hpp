@@ -30,6 +30,16 @@ inline bool is_copy(const std::string& stem, const std::string& name) {
          name.find_first_not_of("0123456789", prefix.size()) == name.npos;
 }
 
+// What a manifest does not name any more, also what a crash left of that.
+inline void remove_unnamed(const FilePath& folder, const std::map<uint32_t, PartFile>& files) {
+  std::set<std::string> named;
+  for (const auto& [partition, file] : files) named.insert(part_name(partition));
+  std::error_code code;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, code)) {
+    if (!named.contains(entry.path().filename())) std::filesystem::remove(entry.path(), code);
+  }
+}
+
 // A manifest without what is not `kept`; rows and sum stay those of the receipt.
 inline int keep_in_manifest(const SealedPart& part, const Partitions& kept) {
   const std::lock_guard lock(part.publishing);
@@ -40,25 +50,23 @@ inline int keep_in_manifest(const SealedPart& part, const Partitions& kept) {
   auto manifest = decode_manifest(bytes);
   if (!manifest.ok()) return 0;  // damaged: nothing near it is removed
   const FilePath folder = part.transaction / manifest->folder;
-  std::vector<FilePath> gone;
-  std::erase_if(manifest->files, [&](const auto& file) {
-    if (kept.contains(file.first)) return false;
-    gone.push_back(folder / part_name(file.first));
-    return true;
-  });
-  if (gone.empty()) return 0;
+  const size_t n_gone = std::erase_if(
+      manifest->files, [&](const auto& file) { return !kept.contains(file.first); });
   std::error_code code;
   if (manifest->files.empty()) {
     std::filesystem::remove(part.manifest(), code);
     remove_tree(folder);
     return code.value();
   }
-  const auto encoded = encode_manifest(*manifest);
-  if (!encoded.ok()) return EIO;
-  const FilePath aside = part.transaction / (manifest->folder + ".aside");
-  if (const int failed = replace_file(part.disk, aside, part.manifest(), *encoded)) return failed;
-  for (const FilePath& file : gone) std::filesystem::remove(file, code);
-  return part.disk.sync_folder(part.transaction);
+  if (n_gone > 0) {
+    const auto encoded = encode_manifest(*manifest);
+    if (!encoded.ok()) return EIO;
+    const FilePath aside = part.transaction / (manifest->folder + ".aside");
+    if (const int failed = replace_file(part.disk, aside, part.manifest(), *encoded)) return failed;
+    if (const int failed = part.disk.sync_folder(part.transaction)) return failed;
+  }
+  remove_unnamed(folder, manifest->files);
+  return 0;
 }
 
 // Of an attempt that was written here and of its partitions that were copied here.
