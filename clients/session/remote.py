@@ -93,8 +93,8 @@ class RemoteSession(Session):
     @property
     def flight_url(self) -> str:
         """See `Session`."""
-        for agent in self.agents():
-            if agent.address.startswith("grpc"):
+        for agent in sorted(self.agents(), key=lambda agent: agent.state == "starting"):
+            if agent.address.startswith("grpc"):  # one whose link is broken may be gone
                 return str(agent.address)
         raise NotFoundError(
             f"no agent is attached to {self._address}; start one: "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,9 +49,10 @@ def has_replicas(running: LocalFabric, agents: set[str]) -> bool:
 
 
 def files(running: LocalFabric, i: int) -> set[int]:
-    """Partitions of which an agent has files."""
-    folder = running.home / "agents" / str(i) / "datasets"
-    return {int(path.stem[1:]) for path in folder.rglob("p*.arrows")}
+    """Partitions of which an agent has files; it may be removing some."""
+    walked = os.walk(running.home / "agents" / str(i) / "datasets")
+    found = [name for _, _, names in walked for name in names]
+    return {int(name[1:6]) for name in found if name.endswith(".arrows")}
 
 
 def owned(running: LocalFabric, i: int) -> set[int]:
