@@ -20,6 +20,9 @@ from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.lineage import Key
 from fabric.errors import FabricError
 
+_RUNNING, _FINISHED = pb.TASK_RUNNING, pb.TASK_FINISHED
+_ENDED = frozenset((pb.TASK_FINISHED, pb.TASK_FAILED, pb.TASK_CANCELLED))
+
 
 class Task(NamedTuple):
     """The newest attempt of one task.
@@ -53,7 +56,7 @@ class Task(NamedTuple):
     @property
     def ended(self) -> bool:
         """Whether no report is to come any more."""
-        return self.state in (pb.TASK_FINISHED, pb.TASK_FAILED, pb.TASK_CANCELLED)
+        return self.state in _ENDED
 
     @property
     def active(self) -> bool:
@@ -63,7 +66,7 @@ class Task(NamedTuple):
     @property
     def finished(self) -> bool:
         """Whether its output was sealed."""
-        return self.state == pb.TASK_FINISHED
+        return self.state == _FINISHED
 
     def gone_to(self, agent_id: str, epoch: int) -> Task:
         """It is an agent's now."""
@@ -106,13 +109,17 @@ class Counts:
             insort(self.waiting, number)
         elif not task.given:
             del self.waiting[bisect_left(self.waiting, number)]
-        self.running += sign * (task.state == pb.TASK_RUNNING)
-        self.finished += sign * task.finished
-        self.lost += sign * task.lost
+        if task.state == _RUNNING:
+            self.running += sign
+        elif task.state == _FINISHED:
+            self.finished += sign
+        if task.lost:
+            self.lost += sign
         self.rows_out += sign * task.rows_out
-        for edge, (rows, size) in task.totals.items():
-            all_rows, all_bytes = self.totals.get(edge, (0, 0))
-            self.totals[edge] = (all_rows + sign * rows, all_bytes + sign * size)
+        if task.totals:  # few have any: asked first, because this runs twice for each change
+            for edge, (rows, size) in task.totals.items():
+                all_rows, all_bytes = self.totals.get(edge, (0, 0))
+                self.totals[edge] = (all_rows + sign * rows, all_bytes + sign * size)
 
 
 class Tasks:
@@ -192,9 +199,13 @@ class Tasks:
     def _count(self, stage: int, number: int, task: Task, sign: int) -> None:
         self._counts[stage].take(number, task, sign)
         self.n_attempts += sign * task.attempt
-        self.n_waiting += sign * (not task.given)
-        self.n_finished += sign * task.finished
-        if task.active:
-            self.at_work[task.agent_id] += sign
-            if not self.at_work[task.agent_id]:
+        if not task.given:
+            self.n_waiting += sign
+        if task.state == _FINISHED:
+            self.n_finished += sign
+        elif task.active:
+            n = self.at_work[task.agent_id] + sign
+            if n:
+                self.at_work[task.agent_id] = n
+            else:
                 del self.at_work[task.agent_id]
