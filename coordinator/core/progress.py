@@ -190,7 +190,7 @@ class Progress:
                 self._reruns.has_ended(agent, report)
                 moved = self._is_newest(report)
                 stale.setdefault((report.key.job_id, moved), []).append(report.key)
-            elif task.active and report.state != pb.TASK_RUNNING:
+            elif task.active and report.state != task.state:
                 effects += self.task_report(agent, report, now)
         for (job_id, moved), keys in sorted(stale.items()):
             if job_id not in self._book.jobs:

@@ -484,6 +484,20 @@ def test_after_a_restart(world: Any, graphs: SimpleNamespace) -> None:
     assert world.heard("x", "locations")[-1].version >> 32 == 2
 
 
+def test_after_a_restart_what_runs_is_seen_to_run(world: Any, graphs: SimpleNamespace) -> None:
+    """That a task has begun is not written down; the agent that is at it says so."""
+    world.submit(graphs.shuffle())
+    world.report("x", 0, 0, pb.TASK_RUNNING)
+    assert world.core.status("job-1", world.now).stages[0].running == 1
+    world.start()
+    assert world.core.status("job-1", world.now).stages[0].running == 0
+    key = pb.TaskKey(job_id="job-1", stage=0, task=0, epoch=1)
+    held = pb.TaskReport(key=key, state=pb.TASK_RUNNING)
+    hello = pb.Hello(agent_id="x", address="grpc+tcp://x", cpus=4, slots=4, tasks=[held])
+    world.do(AgentAttached(9, hello))
+    assert world.core.status("job-1", world.now).stages[0].running == 1
+
+
 def test_the_same_script_gives_the_same_effects(make_world: Any, graphs: Any) -> None:
     def run() -> list[bytes]:
         world = make_world()
