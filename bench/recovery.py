@@ -68,7 +68,8 @@ class RecoveryRun:
         extra = {"p95_s": _p95(self._recovered_s), "losses": len(self._recovered_s)}
         if self._detected_s:
             extra["detected_p95_s"] = _p95(self._detected_s)
-        return Answer(reference().num_rows, str(checksum(reference())), extra)
+        n_rows, digest = checksum(reference())
+        return Answer(n_rows, digest, extra)
 
     def close(self) -> None:
         """Stop it."""
