@@ -152,6 +152,11 @@ class World:
     def finish(self, agent_id: str, stage: int, task: int, **fields: object) -> None:
         self.report(agent_id, stage, task, pb.TASK_FINISHED, **fields)
 
+    def run_first_stage(self) -> None:
+        """Both its tasks end well, with rows."""
+        self.finish("x", 0, 0, outputs=[pb.EdgeTotals(edge=0, rows=5, bytes=50)])
+        self.finish("y", 0, 1, outputs=[pb.EdgeTotals(edge=0, rows=7, bytes=70)])
+
     def state(self, job_id: str = "job-1") -> str:
         return pb.JobState.Name(self.core.status(job_id, self.now).state)[4:].lower()
 

@@ -11,20 +11,13 @@ from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.events import (
     AgentAttached,
     AgentDetached,
-    AgentDrained,
     JobCancelled,
     JobReleased,
     Tick,
 )
 from fabric.errors import InternalError, NotFoundError, PeerLostError
-from fabric.plan.codec import decode
 
 ERROR = pb.ErrorDetail(kind="ExpressionError", message="division by zero")
-
-
-def run_first_stage(world: Any) -> None:
-    world.finish("x", 0, 0, outputs=[pb.EdgeTotals(edge=0, rows=5, bytes=50)])
-    world.finish("y", 0, 1, outputs=[pb.EdgeTotals(edge=0, rows=7, bytes=70)])
 
 
 def test_welcome_comes_first_then_the_whole_table(world: Any) -> None:
@@ -93,7 +86,7 @@ def test_locations_name_what_is_sealed(world: Any, graphs: SimpleNamespace) -> N
     assert [(edge.edge, edge.complete, len(edge.producers)) for edge in listed] == [
         (0, False, 0), (1, False, 0),
     ]  # fmt: skip
-    run_first_stage(world)
+    world.run_first_stage()
     (edge,) = world.heard("x", "locations")[-1].edges
     assert (edge.complete, edge.rows, edge.bytes) == (True, 12, 120)
     versions = [table.version for table in world.heard("x", "locations")]
@@ -107,7 +100,7 @@ def test_a_pipelined_region_goes_to_all_its_agents_at_once(
     world: Any, graphs: SimpleNamespace
 ) -> None:
     world.submit(graphs.piped())
-    run_first_stage(world)
+    world.run_first_stage()
     told = {agent: [d.stage for d in world.heard(agent, "deploy")] for agent in "xy"}
     assert told == {"x": [0, 1, 2], "y": [0, 1, 2]}
     edges = world.core.locate(pb.LocateRequest(job_id="job-1")).edges
@@ -116,121 +109,10 @@ def test_a_pipelined_region_goes_to_all_its_agents_at_once(
     assert [len(edge.producers) for edge in edges] == [2, 2, 0]
 
 
-def test_sinks_are_published_once_all_tasks_have_finished(
-    world: Any, graphs: SimpleNamespace
-) -> None:
-    world.submit(graphs.shuffle(sink=True))
-    run_first_stage(world)
-    world.finish("x", 1, 0, sink_handle=b"h0")
-    assert not world.heard("x", "sink")
-    world.finish("y", 1, 1, sink_handle=b"h1")
-    (command,) = world.heard("x", "sink")
-    assert (command.publish, list(command.handles)) == (True, [b"h0", b"h1"])
-    assert world.state() == "running"
-    world.do(JobCancelled("job-1", ""))
-    assert world.state() == "running"  # what is being published can't be taken back
-    world.say("y", sink=pb.SinkReport(job_id="job-1", stage=1, published=True))
-    assert world.core.refused["sink not asked"] == 1
-    world.say("x", sink=pb.SinkReport(job_id="job-1", stage=1, published=True))
-    assert world.state() == "finished"
-
-
-def test_rows_written_are_the_rows_of_a_job_with_a_sink(
-    world: Any, graphs: SimpleNamespace
-) -> None:
-    world.submit(graphs.shuffle(sink=True))
-    run_first_stage(world)
-    for agent, task in (("x", 0), ("y", 1)):
-        one_row = [pb.EdgeTotals(edge=1, rows=1)]
-        world.finish(agent, 1, task, sink_handle=b"h", rows_out=50, outputs=one_row)
-    assert world.core.status("job-1", world.now).result_rows == 100
-
-
-def test_a_sink_that_can_not_publish_fails_the_job(world: Any, graphs: SimpleNamespace) -> None:
-    world.submit(graphs.shuffle(sink=True))
-    run_first_stage(world)
-    world.finish("x", 1, 0, sink_handle=b"h0")
-    world.finish("y", 1, 1, sink_handle=b"h1")
-    error = pb.ErrorDetail(kind="StorageError", message="disk full")
-    refused = pb.SinkReport(job_id="job-1", stage=1, error=error, published=True)
-    world.say("x", sink=refused)
-    assert world.state() == "running"
-    world.say("x", sink=pb.SinkReport(job_id="job-1", stage=1))
-    assert world.state() == "failed"
-    assert [c.publish for c in world.heard("x", "sink")] == [True, False]
-
-
-def test_what_a_lost_agent_wrote_aside_is_removed_by_another(
-    world: Any, graphs: SimpleNamespace
-) -> None:
-    """Nobody has finished, so nothing is known of what lies there; the stage itself says."""
-    world.submit(graphs.shuffle(sink=True))
-    run_first_stage(world)
-    world.report("y", 1, 1, pb.TASK_FAILED, error=ERROR)
-    world.detach("x")
-    (command,) = world.heard("y", "sink")
-    assert not command.publish
-    assert not command.handles
-    assert decode(command.fragment).root == graphs.shuffle(sink=True).stages[1].root
-    assert world.state() == "running"
-    world.say("y", sink=pb.SinkReport(job_id="job-1", stage=1))
-    assert world.state() == "failed"
-
-
-def test_what_a_sink_prepared_stays_when_its_output_has_moved(
-    world: Any, graphs: SimpleNamespace
-) -> None:
-    """The agent that drains has a copy of what counts; its sink is still to be published."""
-    world.submit(graphs.shuffle(sink=True))
-    run_first_stage(world)
-    world.finish("x", 1, 0, sink_handle=b"h0")
-    world.do(AgentDrained("x", undo=False))
-    for adopt in world.heard("y", "adopt"):
-        world.say("y", adopted=pb.Adopted(number=adopt.number))
-    key = pb.TaskKey(job_id="job-1", stage=1, task=0, epoch=1)
-    held = pb.TaskReport(key=key, state=pb.TASK_FINISHED, sink_handle=b"h0")
-    hello = pb.Hello(agent_id="x", address="grpc+tcp://x", cpus=4, slots=4, tasks=[held])
-    world.do(AgentAttached(9, hello))  # its link was broken for a moment
-    (cancel,) = world.heard("x", "cancel")
-    assert (list(cancel.keys), cancel.moved) == ([key], True)
-    world.finish("y", 1, 1, sink_handle=b"h1")
-    (command,) = world.heard("y", "sink")
-    assert (command.publish, list(command.handles)) == (True, [b"h0", b"h1"])
-
-
-def test_publishing_goes_on_elsewhere_when_the_agent_is_lost(
-    world: Any, graphs: SimpleNamespace
-) -> None:
-    world.submit(graphs.shuffle(sink=True))
-    run_first_stage(world)
-    world.finish("x", 1, 0, sink_handle=b"h0")
-    world.finish("y", 1, 1, sink_handle=b"h1")
-    world.detach("x")
-    (command,) = world.heard("y", "sink")
-    assert (command.publish, list(command.handles)) == (True, [b"h0", b"h1"])
-    world.say("y", sink=pb.SinkReport(job_id="job-1", stage=1, published=True))
-    assert world.state() == "finished"
-
-
-def test_publishing_waits_for_an_agent(world: Any, graphs: SimpleNamespace) -> None:
-    world.submit(graphs.shuffle(sink=True))
-    run_first_stage(world)
-    world.finish("x", 1, 0, sink_handle=b"h0")
-    world.finish("y", 1, 1, sink_handle=b"h1")
-    world.detach("y")
-    world.detach("x")
-    assert world.state() == "running"
-    world.attach("z")
-    (command,) = world.heard("z", "sink")
-    assert (command.publish, list(command.handles)) == (True, [b"h0", b"h1"])
-    world.say("z", sink=pb.SinkReport(job_id="job-1", stage=1, published=True))
-    assert world.state() == "finished"
-
-
 def test_one_failed_task_ends_the_job(world: Any, graphs: SimpleNamespace) -> None:
     world.submit(graphs.shuffle(sink=True))
     world.submit(graphs.shuffle(), "job-2")
-    run_first_stage(world)
+    world.run_first_stage()
     world.finish("x", 1, 0, sink_handle=b"h0")
     world.report("y", 1, 1, pb.TASK_FAILED, error=ERROR)
     world.say("x", sink=pb.SinkReport(job_id="job-1", stage=1))
@@ -254,7 +136,7 @@ def test_a_job_ends_when_its_tasks_have_and_nothing_is_left(
     world: Any, graphs: SimpleNamespace
 ) -> None:
     world.submit(graphs.shuffle(sink=True))
-    run_first_stage(world)
+    world.run_first_stage()
     world.do(JobCancelled("job-1", "no longer wanted"))
     world.do(JobCancelled("job-1", "twice"))
     assert [c.reason for c in world.heard("x", "cancel")] == ["no longer wanted"]
@@ -271,7 +153,7 @@ def test_a_job_ends_when_its_tasks_have_and_nothing_is_left(
 
 def test_a_lost_agent_removes_nothing_so_another_does(world: Any, graphs: SimpleNamespace) -> None:
     world.submit(graphs.shuffle(sink=True))
-    run_first_stage(world)
+    world.run_first_stage()
     world.finish("x", 1, 0, sink_handle=b"h0")
     world.report("y", 1, 1, pb.TASK_FAILED, error=ERROR)
     assert world.heard("x", "sink")
@@ -288,7 +170,7 @@ def test_a_task_that_does_not_stop_holds_nobody_up_for_ever(
     world = make_world(stop_s=3.0)
     world.attach("x", "y")
     world.submit(graphs.shuffle(sink=True))
-    run_first_stage(world)
+    world.run_first_stage()
     world.do(JobCancelled("job-1", "no longer wanted"))
     for _ in range(5):
         assert world.state() == "running"
@@ -467,7 +349,7 @@ def test_history_is_bounded(make_world: Any, graphs: SimpleNamespace) -> None:
 
 def test_after_a_restart(world: Any, graphs: SimpleNamespace) -> None:
     world.submit(graphs.shuffle(), "job-1")
-    run_first_stage(world)
+    world.run_first_stage()
     world.submit(graphs.shuffle(), "job-2")
     world.do(JobCancelled("job-2", "enough"))
     world.report("y", 0, 0, pb.TASK_CANCELLED, job_id="job-2")
