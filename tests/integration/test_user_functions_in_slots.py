@@ -25,10 +25,11 @@ import fabric
 from fabric import arrow_udf
 from fabric.errors import CancelledError, ExpressionError, ExternalError, FabricError, UserError
 from fabric.testing import LocalFabric, local_fabric
+from fabric.testing.sampled import SOAK
 from fabric.testing.wait import wait_until
 
 DEADLINE_S = 120.0
-BATCH_S = 12.0
+BATCH_S = 30.0 if SOAK else 12.0
 """More than twice the lease."""
 ROWS = 2000
 
