@@ -286,8 +286,8 @@ class Progress:
     ) -> list[Effect]:
         """Let the measured sizes of what a stage reads change its tasks, before it starts."""
         (first, *others) = job.graph.regions()[region]
-        self._book.planned(job)
         changed = [] if others else replan(job, first.stage, hellos)
+        self._book.planned(job)  # as it is now: who comes after a crash must not plan it otherwise
         if not changed and not job.graph.stages[first.stage].adapted:
             return []
         edges = [edge_location(job, edge, self.endings.kept_s(job)) for edge in changed]

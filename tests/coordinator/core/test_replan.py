@@ -91,3 +91,16 @@ def test_what_was_measured_is_forgotten_once_it_was_of_use(
     finish_first(world, [10, 20], [30, 40])
     world.do(JobReleased("job-1"))
     assert list(world.store.scan("plans")) == [] or world.state() == "running"
+
+
+@pytest.mark.parametrize("sizes", [([10, 20], [30, 40]), ([300 * MIB, MIB], [310 * MIB, MIB])])
+def test_after_a_restart_a_stage_is_as_it_was_planned_anew(
+    world: Any, graphs: SimpleNamespace, sizes: tuple[list[int], list[int]]
+) -> None:
+    """Some of its tasks may have run by that plan: by another one they would read rows twice."""
+    world.submit(shuffle(graphs))
+    finish_first(world, *sizes)
+    before = world.core.status("job-1", world.now)
+    assert before.stages[1].adapted
+    world.start()
+    assert world.core.status("job-1", world.now) == before
