@@ -60,7 +60,7 @@ def test_with_spark(tmp_path: Path) -> None:
     found = re.search(AGREES, text)
     assert found is not None
     assert found[1] == "6"
-    assert "PySpark reads, types and cleans the CSVs" in text
+    assert "PySpark types and cleans the CSVs and writes them through Flight" in text
     rows = [pq.read_table(out / f"{name}.parquet").num_rows for name in questions.NAMES]
     assert rows == [16, 15]
     assert (out / "spark.log").exists()
