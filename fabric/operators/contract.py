@@ -3,47 +3,83 @@
 One job: the `Operator` base class. One thread owns an operator, so operators hold no locks. The
 calls, in order:
 
-    open -> [restore] -> { on_batch | on_watermark | on_timers | on_barrier ... } -> on_end -> close
+    open -> [restore] -> { on_batch | on_watermark | on_time | on_barrier ... } -> on_end -> close
     on_barrier(7) ... on_complete(7) or on_abort(7), each later and in any number
 
 Defaults are those of an operator without state that passes time through; a subclass says what
-differs.
+differs. Timers are an operator's own state: they lie in its snapshot, and fire in `on_watermark`
+and `on_time`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
 
 import pyarrow as pa
 
 Batches = list[pa.RecordBatch]
-TimeDomain = Literal["event", "processing"]
-Put = Callable[[bytes], None]
-"""Stores one snapshot's bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Where an operator runs: its node path and which of how many tasks it is."""
+    """Where an operator runs: its node path, which of how many tasks it is, and its own folder.
+
+    What lies in `folder` (None: operators without files) is gone with the attempt.
+    """
 
     node: str = ""
     task: int = 0
     n_tasks: int = 1
+    folder: Path | None = None
+
+
+class SnapshotWriter(Protocol):
+    """Where one task's snapshot of one operator goes; names are of ``[a-z0-9_.-]``."""
+
+    def put(self, name: str, data: bytes | pa.Buffer) -> None:
+        """Store one file."""
+
+    def link(self, name: str, path: Path, content: str) -> None:
+        """Store an immutable file of this host; `content` names its bytes for ever.
+
+        What an earlier snapshot stored under the same `content` is not copied again.
+        """
+
+
+class SnapshotReader(Protocol):
+    """One old task's snapshot of one operator; its files are whole, or nobody sees it."""
+
+    def names(self) -> list[str]:
+        """The files, sorted."""
+
+    def read(self, name: str) -> pa.Buffer:
+        """The bytes of a file."""
+
+    def fetch(self, name: str, to: Path) -> None:
+        """Put a file at `to`, linked or copied."""
+
+
+class Snapshot(Protocol):
+    """The state of one task at a barrier: copies, or data that never changes."""
+
+    def write(self, out: SnapshotWriter) -> None:
+        """Store it, in any thread, while the operator goes on."""
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The state of one task at a barrier; `write` may run beside the operator."""
+class Files:
+    """A snapshot of some bytes by name; without any there is no state."""
 
-    state: bytes = b""
+    files: Mapping[str, bytes | pa.Buffer] = field(default_factory=dict)
 
-    def write(self, put: Put) -> None:
-        """Hand the bytes to storage; nothing when there is no state."""
-        if self.state:
-            put(self.state)
+    def write(self, out: SnapshotWriter) -> None:
+        """One file each."""
+        for name, data in self.files.items():
+            out.put(name, data)
 
 
 class Operator(ABC):
@@ -51,6 +87,9 @@ class Operator(ABC):
 
     def open(self, context: Context) -> None:  # noqa: B027 - an operator need not care
         """Before the first call."""
+
+    def on_split(self, split: str) -> None:  # noqa: B027
+        """The batches that follow are of this split of a source; "": of no single one."""
 
     @abstractmethod
     def on_batch(self, input: int, batch: pa.RecordBatch) -> Batches:
@@ -60,15 +99,21 @@ class Operator(ABC):
         """No earlier event time will come; returns what that completes."""
         return []
 
-    def on_timers(
-        self, keys: pa.RecordBatch, times_us: Sequence[int], domain: TimeDomain
-    ) -> Batches:
-        """Timers that were set are due; returns what they put out."""
+    def on_time(self, now_us: int) -> Batches:
+        """It is `now_us` (processing time, never less than before); returns what is due."""
         return []
+
+    def watermark(self, time_us: int) -> int:
+        """The watermark that leaves it, where `time_us` came in with the last `on_watermark`."""
+        return time_us
+
+    def take_side(self) -> dict[str, Batches]:
+        """Rows for its side outputs since the last call, by tag."""
+        return {}
 
     def on_barrier(self, checkpoint: int) -> Snapshot:
         """The state as of now, quickly; rows that come later are not in it."""
-        return Snapshot()
+        return Files()
 
     def on_complete(self, checkpoint: int) -> None:  # noqa: B027
         """Checkpoint `checkpoint` is complete everywhere."""
@@ -80,7 +125,9 @@ class Operator(ABC):
         """`input` has ended; returns what that completes."""
         return []
 
-    def restore(self, states: Sequence[bytes], key_groups: range) -> None:  # noqa: B027
+    def restore(  # noqa: B027
+        self, snapshots: Sequence[SnapshotReader], key_groups: range
+    ) -> None:
         """Continue from snapshots: several of them when the number of tasks has changed."""
 
     def close(self) -> None:  # noqa: B027

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from fabric.operators.contract import Batches, Operator, Snapshot
+from fabric.operators.contract import Batches, Files, Operator, Snapshot, SnapshotReader
 
 
 class LimitOperator(Operator):
@@ -27,11 +27,12 @@ class LimitOperator(Operator):
 
     def on_barrier(self, checkpoint: int) -> Snapshot:
         """The rows taken, as eight bytes."""
-        return Snapshot(self._taken.to_bytes(8, "little"))
+        return Files({"taken": self._taken.to_bytes(8, "little")})
 
-    def restore(self, states: Sequence[bytes], key_groups: range) -> None:
+    def restore(self, snapshots: Sequence[SnapshotReader], key_groups: range) -> None:
         """Go on counting; several states add up, because a limit runs as one task."""
-        self._taken = sum(int.from_bytes(state, "little") for state in states)
+        taken = (snapshot.read("taken").to_pybytes() for snapshot in snapshots)
+        self._taken = sum(int.from_bytes(state, "little") for state in taken)
 
     @property
     def done(self) -> bool:

@@ -1,23 +1,52 @@
 """One harness for every operator: straight, aborted and restored, and with another number of tasks.
 
-One job: run the same input in these ways, so that a test can say the outputs agree. Snapshots are
-taken before each batch; an abort throws away the operator and what it put out since, as a sink
+One job: run the same steps in these ways, so that a test can say the outputs agree. Snapshots are
+taken before each step; an abort throws away the operator and what it put out since, as a sink
 would.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import pyarrow as pa
 
 from fabric.operators.contract import Batches, Context, Operator
+from fabric.operators.key_groups import N_KEY_GROUPS, key_groups
 
 Make = Callable[[], Operator]
 Input = Sequence[tuple[int, pa.RecordBatch]]
 """Batches with the number of the input they come in on."""
 
-KEY_GROUPS = range(1 << 15)
+
+@dataclass(slots=True)
+class Kept:
+    """One snapshot in memory: what is written to it is what is read from it."""
+
+    files: dict[str, pa.Buffer] = field(default_factory=dict)
+
+    def put(self, name: str, data: bytes | pa.Buffer) -> None:
+        """See `SnapshotWriter`."""
+        assert name not in self.files, f"{name} was written twice"
+        self.files[name] = pa.py_buffer(bytes(data))
+
+    def link(self, name: str, path: Path, content: str) -> None:
+        """See `SnapshotWriter`; read at once."""
+        self.put(name, path.read_bytes())
+
+    def names(self) -> list[str]:
+        """See `SnapshotReader`."""
+        return sorted(self.files)
+
+    def read(self, name: str) -> pa.Buffer:
+        """See `SnapshotReader`."""
+        return self.files[name]
+
+    def fetch(self, name: str, to: Path) -> None:
+        """See `SnapshotReader`."""
+        to.write_bytes(self.files[name])
 
 
 def run_straight(make: Make, inputs: Input, n_inputs: int = 1) -> Batches:
@@ -36,7 +65,7 @@ def run_straight(make: Make, inputs: Input, n_inputs: int = 1) -> Batches:
 def run_aborted(make: Make, inputs: Input, abort_at: int, n_inputs: int = 1) -> Batches:
     """The same with a failure while batch `abort_at` is worked on, and a restore."""
     operator, published = _opened(make), []
-    state, begin = b"", max(0, abort_at - 1)
+    state, begin = Kept(), max(0, abort_at - 1)
     for checkpoint, (index, batch) in enumerate(inputs[: abort_at + 1]):
         if checkpoint <= begin:
             state = _state(operator, checkpoint)
@@ -47,7 +76,7 @@ def run_aborted(make: Make, inputs: Input, abort_at: int, n_inputs: int = 1) -> 
     operator.on_abort(begin + 1)
     operator.close()
     again = _opened(make)
-    again.restore([state] if state else [], KEY_GROUPS)
+    again.restore([state] if state.files else [], range(N_KEY_GROUPS))
     for index, batch in inputs[begin:]:
         published += again.on_batch(index, batch)
     return published + _ended(again, n_inputs)
@@ -60,11 +89,10 @@ def run_rescaled(make: Make, inputs: Input, n_before: int, n_after: int) -> Batc
     out: Batches = []
     for number, (index, batch) in enumerate(inputs[:half]):
         out += before[number % n_before].on_batch(index, batch)
-    states = [state for operator in before if (state := _state(operator, 0))]
+    states = [state for operator in before if (state := _state(operator, 0)).files]
     after = [_opened(make, i, n_after) for i in range(n_after)]
     for i, operator in enumerate(after):
-        first, last = len(KEY_GROUPS) * i // n_after, len(KEY_GROUPS) * (i + 1) // n_after
-        operator.restore(states, range(first, last))
+        operator.restore(states, key_groups(i, n_after))
     for number, (index, batch) in enumerate(inputs[half:]):
         out += after[number % n_after].on_batch(index, batch)
     return out + [batch for operator in after for batch in _ended(operator, 1)]
@@ -76,10 +104,10 @@ def _opened(make: Make, task: int = 0, n_tasks: int = 1) -> Operator:
     return operator
 
 
-def _state(operator: Operator, checkpoint: int) -> bytes:
-    written: list[bytes] = []
-    operator.on_barrier(checkpoint).write(written.append)
-    return b"".join(written)
+def _state(operator: Operator, checkpoint: int) -> Kept:
+    kept = Kept()
+    operator.on_barrier(checkpoint).write(kept)
+    return kept
 
 
 def _ended(operator: Operator, n_inputs: int) -> Batches:

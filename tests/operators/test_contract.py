@@ -2,9 +2,12 @@
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from fabric.operators.contract import Context, Operator, Snapshot
+from fabric.operators.contract import Context, Files, Operator
 from fabric.operators.filter import FilterOperator
+from fabric.operators.key_groups import N_KEY_GROUPS, key_groups
 from fabric.operators.limit import LimitOperator
 from fabric.operators.project import ProjectOperator
 from fabric.operators.union import UnionOperator
@@ -46,7 +49,7 @@ def test_another_number_of_tasks_changes_no_row(name, before, after):
 def test_the_harness_sees_state_that_is_not_in_the_snapshot():
     class Forgetful(LimitOperator):
         def on_barrier(self, checkpoint):
-            return Snapshot()
+            return Files()
 
     straight = values(run_straight(ALL["limit"], INPUTS))
     assert values(run_aborted(lambda: Forgetful(11, 4), INPUTS, 3)) != straight
@@ -67,8 +70,10 @@ def test_defaults_pass_time_through():
     operator = Plain()
     operator.open(Context())
     assert operator.on_watermark(5) == []
-    assert operator.on_timers(BATCHES[0], [1], "event") == []
-    assert operator.on_barrier(1) == Snapshot()
+    assert operator.watermark(5) == 5
+    assert operator.on_time(7) == []
+    assert operator.take_side() == {}
+    assert operator.on_barrier(1) == Files()
     assert operator.on_end(0) == []
     assert not operator.done
     operator.on_complete(1)
@@ -82,3 +87,9 @@ def test_filter_copies_nothing_when_all_or_none_pass():
     operator = STATELESS["filter"]()
     assert operator.on_batch(0, batch)[0] is batch
     assert operator.on_batch(0, pa.record_batch({"a": [2, None]}, SCHEMA)) == []
+
+
+@given(n=st.integers(1, 128), group=st.integers(0, N_KEY_GROUPS - 1))
+def test_key_groups_are_those_of_the_partitions(n, group):
+    assert group in key_groups(group * n >> 15, n)
+    assert sum(len(key_groups(task, n)) for task in range(n)) == N_KEY_GROUPS
