@@ -1,0 +1,1 @@
+"""Checkpoints: barriers aligned, manifests, snapshot storage; pure but for the storage."""

@@ -1,0 +1,1 @@
+"""Keyed state of streaming tasks: one protocol, backends in memory and on disk."""
