@@ -11,6 +11,8 @@ from typing import Literal
 import pyarrow as pa
 
 FileFormat = Literal["parquet", "csv", "ipc"]
+StreamFormat = Literal["parquet", "csv", "ipc", "ndjson"]
+NexmarkTable = Literal["event", "person", "auction", "bid"]
 FileMode = Literal["error", "overwrite"]
 DatasetMode = Literal["create", "append", "overwrite"]
 
@@ -61,6 +63,96 @@ Source = FileSource | MemorySource | DatasetSource | FlightSource
 
 
 @dataclass(frozen=True, slots=True)
+class GeneratorStream:
+    """Made-up rows (split, row, key, value, ts), for ever the same by (seed, split, row).
+
+    `rows_per_s` and `n_rows` count over all splits; 0: as fast as they are read, and without end.
+    Times are `1 / rows_per_s` apart (a millisecond at 0), from `start_us` on (0: from when they are
+    first read), each up to `disorder_us` earlier.
+    """
+
+    rows_per_s: int = 0
+    n_rows: int = 0
+    n_keys: int = 1_000
+    n_splits: int = 4
+    seed: int = 0
+    start_us: int = 0
+    disorder_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NexmarkStream:
+    """Nexmark's auctions: of 50 events 1 person, 3 auctions, 46 bids, the same by (seed, number).
+
+    `table` "event" is all three as nullable structs, any other only its own rows. `events_per_s`
+    and `n_events` count over all splits; 0: as fast as they are read, and without end. Event time
+    begins at `start_us` and runs at `event_rate` events a second.
+    """
+
+    table: NexmarkTable = "event"
+    events_per_s: int = 0
+    n_events: int = 0
+    n_splits: int = 4
+    seed: int = 0
+    start_us: int = 1_600_000_000_000_000
+    event_rate: int = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayStream:
+    """The rows of a bounded source by growing `order_by`, once; nulls come last.
+
+    One split for each value of the column `split_by`, else, `by_file`, one for each file (which
+    must be in order), else a single one. `speed` is how many times faster than `order_by` (a
+    timestamp) says; 0: as fast as they are read.
+    """
+
+    source: Source
+    order_by: str
+    split_by: str = ""
+    by_file: bool = False
+    speed: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedFiles:
+    """The files of the folder `path` as they come, each once; or one file that `grows`, by lines.
+
+    A file is there at once, whole, by a rename; names that begin with "." or "_" are passed over.
+    `settle_s`: leave those alone that changed less than this ago. `until` "now" ends with what was
+    there at the start. Files go to `n_splits` splits by their name. A growing file is CSV or NDJSON
+    and ends each row by a newline that is in no value; `until` its length at the start.
+    """
+
+    format: StreamFormat
+    path: str
+    grows: bool = False
+    until: Literal["", "now"] = ""
+    n_splits: int = 1
+    poll_s: float = 1.0
+    settle_s: float = 0.0
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FlightStream:
+    """What clients put to ``["stream", name]`` of any agent.
+
+    A message is acknowledged when it was `received`, or once a `checkpoint` holds it: then a client
+    that puts again what was not acknowledged loses and doubles nothing.
+    """
+
+    name: str
+    acknowledge: Literal["received", "checkpoint"] = "checkpoint"
+    n_splits: int = 1
+    buffer_bytes: int = 64 << 20
+
+
+StreamSource = GeneratorStream | NexmarkStream | ReplayStream | FollowedFiles | FlightStream
+"""Whatever a stream can be read from."""
+
+
+@dataclass(frozen=True, slots=True)
 class FileTarget:
     """Write files aside, then rename. `path` is one file when `single`, else a folder of parts."""
 
@@ -101,8 +193,30 @@ class GateTarget:
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class StreamFileTarget:
+    """Files in the folder `path`, seen once the checkpoint that they belong to is complete.
+
+    A file ends with its checkpoint, or before at `roll_bytes`, `roll_rows` or `roll_s` (0: never).
+    Smaller ones than `compact_bytes` are merged: those of one checkpoint, and with `compact_s`
+    those of several, which nobody sees for so long.
+    """
+
+    format: FileFormat
+    path: str
+    roll_bytes: int = 128 << 20
+    roll_rows: int = 0
+    roll_s: float = 0.0
+    compact_bytes: int = 16 << 20
+    compact_s: float = 0.0
+    options: tuple[tuple[str, str], ...] = ()
+
+
 Target = FileTarget | DatasetTarget | FlightTarget | GateTarget
 """Whatever a sink can write."""
+
+StreamTarget = StreamFileTarget | DatasetTarget | FlightTarget
+"""Whatever the sink of a stream can write."""
 
 
 @dataclass(frozen=True, slots=True)
