@@ -205,3 +205,16 @@ def test_both_ends_must_agree() -> None:
         pipes.take([(7, 0)])
     with pytest.raises(InternalError, match="announced 5 rows and sent 0"):
         pipes.put([((1, 0), end(0, 5))])
+
+
+def test_a_take_within_a_time_gives_nothing_or_what_came():
+    pipes = Pipes("j")
+    pipes.declare(0, 1)
+    assert pipes.take_many([(0, 0)], 5, timeout_s=0.0) == []
+    assert pipes.take_many([(0, 0)], 5, timeout_s=0.01) == []
+    taking = Spawned(lambda: pipes.take_many([(0, 0)], 5, timeout_s=1e300))
+    pipes.put([((0, 0), rows(1, 7))])
+    assert taking.join() == [((0, 0), rows(1, 7))]
+    pipes.cancel("enough")
+    with pytest.raises(CancelledError):
+        pipes.take_many([(0, 0)], 5, timeout_s=0.0)

@@ -4,6 +4,7 @@ from libcpp.memory cimport shared_ptr
 from libcpp.string cimport string
 from libcpp.vector cimport vector
 
+from fabric._cython.shuffle.ring.deadline cimport Deadline
 from fabric._cython.shuffle.wire.arrow_cpp cimport CRecordBatch, CStatus
 
 
@@ -67,7 +68,7 @@ cdef extern from "ring/batches.hpp" namespace "fabric" nogil:
         Refusal put_now(Putting& put)
         Refusal put(Putting& put)
         Refusal take_now(const vector[BatchPort*]& ports, size_t n, Taking& taking)
-        Refusal take(const vector[BatchPort*]& ports, size_t n, Taking& taking)
+        Refusal take(const vector[BatchPort*]& ports, size_t n, Taking& taking, Deadline deadline)
         Refusal wanted(uint32_t edge, cbool& answer)
         uint64_t waiting_bytes()
         void close(BatchPort& port)

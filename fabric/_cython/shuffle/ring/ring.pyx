@@ -13,6 +13,7 @@ from libcpp.string cimport string
 from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
+from fabric._cython.shuffle.ring.deadline cimport NEVER, Deadline, deadline_in
 from fabric._cython.shuffle.wire.arrow_cpp cimport batch_of, ensure_pyarrow, wrap_batch
 from fabric._cython.shuffle.wire.faults cimport raise_fault
 
@@ -121,24 +122,26 @@ cdef class Pipes:
         """
         return self.take_many(ports, 1)[0]
 
-    def take_many(self, ports, size_t n, uint64_t bytes_max=UINT64_MAX):
+    def take_many(self, ports, size_t n, uint64_t bytes_max=UINT64_MAX, timeout_s=None):
         """Up to `n` items of `ports`, each port its share and in its order; waits for the first.
 
-        With rows of `bytes_max` bytes the list is closed.
+        With rows of `bytes_max` bytes the list is closed. The list is empty only when nothing came
+        within `timeout_s` seconds (None: for ever).
         """
         cdef vector[BatchPort*] places
         for port in ports:
             places.push_back(self.port(port))
         cdef Taking taking
+        cdef Deadline deadline = NEVER if timeout_s is None else deadline_in(timeout_s)
         taking.bytes_max = bytes_max
         cdef BatchPipes* pipes = self.pipes.get()
         cdef Refusal refused = pipes.take_now(places, n, taking)
         self.check(refused)
         if taking.items.empty():
             with nogil:
-                refused = pipes.take(places, n, taking)
+                refused = pipes.take(places, n, taking, deadline)
             self.check(refused)
-            if taking.items.size() < n:  # more came while this thread waited for the GIL
+            if 0 < taking.items.size() < n:  # more came while this thread waited for the GIL
                 self.check(pipes.take_now(places, n - taking.items.size(), taking))
         cdef list items = []
         cdef size_t i
