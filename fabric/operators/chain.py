@@ -1,4 +1,4 @@
-"""A stage that runs a batch at a time: filter, project, explode, union, limit, wired by the plan.
+"""A stage that runs a batch at a time: operators wired by the plan, with events between the rows.
 
 One job: build the operators of a stage, push each batch through them, and know when they are done.
 A chain may read pipelined edges, because it never waits for the end of one.
@@ -6,14 +6,15 @@ A chain may read pipelined edges, because it never waits for the end of one.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
 
 from fabric.errors import FabricError, InternalError, PlanError
-from fabric.operators.contract import Batches, Context, Operator
+from fabric.event_time import BEGINNING, END_OF_TIME, IDLE
+from fabric.operators.contract import Batches, Context, Operator, Snapshot, SnapshotReader
 from fabric.operators.explode import ExplodeOperator
 from fabric.operators.filter import FilterOperator
 from fabric.operators.limit import LimitOperator
@@ -25,6 +26,7 @@ from fabric.plan.schema import schema_of
 from fabric.plan.walk import walk
 
 _ALLOWED = (StageInput, Filter, Select, WithColumns, Explode, Union, Limit)
+_LEAVES = (StageInput,)
 
 
 def unsupported(root: Node) -> str | None:
@@ -66,55 +68,130 @@ def build_chain(root: Node, context: Context | None = None) -> Chain:
 
 
 class Chain:
-    """The operators of one task, in the order of the plan; one thread owns it."""
+    """The operators of one task, in the order of the plan; one thread owns it.
+
+    Time: a node's watermark is the least of those that come out of its children; one that is idle
+    is left out. An edge that has ended holds nobody back.
+    """
 
     def __init__(self, root: Node, context: Context) -> None:
         self._root = root
         self._nodes = list(walk(root))
         self._operators = {
-            id(node): _operator(node) for node in self._nodes if not isinstance(node, StageInput)
+            id(node): _operator(node) for node in self._nodes if not isinstance(node, _LEAVES)
         }
         for node in self._nodes:
             if (operator := self._operators.get(id(node))) is not None:
-                operator.open(Context(node.path, context.task, context.n_tasks))
-        self.inputs = sorted({node.edge for node in self._nodes if isinstance(node, StageInput)})
-        """The edges it reads."""
+                operator.open(replace(context, node=node.path))
+        self._leaves = {id(node): _edge(node) for node in self._nodes if isinstance(node, _LEAVES)}
+        self.inputs = sorted(set(self._leaves.values()))
+        """The edges it reads; a scan of a stream is the edge ``-1 - scan_id``."""
         self._open_edges = set(self.inputs)
-        self._ended: set[int] = set()
+        self._edge_times = dict.fromkeys(self.inputs, BEGINNING)
+        self._reached: dict[int, int] = {id(node): BEGINNING for node in self._nodes}
+        """The highest watermark that came into a node."""
+        self._told_end: set[tuple[int, int]] = set()
+        self.watermark = BEGINNING
+        """What no row that still comes out is earlier than; `IDLE` while nothing is to come."""
+
+    # ---- what comes in
+
+    def on_split(self, split: str) -> None:
+        """The batches that follow are of this split of the source."""
+        for operator in self._operators.values():
+            operator.on_split(split)
 
     def on_batch(self, edge: int, batch: pa.RecordBatch) -> Batches:
         """Push rows of `edge` through; returns what comes out at the root."""
         self._check(edge)
-        out: dict[int, Batches] = defaultdict(list)
-        for node in self._nodes:
-            if isinstance(node, StageInput):
-                out[id(node)] = [_named(batch, node)] if node.edge == edge else []
-            else:
-                out[id(node)] = self._push(node, out)
-        return out[id(self._root)]
+        return self._pass(rows=(edge, batch))
+
+    def on_watermark(self, edge: int, time_us: int) -> Batches:
+        """No row of `edge` will be earlier (or it is `IDLE`); returns what that completes."""
+        self._check(edge)
+        self._edge_times[edge] = time_us
+        return self._pass()
+
+    def on_time(self, now_us: int) -> Batches:
+        """It is `now_us`; returns what is due."""
+        return self._pass(now_us=now_us)
 
     def on_end(self, edge: int) -> Batches:
         """`edge` has ended; operators whose inputs all have then end too."""
         self._check(edge)
         self._open_edges.discard(edge)
-        out: dict[int, Batches] = defaultdict(list)
-        for node in self._nodes:
-            if isinstance(node, StageInput):
-                if node.edge == edge:
-                    self._ended.add(id(node))
-                continue
-            out[id(node)] = self._push(node, out) + self._end(node)
-        return out[id(self._root)]
+        self._edge_times[edge] = END_OF_TIME
+        return self._pass()
+
+    # ---- checkpoints
+
+    def on_barrier(self, checkpoint: int) -> dict[str, Snapshot]:
+        """The state of every operator as of now, by node path."""
+        return {path: operator.on_barrier(checkpoint) for path, operator in self._by_path()}
+
+    def on_complete(self, checkpoint: int) -> None:
+        """Checkpoint `checkpoint` is complete everywhere."""
+        for operator in self._operators.values():
+            operator.on_complete(checkpoint)
+
+    def on_abort(self, checkpoint: int) -> None:
+        """Checkpoint `checkpoint` will not be completed."""
+        for operator in self._operators.values():
+            operator.on_abort(checkpoint)
+
+    def restore(
+        self, snapshots: Callable[[str], Sequence[SnapshotReader]], key_groups: range
+    ) -> None:
+        """Continue from the snapshots of each node path; before anything comes in."""
+        for path, operator in self._by_path():
+            operator.restore(snapshots(path), key_groups)
+
+    # ---- the end
 
     @property
     def done(self) -> bool:
         """Whether no input can change the output any more."""
         return not self._open_edges or self._is_done()
 
+    def take_side(self) -> dict[str, Batches]:
+        """Rows for the side outputs of the root since the last call, by tag."""
+        operator = self._operators.get(id(self._root))
+        return operator.take_side() if operator is not None else {}
+
     def close(self) -> None:
         """Close every operator."""
         for operator in self._operators.values():
             operator.close()
+
+    # ---- inside
+
+    def _pass(
+        self, *, rows: tuple[int, pa.RecordBatch] | None = None, now_us: int | None = None
+    ) -> Batches:
+        """One walk from the leaves to the root: rows first, then time, then ends."""
+        out: dict[int, Batches] = {}
+        leaving: dict[int, int] = {}
+        ended: dict[int, bool] = {}
+        for node in self._nodes:
+            key = id(node)
+            edge = self._leaves.get(key)
+            if edge is not None:
+                fits = rows is not None and rows[0] == edge
+                out[key] = [_named(rows[1], node)] if fits and rows is not None else []
+                leaving[key], ended[key] = self._edge_times[edge], edge not in self._open_edges
+                continue
+            operator = self._operators[key]
+            found = self._push(node, out)
+            if now_us is not None:
+                found += _at(node, partial(operator.on_time, now_us))
+            time_us = least(leaving[id(child)] for child in node.children)
+            found += self._advance(node, operator, time_us)
+            found += self._end(node, operator, ended)
+            idle = time_us == IDLE
+            out[key], leaving[key] = found, operator.watermark(IDLE if idle else self._reached[key])
+            ended[key] = all(ended[id(child)] for child in node.children)
+        self.watermark = leaving[id(self._root)]
+        return out[id(self._root)]
 
     def _push(self, node: Node, out: Mapping[int, Batches]) -> Batches:
         operator, found = self._operators[id(node)], []
@@ -124,13 +201,25 @@ class Chain:
                     found += _at(node, partial(operator.on_batch, index, batch))
         return found
 
-    def _end(self, node: Node) -> Batches:
-        if id(node) in self._ended or not all(id(child) in self._ended for child in node.children):
+    def _advance(self, node: Node, operator: Operator, time_us: int) -> Batches:
+        if time_us <= self._reached[id(node)]:  # nothing new, or `IDLE`
             return []
-        self._ended.add(id(node))
-        operator = self._operators[id(node)]
-        inputs = range(len(node.children))
-        return [batch for i in inputs for batch in _at(node, partial(operator.on_end, i))]
+        self._reached[id(node)] = time_us
+        return _at(node, partial(operator.on_watermark, time_us))
+
+    def _end(self, node: Node, operator: Operator, ended: Mapping[int, bool]) -> Batches:
+        found: Batches = []
+        for index, child in enumerate(node.children):
+            told = (id(node), index)
+            if ended[id(child)] and told not in self._told_end:
+                self._told_end.add(told)
+                found += _at(node, partial(operator.on_end, index))
+        return found
+
+    def _by_path(self) -> Iterator[tuple[str, Operator]]:
+        for node in self._nodes:
+            if (operator := self._operators.get(id(node))) is not None:
+                yield node.path, operator
 
     def _is_done(self) -> bool:
         finished: dict[int, bool] = {}
@@ -145,6 +234,15 @@ class Chain:
             raise InternalError(f"edge {edge} is not one of the chain's, or has ended")
 
 
+def least(times: Iterable[int]) -> int:
+    """The watermark of several inputs: the least, those that are idle left out.
+
+    >>> least([5, 3]), least([5, IDLE]), least([IDLE]) == IDLE
+    (3, 5, True)
+    """
+    return min((time_us for time_us in times if time_us != IDLE), default=IDLE)
+
+
 def _at(node: Node, work: Callable[[], Batches]) -> Batches:
     try:
         return work()
@@ -152,7 +250,13 @@ def _at(node: Node, work: Callable[[], Batches]) -> Batches:
         raise error.at(node=node.path) from None
 
 
-def _named(batch: pa.RecordBatch, node: StageInput) -> pa.RecordBatch:
+def _edge(node: Node) -> int:
+    """The number under which a leaf's rows come in."""
+    assert isinstance(node, StageInput)
+    return node.edge
+
+
+def _named(batch: pa.RecordBatch, node: Node) -> pa.RecordBatch:
     """The batch under the plan's names, without metadata of a file it came from."""
     if not batch.num_columns:
         return batch

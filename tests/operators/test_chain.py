@@ -6,7 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabric.errors import ExpressionError, InternalError, PlanError
+from fabric.event_time import BEGINNING, END_OF_TIME, IDLE
+from fabric.operators import chain as chain_module
 from fabric.operators.chain import build_chain, unsupported
+from fabric.operators.contract import Files, Operator
 from fabric.operators.fragment import execute_fragment
 from fabric.plan.expr import Agg, Alias, Call, Case, Column, Literal, SortKey
 from fabric.plan.nodes import (
@@ -20,6 +23,7 @@ from fabric.plan.nodes import (
     WithColumns,
 )
 from fabric.plan.schema import schema_of
+from fabric.testing.operators import Kept
 
 A, I64 = Column("a"), pa.int64()
 SCHEMA = pa.schema([("a", I64), ("s", pa.string())])
@@ -120,3 +124,84 @@ def test_a_thousand_nodes():
     for i in range(1000):
         node = Filter(node, Call("ne", (A, Literal(i + 10, I64))))
     assert run(node, [pa.record_batch({"a": [1], "s": ["x"]}, SCHEMA)]).num_rows == 1
+
+
+class Noting(Operator):
+    """Says what it is told, as rows: the kind of call and its number."""
+
+    def __init__(self):
+        self.said = []
+
+    def on_batch(self, input, batch):
+        return [batch]
+
+    def on_watermark(self, time_us):
+        return self._row("watermark", time_us)
+
+    def on_time(self, now_us):
+        return self._row("time", now_us)
+
+    def on_end(self, input):
+        return self._row("end", input)
+
+    def on_split(self, split):
+        self.said.append(split)
+
+    def on_barrier(self, checkpoint):
+        return Files({"said": repr(checkpoint).encode()})
+
+    def restore(self, snapshots, key_groups):
+        self.said += [snapshot.read("said").to_pybytes() for snapshot in snapshots]
+
+    def _row(self, kind, value):
+        self.said.append((kind, value))
+        return []
+
+
+@pytest.fixture
+def noting(monkeypatch):
+    """Every union of a chain is a `Noting`, by path."""
+    made = []
+
+    def operator(node):
+        made.append(Noting())
+        return made[-1]
+
+    monkeypatch.setattr(chain_module, "_operator", operator)
+    return made
+
+
+def test_time_is_the_least_of_the_inputs_and_never_goes_back(noting):
+    chain = build_chain(Union((SOURCE, StageInput(1, SCHEMA)), path="both"))
+    (both,) = noting
+    chain.on_watermark(0, 50)
+    assert (both.said, chain.watermark) == ([], BEGINNING)
+    chain.on_watermark(1, 40)
+    assert (both.said, chain.watermark) == ([("watermark", 40)], 40)
+    chain.on_watermark(1, IDLE)
+    assert (both.said[1:], chain.watermark) == ([("watermark", 50)], 50)
+    chain.on_watermark(0, IDLE)
+    assert (len(both.said), chain.watermark) == (2, IDLE)
+    chain.on_watermark(1, 45)  # back again, and late
+    assert (len(both.said), chain.watermark) == (2, 50)
+    chain.on_end(0)
+    chain.on_watermark(1, 60)
+    assert chain.watermark == 60
+    chain.on_end(1)
+    assert both.said[2:] == [("end", 0), ("watermark", 60), ("watermark", END_OF_TIME), ("end", 1)]
+    assert chain.watermark == END_OF_TIME
+
+
+def test_all_operators_hear_of_splits_time_and_checkpoints(noting):
+    below = Union((SOURCE,), path="below")
+    chain = build_chain(Union((below,), path="above"))
+    chain.on_split("p0")
+    chain.on_time(7)
+    assert [operator.said for operator in noting] == [["p0", ("time", 7)]] * 2
+    snapshots = chain.on_barrier(3)
+    assert sorted(snapshots) == ["above", "below"]
+    kept = {path: Kept() for path in snapshots}
+    for path, snapshot in snapshots.items():
+        snapshot.write(kept[path])
+    chain.restore(lambda path: [kept[path]], range(5))
+    assert [operator.said[2:] for operator in noting] == [[b"3"]] * 2
