@@ -73,7 +73,7 @@ JOB_CANCELLED: JobState
 JOB_RELEASED: JobState
 
 class AgentMessage(_message.Message):
-    __slots__ = ("hello", "heartbeat", "task", "sink", "goodbye", "adopted", "replicated")
+    __slots__ = ("hello", "heartbeat", "task", "sink", "goodbye", "adopted", "replicated", "checkpointed")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
@@ -81,6 +81,7 @@ class AgentMessage(_message.Message):
     GOODBYE_FIELD_NUMBER: _ClassVar[int]
     ADOPTED_FIELD_NUMBER: _ClassVar[int]
     REPLICATED_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINTED_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     heartbeat: Heartbeat
     task: TaskReport
@@ -88,7 +89,8 @@ class AgentMessage(_message.Message):
     goodbye: Goodbye
     adopted: Adopted
     replicated: Replicated
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., task: _Optional[_Union[TaskReport, _Mapping]] = ..., sink: _Optional[_Union[SinkReport, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., adopted: _Optional[_Union[Adopted, _Mapping]] = ..., replicated: _Optional[_Union[Replicated, _Mapping]] = ...) -> None: ...
+    checkpointed: Checkpointed
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., task: _Optional[_Union[TaskReport, _Mapping]] = ..., sink: _Optional[_Union[SinkReport, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., adopted: _Optional[_Union[Adopted, _Mapping]] = ..., replicated: _Optional[_Union[Replicated, _Mapping]] = ..., checkpointed: _Optional[_Union[Checkpointed, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("agent_id", "address", "host", "slots", "cpus", "memory_bytes", "version", "socket", "epoch", "tasks")
@@ -173,7 +175,7 @@ class TaskKey(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., task: _Optional[int] = ..., attempt: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class TaskReport(_message.Message):
-    __slots__ = ("key", "state", "error", "outputs", "sink_handle", "rows_in", "rows_out", "seconds", "backpressure_ratio", "lost")
+    __slots__ = ("key", "state", "error", "outputs", "sink_handle", "rows_in", "rows_out", "seconds", "backpressure_ratio", "lost", "ack", "counts")
     KEY_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -184,6 +186,8 @@ class TaskReport(_message.Message):
     SECONDS_FIELD_NUMBER: _ClassVar[int]
     BACKPRESSURE_RATIO_FIELD_NUMBER: _ClassVar[int]
     LOST_FIELD_NUMBER: _ClassVar[int]
+    ACK_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
     key: TaskKey
     state: TaskState
     error: ErrorDetail
@@ -194,7 +198,37 @@ class TaskReport(_message.Message):
     seconds: float
     backpressure_ratio: float
     lost: _containers.RepeatedCompositeFieldContainer[LostInput]
-    def __init__(self, key: _Optional[_Union[TaskKey, _Mapping]] = ..., state: _Optional[_Union[TaskState, str]] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., outputs: _Optional[_Iterable[_Union[EdgeTotals, _Mapping]]] = ..., sink_handle: _Optional[bytes] = ..., rows_in: _Optional[int] = ..., rows_out: _Optional[int] = ..., seconds: _Optional[float] = ..., backpressure_ratio: _Optional[float] = ..., lost: _Optional[_Iterable[_Union[LostInput, _Mapping]]] = ...) -> None: ...
+    ack: bytes
+    counts: _containers.RepeatedCompositeFieldContainer[Counted]
+    def __init__(self, key: _Optional[_Union[TaskKey, _Mapping]] = ..., state: _Optional[_Union[TaskState, str]] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., outputs: _Optional[_Iterable[_Union[EdgeTotals, _Mapping]]] = ..., sink_handle: _Optional[bytes] = ..., rows_in: _Optional[int] = ..., rows_out: _Optional[int] = ..., seconds: _Optional[float] = ..., backpressure_ratio: _Optional[float] = ..., lost: _Optional[_Iterable[_Union[LostInput, _Mapping]]] = ..., ack: _Optional[bytes] = ..., counts: _Optional[_Iterable[_Union[Counted, _Mapping]]] = ...) -> None: ...
+
+class Counted(_message.Message):
+    __slots__ = ("node_path", "name", "n")
+    NODE_PATH_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    N_FIELD_NUMBER: _ClassVar[int]
+    node_path: str
+    name: str
+    n: int
+    def __init__(self, node_path: _Optional[str] = ..., name: _Optional[str] = ..., n: _Optional[int] = ...) -> None: ...
+
+class Checkpointed(_message.Message):
+    __slots__ = ("key", "checkpoint", "ack", "declined", "seconds", "bytes", "counts")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    ACK_FIELD_NUMBER: _ClassVar[int]
+    DECLINED_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    key: TaskKey
+    checkpoint: int
+    ack: bytes
+    declined: ErrorDetail
+    seconds: float
+    bytes: int
+    counts: _containers.RepeatedCompositeFieldContainer[Counted]
+    def __init__(self, key: _Optional[_Union[TaskKey, _Mapping]] = ..., checkpoint: _Optional[int] = ..., ack: _Optional[bytes] = ..., declined: _Optional[_Union[ErrorDetail, _Mapping]] = ..., seconds: _Optional[float] = ..., bytes: _Optional[int] = ..., counts: _Optional[_Iterable[_Union[Counted, _Mapping]]] = ...) -> None: ...
 
 class LostInput(_message.Message):
     __slots__ = ("edge", "task", "attempt", "agent_id", "gone")
@@ -223,19 +257,21 @@ class EdgeTotals(_message.Message):
     def __init__(self, edge: _Optional[int] = ..., rows: _Optional[int] = ..., bytes: _Optional[int] = ..., partition_bytes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class SinkReport(_message.Message):
-    __slots__ = ("job_id", "stage", "error", "published")
+    __slots__ = ("job_id", "stage", "error", "published", "checkpoint")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     STAGE_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     PUBLISHED_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     stage: int
     error: ErrorDetail
     published: bool
-    def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., published: _Optional[bool] = ...) -> None: ...
+    checkpoint: int
+    def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., published: _Optional[bool] = ..., checkpoint: _Optional[int] = ...) -> None: ...
 
 class CoordinatorMessage(_message.Message):
-    __slots__ = ("welcome", "deploy", "cancel", "release", "locations", "sink", "heard", "adopt", "replicate", "keep", "epoch")
+    __slots__ = ("welcome", "deploy", "cancel", "release", "locations", "sink", "heard", "adopt", "replicate", "keep", "trigger", "ended", "epoch")
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     DEPLOY_FIELD_NUMBER: _ClassVar[int]
     CANCEL_FIELD_NUMBER: _ClassVar[int]
@@ -246,6 +282,8 @@ class CoordinatorMessage(_message.Message):
     ADOPT_FIELD_NUMBER: _ClassVar[int]
     REPLICATE_FIELD_NUMBER: _ClassVar[int]
     KEEP_FIELD_NUMBER: _ClassVar[int]
+    TRIGGER_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     welcome: Welcome
     deploy: Deploy
@@ -257,8 +295,10 @@ class CoordinatorMessage(_message.Message):
     adopt: Adopt
     replicate: Replicate
     keep: KeepPartitions
+    trigger: TriggerCheckpoint
+    ended: CheckpointEnded
     epoch: int
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., deploy: _Optional[_Union[Deploy, _Mapping]] = ..., cancel: _Optional[_Union[CancelTasks, _Mapping]] = ..., release: _Optional[_Union[ReleaseJob, _Mapping]] = ..., locations: _Optional[_Union[Locations, _Mapping]] = ..., sink: _Optional[_Union[SinkCommand, _Mapping]] = ..., heard: _Optional[_Union[Heard, _Mapping]] = ..., adopt: _Optional[_Union[Adopt, _Mapping]] = ..., replicate: _Optional[_Union[Replicate, _Mapping]] = ..., keep: _Optional[_Union[KeepPartitions, _Mapping]] = ..., epoch: _Optional[int] = ...) -> None: ...
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., deploy: _Optional[_Union[Deploy, _Mapping]] = ..., cancel: _Optional[_Union[CancelTasks, _Mapping]] = ..., release: _Optional[_Union[ReleaseJob, _Mapping]] = ..., locations: _Optional[_Union[Locations, _Mapping]] = ..., sink: _Optional[_Union[SinkCommand, _Mapping]] = ..., heard: _Optional[_Union[Heard, _Mapping]] = ..., adopt: _Optional[_Union[Adopt, _Mapping]] = ..., replicate: _Optional[_Union[Replicate, _Mapping]] = ..., keep: _Optional[_Union[KeepPartitions, _Mapping]] = ..., trigger: _Optional[_Union[TriggerCheckpoint, _Mapping]] = ..., ended: _Optional[_Union[CheckpointEnded, _Mapping]] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("epoch", "heartbeat_s", "timeout_s")
@@ -333,7 +373,7 @@ class KeepPartitions(_message.Message):
     def __init__(self, dataset: _Optional[str] = ..., partitions: _Optional[_Iterable[int]] = ..., parts: _Optional[_Iterable[_Union[CommittedPart, _Mapping]]] = ...) -> None: ...
 
 class Deploy(_message.Message):
-    __slots__ = ("job_id", "stage", "epoch", "node_path", "kind", "fragment", "n_tasks", "tasks", "inputs", "outputs", "addresses", "target_partitions", "region", "run")
+    __slots__ = ("job_id", "stage", "epoch", "node_path", "kind", "fragment", "n_tasks", "tasks", "inputs", "outputs", "addresses", "target_partitions", "region", "stream", "run")
     class AddressesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -354,6 +394,7 @@ class Deploy(_message.Message):
     ADDRESSES_FIELD_NUMBER: _ClassVar[int]
     TARGET_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     REGION_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     stage: int
@@ -368,8 +409,47 @@ class Deploy(_message.Message):
     addresses: _containers.ScalarMap[str, str]
     target_partitions: int
     region: int
+    stream: StreamDeploy
     run: int
-    def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., epoch: _Optional[int] = ..., node_path: _Optional[str] = ..., kind: _Optional[_Union[StageKind, str]] = ..., fragment: _Optional[bytes] = ..., n_tasks: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskAssignment, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputEdge, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[OutputEdge, _Mapping]]] = ..., addresses: _Optional[_Mapping[str, str]] = ..., target_partitions: _Optional[int] = ..., region: _Optional[int] = ..., run: _Optional[int] = ...) -> None: ...
+    def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., epoch: _Optional[int] = ..., node_path: _Optional[str] = ..., kind: _Optional[_Union[StageKind, str]] = ..., fragment: _Optional[bytes] = ..., n_tasks: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskAssignment, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputEdge, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[OutputEdge, _Mapping]]] = ..., addresses: _Optional[_Mapping[str, str]] = ..., target_partitions: _Optional[int] = ..., region: _Optional[int] = ..., stream: _Optional[_Union[StreamDeploy, _Mapping]] = ..., run: _Optional[int] = ...) -> None: ...
+
+class StreamDeploy(_message.Message):
+    __slots__ = ("folder", "checkpoint", "seal_bytes", "seal_crc32c", "turn")
+    FOLDER_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    SEAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SEAL_CRC32C_FIELD_NUMBER: _ClassVar[int]
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    folder: str
+    checkpoint: int
+    seal_bytes: int
+    seal_crc32c: int
+    turn: int
+    def __init__(self, folder: _Optional[str] = ..., checkpoint: _Optional[int] = ..., seal_bytes: _Optional[int] = ..., seal_crc32c: _Optional[int] = ..., turn: _Optional[int] = ...) -> None: ...
+
+class TriggerCheckpoint(_message.Message):
+    __slots__ = ("job_id", "checkpoint", "keys")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    checkpoint: int
+    keys: _containers.RepeatedCompositeFieldContainer[TaskKey]
+    def __init__(self, job_id: _Optional[str] = ..., checkpoint: _Optional[int] = ..., keys: _Optional[_Iterable[_Union[TaskKey, _Mapping]]] = ...) -> None: ...
+
+class CheckpointEnded(_message.Message):
+    __slots__ = ("job_id", "checkpoint", "complete", "reason", "turn")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    checkpoint: int
+    complete: bool
+    reason: str
+    turn: int
+    def __init__(self, job_id: _Optional[str] = ..., checkpoint: _Optional[int] = ..., complete: _Optional[bool] = ..., reason: _Optional[str] = ..., turn: _Optional[int] = ...) -> None: ...
 
 class TaskAssignment(_message.Message):
     __slots__ = ("task", "attempt", "scans", "reads")
@@ -452,7 +532,7 @@ class InputEdge(_message.Message):
     def __init__(self, edge: _Optional[int] = ..., kind: _Optional[_Union[EdgeKind, str]] = ..., mode: _Optional[_Union[EdgeMode, str]] = ..., n_partitions: _Optional[int] = ..., schema: _Optional[bytes] = ..., producers: _Optional[_Iterable[_Union[Producer, _Mapping]]] = ..., node_path: _Optional[str] = ..., compression: _Optional[str] = ...) -> None: ...
 
 class OutputEdge(_message.Message):
-    __slots__ = ("edge", "kind", "mode", "n_partitions", "schema", "keys", "node_path", "buffer_batches", "consumer_stage", "is_result", "compression")
+    __slots__ = ("edge", "kind", "mode", "n_partitions", "schema", "keys", "node_path", "buffer_batches", "consumer_stage", "is_result", "compression", "side")
     EDGE_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
@@ -464,6 +544,7 @@ class OutputEdge(_message.Message):
     CONSUMER_STAGE_FIELD_NUMBER: _ClassVar[int]
     IS_RESULT_FIELD_NUMBER: _ClassVar[int]
     COMPRESSION_FIELD_NUMBER: _ClassVar[int]
+    SIDE_FIELD_NUMBER: _ClassVar[int]
     edge: int
     kind: EdgeKind
     mode: EdgeMode
@@ -475,7 +556,8 @@ class OutputEdge(_message.Message):
     consumer_stage: int
     is_result: bool
     compression: str
-    def __init__(self, edge: _Optional[int] = ..., kind: _Optional[_Union[EdgeKind, str]] = ..., mode: _Optional[_Union[EdgeMode, str]] = ..., n_partitions: _Optional[int] = ..., schema: _Optional[bytes] = ..., keys: _Optional[_Iterable[str]] = ..., node_path: _Optional[str] = ..., buffer_batches: _Optional[int] = ..., consumer_stage: _Optional[int] = ..., is_result: _Optional[bool] = ..., compression: _Optional[str] = ...) -> None: ...
+    side: str
+    def __init__(self, edge: _Optional[int] = ..., kind: _Optional[_Union[EdgeKind, str]] = ..., mode: _Optional[_Union[EdgeMode, str]] = ..., n_partitions: _Optional[int] = ..., schema: _Optional[bytes] = ..., keys: _Optional[_Iterable[str]] = ..., node_path: _Optional[str] = ..., buffer_batches: _Optional[int] = ..., consumer_stage: _Optional[int] = ..., is_result: _Optional[bool] = ..., compression: _Optional[str] = ..., side: _Optional[str] = ...) -> None: ...
 
 class CancelTasks(_message.Message):
     __slots__ = ("job_id", "reason", "run", "keys", "moved")
@@ -498,20 +580,22 @@ class ReleaseJob(_message.Message):
     def __init__(self, job_id: _Optional[str] = ...) -> None: ...
 
 class SinkCommand(_message.Message):
-    __slots__ = ("job_id", "stage", "publish", "handles", "attempts", "fragment")
+    __slots__ = ("job_id", "stage", "publish", "handles", "attempts", "fragment", "checkpoint")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     STAGE_FIELD_NUMBER: _ClassVar[int]
     PUBLISH_FIELD_NUMBER: _ClassVar[int]
     HANDLES_FIELD_NUMBER: _ClassVar[int]
     ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     stage: int
     publish: bool
     handles: _containers.RepeatedScalarFieldContainer[bytes]
     attempts: bool
     fragment: bytes
-    def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., publish: _Optional[bool] = ..., handles: _Optional[_Iterable[bytes]] = ..., attempts: _Optional[bool] = ..., fragment: _Optional[bytes] = ...) -> None: ...
+    checkpoint: int
+    def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., publish: _Optional[bool] = ..., handles: _Optional[_Iterable[bytes]] = ..., attempts: _Optional[bool] = ..., fragment: _Optional[bytes] = ..., checkpoint: _Optional[int] = ...) -> None: ...
 
 class Locations(_message.Message):
     __slots__ = ("version", "full", "edges", "datasets", "addresses", "dropped_jobs", "dropped_datasets", "sockets")

@@ -158,6 +158,11 @@ class Chain:
         operator = self._operators.get(id(self._root))
         return operator.take_side() if operator is not None else {}
 
+    def counts(self) -> dict[str, dict[str, int]]:
+        """What the operators have counted, by node path."""
+        found = {path: operator.counts() for path, operator in self._by_path()}
+        return {path: counts for path, counts in found.items() if counts}
+
     def close(self) -> None:
         """Close every operator."""
         for operator in self._operators.values():

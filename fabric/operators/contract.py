@@ -28,13 +28,15 @@ Batches = list[pa.RecordBatch]
 class Context:
     """Where an operator runs: its node path, which of how many tasks it is, and its own folder.
 
-    What lies in `folder` (None: operators without files) is gone with the attempt.
+    What lies in `folder` (None: operators without files) is gone with the attempt. `splits` are all
+    that this task reads of the source below, before any row came; empty where there is none.
     """
 
     node: str = ""
     task: int = 0
     n_tasks: int = 1
     folder: Path | None = None
+    splits: tuple[str, ...] = ()
 
 
 class SnapshotWriter(Protocol):
@@ -109,6 +111,10 @@ class Operator(ABC):
 
     def take_side(self) -> dict[str, Batches]:
         """Rows for its side outputs since the last call, by tag."""
+        return {}
+
+    def counts(self) -> dict[str, int]:
+        """What it has counted since `open` that people ask for, such as ``late_rows``."""
         return {}
 
     def on_barrier(self, checkpoint: int) -> Snapshot:
