@@ -25,6 +25,7 @@ from fabric.plan.expr import (
     children,
 )
 from fabric.plan.exprs import exprs_of
+from fabric.plan.streams import StreamNode
 from fabric.plan.walk import walk_expr
 
 
@@ -123,4 +124,4 @@ def _settings(node: n.Node) -> Hashable:
         case n.Sink():
             return id(node)
         case _:
-            return ()
+            return id(node) if isinstance(node, StreamNode) else ()

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from fabric.plan.expr import Alias, Column, Expr, output_name
 from fabric.plan.nodes import Compression, ExchangeMode, Node
 
 HashKeys = tuple[tuple[str, pa.DataType], ...]
@@ -51,13 +50,3 @@ class Flow:
             return replace(self, node=node, keys=None)
         keys = tuple((names[name], dtype) for name, dtype in self.keys)
         return replace(self, node=node, keys=keys)
-
-
-def kept_names(exprs: tuple[Expr, ...]) -> dict[str, str]:
-    """Input columns that `exprs` put out as they are: output name by input name."""
-    found: dict[str, str] = {}
-    for expr in exprs:
-        bare = expr.input if isinstance(expr, Alias) else expr
-        if isinstance(bare, Column):
-            found.setdefault(bare.name, output_name(expr))
-    return found

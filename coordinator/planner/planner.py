@@ -21,13 +21,14 @@ from fabric.coordinator.planner.estimate import (
 )
 from fabric.coordinator.planner.exchanges import exchange, gather, refuse_broadcast, spread
 from fabric.coordinator.planner.finish import finish
-from fabric.coordinator.planner.flows import Flow, Request, kept_names
+from fabric.coordinator.planner.flows import Flow, Request
 from fabric.coordinator.planner.joins import plan_join
 from fabric.coordinator.planner.sorts import is_single, plan_sort, sorts_of_one_task
 from fabric.coordinator.planner.stages import StageGraph
 from fabric.coordinator.planner.windows import plan_window
 from fabric.errors import InternalError
 from fabric.plan.expr import output_name
+from fabric.plan.exprs import kept_names
 from fabric.plan.nodes import (
     Aggregate,
     Distinct,

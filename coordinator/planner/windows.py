@@ -17,8 +17,9 @@ import pyarrow as pa
 
 from fabric.coordinator.planner.draft import Draft
 from fabric.coordinator.planner.exchanges import gather, hash_by, refuse_broadcast
-from fabric.coordinator.planner.flows import Flow, kept_names
+from fabric.coordinator.planner.flows import Flow
 from fabric.plan.expr import Agg, Alias, Call, Column, Literal
+from fabric.plan.exprs import kept_names
 from fabric.plan.nodes import Filter, Select, Window
 from fabric.plan.schema import schema_of, type_of
 from fabric.plan.window import unaliased_over

@@ -21,9 +21,23 @@ from fabric.plan.nodes import Node, NodeConfig, Plan
 from fabric.plan.paths import assign_paths
 from fabric.plan.rules import PARTITIONS_MAX
 from fabric.plan.schema import remember, schema_of
+from fabric.plan.stream_check import is_endless, stream_of
+from fabric.plan.streams import (
+    Deduplicate,
+    Keep,
+    KeyedProcess,
+    Late,
+    LookupHow,
+    LookupJoin,
+    OnBad,
+    Strategy,
+    StreamAggregate,
+    TopN,
+    Watermark,
+)
 from fabric.plan.walk import rewrite, walk
 
-_CHOICES: dict[tuple[type, str], tuple[str, ...]] = {
+_CHOICES: dict[tuple[type, str], tuple[object, ...]] = {
     (n.Join, "how"): get_args(n.JoinHow),
     (n.Join, "strategy"): get_args(n.JoinStrategy),
     (n.Exchange, "kind"): get_args(n.ExchangeKind),
@@ -31,6 +45,15 @@ _CHOICES: dict[tuple[type, str], tuple[str, ...]] = {
     (n.Exchange, "compression"): get_args(n.Compression),
     (n.Aggregate, "phase"): ("single",),
     (n.Sort, "phase"): ("single",),
+    (Watermark, "rows"): (False,),
+    (Deduplicate, "rows"): (False,),
+    **{(kind, "kinds"): (False,) for kind in (StreamAggregate, Deduplicate, TopN)},
+    (Watermark, "strategy"): get_args(Strategy),
+    (Watermark, "on_bad"): get_args(OnBad),
+    (KeyedProcess, "on_error"): get_args(OnBad),
+    (Deduplicate, "keep"): get_args(Keep),
+    **{(kind, "late"): get_args(Late) for kind in (StreamAggregate, Deduplicate, TopN)},
+    (LookupJoin, "how"): get_args(LookupHow),
 }
 _NARROW = (n.Scan, n.Filter, n.Select, n.WithColumns, n.Explode)
 """Steps that look at each row alone; more of them at once (`parallelism`) means sending rows."""
@@ -59,24 +82,32 @@ def check(plan: Plan) -> Plan:
     'limit_1'
     """
     paths = assign_paths(plan.root)
+    last = _last_steps(plan.root)
     for node in walk(plan.root):
         try:
-            _check_shape(node, plan.root)
+            _check_shape(node, last)
         except PlanError as error:
             raise error.at(node=paths[id(node)]) from None
     schema_of(plan.root, paths)
+    stream_of(plan.root, paths)
     root = _complete(plan.root, paths)
     return Plan(root, _checked_config(plan, {paths[id(node)]: node for node in walk(plan.root)}))
 
 
-def _check_shape(node: Node, root: Node) -> None:
+def _last_steps(root: Node) -> tuple[Node, ...]:
+    """The steps that may write: the root, or all that a union of written streams puts together."""
+    together = isinstance(root, n.Union) and is_endless(root)
+    return (root, *root.children) if together else (root,)
+
+
+def _check_shape(node: Node, last: tuple[Node, ...]) -> None:
     """Refuse what only a planner makes, settings that are none, and a sink that is not last."""
     if isinstance(node, n.StageInput):
         raise PlanError("a stage input has no place in a user's plan; begin with a read")
     for (kind, name), allowed in _CHOICES.items():
         if isinstance(node, kind) and getattr(node, name) not in allowed:
             raise _no_choice(name, getattr(node, name), allowed)
-    if isinstance(node, n.Sink) and node is not root:
+    if isinstance(node, n.Sink) and not any(node is one for one in last):
         raise PlanError("a write is the last step: it puts out no rows to go on with")
 
 
@@ -180,8 +211,8 @@ def _check_sends(node: Node, settings: NodeConfig, path: str) -> None:
     )
 
 
-def _no_choice(name: str, value: object, allowed: tuple[str, ...]) -> PlanError:
-    near = nearest(str(value), allowed)
+def _no_choice(name: str, value: object, allowed: tuple[object, ...]) -> PlanError:
+    near = nearest(str(value), map(str, allowed))
     mean = "" if near is None else f"; did you mean {name}={quoted(near)}?"
-    choices = ", ".join(map(quoted, allowed))
+    choices = ", ".join(quoted(str(one)) for one in allowed)
     return PlanError(f"{name}={value!r} is none of {choices}{mean}")

@@ -15,7 +15,7 @@ from typing import Literal as Choice
 import pyarrow as pa
 
 FrameUnit = Choice["rows", "range"]
-UdfKind = Choice["arrow", "row", "numba", "auto"]
+UdfKind = Choice["arrow", "row", "numba", "auto", "object"]
 
 
 class _Memo:
@@ -144,8 +144,8 @@ class Udf(_Memo):
     """A user's Python function of `args`, returning `dtype`.
 
     "arrow" takes and returns arrays, "row" and "numba" single values, as "auto" does until a
-    session has chosen. `payload` is its pickle. It is only ever loaded in a task, after `mac` (set
-    by the coordinator) was checked.
+    session has chosen; "object" is whatever the node that holds it calls. `payload` is its pickle.
+    It is only ever loaded in a task, after `mac` (set by the coordinator) was checked.
     """
 
     name: str

@@ -5,10 +5,10 @@ One job: reach every expression of any node the same way, for checks, codec and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from fabric.plan.expr import Expr, SortKey
+from fabric.plan.expr import Alias, Column, Expr, SortKey, Udf, output_name
 from fabric.plan.nodes import (
     Aggregate,
     Filter,
@@ -19,6 +19,14 @@ from fabric.plan.nodes import (
     Sort,
     Window,
     WithColumns,
+)
+from fabric.plan.streams import (
+    Deduplicate,
+    KeyedProcess,
+    LookupJoin,
+    StreamAggregate,
+    TopN,
+    Watermark,
 )
 
 
@@ -37,6 +45,24 @@ def exprs_of(node: Node) -> tuple[Expr, ...]:
             return (*left, *right) if condition is None else (*left, *right, condition)
         case Sort(keys=sort_keys):
             return tuple(key.input for key in sort_keys)
+        case _:
+            return _of_stream(node)
+
+
+def _of_stream(node: Node) -> tuple[Expr, ...]:
+    match node:
+        case Watermark(function=function) if function is not None:
+            return (function,)
+        case StreamAggregate(keys=keys, aggs=aggs):
+            return (*keys, *aggs)
+        case Deduplicate(keys=keys):
+            return keys
+        case TopN(keys=keys, by=by):
+            return (*keys, *(key.input for key in by))
+        case KeyedProcess(keys=keys, function=function, states=states):
+            return (*keys, function, *(s.function for s in states if s.function is not None))
+        case LookupJoin(left_keys=left, right_keys=right):
+            return (*left, *right)
         case _:
             return ()
 
@@ -60,10 +86,46 @@ def with_exprs(node: Node, exprs: Sequence[Expr]) -> Node:
             right = tuple(exprs[n : 2 * n])
             return replace(node, left_keys=tuple(exprs[:n]), right_keys=right, condition=condition)
         case Sort(keys=keys):
-            pairs = zip(keys, exprs, strict=True)
-            return replace(node, keys=tuple(_with_input(key, expr) for key, expr in pairs))
+            return replace(node, keys=_over(keys, exprs))
+        case _:
+            return _with_stream_exprs(node, tuple(exprs))
+
+
+def _with_stream_exprs(node: Node, exprs: tuple[Expr, ...]) -> Node:
+    match node:
+        case Watermark():
+            return replace(node, function=_function(exprs[0]))
+        case StreamAggregate(keys=keys):
+            n_keys = len(keys)
+            return replace(node, keys=exprs[:n_keys], aggs=exprs[n_keys:])
+        case Deduplicate():
+            return replace(node, keys=exprs)
+        case TopN(keys=keys, by=by):
+            n_keys = len(keys)
+            return replace(node, keys=exprs[:n_keys], by=_over(by, exprs[n_keys:]))
+        case KeyedProcess(keys=keys, states=states):
+            n_keys = len(keys)
+            functions = map(_function, exprs[n_keys + 1 :])
+            states = tuple(
+                state if state.function is None else replace(state, function=next(functions))
+                for state in states
+            )
+            main = _function(exprs[n_keys])
+            return replace(node, keys=exprs[:n_keys], function=main, states=states)
+        case LookupJoin(left_keys=left):
+            n = len(left)
+            return replace(node, left_keys=exprs[:n], right_keys=exprs[n:])
         case _:
             return node
+
+
+def _function(expr: Expr) -> Udf:
+    assert isinstance(expr, Udf)  # nothing but another MAC takes its place
+    return expr
+
+
+def _over(keys: Sequence[SortKey], exprs: Sequence[Expr]) -> tuple[SortKey, ...]:
+    return tuple(_with_input(key, expr) for key, expr in zip(keys, exprs, strict=True))
 
 
 def _with_input(key: SortKey, expr: Expr) -> SortKey:
@@ -73,3 +135,13 @@ def _with_input(key: SortKey, expr: Expr) -> SortKey:
 def map_exprs(node: Node, fn: Callable[[Expr], Expr]) -> Node:
     """`node` with `fn` applied to each of its whole expressions."""
     return with_exprs(node, tuple(fn(expr) for expr in exprs_of(node)))
+
+
+def kept_names(exprs: Iterable[Expr]) -> dict[str, str]:
+    """Input columns that `exprs` put out as they are: output name by input name."""
+    found: dict[str, str] = {}
+    for expr in exprs:
+        bare = expr.input if isinstance(expr, Alias) else expr
+        if isinstance(bare, Column):
+            found.setdefault(bare.name, output_name(expr))
+    return found

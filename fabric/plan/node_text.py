@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from fabric.plan.expr import Column, Expr
+from fabric.plan.expr import Expr
 from fabric.plan.faults import quoted
 from fabric.plan.nodes import (
     Aggregate,
@@ -28,19 +28,11 @@ from fabric.plan.nodes import (
     Window,
     WithColumns,
 )
+from fabric.plan.place_text import source_text, target_text
 from fabric.plan.python import column_text, expr_text, sort_key_text
-from fabric.plan.sources import (
-    DatasetSource,
-    DatasetTarget,
-    FileSource,
-    FileTarget,
-    FlightSource,
-    FlightTarget,
-    GateTarget,
-    MemorySource,
-    Source,
-    Target,
-)
+from fabric.plan.stream_kinds import as_join
+from fabric.plan.stream_text import STREAM_TEXT
+from fabric.plan.streams import LookupJoin
 
 
 def node_text(node: Node) -> str:
@@ -58,7 +50,7 @@ def _columns(exprs: Iterable[Expr]) -> str:
 
 
 def _scan(node: Scan) -> str:
-    text = _source(node.source)
+    text = source_text(node.source)
     if node.predicate is not None:
         text += f".filter({expr_text(node.predicate)})"
     if node.columns is not None:
@@ -66,19 +58,6 @@ def _scan(node: Scan) -> str:
     if node.limit is not None:
         text += f".limit({node.limit})"
     return text
-
-
-def _source(source: Source) -> str:
-    match source:
-        case FileSource(format=format, paths=paths):
-            more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-            return f"read_{format}({quoted(paths[0]) if paths else ''}{more})"
-        case MemorySource(n_rows=n_rows):
-            return f"DataFrame({n_rows} rows)"
-        case DatasetSource(name=name, version=version):
-            return f"read_dataset({quoted(name)}{f', version={version}' if version else ''})"
-        case FlightSource(uri=uri):
-            return f"read_flight({quoted(uri)})"
 
 
 def _aggregate(node: Aggregate) -> str:
@@ -129,21 +108,6 @@ def _exchange(node: Exchange) -> str:
     return f".exchange({', '.join(parts)})"
 
 
-def _target(target: Target) -> str:
-    match target:
-        case FileTarget(format=format, path=path, mode=mode):
-            overwrite = ', mode="overwrite"' if mode == "overwrite" else ""
-            return f"write_{format}({quoted(path)}{overwrite})"
-        case DatasetTarget(name=name, keys=keys, replicas=replicas):
-            listed = f", keys=[{_columns(map(Column, keys))}]" if keys else ""
-            copies = f", replicas={replicas}" if replicas else ""
-            return f"write_dataset({quoted(name)}{listed}{copies})"
-        case FlightTarget(uri=uri):
-            return f"write_flight({quoted(uri)})"
-        case GateTarget(name=name):
-            return f"write_gate({quoted(name)})"
-
-
 def _with_columns(node: WithColumns) -> str:
     return f".with_columns({_columns(node.exprs)}{', replace=True' if node.replace else ''})"
 
@@ -182,5 +146,7 @@ _TEXT: dict[type, Callable[[Any], str]] = {
     Distinct: lambda _: ".distinct()",
     Union: _union,
     Exchange: _exchange,
-    Sink: lambda node: f".{_target(node.target)}",
+    Sink: lambda node: f".{target_text(node.target)}",
+    LookupJoin: lambda node: _join(as_join(node)),
+    **STREAM_TEXT,
 }

@@ -1,9 +1,9 @@
 """Plan nodes: one frozen logical plan, checked before anything runs.
 
 One job: the shape of a plan. A node knows its children and how to be copied with others; types are
-inferred in `schema.py`, names checked in `check.py`. A node shared by two parents (the same
-object) is computed once. `path` is the address a user gave with ``.named("enrich/join")``; the
-check gives every other node one of its own (``filter_2``).
+inferred in `schema.py`, names checked in `check.py`. Nodes of endless inputs are in `streams.py`.
+A node shared by two parents (the same object) is computed once. `path` is the address a user gave
+with ``.named("enrich/join")``; the check gives every other node one of its own (``filter_2``).
 """
 
 from __future__ import annotations
@@ -13,8 +13,21 @@ from typing import Literal
 
 import pyarrow as pa
 
+from fabric.plan.base import Base, Leaf, Unary
 from fabric.plan.expr import Expr, SortKey
 from fabric.plan.sources import Source, Target
+from fabric.plan.streams import (
+    AssignWindows,
+    Changes,
+    Deduplicate,
+    KeyedProcess,
+    LookupJoin,
+    SideOutput,
+    StreamAggregate,
+    StreamScan,
+    TopN,
+    Watermark,
+)
 
 JoinHow = Literal["inner", "left", "right", "full", "semi", "anti", "cross"]
 JoinStrategy = Literal["auto", "broadcast", "hash"]
@@ -23,53 +36,6 @@ ExchangeMode = Literal["auto", "materialised", "pipelined"]
 Compression = Literal["none", "lz4", "zstd"]
 AggregatePhase = Literal["single", "partial", "final"]
 SortPhase = Literal["single", "sample", "place"]
-
-
-class _Memo:
-    """Room for what is inferred of a node, which is frozen: no field, so not compared or copied."""
-
-    __slots__ = ("_schema",)
-    _schema: pa.Schema
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
-class Base(_Memo):
-    """What every node has: its address. Don't hash or compare deep plans: both recurse."""
-
-    path: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Leaf(Base):
-    """A node without children."""
-
-    @property
-    def children(self) -> tuple[Node, ...]:
-        """No node is below."""
-        return ()
-
-    def with_children(self, children: tuple[Node, ...]) -> Node:
-        """Itself."""
-        assert not children
-        return self  # type: ignore[return-value]
-
-
-@dataclass(frozen=True, slots=True)
-class Unary(Base):
-    """A node with one child."""
-
-    input: Node
-
-    @property
-    def children(self) -> tuple[Node, ...]:
-        """The one input."""
-        return (self.input,)
-
-    def with_children(self, children: tuple[Node, ...]) -> Node:
-        """A copy over another input; `self` when it is the same object."""
-        (child,) = children
-        same = child is self.input
-        return self if same else replace(self, input=child)  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +233,8 @@ class Sink(Unary):
 
 Node = (
     Scan | StageInput | Filter | Select | WithColumns | Aggregate | Join | Window | Explode | Sort
-    | Limit | Distinct | Union | Exchange | Sink
+    | Limit | Distinct | Union | Exchange | Sink | StreamScan | Watermark | AssignWindows
+    | StreamAggregate | Deduplicate | TopN | KeyedProcess | SideOutput | LookupJoin | Changes
 )  # fmt: skip
 """Any plan node."""
 

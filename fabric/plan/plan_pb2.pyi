@@ -168,7 +168,7 @@ class Udf(_message.Message):
     def __init__(self, name: _Optional[str] = ..., args: _Optional[_Iterable[int]] = ..., type: _Optional[int] = ..., kind: _Optional[str] = ..., payload: _Optional[bytes] = ..., mac: _Optional[bytes] = ...) -> None: ...
 
 class Node(_message.Message):
-    __slots__ = ("path", "inputs", "scan", "stage_input", "filter", "select", "with_columns", "aggregate", "join", "sort", "limit", "distinct", "union", "exchange", "sink", "window", "explode")
+    __slots__ = ("path", "inputs", "scan", "stage_input", "filter", "select", "with_columns", "aggregate", "join", "sort", "limit", "distinct", "union", "exchange", "sink", "window", "explode", "stream_scan", "watermark", "assign_windows", "stream_aggregate", "deduplicate", "top_n", "keyed_process", "side_output", "lookup_join", "changes")
     PATH_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     SCAN_FIELD_NUMBER: _ClassVar[int]
@@ -186,6 +186,16 @@ class Node(_message.Message):
     SINK_FIELD_NUMBER: _ClassVar[int]
     WINDOW_FIELD_NUMBER: _ClassVar[int]
     EXPLODE_FIELD_NUMBER: _ClassVar[int]
+    STREAM_SCAN_FIELD_NUMBER: _ClassVar[int]
+    WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    ASSIGN_WINDOWS_FIELD_NUMBER: _ClassVar[int]
+    STREAM_AGGREGATE_FIELD_NUMBER: _ClassVar[int]
+    DEDUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    TOP_N_FIELD_NUMBER: _ClassVar[int]
+    KEYED_PROCESS_FIELD_NUMBER: _ClassVar[int]
+    SIDE_OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    LOOKUP_JOIN_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
     path: str
     inputs: _containers.RepeatedScalarFieldContainer[int]
     scan: Scan
@@ -203,7 +213,17 @@ class Node(_message.Message):
     sink: Sink
     window: Window
     explode: Explode
-    def __init__(self, path: _Optional[str] = ..., inputs: _Optional[_Iterable[int]] = ..., scan: _Optional[_Union[Scan, _Mapping]] = ..., stage_input: _Optional[_Union[StageInput, _Mapping]] = ..., filter: _Optional[int] = ..., select: _Optional[_Union[Select, _Mapping]] = ..., with_columns: _Optional[_Union[WithColumns, _Mapping]] = ..., aggregate: _Optional[_Union[Aggregate, _Mapping]] = ..., join: _Optional[_Union[Join, _Mapping]] = ..., sort: _Optional[_Union[Sort, _Mapping]] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., distinct: _Optional[_Union[Distinct, _Mapping]] = ..., union: _Optional[_Union[Union, _Mapping]] = ..., exchange: _Optional[_Union[Exchange, _Mapping]] = ..., sink: _Optional[_Union[Sink, _Mapping]] = ..., window: _Optional[_Union[Window, _Mapping]] = ..., explode: _Optional[_Union[Explode, _Mapping]] = ...) -> None: ...
+    stream_scan: StreamScan
+    watermark: Watermark
+    assign_windows: AssignWindows
+    stream_aggregate: StreamAggregate
+    deduplicate: Deduplicate
+    top_n: TopN
+    keyed_process: KeyedProcess
+    side_output: str
+    lookup_join: LookupJoin
+    changes: str
+    def __init__(self, path: _Optional[str] = ..., inputs: _Optional[_Iterable[int]] = ..., scan: _Optional[_Union[Scan, _Mapping]] = ..., stage_input: _Optional[_Union[StageInput, _Mapping]] = ..., filter: _Optional[int] = ..., select: _Optional[_Union[Select, _Mapping]] = ..., with_columns: _Optional[_Union[WithColumns, _Mapping]] = ..., aggregate: _Optional[_Union[Aggregate, _Mapping]] = ..., join: _Optional[_Union[Join, _Mapping]] = ..., sort: _Optional[_Union[Sort, _Mapping]] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., distinct: _Optional[_Union[Distinct, _Mapping]] = ..., union: _Optional[_Union[Union, _Mapping]] = ..., exchange: _Optional[_Union[Exchange, _Mapping]] = ..., sink: _Optional[_Union[Sink, _Mapping]] = ..., window: _Optional[_Union[Window, _Mapping]] = ..., explode: _Optional[_Union[Explode, _Mapping]] = ..., stream_scan: _Optional[_Union[StreamScan, _Mapping]] = ..., watermark: _Optional[_Union[Watermark, _Mapping]] = ..., assign_windows: _Optional[_Union[AssignWindows, _Mapping]] = ..., stream_aggregate: _Optional[_Union[StreamAggregate, _Mapping]] = ..., deduplicate: _Optional[_Union[Deduplicate, _Mapping]] = ..., top_n: _Optional[_Union[TopN, _Mapping]] = ..., keyed_process: _Optional[_Union[KeyedProcess, _Mapping]] = ..., side_output: _Optional[str] = ..., lookup_join: _Optional[_Union[LookupJoin, _Mapping]] = ..., changes: _Optional[str] = ...) -> None: ...
 
 class Scan(_message.Message):
     __slots__ = ("source", "schema", "columns", "predicate", "scan_id", "limit")
@@ -347,6 +367,192 @@ class Sink(_message.Message):
     target: Target
     def __init__(self, target: _Optional[_Union[Target, _Mapping]] = ...) -> None: ...
 
+class StreamScan(_message.Message):
+    __slots__ = ("source", "schema", "columns", "scan_id")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    SCAN_ID_FIELD_NUMBER: _ClassVar[int]
+    source: StreamSource
+    schema: int
+    columns: Names
+    scan_id: int
+    def __init__(self, source: _Optional[_Union[StreamSource, _Mapping]] = ..., schema: _Optional[int] = ..., columns: _Optional[_Union[Names, _Mapping]] = ..., scan_id: _Optional[int] = ...) -> None: ...
+
+class Watermark(_message.Message):
+    __slots__ = ("column", "bound_us", "idle_us", "future_us", "strategy", "function", "on_bad", "emit_us", "drift_us", "rows")
+    COLUMN_FIELD_NUMBER: _ClassVar[int]
+    BOUND_US_FIELD_NUMBER: _ClassVar[int]
+    IDLE_US_FIELD_NUMBER: _ClassVar[int]
+    FUTURE_US_FIELD_NUMBER: _ClassVar[int]
+    STRATEGY_FIELD_NUMBER: _ClassVar[int]
+    FUNCTION_FIELD_NUMBER: _ClassVar[int]
+    ON_BAD_FIELD_NUMBER: _ClassVar[int]
+    EMIT_US_FIELD_NUMBER: _ClassVar[int]
+    DRIFT_US_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    column: str
+    bound_us: int
+    idle_us: int
+    future_us: int
+    strategy: str
+    function: int
+    on_bad: str
+    emit_us: int
+    drift_us: int
+    rows: bool
+    def __init__(self, column: _Optional[str] = ..., bound_us: _Optional[int] = ..., idle_us: _Optional[int] = ..., future_us: _Optional[int] = ..., strategy: _Optional[str] = ..., function: _Optional[int] = ..., on_bad: _Optional[str] = ..., emit_us: _Optional[int] = ..., drift_us: _Optional[int] = ..., rows: _Optional[bool] = ...) -> None: ...
+
+class EventWindow(_message.Message):
+    __slots__ = ("kind", "size", "step_us", "offset_us")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    STEP_US_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_US_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    size: int
+    step_us: int
+    offset_us: int
+    def __init__(self, kind: _Optional[str] = ..., size: _Optional[int] = ..., step_us: _Optional[int] = ..., offset_us: _Optional[int] = ...) -> None: ...
+
+class Trigger(_message.Message):
+    __slots__ = ("early_us", "count", "late")
+    EARLY_US_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    LATE_FIELD_NUMBER: _ClassVar[int]
+    early_us: int
+    count: int
+    late: str
+    def __init__(self, early_us: _Optional[int] = ..., count: _Optional[int] = ..., late: _Optional[str] = ...) -> None: ...
+
+class Waiting(_message.Message):
+    __slots__ = ("closes", "lateness_us", "late", "kinds")
+    CLOSES_FIELD_NUMBER: _ClassVar[int]
+    LATENESS_US_FIELD_NUMBER: _ClassVar[int]
+    LATE_FIELD_NUMBER: _ClassVar[int]
+    KINDS_FIELD_NUMBER: _ClassVar[int]
+    closes: str
+    lateness_us: int
+    late: str
+    kinds: bool
+    def __init__(self, closes: _Optional[str] = ..., lateness_us: _Optional[int] = ..., late: _Optional[str] = ..., kinds: _Optional[bool] = ...) -> None: ...
+
+class AssignWindows(_message.Message):
+    __slots__ = ("time", "window")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_FIELD_NUMBER: _ClassVar[int]
+    time: str
+    window: EventWindow
+    def __init__(self, time: _Optional[str] = ..., window: _Optional[_Union[EventWindow, _Mapping]] = ...) -> None: ...
+
+class StreamAggregate(_message.Message):
+    __slots__ = ("keys", "aggs", "window", "time", "trigger", "waiting")
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    AGGS_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    TRIGGER_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    keys: _containers.RepeatedScalarFieldContainer[int]
+    aggs: _containers.RepeatedScalarFieldContainer[int]
+    window: EventWindow
+    time: str
+    trigger: Trigger
+    waiting: Waiting
+    def __init__(self, keys: _Optional[_Iterable[int]] = ..., aggs: _Optional[_Iterable[int]] = ..., window: _Optional[_Union[EventWindow, _Mapping]] = ..., time: _Optional[str] = ..., trigger: _Optional[_Union[Trigger, _Mapping]] = ..., waiting: _Optional[_Union[Waiting, _Mapping]] = ...) -> None: ...
+
+class Deduplicate(_message.Message):
+    __slots__ = ("keys", "keep", "by", "ttl_us", "waiting", "rows")
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    KEEP_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    TTL_US_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    keys: _containers.RepeatedScalarFieldContainer[int]
+    keep: str
+    by: str
+    ttl_us: int
+    waiting: Waiting
+    rows: bool
+    def __init__(self, keys: _Optional[_Iterable[int]] = ..., keep: _Optional[str] = ..., by: _Optional[str] = ..., ttl_us: _Optional[int] = ..., waiting: _Optional[_Union[Waiting, _Mapping]] = ..., rows: _Optional[bool] = ...) -> None: ...
+
+class TopN(_message.Message):
+    __slots__ = ("keys", "by", "n", "ties", "rank", "waiting")
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    N_FIELD_NUMBER: _ClassVar[int]
+    TIES_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    keys: _containers.RepeatedScalarFieldContainer[int]
+    by: _containers.RepeatedCompositeFieldContainer[SortKey]
+    n: int
+    ties: bool
+    rank: str
+    waiting: Waiting
+    def __init__(self, keys: _Optional[_Iterable[int]] = ..., by: _Optional[_Iterable[_Union[SortKey, _Mapping]]] = ..., n: _Optional[int] = ..., ties: _Optional[bool] = ..., rank: _Optional[str] = ..., waiting: _Optional[_Union[Waiting, _Mapping]] = ...) -> None: ...
+
+class KeyedProcess(_message.Message):
+    __slots__ = ("keys", "function", "schema", "states", "timers", "sides", "on_error", "timeout_us", "time")
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    FUNCTION_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    STATES_FIELD_NUMBER: _ClassVar[int]
+    TIMERS_FIELD_NUMBER: _ClassVar[int]
+    SIDES_FIELD_NUMBER: _ClassVar[int]
+    ON_ERROR_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_US_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    keys: _containers.RepeatedScalarFieldContainer[int]
+    function: int
+    schema: int
+    states: _containers.RepeatedCompositeFieldContainer[StateField]
+    timers: _containers.RepeatedScalarFieldContainer[str]
+    sides: _containers.RepeatedCompositeFieldContainer[Side]
+    on_error: str
+    timeout_us: int
+    time: str
+    def __init__(self, keys: _Optional[_Iterable[int]] = ..., function: _Optional[int] = ..., schema: _Optional[int] = ..., states: _Optional[_Iterable[_Union[StateField, _Mapping]]] = ..., timers: _Optional[_Iterable[str]] = ..., sides: _Optional[_Iterable[_Union[Side, _Mapping]]] = ..., on_error: _Optional[str] = ..., timeout_us: _Optional[int] = ..., time: _Optional[str] = ...) -> None: ...
+
+class StateField(_message.Message):
+    __slots__ = ("name", "kind", "type", "key_type", "function", "ttl_us", "ttl_on")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    KEY_TYPE_FIELD_NUMBER: _ClassVar[int]
+    FUNCTION_FIELD_NUMBER: _ClassVar[int]
+    TTL_US_FIELD_NUMBER: _ClassVar[int]
+    TTL_ON_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    kind: str
+    type: int
+    key_type: int
+    function: int
+    ttl_us: int
+    ttl_on: str
+    def __init__(self, name: _Optional[str] = ..., kind: _Optional[str] = ..., type: _Optional[int] = ..., key_type: _Optional[int] = ..., function: _Optional[int] = ..., ttl_us: _Optional[int] = ..., ttl_on: _Optional[str] = ...) -> None: ...
+
+class Side(_message.Message):
+    __slots__ = ("tag", "schema")
+    TAG_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    tag: str
+    schema: int
+    def __init__(self, tag: _Optional[str] = ..., schema: _Optional[int] = ...) -> None: ...
+
+class LookupJoin(_message.Message):
+    __slots__ = ("left_keys", "right_keys", "how", "suffix")
+    LEFT_KEYS_FIELD_NUMBER: _ClassVar[int]
+    RIGHT_KEYS_FIELD_NUMBER: _ClassVar[int]
+    HOW_FIELD_NUMBER: _ClassVar[int]
+    SUFFIX_FIELD_NUMBER: _ClassVar[int]
+    left_keys: _containers.RepeatedScalarFieldContainer[int]
+    right_keys: _containers.RepeatedScalarFieldContainer[int]
+    how: str
+    suffix: str
+    def __init__(self, left_keys: _Optional[_Iterable[int]] = ..., right_keys: _Optional[_Iterable[int]] = ..., how: _Optional[str] = ..., suffix: _Optional[str] = ...) -> None: ...
+
 class Option(_message.Message):
     __slots__ = ("name", "value")
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -405,17 +611,115 @@ class FlightSource(_message.Message):
     token: str
     def __init__(self, uri: _Optional[str] = ..., path: _Optional[_Iterable[str]] = ..., command: _Optional[bytes] = ..., token: _Optional[str] = ...) -> None: ...
 
+class StreamSource(_message.Message):
+    __slots__ = ("generator", "nexmark", "replay", "files", "flight")
+    GENERATOR_FIELD_NUMBER: _ClassVar[int]
+    NEXMARK_FIELD_NUMBER: _ClassVar[int]
+    REPLAY_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    FLIGHT_FIELD_NUMBER: _ClassVar[int]
+    generator: GeneratorStream
+    nexmark: NexmarkStream
+    replay: ReplayStream
+    files: FollowedFiles
+    flight: FlightStream
+    def __init__(self, generator: _Optional[_Union[GeneratorStream, _Mapping]] = ..., nexmark: _Optional[_Union[NexmarkStream, _Mapping]] = ..., replay: _Optional[_Union[ReplayStream, _Mapping]] = ..., files: _Optional[_Union[FollowedFiles, _Mapping]] = ..., flight: _Optional[_Union[FlightStream, _Mapping]] = ...) -> None: ...
+
+class GeneratorStream(_message.Message):
+    __slots__ = ("rows_per_s", "n_rows", "n_keys", "n_splits", "seed", "start_us", "disorder_us")
+    ROWS_PER_S_FIELD_NUMBER: _ClassVar[int]
+    N_ROWS_FIELD_NUMBER: _ClassVar[int]
+    N_KEYS_FIELD_NUMBER: _ClassVar[int]
+    N_SPLITS_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
+    START_US_FIELD_NUMBER: _ClassVar[int]
+    DISORDER_US_FIELD_NUMBER: _ClassVar[int]
+    rows_per_s: int
+    n_rows: int
+    n_keys: int
+    n_splits: int
+    seed: int
+    start_us: int
+    disorder_us: int
+    def __init__(self, rows_per_s: _Optional[int] = ..., n_rows: _Optional[int] = ..., n_keys: _Optional[int] = ..., n_splits: _Optional[int] = ..., seed: _Optional[int] = ..., start_us: _Optional[int] = ..., disorder_us: _Optional[int] = ...) -> None: ...
+
+class NexmarkStream(_message.Message):
+    __slots__ = ("table", "events_per_s", "n_events", "n_splits", "seed", "start_us", "event_rate")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    EVENTS_PER_S_FIELD_NUMBER: _ClassVar[int]
+    N_EVENTS_FIELD_NUMBER: _ClassVar[int]
+    N_SPLITS_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
+    START_US_FIELD_NUMBER: _ClassVar[int]
+    EVENT_RATE_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    events_per_s: int
+    n_events: int
+    n_splits: int
+    seed: int
+    start_us: int
+    event_rate: int
+    def __init__(self, table: _Optional[str] = ..., events_per_s: _Optional[int] = ..., n_events: _Optional[int] = ..., n_splits: _Optional[int] = ..., seed: _Optional[int] = ..., start_us: _Optional[int] = ..., event_rate: _Optional[int] = ...) -> None: ...
+
+class ReplayStream(_message.Message):
+    __slots__ = ("source", "order_by", "split_by", "by_file", "speed")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    ORDER_BY_FIELD_NUMBER: _ClassVar[int]
+    SPLIT_BY_FIELD_NUMBER: _ClassVar[int]
+    BY_FILE_FIELD_NUMBER: _ClassVar[int]
+    SPEED_FIELD_NUMBER: _ClassVar[int]
+    source: Source
+    order_by: str
+    split_by: str
+    by_file: bool
+    speed: float
+    def __init__(self, source: _Optional[_Union[Source, _Mapping]] = ..., order_by: _Optional[str] = ..., split_by: _Optional[str] = ..., by_file: _Optional[bool] = ..., speed: _Optional[float] = ...) -> None: ...
+
+class FollowedFiles(_message.Message):
+    __slots__ = ("format", "path", "grows", "until", "n_splits", "poll_s", "settle_s", "options")
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    GROWS_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    N_SPLITS_FIELD_NUMBER: _ClassVar[int]
+    POLL_S_FIELD_NUMBER: _ClassVar[int]
+    SETTLE_S_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    format: str
+    path: str
+    grows: bool
+    until: str
+    n_splits: int
+    poll_s: float
+    settle_s: float
+    options: _containers.RepeatedCompositeFieldContainer[Option]
+    def __init__(self, format: _Optional[str] = ..., path: _Optional[str] = ..., grows: _Optional[bool] = ..., until: _Optional[str] = ..., n_splits: _Optional[int] = ..., poll_s: _Optional[float] = ..., settle_s: _Optional[float] = ..., options: _Optional[_Iterable[_Union[Option, _Mapping]]] = ...) -> None: ...
+
+class FlightStream(_message.Message):
+    __slots__ = ("name", "acknowledge", "n_splits", "buffer_bytes")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGE_FIELD_NUMBER: _ClassVar[int]
+    N_SPLITS_FIELD_NUMBER: _ClassVar[int]
+    BUFFER_BYTES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    acknowledge: str
+    n_splits: int
+    buffer_bytes: int
+    def __init__(self, name: _Optional[str] = ..., acknowledge: _Optional[str] = ..., n_splits: _Optional[int] = ..., buffer_bytes: _Optional[int] = ...) -> None: ...
+
 class Target(_message.Message):
-    __slots__ = ("file", "dataset", "flight", "gate")
+    __slots__ = ("file", "dataset", "flight", "gate", "stream_file")
     FILE_FIELD_NUMBER: _ClassVar[int]
     DATASET_FIELD_NUMBER: _ClassVar[int]
     FLIGHT_FIELD_NUMBER: _ClassVar[int]
     GATE_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FILE_FIELD_NUMBER: _ClassVar[int]
     file: FileTarget
     dataset: DatasetTarget
     flight: FlightTarget
     gate: GateTarget
-    def __init__(self, file: _Optional[_Union[FileTarget, _Mapping]] = ..., dataset: _Optional[_Union[DatasetTarget, _Mapping]] = ..., flight: _Optional[_Union[FlightTarget, _Mapping]] = ..., gate: _Optional[_Union[GateTarget, _Mapping]] = ...) -> None: ...
+    stream_file: StreamFileTarget
+    def __init__(self, file: _Optional[_Union[FileTarget, _Mapping]] = ..., dataset: _Optional[_Union[DatasetTarget, _Mapping]] = ..., flight: _Optional[_Union[FlightTarget, _Mapping]] = ..., gate: _Optional[_Union[GateTarget, _Mapping]] = ..., stream_file: _Optional[_Union[StreamFileTarget, _Mapping]] = ...) -> None: ...
 
 class FileTarget(_message.Message):
     __slots__ = ("format", "path", "single", "mode", "options")
@@ -460,3 +764,23 @@ class GateTarget(_message.Message):
     NAME_FIELD_NUMBER: _ClassVar[int]
     name: str
     def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class StreamFileTarget(_message.Message):
+    __slots__ = ("format", "path", "roll_bytes", "roll_rows", "roll_s", "compact_bytes", "compact_s", "options")
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    ROLL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    ROLL_ROWS_FIELD_NUMBER: _ClassVar[int]
+    ROLL_S_FIELD_NUMBER: _ClassVar[int]
+    COMPACT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    COMPACT_S_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    format: str
+    path: str
+    roll_bytes: int
+    roll_rows: int
+    roll_s: float
+    compact_bytes: int
+    compact_s: float
+    options: _containers.RepeatedCompositeFieldContainer[Option]
+    def __init__(self, format: _Optional[str] = ..., path: _Optional[str] = ..., roll_bytes: _Optional[int] = ..., roll_rows: _Optional[int] = ..., roll_s: _Optional[float] = ..., compact_bytes: _Optional[int] = ..., compact_s: _Optional[float] = ..., options: _Optional[_Iterable[_Union[Option, _Mapping]]] = ...) -> None: ...

@@ -42,6 +42,7 @@ from fabric.plan.nodes import (
 )
 from fabric.plan.sort import phase_schema
 from fabric.plan.sources import DatasetTarget
+from fabric.plan.stream_rules import STREAM_RULES
 from fabric.plan.types import common_type, is_comparable, is_groupable
 from fabric.plan.walk import rewrite_expr, walk_expr
 from fabric.plan.window import window_columns
@@ -346,4 +347,5 @@ _RULES: dict[type, Callable[..., Any]] = {
     Union: _union,
     Exchange: _exchange,
     Sink: _sink,
+    **STREAM_RULES,
 }

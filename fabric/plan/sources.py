@@ -12,6 +12,8 @@ import pyarrow as pa
 
 FileFormat = Literal["parquet", "csv", "ipc"]
 StreamFormat = Literal["parquet", "csv", "ipc", "ndjson"]
+Until = Literal["", "now"]
+Acknowledge = Literal["received", "checkpoint"]
 NexmarkTable = Literal["event", "person", "auction", "bid"]
 FileMode = Literal["error", "overwrite"]
 DatasetMode = Literal["create", "append", "overwrite"]
@@ -127,7 +129,7 @@ class FollowedFiles:
     format: StreamFormat
     path: str
     grows: bool = False
-    until: Literal["", "now"] = ""
+    until: Until = ""
     n_splits: int = 1
     poll_s: float = 1.0
     settle_s: float = 0.0
@@ -143,7 +145,7 @@ class FlightStream:
     """
 
     name: str
-    acknowledge: Literal["received", "checkpoint"] = "checkpoint"
+    acknowledge: Acknowledge = "checkpoint"
     n_splits: int = 1
     buffer_bytes: int = 64 << 20
 
@@ -212,7 +214,7 @@ class StreamFileTarget:
     options: tuple[tuple[str, str], ...] = ()
 
 
-Target = FileTarget | DatasetTarget | FlightTarget | GateTarget
+Target = FileTarget | DatasetTarget | FlightTarget | GateTarget | StreamFileTarget
 """Whatever a sink can write."""
 
 StreamTarget = StreamFileTarget | DatasetTarget | FlightTarget

@@ -22,6 +22,7 @@ from fabric.plan.nodes import (
     WithColumns,
 )
 from fabric.plan.schema import is_known, schema_of
+from fabric.plan.stream_check import stream_of
 
 _SIMPLE = Filter | Select | WithColumns | Window | Explode | Sort | Limit | Distinct
 """Steps that have no settings that `check` would have to look at."""
@@ -40,7 +41,9 @@ def schema_after(plan: Plan) -> pa.Schema:
     root = plan.root
     if isinstance(root, _SIMPLE) and not root.path and is_known(root.input) and not is_known(root):
         try:
-            return schema_of(root)
+            schema = schema_of(root)
+            stream_of(root)
+            return schema
         except PlanError:
             return _of_all(plan)  # raises it again, with the path of the step
     return _of_all(plan)

@@ -23,6 +23,15 @@ from fabric.plan.nodes import (
 )
 from fabric.plan.paths import display_paths
 from fabric.plan.printer import columns_text, columns_within
+from fabric.plan.streams import (
+    Deduplicate,
+    KeyedProcess,
+    LookupJoin,
+    StreamAggregate,
+    StreamScan,
+    TopN,
+    Watermark,
+)
 from fabric.plan.walk import walk
 
 BOX_WIDTH, BOX_HEIGHT = 330, 62
@@ -31,6 +40,8 @@ _LETTERS = 44  # of 11 px monospace in a box
 _COLORS: dict[type, str] = {
     Scan: "#2e7d32", StageInput: "#2e7d32", Exchange: "#d9690f", Sink: "#7b3fa0",
     Join: "#1f5fa8", Union: "#1f5fa8", Aggregate: "#b3261e", Distinct: "#b3261e",
+    StreamScan: "#2e7d32", LookupJoin: "#1f5fa8", Watermark: "#00838f",
+    StreamAggregate: "#b3261e", Deduplicate: "#b3261e", TopN: "#b3261e", KeyedProcess: "#b3261e",
 }  # fmt: skip
 _OTHER = "#5f6b7a"
 

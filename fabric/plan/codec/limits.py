@@ -1,11 +1,12 @@
-"""How large a plan on the wire may be: bytes, table rows, depth.
+"""What a plan on the wire may hold: bytes, table rows, depth, numbers, choices.
 
-One job: the numbers, and the check for depth and index that reader and writer share.
+One job: the numbers, and the checks that readers and writers share.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, get_args
 
 VERSION = 2
 BYTES_MAX = 64 << 20
@@ -13,6 +14,21 @@ NODES_MAX = 100_000
 EXPRS_MAX = 1_000_000
 DEPTH_MAX = 10_000
 EXPR_DEPTH_MAX = 400
+_INT64_MAX = (1 << 63) - 1
+
+
+def choice(value: str, choices: Any, what: str) -> Any:
+    """Return `value` when the Literal type `choices` has it, else raise `ValueError`."""
+    if value not in get_args(choices):
+        raise ValueError(f"{what} {value[:40]!r} is none of {', '.join(get_args(choices))}")
+    return value
+
+
+def small(number: int) -> int:
+    """Return `number` when it fits an int64, else raise `ValueError`."""
+    if number > _INT64_MAX:
+        raise ValueError(f"the number {number} is too large")
+    return number
 
 
 class Depths:

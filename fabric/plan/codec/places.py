@@ -7,9 +7,9 @@ in.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, get_args
 
 from fabric.plan import plan_pb2 as pb
+from fabric.plan.codec.limits import choice, small
 from fabric.plan.sources import (
     DatasetMode,
     DatasetSource,
@@ -23,24 +23,20 @@ from fabric.plan.sources import (
     GateTarget,
     MemorySource,
     Source,
+    StreamFileTarget,
     Target,
 )
 
 Options = tuple[tuple[str, str], ...]
 
 
-def choice(value: str, choices: Any, what: str) -> Any:
-    """Return `value` when the Literal type `choices` has it, else raise `ValueError`."""
-    if value not in get_args(choices):
-        raise ValueError(f"{what} {value[:40]!r} is none of {', '.join(get_args(choices))}")
-    return value
-
-
-def _options(options: Options) -> list[pb.Option]:
+def write_options(options: Options) -> list[pb.Option]:
+    """Reader or writer options as protobuf."""
     return [pb.Option(name=name, value=value) for name, value in options]
 
 
-def _read_options(options: Iterable[pb.Option]) -> Options:
+def read_options(options: Iterable[pb.Option]) -> Options:
+    """The options in messages."""
     return tuple((option.name, option.value) for option in options)
 
 
@@ -48,7 +44,7 @@ def write_source(source: Source) -> pb.Source:
     """`source` as protobuf."""
     match source:
         case FileSource(format=format, paths=paths, options=options):
-            file = pb.FileSource(format=format, paths=paths, options=_options(options))
+            file = pb.FileSource(format=format, paths=paths, options=write_options(options))
             return pb.Source(file=file)
         case MemorySource(token=token, n_rows=n_rows):
             return pb.Source(memory=pb.MemorySource(token=token, n_rows=n_rows))
@@ -65,7 +61,7 @@ def read_source(message: pb.Source) -> Source:
         case "file":
             file = message.file
             format = choice(file.format, FileFormat, "format")
-            return FileSource(format, tuple(file.paths), _read_options(file.options))
+            return FileSource(format, tuple(file.paths), read_options(file.options))
         case "memory":
             return MemorySource(message.memory.token, message.memory.n_rows)
         case "dataset":
@@ -82,7 +78,11 @@ def write_target(target: Target) -> pb.Target:
         case FileTarget(format=format, path=path, single=single, mode=mode, options=options):
             return pb.Target(
                 file=pb.FileTarget(
-                    format=format, path=path, single=single, mode=mode, options=_options(options)
+                    format=format,
+                    path=path,
+                    single=single,
+                    mode=mode,
+                    options=write_options(options),
                 )
             )
         case DatasetTarget(name, keys, n_partitions, mode, replicas):
@@ -95,6 +95,21 @@ def write_target(target: Target) -> pb.Target:
             return pb.Target(flight=pb.FlightTarget(uri=uri, path=path, token=token))
         case GateTarget(name=name):
             return pb.Target(gate=pb.GateTarget(name=name))
+        case StreamFileTarget():
+            return pb.Target(stream_file=_stream_file(target))
+
+
+def _stream_file(target: StreamFileTarget) -> pb.StreamFileTarget:
+    return pb.StreamFileTarget(
+        format=target.format,
+        path=target.path,
+        roll_bytes=target.roll_bytes,
+        roll_rows=target.roll_rows,
+        roll_s=target.roll_s,
+        compact_bytes=target.compact_bytes,
+        compact_s=target.compact_s,
+        options=write_options(target.options),
+    )
 
 
 def read_target(message: pb.Target) -> Target:
@@ -104,7 +119,7 @@ def read_target(message: pb.Target) -> Target:
             file = message.file
             format = choice(file.format, FileFormat, "format")
             mode = choice(file.mode, FileMode, "mode")
-            return FileTarget(format, file.path, file.single, mode, _read_options(file.options))
+            return FileTarget(format, file.path, file.single, mode, read_options(file.options))
         case "dataset":
             data = message.dataset
             mode = choice(data.mode, DatasetMode, "mode")
@@ -115,4 +130,19 @@ def read_target(message: pb.Target) -> Target:
             return FlightTarget(flight.uri, tuple(flight.path), flight.token)
         case "gate":
             return GateTarget(message.gate.name)
+        case "stream_file":
+            return _read_stream_file(message.stream_file)
     raise ValueError("a sink without a target")
+
+
+def _read_stream_file(message: pb.StreamFileTarget) -> StreamFileTarget:
+    return StreamFileTarget(
+        choice(message.format, FileFormat, "format"),
+        message.path,
+        small(message.roll_bytes),
+        small(message.roll_rows),
+        message.roll_s,
+        small(message.compact_bytes),
+        message.compact_s,
+        read_options(message.options),
+    )

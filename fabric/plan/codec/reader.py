@@ -19,8 +19,11 @@ from fabric.plan.codec.limits import (
     EXPRS_MAX,
     NODES_MAX,
     Depths,
+    choice,
+    small,
 )
-from fabric.plan.codec.places import choice, read_source, read_target
+from fabric.plan.codec.places import read_source, read_target
+from fabric.plan.codec.stream_reader import StreamReader
 from fabric.plan.codec.values import read_value, schema_from_bytes
 from fabric.plan.expr import (
     Agg,
@@ -41,7 +44,7 @@ from fabric.plan.expr import (
 )
 
 T = TypeVar("T")
-_INT64_MAX = (1 << 63) - 1
+_N_INPUTS = {"scan": 0, "stream_scan": 0, "stage_input": 0, "join": 2, "lookup_join": 2}
 
 
 def _at(table: Sequence[T], index: int, what: str) -> T:
@@ -50,13 +53,7 @@ def _at(table: Sequence[T], index: int, what: str) -> T:
     return table[index]
 
 
-def _small(number: int) -> int:
-    if number > _INT64_MAX:
-        raise ValueError(f"the number {number} is too large")
-    return number
-
-
-class Reader:
+class Reader(StreamReader):
     """Reads one plan message."""
 
     def __init__(self, message: pb.Plan) -> None:
@@ -98,7 +95,7 @@ class Reader:
                 return self._case(message.case)
             case "cast":
                 cast = message.cast
-                dtype = _at(self._types, cast.type, "type")
+                dtype = self._type(cast.type)
                 return Cast(self._one(cast.input), dtype, getattr(cast, "try"))
             case "is_in":
                 values = tuple(self._literal(value) for value in message.is_in.values)
@@ -113,10 +110,16 @@ class Reader:
                 return self._over(message.over)
             case "udf":
                 udf = message.udf
-                dtype = _at(self._types, udf.type, "type")
+                dtype = self._type(udf.type)
                 kind = choice(udf.kind, UdfKind, "kind")
                 return Udf(udf.name, self._all(udf.args), dtype, kind, udf.payload, udf.mac)
         raise ValueError("an empty expression")
+
+    def _type(self, index: int) -> pa.DataType:
+        return _at(self._types, index, "type")
+
+    def _schema(self, index: int) -> pa.Schema:
+        return _at(self._schemas, index, "schema")
 
     def _keys(self, keys: Iterable[pb.SortKey]) -> tuple[SortKey, ...]:
         return tuple(SortKey(self._one(k.input), k.descending, k.nulls_last) for k in keys)
@@ -129,7 +132,7 @@ class Reader:
         return Over(agg, self._all(message.partition_by), self._keys(message.order_by), frame)
 
     def _literal(self, message: pb.Literal) -> Literal:
-        return read_value(message, _at(self._types, message.type, "type"))
+        return read_value(message, self._type(message.type))
 
     def _case(self, message: pb.Case) -> Case:
         parts = self._all(message.parts)
@@ -144,18 +147,20 @@ class Reader:
             raise ValueError("an empty node")
         inputs = [_at(self._nodes, index, "node") for index in message.inputs]
         is_placed = kind == "sort" and message.sort.phase == "place"
-        expected = {"scan": 0, "stage_input": 0, "join": 2, "union": len(inputs)}.get(
-            kind, 1 + is_placed
-        )
+        expected = {**_N_INPUTS, "union": len(inputs)}.get(kind, 1 + is_placed)
         if len(inputs) != expected:
             raise ValueError(f"a {kind} needs {expected} inputs, got {len(inputs)}")
         path = message.path
         match kind:
             case "scan":
                 return self._scan(message.scan, path)
+            case "stream_scan":
+                return self._stream_scan(message.stream_scan, path)
+            case "lookup_join":
+                return self._lookup_join(inputs, message.lookup_join, path)
             case "stage_input":
                 leaf = message.stage_input
-                return n.StageInput(leaf.edge, _at(self._schemas, leaf.schema, "schema"), path=path)
+                return n.StageInput(leaf.edge, self._schema(leaf.schema), path=path)
             case "join":
                 return self._join(inputs, message.join, path)
             case "union":
@@ -167,11 +172,11 @@ class Reader:
     def _scan(self, message: pb.Scan, path: str) -> n.Node:
         return n.Scan(
             read_source(message.source),
-            _at(self._schemas, message.schema, "schema"),
+            self._schema(message.schema),
             tuple(message.columns.names) if message.HasField("columns") else None,
             self._one(message.predicate) if message.HasField("predicate") else None,
             message.scan_id,
-            _small(message.limit) if message.HasField("limit") else None,
+            small(message.limit) if message.HasField("limit") else None,
             path=path,
         )
 
@@ -217,13 +222,15 @@ class Reader:
                 return n.Explode(source, explode.column, explode.outer, explode.position, path=path)
             case "limit":
                 limit = message.limit
-                return n.Limit(source, _small(limit.n), _small(limit.offset), path=path)
+                return n.Limit(source, small(limit.n), small(limit.offset), path=path)
             case "distinct":
                 return n.Distinct(source, path=path)
             case "exchange":
                 return _exchange(source, message.exchange, path)
-            case _:
+            case "sink":
                 return n.Sink(source, read_target(message.sink.target), path=path)
+            case _:
+                return self._stream(source, kind, message, path)
 
     def _aggregate(self, source: n.Node, message: pb.Aggregate, path: str) -> n.Node:
         phase = choice(message.phase, n.AggregatePhase, "phase")

@@ -20,6 +20,7 @@ from fabric.plan.codec.limits import (
     Depths,
 )
 from fabric.plan.codec.places import write_source, write_target
+from fabric.plan.codec.stream_writer import StreamWriter
 from fabric.plan.codec.values import schema_to_bytes, types_to_bytes, write_value
 from fabric.plan.expr import (
     Agg,
@@ -39,7 +40,7 @@ from fabric.plan.expr import (
 from fabric.plan.walk import postorder, walk
 
 
-class Writer:
+class Writer(StreamWriter):
     """Writes one plan; make a new one for each."""
 
     def __init__(self) -> None:
@@ -130,7 +131,7 @@ class Writer:
             case n.Sink(target=target):
                 message.sink.CopyFrom(pb.Sink(target=write_target(target)))
             case _:
-                raise ValueError(f"a {type(node).__name__} is no plan node")
+                self._stream(node, message)
 
     def _join(self, node: n.Join) -> pb.Join:
         return pb.Join(

@@ -1,0 +1,95 @@
+"""Sources and targets as the calls that read and write them.
+
+One job: text of `sources.py`, for `node_text.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from fabric.plan.faults import quoted
+from fabric.plan.sources import (
+    DatasetSource,
+    DatasetTarget,
+    FileSource,
+    FileTarget,
+    FlightSource,
+    FlightStream,
+    FlightTarget,
+    FollowedFiles,
+    GateTarget,
+    GeneratorStream,
+    MemorySource,
+    NexmarkStream,
+    ReplayStream,
+    Source,
+    StreamFileTarget,
+    StreamSource,
+    Target,
+)
+
+
+def source_text(source: Source) -> str:
+    """The call that reads `source`."""
+    match source:
+        case FileSource(format=format, paths=paths):
+            more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+            return f"read_{format}({quoted(paths[0]) if paths else ''}{more})"
+        case MemorySource(n_rows=n_rows):
+            return f"DataFrame({n_rows} rows)"
+        case DatasetSource(name=name, version=version):
+            return f"read_dataset({quoted(name)}{f', version={version}' if version else ''})"
+        case FlightSource(uri=uri):
+            return f"read_flight({quoted(uri)})"
+
+
+def target_text(target: Target) -> str:
+    """The method that writes `target`, without its dot."""
+    match target:
+        case FileTarget(format=format, path=path, mode=mode):
+            overwrite = ', mode="overwrite"' if mode == "overwrite" else ""
+            return f"write_{format}({quoted(path)}{overwrite})"
+        case DatasetTarget(name=name, keys=keys, replicas=replicas):
+            listed = f", keys=[{', '.join(map(quoted, keys))}]" if keys else ""
+            copies = f", replicas={replicas}" if replicas else ""
+            return f"write_dataset({quoted(name)}{listed}{copies})"
+        case FlightTarget(uri=uri):
+            return f"write_flight({quoted(uri)})"
+        case GateTarget(name=name):
+            return f"write_gate({quoted(name)})"
+        case StreamFileTarget(format=format, path=path):
+            return f"write_stream({quoted(path)}, format={quoted(format)})"
+
+
+def stream_source_text(source: StreamSource) -> str:
+    """The call that reads the stream `source`; what is as by default is left out.
+
+    >>> stream_source_text(NexmarkStream("bid", n_events=100))
+    'streams.nexmark("bid", n_events=100)'
+    """
+    match source:
+        case GeneratorStream():
+            return f"streams.generator({_given(source)})"
+        case NexmarkStream():
+            return f"streams.nexmark({_given(source, 'table')})"
+        case ReplayStream(source=table):
+            rest = _given(source, "order_by", leave=("source",))
+            return f"streams.replay({source_text(table)}, {rest})"
+        case FollowedFiles():
+            return f"read_stream({_given(source, 'path', leave=('options',))})"
+        case FlightStream():
+            return f"streams.flight({_given(source, 'name')})"
+
+
+def _given(source: StreamSource, *bare: str, leave: tuple[str, ...] = ()) -> str:
+    """Arguments: those of `bare` names without them, others where they are not the default."""
+    texts = {name: _argument(getattr(source, name)) for name in bare}
+    for field in fields(source):
+        value = getattr(source, field.name)
+        if field.name not in (*bare, *leave) and value != field.default:
+            texts[field.name] = f"{field.name}={_argument(value)}"
+    return ", ".join(texts.values())
+
+
+def _argument(value: object) -> str:
+    return quoted(value) if isinstance(value, str) else repr(value)

@@ -1,0 +1,39 @@
+"""What a node of a stream says by itself: whether its results change, which columns it adds.
+
+One job: small answers that need no schema, for rules, texts and the planner.
+"""
+
+from __future__ import annotations
+
+from fabric.plan.nodes import Join, Node
+from fabric.plan.streams import Deduplicate, LookupJoin, StreamAggregate, TopN
+from fabric.plan.windowing import Count, Global
+
+
+def has_window_columns(node: StreamAggregate) -> bool:
+    """Whether it puts out the start and the end of its windows."""
+    return node.window is not None and not isinstance(node.window, Count | Global)
+
+
+def changes_results(node: Node) -> bool:
+    """Whether a keyed node may put out a result that replaces an earlier one."""
+    match node:
+        case StreamAggregate(window=None, closes=closes):
+            return not closes
+        case StreamAggregate(window=window, trigger=trigger, lateness_us=lateness_us):
+            assert window is not None
+            return trigger.emits_changes(window, lateness_us)
+        case Deduplicate(keep=keep, by=by, closes=closes):
+            return not closes and (keep == "last" or bool(by))
+        case TopN(closes=closes):
+            return not closes
+        case _:
+            return False
+
+
+def as_join(node: LookupJoin) -> Join:
+    """The join of two inputs with an end that puts out the same columns."""
+    return Join(
+        node.input, node.table, node.left_keys, node.right_keys, node.how, node.suffix,
+        path=node.path,
+    )  # fmt: skip

@@ -1,0 +1,276 @@
+"""What the nodes of streams put out, given what their inputs put out; and what they refuse.
+
+One job: the output columns of one such node, as `rules.py` has them for the others. Whether a node
+may be where it is, is `stream_check.py`'s question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import types as t
+
+from fabric.errors import PlanError
+from fabric.plan.expr import Agg, Alias, Column, Expr, output_name
+from fabric.plan.faults import ExprFault, listed, nearest, quoted
+from fabric.plan.infer import infer, infer_agg
+from fabric.plan.join import join_columns
+from fabric.plan.mend import free_name, mended
+from fabric.plan.nodes import Node
+from fabric.plan.stream_kinds import as_join, has_window_columns
+from fabric.plan.streams import (
+    BAD,
+    ERRORS,
+    HIDDEN,
+    HIDDEN_TYPES,
+    KIND,
+    LATE,
+    WATERMARK,
+    AssignWindows,
+    Changes,
+    Deduplicate,
+    KeyedProcess,
+    LookupJoin,
+    SideOutput,
+    StreamAggregate,
+    StreamScan,
+    TopN,
+    Watermark,
+)
+from fabric.plan.types import is_comparable, is_groupable, is_timestamp, plain
+from fabric.plan.walk import walk_expr
+from fabric.plan.windowing import WINDOW_END, WINDOW_START
+
+Columns = list[tuple[str, pa.DataType]]
+
+
+def _scan(node: StreamScan) -> Columns:
+    names = node.schema.names
+    for name in names:
+        if names.count(name) > 1:
+            raise PlanError(f"the source has the column {quoted(name)} twice; rename one of them")
+        if name in HIDDEN:
+            raise PlanError(f"the source has a column {quoted(name)}, a name of Fabric's own")
+    chosen = names if node.columns is None else node.columns
+    return [(name, infer(Column(name), node.schema)) for name in chosen]
+
+
+def _watermark(node: Watermark, schema: pa.Schema) -> pa.Schema:
+    time_type(node.column, schema, "event time")
+    for name, least in (("bound_us", 0), ("idle_us", 1), ("future_us", 0), ("drift_us", 0)):
+        value = getattr(node, name)
+        if value is not None and value < least:
+            raise PlanError(f"with_watermark needs {name} of at least {least}, got {value}")
+    if node.emit_us < 1:
+        raise PlanError(f"with_watermark needs emit_us of at least 1, got {node.emit_us}")
+    if (node.strategy == "custom") != (node.function is not None):
+        raise PlanError("a custom watermark needs a function, and only a custom one takes it")
+    return schema.append(pa.field(WATERMARK, pa.int64())) if node.rows else schema
+
+
+def time_type(column: str, schema: pa.Schema, what: str) -> pa.DataType:
+    """The type of a time column; anything but a timestamp is refused."""
+    dtype = infer(Column(column), schema)
+    if not is_timestamp(dtype):
+        cast = f'.with_columns(col({quoted(column)}).cast("timestamp[us]"), replace=True)'
+        line = None if t.is_nested(dtype) or t.is_boolean(dtype) else cast
+        raise mended(f"{what} must be a timestamp, and {quoted(column)} is {dtype}", line)
+    return dtype
+
+
+def window_type(time: str, schema: pa.Schema) -> pa.DataType:
+    """The type of window_start and window_end: microseconds in the zone of the time column."""
+    dtype = plain(infer(Column(time), schema)) if time else pa.timestamp("us", "UTC")
+    return pa.timestamp("us", dtype.tz)
+
+
+def _assign_windows(node: AssignWindows, schema: pa.Schema) -> Columns:
+    time_type(node.time, schema, "the time of a window")
+    dtype = window_type(node.time, schema)
+    for name in (WINDOW_START, WINDOW_END):
+        if name in schema.names:
+            raise PlanError(f"there is a column {quoted(name)} already; rename it before windows")
+    hidden = [(f.name, f.type) for f in schema if f.name in HIDDEN]
+    return [*visible(schema), (WINDOW_START, dtype), (WINDOW_END, dtype), *hidden]
+
+
+def _aggregate(node: StreamAggregate, schema: pa.Schema) -> Columns:
+    if not node.keys and not node.aggs:
+        raise PlanError("an aggregate needs a key or an aggregate, for example .agg(count())")
+    columns = _keys(node.keys, schema, "group_by")
+    if has_window_columns(node):
+        if node.time:
+            time_type(node.time, schema, "the time of a window")
+        dtype = window_type(node.time, schema)
+        columns += [(WINDOW_START, dtype), (WINDOW_END, dtype)]
+    for expr in node.aggs:
+        inner = expr.input if isinstance(expr, Alias) else expr
+        if not isinstance(inner, Agg):
+            raise ExprFault("agg takes aggregates only; compute the rest before or after", expr)
+        columns.append((output_name(expr), infer_agg(inner, schema)))
+    _no_doubles(columns)
+    _check_waiting(node, [name for name, _ in columns[: len(node.keys)]])
+    return columns + _hidden(KIND, node.kinds)
+
+
+def _deduplicate(node: Deduplicate, schema: pa.Schema) -> Columns:
+    if not node.keys:
+        raise PlanError('deduplicate needs a key, for example .deduplicate("id")')
+    keys = _keys(node.keys, schema, "deduplicate")
+    if node.by:
+        time_type(node.by, schema, "the order of deduplicate")
+    if node.ttl_us < 0:
+        raise PlanError(f"deduplicate needs a ttl of at least 0, got {node.ttl_us}")
+    _check_waiting(node, [name for name, _ in keys])
+    return visible(schema) + _hidden(WATERMARK, node.rows) + _hidden(KIND, node.kinds)
+
+
+def _top_n(node: TopN, schema: pa.Schema) -> Columns:
+    keys = _keys(node.keys, schema, "top_n")
+    if not node.by:
+        raise PlanError('top_n needs an order, for example .top_n(3, by=col("price").desc())')
+    for key in node.by:
+        dtype = infer(key.input, schema)
+        if not is_comparable(dtype):
+            raise PlanError(f"top_n can't order by {quoted(output_name(key.input))}: {dtype}")
+    if node.n < 1:
+        raise mended(f"top_n needs at least 1 row, got {node.n}", replace(node, n=1))
+    _check_waiting(node, [name for name, _ in keys])
+    columns = visible(schema)
+    if node.rank:
+        if node.rank in schema.names:
+            line = replace(node, rank=free_name(node.rank, schema.names))
+            raise mended(f"there is a column {quoted(node.rank)} already", line)
+        columns.append((node.rank, pa.int64()))
+    return columns + _hidden(KIND, node.kinds)
+
+
+def _keyed_process(node: KeyedProcess, schema: pa.Schema) -> Columns:
+    if not node.keys:
+        raise PlanError('process needs a key, for example .process(f, keys="id", schema={…})')
+    _keys(node.keys, schema, "process")
+    names = [state.name for state in node.states]
+    for name in names:
+        if names.count(name) > 1 or not name.isidentifier():
+            raise PlanError(f"process needs states of different, plain names, got {quoted(name)}")
+    tags = [tag for tag, _ in node.sides]
+    for tag in tags:
+        if tags.count(tag) > 1 or tag == ERRORS:
+            raise PlanError(f"process can't have the side {quoted(tag)} twice; call it another")
+    columns = visible(node.schema)
+    _no_doubles(columns)
+    if node.time:
+        time_type(node.time, node.schema, "event time")
+    return columns
+
+
+def sides_of(node: Node, schema: pa.Schema) -> dict[str, pa.Schema]:
+    """What a node over rows of `schema` puts out aside, by tag; without hidden columns."""
+    rows = pa.schema(visible(schema))
+    match node:
+        case Watermark(on_bad="side"):
+            return {BAD: rows}
+        case StreamAggregate(late="side") | Deduplicate(late="side") | TopN(late="side"):
+            return {LATE: rows}
+        case KeyedProcess(sides=sides, on_error=on_error):
+            found = {tag: pa.schema(visible(side)) for tag, side in sides}
+            failed = pa.schema([*rows, pa.field(free_name("error", rows.names), pa.string())])
+            return {**found, ERRORS: failed} if on_error == "side" else found
+        case _:
+            return {}
+
+
+def _side_output(node: SideOutput, schema: pa.Schema) -> pa.Schema:
+    del schema
+    from fabric.plan.schema import schema_of
+
+    below = [schema_of(child) for child in node.input.children]
+    sides = sides_of(node.input, below[0]) if below else {}
+    if node.tag not in sides:
+        raise _no_side(node, sides)
+    return sides[node.tag]
+
+
+def _no_side(node: SideOutput, sides: dict[str, pa.Schema]) -> PlanError:
+    near = nearest(node.tag, sides)
+    line = None if near is None else replace(node, tag=near)
+    has = f"it has {listed(sides)}" if sides else "it has none"
+    message = f"the step before has no side output {quoted(node.tag)}; {has}"
+    if line is None and node.tag == LATE:
+        message += ', late rows are dropped unless it says late="side"'
+    elif line is None and node.tag == BAD:
+        message += ', .with_watermark(…, on_bad="side") makes it'
+    elif line is None and node.tag == ERRORS:
+        message += ', .process(…, on_error="side") makes it'
+    return mended(message, line)
+
+
+def _lookup_join(node: LookupJoin, left: pa.Schema, right: pa.Schema) -> Columns:
+    hidden = [(f.name, f.type) for f in left if f.name in HIDDEN]
+    return [*join_columns(as_join(node), pa.schema(visible(left)), right), *hidden]
+
+
+def _changes(node: Changes, schema: pa.Schema) -> Columns:
+    if node.column in schema.names:
+        line = replace(node, column=free_name(node.column, schema.names))
+        raise mended(f"there is a column {quoted(node.column)} already", line)
+    return [(node.column, pa.string()), *visible(schema)]
+
+
+def visible(schema: pa.Schema) -> Columns:
+    """The columns that users see."""
+    return [(field.name, field.type) for field in schema if field.name not in HIDDEN]
+
+
+def _hidden(name: str, is_there: bool) -> Columns:
+    return [(name, HIDDEN_TYPES[name])] if is_there else []
+
+
+def _keys(keys: Sequence[Expr], schema: pa.Schema, verb: str) -> Columns:
+    """Names and types of keys; refuses aggregates and what can't be compared."""
+    columns = []
+    for key in keys:
+        if any(isinstance(part, Agg) for part in walk_expr(key)):
+            raise ExprFault(f"{verb} takes no aggregate as a key", key)
+        dtype = infer(key, schema)
+        if not is_groupable(dtype):
+            raise PlanError(f"{verb} can't compare values of {quoted(output_name(key))}: {dtype}")
+        columns.append((output_name(key), dtype))
+    return columns
+
+
+def _no_doubles(columns: Columns) -> None:
+    names = [name for name, _ in columns]
+    for name in names:
+        if names.count(name) > 1:
+            raise PlanError(
+                f"two columns would be called {quoted(name)}; give one another name with .alias(…)"
+            )
+
+
+def _check_waiting(node: StreamAggregate | Deduplicate | TopN, keys: Sequence[str]) -> None:
+    """Refuse a negative lateness, and groups that close by what is no key."""
+    if node.lateness_us < 0:
+        raise PlanError(f"lateness must be at least 0, got {node.lateness_us} microseconds")
+    if node.closes and node.closes not in keys:
+        raise PlanError(
+            f"groups can close only by one of their keys, and {quoted(node.closes)} is none; the "
+            f"keys are {listed(keys)}"
+        )
+
+
+STREAM_RULES: dict[type, Callable[..., Any]] = {
+    StreamScan: _scan,
+    Watermark: _watermark,
+    AssignWindows: _assign_windows,
+    StreamAggregate: _aggregate,
+    Deduplicate: _deduplicate,
+    TopN: _top_n,
+    KeyedProcess: _keyed_process,
+    SideOutput: _side_output,
+    LookupJoin: _lookup_join,
+    Changes: _changes,
+}

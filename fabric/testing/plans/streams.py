@@ -1,0 +1,203 @@
+"""Random plans of streams, each of which passes the check.
+
+One job: `random_stream`, whose steps are drawn from those that the rows below allow, and
+`written`, which ends one with a write. The same seed gives the same plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import pyarrow as pa
+
+from fabric.plan.expr import Agg, Alias, Call, Column, Expr, SortKey, Udf
+from fabric.plan.mend import free_name
+from fabric.plan.nodes import Exchange, Filter, Node, Scan, Select, Sink, Union, WithColumns
+from fabric.plan.schema import schema_of
+from fabric.plan.sources import GeneratorStream, MemorySource, StreamFileTarget
+from fabric.plan.stream_check import Stream, closing, stream_of
+from fabric.plan.streams import (
+    AssignWindows,
+    Changes,
+    Deduplicate,
+    KeyedProcess,
+    LookupHow,
+    LookupJoin,
+    StateField,
+    StreamAggregate,
+    StreamScan,
+    TopN,
+    Watermark,
+)
+from fabric.plan.windowing import (
+    Count,
+    Cumulative,
+    Global,
+    Session,
+    Sliding,
+    Trigger,
+    Tumbling,
+    Window,
+)
+
+SCHEMA = pa.schema([
+    ("id", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("k", pa.string()), ("v", pa.int32()),
+])  # fmt: skip
+TABLE = Scan(MemorySource("names", 3), pa.schema([("k", pa.string()), ("name", pa.string())]))
+FUNCTION = Udf("own", (), pa.null(), "object", b"not a pickle")
+_SECOND = 1_000_000
+
+
+def random_stream(rng: Random, steps: int = 6) -> Node:
+    """A stream with event time, and up to `steps` steps over it."""
+    node = _source(rng)
+    for _ in range(rng.randint(0, steps)):
+        node = _step(rng, node)
+    return node
+
+
+def written(node: Node) -> Sink:
+    """`node` and a write of it, its changes as rows of their own."""
+    stream = stream_of(node)
+    assert stream is not None
+    if stream.changes:
+        node = Changes(node, free_name("row_kind", schema_of(node).names))
+    return Sink(node, StreamFileTarget("parquet", "/tmp/out"))
+
+
+def _source(rng: Random) -> Node:
+    scan = StreamScan(GeneratorStream(n_splits=rng.randint(1, 4)), SCHEMA)
+    return Watermark(
+        _filtered(rng, scan) if rng.random() < 0.3 else scan,
+        "ts",
+        rng.choice([0, 5 * _SECOND]),
+        idle_us=rng.choice([None, 60 * _SECOND]),
+        on_bad=rng.choice(["fail", "skip", "side"]),
+    )
+
+
+def _step(rng: Random, node: Node) -> Node:
+    stream = stream_of(node)
+    assert stream is not None
+    kinds: list[Callable[[Random, Node], Node]] = [_filtered, _narrowed, _added, _exchanged]
+    if not stream.changes:
+        kinds += [_deduplicated, _ranked, _looked_up, _processed, _grouped, _counted]
+        if stream.time:
+            kinds += [_windowed, _windowed, _assigned, _united]
+    made = rng.choice(kinds)(rng, node)
+    return made if set(schema_of(made).names) >= {"k"} else node
+
+
+def _filtered(rng: Random, node: Node) -> Node:
+    name = rng.choice(schema_of(node).names)
+    return Filter(node, Call("is_not_null", (Column(name),)))
+
+
+def _narrowed(rng: Random, node: Node) -> Node:
+    names = [name for name in schema_of(node).names if name == "k" or rng.random() < 0.8]
+    return Select(node, tuple(Column(name) for name in names))
+
+
+def _added(rng: Random, node: Node) -> Node:
+    name = free_name("w", schema_of(node).names)
+    return WithColumns(node, (Alias(Call("length", (Column("k"),)), name),))
+
+
+def _exchanged(rng: Random, node: Node) -> Node:
+    return Exchange(node, "round_robin", n_partitions=rng.randint(0, 3))
+
+
+def _united(rng: Random, node: Node) -> Node:
+    return Union((node, _filtered(rng, node)))
+
+
+def _looked_up(rng: Random, node: Node) -> Node:
+    hows: tuple[LookupHow, ...] = ("inner", "left", "semi", "anti")
+    suffix = free_name("_right", [name.removeprefix("name") for name in schema_of(node).names])
+    return LookupJoin(node, TABLE, (Column("k"),), (Column("k"),), rng.choice(hows), suffix)
+
+
+def _keys(rng: Random, node: Node) -> tuple[Expr, ...]:
+    names = [name for name in schema_of(node).names if name != "k"]
+    return (Column("k"), *(Column(name) for name in rng.sample(names, min(len(names), 1))))
+
+
+def _closing(rng: Random, node: Node) -> tuple[tuple[Expr, ...], str]:
+    """Keys, now and then the end of a window below among them."""
+    stream = stream_of(node) or Stream()
+    ends = tuple(Column(end) for end in sorted(stream.ends)[:1])
+    keys = (Column("k"), *ends) if rng.random() < 0.7 else (Column("k"),)
+    return keys, closing(keys, stream) if stream.timed else ""
+
+
+def _deduplicated(rng: Random, node: Node) -> Node:
+    keys, closes = _closing(rng, node)
+    return Deduplicate(node, keys, rng.choice(["first", "last"]), closes=closes)
+
+
+def _ranked(rng: Random, node: Node) -> Node:
+    keys, closes = _closing(rng, node)
+    by = SortKey(Column(rng.choice(schema_of(node).names)), descending=rng.random() < 0.5)
+    rank = rng.choice(["", free_name("rank", schema_of(node).names)])
+    return TopN(node, keys, (by,), rng.randint(1, 5), rng.random() < 0.5, rank, closes)
+
+
+def _aggs(node: Node) -> tuple[Expr, ...]:
+    taken = schema_of(node).names
+    total = Agg("sum", Call("length", (Column("k"),)))
+    return (
+        Alias(Agg("count", None), free_name("n", taken)),
+        Alias(total, free_name("total", taken)),
+    )
+
+
+def _grouped(rng: Random, node: Node) -> Node:
+    keys, closes = _closing(rng, node)
+    return StreamAggregate(node, keys, _aggs(node), closes=closes)
+
+
+def _counted(rng: Random, node: Node) -> Node:
+    window: Window = Count(rng.randint(1, 9)) if rng.random() < 0.5 else Global()
+    return StreamAggregate(node, (Column("k"),), _aggs(node), window)
+
+
+def _windowed(rng: Random, node: Node) -> Node:
+    stream = stream_of(node)
+    assert stream is not None
+    windows: list[Window] = [*_sized(rng), Session(rng.randint(1, 60) * _SECOND)]
+    lateness, late = rng.choice([(0, "drop"), (60 * _SECOND, "side")])
+    return StreamAggregate(
+        node,
+        (Column("k"),),
+        _aggs(node),
+        rng.choice(windows),
+        stream.time,
+        Trigger(late=rng.choice(["close", "each"])),
+        lateness,
+        late,  # type: ignore[arg-type]
+    )
+
+
+def _sized(rng: Random) -> list[Tumbling | Sliding | Cumulative]:
+    step = rng.randint(1, 60) * _SECOND
+    return [Tumbling(step), Sliding(2 * step, step), Cumulative(4 * step, step)]
+
+
+def _assigned(rng: Random, node: Node) -> Node:
+    stream = stream_of(node)
+    assert stream is not None
+    if "window_start" in schema_of(node).names or "window_end" in schema_of(node).names:
+        return node
+    return AssignWindows(node, stream.time, rng.choice(_sized(rng)))
+
+
+def _processed(rng: Random, node: Node) -> Node:
+    stream = stream_of(node)
+    assert stream is not None
+    state = StateField("seen", "map", pa.int64(), pa.string(), ttl_us=_SECOND)
+    time = "ts" if stream.timed else ""
+    return KeyedProcess(
+        node, (Column("k"),), FUNCTION, SCHEMA, (state,), ("processing",), time=time,
+        on_error=rng.choice(["fail", "side"]),
+    )  # fmt: skip

@@ -1,0 +1,190 @@
+"""What a stream can't do is refused with its place and a way out; what it can do passes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from fabric.errors import PlanError
+from fabric.plan.check import check
+from fabric.plan.expr import Agg, Alias, Column, SortKey
+from fabric.plan.nodes import (
+    Aggregate,
+    Distinct,
+    Exchange,
+    Filter,
+    Join,
+    Limit,
+    Node,
+    Plan,
+    Select,
+    Sink,
+    Sort,
+    Union,
+    WithColumns,
+)
+from fabric.plan.schema import schema_of
+from fabric.plan.sources import DatasetTarget, FileTarget, GeneratorStream, StreamFileTarget
+from fabric.plan.step import schema_after
+from fabric.plan.stream_check import Stream, closing, is_endless, stream_of
+from fabric.plan.streams import (
+    AssignWindows,
+    Changes,
+    Deduplicate,
+    KeyedProcess,
+    LookupJoin,
+    SideOutput,
+    StreamAggregate,
+    StreamScan,
+    TopN,
+    Watermark,
+)
+from fabric.plan.windowing import Count, Trigger, Tumbling
+from fabric.testing.plans.streams import FUNCTION, SCHEMA, TABLE
+
+SECOND = 1_000_000
+K, V, TS, END = Column("k"), Column("v"), Column("ts"), Column("window_end")
+SCAN = StreamScan(GeneratorStream(), SCHEMA)
+TIMED = Watermark(SCAN, "ts")
+COUNT = (Alias(Agg("count", None), "n"),)
+HOURLY = StreamAggregate(TIMED, (K,), COUNT, Tumbling(3600 * SECOND), "ts")
+TOTALS = StreamAggregate(TIMED, (K,), COUNT)
+OUT = StreamFileTarget("parquet", "/out")
+
+REFUSED: list[tuple[Node, str]] = [
+    (Sort(TIMED, (SortKey(K),)), r"can't be sorted; use \.top_n"),
+    (Limit(TIMED, 3), r"a stream never ends, so a limit .*\.top_n"),
+    (Distinct(TIMED), r"write: \.deduplicate"),
+    (Aggregate(TIMED, (K,), COUNT), r'write: \.group_by\(…\)\.window\("1 hour"\)\.agg'),
+    (Join(TIMED, TIMED, (K,), (K,)), "a join of two streams would keep all rows .* with a table"),
+    (Join(TABLE, TIMED, (K,), (K,)), r"write: stream\.join\(table"),
+    (Join(TIMED, TABLE, (K,), (K,), "full"), "a full join of a stream would have to wait"),
+    (LookupJoin(TIMED, TIMED, (K,), (K,)), "a join of two streams"),
+    (LookupJoin(TABLE, TIMED, (K,), (K,)), r"write: stream\.join\(table"),
+    (Union((TIMED, Select(TABLE, (K,)))), "inputs of as many columns"),
+    (Union((Select(TIMED, (K,)), Select(TABLE, (K,)))), "a union of a stream and rows with an end"),
+    (Exchange(TIMED, "broadcast"), "a stream can't be broadcast"),
+    (Exchange(TIMED, "hash", ("k",), mode="materialised"), r'write: \.exchange\("k"\)'),
+    (Sink(TIMED, FileTarget("csv", "/a", False)), r'write: \.write_stream\("/a", format="csv"\)'),
+    (Sink(TIMED, DatasetTarget("d")), 'use mode "append"'),
+    (Sink(TOTALS, OUT), r'write: \.changes\(\)\.write_stream\("/out"'),
+    (Sink(TABLE, OUT), r'rows have an end; write: \.write_parquet\("/out"\)'),
+    (Limit(Sink(TIMED, OUT), 1), "a write is the last step"),
+    # ---- event time
+    (Watermark(SCAN, "v"), r'"v" is int32; write: .with_columns\(col\("v"\)\.cast\("timestamp'),
+    (Watermark(SCAN, "tss"), 'no column "tss" here; did you mean "ts"'),
+    (Watermark(TIMED, "ts"), 'event time is "ts" already'),
+    (Watermark(Select(TIMED, (K,)), "k"), '"k" is string'),
+    (Watermark(Union((SCAN, SCAN)), "ts"), "right after each read_stream, before union"),
+    (Watermark(TABLE, "k"), '"k" is string'),
+    (Watermark(SCAN, "ts", bound_us=-1), "bound_us of at least 0, got -1"),
+    (Watermark(SCAN, "ts", strategy="custom"), "a custom watermark needs a function"),
+    (replace(HOURLY, input=SCAN), r'needs event time; write, .*\.with_watermark\("ts"'),
+    (replace(HOURLY, input=WithColumns(TIMED, (Alias(TS, "at"),)), time="at"),
+     'windows go by event time, which is "ts", not "at"'),
+    (replace(HOURLY, input=WithColumns(TIMED, (Alias(TS, "ts"),), True)), "left out or changed"),
+    (replace(HOURLY, input=TABLE, time=""), "a window is for streams"),
+    (AssignWindows(SCAN, "ts", Tumbling(1)), "a window needs event time"),
+    (replace(HOURLY, window=Count(3)), "a window of rows has no time"),
+    (replace(TOTALS, late="side"), "without a window of event time no row is late"),
+    (replace(TOTALS, lateness_us=-1), "lateness must be at least 0"),
+    (replace(TOTALS, closes="n"), 'close only by one of their keys, and "n" is none'),
+    (replace(TOTALS, closes="k"), '"k" is not the end of a window below'),
+    (KeyedProcess(SCAN, (K,), FUNCTION, SCHEMA, timers=("event",)), "a timer of event time needs"),
+    (KeyedProcess(TIMED, (), FUNCTION, SCHEMA), "process needs a key"),
+    (KeyedProcess(TIMED, (K,), FUNCTION, pa.schema([("a", pa.int8())] * 2)), "would be called"),
+    (KeyedProcess(TIMED, (K,), FUNCTION, SCHEMA, sides=(("errors", SCHEMA),)), 'side "errors"'),
+    # ---- changes
+    (StreamAggregate(TOTALS, (K,), COUNT), "an aggregate can't take changing results.*window"),
+    (Deduplicate(Filter(TOTALS, Column("b")), (K,)), "there is no column"),
+    (Deduplicate(TOTALS, (K,)), r"deduplicate can't take changing results.*\.changes\(\)"),
+    (TopN(TOTALS, (K,), (SortKey(K),), 1), "top_n can't take changing results"),
+    (KeyedProcess(TOTALS, (K,), FUNCTION, SCHEMA), "process can't take changing results"),
+    (Changes(WithColumns(TOTALS, (Alias(K, "row_kind"),))), r'write: \.changes\("row_kind_2"\)'),
+    # ---- sides
+    (SideOutput(HOURLY, "late"), 'no side output "late"; it has none, .* it says late="side"'),
+    (SideOutput(replace(HOURLY, late="side"), "lat"), r'write: \.side_output\("late"\)'),
+    (SideOutput(SCAN, "late"), "it has none"),
+    (SideOutput(TIMED, "bad"), 'on_bad="side"'),
+    # ---- rows with an end
+    (TopN(TABLE, (K,), (SortKey(K),), 1), "top_n is for streams"),
+    (Deduplicate(TABLE, (K,)), r"write: \.distinct\(\)"),
+    (KeyedProcess(TABLE, (K,), FUNCTION, SCHEMA), r"fabric\.streams\.replay"),
+    (Changes(TABLE), "changes is for streams"),
+    (TopN(TIMED, (K,), (SortKey(K),), 0), r"top_n needs at least 1 row, got 0; write: \.top_n\(1"),
+    (TopN(TIMED, (K,), (SortKey(K),), 1, rank="k"), 'write: .*rank="k_2"'),
+    (WithColumns(TIMED, (Alias(V, "__kind"),)), 'a name of Fabric\'s own'),
+    (StreamScan(GeneratorStream(), pa.schema([("__watermark", pa.int8())])), "Fabric's own"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("node", "text"), REFUSED)
+def test_refused_with_place_and_way_out(node: Node, text: str) -> None:
+    named = replace(node, path="here")
+    with pytest.raises(PlanError, match=text) as error:
+        check(Plan(named))
+    assert error.value.where.node
+    with pytest.raises(PlanError, match=text):
+        schema_after(Plan(node))
+
+
+def test_a_step_is_refused_though_the_steps_below_were_looked_at_before() -> None:
+    assert schema_after(Plan(TIMED)).names == SCHEMA.names
+    with pytest.raises(PlanError, match="can't be sorted") as error:
+        schema_after(Plan(Sort(TIMED, (SortKey(K),))))
+    assert error.value.where.node == "sort_1"
+
+
+def test_what_is_known_of_rows() -> None:
+    assert stream_of(TABLE) is None
+    assert stream_of(SCAN) == Stream(split=True)
+    assert stream_of(TIMED) == Stream(time="ts", timed=True, split=True)
+    renamed = Select(TIMED, (Alias(TS, "at"), K))
+    assert stream_of(renamed) == Stream(time="at", timed=True, split=True)
+    assert stream_of(Select(TIMED, (K,))) == Stream(timed=True, split=True)
+    end = frozenset({"window_end"})
+    assert stream_of(HOURLY) == Stream(time="window_end", ends=end, timed=True)
+    assert stream_of(TOTALS) == Stream(timed=True, changes=True)
+    assert stream_of(Changes(TOTALS)) == Stream(timed=True)
+    late = SideOutput(replace(HOURLY, late="side"), "late")
+    assert stream_of(late) == Stream(timed=True)
+    both = Union((TIMED, Filter(TIMED, Column("k"))))
+    assert schema_of(replace(both, inputs=(TIMED, TIMED))).names == SCHEMA.names
+    assert stream_of(Union((TIMED, TIMED))) == Stream(time="ts", timed=True)
+    assert stream_of(Union((TIMED, SCAN))) == Stream()
+
+
+def test_results_of_windows_close_the_groups_above() -> None:
+    stream = stream_of(HOURLY)
+    assert stream is not None
+    assert closing((Alias(END, "end"), K), stream) == "end"
+    assert closing((K,), stream) == ""
+    busiest = TopN(HOURLY, (END,), (SortKey(Column("n"), descending=True),), 1, closes="window_end")
+    per_end = StreamAggregate(HOURLY, (Alias(END, "end"),), COUNT, closes="end")
+    for node in (busiest, per_end):
+        check(Plan(Sink(node, OUT)))
+    daily = StreamAggregate(HOURLY, (K,), COUNT, Tumbling(86_400 * SECOND), "window_end")
+    check(Plan(Sink(daily, OUT)))
+
+
+def test_results_that_come_early_or_again_change() -> None:
+    assert not (stream_of(HOURLY) or Stream()).changes
+    for change in ({"trigger": Trigger(early_us=1)},
+                   {"trigger": Trigger(late="each"), "lateness_us": 1}):  # fmt: skip
+        assert (stream_of(replace(HOURLY, **change)) or Stream()).changes
+    assert not (stream_of(Deduplicate(TIMED, (K,))) or Stream()).changes
+    assert (stream_of(Deduplicate(TIMED, (K,), by="ts")) or Stream()).changes
+
+
+def test_several_writes_are_one_plan() -> None:
+    counted = replace(HOURLY, late="side")
+    late = Sink(SideOutput(counted, "late"), replace(OUT, path="/late"))
+    root = check(Plan(Union((Sink(counted, OUT), late)))).root
+    assert schema_of(root).names == ["rows"]
+    assert is_endless(root)
+    with pytest.raises(PlanError, match="a write is the last step"):
+        check(Plan(Union((Sink(TABLE, FileTarget("csv", "/a", True)),))))
+    with pytest.raises(PlanError, match="a write is the last step"):
+        check(Plan(Union((late, Select(TIMED, (V,))))))
