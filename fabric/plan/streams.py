@@ -65,10 +65,13 @@ class Watermark(Unary):
     """Say that `column` is the time of each row, and how far behind rows may come, by split.
 
     "bounded": the most time so far less `bound_us`; "monotonic": rows come in order; "custom":
-    `function` says. A split without rows for `idle_us` holds nothing back (None: it does). A row
-    more than `future_us` ahead of the clock, or without a time, is bad: "fail", "skip" or "side"
-    (tag `BAD`). `drift_us` holds back splits that are that far ahead of the slowest. With `rows`,
-    which only the planner sets, each row carries its own watermark.
+    `function` says. A split without rows for `idle_us` holds nothing back (None: it does).
+    `drift_us` holds back splits that are that far ahead of the slowest.
+
+    A row without a time, or more than `future_us` ahead of all earlier rows of its split, is bad:
+    "fail", "skip" or "side" (tag `BAD`). It moves event time on by `future_us` at most; a split's
+    first row is compared with the clock. With `rows`, which only the planner sets, each row carries
+    its own watermark.
     """
 
     column: str
