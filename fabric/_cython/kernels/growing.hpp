@@ -1,0 +1,111 @@
+// Arrays by id that grow without copying what they hold.
+//
+// One job: room for values 0 … n - 1, zero until written. Small arrays are the heap's; larger ones
+// have pages of their own, which move by their table (mremap), so that growing costs no pause and
+// no second copy. Pages are huge where the system gives such: values are met at random.
+#pragma once
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+namespace fabric {
+
+constexpr int64_t OWN_PAGES_BYTES = 1 << 18;  // from here on an array has pages of its own
+constexpr int64_t HUGE_PAGE_BYTES = 1 << 21;
+
+#if defined(__linux__)
+inline void* map_pages(int64_t n_bytes) {
+  void* pages = mmap(nullptr, static_cast<size_t>(n_bytes), PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED) throw std::bad_alloc();
+  if (n_bytes >= HUGE_PAGE_BYTES) madvise(pages, static_cast<size_t>(n_bytes), MADV_HUGEPAGE);
+  return pages;
+}
+
+inline void* remap_pages(void* pages, int64_t before, int64_t n_bytes) {
+  void* moved = mremap(pages, static_cast<size_t>(before), static_cast<size_t>(n_bytes),
+                       MREMAP_MAYMOVE);
+  if (moved == MAP_FAILED) throw std::bad_alloc();
+  if (n_bytes >= HUGE_PAGE_BYTES) madvise(moved, static_cast<size_t>(n_bytes), MADV_HUGEPAGE);
+  return moved;
+}
+
+inline void unmap_pages(void* pages, int64_t n_bytes) noexcept {
+  munmap(pages, static_cast<size_t>(n_bytes));
+}
+#else
+inline void* map_pages(int64_t n_bytes) {
+  void* pages = std::aligned_alloc(4096, static_cast<size_t>(n_bytes));
+  if (pages == nullptr) throw std::bad_alloc();
+  return std::memset(pages, 0, static_cast<size_t>(n_bytes));
+}
+
+inline void* remap_pages(void* pages, int64_t before, int64_t n_bytes) {
+  void* moved = std::realloc(pages, static_cast<size_t>(n_bytes));
+  if (moved == nullptr) throw std::bad_alloc();
+  std::memset(static_cast<char*>(moved) + before, 0, static_cast<size_t>(n_bytes - before));
+  return moved;
+}
+
+inline void unmap_pages(void* pages, int64_t) noexcept { std::free(pages); }
+#endif
+
+template <class T>
+class Growing {
+  static_assert(std::is_trivially_copyable_v<T>);
+
+ public:
+  Growing() = default;
+  Growing(Growing&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), n_bytes_(std::exchange(other.n_bytes_, 0)) {}
+  Growing(const Growing&) = delete;
+  Growing& operator=(const Growing&) = delete;
+  ~Growing() {
+    if (n_bytes_ >= OWN_PAGES_BYTES) unmap_pages(data_, n_bytes_);
+    else std::free(data_);
+  }
+
+  // Room for values 0 … n - 1 at least; throws std::bad_alloc and then has changed nothing.
+  void reserve(int64_t n) {
+    if (__builtin_expect(n * int64_t{sizeof(T)} > n_bytes_, 0)) grow(n * int64_t{sizeof(T)});
+  }
+
+  T* data() { return data_; }
+  const T* data() const { return data_; }
+  T& operator[](int64_t i) { return data_[i]; }
+  const T& operator[](int64_t i) const { return data_[i]; }
+  int64_t size() const { return n_bytes_ / int64_t{sizeof(T)}; }
+  int64_t n_bytes() const { return n_bytes_; }
+
+ private:
+  __attribute__((noinline)) void grow(int64_t wanted) {
+    int64_t n_bytes = n_bytes_ < 256 ? 256 : n_bytes_;
+    while (n_bytes < wanted) n_bytes *= 2;
+    void* made;
+    if (n_bytes_ >= OWN_PAGES_BYTES) {
+      made = remap_pages(data_, n_bytes_, n_bytes);
+    } else if (n_bytes >= OWN_PAGES_BYTES) {
+      made = map_pages(n_bytes);
+      if (n_bytes_ > 0) std::memcpy(made, data_, static_cast<size_t>(n_bytes_));
+      std::free(data_);
+    } else {
+      made = std::realloc(data_, static_cast<size_t>(n_bytes));
+      if (made == nullptr) throw std::bad_alloc();
+      std::memset(static_cast<char*>(made) + n_bytes_, 0, static_cast<size_t>(n_bytes - n_bytes_));
+    }
+    data_ = static_cast<T*>(made);
+    n_bytes_ = n_bytes;
+  }
+
+  T* data_ = nullptr;
+  int64_t n_bytes_ = 0;
+};
+
+}  // namespace fabric
