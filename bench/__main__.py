@@ -20,7 +20,6 @@ TOOLS = {
     "harness",
     "report",
     "worker",
-    "kernels",
     "made",
     "dbbenchmark",
     "tpch_questions",

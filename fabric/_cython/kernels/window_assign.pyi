@@ -1,0 +1,16 @@
+import numpy as np
+from numpy.typing import NDArray
+
+_Int64 = NDArray[np.int64]
+
+def assign_tumbling(times: _Int64, size_us: int, offset_us: int) -> tuple[_Int64, _Int64]: ...
+def assign_sliding(
+    times: _Int64, size_us: int, slide_us: int, offset_us: int
+) -> tuple[_Int64, _Int64, _Int64]: ...
+def assign_cumulative(
+    times: _Int64, size_us: int, step_us: int, offset_us: int
+) -> tuple[_Int64, _Int64, _Int64]: ...
+def late_rows(
+    ends: _Int64, rows: _Int64 | None, watermarks: _Int64, lateness_us: int
+) -> NDArray[np.bool_]: ...
+def count_rows(groups: _Int64, counts: _Int64) -> _Int64: ...

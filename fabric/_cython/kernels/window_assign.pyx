@@ -1,0 +1,316 @@
+"""Windows of times: where each begins and ends, and whether a row comes too late for it.
+
+One job: arithmetic on times, a row at a time. O(rows + windows), GIL released throughout. A window
+whose bounds leave int64 is cut at the first or last time that a row can have, so that nothing wraps
+round.
+"""
+
+import numpy as np
+
+cimport cython
+from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t
+
+cdef int64_t FIRST = INT64_MIN + 2
+cdef int64_t LAST = INT64_MAX - 1
+
+
+cdef inline int64_t plus(int64_t a, int64_t b) noexcept nogil:
+    """The sum of a time and a length that is not negative."""
+    return LAST if a > LAST - b else a + b
+
+
+cdef inline int64_t minus(int64_t a, int64_t b) noexcept nogil:
+    return FIRST if a < FIRST + b else a - b
+
+
+@cython.cdivision(True)
+cdef inline int64_t past(int64_t time, int64_t size, int64_t offset) noexcept nogil:
+    """How far `time` lies behind the last multiple of `size` from `offset`, which is in [0, size).
+    """
+    cdef int64_t rest = time % size  # the sign is that of `time`
+    rest += size if rest < 0 else 0
+    return rest - offset if rest >= offset else rest - offset + size
+
+
+cdef void tumbling(const int64_t* times, int64_t n_rows, int64_t size, int64_t offset,
+                   int64_t* starts, int64_t* ends) noexcept nogil:
+    """Neighbours are mostly in one window, and dividing takes longer than comparing."""
+    cdef int64_t i, start = 1, end = 0
+    for i in range(n_rows):
+        if times[i] < start or times[i] >= end:
+            start = minus(times[i], past(times[i], size, offset))
+            end = plus(times[i], size - past(times[i], size, offset))
+        starts[i], ends[i] = start, end
+
+
+@cython.cdivision(True)
+cdef int64_t count_sliding(const int64_t* times, int64_t n_rows, int64_t size, int64_t slide,
+                           int64_t offset) noexcept nogil:
+    cdef int64_t i, n = 0
+    if size % slide == 0:
+        return n_rows * (size // slide)
+    for i in range(n_rows):
+        n += (size - past(times[i], slide, offset) + slide - 1) // slide
+    return n
+
+
+cdef void sliding(const int64_t* times, int64_t n_rows, int64_t size, int64_t slide,
+                  int64_t offset, int64_t* rows, int64_t* starts, int64_t* ends) noexcept nogil:
+    """The windows of a row from the last to begin to the first."""
+    cdef int64_t i, back, n = 0
+    for i in range(n_rows):
+        back = past(times[i], slide, offset)
+        while back < size:
+            rows[n] = i
+            starts[n] = minus(times[i], back)
+            ends[n] = plus(times[i], size - back)
+            n += 1
+            back += slide
+
+
+@cython.cdivision(True)
+cdef void cumulative(const int64_t* times, int64_t n_rows, int64_t size, int64_t step,
+                     int64_t offset, int64_t* offsets, int64_t* rows, int64_t* starts,
+                     int64_t* ends) noexcept nogil:
+    """The windows of a row from the first to end to the last; counts alone where `rows` is NULL."""
+    cdef int64_t i, back, ahead, n = 0
+    for i in range(n_rows):
+        back = past(times[i], size, offset)
+        if rows == NULL:
+            n += (size - back + step - 1) // step
+            continue
+        ahead = step - back % step
+        while ahead <= size - back:
+            rows[n] = i
+            starts[n] = minus(times[i], back)
+            ends[n] = plus(times[i], ahead)
+            n += 1
+            ahead += step
+    offsets[0] = n
+
+
+cdef int64_t checked(str what, int64_t value) except -1:
+    if value < 1:
+        raise ValueError(f"{what} must be positive, got {value}")
+    return value
+
+
+def assign_tumbling(const int64_t[::1] times not None, int64_t size_us, int64_t offset_us):
+    """The window of each row: ``[start, end)``, starts being multiples of the size from the offset.
+
+    Parameters
+    ----------
+    times
+        int64, shape (rows,), microseconds.
+    size_us, offset_us
+        The length of the windows, positive; where one of them begins, any time.
+    Returns
+    -------
+    starts, ends
+        int64, shapes (rows,).
+    Raises
+    ------
+    ValueError
+        If `size_us` is not positive.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [a.tolist() for a in assign_tumbling(np.array([-1, 0, 12]), 10, 0)]
+    [[-10, 0, 10], [0, 10, 20]]
+    """
+    checked("size_us", size_us)
+    cdef int64_t n_rows = times.shape[0]
+    offset_us = offset_us % size_us
+    offset_us += size_us if offset_us < 0 else 0
+    starts, ends = np.empty(n_rows, np.int64), np.empty(n_rows, np.int64)
+    cdef int64_t[::1] starts_view = starts
+    cdef int64_t[::1] ends_view = ends
+    if n_rows > 0:
+        with nogil:
+            tumbling(&times[0], n_rows, size_us, offset_us, &starts_view[0], &ends_view[0])
+    return starts, ends
+
+
+def assign_sliding(const int64_t[::1] times not None, int64_t size_us, int64_t slide_us,
+                   int64_t offset_us):
+    """The windows of each row, where one of `size_us` begins every `slide_us`.
+
+    Parameters
+    ----------
+    times
+        int64, shape (rows,), microseconds.
+    size_us, slide_us, offset_us
+        Both positive, the slide at most the size; where one window begins, any time.
+    Returns
+    -------
+    rows, starts, ends
+        int64, shapes (windows of all rows,). `rows` says which row an entry is of; it rises, and
+        the entries of one row go from the last window to begin to the first.
+    Raises
+    ------
+    ValueError
+        If a length is not positive, or the slide longer than the size.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [a.tolist() for a in assign_sliding(np.array([12]), 10, 5, 0)]
+    [[0, 0], [10, 5], [20, 15]]
+    """
+    if checked("slide_us", slide_us) > checked("size_us", size_us):
+        raise ValueError(f"slide_us must be at most size_us {size_us}, got {slide_us}")
+    cdef int64_t n_rows = times.shape[0], n
+    offset_us = offset_us % slide_us
+    offset_us += slide_us if offset_us < 0 else 0
+    n = count_sliding(&times[0], n_rows, size_us, slide_us, offset_us) if n_rows else 0
+    rows, starts, ends = (np.empty(n, np.int64) for _ in range(3))
+    cdef int64_t[::1] rows_view = rows
+    cdef int64_t[::1] starts_view = starts
+    cdef int64_t[::1] ends_view = ends
+    if n > 0:
+        with nogil:
+            sliding(&times[0], n_rows, size_us, slide_us, offset_us, &rows_view[0],
+                    &starts_view[0], &ends_view[0])
+    return rows, starts, ends
+
+
+def assign_cumulative(const int64_t[::1] times not None, int64_t size_us, int64_t step_us,
+                      int64_t offset_us):
+    """The windows of each row, where they begin together every `size_us` and end every `step_us`.
+
+    Parameters
+    ----------
+    times
+        int64, shape (rows,), microseconds.
+    size_us, step_us, offset_us
+        Both positive, the size a multiple of the step; where windows begin, any time.
+    Returns
+    -------
+    rows, starts, ends
+        int64, shapes (windows of all rows,). `rows` says which row an entry is of; it rises, and
+        the entries of one row go from the first window to end to the last.
+    Raises
+    ------
+    ValueError
+        If a length is not positive, or the size no multiple of the step.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [a.tolist() for a in assign_cumulative(np.array([12]), 30, 10, 0)]
+    [[0, 0], [0, 0], [20, 30]]
+    """
+    if checked("size_us", size_us) % checked("step_us", step_us):
+        raise ValueError(f"size_us must be a multiple of step_us {step_us}, got {size_us}")
+    cdef int64_t n_rows = times.shape[0], n = 0
+    offset_us = offset_us % size_us
+    offset_us += size_us if offset_us < 0 else 0
+    if n_rows:
+        cumulative(&times[0], n_rows, size_us, step_us, offset_us, &n, NULL, NULL, NULL)
+    rows, starts, ends = (np.empty(n, np.int64) for _ in range(3))
+    cdef int64_t[::1] rows_view = rows
+    cdef int64_t[::1] starts_view = starts
+    cdef int64_t[::1] ends_view = ends
+    if n > 0:
+        with nogil:
+            cumulative(&times[0], n_rows, size_us, step_us, offset_us, &n, &rows_view[0],
+                       &starts_view[0], &ends_view[0])
+    return rows, starts, ends
+
+
+cdef int mark_late(const int64_t* ends, const int64_t* rows, int64_t n, const int64_t* watermarks,
+                   int64_t n_rows, int64_t lateness, uint8_t* out) noexcept nogil:
+    """1, and nothing more done, for a row out of range. What a window's end plus the lateness would
+    carry past the last time never is late: it is open until the input ends."""
+    cdef int64_t i, row
+    for i in range(n):
+        row = i if rows == NULL else rows[i]
+        if row < 0 or row >= n_rows:
+            return 1
+        out[i] = ends[i] <= INT64_MAX - lateness and ends[i] + lateness <= watermarks[row]
+    return 0
+
+
+def late_rows(const int64_t[::1] ends not None, const int64_t[::1] rows,
+              const int64_t[::1] watermarks not None, int64_t lateness_us):
+    """Whether each row comes too late for its window: window end + lateness <= its watermark.
+
+    Parameters
+    ----------
+    ends
+        int64, shape (windows,): the end of each row's window.
+    rows
+        int64, shape (windows,): which row a window is of; None when it is one window a row.
+    watermarks
+        int64, shape (rows,): what each row carries (design 4.12).
+    lateness_us
+        How long a window takes rows after its end, not negative.
+    Returns
+    -------
+    late
+        bool, shape (windows,).
+    Raises
+    ------
+    ValueError
+        If the lengths do not fit, a row is out of range, or `lateness_us` is negative.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> late_rows(np.array([10, 20]), None, np.array([15, 15]), 5).tolist()
+    [True, False]
+    """
+    if lateness_us < 0:
+        raise ValueError(f"lateness_us must not be negative, got {lateness_us}")
+    cdef int64_t n = ends.shape[0], n_rows = watermarks.shape[0]
+    cdef int outside = 0
+    if (n_rows if rows is None else rows.shape[0]) != n:
+        raise ValueError(f"{n} windows need as many rows, "
+                         f"got {n_rows if rows is None else rows.shape[0]}")
+    late = np.empty(n, np.bool_)
+    cdef uint8_t[::1] view = late.view(np.uint8)
+    cdef const int64_t* places = NULL
+    if n > 0:
+        if n_rows == 0:
+            raise ValueError(f"row {rows[0]} is none of 0 rows")
+        if rows is not None:
+            places = &rows[0]
+        with nogil:
+            outside = mark_late(&ends[0], places, n, &watermarks[0], n_rows, lateness_us, &view[0])
+        if outside:
+            raise ValueError(f"a window names a row that is none of {n_rows} rows")
+    return late
+
+
+def count_rows(const int64_t[::1] groups not None, int64_t[::1] counts not None):
+    """How many rows of its group came before each row; `counts` goes on from there.
+
+    Parameters
+    ----------
+    groups
+        int64, shape (rows,): a place in `counts`.
+    counts
+        int64, shape (groups,): rows of each group so far; counted up in place.
+    Returns
+    -------
+    before
+        int64, shape (rows,).
+    Raises
+    ------
+    ValueError
+        If a group is none of `counts`; nothing is counted then.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> counts = np.array([5, 0])
+    >>> count_rows(np.array([0, 1, 0]), counts).tolist(), counts.tolist()
+    ([5, 0, 6], [7, 1])
+    """
+    cdef int64_t i, n = groups.shape[0], n_groups = counts.shape[0]
+    for i in range(n):
+        if not 0 <= groups[i] < n_groups:
+            raise ValueError(f"row {i} is of group {groups[i]}, there are {n_groups}")
+    before = np.empty(n, np.int64)
+    cdef int64_t[::1] view = before
+    with nogil:
+        for i in range(n):
+            view[i] = counts[groups[i]]
+            counts[groups[i]] += 1
+    return before

@@ -1,0 +1,113 @@
+"""Windows beside their definition: all multiples tried, in whole numbers of Python."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabric._cython.kernels.window_assign import (
+    assign_cumulative,
+    assign_sliding,
+    assign_tumbling,
+    count_rows,
+    late_rows,
+)
+
+END = 2**63 - 1
+FIRST, LAST = -(2**63) + 2, END - 1
+TIMES = st.lists(st.one_of(st.integers(-100, 100), st.integers(FIRST, LAST)), max_size=30)
+OFFSETS = st.one_of(st.integers(-50, 50), st.sampled_from([FIRST, LAST]))
+
+
+def clamped(*times: int) -> tuple[int, ...]:
+    return tuple(min(max(time, FIRST), LAST) for time in times)
+
+
+@given(TIMES, st.one_of(st.integers(1, 30), st.just(2**60)), OFFSETS)
+def test_tumbling(times: list[int], size: int, offset: int) -> None:
+    starts, ends = assign_tumbling(np.array(times, np.int64), size, offset)
+    for time, start, end in zip(times, starts.tolist(), ends.tolist(), strict=True):
+        true = time - (time - offset) % size
+        assert (start, end) == clamped(true, true + size)
+        assert start <= time
+        assert time < end or time == LAST
+
+
+@given(TIMES, st.integers(1, 30), st.integers(1, 30), OFFSETS)
+def test_sliding(times: list[int], a: int, b: int, offset: int) -> None:
+    size, slide = max(a, b), min(a, b)
+    expected = []
+    for row, time in enumerate(times):
+        start = time - (time - offset) % slide
+        while start > time - size:
+            expected.append((row, *clamped(start, start + size)))
+            start -= slide
+    found = assign_sliding(np.array(times, np.int64), size, slide, offset)
+    assert list(zip(*(a.tolist() for a in found), strict=True)) == expected
+
+
+@given(TIMES, st.integers(1, 10), st.integers(1, 6), OFFSETS)
+def test_cumulative(times: list[int], step: int, n: int, offset: int) -> None:
+    size, expected = step * n, []
+    for row, time in enumerate(times):
+        start = time - (time - offset) % size
+        ends = [start + step * (i + 1) for i in range(n)]
+        expected += [(row, *clamped(start, end)) for end in ends if end > time]
+    found = assign_cumulative(np.array(times, np.int64), size, step, offset)
+    assert list(zip(*(a.tolist() for a in found), strict=True)) == expected
+
+
+def test_golden_windows() -> None:
+    """An hour from a quarter past, half-hour slides, in minutes."""
+    times = np.array([0, 14, 15, 74, 75])
+    assert assign_tumbling(times, 60, 15)[0].tolist() == [-45, -45, 15, 15, 75]
+    rows, starts, _ = assign_sliding(times, 60, 30, 0)
+    assert rows.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+    assert starts.tolist() == [0, -30, 0, -30, 0, -30, 60, 30, 60, 30]
+
+
+@given(st.lists(st.tuples(st.integers(-20, 20), st.integers(-20, 20))), st.integers(0, 5))
+def test_lateness(rows: list[tuple[int, int]], lateness: int) -> None:
+    ends = np.array([end for end, _ in rows], np.int64)
+    watermarks = np.array([watermark for _, watermark in rows], np.int64)
+    expected = [end + lateness <= watermark for end, watermark in rows]
+    assert late_rows(ends, None, watermarks, lateness).tolist() == expected
+    places = np.arange(len(rows) - 1, -1, -1)
+    assert late_rows(ends[::-1].copy(), places, watermarks, lateness).tolist() == expected[::-1]
+
+
+def test_lateness_at_the_ends_of_time() -> None:
+    ends, watermarks = np.array([LAST, FIRST]), np.array([LAST - 1, -(2**63)])
+    assert late_rows(ends, None, watermarks, END).tolist() == [False, False]
+
+
+@given(st.lists(st.lists(st.integers(0, 4), max_size=10), max_size=5))
+def test_rows_are_counted_by_group_across_batches(batches: list[list[int]]) -> None:
+    counts, seen = np.zeros(5, np.int64), Counter[int]()
+    for batch in batches:
+        expected = []
+        for group in batch:
+            expected.append(seen[group])
+            seen[group] += 1
+        assert count_rows(np.array(batch, np.int64), counts).tolist() == expected
+    assert counts.tolist() == [seen[group] for group in range(5)]
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    times = np.zeros(2, np.int64)
+    for refused, message in (
+        (lambda: assign_tumbling(times, 0, 0), "size_us must be positive, got 0"),
+        (lambda: assign_sliding(times, 5, 6, 0), "slide_us must be at most size_us 5, got 6"),
+        (lambda: assign_cumulative(times, 5, 2, 0), "must be a multiple of step_us 2, got 5"),
+        (lambda: late_rows(times, None, times, -1), "lateness_us must not be negative"),
+        (lambda: late_rows(times, None, times[:1], 0), "2 windows need as many rows, got 1"),
+        (lambda: late_rows(times, np.array([0, 2]), times, 0), "none of 2 rows"),
+        (lambda: late_rows(times[:1], np.array([0]), times[:0], 0), "row 0 is none of 0 rows"),
+        (lambda: count_rows(np.array([0, 2]), times.copy()), "row 1 is of group 2, there are 2"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            refused()
