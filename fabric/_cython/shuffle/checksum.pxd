@@ -10,3 +10,7 @@ cdef extern from "checksum.hpp" namespace "fabric" nogil:
         uint32_t value() noexcept
 
     uint32_t canonical_crc32c(const ArrowSchema& schema, const ArrowArray& array, int cpu) except +
+
+
+cdef class RunningCrc32c:
+    cdef Crc32c* _crc

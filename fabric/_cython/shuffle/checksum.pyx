@@ -54,12 +54,35 @@ def crc32c(const unsigned char[::1] data not None):
     >>> hex(crc32c(b"123456789"))
     '0xe3069283'
     """
-    cdef Crc32c* crc = new Crc32c(current_cpu())
-    cdef int64_t n_bytes = data.shape[0]
-    try:
+    running = RunningCrc32c()
+    running.update(data)
+    return running.value
+
+
+cdef class RunningCrc32c:
+    """CRC32C of plain bytes that come piece by piece.
+
+    Examples
+    --------
+    >>> crc = RunningCrc32c()
+    >>> crc.update(b"1234"), crc.update(b"56789"), hex(crc.value)
+    (None, None, '0xe3069283')
+    """
+
+    def __cinit__(self):
+        self._crc = new Crc32c(current_cpu())
+
+    def __dealloc__(self):
+        del self._crc
+
+    def update(self, const unsigned char[::1] data not None):
+        """Go on with `data`; one thread at a time."""
+        cdef int64_t n_bytes = data.shape[0]
         if n_bytes > 0:
             with nogil:
-                crc.add(&data[0], n_bytes)
-        return crc.value()
-    finally:
-        del crc
+                self._crc.add(&data[0], n_bytes)
+
+    @property
+    def value(self):
+        """The CRC of everything so far; 0 at first."""
+        return self._crc.value()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric._cython.kernels.cpu import cpu_path, cpu_paths, set_cpu_path
-from fabric._cython.shuffle.checksum import batch_crc32c, crc32c
+from fabric._cython.shuffle.checksum import RunningCrc32c, batch_crc32c, crc32c
 from fabric.testing.arrays import arrays, batches, examples, plain_arrays, types
 
 
@@ -125,3 +125,11 @@ def test_every_flipped_bit_shows(values: list[int], data: st.DataObject) -> None
     changed[place] ^= 1 << data.draw(st.integers(0, 7))
     before, after = (pa.array(v, pa.uint8()) for v in (values, changed))
     assert batch_crc32c(before) != batch_crc32c(after)
+
+
+@given(st.lists(st.binary(max_size=5000), max_size=5))
+def test_pieces_have_the_checksum_of_the_whole(pieces: list[bytes]) -> None:
+    running = RunningCrc32c()
+    for piece in pieces:
+        running.update(piece)
+    assert running.value == crc32c(b"".join(pieces))

@@ -1,0 +1,200 @@
+"""What belongs to one checkpoint: every file, position and handle of every task.
+
+One job: the frozen records, checked at birth. A `Manifest` is all of a checkpoint, a `TaskSnapshot`
+what one task of one node put into it, an `Ack` how a task says so. How they become bytes is in
+`codec.py`, where the files lie in `storage.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import cast
+
+from fabric.errors import DataError
+
+FINAL = (1 << 63) - 1
+"""In place of a checkpoint's number: what stands for all that are to come, its task has ended."""
+_NAME = re.compile(r"[a-z0-9_.\-]{1,128}")
+_CRC_END = 1 << 32
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """One file of a snapshot; `content` names the bytes of one that never changes, for ever.
+
+    >>> FileRecord("../x", 1, 0)
+    Traceback (most recent call last):
+    ...
+    fabric.errors.DataError: '../x' can't be a file of a snapshot; use 1 to 128 of a-z 0-9 _ . -
+    """
+
+    name: str
+    n_bytes: int
+    crc32c: int
+    content: str = ""
+
+    def __post_init__(self) -> None:
+        check_file_name(self.name)
+        if self.n_bytes < 0 or not 0 <= self.crc32c < _CRC_END:
+            raise DataError(
+                f"file {self.name} can't have {self.n_bytes} bytes of checksum {self.crc32c}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class SinkHandle:
+    """What a sink prepared for `checkpoint` (or `FINAL`): nobody sees it until it is published."""
+
+    checkpoint: int
+    data: bytes
+
+    def __post_init__(self) -> None:
+        _check_number("checkpoint", self.checkpoint, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSnapshot:
+    """What one task of one node put into a checkpoint.
+
+    `key_groups` is what the task owned, `positions` where a source goes on, by split, `handles` all
+    that a sink has prepared and not heard to be published.
+    """
+
+    node: str
+    task: int
+    attempt: int
+    key_groups: range
+    files: tuple[FileRecord, ...] = ()
+    positions: tuple[tuple[str, bytes], ...] = ()
+    handles: tuple[SinkHandle, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_number("task", self.task, 0)
+        _check_number("attempt", self.attempt, 0)
+        groups = self.key_groups
+        if groups.step != 1 or not 0 <= groups.start <= groups.stop:
+            raise DataError(f"{self.node}: {groups} are no key groups")
+        _check_rising(f"files of {self.node}", [file.name for file in self.files])
+        _check_rising(f"splits of {self.node}", [split for split, _ in self.positions])
+
+    @property
+    def n_bytes(self) -> int:
+        """Of its files."""
+        return sum(file.n_bytes for file in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """A task's part of a checkpoint is durable; `FINAL`: the task has ended, this is its last.
+
+    `snapshots` has one for each node of the stage that keeps something.
+    """
+
+    checkpoint: int
+    stage: int
+    task: int
+    attempt: int
+    epoch: int
+    snapshots: tuple[TaskSnapshot, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_number("checkpoint", self.checkpoint, 1)
+        for name in ("stage", "task", "attempt", "epoch"):
+            _check_number(name, getattr(self, name), 0)
+        _check_rising("nodes", [snapshot.node for snapshot in self.snapshots])
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Stage and task."""
+        return self.stage, self.task
+
+    def without_handles_up_to(self, checkpoint: int) -> Ack:
+        """The same, less what was published with `checkpoint`."""
+        kept = tuple(
+            replace(one, handles=tuple(h for h in one.handles if h.checkpoint > checkpoint))
+            for one in self.snapshots
+        )
+        return replace(self, snapshots=kept)
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """Size and checksum of a manifest's bytes, kept elsewhere."""
+
+    n_bytes: int
+    crc32c: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """All of checkpoint `checkpoint` of `job`; `tasks` are in the order of (node, task).
+
+    `plan` is the fingerprint of the plan, `epoch` the coordinator's, `run` the job's; `wall_us` is
+    when it was begun.
+    """
+
+    job: str
+    checkpoint: int
+    epoch: int
+    run: int
+    plan: str
+    wall_us: int
+    tasks: tuple[TaskSnapshot, ...]
+
+    def __post_init__(self) -> None:
+        _check_number("checkpoint", self.checkpoint, 1)
+        for name in ("epoch", "run", "wall_us"):
+            _check_number(name, getattr(self, name), 0)
+        _check_rising("tasks", [(task.node, task.task) for task in self.tasks])
+
+    @property
+    def n_bytes(self) -> int:
+        """Of all files."""
+        return sum(task.n_bytes for task in self.tasks)
+
+    @property
+    def n_files(self) -> int:
+        """Of all tasks."""
+        return sum(len(task.files) for task in self.tasks)
+
+    def of_node(self, node: str) -> tuple[TaskSnapshot, ...]:
+        """The snapshots of a node, in the order of its tasks."""
+        return tuple(task for task in self.tasks if task.node == node)
+
+    def positions(self, node: str) -> dict[str, bytes]:
+        """Where the splits of a source go on, whichever task had them."""
+        return {split: at for task in self.of_node(node) for split, at in task.positions}
+
+    def handles(self) -> dict[str, tuple[bytes, ...]]:
+        """What the sinks prepared, by node: those of one task as they were made."""
+        found: dict[str, tuple[bytes, ...]] = {}
+        for task in self.tasks:
+            if task.handles:
+                data = tuple(handle.data for handle in task.handles)
+                found[task.node] = found.get(task.node, ()) + data
+        return found
+
+
+def check_file_name(name: str) -> str:
+    """Return `name` when a snapshot's file may be called so, else raise `DataError`."""
+    if not _NAME.fullmatch(name) or not name.strip("."):
+        raise DataError(
+            f"{name[:80]!r} can't be a file of a snapshot; use 1 to 128 of a-z 0-9 _ . -"
+        )
+    return name
+
+
+def _check_number(name: str, value: int, least: int) -> None:
+    if not least <= value <= FINAL:
+        raise DataError(f"{name} must be {least} or more and below 2**63, got {value}")
+
+
+def _check_rising(what: str, keys: Sequence[tuple[str, int]] | Sequence[str]) -> None:
+    for first, second in pairwise(cast(Sequence[str], keys)):
+        if first >= second:
+            raise DataError(
+                f"{what} must be listed in order, each once: {second!r} after {first!r}"
+            )

@@ -1,0 +1,261 @@
+"""Where snapshots lie: written by tasks, sealed by a manifest, read again after a failure.
+
+One job: the protocol `SnapshotStorage` and its form for a folder that all hosts see,
+`FolderStorage`. A checkpoint is there when its ``MANIFEST`` is, and that is renamed into place
+after everything it names was forced to the disk: whoever crashes, and whatever the disk forgets,
+leaves the checkpoints before it whole, and this one whole or none. No state is used before `verify`
+has read all files of a checkpoint (invariant: reliability F9).
+
+Each checkpoint's folder holds all of its files, those that have not changed as further names (hard
+links) of the same ones. So the file system counts who refers to a file, and removing a checkpoint
+never takes from another one, not even from one that is just being made. Where there are no hard
+links, files are copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+from fabric.checkpoint.codec import check_seal, decode, encode, seal_of
+from fabric.checkpoint.faults import reading, writing
+from fabric.checkpoint.files import Files, SystemFiles
+from fabric.checkpoint.layout import (
+    ASIDE,
+    MANIFEST,
+    SHARED,
+    checkpoint_folder,
+    checkpoints_among,
+    plain,
+    task_folder,
+)
+from fabric.checkpoint.manifest import FileRecord, Manifest, Seal, TaskSnapshot
+from fabric.checkpoint.reader import FolderReader, check_file
+from fabric.checkpoint.writer import FolderWriter
+from fabric.errors import InternalError
+
+
+class TaskWriter(Protocol):
+    """Takes the files of one task's snapshot of one node; one thread at a time.
+
+    After an error nothing is left, and nothing more is taken.
+    """
+
+    def put(self, name: str, data: bytes | pa.Buffer) -> None:
+        """Store one file."""
+
+    def link(self, name: str, path: Path, content: str) -> None:
+        """Store an immutable file of this host, see `fabric.operators.contract.SnapshotWriter`."""
+
+    def finish(self) -> tuple[FileRecord, ...]:
+        """All files, in order of their names; they are durable when it returns."""
+
+    def abandon(self) -> None:
+        """Remove what was written; again is fine."""
+
+
+class TaskReader(Protocol):
+    """Gives the files of one task's snapshot of one node."""
+
+    def names(self) -> list[str]:
+        """The files, sorted."""
+
+    def read(self, name: str) -> pa.Buffer:
+        """The bytes of a file."""
+
+    def fetch(self, name: str, to: Path) -> None:
+        """Put a file at `to`, linked or copied."""
+
+
+class SnapshotStorage(Protocol):
+    """Checkpoints by job and number; numbers rise, and none is used twice.
+
+    Raises `StorageError` when the world refuses (full, read-only, not there), and `DataError` or
+    `NotFoundError` when what it holds is not what was stored.
+    """
+
+    def prepare(self, job: str) -> None:
+        """Make room for a job's checkpoints, in a place that is there; refusals come here first."""
+
+    def writer(self, job: str, checkpoint: int, node: str, task: int, attempt: int) -> TaskWriter:
+        """Where a task puts its snapshot."""
+
+    def commit_manifest(self, manifest: Manifest) -> Seal:
+        """Make a checkpoint be there; durable when it returns, again is fine."""
+
+    def load(self, job: str, checkpoint: int, seal: Seal | None = None) -> Manifest:
+        """A manifest, which must be the one of `seal`."""
+
+    def verify(self, manifest: Manifest) -> None:
+        """Read every file; an error names the first that is missing or differs."""
+
+    def reader(self, manifest: Manifest, snapshot: TaskSnapshot) -> TaskReader:
+        """What one old task stored; call `verify` before."""
+
+    def checkpoints(self, job: str) -> list[int]:
+        """The checkpoints that have a manifest, rising."""
+
+    def retain(self, job: str, keep: Collection[int], below: int) -> None:
+        """Remove the checkpoints below `below` that are not to be kept, whole or half."""
+
+    def remove_job(self, job: str) -> None:
+        """Remove all of a job."""
+
+
+class FolderStorage:
+    """See `SnapshotStorage`; `root` is the same folder for all agents and the coordinator."""
+
+    def __init__(self, root: Path, files: Files | None = None) -> None:
+        self._root = root
+        self._files: Files = files or SystemFiles()
+
+    def prepare(self, job: str) -> None:
+        """See `SnapshotStorage.prepare`."""
+        folder = self._root / plain(job)
+        with writing(self._root, folder):
+            for path in (self._root, folder):
+                self._files.make_folder(path)
+            for path in (folder, self._root, self._root.parent):
+                self._files.sync(path)
+
+    def writer(self, job: str, checkpoint: int, node: str, task: int, attempt: int) -> FolderWriter:
+        """See `SnapshotStorage.writer`."""
+        folder = checkpoint_folder(self._root, job, checkpoint)
+        own = folder / task_folder(node, task, attempt)
+        return FolderWriter(self._root, own, self._root / plain(job) / SHARED, self._files)
+
+    def commit_manifest(self, manifest: Manifest) -> Seal:
+        """See `SnapshotStorage.commit_manifest`."""
+        folder = checkpoint_folder(self._root, manifest.job, manifest.checkpoint)
+        data = encode(manifest)
+        with writing(self._root, folder / MANIFEST):
+            self._files.make_folder(folder)  # a checkpoint without any file
+            names = self._files.names(folder)
+            if MANIFEST in names:
+                self._check_same(folder / MANIFEST, data)
+            else:
+                self._commit(folder, data, aside=ASIDE in names)
+            self._files.sync(folder)
+            self._files.sync(folder.parent)
+        return seal_of(data)
+
+    def load(self, job: str, checkpoint: int, seal: Seal | None = None) -> Manifest:
+        """See `SnapshotStorage.load`."""
+        path = checkpoint_folder(self._root, job, checkpoint) / MANIFEST
+        with reading(self._files, self._root, path):
+            data = self._files.read(path)
+        where = str(path.relative_to(self._root))
+        manifest = decode(data, where)
+        if seal is not None:
+            check_seal(data, seal, where)
+        if (manifest.job, manifest.checkpoint) != (job, checkpoint):
+            raise InternalError(
+                f"{where} is of job {manifest.job}, checkpoint {manifest.checkpoint}: it was moved"
+            )
+        return manifest
+
+    def verify(self, manifest: Manifest) -> None:
+        """See `SnapshotStorage.verify`."""
+        for task in manifest.tasks:
+            folder = self._folder_of(manifest, task)
+            for file in task.files:
+                check_file(self._root, folder / file.name, file, self._files)
+
+    def reader(self, manifest: Manifest, snapshot: TaskSnapshot) -> FolderReader:
+        """See `SnapshotStorage.reader`."""
+        folder = self._folder_of(manifest, snapshot)
+        return FolderReader(self._root, folder, snapshot, self._files)
+
+    def checkpoints(self, job: str) -> list[int]:
+        """See `SnapshotStorage.checkpoints`."""
+        folder = self._root / plain(job)
+        return [
+            checkpoint
+            for checkpoint in checkpoints_among(self._names(folder))
+            if MANIFEST in self._names(checkpoint_folder(self._root, job, checkpoint))
+        ]
+
+    def retain(self, job: str, keep: Collection[int], below: int) -> None:
+        """See `SnapshotStorage.retain`."""
+        folder = self._root / plain(job)
+        with writing(self._root, folder):
+            for checkpoint in checkpoints_among(self._names(folder)):
+                if checkpoint < below and checkpoint not in keep:
+                    self._remove_checkpoint(checkpoint_folder(self._root, job, checkpoint))
+            self._remove_unshared(folder / SHARED)
+
+    def remove_job(self, job: str) -> None:
+        """See `SnapshotStorage.remove_job`."""
+        folder = self._root / plain(job)
+        with writing(self._root, folder), suppress(FileNotFoundError):
+            for checkpoint in checkpoints_among(self._names(folder)):
+                self._remove_checkpoint(checkpoint_folder(self._root, job, checkpoint))
+            for name in self._names(folder / SHARED):
+                self._files.remove_file(folder / SHARED / name)
+            if SHARED in self._names(folder):
+                self._files.remove_folder(folder / SHARED)
+            self._files.remove_folder(folder)
+
+    # ---- inside
+
+    def _commit(self, folder: Path, data: bytes, *, aside: bool) -> None:
+        if aside:  # of a coordinator that did not get further
+            self._files.remove_file(folder / ASIDE)
+        self._files.sync(folder)  # the names of the tasks' folders, before who says that they exist
+        try:
+            self._files.write(folder / ASIDE, data)
+            self._files.sync(folder / ASIDE)
+            self._files.rename(folder / ASIDE, folder / MANIFEST)
+        except OSError:
+            with suppress(OSError):  # the first error is the one to tell
+                self._files.remove_file(folder / ASIDE)
+            raise
+
+    def _check_same(self, path: Path, data: bytes) -> None:
+        if self._files.read(path) != data:
+            raise InternalError(f"{path.relative_to(self._root)} is there, and says another thing")
+
+    def _folder_of(self, manifest: Manifest, task: TaskSnapshot) -> Path:
+        folder = checkpoint_folder(self._root, manifest.job, manifest.checkpoint)
+        return folder / task_folder(task.node, task.task, task.attempt)
+
+    def _names(self, folder: Path) -> list[str]:
+        """What is in a folder that may not be there."""
+        with reading(self._files, self._root, folder):
+            try:
+                return self._files.names(folder)
+            except (FileNotFoundError, NotADirectoryError):
+                if folder.parent == self._root:
+                    self._files.names(self._root)  # it is not a job that is missing, but the disk
+                return []
+
+    def _remove_checkpoint(self, folder: Path) -> None:
+        """The manifest first: what is half removed is not there. Others may remove it, too."""
+        names = self._files.names(folder)
+        for name in sorted(names, key=lambda name: name != MANIFEST):
+            with suppress(FileNotFoundError):
+                if name in (MANIFEST, ASIDE):
+                    self._files.remove_file(folder / name)
+                    self._files.sync(folder)
+                else:
+                    self._remove_task(folder / name)
+        with suppress(FileNotFoundError, OSError):  # a task that nobody waits for may still write
+            self._files.remove_folder(folder)
+
+    def _remove_task(self, folder: Path) -> None:
+        for name in self._files.names(folder):
+            with suppress(FileNotFoundError):
+                self._files.remove_file(folder / name)
+        with suppress(OSError):
+            self._files.remove_folder(folder)
+
+    def _remove_unshared(self, shared: Path) -> None:
+        """Immutable files that no checkpoint has, nor one that is being made."""
+        for name in self._names(shared):
+            with suppress(FileNotFoundError):
+                if self._files.n_links(shared / name) == 1:
+                    self._files.remove_file(shared / name)

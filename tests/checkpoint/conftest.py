@@ -1,0 +1,64 @@
+"""Manifests and acknowledgements of any content."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from fabric.checkpoint.manifest import (
+    FINAL,
+    Ack,
+    FileRecord,
+    Manifest,
+    SinkHandle,
+    TaskSnapshot,
+)
+
+settings.register_profile("shared", deadline=None)  # the machine may be busy
+settings.load_profile("shared")
+
+NUMBERS = st.integers(0, FINAL)
+TEXTS = st.text(max_size=6)
+BYTES = st.binary(max_size=8)
+NAMES = st.from_regex(r"[a-z0-9_][a-z0-9_.\-]{0,5}", fullmatch=True)
+
+
+def rising(each: st.SearchStrategy, key: object = None) -> st.SearchStrategy:
+    """A few, in order, none twice."""
+    lists = st.lists(each, max_size=3, unique_by=key)  # type: ignore[call-overload]
+    return lists.map(lambda found: tuple(sorted(found, key=key)))  # type: ignore[arg-type]
+
+
+FILES = rising(
+    st.builds(FileRecord, NAMES, NUMBERS, st.integers(0, 2**32 - 1), TEXTS), lambda f: f.name
+)
+HANDLES = st.lists(st.builds(SinkHandle, st.integers(1, FINAL), BYTES), max_size=2).map(tuple)
+SNAPSHOTS = st.builds(
+    TaskSnapshot,
+    TEXTS,
+    st.integers(0, 3),
+    NUMBERS,
+    st.builds(lambda a, n: range(a, a + n), st.integers(0, 9), st.integers(0, 9)),
+    FILES,
+    rising(st.tuples(TEXTS, BYTES), lambda pair: pair[0]),
+    HANDLES,
+)
+MANIFESTS = st.builds(
+    Manifest,
+    job=TEXTS,
+    checkpoint=st.integers(1, FINAL),
+    epoch=NUMBERS,
+    run=NUMBERS,
+    plan=TEXTS,
+    wall_us=NUMBERS,
+    tasks=rising(SNAPSHOTS, lambda task: (task.node, task.task)),
+)
+ACKS = st.builds(
+    Ack,
+    st.integers(1, FINAL),
+    NUMBERS,
+    NUMBERS,
+    NUMBERS,
+    NUMBERS,
+    rising(SNAPSHOTS, lambda task: task.node),
+)

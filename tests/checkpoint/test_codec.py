@@ -1,0 +1,140 @@
+"""Manifests read back as they were written, or not at all."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabric._cython.shuffle.checksum import crc32c
+from fabric.checkpoint.codec import (
+    check_seal,
+    decode,
+    decode_ack,
+    encode,
+    encode_ack,
+    seal_of,
+)
+from fabric.checkpoint.manifest import (
+    Ack,
+    FileRecord,
+    Manifest,
+    Seal,
+    SinkHandle,
+    TaskSnapshot,
+)
+from fabric.errors import DataError
+
+from .conftest import ACKS, MANIFESTS
+
+FILE = FileRecord("state", 10, 99, "db-7")
+TASK = TaskSnapshot("window_2", 0, 3, range(10), (FILE,), (("s", b"\0"),), (SinkHandle(4, b"h"),))
+ONE = Manifest(job="j", checkpoint=5, epoch=2, run=1, plan="f00", wall_us=7, tasks=(TASK,))
+
+
+@given(MANIFESTS)
+def test_a_manifest_reads_as_written(manifest: Manifest) -> None:
+    data = encode(manifest)
+    assert decode(data, "x") == manifest
+    assert data.isascii()
+    check_seal(data, seal_of(data), "x")
+
+
+@given(ACKS)
+def test_an_ack_reads_as_written(ack: Ack) -> None:
+    assert decode_ack(encode_ack(ack)) == ack
+
+
+def test_a_manifest_cut_off_at_any_byte_is_refused() -> None:
+    data = encode(ONE)
+    for size in range(len(data)):
+        with pytest.raises(DataError, match="j/5 is cut off"):
+            decode(data[:size], "j/5")
+
+
+def test_a_manifest_with_any_bit_flipped_is_refused() -> None:
+    data = encode(ONE)
+    for place in range(len(data)):
+        for bit in range(8):
+            changed = bytearray(data)
+            changed[place] ^= 1 << bit
+            with pytest.raises(DataError, match=r"j/5 (is|has|holds)"):
+                decode(bytes(changed), "j/5")
+
+
+@given(MANIFESTS, st.data())
+def test_any_other_bytes_are_refused(manifest: Manifest, data: st.DataObject) -> None:
+    written = encode(manifest)
+    place = data.draw(st.integers(0, len(written) - 1))
+    changed = bytearray(written)
+    changed[place] = data.draw(st.integers(0, 255).filter(lambda b: b != written[place]))
+    with pytest.raises(DataError):
+        decode(bytes(changed), "x")
+    with pytest.raises(DataError):
+        decode(written + data.draw(st.binary(min_size=1, max_size=3)), "x")
+
+
+def sealed(body: bytes, kind: bytes = b"fabric-checkpoint", version: int = 1) -> bytes:
+    """What has a right checksum, whatever it says."""
+    head = b"%s %d %d " % (kind, version, len(body))
+    return head + b"%08x\n" % crc32c(head + body) + body
+
+
+def test_what_another_release_wrote_is_named() -> None:
+    with pytest.raises(DataError, match="j/5 has format 2, this Fabric reads format 1; use the"):
+        decode(sealed(b"{}", version=2), "j/5")
+    with pytest.raises(DataError, match="begins with 'fabric-ack'"):
+        decode(encode_ack(Ack(1, 0, 0, 0, 0)), "j/5")
+
+
+@pytest.mark.parametrize("change", [
+    {"run": True}, {"run": 1.0}, {"run": "1"}, {"run": None}, {"run": -1}, {"checkpoint": 0},
+    {"job": 1}, {"tasks": {}}, {"tasks": [1]}, {"tasks": [{}]}, {"more": 1}, {"run": 2**63},
+])  # fmt: skip
+def test_what_says_something_else_is_refused(change: dict[str, object]) -> None:
+    fields = json.loads(encode(ONE).partition(b"\n")[2]) | change
+    body = json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
+    with pytest.raises(DataError, match=r"x (is damaged|does not say|holds more)"):
+        decode(sealed(body), "x")
+
+
+@pytest.mark.parametrize("body", [
+    b"", b"[]", b"null", b"{", b"NaN", b"[" * 9000, b'{"run":1,"run":1}', b"\xff",
+])  # fmt: skip
+def test_what_is_no_manifest_is_refused(body: bytes) -> None:
+    with pytest.raises(DataError, match=r"^x "):
+        decode(sealed(body), "x")
+
+
+def test_a_whole_manifest_that_is_another_one_is_refused() -> None:
+    data = encode(ONE)
+    with pytest.raises(DataError, match="x is not the manifest that was committed"):
+        check_seal(data, Seal(len(data), crc32c(data) ^ 1), "x")
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "A", "a\0", "ä", "a" * 129, "../state"])
+def test_names_that_leave_the_folder_are_refused(name: str) -> None:
+    with pytest.raises(DataError, match="can't be a file of a snapshot"):
+        FileRecord(name, 0, 0)
+
+
+def test_parts_in_disorder_are_refused() -> None:
+    with pytest.raises(DataError, match="each once"):
+        TaskSnapshot("n", 0, 0, range(1), (FILE, FILE))
+    with pytest.raises(DataError, match="each once"):
+        Ack(1, 0, 0, 0, 0, (TASK, TASK))
+
+
+def test_what_a_manifest_adds_up() -> None:
+    later = TaskSnapshot(
+        "window_2", 1, 0, range(10, 20), (), (("t", b"2"),), (SinkHandle(5, b"i"),)
+    )
+    both = Manifest(job="j", checkpoint=5, epoch=2, run=1, plan="", wall_us=7, tasks=(TASK, later))
+    assert (both.n_bytes, both.n_files) == (10, 1)
+    assert both.of_node("window_2") == (TASK, later)
+    assert both.positions("window_2") == {"s": b"\0", "t": b"2"}
+    assert both.handles() == {"window_2": (b"h", b"i")}
+    ack = Ack(5, 0, 0, 0, 0, (TASK,)).without_handles_up_to(4)
+    assert ack.snapshots[0].handles == ()
