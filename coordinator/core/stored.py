@@ -130,4 +130,5 @@ def _edge(record: pb.StoredEdge) -> Edge:
         compression=edge.compression or "none",  # type: ignore[arg-type]
         adaptive=record.adaptive,
         ordered=record.ordered,
+        side=edge.side,
     )

@@ -38,7 +38,20 @@ from fabric.plan.nodes import (
     WithColumns,
 )
 from fabric.plan.schema import is_known, remember, schema_of
+from fabric.plan.stream_kinds import as_join
+from fabric.plan.stream_rules import sides_of
+from fabric.plan.streams import (
+    AssignWindows,
+    Changes,
+    Deduplicate,
+    LookupJoin,
+    StreamAggregate,
+    StreamScan,
+    TopN,
+    Watermark,
+)
 from fabric.plan.walk import walk
+from fabric.plan.windowing import WINDOW_END, WINDOW_START
 
 Names = frozenset[str]
 
@@ -104,11 +117,35 @@ def _child_needs(node: Node, mine: Names) -> tuple[Names, ...]:
             wanted = [i for i, name in enumerate(schema_of(node).names) if name in mine]
             return tuple(frozenset(schema_of(x).names[i] for i in wanted) for x in inputs)
         case _:
-            return tuple(frozenset(schema_of(child).names) for child in node.children)
+            needs = _stream_needs(node, mine)
     return tuple(
         _at_least_one(names, schema_of(child))
         for names, child in zip(needs, node.children, strict=True)
     )
+
+
+def _stream_needs(node: Node, mine: Names) -> tuple[Names, ...]:
+    """The same for the nodes of streams; everything for what puts rows aside, and for others."""
+    every = tuple(frozenset(schema_of(child).names) for child in node.children)
+    if sides_of(node, pa.schema([])):
+        return every
+    match node:
+        case Watermark(column=column):
+            return (mine | {column},)
+        case AssignWindows(time=time):
+            return ((mine - {WINDOW_START, WINDOW_END}) | {time},)
+        case StreamAggregate(keys=keys, aggs=aggs, time=time):
+            return (_read(keys) | _read(_kept(aggs, mine) or aggs[:1]) | set(filter(None, [time])),)
+        case Deduplicate(keys=keys, by=by):
+            return (mine | _read(keys) | set(filter(None, [by])),)
+        case TopN(keys=keys, by=order, rank=rank):
+            return ((mine - {rank}) | _read(keys) | _read(key.input for key in order),)
+        case LookupJoin():
+            return _join_needs(as_join(node), mine)
+        case Changes(column=column):
+            return (mine - {column},)
+        case _:
+            return every
 
 
 def _join_needs(join: Join, mine: Names) -> tuple[Names, Names]:
@@ -139,7 +176,7 @@ def _asked(join: Join) -> tuple[Names, Names]:
 def _pruned(node: Node, mine: Names) -> Node:
     """`node` over its pruned children, without what is not in `mine`."""
     match node:
-        case Scan(schema=schema, columns=columns):
+        case Scan(schema=schema, columns=columns) | StreamScan(schema=schema, columns=columns):
             names = schema.names if columns is None else columns
             kept = tuple(name for name in names if name in mine)
             return node if len(kept) == len(names) else replace(node, columns=kept)
@@ -151,7 +188,7 @@ def _pruned(node: Node, mine: Names) -> Node:
             return _with_exprs(exprs, mine, lambda kept: replace(node, exprs=kept), node)
         case Explode(position=position) if position and position not in mine:
             return replace(node, position="")
-        case Aggregate(aggs=aggs):
+        case Aggregate(aggs=aggs) | StreamAggregate(aggs=aggs):
             return _with_exprs(aggs, mine, lambda kept: replace(node, aggs=kept), node)
         case _:
             return node
@@ -199,7 +236,7 @@ def _with_exprs(
 
 def _narrowed(parent: Node, child: Node, pruned: Node, wanted: Names, note: Note) -> Node:
     """`pruned` with just what `parent` wants of it, where rows may travel."""
-    if not isinstance(parent, Join | Exchange | Sort | Union | Window):
+    if not isinstance(parent, Join | Exchange | Sort | Union | Window | LookupJoin):
         return pruned
     before = schema_of(pruned)
     schema = _part_of(before, wanted)

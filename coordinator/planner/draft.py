@@ -14,6 +14,9 @@ from fabric.coordinator.planner.stages import EdgeKind
 from fabric.errors import PlanError
 from fabric.plan.nodes import Compression, ExchangeMode, Node, NodeConfig, StageInput
 from fabric.plan.schema import schema_of
+from fabric.plan.stream_rules import sides_of
+from fabric.plan.streams import StreamScan
+from fabric.plan.walk import walk
 
 MAX_PARALLELISM = 128
 _MEASURED: tuple[EdgeKind, ...] = ("hash", "range")
@@ -45,6 +48,8 @@ class DraftEdge:
     schema: pa.Schema
     is_result: bool = False
     adaptive: bool = False
+    side: str = ""
+    endless: bool = False
 
 
 class Draft:
@@ -88,13 +93,22 @@ class Draft:
         settings: str = "",
         is_result: bool = False,
         fixed: bool = False,
+        side: str = "",
     ) -> StageInput:
         """Add an edge out of a stage; returns what stands for its rows in the consumer.
 
         The partitions of a `fixed` one, or of one with a configured parallelism, stay as they are.
+        Out of a stream each is pipelined. `side` is the tag of a side output of the stage's root.
         """
         check_parallelism(n_partitions, settings or path)
         configured = self._config.get(settings or path, NodeConfig())
+        endless = not is_result and self.is_endless(self.stages[producer].root)
+        if endless and configured.exchange == "materialised":
+            raise PlanError(
+                "a stream never ends, so its rows can't be materialised; leave "
+                'exchange="materialised" out of configure',
+                node=settings or path,
+            )
         edge = DraftEdge(
             edge=len(self.edges),
             path=self._unique(path),
@@ -102,15 +116,25 @@ class Draft:
             kind=kind,
             n_partitions=n_partitions,
             keys=keys,
-            mode=configured.exchange or mode,
+            mode="pipelined" if endless else configured.exchange or mode,
             buffer_batches=configured.buffer_batches or buffer_batches,
             compression=configured.compression or compression,
-            schema=schema_of(self.stages[producer].root),
+            schema=_put_out(self.stages[producer].root, side),
             is_result=is_result,
+            side=side,
+            endless=endless,
             adaptive=kind in _MEASURED and not fixed and configured.parallelism is None,
         )
         self.edges.append(edge)
         return StageInput(edge.edge, edge.schema, path=edge.path)
+
+    def is_endless(self, root: Node) -> bool:
+        """Whether a stage with this root reads a stream, itself or over an edge."""
+        return any(
+            isinstance(node, StreamScan)
+            or (isinstance(node, StageInput) and self.edges[node.edge].endless)
+            for node in walk(root)
+        )
 
     def _unique(self, path: str) -> str:
         candidate, number = path, 1
@@ -119,6 +143,13 @@ class Draft:
             candidate = f"{path}_{number}"
         self._paths.add(candidate)
         return candidate
+
+
+def _put_out(root: Node, side: str) -> pa.Schema:
+    """The rows that leave a stage by its root, or aside from there."""
+    if not side:
+        return schema_of(root)
+    return sides_of(root, schema_of(root.children[0]))[side]
 
 
 def check_parallelism(n_tasks: int, path: str) -> int:

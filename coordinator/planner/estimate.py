@@ -27,6 +27,7 @@ from fabric.plan.nodes import (
 )
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import Split
+from fabric.plan.streams import StreamScan
 from fabric.plan.walk import walk
 
 BROADCAST_BYTES_MAX = 64 << 20
@@ -97,7 +98,7 @@ def _rows(
         case Scan(limit=limit):
             found = rows_of(node)
             return found if limit is None or found is None else min(found, limit)
-        case StageInput():
+        case StageInput() | StreamScan():
             return None
         case Sink() | Aggregate(keys=()):
             return 1

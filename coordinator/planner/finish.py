@@ -1,7 +1,8 @@
 """The draft made whole: shared work, modes, regions, splits, numbers.
 
 One job: a `StageGraph` from a `Draft`. Stages are numbered so that producers come first; splits are
-dealt to tasks in contiguous blocks, so that task after task reads the source in order.
+dealt to tasks in contiguous blocks, so that task after task reads the source in order; those of a
+stream in turn.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ from fabric.coordinator.planner.stages import (
 )
 from fabric.plan.nodes import Node, Scan, Sink, StageInput
 from fabric.plan.sources import Split
+from fabric.plan.streams import StreamScan
 from fabric.plan.walk import rewrite, walk
 
 
 def finish(
-    draft: Draft, scans: Sequence[Scan], splits: Mapping[str, Sequence[Split]]
+    draft: Draft, scans: Sequence[Scan | StreamScan], splits: Mapping[str, Sequence[Split]]
 ) -> StageGraph:
     """Number and complete the stages of `draft`."""
     cut_shared(draft)
@@ -50,7 +52,7 @@ def finish(
             stage=new,
             path=roots[old].path,
             root=_renumber(roots[old], renumbered),
-            kind="chain" if old in piped else "fragment",
+            kind="chain" if old in piped or draft.is_endless(roots[old]) else "fragment",
             n_tasks=draft.stages[old].n_tasks,
             splits=_deal(roots[old], by_path, draft.stages[old].n_tasks),
             region=region[old],
@@ -77,6 +79,11 @@ def deal(splits: Sequence[Split], n_tasks: int) -> list[tuple[Split, ...]]:
         blocks[min(n_tasks - 1, middle * n_tasks // (2 * whole))].append(split)
         before += weight
     return [tuple(block) for block in blocks]
+
+
+def in_turn(splits: Sequence[Split], n_tasks: int) -> list[tuple[Split, ...]]:
+    """Splits of a stream, which are never done: the i-th goes to task i modulo `n_tasks`."""
+    return [tuple(splits[task::n_tasks]) for task in range(n_tasks)]
 
 
 def _consumers(draft: Draft) -> dict[int, int]:
@@ -134,6 +141,7 @@ def _edge(
         compression=edge.compression,
         adaptive=edge.adaptive and modes[edge.edge] == "materialised",
         ordered=kind == "forward" and in_order(draft.stages[edge.producer].root),
+        side=edge.side,
     )
 
 
@@ -152,10 +160,13 @@ def _deal(
     root: Node, splits: Mapping[int, tuple[Split, ...]], n_tasks: int
 ) -> tuple[ScanSplits, ...]:
     """What each task scans; empty when the stage scans nothing."""
-    scans = sorted(node.scan_id for node in walk(root) if isinstance(node, Scan))
+    scans = {n.scan_id: n for n in walk(root) if isinstance(n, Scan | StreamScan)}
     if not scans:
         return ()
-    dealt = [(scan_id, deal(splits[scan_id], n_tasks)) for scan_id in scans]
+    dealt = [
+        (scan_id, (in_turn if isinstance(scan, StreamScan) else deal)(splits[scan_id], n_tasks))
+        for scan_id, scan in sorted(scans.items())
+    ]
     return tuple(
         tuple((scan_id, blocks[task]) for scan_id, blocks in dealt) for task in range(n_tasks)
     )

@@ -12,6 +12,7 @@ from fabric.control import control_pb2 as pb
 from fabric.coordinator.planner.stages import StageGraph, graph_text
 from fabric.plan.nodes import Exchange, ExchangeKind, Node, StageInput
 from fabric.plan.printer import tree
+from fabric.plan.streams import SideOutput
 from fabric.plan.svg import svg
 from fabric.plan.walk import rewrite
 
@@ -26,8 +27,9 @@ def joined(graph: StageGraph) -> Node:
             return node
         edge = edges[node.edge]
         kind = cast(ExchangeKind, edge.kind)
+        made = done[edge.producer]
         return Exchange(
-            done[edge.producer],
+            SideOutput(made, edge.side, path=f"{edge.path}/side") if edge.side else made,
             kind,
             edge.keys if edge.kind == "hash" else (),
             edge.n_partitions,

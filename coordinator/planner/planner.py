@@ -25,6 +25,9 @@ from fabric.coordinator.planner.flows import Flow, Request
 from fabric.coordinator.planner.joins import plan_join
 from fabric.coordinator.planner.sorts import is_single, plan_sort, sorts_of_one_task
 from fabric.coordinator.planner.stages import StageGraph
+from fabric.coordinator.planner.streams.columns import over_columns
+from fabric.coordinator.planner.streams.hidden import with_hidden
+from fabric.coordinator.planner.streams.keyed import plan_keyed, plan_lookup, plan_side
 from fabric.coordinator.planner.windows import plan_window
 from fabric.errors import InternalError
 from fabric.plan.expr import output_name
@@ -49,6 +52,19 @@ from fabric.plan.nodes import (
     WithColumns,
 )
 from fabric.plan.sources import Split
+from fabric.plan.stream_check import is_endless
+from fabric.plan.streams import (
+    AssignWindows,
+    Changes,
+    Deduplicate,
+    KeyedProcess,
+    LookupJoin,
+    SideOutput,
+    StreamAggregate,
+    StreamScan,
+    TopN,
+    Watermark,
+)
 from fabric.plan.top import first_rows
 from fabric.plan.walk import walk
 
@@ -102,21 +118,23 @@ class _Planner:
         likely_rows: Callable[[Node], float | None],
         broadcast_bytes: int,
     ) -> None:
-        self._root = plan.root
+        self._root = _over_hidden(plan.root) if is_endless(plan.root) else plan.root
         self._broadcast_bytes = broadcast_bytes
         self._splits = splits
         self._parallelism = parallelism
         self._config = dict(plan.config)
         self._draft = Draft(self._config)
         self._sizes: dict[int, Size] = estimates(
-            plan.root,
+            self._root,
             lambda scan: scan_rows(splits.get(scan.path, ()), scan.schema),
             likely_rows,
         )
-        self._scans: list[Scan] = []
-        self._top_n = _limits_over_sorts(plan.root)
-        self._in_one_task = sorts_of_one_task(plan.root)
-        self._first_rows = _filters_over_windows(plan.root)
+        self._scans: list[Scan | StreamScan] = []
+        self._sides, self._read = _sides_and_readers(self._root)
+        self._made_sides: dict[int, Flow] = {}
+        self._top_n = _limits_over_sorts(self._root)
+        self._in_one_task = sorts_of_one_task(self._root)
+        self._first_rows = _filters_over_windows(self._root)
 
     def plan(self, result_path: str) -> StageGraph:
         """Visit every node once, then end the last stage."""
@@ -126,7 +144,8 @@ class _Planner:
                 self._result_exchange(node, flows[id(node.input)], result_path)
                 return self._finish()
             below = [flows[id(child)] for child in node.children]
-            flows[id(node)] = self._visit(node, below)
+            flow = self._visit(node, below)
+            flows[id(node)] = self._after_side(node, flow) if id(node) in self._sides else flow
         flow = flows[id(self._root)]
         refuse_broadcast(flow)
         last = self._draft.stage(flow.node, flow.n, flexible=flow.flexible)
@@ -140,7 +159,7 @@ class _Planner:
 
     def _visit(self, node: Node, below: list[Flow]) -> Flow:
         match node:
-            case Scan():
+            case Scan() | StreamScan():
                 return self._scan(node)
             case Filter() | Select() | WithColumns() | Explode():
                 return _narrow(node, self._spread(node, below[0]))
@@ -172,6 +191,20 @@ class _Planner:
             case Sink():
                 return self._sink(node, below[0])
             case _:
+                return self._visit_stream(node, below)
+
+    def _visit_stream(self, node: Node, below: list[Flow]) -> Flow:
+        match node:
+            case Watermark() | AssignWindows() | Changes():
+                return below[0].over(node.with_children((below[0].node,)))
+            case StreamAggregate() | Deduplicate() | TopN() | KeyedProcess():
+                n = self._n(node, below[0].n)
+                return plan_keyed(self._draft, node, below[0], n)
+            case LookupJoin():
+                return plan_lookup(self._draft, node, below[0], below[1])
+            case SideOutput():
+                return self._made_sides[id(node)]
+            case _:
                 raise InternalError("a plan can't hold the input of a stage", node=node.path)
 
     def _configured(self, path: str) -> int | None:
@@ -182,7 +215,7 @@ class _Planner:
         """Tasks after an exchange: as configured; else 1 if there was one before."""
         return self._configured(node.path) or (1 if n_below == 1 else self._parallelism)
 
-    def _scan(self, node: Scan) -> Flow:
+    def _scan(self, node: Scan | StreamScan) -> Flow:
         n_splits = max(1, len(self._splits.get(node.path, ())))
         n = self._configured(node.path) or min(self._parallelism, n_splits)
         scan = replace(node, scan_id=len(self._scans))
@@ -220,9 +253,25 @@ class _Planner:
         flow = gather(self._draft, flow, path=f"{node.path}/gather", settings=node.path)
         return replace(flow, node=replace(node, input=flow.node), flexible=False)
 
+    def _after_side(self, node: Node, flow: Flow) -> Flow:
+        """The flow after a step that ends its stage, because others read what it puts aside."""
+        step = flow.node
+        for side in self._sides[id(node)]:
+            self._made_sides[id(side)] = plan_side(
+                self._draft, step, flow, tag=side.tag, path=side.path
+            )
+        if id(node) not in self._read:
+            return flow
+        return exchange(self._draft, flow, "forward", flow.n, path=f"{node.path}/main")
+
     def _union(self, node: Union, below: list[Flow]) -> Flow:
         for flow in below:
             refuse_broadcast(flow)
+        if any(isinstance(flow.node, Sink) for flow in below):  # each ends a stage of its own
+            below = [
+                exchange(self._draft, flow, "gather", 1, path=f"{flow.node.path}/written")
+                for flow in below
+            ]
         n = self._configured(node.path) or max(flow.n for flow in below)
         flows = [
             spread(self._draft, flow, n, path=f"{node.path}/input", settings=node.path)
@@ -318,3 +367,20 @@ def _filters_over_windows(root: Node) -> dict[int, int | None]:
         for node in walk(root)
         if isinstance(node, Filter) and parents[id(node.input)] == 1
     }
+
+
+def _over_hidden(root: Node) -> Node:
+    """A stream's plan over plain columns, the hidden ones among them."""
+    return with_hidden(over_columns(root))
+
+
+def _sides_and_readers(root: Node) -> tuple[dict[int, list[SideOutput]], frozenset[int]]:
+    """By ``id``: the side outputs that are read of a node; and nodes whose main output is read."""
+    sides: dict[int, list[SideOutput]] = {}
+    read: set[int] = set()
+    for node in walk(root):
+        if isinstance(node, SideOutput):
+            sides.setdefault(id(node.input), []).append(node)
+        else:
+            read.update(map(id, node.children))
+    return sides, frozenset(read)

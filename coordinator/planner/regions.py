@@ -9,6 +9,7 @@ nor can one leave a region and come back: the consumer would wait for a producer
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import get_args
 
 from fabric.coordinator.planner.draft import DraftEdge
 from fabric.coordinator.planner.stages import RESULT, EdgeMode
@@ -24,9 +25,10 @@ from fabric.plan.nodes import (
     Union,
     WithColumns,
 )
+from fabric.plan.streams import StreamNode
 from fabric.plan.walk import walk
 
-_CHAINABLE = (Filter, Select, WithColumns, Explode, Union, Limit, StageInput)
+_CHAINABLE = (Filter, Select, WithColumns, Explode, Union, Limit, StageInput, *get_args(StreamNode))
 
 
 def edge_modes(

@@ -70,6 +70,7 @@ def _double(draft: Draft, leaf: StageInput, users: list[int]) -> None:
             buffer_batches=edge.buffer_batches,
             compression=edge.compression,
             fixed=not edge.adaptive,
+            side=edge.side,
         )
         _put(draft, user, leaf, copy)
 

@@ -13,6 +13,7 @@ from typing import Literal
 import pyarrow as pa
 
 from fabric.errors import InternalError
+from fabric.plan.faults import quoted
 from fabric.plan.nodes import Compression, Node
 from fabric.plan.printer import tree
 from fabric.plan.sources import Split
@@ -35,7 +36,7 @@ class Edge:
     every partition holds all rows; with "forward" task i writes partition i alone; with
     "range" the one key is the number of the partition. The consumer of an `adaptive` one may be
     planned anew once its rows are measured. `ordered`: one partition after the other holds the rows
-    as a sort put them.
+    as a sort put them. `side` is the tag of the side output of the producer's root that flows here.
     """
 
     edge: int
@@ -51,6 +52,7 @@ class Edge:
     compression: Compression = "none"
     adaptive: bool = False
     ordered: bool = False
+    side: str = ""
 
     @property
     def is_result(self) -> bool:
@@ -175,5 +177,6 @@ def _edge_text(edge: Edge) -> str:
     parts = "1 partition" if edge.n_partitions == 1 else f"{edge.n_partitions} partitions"
     packed = "" if edge.compression == "none" else f", {edge.compression} between agents"
     adaptive = ", adaptive" if edge.adaptive else ""
-    how = f"{edge.kind}{by}, {parts}, {edge.mode}{packed}{adaptive}"
+    side = f", side {quoted(edge.side)}" if edge.side else ""
+    how = f"{edge.kind}{by}, {parts}, {edge.mode}{packed}{adaptive}{side}"
     return f"edge {edge.edge} ({edge.path}) to {to}: {how}"

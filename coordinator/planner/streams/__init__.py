@@ -1,0 +1,1 @@
+"""Plans of streams made ready for stages: computed columns, hidden columns, keyed exchanges."""

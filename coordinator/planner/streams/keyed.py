@@ -1,0 +1,63 @@
+"""Keyed steps of a stream in stages.
+
+    TopN(k)             TopN(k)
+      X            =>     exchange by k
+                            X
+
+One job: rows with equal keys in one task, by an exchange or where they are already; a table that a
+stream looks things up in, whole in every task. Steps are over columns (`columns.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fabric.coordinator.planner.draft import Draft
+from fabric.coordinator.planner.exchanges import exchange, gather, hash_by, refuse_broadcast
+from fabric.coordinator.planner.flows import Flow
+from fabric.plan.expr import output_name
+from fabric.plan.nodes import Node
+from fabric.plan.schema import schema_of, type_of
+from fabric.plan.streams import Keyed, KeyedProcess, LookupJoin, StreamAggregate
+
+
+def plan_keyed(draft: Draft, node: Keyed, flow: Flow, n: int) -> Flow:
+    """The step over `flow`, in `n` tasks where it needs an exchange; without keys in one."""
+    refuse_broadcast(flow)
+    names = [output_name(key) for key in node.keys]
+    path = f"{node.path}/exchange"
+    together = flow.keys is not None and all(name in names for name, _ in flow.keys)
+    if names and (together or (flow.n == 1 and n == 1)):
+        sent = flow
+    elif names:
+        schema = schema_of(flow.node)
+        types = [type_of(key, schema) for key in node.keys]
+        sent = hash_by(draft, flow, node.keys, types, n, path=path, settings=node.path)
+    else:
+        sent = gather(draft, flow, path=path, settings=node.path)
+    sent = replace(sent, flexible=False)
+    moved = replace(node, input=sent.node)
+    if isinstance(node, KeyedProcess):
+        return replace(sent, node=moved, keys=None)
+    if isinstance(node, StreamAggregate):
+        return sent.renamed(moved, {name: name for name in names})
+    return sent.over(moved)
+
+
+def plan_lookup(draft: Draft, node: LookupJoin, flow: Flow, table: Flow) -> Flow:
+    """The rows of `flow` with those of `table`, which every task has whole before they come."""
+    refuse_broadcast(flow)
+    refuse_broadcast(table)
+    sent = exchange(
+        draft, table, "broadcast", flow.n, path=f"{node.path}/table", mode="materialised",
+        fixed=True,
+    )  # fmt: skip
+    joined = replace(node, input=flow.node, table=sent.node)
+    return replace(flow, node=joined, flexible=False)
+
+
+def plan_side(draft: Draft, step: Node, flow: Flow, *, tag: str, path: str) -> Flow:
+    """The rows that `step`, which computes `flow`, puts aside under `tag`."""
+    producer = draft.stage(step, flow.n, flexible=flow.flexible)
+    leaf = draft.edge(producer, path=path, kind="forward", n_partitions=flow.n, side=tag)
+    return Flow(leaf, flow.n)
