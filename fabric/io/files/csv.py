@@ -77,8 +77,19 @@ def read_units(
             ) from error
 
 
+def has_header(options: dict[str, str]) -> bool:
+    """Whether the first line names the columns."""
+    return _flag(options, "header", True)
+
+
+def parse(data: pa.Buffer, options: dict[str, str], schema: pa.Schema) -> pa.Table:
+    """Whole lines as rows with the columns and types of `schema`."""
+    with _open(pa.BufferReader(data), options, schema, schema.names, max(1, data.size)) as reader:
+        return reader.read_all()
+
+
 def _open(
-    path: str,
+    file: str | pa.NativeFile,
     options: dict[str, str],
     schema: pa.Schema | None,
     columns: list[str] | None,
@@ -102,7 +113,7 @@ def _open(
         autogenerate_column_names=not header,
         encoding=options.get("encoding", "utf8"),
     )
-    return pc.open_csv(path, read_options=read, parse_options=parse, convert_options=convert)
+    return pc.open_csv(file, read_options=read, parse_options=parse, convert_options=convert)
 
 
 def _flag(options: dict[str, str], name: str, default: bool) -> bool:

@@ -1,0 +1,155 @@
+"""One text file that grows, by whole lines.
+
+One job: the cursor of `FollowedFiles` that `grows`. A position is where a block of lines begins and
+how many of its rows are out, so that it means the same however the file has grown since.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pyarrow as pa
+
+from fabric.errors import DataError, NotFoundError
+from fabric.io.faults import first_line, reading
+from fabric.io.files import csv, ndjson
+from fabric.io.streams.ordered import Pieces
+from fabric.io.streams.protocol import Later
+from fabric.io.streams.reader import Plain, whole
+from fabric.plan.sources import FollowedFiles
+
+BLOCK_BYTES, LINE_BYTES_MAX = 4 << 20, 64 << 20
+
+
+class GrowingCursor(Plain):
+    """The only split; see `Cursor`."""
+
+    def __init__(self, source: FollowedFiles, schema: pa.Schema) -> None:
+        self._source, self._schema = source, schema
+        self._options = dict(source.options)
+        self._has_header = source.format == "csv" and csv.has_header(self._options)
+        self._fd = -1
+        self._header: bytes | None = None
+        self._end: int | None = None
+        self._begin = self._skip = self._n_bytes = 0
+        """The block in work begins at byte `_begin`, `_skip` of its rows are out."""
+        self._pieces: Pieces | None = None
+
+    def read(self, rows_max: int) -> pa.RecordBatch | Later | None:
+        """See `Cursor.read`."""
+        with reading(self._source.path, self._source.format):
+            while True:
+                if self._pieces is None and not self._next_block():
+                    return None if self._is_over() else Later(self._source.poll_s)
+                assert self._pieces is not None
+                batch = self._pieces.next(rows_max)
+                if batch is not None:
+                    self._skip = self._pieces.row
+                    return batch
+                self._begin, self._skip, self._pieces = self._begin + self._n_bytes, 0, None
+
+    def position(self) -> dict[str, Any]:
+        """Byte and row, and where it ends."""
+        position = {"byte": self._begin, "rows": self._skip}
+        if self._source.until:
+            position["end"] = self._last_byte()
+        return position
+
+    def seek(self, position: dict[str, Any]) -> None:
+        """See `Cursor.seek`."""
+        self._begin, self._skip = whole(position, "byte"), whole(position, "rows")
+        self._end = whole(position, "end") if self._source.until else None
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = -1
+
+    def _next_block(self) -> bool:
+        """Read and parse the next whole lines; whether there were any."""
+        if not self._open():
+            return False
+        if self._has_header and self._header is None and not self._read_header():
+            return False
+        data = self._lines(self._begin, self._last_byte() if self._source.until else None)
+        if not data:
+            return False
+        self._n_bytes = len(data)
+        table = self._parsed(data)
+        if table.num_rows < self._skip:
+            raise DataError(
+                f"{self._source.path} has {table.num_rows} rows from byte {self._begin} on, "
+                f"{self._skip} were read there before; was it replaced?"
+            )
+        self._pieces = Pieces(iter(table.slice(self._skip).to_batches()), self._skip)
+        return True
+
+    def _open(self) -> bool:
+        if self._fd < 0:
+            try:
+                self._fd = os.open(self._source.path, os.O_RDONLY)
+            except FileNotFoundError:
+                if self._source.until:
+                    raise
+                return False
+        n_bytes = os.fstat(self._fd).st_size
+        if n_bytes < self._begin:
+            raise DataError(
+                f"{self._source.path} has {n_bytes} bytes, {self._begin} were read before: it was "
+                "cut or replaced; follow a folder of files instead"
+            )
+        return True
+
+    def _read_header(self) -> bool:
+        end = self._last_byte() if self._source.until else None
+        line = self._lines(0, end, first_only=True)
+        if not line:
+            return False
+        self._header = line
+        self._begin = max(self._begin, len(line))
+        return True
+
+    def _lines(self, begin: int, end: int | None, *, first_only: bool = False) -> bytes:
+        """Whole lines from `begin` on; what follows the last newline counts only up to `end`."""
+        n_wanted = BLOCK_BYTES
+        while True:
+            n_bytes = n_wanted if end is None else min(n_wanted, end - begin)
+            data = os.pread(self._fd, n_bytes, begin)
+            cut = (data.find(b"\n") if first_only else data.rfind(b"\n")) + 1
+            if cut:
+                return data[:cut]
+            if len(data) < n_wanted:  # the file's end
+                return data if end is not None else b""
+            if n_wanted >= LINE_BYTES_MAX:
+                raise DataError(
+                    f"{self._source.path} has a line of more than {LINE_BYTES_MAX} bytes at byte "
+                    f"{begin}; is it a text file?"
+                )
+            n_wanted *= 4
+
+    def _parsed(self, data: bytes) -> pa.Table:
+        if not data.strip():
+            return self._schema.empty_table()
+        try:
+            if self._source.format == "ndjson":
+                return ndjson.parse(pa.py_buffer(data), self._schema)
+            header = self._header or b""
+            block = pa.py_buffer(header + data)
+            return csv.parse(block, self._options, self._schema)
+        except pa.ArrowInvalid as error:
+            raise DataError(
+                f"{self._source.path} can't be read behind byte {self._begin}: {first_line(error)}"
+            ) from error
+
+    def _last_byte(self) -> int:
+        """With `until` "now": the length at the start."""
+        if self._end is None:
+            if not self._open():
+                raise NotFoundError(f"there is no file {self._source.path}")
+            self._end = os.fstat(self._fd).st_size
+        return self._end
+
+    def _is_over(self) -> bool:
+        return bool(self._source.until) and self._begin >= self._last_byte()

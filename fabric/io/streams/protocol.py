@@ -1,0 +1,110 @@
+"""What every reader of a stream has.
+
+One job: `StreamReader`, the words that `poll` answers with, and `Cursor`, the part that differs
+from source to source. One thread owns a reader; only `interrupt` may come from another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from fabric.plan.sources import Split
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """Rows of one split, in its order."""
+
+    split: str
+    batch: pa.RecordBatch
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """This split has no more rows; said once a split, also after a `seek` to its end."""
+
+    split: str
+
+
+class Poll(Enum):
+    """What `poll` says when it has no rows."""
+
+    IDLE = "idle"
+    """Nothing now."""
+    END = "end"
+    """All splits have ended."""
+
+
+IDLE, END = Poll.IDLE, Poll.END
+
+
+class StreamReader(Protocol):
+    """The splits that one task reads. Calls: open, [seek], then the others; close at the end."""
+
+    def open(self, splits: Sequence[Split]) -> None:
+        """Take these splits (perhaps none: then the stream has ended), from their beginnings."""
+
+    def seek(self, positions: Mapping[str, bytes]) -> None:
+        """Go on where `positions` say; splits that they leave out begin at the beginning."""
+
+    def poll(self, rows_max: int, wait_s: float) -> Polled | Ended | Poll:
+        """At most `rows_max` rows of one split, or `IDLE` after about `wait_s` without any."""
+
+    def pause(self, splits: frozenset[str]) -> None:
+        """Hand out nothing of these until the next call says otherwise."""
+
+    def positions(self) -> dict[str, bytes]:
+        """By split: where to go on behind what `poll` has handed out."""
+
+    def on_complete(self, checkpoint: int) -> None:
+        """A checkpoint with the positions of the last `on_barrier` of this id is complete."""
+
+    def on_barrier(self, checkpoint: int) -> dict[str, bytes]:
+        """The `positions` that checkpoint `checkpoint` holds."""
+
+    def interrupt(self) -> None:
+        """From any thread: a `poll` that waits, else the next one that would, answers `IDLE`."""
+
+    def close(self) -> None:
+        """Let go of files and memory; nothing is called afterwards but `interrupt`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """A cursor's answer: nothing now, ask again after `seconds`, or when `wake` was called."""
+
+    seconds: float
+
+
+class Cursor(Protocol):
+    """One split being read, without any waiting."""
+
+    def read(self, rows_max: int) -> pa.RecordBatch | Later | None:
+        """The next rows (at least one), or when to ask again; None at the end, for ever."""
+
+    def head(self) -> float:
+        """Who has the least is read first, e.g. event time; the same for all: in turn."""
+
+    def position(self) -> dict[str, Any]:
+        """Where it is, for `seek`: small and JSON."""
+
+    def seek(self, position: dict[str, Any]) -> None:
+        """Go to where `position` was taken."""
+
+    def on_barrier(self, checkpoint: int) -> None:
+        """The position as of now goes into this checkpoint."""
+
+    def on_complete(self, checkpoint: int) -> None:
+        """That checkpoint is complete: what came before its barrier will not be asked for again."""
+
+    def close(self) -> None:
+        """Let go of everything."""
+
+
+OpenCursor = Callable[[Split, Callable[[], None]], Cursor]
+"""Opens a split; the function given to it wakes a `poll` that waits, from any thread."""

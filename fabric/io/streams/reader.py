@@ -1,0 +1,163 @@
+"""A `StreamReader` over one cursor a split.
+
+One job: who is read next, waiting, pauses and positions; what differs from source to source is the
+`Cursor`. Of the splits that have rows the one with the least `head` is read, so that splits in
+event-time order stay side by side; those that are alike take turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from threading import Event
+from typing import Any
+
+import pyarrow as pa
+
+from fabric.errors import InternalError
+from fabric.io.streams.positions import decode, encode
+from fabric.io.streams.protocol import (
+    END,
+    IDLE,
+    Cursor,
+    Ended,
+    Later,
+    OpenCursor,
+    Poll,
+    Polled,
+)
+from fabric.plan.sources import Split
+
+
+@dataclass(slots=True)
+class _Turn:
+    cursor: Cursor
+    last: int = 0
+    """When it was read last, counted in polls."""
+    ended: bool = False
+
+
+class CursorReader:
+    """See `StreamReader`; `kind` marks its positions, `open_cursor` opens a split."""
+
+    def __init__(self, kind: str, open_cursor: OpenCursor) -> None:
+        self._kind, self._open_cursor = kind, open_cursor
+        self._turns: dict[str, _Turn] = {}
+        self._paused: frozenset[str] = frozenset()
+        self._n_polls = 0
+        self._woken, self._interrupted = Event(), Event()
+
+    def open(self, splits: Sequence[Split]) -> None:
+        """See `StreamReader.open`."""
+        for split in splits:
+            if split.uri in self._turns:
+                raise InternalError(f"split {split.uri!r} is given to one task twice")
+            self._turns[split.uri] = _Turn(self._open_cursor(split, self._woken.set))
+
+    def seek(self, positions: Mapping[str, bytes]) -> None:
+        """See `StreamReader.seek`; raises `DataError` for a position of another source."""
+        if unknown := sorted(positions.keys() - self._turns.keys()):
+            raise InternalError(f"a position of split {unknown[0]!r}, which is not read here")
+        for split, data in positions.items():
+            self._turns[split].cursor.seek(decode(self._kind, split, data))
+
+    def poll(self, rows_max: int, wait_s: float) -> Polled | Ended | Poll:
+        """See `StreamReader.poll`."""
+        while True:
+            self._woken.clear()
+            found = self._read(rows_max)
+            if not isinstance(found, Later):
+                return found
+            if wait_s <= 0 or self._interrupted.is_set():
+                self._interrupted.clear()
+                return IDLE
+            waited = min(wait_s, found.seconds)
+            self._woken.wait(waited)
+            wait_s -= waited
+
+    def pause(self, splits: frozenset[str]) -> None:
+        """See `StreamReader.pause`."""
+        self._paused = splits
+
+    def positions(self) -> dict[str, bytes]:
+        """See `StreamReader.positions`."""
+        return {
+            split: encode(self._kind, turn.cursor.position()) for split, turn in self._turns.items()
+        }
+
+    def on_barrier(self, checkpoint: int) -> dict[str, bytes]:
+        """See `StreamReader.on_barrier`."""
+        for turn in self._turns.values():
+            turn.cursor.on_barrier(checkpoint)
+        return self.positions()
+
+    def on_complete(self, checkpoint: int) -> None:
+        """See `StreamReader.on_complete`."""
+        for turn in self._turns.values():
+            turn.cursor.on_complete(checkpoint)
+
+    def interrupt(self) -> None:
+        """See `StreamReader.interrupt`."""
+        self._interrupted.set()
+        self._woken.set()
+
+    def close(self) -> None:
+        """See `StreamReader.close`."""
+        for turn in self._turns.values():
+            turn.cursor.close()
+        self._turns = {}
+
+    def _read(self, rows_max: int) -> Polled | Ended | Poll | Later:
+        """Rows of the first split that has any, or when the first one may have."""
+        self._n_polls += 1
+        open_turns = [(name, turn) for name, turn in self._turns.items() if not turn.ended]
+        if not open_turns:
+            return END
+        soonest = float("inf")
+        for name, turn in sorted(open_turns, key=_order):
+            if name in self._paused:
+                continue
+            found = turn.cursor.read(rows_max)
+            if isinstance(found, Later):
+                soonest = min(soonest, found.seconds)
+                continue
+            turn.last = self._n_polls
+            if found is None:
+                turn.ended = True
+                return Ended(name)
+            return Polled(name, found)
+        return Later(soonest)
+
+
+def _order(entry: tuple[str, _Turn]) -> tuple[float, int]:
+    return entry[1].cursor.head(), entry[1].last
+
+
+class Plain:
+    """What most cursors have in common: no preference, no acknowledgement, nothing to close."""
+
+    def head(self) -> float:
+        """See `Cursor.head`."""
+        return 0.0
+
+    def on_barrier(self, checkpoint: int) -> None:
+        """Nobody waits for acknowledgements."""
+
+    def on_complete(self, checkpoint: int) -> None:
+        """Nobody waits for acknowledgements."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def selected(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+    """Its columns `names`, in that order."""
+    return batch if batch.schema.names == list(names) else batch.select(list(names))
+
+
+def whole(position: dict[str, Any], name: str) -> int:
+    """A count of a position, which was written by us: anything else is an `InternalError`."""
+    value = position.get(name)
+    if not isinstance(value, int) or value < 0:
+        raise InternalError(f"a position has {name}={value!r}, expected a count")
+    return value

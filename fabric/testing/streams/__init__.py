@@ -1,0 +1,1 @@
+"""Sources of streams with oracles of their own, for the contract suites."""

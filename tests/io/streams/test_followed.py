@@ -1,0 +1,207 @@
+"""Files that come and grow while they are read: what the contract suite can't know."""
+
+from __future__ import annotations
+
+import os
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from fabric.errors import ConfigError, DataError, NotFoundError
+from fabric.io.streams import END, IDLE, Polled, enumerate_stream, open_reader, stream_schema
+from fabric.io.streams.growing import BLOCK_BYTES
+from fabric.plan.sources import FollowedFiles
+from fabric.testing.clock import ManualClock
+
+SCHEMA = pa.schema([("n", pa.int64())])
+
+
+def put(folder, name, values, mtime_s=None):
+    path = folder / name
+    pq.write_table(pa.table({"n": values}, SCHEMA), folder / f".{name}")
+    (folder / f".{name}").rename(path)
+    if mtime_s is not None:
+        os.utime(path, (mtime_s, mtime_s))
+
+
+def following(source, clock, positions=None):
+    reader = open_reader(source, SCHEMA, clock)
+    reader.open(enumerate_stream(source))
+    reader.seek(positions or {})
+    return reader
+
+
+def drained(reader):
+    values = []
+    while isinstance(found := reader.poll(100, 0.0), Polled):
+        values += found.batch["n"].to_pylist()
+    return values
+
+
+def test_new_files_are_found_when_it_is_time_to_look(tmp_path):
+    clock, source = ManualClock(), FollowedFiles("parquet", str(tmp_path), poll_s=2.0)
+    reader = following(source, clock)
+    assert drained(reader) == []
+    put(tmp_path, "a", [1, 2])
+    clock.advance(1.0)
+    assert drained(reader) == []
+    clock.advance(1.0)
+    assert drained(reader) == [1, 2]
+    put(tmp_path, "b", [3])
+    clock.advance(2.0)
+    assert drained(reader) == [3]
+    assert reader.poll(10, 0.0) is IDLE
+
+
+def test_a_file_is_read_once_also_after_a_restart(tmp_path):
+    clock, source = ManualClock(), FollowedFiles("parquet", str(tmp_path))
+    put(tmp_path, "a", [1])
+    reader = following(source, clock)
+    assert drained(reader) == [1]
+    put(tmp_path, "b", [2])
+    again = following(source, clock, reader.on_barrier(1))
+    assert drained(again) == [2]
+
+
+def test_what_was_moved_away_is_forgotten(tmp_path):
+    clock, source = ManualClock(), FollowedFiles("parquet", str(tmp_path))
+    for i in range(50):
+        put(tmp_path, f"f{i}", [i])
+    reader = following(source, clock)
+    assert sorted(drained(reader)) == list(range(50))
+    size = len(reader.positions()["0-of-1"])
+    for path in tmp_path.iterdir():
+        path.unlink()
+    clock.advance(2.0)
+    assert drained(reader) == []
+    assert len(reader.positions()["0-of-1"]) < size / 10
+
+
+def test_older_files_come_first_and_young_ones_wait(tmp_path):
+    clock = ManualClock()
+    source = FollowedFiles("parquet", str(tmp_path), settle_s=10.0)
+    now_s = clock.wall_s()
+    put(tmp_path, "a", [2], now_s - 20)
+    put(tmp_path, "b", [1], now_s - 30)
+    put(tmp_path, "c", [3], now_s - 5)
+    reader = following(source, clock)
+    assert drained(reader) == [1, 2]
+    clock.advance(6.0)
+    assert drained(reader) == [3]
+
+
+def test_until_now_leaves_out_what_comes_later_also_after_a_restart(tmp_path):
+    clock, source = ManualClock(), FollowedFiles("parquet", str(tmp_path), until="now")
+    put(tmp_path, "a", [1])
+    reader = following(source, clock)
+    positions = reader.positions()
+    put(tmp_path, "b", [2])
+    for again in (reader, following(source, clock, positions)):
+        assert drained(again) == [1]
+        assert again.poll(1, 0.0) is END
+
+
+def test_a_file_that_changed_while_it_was_read_is_an_error(tmp_path):
+    clock, source = ManualClock(), FollowedFiles("parquet", str(tmp_path))
+    put(tmp_path, "a", [1, 2, 3])
+    reader = following(source, clock)
+    reader.poll(1, 0.0)
+    put(tmp_path, "a", list(range(1000)))
+    with pytest.raises(DataError, match="has changed"):
+        following(source, clock, reader.positions())
+    (tmp_path / "a").unlink()
+    with pytest.raises(NotFoundError, match="moved or deleted"):
+        following(source, clock, reader.positions())
+
+
+def test_files_of_other_columns_are_named(tmp_path):
+    clock, source = ManualClock(), FollowedFiles("parquet", str(tmp_path))
+    pq.write_table(pa.table({"m": [1]}), tmp_path / "x")
+    with pytest.raises(DataError, match="x has no column 'n'"):
+        following(source, clock).poll(1, 0.0)
+    pq.write_table(pa.table({"n": ["a"]}), tmp_path / "x")
+    with pytest.raises(DataError, match=r"'n' of .*x is string, expected int64"):
+        following(source, clock).poll(1, 0.0)
+    (tmp_path / "x").write_bytes(b"torn")
+    with pytest.raises(DataError, match="x is not a whole Parquet file"):
+        following(source, clock).poll(1, 0.0)
+
+
+def test_an_empty_folder_can_not_tell_columns(tmp_path):
+    with pytest.raises(NotFoundError, match="schema="):
+        stream_schema(FollowedFiles("csv", str(tmp_path)))
+    with pytest.raises(NotFoundError, match="create it"):
+        following(FollowedFiles("csv", str(tmp_path / "no")), ManualClock()).poll(1, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": "xml"}, "no format 'xml'"),
+        ({"n_splits": 0}, "n_splits"),
+        ({"poll_s": 0.0}, "poll_s"),
+        ({"until": "later"}, "until"),
+        ({"grows": True}, "csv or ndjson"),
+        ({"format": "csv", "grows": True, "n_splits": 2}, "one split"),
+        ({"options": (("colour", "red"),)}, "no option 'colour'"),
+    ],
+)
+def test_refusals(change, message):
+    with pytest.raises(ConfigError, match=message):
+        enumerate_stream(FollowedFiles(**{"format": "parquet", "path": "x", **change}))
+
+
+def test_a_growing_file_gives_whole_lines_only(tmp_path):
+    path, clock = tmp_path / "log", ManualClock()
+    source = FollowedFiles("csv", str(path), grows=True)
+    reader = following(source, clock)
+    assert drained(reader) == []  # it is not there yet
+    path.write_text("n\n1\n2")
+    assert drained(reader) == [1]
+    with path.open("a") as file:
+        file.write("3\n4\n")
+    again = following(source, clock, reader.positions())
+    assert drained(reader) == drained(again) == [23, 4]
+    with path.open("a") as file:
+        file.write("\n\n5\n")
+    assert drained(reader) == [5]
+
+
+def test_a_position_means_the_same_when_its_block_has_grown(tmp_path):
+    path, clock = tmp_path / "log", ManualClock()
+    path.write_text("n\n1\n2\n3\n")
+    source = FollowedFiles("csv", str(path), grows=True)
+    reader = following(source, clock)
+    reader.poll(2, 0.0)
+    with path.open("a") as file:
+        file.write("4\n5\n")
+    assert drained(following(source, clock, reader.positions())) == [3, 4, 5]
+
+
+def test_lines_over_the_border_of_blocks(tmp_path):
+    path, clock = tmp_path / "log", ManualClock()
+    n_rows = BLOCK_BYTES // 8 * 2
+    path.write_text("".join(f'{{"n": {i}}}\n' for i in range(n_rows)))
+    source = FollowedFiles("ndjson", str(path), grows=True, until="now")
+    reader, seen = following(source, clock), 0
+    while (found := reader.poll(100_000, 0.0)) is not END:
+        if isinstance(found, Polled):
+            assert found.batch["n"][0].as_py() == seen
+            seen += found.batch.num_rows
+    assert seen == n_rows
+
+
+def test_a_cut_growing_file_and_a_bad_line_are_named(tmp_path):
+    path, clock = tmp_path / "log", ManualClock()
+    path.write_text("n\n1\n2\n")
+    source = FollowedFiles("csv", str(path), grows=True)
+    reader = following(source, clock)
+    assert drained(reader) == [1, 2]
+    with path.open("a") as file:
+        file.write("many\n")
+    with pytest.raises(DataError, match="log can't be read behind byte 6"):
+        reader.poll(1, 0.0)
+    path.write_text("n\n")
+    with pytest.raises(DataError, match="cut or replaced"):
+        following(source, clock, reader.positions()).poll(1, 0.0)
