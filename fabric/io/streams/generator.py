@@ -103,6 +103,7 @@ class GeneratorCursor(Plain):
 
     def read(self, rows_max: int) -> pa.RecordBatch | Later | None:
         """See `Cursor.read`."""
+        start_us = self._begun_us()
         end = self._row + min(rows_max, _BATCH_ROWS)
         if self._end is not None:
             end = min(end, self._end)
@@ -112,7 +113,7 @@ class GeneratorCursor(Plain):
             end = min(end, self._pace.due(self._row))
             if end <= self._row:
                 return Later(self._pace.wait_s(self._row))
-        table = rows(self._source, self._index, self._row, end, self._begun_us())
+        table = rows(self._source, self._index, self._row, end, start_us)
         self._row = end
         return selected(table.to_batches()[0], self._names)
 

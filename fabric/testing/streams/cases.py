@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +17,14 @@ import pyarrow.parquet as pq
 
 from fabric.io.streams import generator, stream_schema
 from fabric.plan.sources import (
+    FileFormat,
     FileSource,
     FollowedFiles,
     GeneratorStream,
     NexmarkStream,
+    NexmarkTable,
     ReplayStream,
+    StreamFormat,
     StreamSource,
 )
 from fabric.testing.streams.nexmark_model import model
@@ -82,11 +85,11 @@ def generated(folder: Path) -> Case:
     return Case(source, generator.SCHEMA, rows, "value")
 
 
-def nexmark(table_name: str) -> Callable[[Path], Case]:
+def nexmark(table_name: NexmarkTable) -> Callable[[Path], Case]:
     """One table of Nexmark, beside the scalar model."""
 
     def made(folder: Path) -> Case:
-        source = NexmarkStream(table_name, n_events=1_234, n_splits=3, seed=3)  # type: ignore[arg-type]
+        source = NexmarkStream(table_name, n_events=1_234, n_splits=3, seed=3)
         schema = stream_schema(source)
         return Case(source, schema, model(source), schema.names[0])
 
@@ -114,7 +117,7 @@ def replayed(**options: Any) -> Callable[[Path], Case]:
     return made
 
 
-def replayed_by_file(format: str) -> Callable[[Path], Case]:
+def replayed_by_file(format: FileFormat) -> Callable[[Path], Case]:
     """Three files in order."""
 
     def made(folder: Path) -> Case:
@@ -128,13 +131,13 @@ def replayed_by_file(format: str) -> Callable[[Path], Case]:
             write(path, part, format)
             paths.append(str(path))
             found[str(path)] = part.to_pylist()
-        files = FileSource(format, tuple(paths))  # type: ignore[arg-type]
+        files = FileSource(format, tuple(paths))
         return Case(ReplayStream(files, "at", by_file=True), rows.schema, found, "n")
 
     return made
 
 
-def folder_of(format: str, n_splits: int) -> Callable[[Path], Case]:
+def folder_of(format: StreamFormat, n_splits: int) -> Callable[[Path], Case]:
     """Eight files whose age is not their names' order."""
 
     def made(folder: Path) -> Case:
@@ -147,19 +150,19 @@ def folder_of(format: str, n_splits: int) -> Callable[[Path], Case]:
             split = zlib.crc32(path.name.encode()) % n_splits
             found[f"{split}-of-{n_splits}"] += part.to_pylist()
         (folder / "_hidden").write_text("no rows")
-        source = FollowedFiles(format, str(folder), until="now", n_splits=n_splits)  # type: ignore[arg-type]
+        source = FollowedFiles(format, str(folder), until="now", n_splits=n_splits)
         return Case(source, rows.schema, found, "n")
 
     return made
 
 
-def growing(format: str) -> Callable[[Path], Case]:
+def growing(format: StreamFormat) -> Callable[[Path], Case]:
     """One file as long as it is now."""
 
     def made(folder: Path) -> Case:
         rows, path = table().drop_columns(["origin"]), folder / "log"
         write(path, rows, format)
-        source = FollowedFiles(format, str(path), grows=True, until="now")  # type: ignore[arg-type]
+        source = FollowedFiles(format, str(path), grows=True, until="now")
         return Case(source, rows.schema, {"0-of-1": rows.to_pylist()}, "n")
 
     return made
@@ -167,10 +170,11 @@ def growing(format: str) -> Callable[[Path], Case]:
 
 CASES: dict[str, Callable[[Path], Case]] = {
     "generator": generated,
-    **{f"nexmark {name}": nexmark(name) for name in ("bid", "auction", "person", "event")},
+    **{f"nexmark {name}": nexmark(name) for name in get_args(NexmarkTable)},
     "replay": replayed(),
     "replay by a column": replayed(split_by="origin"),
-    **{f"replay by {name} file": replayed_by_file(name) for name in ("parquet", "ipc", "csv")},
-    **{f"folder of {name}": folder_of(name, 2) for name in ("parquet", "ipc", "csv", "ndjson")},
-    **{f"growing {name}": growing(name) for name in ("csv", "ndjson")},
+    **{f"replay by {name} file": replayed_by_file(name) for name in get_args(FileFormat)},
+    **{f"folder of {name}": folder_of(name, 2) for name in get_args(StreamFormat)},
+    "growing csv": growing("csv"),
+    "growing ndjson": growing("ndjson"),
 }
