@@ -14,3 +14,13 @@ def late_rows(
     ends: _Int64, rows: _Int64 | None, watermarks: _Int64, lateness_us: int
 ) -> NDArray[np.bool_]: ...
 def count_rows(groups: _Int64, counts: _Int64) -> _Int64: ...
+def window_spans(
+    times: _Int64,
+    watermarks: _Int64 | None,
+    reached: int,
+    size_us: int,
+    step_us: int,
+    offset_us: int,
+    cumulated: bool,
+    lateness_us: int,
+) -> tuple[_Int64, _Int64, int]: ...

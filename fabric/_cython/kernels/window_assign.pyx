@@ -12,6 +12,7 @@ from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t
 
 cdef int64_t FIRST = INT64_MIN + 2
 cdef int64_t LAST = INT64_MAX - 1
+cdef int64_t FAR = 1 << 61
 
 
 cdef inline int64_t plus(int64_t a, int64_t b) noexcept nogil:
@@ -314,3 +315,106 @@ def count_rows(const int64_t[::1] groups not None, int64_t[::1] counts not None)
             view[i] = counts[groups[i]]
             counts[groups[i]] += 1
     return before
+
+
+@cython.cdivision(True)
+cdef int64_t spans(const int64_t* times, const int64_t* watermarks, int64_t reached, int64_t n_rows,
+                   int64_t size, int64_t step, int64_t offset, bint cumulated, int64_t lateness,
+                   int64_t* firsts, int64_t* lasts) noexcept nogil:
+    """Fill the ends of the first and last window of each row; how many rows have none, or -1."""
+    cdef int64_t i, time, watermark, complete, first = 0, last = 0, from_ = 1, until = 0
+    cdef int64_t n_late = 0
+    for i in range(n_rows):
+        time = times[i]
+        if time < from_ or time >= until:  # neighbours mostly are in the same windows
+            if time > FAR or time < -FAR:
+                return -1
+            from_ = time - past(time, step, offset % step)
+            until = from_ + step
+            if cumulated:
+                first, last = until, time - past(time, size, offset) + size
+            else:
+                last = from_ + size
+                first = last - (size - (time - from_) - 1) // step * step
+                if size % step:  # the first one to take them may stop within the step
+                    until = time + 1
+        firsts[i], lasts[i] = first, last
+        watermark = reached
+        if watermarks != NULL:
+            watermark = max(reached, watermarks[i])
+        if watermark == INT64_MAX:
+            complete = watermark
+        else:
+            complete = INT64_MIN if watermark < INT64_MIN + lateness else watermark - lateness
+        if first <= complete:
+            if last <= complete:
+                firsts[i] = last + step
+                n_late += 1
+            else:
+                firsts[i] = first + ((complete - first) // step + 1) * step
+    return n_late
+
+
+def window_spans(const int64_t[::1] times not None, const int64_t[::1] watermarks, int64_t reached,
+                 int64_t size_us, int64_t step_us, int64_t offset_us, bint cumulated,
+                 int64_t lateness_us):
+    """The windows of each row that are not complete yet, as the ends of the first and the last.
+
+    A row's windows end at ``first, first + step_us, … last``; there are none when first > last: the
+    row is late for all of them (window end + lateness <= watermark).
+
+    Parameters
+    ----------
+    times
+        int64, shape (rows,), microseconds.
+    watermarks, reached
+        int64, shape (rows,): what rows carry (None: nothing), and how far the operator itself has
+        come, which counts where it is more.
+    size_us, step_us, offset_us
+        The length of windows; from the end of one window of a row to its next (of tumbling windows
+        the size); where one of them begins.
+    cumulated
+        Whether windows begin together every `size_us` and end every `step_us`; else all are
+        `size_us` long and one begins every `step_us`.
+    lateness_us
+        How long a window takes rows after its end, not negative.
+    Returns
+    -------
+    firsts, lasts, n_late
+        int64, shapes (rows,); how many rows have no window.
+    Raises
+    ------
+    ValueError
+        If lengths do not fit each other, or a time is more than 2**61 away from 0.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> times, watermarks = np.array([12, 12, 12]), np.array([0, 15, 20])
+    >>> firsts, lasts, n_late = window_spans(times, watermarks, -2**63, 10, 5, 0, False, 0)
+    >>> firsts.tolist(), lasts.tolist(), n_late
+    ([15, 20, 25], [20, 20, 20], 1)
+    """
+    checked("size_us", size_us)
+    cdef int64_t n_rows = times.shape[0], n_late = 0, unit
+    if checked("step_us", step_us) > size_us or (cumulated and size_us % step_us):
+        raise ValueError(f"step_us must fit in size_us {size_us}, got {step_us}")
+    if size_us > FAR or lateness_us < 0:
+        raise ValueError(f"no windows are {size_us} long and take rows {lateness_us} later")
+    if watermarks is not None and watermarks.shape[0] != n_rows:
+        raise ValueError(f"{n_rows} times need as many watermarks, got {watermarks.shape[0]}")
+    unit = size_us if cumulated else step_us
+    offset_us = offset_us % unit
+    offset_us += unit if offset_us < 0 else 0
+    firsts, lasts = np.empty(n_rows, np.int64), np.empty(n_rows, np.int64)
+    cdef int64_t[::1] firsts_view = firsts
+    cdef int64_t[::1] lasts_view = lasts
+    cdef const int64_t* carried = NULL
+    if n_rows > 0:
+        if watermarks is not None:
+            carried = &watermarks[0]
+        with nogil:
+            n_late = spans(&times[0], carried, reached, n_rows, size_us, step_us, offset_us,
+                           cumulated, lateness_us, &firsts_view[0], &lasts_view[0])
+        if n_late < 0:
+            raise ValueError("a time is more than 73,000 years from 1970")
+    return firsts, lasts, n_late

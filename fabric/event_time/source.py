@@ -1,0 +1,121 @@
+"""Event time of a task that reads splits: their rows' watermarks, idle ones, those too far ahead.
+
+One job: `SourceWatermarks`, which brings `SplitWatermark`, `TaskWatermark` and `Alignment` together
+behind the calls of an operator. Processing time comes in as an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabric.event_time import END_OF_TIME, IDLE
+from fabric.event_time.alignment import Alignment
+from fabric.event_time.splits import RowTimes, SplitWatermark
+from fabric.event_time.strategies import DEFAULT, Strategy, Times
+from fabric.event_time.task import TaskWatermark
+
+State = Mapping[str, tuple[int, int]]
+
+
+class SourceWatermarks:
+    """How far event time has come in a task's splits.
+
+    Parameters
+    ----------
+    splits
+        All the task will read, known before the first row: one that has sent nothing yet holds the
+        watermark back. A task without splits is idle.
+    strategy, future_us
+        See `SplitWatermark`.
+    idle_us
+        A split without rows for so long (processing time) is idle: it holds nobody back until its
+        next row. None: never. One that is held back for its drift is not idle.
+    drift_us
+        See `Alignment`; None: splits are read as they come.
+
+    Examples
+    --------
+    >>> from fabric.event_time.strategies import Bounded
+    >>> source = SourceWatermarks(["a", "b"], Bounded(5), idle_us=1_000)
+    >>> source.on_time(0)
+    >>> _ = source.row_watermarks("a", np.array([100]), None, now_us=10)
+    >>> source.on_time(1_005)
+    >>> source.watermark
+    95
+    """
+
+    def __init__(
+        self,
+        splits: Iterable[str],
+        strategy: Strategy = DEFAULT,
+        *,
+        future_us: int | None = None,
+        idle_us: int | None = None,
+        drift_us: int | None = None,
+    ) -> None:
+        self._splits = {split: SplitWatermark(strategy, future_us) for split in splits}
+        self._strategy, self._future_us, self._idle_us = strategy, future_us, idle_us
+        self._alignment = None if drift_us is None else Alignment(drift_us)
+        self._task = TaskWatermark(self._splits)
+        self._times = {split: each.watermark for split, each in self._splits.items()}
+        self._quiet_since: dict[str, int] = {}
+
+    @property
+    def watermark(self) -> int:
+        """The least over the splits that are neither idle nor ended; see `TaskWatermark`."""
+        return self._task.current
+
+    def add(self, split: str) -> None:
+        """One more split, found while the task runs; one that is known already stays."""
+        if split not in self._splits:
+            self._splits[split] = SplitWatermark(self._strategy, self._future_us)
+            self._task.add(split)
+            self._times[split] = self._splits[split].watermark
+
+    def row_watermarks(
+        self, split: str, times: Times, valid: NDArray[np.uint8] | None, now_us: int
+    ) -> RowTimes:
+        """See `SplitWatermark.row_watermarks`; the task's watermark is as after the last row."""
+        found = self._splits[split].row_watermarks(times, valid, now_us)
+        if len(times):
+            self._quiet_since[split] = now_us
+            self._say(split, self._splits[split].watermark)
+        return found
+
+    def on_time(self, now_us: int) -> None:
+        """It is `now_us`: splits that have been quiet for long enough are idle."""
+        if self._idle_us is None:
+            return
+        held = self.held_back()
+        for split, time in self._times.items():
+            since = self._quiet_since.setdefault(split, now_us)
+            if split in held:
+                self._quiet_since[split] = now_us
+            elif time not in (IDLE, END_OF_TIME) and now_us - since >= self._idle_us:
+                self._say(split, IDLE)
+
+    def on_end(self, split: str) -> None:
+        """A split has no more rows."""
+        self._say(split, END_OF_TIME)
+
+    def held_back(self) -> frozenset[str]:
+        """The splits to be left alone until others caught up."""
+        return frozenset() if self._alignment is None else self._alignment.held_back(self._times)
+
+    def state(self) -> State:
+        """What a snapshot keeps, by split."""
+        return {split: each.state() for split, each in self._splits.items()}
+
+    def restore(self, state: State) -> None:
+        """Go on from what snapshots kept; splits of other tasks are left out."""
+        for split in self._splits.keys() & state.keys():
+            self._splits[split].restore((state[split][0], state[split][1]))
+            self._say(split, self._splits[split].watermark)
+
+    def _say(self, split: str, time_us: int) -> None:
+        if self._times[split] != END_OF_TIME:
+            self._times[split] = time_us
+            self._task.update(split, time_us)
