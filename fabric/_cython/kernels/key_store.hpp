@@ -19,6 +19,7 @@ class KeyStore {
   }
 
   const KeyRows& rows() const { return rows_; }
+  const uint8_t* tail(int64_t id) const { return tails_[id]; }
   const uint64_t* row(int64_t id) const { return words_.data() + id * rows_.n_words; }
   uint64_t word(int64_t id) const { return words_[id]; }
 
@@ -55,8 +56,8 @@ class KeyStore {
     return words_.n_bytes() + tails_.n_bytes() + static_cast<int64_t>(tail_bytes_);
   }
 
-  // The keys of some groups as a struct of all fields; `null_id` is the group of null where a row
-  // has no null words.
+  // The keys of some groups as a struct of all fields, null for id -1; `null_id` is the group of
+  // null where a row has no null words.
   void put_out(const int32_t* ids, int64_t n, int64_t null_id, ArrowArray& out) const {
     Holder* holder = new Holder(system_allocator());
     try {
@@ -101,6 +102,7 @@ class KeyStore {
   }
 
   bool is_null(size_t field, int64_t id, int64_t null_id) const {
+    if (id < 0) return true;
     return rows_.is_single() ? id == null_id : KeyRows::is_null(row(id), field);
   }
 
@@ -121,7 +123,8 @@ class KeyStore {
     uint8_t* made = holder.buffer<uint8_t>(n * field.type.width);
     out.buffers[1] = made;
     for (int64_t i = 0; i < n; ++i, made += width) {
-      std::memcpy(made, row(ids[i]) + field.word, width);
+      if (ids[i] < 0) std::memset(made, 0, width);
+      else std::memcpy(made, row(ids[i]) + field.word, width);
     }
   }
 
@@ -144,7 +147,8 @@ class KeyStore {
     uint8_t* bits = holder.buffer<uint8_t>(n_bytes);
     std::memset(bits, 0, static_cast<size_t>(n_bytes));
     for (int64_t i = 0; i < n; ++i) {
-      bits[i >> 3] |= static_cast<uint8_t>((row(ids[i])[field.word] & 1) << (i & 7));
+      const uint64_t word = ids[i] < 0 ? 0 : row(ids[i])[field.word];
+      bits[i >> 3] |= static_cast<uint8_t>((word & 1) << (i & 7));
     }
     out.buffers[1] = bits;
   }
@@ -156,7 +160,7 @@ class KeyStore {
     uint64_t sum = 0;
     for (int64_t i = 0; i < n; ++i) {
       offsets[i] = static_cast<Offset>(sum);
-      sum += row(ids[i])[field.word];
+      sum += ids[i] < 0 ? 0 : row(ids[i])[field.word];
       if (sum > static_cast<uint64_t>(std::numeric_limits<Offset>::max())) {
         throw std::overflow_error("offsets of keys do not fit 32 bits; hand out fewer at a time");
       }
@@ -164,8 +168,8 @@ class KeyStore {
     offsets[n] = static_cast<Offset>(sum);
     uint8_t* made = holder.buffer<uint8_t>(static_cast<int64_t>(sum));
     for (int64_t i = 0; i < n; ++i) {
+      if (offsets[i] == offsets[i + 1]) continue;
       const uint64_t* words = row(ids[i]);
-      if (words[field.word] == 0) continue;
       std::memcpy(made + offsets[i], tails_[ids[i]] + before(field, words), words[field.word]);
     }
     out.buffers[1] = offsets;

@@ -1,0 +1,59 @@
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from fabric._cython.kernels.arrow_c cimport ArrowArray, Type
+
+
+cdef extern from "accumulators.hpp" namespace "fabric" nogil:
+    cppclass CAccumulator "fabric::Accumulator":
+        void reserve(const int32_t* ids, int64_t n, int cpu) except +
+        void clear(const int32_t* ids, int64_t n) noexcept
+        void update(const Type& type, const ArrowArray& array, const int32_t* ids) except +
+        void merge(const Type& type, const ArrowArray& states, const int32_t* ids) except +
+        void read(const int32_t* ids, int64_t n, uint8_t* out, uint8_t* seen) except +
+        int64_t n_bytes() noexcept
+
+    cppclass Counts(CAccumulator):
+        Counts() except +
+        void rows(const int32_t* ids, int64_t n) noexcept
+
+    cppclass IntegerSums(CAccumulator):
+        IntegerSums() except +
+
+    cppclass FloatSums(CAccumulator):
+        FloatSums() except +
+
+    cppclass DecimalSums(CAccumulator):
+        DecimalSums() except +
+
+    cppclass MomentSums(CAccumulator):
+        MomentSums() except +
+
+
+cdef class Accumulator:
+    cdef CAccumulator* core
+    cdef int take_in(self, const int32_t[::1] ids, object column, bint is_states) except -1
+    cdef tuple read(self, const int32_t[::1] ids, int width)
+
+
+cdef class CountAll(Accumulator):
+    pass
+
+
+cdef class Count(Accumulator):
+    pass
+
+
+cdef class SumInt64(Accumulator):
+    pass
+
+
+cdef class SumFloat64(Accumulator):
+    pass
+
+
+cdef class SumDecimal(Accumulator):
+    cdef readonly object type
+
+
+cdef class Moments(Accumulator):
+    pass
