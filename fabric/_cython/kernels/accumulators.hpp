@@ -1,8 +1,8 @@
 // Counts, sums and moments by group id: the loops under accumulators.pyx.
 //
-// One job: one small struct a group, zero when nothing has come in, updated row by row. Rows with id
-// -1 are left out. Sums are wider than what they add, so that an order of rows never decides
-// whether they fit; the caller checks when it asks for results. Structs of groups ahead are fetched.
+// One job: one small struct a group, zero when nothing has come in, updated row by row. Rows with
+// id -1 are left out. Sums are wider than what they add, so that an order of rows never decides
+// whether they fit; the caller checks when it asks for results. Structs are fetched ahead.
 #pragma once
 #include <stdexcept>
 #include <string>
@@ -29,7 +29,7 @@ inline int32_t most_id(const int32_t* ids, int64_t n, int cpu) {
   return most;
 }
 
-// What all aggregates do. Columns come as the update or merge of each class says; ids are one a row.
+// What all aggregates do; there is one id a row.
 class Accumulator {
  public:
   virtual ~Accumulator() = default;

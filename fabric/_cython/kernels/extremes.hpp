@@ -1,8 +1,8 @@
 // The least or greatest value of each group: the loops under extremes.pyx.
 //
 // One job: compare values of one column by group id and keep the better one. Values of one word are
-// kept as ranks (unsigned words in the order of the values, NaN the greatest); wide decimals, strings
-// and binary as key_store.hpp keeps keys. Rows with id -1 and nulls are left out.
+// kept as ranks (unsigned words in the order of the values, NaN the greatest); others are kept as
+// key_store.hpp keeps keys. Rows with id -1 and nulls are left out.
 #pragma once
 #include <algorithm>
 
