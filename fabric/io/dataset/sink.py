@@ -26,17 +26,11 @@ from fabric.plan.sources import DatasetTarget
 class DatasetSink:
     """One task's writer; `prepare` gives the handle to publish."""
 
-    def __init__(self, target: DatasetTarget, schema: pa.Schema, task: TaskId) -> None:
+    def __init__(
+        self, target: DatasetTarget, schema: pa.Schema, task: TaskId, mode: str, key: str
+    ) -> None:
         access = current()
-        begin = pb.DatasetBegin(
-            name=target.name,
-            schema=schema.serialize().to_pybytes(),
-            keys=target.keys,
-            n_partitions=target.n_partitions,
-            mode=target.mode,
-            replicas=target.replicas,
-            idempotency_key=f"{task.job}.{task.stage}",
-        )
+        begin = _begin(target, schema, mode, key)
         begun = access.control.dataset(pb.DatasetRequest(begin=begin))
         addresses = {**access.locations.addresses(), **begun.addresses}
         self._put = PutPath(target.name, begun.transaction, f"task-{task.task}", task.attempt)
@@ -67,7 +61,37 @@ class DatasetSink:
 
 def open_sink(target: DatasetTarget, schema: pa.Schema, task: TaskId, n_tasks: int) -> DatasetSink:
     """The writer of one task; `n_tasks` makes no difference here."""
-    return DatasetSink(target, schema, task)
+    return DatasetSink(target, schema, task, target.mode, f"{task.job}.{task.stage}")
+
+
+def make(target: DatasetTarget, schema: pa.Schema, key: str) -> None:
+    """Have the dataset there, without rows if it is new: all that is appended has its layout."""
+    access = current()
+    try:
+        access.location(target.name)
+    except NotFoundError:
+        begin = _begin(target, schema, "append", key)
+        begun = access.control.dataset(pb.DatasetRequest(begin=begin))
+        commit = pb.DatasetCommit(transaction=begun.transaction)
+        reply = access.control.dataset(pb.DatasetRequest(commit=commit))
+        access.locations.merge(pb.Locations(datasets=[reply.location]))
+
+
+def open_epoch(target: DatasetTarget, schema: pa.Schema, task: TaskId, key: str) -> DatasetSink:
+    """What one task appends between two barriers; tasks with the same `key` share a transaction."""
+    return DatasetSink(target, schema, task, "append", key)
+
+
+def _begin(target: DatasetTarget, schema: pa.Schema, mode: str, key: str) -> pb.DatasetBegin:
+    return pb.DatasetBegin(
+        name=target.name,
+        schema=schema.serialize().to_pybytes(),
+        keys=target.keys,
+        n_partitions=target.n_partitions,
+        mode=mode,
+        replicas=target.replicas,
+        idempotency_key=key,
+    )
 
 
 def check_target(target: DatasetTarget) -> None:
@@ -98,7 +122,12 @@ def publish(handles: Sequence[Handle]) -> None:
                 for part in parts
             ],
         )
-        reply = access.control.dataset(pb.DatasetRequest(commit=commit))
+        try:
+            reply = access.control.dataset(pb.DatasetRequest(commit=commit))
+        except NotFoundError:
+            if _is_committed(access, parts[0]["dataset"], transaction):
+                continue  # so long ago that only its rows are remembered
+            raise
         access.locations.merge(pb.Locations(datasets=[reply.location]))
 
 
@@ -117,6 +146,13 @@ def abandon(handles: Sequence[Handle]) -> None:
                 access.transport.discard(address, name, transaction)
             except (PeerLostError, NotFoundError):
                 continue  # that owner's sweep removes the files
+
+
+def _is_committed(access: DatasetAccess, name: str, transaction: str) -> bool:
+    try:
+        return any(part.transaction == transaction for part in access.location(name).parts)
+    except NotFoundError:
+        return False
 
 
 def _owners(access: DatasetAccess, name: str, transaction: str) -> set[str]:

@@ -26,14 +26,14 @@ BEGIN = "dataset.begin"
 class FlightSink:
     """One task's put; `transaction` is empty for servers without transactions."""
 
-    def __init__(self, target: FlightTarget, schema: pa.Schema, task: TaskId) -> None:
+    def __init__(self, target: FlightTarget, schema: pa.Schema, task: TaskId, key: str) -> None:
         self._target = target
         self._client = Client(target.uri, target.token)
         self._writer = f"task-{task.task}"
         self._attempt = task.attempt
         self._rows = 0
         try:
-            self._transaction = self._begin(schema, task)
+            self._transaction = self._begin(schema, key)
             path = list(target.path)
             if self._transaction:
                 path += [self._transaction, self._writer, str(self._attempt)]
@@ -68,8 +68,8 @@ class FlightSink:
         self._put.abandon()
         self._client.close()
 
-    def _begin(self, schema: pa.Schema, task: TaskId) -> str:
-        """Join the stage's transaction, where the server has such a thing."""
+    def _begin(self, schema: pa.Schema, key: str) -> str:
+        """Join the transaction of `key`, where the server has such a thing."""
         target = self._target
         if len(target.path) != 2 or target.path[0] != "dataset":
             return ""
@@ -80,14 +80,19 @@ class FlightSink:
             name=target.path[1],
             schema=base64.b64encode(schema.serialize()).decode(),
             mode="append",
-            idempotency_key=f"{task.job}.{task.stage}",
+            idempotency_key=key,
         )
         return str(begun["transaction"])
 
 
 def open_sink(target: FlightTarget, schema: pa.Schema, task: TaskId, n_tasks: int) -> FlightSink:
     """The writer of one task; `n_tasks` makes no difference here."""
-    return FlightSink(target, schema, task)
+    return FlightSink(target, schema, task, f"{task.job}.{task.stage}")
+
+
+def open_epoch(target: FlightTarget, schema: pa.Schema, task: TaskId, key: str) -> FlightSink:
+    """What one task puts between two barriers; tasks with the same `key` share a transaction."""
+    return FlightSink(target, schema, task, key)
 
 
 def publish(handles: Sequence[Handle]) -> None:

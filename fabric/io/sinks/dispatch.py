@@ -13,8 +13,16 @@ import pyarrow as pa
 
 from fabric.errors import InternalError, PlanError
 from fabric.ids import TaskId
-from fabric.io.sinks.protocol import Handle, SinkWriter
-from fabric.plan.sources import DatasetTarget, FileTarget, FlightTarget, GateTarget, Target
+from fabric.io.sinks.protocol import Handle, SinkWriter, unfolded
+from fabric.plan.sources import (
+    DatasetTarget,
+    FileTarget,
+    FlightTarget,
+    GateTarget,
+    StreamFileTarget,
+    StreamTarget,
+    Target,
+)
 
 
 def check_target(target: Target) -> None:
@@ -74,22 +82,25 @@ def drop(handles: Sequence[bytes]) -> None:
     Only files lie where somebody would find them: a dataset's commit lists the attempts it wants.
     """
     for kind, group in _grouped(handles).items():
-        if kind == "file":
+        if kind in ("file", "stream-file"):
             _module(kind).drop(group)
 
 
-def discard(target: Target, job: str, stage: int) -> None:
+def discard(target: Target | StreamTarget, job: str, stage: int) -> None:
     """Remove whatever the tasks of a stage wrote aside, prepared or not; may be repeated."""
     if isinstance(target, FileTarget):
         from fabric.io.sinks import files
 
         files.discard(target, job, stage)
+    elif isinstance(target, StreamFileTarget):
+        from fabric.io.streams.sinks import files as stream_files
+
+        stream_files.discard(target, job, stage)
 
 
 def _grouped(handles: Sequence[bytes]) -> dict[str, list[Handle]]:
     groups: dict[str, list[Handle]] = defaultdict(list)
-    for data in handles:
-        handle = Handle.decode(data)
+    for handle in unfolded(handles):
         groups[handle.kind].append(handle)
     return groups
 
@@ -100,6 +111,10 @@ def _module(kind: str) -> Any:
             from fabric.io.sinks import files
 
             return files
+        case "stream-file":
+            from fabric.io.streams.sinks import files as stream_files
+
+            return stream_files
         case "gate":
             from fabric.io.sinks import gate
 

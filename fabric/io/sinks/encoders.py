@@ -117,8 +117,10 @@ class _Parquet:
 
     def close(self) -> None:
         """Write the last row group and the footer."""
-        self._flush()
-        self._writer.close()
+        try:
+            self._flush()
+        finally:
+            self._writer.close()
 
     def _flush(self) -> None:
         if self._waiting:

@@ -7,6 +7,7 @@ can publish what another one prepared.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -15,6 +16,8 @@ import pyarrow as pa
 from fabric.errors import InternalError
 
 VERSION = 1
+PORTIONS = "portions"
+"""The kind of a handle that is several others."""
 
 
 class SinkWriter(Protocol):
@@ -55,3 +58,28 @@ class Handle:
             return Handle(facts.pop("kind"), facts)
         except (ValueError, KeyError, AttributeError, TypeError) as error:
             raise InternalError(f"{data[:80]!r} is not a sink handle") from error
+
+
+def portions(handles: Sequence[bytes]) -> bytes:
+    """One handle for what several others name; it may be empty."""
+    return Handle(PORTIONS, {"of": [handle.decode() for handle in handles]}).encode()
+
+
+def unfolded(handles: Sequence[bytes]) -> Iterator[Handle]:
+    """The handles in `handles`, those of `portions` one by one, each once.
+
+    >>> one = Handle("gate", {"name": "g"}).encode()
+    >>> [handle.kind for handle in unfolded([one, portions([one, one]), portions([])])]
+    ['gate']
+    """
+    seen: set[bytes] = set()
+    for data in handles:
+        handle = Handle.decode(data)
+        if handle.kind == PORTIONS:
+            inner = [text.encode() for text in handle.facts["of"]]
+        else:
+            inner = [data]
+        for one in inner:
+            if one not in seen:
+                seen.add(one)
+                yield Handle.decode(one)

@@ -1,0 +1,76 @@
+"""Sinks of streams: what was written before a checkpoint is seen once that checkpoint is complete.
+
+One job: `open_stream_sink`, the checks before a job starts, and `sweep` after a restore. Handles
+are published and abandoned by `fabric.io.sinks`, like those of bounded jobs. Exactly once into
+files and datasets of a fabric; any other Flight server has no transactions, gets rows as they come,
+and after a restore gets those since the last checkpoint again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import pyarrow as pa
+
+from fabric.errors import PlanError
+from fabric.ids import TaskId
+from fabric.io.sinks.protocol import SinkWriter
+from fabric.io.streams.sinks import files
+from fabric.io.streams.sinks.epochs import Epochs, StreamWriter
+from fabric.plan.sources import DatasetTarget, FlightTarget, StreamFileTarget, StreamTarget
+
+__all__ = ["StreamWriter", "check_stream_target", "open_stream_sink", "sweep"]
+
+
+def check_stream_target(target: StreamTarget) -> None:
+    """Refuse a target that a stream can't write, before the job starts."""
+    if isinstance(target, StreamFileTarget):
+        files.check_target(target)
+    if isinstance(target, DatasetTarget) and target.mode == "overwrite":
+        raise PlanError(
+            f"a stream appends: dataset {target.name!r} can't be overwritten by one; drop it "
+            'first, or use mode "append"'
+        )
+
+
+def open_stream_sink(
+    target: StreamTarget, schema: pa.Schema, task: TaskId, n_tasks: int, *, run: int
+) -> StreamWriter:
+    """One task's writer; `run` is the same for all tasks and greater after each restore.
+
+    Raises
+    ------
+    PlanError
+        The target can't hold a column of `schema`.
+    StorageError
+        The place can't be written.
+    """
+    check_stream_target(target)
+    opened: Callable[[str], SinkWriter]
+    match target:
+        case StreamFileTarget():
+            files.check_columns(target, schema)
+            return Epochs(files.portion_opener(target, schema, task, run))
+        case DatasetTarget():
+            from fabric.io import dataset
+
+            dataset.make(target, schema, f"{task.job}.{task.stage}.made")
+            opened = partial(dataset.open_epoch, target, schema, task)
+        case FlightTarget():
+            from fabric.io import flight
+
+            opened = partial(flight.open_epoch, target, schema, task)
+        case _:
+            raise PlanError(f"no stream can be written to a {type(target).__name__}")
+
+    return Epochs(lambda since: opened(f"{task.job}.{task.stage}.{run}.{since}"))
+
+
+def sweep(target: StreamTarget, job: str, stage: int) -> None:
+    """After a restore: remove what no checkpoint knows; those that are complete were published.
+
+    May be repeated. Transactions on datasets that nobody commits end by their age.
+    """
+    if isinstance(target, StreamFileTarget):
+        files.sweep(target, job, stage)

@@ -1,0 +1,246 @@
+"""Files as sinks of streams: rolled, written aside, renamed when their checkpoint is complete.
+
+    out/.name.<job>.stream/w/<key>.parquet    a task writes its own, made durable at a barrier
+    out/.name.<job>.stream/small/...          published, kept back to be merged (`merging.py`)
+    out/name/<key>.parquet                    seen
+
+One job: `Portion`, `publish`, `abandon`, `sweep`, `discard`. `<key>` is job, stage, task, run and a
+number that only grows, so that nothing is ever written twice under one name; how far a task is
+published is written down beside, and what lies before that was published, wherever it is now.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from fabric.errors import CancelledError, ConfigError, NotFoundError, PlanError, StorageError
+from fabric.ids import TaskId
+from fabric.io.faults import writing
+from fabric.io.sinks.encoders import check_options, check_schema, open_encoder
+from fabric.io.sinks.protocol import Handle
+from fabric.io.streams.sinks.folders import Folders, synced
+from fabric.io.streams.sinks.merging import merge_small
+from fabric.plan.sources import StreamFileTarget
+
+ENDINGS = {"parquet": "parquet", "csv": "csv", "ipc": "arrow"}
+
+
+def check_target(target: StreamFileTarget) -> None:
+    """Refuse wrong options and sizes, and a place that is no folder to write in."""
+    check_options(target.format, dict(target.options))
+    for name in ("roll_bytes", "roll_rows", "roll_s", "compact_bytes", "compact_s"):
+        if getattr(target, name) < 0:
+            raise ConfigError(f"{name} can't be negative, got {getattr(target, name)}")
+    path = Path(target.path)
+    if not path.parent.is_dir():
+        raise NotFoundError(f"there is no folder {path.parent} to write {path.name} in; create it")
+    if not os.access(path.parent, os.W_OK):
+        raise StorageError(f"the folder {path.parent} may not be written by this user")
+    if path.is_file():
+        raise PlanError(f"{path} is a file, a stream writes a folder of files; name another")
+
+
+def check_columns(target: StreamFileTarget, schema: pa.Schema) -> None:
+    """Refuse a column that the format can't hold."""
+    check_schema(target.format, schema, target.path)
+
+
+def portion_opener(
+    target: StreamFileTarget, schema: pa.Schema, task: TaskId, run: int
+) -> Callable[[int], Portion]:
+    """Opens what one task writes between two barriers."""
+    numbers = count(1)
+    return lambda since: Portion(target, schema, task, (run, next(numbers)))
+
+
+class Portion:
+    """See `SinkWriter`: as many files as its rows need."""
+
+    def __init__(
+        self, target: StreamFileTarget, schema: pa.Schema, task: TaskId, place: tuple[int, int]
+    ) -> None:
+        self._target, self._schema, self._task = target, schema, task
+        self._run, self._number = place
+        self._folders = Folders.of(target.path, task.job, task.stage)
+        self._names: list[str] = []
+        self._file: pa.NativeFile | None = None
+        self._rows = self._bytes = 0
+        self._begun_s, self._abandoned = 0.0, False
+        with writing(target.path):
+            self._folders.make()
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """See `SinkWriter.write`; on an error nothing of the portion is left on disk."""
+        try:
+            with writing(self._target.path):
+                self._write(batch)
+        except BaseException:
+            self.abandon()
+            raise
+
+    def prepare(self) -> bytes:
+        """See `SinkWriter.prepare`."""
+        try:
+            with writing(self._target.path):
+                self._end_file()
+                synced(self._folders.working)
+        except BaseException:
+            self.abandon()
+            raise
+        target = self._target
+        facts = {
+            "path": target.path, "job": self._task.job, "stage": self._task.stage,
+            "task": self._task.task, "run": self._run, "number": self._number,
+            "names": self._names, "format": target.format, "options": dict(target.options),
+            "compact_bytes": target.compact_bytes, "compact_s": target.compact_s,
+            "roll_bytes": target.roll_bytes,
+        }  # fmt: skip
+        return Handle("stream-file", facts).encode()
+
+    def abandon(self) -> None:
+        """See `SinkWriter.abandon`."""
+        self._abandoned = True
+        # Closing flushes and may fail as the write did; the first error is the one to tell.
+        if self._file is not None:
+            with suppress(OSError, pa.ArrowException, ValueError):
+                self._encoder.close()
+            with suppress(OSError, pa.ArrowException, ValueError):
+                self._file.close()
+        for name in self._names:
+            (self._folders.working / name).unlink(missing_ok=True)
+
+    def _write(self, batch: pa.RecordBatch) -> None:
+        begin = 0
+        while begin < batch.num_rows:
+            if self._abandoned:
+                raise CancelledError(f"writing {self._target.path} was abandoned")
+            self._begin_file()
+            n_rows = batch.num_rows - begin
+            if self._target.roll_rows:
+                n_rows = min(n_rows, self._target.roll_rows - self._rows)
+            piece = batch.slice(begin, n_rows)
+            self._encoder.write(piece)
+            self._rows += n_rows
+            self._bytes += piece.nbytes
+            begin += n_rows
+            if self._is_full():
+                self._end_file()
+
+    def _is_full(self) -> bool:
+        target = self._target
+        return bool(
+            (target.roll_bytes and self._bytes >= target.roll_bytes)
+            or (target.roll_rows and self._rows >= target.roll_rows)
+            or (target.roll_s and time.monotonic() - self._begun_s >= target.roll_s)
+        )
+
+    def _begin_file(self) -> None:
+        if self._file is not None:
+            return
+        task, ending = self._task, ENDINGS[self._target.format]
+        key = f"{task.job}.{task.stage}-{task.task:05d}-{self._run}-{self._number:06d}"
+        name = f"{key}-{len(self._names):04d}.{ending}"
+        self._names.append(name)
+        path = self._folders.working / name
+        if path.exists():
+            raise StorageError(f"{path} is there already: two tasks write under one name")
+        self._file = pa.OSFile(str(path), "wb")
+        options = dict(self._target.options)
+        self._encoder = open_encoder(self._target.format, self._file, self._schema, options)
+        self._rows = self._bytes = 0
+        self._begun_s = time.monotonic()
+
+    def _end_file(self) -> None:
+        if self._file is None:
+            return
+        self._encoder.close()
+        self._file.close()
+        self._file = None
+        synced(self._folders.working / self._names[-1])
+
+
+def publish(handles: Sequence[Handle]) -> None:
+    """Make all files of these portions visible, small ones after merging; may be repeated."""
+    for facts in _by_folder(handles):
+        first = facts[0]
+        folders = Folders.of(first["path"], first["job"], first["stage"])
+        with writing(first["path"]):
+            folders.make()
+            with folders.locked():
+                for fact in sorted(facts, key=_order):
+                    _publish(fact, folders)
+                merge_small(folders, first, time.time())
+
+
+def abandon(handles: Sequence[Handle]) -> None:
+    """Remove the files of these portions; what was published stays."""
+    for handle in handles:
+        facts = handle.facts
+        folders = Folders.of(facts["path"], facts["job"], facts["stage"])
+        for name in facts["names"]:
+            (folders.working / name).unlink(missing_ok=True)
+
+
+drop = abandon
+
+
+def sweep(target: StreamFileTarget, job: str, stage: int) -> None:
+    """Remove what was written and not published."""
+    shutil.rmtree(Folders.of(target.path, job, stage).working, ignore_errors=True)
+
+
+def discard(target: StreamFileTarget, job: str, stage: int) -> None:
+    """At a job's end: what is published becomes visible, whatever its age, the rest is removed."""
+    folders = Folders.of(target.path, job, stage)
+    if not folders.root.exists():
+        return
+    facts = {
+        "format": target.format, "options": dict(target.options),
+        "compact_bytes": target.compact_bytes, "compact_s": 0.0, "roll_bytes": target.roll_bytes,
+    }  # fmt: skip
+    with writing(target.path):
+        if folders.small.exists():
+            with folders.locked():
+                merge_small(folders, facts, time.time())
+        shutil.rmtree(folders.root, ignore_errors=True)
+
+
+def _publish(facts: dict[str, Any], folders: Folders) -> None:
+    """Move the files of one portion to where they are seen, or wait to be merged."""
+    place = (facts["run"], facts["number"])
+    if folders.published(facts["task"]) >= place:
+        return
+    for name in facts["names"]:
+        staged, moved = folders.working / name, (folders.small / name, folders.target / name)
+        if staged.exists():
+            small = staged.stat().st_size < facts["compact_bytes"]
+            staged.rename(moved[0] if small else moved[1])
+        elif not any(path.exists() for path in moved):
+            raise StorageError(
+                f"the written rows of {facts['path']} are gone: there is no {staged}; was it "
+                "removed by hand?"
+            )
+    synced(folders.small)
+    synced(folders.target)
+    folders.set_published(facts["task"], place)
+
+
+def _order(facts: dict[str, Any]) -> tuple[int, int, int]:
+    return facts["task"], facts["run"], facts["number"]
+
+
+def _by_folder(handles: Sequence[Handle]) -> list[list[dict[str, Any]]]:
+    found: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
+    for handle in handles:
+        facts = handle.facts
+        found.setdefault((facts["path"], facts["job"], facts["stage"]), []).append(facts)
+    return list(found.values())

@@ -1,0 +1,108 @@
+"""Where the files of a stream's sink lie before they are seen.
+
+One job: the names of these places, how far each task is published, and a lock, so that only one
+process publishes at a time. A process that dies lets go of the lock.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from fabric.errors import StorageError
+
+LOCK_S = 30.0
+_TRY_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """The places of one sink of one job: `root` is hidden, beside `target`."""
+
+    target: Path
+    root: Path
+
+    @staticmethod
+    def of(path: str, job: str, stage: int) -> Folders:
+        """The places of the sink that writes the folder `path`."""
+        target = Path(path)
+        return Folders(target, target.parent / f".{target.name}.{job}-{stage}.stream")
+
+    @property
+    def working(self) -> Path:
+        """Files of tasks, published by nobody yet."""
+        return self.root / "work"
+
+    @property
+    def small(self) -> Path:
+        """Published files that wait to be merged."""
+        return self.root / "small"
+
+    def make(self) -> None:
+        """Have all of them there."""
+        for folder in (self.root, self.working, self.small, self.target):
+            folder.mkdir(exist_ok=True)
+
+    def published(self, task: int) -> tuple[int, int]:
+        """The run and number of the last portion of `task` that was published."""
+        try:
+            run, number = json.loads((self.root / f"published-{task}").read_text())
+        except FileNotFoundError:
+            return (-1, -1)
+        return int(run), int(number)
+
+    def set_published(self, task: int, place: tuple[int, int]) -> None:
+        """Write that down, all at once."""
+        write_whole(self.root / f"published-{task}", json.dumps(place))
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Nobody else publishes meanwhile; `StorageError` when somebody does so for too long."""
+        file = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            _wait_for(file, self.target)
+            yield
+        finally:
+            os.close(file)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Replace a small file, durably: it is the old one or the new one."""
+    aside = path.with_name(f"{path.name}.new")
+    with aside.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(path)
+    synced(path.parent)
+
+
+def synced(path: Path) -> None:
+    """Force a file or folder to the disk."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def _wait_for(file: int, target: Path) -> None:
+    end_s = time.monotonic() + LOCK_S
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end_s:
+                raise StorageError(
+                    f"another process has been publishing to {target} for {LOCK_S:.0f} s; is it "
+                    "stopped?"
+                ) from None
+            time.sleep(_TRY_S)
+        else:
+            return

@@ -1,0 +1,302 @@
+"""Every sink of streams against one contract: seen once a checkpoint is complete, not before."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fabric.errors import CancelledError, NotFoundError
+from fabric.ids import TaskId, new_id
+from fabric.io import registry, sinks
+from fabric.io.dataset.access import use
+from fabric.io.streams.sinks import open_stream_sink, sweep
+from fabric.plan.sources import (
+    DatasetSource,
+    DatasetTarget,
+    FlightTarget,
+    StreamFileTarget,
+    StreamTarget,
+)
+from fabric.testing.flight_rig import FlightRig
+
+SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
+PLAIN = settings(
+    deadline=None, max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+STAGE = 3
+
+
+@dataclass
+class Place:
+    """A target, and all rows that anybody can see there."""
+
+    target: StreamTarget
+    seen: Callable[[], list[int]]
+    folder: Path | None = None
+
+
+def read_files(folder: Path, format: str) -> list[int]:
+    values: list[int] = []
+    for path in sorted(folder.glob("*")) if folder.exists() else []:
+        assert not path.name.startswith((".", "_"))
+        if format == "parquet":
+            table = pq.read_table(path)
+        elif format == "csv":
+            table = pc.read_csv(path)
+        else:
+            table = pa.ipc.open_file(path).read_all()
+        assert table.schema.names == SCHEMA.names
+        values += table["n"].to_pylist()
+    return values
+
+
+def files(format: str, **options):
+    def made(folder: Path, rig: FlightRig) -> Place:
+        path = folder / new_id("out")
+        target = StreamFileTarget(format, str(path), **options)
+        return Place(target, lambda: read_files(path, format), folder)
+
+    return made
+
+
+def read_dataset(name: str) -> list[int]:
+    source = DatasetSource(name)
+    try:
+        splits = registry.enumerate_splits(source, 1)
+    except NotFoundError:
+        return []
+    batches = (b for s in splits for b in registry.read_split(source, SCHEMA, s))
+    return [n for batch in batches for n in batch["n"].to_pylist()]
+
+
+def dataset(folder: Path, rig: FlightRig) -> Place:
+    name = new_id("d")
+    target = DatasetTarget(name, keys=("n",), n_partitions=3, mode="create")
+    return Place(target, lambda: read_dataset(name))
+
+
+def flight(folder: Path, rig: FlightRig) -> Place:
+    name = new_id("d")
+    token = rig.token("write")
+    target = FlightTarget(rig.control.addresses["a0"], ("dataset", name), token)
+    return Place(target, lambda: read_dataset(name))
+
+
+PLACES = {
+    "parquet": files("parquet"),
+    "csv": files("csv"),
+    "ipc": files("ipc"),
+    "files rolled by rows": files("parquet", roll_rows=3, compact_bytes=0),
+    "files rolled by bytes": files("csv", roll_bytes=40, compact_bytes=60),
+    "dataset": dataset,
+    "flight": flight,
+}
+
+
+@pytest.fixture(scope="module")
+def rig(tmp_path_factory):
+    with FlightRig(tmp_path_factory.mktemp("rig")) as rig, use(rig.access()):
+        yield rig
+
+
+@pytest.fixture(params=PLACES)
+def make(request, rig, tmp_path):
+    return lambda: PLACES[request.param](tmp_path, rig)
+
+
+def batch(*values: int) -> pa.RecordBatch:
+    return pa.record_batch([list(values), [f'"{n}"\n,' for n in values]], schema=SCHEMA)
+
+
+class Job:
+    """Two tasks of one sink, and what a coordinator would keep of them."""
+
+    def __init__(self, place: Place, n_tasks: int = 2) -> None:
+        self.id, self.place, self.run, self.n_tasks = new_id("job"), place, 0, n_tasks
+        self.start()
+
+    def start(self) -> None:
+        self.run += 1
+        self.writers = [
+            open_stream_sink(
+                self.place.target, SCHEMA, TaskId(self.id, STAGE, task, self.run), self.n_tasks,
+                run=self.run,
+            )
+            for task in range(self.n_tasks)
+        ]  # fmt: skip
+
+    def prepare(self, checkpoint: int) -> list[bytes]:
+        return [writer.prepare(checkpoint) for writer in self.writers]
+
+    def complete(self, checkpoint: int) -> None:
+        for writer in self.writers:
+            writer.on_complete(checkpoint)
+
+    def restore(self, handles: list[bytes], others: list[bytes]) -> None:
+        """As after a crash: the old writers are gone without a word."""
+        sinks.publish(handles)
+        sinks.abandon(others)
+        sweep(self.place.target, self.id, STAGE)
+        self.start()
+
+    def end(self) -> None:
+        sinks.discard(self.place.target, self.id, STAGE)
+
+
+def leftovers(place: Place) -> list[str]:
+    if place.folder is None:
+        return []
+    name = Path(place.target.path).name
+    return [path.name for path in place.folder.glob(f".{name}*")]
+
+
+def test_seen_once_published_and_twice_is_once(make):
+    place = make()
+    job = Job(place)
+    job.writers[0].write(batch(1, 2))
+    job.writers[1].write(batch(3))
+    assert place.seen() == []
+    handles = job.prepare(1)
+    assert place.seen() == []
+    sinks.publish(handles)
+    sinks.publish(handles)
+    assert sorted(place.seen()) == [1, 2, 3]
+    job.complete(1)
+    job.writers[1].write(batch(4))
+    handles = job.prepare(2)
+    assert sorted(place.seen()) == [1, 2, 3]
+    sinks.publish(handles)
+    sinks.publish(handles)
+    assert sorted(place.seen()) == [1, 2, 3, 4]
+    job.end()
+    assert leftovers(place) == []
+
+
+def test_abandoned_output_is_never_seen(make):
+    place = make()
+    job = Job(place)
+    job.writers[0].write(batch(1))
+    handles = job.prepare(1)
+    sinks.abandon(handles)
+    sinks.abandon(handles)
+    for writer in job.writers:
+        writer.abandon()
+        writer.abandon()
+        with pytest.raises(CancelledError):
+            writer.write(batch(2))
+        with pytest.raises(CancelledError):
+            writer.prepare(2)
+    assert place.seen() == []
+    job.end()
+    job.end()
+    assert leftovers(place) == []
+
+
+def test_abandoning_too_late_changes_nothing(make):
+    place = make()
+    job = Job(place)
+    job.writers[0].write(batch(1))
+    handles = job.prepare(1)
+    sinks.publish(handles)
+    sinks.abandon(handles)
+    assert place.seen() == [1]
+
+
+def test_empty_epochs_cost_nothing(make):
+    place = make()
+    job = Job(place)
+    for checkpoint in (1, 2):
+        handles = job.prepare(checkpoint)
+        sinks.publish(handles)
+        sinks.abandon(handles)
+    job.writers[0].write(batch().slice(0, 0))
+    sinks.publish(job.prepare(3))
+    assert place.seen() == []
+    sinks.publish([])
+    sinks.abandon([])
+
+
+def test_rows_of_an_aborted_checkpoint_come_with_the_next(make):
+    place = make()
+    job = Job(place)
+    job.writers[0].write(batch(1))
+    aborted = job.writers[0].prepare(1)  # the other task never got so far
+    job.writers[0].write(batch(2))
+    job.writers[1].write(batch(3))
+    handles = job.prepare(2)
+    assert aborted != handles[0]
+    assert place.seen() == []
+    sinks.publish(handles)
+    assert sorted(place.seen()) == [1, 2, 3]
+
+
+def test_two_publish_the_same_at_once(make, rig):
+    place = make()
+    job = Job(place)
+    for n in range(6):
+        job.writers[n % 2].write(batch(n))
+    handles = job.prepare(1)
+    errors: list[BaseException] = []
+
+    def publish() -> None:
+        try:
+            with use(rig.access()):
+                sinks.publish(handles)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=publish) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert sorted(place.seen()) == list(range(6))
+
+
+STEPS = st.lists(
+    st.sampled_from(["write", "write", "complete", "complete, told late", "abort", "crash"]),
+    max_size=14,
+)
+
+
+@PLAIN
+@given(steps=STEPS)
+def test_what_is_seen_is_what_complete_checkpoints_hold(make, steps):
+    place = make()
+    job = Job(place)
+    numbers = iter(range(1_000))
+    seen: list[int] = []
+    since: list[int] = []
+    complete: list[bytes] = []
+    untold: list[bytes] = []
+    for checkpoint, step in enumerate(steps, 1):
+        if step == "write":
+            for writer in job.writers:
+                values = [next(numbers), next(numbers)]
+                writer.write(batch(*values))
+                since += values
+        elif step == "abort":
+            untold = job.prepare(checkpoint)
+        elif step == "crash":
+            job.restore(complete, untold)
+            since, untold = [], []
+        else:
+            complete = job.prepare(checkpoint)
+            sinks.publish(complete)
+            if step == "complete":
+                job.complete(checkpoint)
+            seen, since, untold = seen + since, [], []
+        assert sorted(place.seen()) == seen
+    job.end()
+    assert sorted(place.seen()) == seen
+    assert leftovers(place) == []
