@@ -274,6 +274,44 @@ def check_port(port: int) -> None:
         raise ConfigError(f"port must be 0 to 65535, got {port!r}")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointConfig:
+    """When a stream's checkpoints are made, and how many are kept.
+
+    A coordinator takes these from ``FABRIC_CHECKPOINT_…``, a stream may have others.
+
+    Parameters
+    ----------
+    interval_s
+        Between the beginnings of two.
+    min_pause_s
+        At least so long lies between the end of one and the beginning of the next.
+    timeout_s
+        One that is not complete after so long is given up; the job goes on.
+    failures_max
+        The job fails when more than so many in a row were not completed; none: it never does.
+    retained
+        The newest ones that are kept; with 2 or more a damaged one does not end the job.
+    held_bytes_max
+        A task gives a checkpoint up when more waits for its last barriers.
+    """
+
+    interval_s: Annotated[float, "between the beginnings of two checkpoints"] = 10.0
+    min_pause_s: Annotated[float, "between the end of one and the beginning of the next"] = 0.0
+    timeout_s: Annotated[float, "a checkpoint that takes longer is given up"] = 60.0
+    failures_max: Annotated[int | None, "failures in a row that a job bears; none: any"] = None
+    retained: Annotated[int, "the newest checkpoints that are kept"] = 3
+    held_bytes_max: Annotated[int, "what may wait in a task for the last barriers"] = 256 << 20
+
+    def __post_init__(self) -> None:
+        check_positive(self, "interval_s", "timeout_s", "retained", "held_bytes_max")
+        if self.min_pause_s < 0 or (self.failures_max is not None and self.failures_max < 0):
+            raise ConfigError(
+                f"min_pause_s and failures_max must not be negative, got {self.min_pause_s!r} and "
+                f"{self.failures_max!r}"
+            )
+
+
 def check_positive(config: object, *names: str) -> None:
     """Raise `ConfigError` unless these fields of `config` are positive."""
     for name in names:

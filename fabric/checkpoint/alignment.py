@@ -7,7 +7,8 @@ or have ended; so the snapshot holds exactly what came before the barrier on eve
 Barriers may come twice, late, or never. One of a checkpoint that is over changes nothing; one of a
 newer checkpoint ends the alignment that is under way, because the coordinator has only one under
 way: what lacks a barrier then would wait for ever. When more is held than `held_bytes_max` the task
-gives the checkpoint up, too, and goes on. A source task has no channels: it is triggered.
+gives the checkpoint up, too, and goes on. A source task has no channels: it is triggered. After a
+restart whatever belongs to the checkpoint that was `restored`, or an older one, is of another run.
 """
 
 from __future__ import annotations
@@ -67,7 +68,13 @@ class Alignment:
     ([Snapshot(checkpoint=7)], False)
     """
 
-    def __init__(self, channels: Iterable[Channel] = (), held_bytes_max: int | None = None) -> None:
+    def __init__(
+        self,
+        channels: Iterable[Channel] = (),
+        held_bytes_max: int | None = None,
+        *,
+        restored: int = 0,
+    ) -> None:
         self._channels = frozenset(channels)
         self._open = set(self._channels)
         """Channels that have not ended."""
@@ -75,7 +82,7 @@ class Alignment:
         self._current: int | None = None
         self._arrived: set[Channel] = set()
         self._held_bytes = 0
-        self._over = 0
+        self._over = restored
         """The newest checkpoint that was taken or given up: it and older ones are over."""
         self._aborted: set[int] = set()
         """Newer ones that are over before a barrier came."""

@@ -169,7 +169,7 @@ def _manifest(fields: _Fields) -> Manifest:
 def _ack_fields(ack: Ack) -> dict[str, Any]:
     return {
         "checkpoint": ack.checkpoint, "stage": ack.stage, "task": ack.task,
-        "attempt": ack.attempt, "epoch": ack.epoch,
+        "attempt": ack.attempt, "epoch": ack.epoch, "taken": ack.taken,
         "snapshots": [_snapshot_fields(each) for each in ack.snapshots],
     }  # fmt: skip
 
@@ -182,6 +182,7 @@ def _ack(fields: _Fields) -> Ack:
         attempt=fields.number("attempt"),
         epoch=fields.number("epoch"),
         snapshots=tuple(_snapshot(_Fields(each)) for each in fields.each("snapshots")),
+        taken=fields.number("taken"),
     )
 
 

@@ -90,7 +90,9 @@ class TaskSnapshot:
 class Ack:
     """A task's part of a checkpoint is durable; `FINAL`: the task has ended, this is its last.
 
-    `snapshots` has one for each node of the stage that keeps something.
+    `snapshots` has one for each node of the stage that keeps something. A last one has positions
+    and handles, no files; `taken` is the newest checkpoint that the task took a snapshot for before
+    it ended: only for later ones does the last word stand.
     """
 
     checkpoint: int
@@ -99,12 +101,20 @@ class Ack:
     attempt: int
     epoch: int
     snapshots: tuple[TaskSnapshot, ...] = ()
+    taken: int = 0
 
     def __post_init__(self) -> None:
         _check_number("checkpoint", self.checkpoint, 1)
-        for name in ("stage", "task", "attempt", "epoch"):
+        if self.is_final and any(snapshot.files for snapshot in self.snapshots):
+            raise DataError("a task that has ended keeps no files")
+        for name in ("stage", "task", "attempt", "epoch", "taken"):
             _check_number(name, getattr(self, name), 0)
         _check_rising("nodes", [snapshot.node for snapshot in self.snapshots])
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the task has ended."""
+        return self.checkpoint == FINAL
 
     @property
     def key(self) -> tuple[int, int]:
@@ -118,6 +128,23 @@ class Ack:
             for one in self.snapshots
         )
         return replace(self, snapshots=kept)
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """A task has no snapshot for a checkpoint: its storage refused, or too much had to be held."""
+
+    checkpoint: int
+    stage: int
+    task: int
+    attempt: int
+    epoch: int
+    reason: str
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Stage and task."""
+        return self.stage, self.task
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,10 +55,11 @@ MANIFESTS = st.builds(
 )
 ACKS = st.builds(
     Ack,
-    st.integers(1, FINAL),
+    st.integers(1, FINAL - 1),
     NUMBERS,
     NUMBERS,
     NUMBERS,
     NUMBERS,
     rising(SNAPSHOTS, lambda task: task.node),
+    NUMBERS,
 )

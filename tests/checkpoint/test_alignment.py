@@ -90,6 +90,7 @@ def test_a_source_is_triggered() -> None:
     source.on_abort(2)
     assert source.on_trigger(2) == [Ignore(2, "the checkpoint was aborted")]
     assert source.on_trigger(3) == [Snapshot(3)]
+    assert Alignment(restored=7).on_trigger(7) == [Ignore(7, "the checkpoint is over")]
     with pytest.raises(InternalError, match="from them"):
         Alignment([A]).on_trigger(1)
     with pytest.raises(InternalError, match="no channel"):

@@ -1,0 +1,109 @@
+"""Whatever fails, and wherever the coordinator crashes: every row is published once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from fabric.checkpoint.manifest import Manifest, Seal
+from fabric.coordinator.core import checkpoints
+from fabric.coordinator.core.checkpoint_effects import CheckpointEffects
+from fabric.coordinator.core.checkpoint_publishing import Publishing
+from fabric.coordinator.core.checkpoint_restore import Restoring
+from fabric.coordinator.core.checkpoint_rows import Pointer
+from fabric.coordinator.core.checkpoint_shelf import Shelf
+from fabric.coordinator.metadata.store import Write
+
+from .checkpoint_world import World
+
+STEPS, HEALED_STEPS = 1500, 6000
+SEEDS_MAX = 200
+
+
+def run(seed: int) -> World:
+    """A job with faults, then without, until it has ended."""
+    world = World(seed)
+    for _ in range(STEPS):
+        if world.ended or world.failed:
+            return world
+        world.step()
+    world.faults = 0.0
+    for _ in range(HEALED_STEPS):
+        if world.ended or world.failed:
+            return world
+        world.step()
+    raise AssertionError(f"seed {seed}: nothing fails any more, and the job does not end")
+
+
+def test_every_row_is_published_once(seeds: range) -> None:
+    happened: Counter[str] = Counter()
+    for seed in seeds:
+        try:
+            world = run(seed)
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+        happened += world.happened
+        happened["ended"] += world.ended
+        assert world.completed == sorted(set(world.completed)), f"seed {seed}"
+        assert set(world.out().values()) <= {1}, f"seed {seed}: rows came twice"
+        if world.ended:
+            wanted = {(n, row) for n in range(world.n_tasks) for row in range(world.last)}
+            assert set(world.out()) == wanted, f"seed {seed}: rows are lost"
+        else:
+            assert world.damaged, f"seed {seed}: the job failed for nothing"
+    if len(seeds) > 1:
+        for what in ("crash", "crash between effects", "lost", "damage", "restore", "ended"):
+            assert happened[what], f"{what} never happened: {happened}"
+
+
+class ForgetsNumbers(Shelf):
+    """Gives numbers that it has not written down."""
+
+    def begin(self) -> Write:
+        return replace(super().begin(), value=b"%d" % (self.last - 1))
+
+
+class PublishesLate(Publishing):
+    """Says that all is out as soon as it was asked for."""
+
+    @property
+    def done(self) -> bool:
+        return True
+
+
+class ForgetsHandles(Pointer):
+    """Does not write down what is to be published."""
+
+    @classmethod
+    def of(cls, manifest: Manifest, seal: Seal, seconds: float) -> Pointer:
+        return replace(Pointer.of(manifest, seal, seconds), handles=(), state="published")
+
+
+class TrustsStorage(Restoring):
+    """Takes what can't be read for what was never there."""
+
+    def _none_left(self) -> CheckpointEffects:
+        return self._from(None)
+
+
+class KeepsTooLittle(Shelf):
+    """Lets the newest be removed."""
+
+    def kept(self) -> tuple[int, ...]:
+        return super().kept()[1:]
+
+
+@pytest.mark.parametrize("plant", [
+    ("Shelf", ForgetsNumbers), ("Publishing", PublishesLate), ("Pointer", ForgetsHandles),
+    ("Restoring", TrustsStorage), ("Shelf", KeepsTooLittle),
+], ids=lambda plant: plant[1].__name__)  # fmt: skip
+def test_planted_bugs_are_found(plant: tuple[str, type], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, *plant)
+    for seed in range(SEEDS_MAX):
+        try:
+            test_every_row_is_published_once(range(seed, seed + 1))
+        except AssertionError:
+            return
+    raise AssertionError(f"{plant[1].__name__} was not found in {SEEDS_MAX} seeds")
