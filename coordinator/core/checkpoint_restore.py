@@ -75,10 +75,10 @@ class Restoring:
 
     def _from(self, manifest: Manifest | None) -> CheckpointEffects:
         self._decided = True
-        writes = self._shelf.all_begin()
+        writes = (self._shelf.fence(), *self._shelf.all_begin())
         checkpoint = manifest.checkpoint if manifest is not None else 0
         doubled = tuple(sorted(self._shelf.doubled(checkpoint).items()))
-        effects: CheckpointEffects = [CommitPointer(writes)] if writes else []
+        effects: CheckpointEffects = [CommitPointer(writes)]
         if doubled:
             effects.append(Note("OUTPUT IS OUT whose rows come again", (
                 ("job", self._job), ("checkpoint", checkpoint),

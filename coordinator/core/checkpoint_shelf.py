@@ -85,6 +85,10 @@ class Shelf:
         self.last += 1
         return last_row(self._job, self.last)
 
+    def fence(self) -> Write:
+        """What is written down already: one that leads no more can't, and gets no further."""
+        return last_row(self._job, self.last)
+
     def complete(self, pointer: Pointer) -> tuple[Write, ...]:
         """Put a checkpoint there, and drop what is too old, or damaged and followed by now."""
         self._pointers[pointer.checkpoint] = pointer

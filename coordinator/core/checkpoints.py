@@ -450,4 +450,7 @@ class Checkpoints:
         """Have removed what nobody will publish."""
         unpublished = [ack.without_handles_up_to(self.newest) for ack in acks]
         handles = handles_of(unpublished, kept)
-        return [Abandon(node, each) for node, each in sorted(handles.items())]
+        if not handles:
+            return []
+        gone = [Abandon(node, each) for node, each in sorted(handles.items())]
+        return [CommitPointer((self._shelf.fence(),)), *gone]
