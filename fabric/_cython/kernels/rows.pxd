@@ -1,0 +1,72 @@
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libcpp.string cimport string
+from libcpp.vector cimport vector
+
+from fabric._cython.kernels.arrow_c cimport ArrowArray, ArrowSchema, Type
+
+
+cdef extern from "rows.hpp" namespace "fabric" nogil:
+    const uint8_t* bytes_of(const ArrowArray& array, int64_t index) noexcept
+
+    cppclass RowTypes:
+        RowTypes() except +
+        RowTypes(const ArrowSchema& schema) except +
+        bint are_flat() noexcept
+        int64_t front(const uint8_t* data, int64_t n) except +
+        uint64_t hash(const uint8_t* data, int64_t n) except +
+
+    cppclass RowReader:
+        RowReader(const uint8_t* data, int64_t n) noexcept
+        bint done() noexcept
+        const uint8_t* take(int64_t n) except +
+        bint valid() except +
+        int64_t length() except +
+
+
+cdef extern from "row_columns.hpp" namespace "fabric" nogil:
+    cppclass BytesMaker:
+        BytesMaker(int64_t n) except +
+        void add(int64_t row, int64_t size) noexcept
+        void add_null(int64_t row) noexcept
+        uint8_t* make_room() except +
+        uint8_t* at(int64_t row) noexcept
+        void finish(ArrowArray& out) except +
+
+    void rows_of(const RowTypes& types, const ArrowArray& columns, bint canonical,
+                 const uint8_t* prefix, int64_t n_prefix, ArrowArray& out) except +
+    void columns_of(const RowTypes& types, const ArrowArray& rows, int64_t skip,
+                    ArrowArray& out) except +
+
+
+cdef object bytes_array(ArrowArray* array)
+
+
+cdef class Rows:
+    cdef object schema_capsule
+    cdef object array_capsule
+    cdef const int64_t* offsets
+    cdef const uint8_t* data
+    cdef const uint8_t* validity
+    cdef int64_t first
+    cdef int64_t n
+
+
+cdef class Node:
+    cdef char code
+    cdef list children
+    cdef list names
+    cdef object fields
+    cdef object shown
+
+
+cdef class RowCodec:
+    cdef RowTypes types
+    cdef readonly object schema
+    cdef readonly bint canonical
+    cdef list nodes
+    cdef bint quick
+    cdef Py_ssize_t n_columns
+    cdef int put_all(self, object value, string& out) except -1
+    cdef object take_all(self, const uint8_t* data, int64_t n)
+    cdef bytes placed(self, bytes prefix, const uint8_t* row, int64_t n_row, const uint8_t* sub,
+                      int64_t n_sub)
