@@ -6,6 +6,7 @@
     │   ├── ExpressionError    a value broke an expression: overflow, division by zero, bad cast
     │   ├── ConfigError        a setting is unknown or out of range
     │   ├── DataError          a file or stream does not hold what was promised
+    │   ├── StateSchemaError   keyed state of a snapshot does not go with what is declared now
     │   ├── NotFoundError      no such job, dataset, node path, partition or file
     │   ├── AuthError          missing, wrong or expired token, secret or scope
     │   └── CancelledError     somebody cancelled the job
@@ -85,6 +86,10 @@ class DataError(UserError):
     """A file or stream does not hold what was promised."""
 
 
+class StateSchemaError(UserError):
+    """Keyed state that a snapshot holds does not go with the states declared now."""
+
+
 class NotFoundError(UserError, LookupError):
     """There is no such job, dataset, node path, partition or file."""
 
@@ -143,9 +148,10 @@ class InternalError(FabricError):
 ERRORS: dict[str, type[FabricError]] = {
     kind.__name__: kind
     for kind in (
-        FabricError, UserError, PlanError, ExpressionError, ConfigError, DataError, NotFoundError,
-        AuthError, CancelledError, ExternalError, PeerLostError, NotLeaderError, PartitionLostError,
-        StorageError, StorageAwayError, FencedError, InternalError,
+        FabricError, UserError, PlanError, ExpressionError, ConfigError, DataError,
+        StateSchemaError, NotFoundError, AuthError, CancelledError, ExternalError, PeerLostError,
+        NotLeaderError, PartitionLostError, StorageError, StorageAwayError, FencedError,
+        InternalError,
     )
 }  # fmt: skip
 """Class by name: how an error that crossed the wire finds its class again."""

@@ -1,1 +1,73 @@
-"""Keyed state of streaming tasks: one protocol, backends in memory and on disk."""
+"""Keyed state of streaming tasks: one protocol, backends in memory and on disk.
+
+`open_states` makes the `StateStore` of a task from its `StateSpec`s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, get_args
+
+from fabric.errors import ConfigError
+from fabric.state.backend import Backend, Snapshot, SnapshotReader, SnapshotWriter
+from fabric.state.folding import AggregatingState, ReducingState
+from fabric.state.kinds import ListState, MapState, State, ValueState
+from fabric.state.memory import MemoryBackend
+from fabric.state.spec import Aggregate, StateSpec
+from fabric.state.store import StateStore
+
+__all__ = [
+    "Aggregate", "AggregatingState", "BackendName", "ListState", "MapState", "ReducingState",
+    "Snapshot", "SnapshotReader", "SnapshotWriter", "State", "StateSpec", "StateStore",
+    "ValueState", "open_states",
+]  # fmt: skip
+
+BackendName = Literal["memory", "rocksdb"]
+
+
+def open_states(
+    backend: BackendName,
+    specs: Sequence[StateSpec],
+    folder: Path | None = None,
+    *,
+    key_groups: range = range(1 << 15),
+    dropped: Sequence[str] = (),
+) -> StateStore:
+    """The states of a task.
+
+    Parameters
+    ----------
+    backend
+        ``memory``, or ``rocksdb`` in `folder`, which is empty, missing, or was closed by a store.
+    specs
+        Each under a name of its own.
+    key_groups
+        Those of the task; `StateStore.restore` takes them anew.
+    dropped
+        States that a snapshot or the folder may hold and that are left behind.
+    Raises
+    ------
+    ConfigError
+        If the backend is unknown, a name is used twice, or RocksDB has no folder.
+    StorageError
+        If the folder is damaged, in use, or holds something else; nothing in it is changed.
+    """
+    names = [spec.name for spec in specs]
+    if len(set(names)) != len(names):
+        raise ConfigError(f"each state has a name of its own, got {', '.join(names)}")
+    return StateStore(_backend(backend, specs, folder, dropped), backend, specs, key_groups)
+
+
+def _backend(
+    name: BackendName, specs: Sequence[StateSpec], folder: Path | None, dropped: Sequence[str]
+) -> Backend:
+    if name not in get_args(BackendName):
+        raise ConfigError(f"a state backend is memory or rocksdb, not {name!r}")
+    if name == "memory":
+        return MemoryBackend(specs, dropped)
+    if folder is None:
+        raise ConfigError("the state backend rocksdb needs a folder")
+    from fabric.state.rocksdb.backend import RocksBackend
+
+    return RocksBackend(folder, specs, dropped)

@@ -108,7 +108,6 @@ cdef class FrozenStore:
         return (-1 if cursor == STORE_SHARDS else cursor, *parts)
 
 
-@cython.final
 cdef class ValueStore:
     """Values by key, or by key and sub-key when `linked`; all of them are bytes.
 
@@ -125,6 +124,7 @@ cdef class ValueStore:
     Examples
     --------
     >>> import pyarrow as pa
+    >>> from fabric._cython.kernels.rows import RowCodec
     >>> codec = RowCodec(pa.schema([("user", pa.int64())]), canonical=True)
     >>> store, ada = ValueStore(codec), codec.encode_one(1)
     >>> store.put(ada, b"one")
@@ -258,7 +258,7 @@ cdef class ValueStore:
                 n_removed += self.core.get().clear(hashes[i], bytes_at(rows, i))
         return n_removed
 
-    def sweep(self, int64_t before, uint32_t n_shards):
+    def sweep_shards(self, int64_t before, uint32_t n_shards):
         """Remove values whose first 8 bytes, an int64, are not after `before`, in the next shards.
 
         Returns

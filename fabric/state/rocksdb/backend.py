@@ -1,0 +1,188 @@
+"""All states of a task in one RocksDB.
+
+One job: `RocksBackend`, its folder, and restoring. The folder holds ``state.json``, ``db`` and,
+while one is written, ``snapshot-N``. A folder is new, or was closed whole: one that a crash left is
+ahead of the last checkpoint, so it is refused like one that is damaged or holds something else, and
+nothing in it is touched.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from rocksdict import Checkpoint
+
+from fabric._cython.kernels.rows import RowCodec
+from fabric.errors import StorageError
+from fabric.state.backend import SnapshotReader
+from fabric.state.evolution import check_states, conversion
+from fabric.state.header import FILE, Header, read_header
+from fabric.state.restoring import Old, Sources, overlap
+from fabric.state.rocksdb.database import check_whole, failed, open_database
+from fabric.state.rocksdb.reading import place
+from fabric.state.rocksdb.snapshot import RocksSnapshot
+from fabric.state.rocksdb.table import RocksTable
+from fabric.state.spec import StateSpec
+
+_ALL_GROUPS = range(1 << 15)
+_SIZES = ("rocksdb.total-sst-files-size", "rocksdb.cur-size-all-mem-tables")
+
+
+class RocksBackend:
+    """See `Backend`; `folder` is made when it is missing."""
+
+    def __init__(
+        self, folder: Path, specs: Sequence[StateSpec], dropped: Sequence[str] = ()
+    ) -> None:
+        self._folder, self._own = folder, folder / "db"
+        self._specs, self._dropped = tuple(specs), tuple(dropped)
+        self._numbers = {spec.name: number for number, spec in enumerate(specs)}
+        self._contents: dict[str, str] = {}
+        self._n_snapshots = 0
+        self.next_number = 0
+        found = _found(folder)
+        if found is not None:
+            check_states(found, specs, dropped)
+            check_whole(self._own)
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._mark(found or Header(backend="rocksdb", key_groups=_ALL_GROUPS, states=()))
+            _tidy(folder)
+        except OSError as error:
+            raise failed(folder, error) from error
+        self._database = open_database(self._own, create=found is None)
+        if found is not None:
+            self.next_number = found.next_number
+            self._take_over(found, _ALL_GROUPS)
+
+    def table(self, name: str) -> RocksTable:
+        """See `Backend.table`."""
+        spec = next(spec for spec in self._specs if spec.name == name)
+        return RocksTable(self._database, self._own, self._numbers[name], spec.key_codec())
+
+    def snapshot(self, header: Header) -> RocksSnapshot:
+        """See `Backend.snapshot`: what is in memory is written, and all files are linked."""
+        self._n_snapshots += 1
+        path = self._folder / f"snapshot-{self._n_snapshots}"
+        try:
+            self._database.flush()  # without the GIL; making the checkpoint keeps it
+            Checkpoint(self._database).create_checkpoint(str(path))
+        except Exception as error:  # rocksdict raises bare Exception
+            shutil.rmtree(path, ignore_errors=True)
+            raise failed(self._folder, error) from error
+        return RocksSnapshot(path, self._numbered(header), self._contents)
+
+    def restore(self, readers: Sequence[SnapshotReader], key_groups: range) -> None:
+        """See `Backend.restore`: the snapshot with the most of them is taken over as it is."""
+        sources = Sources(readers, key_groups, self._specs, self._dropped)
+        self.next_number = sources.next_number
+        ours = [old for old in sources.old if old[1].backend == "rocksdb"]
+        base = max(ours, key=lambda old: overlap(old[1].key_groups, key_groups), default=None)
+        if base is not None:
+            self._begin_with(base, key_groups)
+        tables = {spec.name: (self.table(spec.name), spec.linked) for spec in self._specs}
+        for old in sources.old:
+            if old is base:
+                continue
+            for name, (keys, subs, values) in sources.entries(old, self._folder):
+                table, linked = tables[name]
+                table.put_many(keys, values, subs if linked else None)
+
+    def _begin_with(self, base: Old, key_groups: range) -> None:
+        reader, header = base
+        self._database.close()
+        try:
+            shutil.rmtree(self._own)
+            place(reader, self._own)
+        except OSError as error:
+            raise failed(self._folder, error) from error
+        self._database = open_database(self._own, create=False)
+        self._contents.clear()
+        self._contents.update(header.contents)
+        self._take_over(header, key_groups)
+
+    def _take_over(self, header: Header, key_groups: range) -> None:
+        """Number the states as they are in the database, and bring them to what is declared."""
+        numbers = {state.name: state.number for state in header.states}
+        free = max(numbers.values(), default=-1) + 1
+        new = [spec.name for spec in self._specs if spec.name not in numbers]
+        self._numbers = numbers | {name: free + i for i, name in enumerate(new)}
+        specs = {spec.name: spec for spec in self._specs}
+        held = header.key_groups
+        for state in header.states:
+            spec = specs.get(state.name)
+            if spec is None:
+                codec = RowCodec(state.keys, True)
+                RocksTable(self._database, self._own, state.number, codec).drop_groups(_ALL_GROUPS)
+                continue
+            table = self.table(state.name)
+            table.drop_groups(range(held.start, min(held.stop, key_groups.start)))
+            table.drop_groups(range(max(held.start, key_groups.stop), held.stop))
+            if (convert := conversion(state, spec)) is not None:
+                for keys, subs, values in table.scan(key_groups):
+                    table.put_many(keys, convert(values), subs if spec.linked else None)
+
+    @property
+    def nbytes(self) -> int:
+        """See `Backend.nbytes`."""
+        return sum(self._database.property_int_value(name) or 0 for name in _SIZES)
+
+    def close(self, header: Header) -> None:
+        """See `Backend.close`."""
+        try:
+            self._database.flush()
+            self._database.close()
+            self._mark(replace(self._numbered(header), closed=True))
+        except Exception as error:  # rocksdict raises bare Exception
+            with suppress(Exception):  # what could not be flushed; the folder stays marked
+                self._database.close()
+            raise failed(self._folder, error) from error
+
+    def _numbered(self, header: Header) -> Header:
+        states = tuple(replace(state, number=self._numbers[state.name]) for state in header.states)
+        return replace(header, states=states)
+
+    def _mark(self, header: Header) -> None:
+        """Write down what the folder is; not closed unless `header` says so."""
+        aside = self._folder / f"{FILE}.new"
+        with aside.open("wb") as file:
+            file.write(header.to_json())
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(self._folder / FILE)
+
+
+def _found(folder: Path) -> Header | None:
+    """What a folder was closed with; None when there is nothing in it."""
+    try:
+        held = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+        if not held:
+            return None
+        if FILE not in held:
+            raise StorageError(
+                f"{folder} holds {', '.join(held[:5])} and no state of Fabric's: use a new folder; "
+                "nothing was changed"
+            )
+        header = read_header((folder / FILE).read_bytes(), str(folder / FILE))
+    except StorageError:
+        raise
+    except OSError as error:
+        raise failed(folder, error) from error
+    if not header.closed:
+        raise StorageError(
+            f"the state in {folder} is in use, or was not closed: it may be ahead of the last "
+            "checkpoint; restore that into a new folder; nothing was changed"
+        )
+    return header
+
+
+def _tidy(folder: Path) -> None:
+    """Remove what snapshots and restores of an earlier process left."""
+    for path in folder.iterdir():
+        if path.name.startswith(("snapshot-", "restore-")):
+            shutil.rmtree(path)

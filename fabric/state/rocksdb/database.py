@@ -1,0 +1,114 @@
+"""RocksDB as states want it: options, opening, and its errors as ours.
+
+One job: `open_database`, `open_for_reading` and `failed`. Nothing is logged ahead (WAL): what a
+crash loses comes back from the last snapshot, which is where the sources go on, too.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rocksdict import (
+    AccessType,
+    BlockBasedOptions,
+    Cache,
+    DBCompressionType,
+    Options,
+    Rdict,
+    WriteOptions,
+)
+
+from fabric.errors import StorageError
+
+CACHE_BYTES = 64 << 20
+BUFFER_BYTES = 32 << 20
+"""What a snapshot has to write at once, at most: it bounds how long a barrier takes."""
+
+
+def options(*, create: bool = False) -> Any:
+    """Point look-ups of small rows, two background threads."""
+    found = Options(raw_mode=True)
+    found.create_if_missing(create)
+    found.set_paranoid_checks(True)
+    found.set_keep_log_file_num(1)
+    found.set_write_buffer_size(BUFFER_BYTES)
+    found.set_max_write_buffer_number(3)
+    found.set_max_background_jobs(2)
+    found.set_compression_type(DBCompressionType.lz4())
+    found.set_level_compaction_dynamic_level_bytes(True)
+    blocks = BlockBasedOptions()
+    blocks.set_block_cache(Cache(CACHE_BYTES))
+    blocks.set_bloom_filter(10, False)
+    blocks.set_cache_index_and_filter_blocks(True)
+    blocks.set_pin_l0_filter_and_index_blocks_in_cache(True)
+    found.set_block_based_table_factory(blocks)
+    return found
+
+
+def not_logged() -> Any:
+    """How everything is written."""
+    found: Any = WriteOptions()  # its stub calls this a method
+    found.disable_wal = True
+    return found
+
+
+def open_database(folder: Path, *, create: bool) -> Any:
+    """The database in `folder`; with `create` there is none yet.
+
+    Raises
+    ------
+    StorageError
+        If it is damaged, or in use.
+    """
+    if not create and not (folder / "CURRENT").exists():  # RocksDB would begin anew over the rest
+        raise StorageError(damaged(folder, "CURRENT is missing"))
+    try:
+        return Rdict(str(folder), options=options(create=create))
+    except Exception as error:  # rocksdict raises bare Exception
+        raise StorageError(damaged(folder, error)) from error
+
+
+def open_for_reading(folder: Path) -> Any:
+    """The same without a change to it."""
+    if not (folder / "CURRENT").exists():
+        raise StorageError(damaged(folder, "CURRENT is missing"))
+    try:
+        return Rdict(str(folder), options=options(), access_type=AccessType.read_only(False))
+    except Exception as error:  # rocksdict raises bare Exception
+        raise StorageError(damaged(folder, error)) from error
+
+
+def check_whole(folder: Path) -> None:
+    """Read every block there is, without a change to the folder."""
+    database = open_for_reading(folder)
+    try:
+        cursor = database.iter()
+        cursor.seek_to_first()
+        while cursor.valid():
+            cursor.value()
+            cursor.next()
+        cursor.status()
+    except Exception as error:  # a block that is damaged ends the cursor
+        raise StorageError(damaged(folder, error)) from error
+    finally:
+        database.close()
+
+
+def damaged(folder: Path, error: object) -> str:
+    """What is said of a folder that can't be opened or read."""
+    text = str(error)
+    if "LOCK" in text or "lock " in text:
+        return f"the state in {folder} is in use by another task: {text}"
+    return (
+        f"the state in {folder} is damaged: {text}; nothing was changed: restore the last "
+        "checkpoint into a new folder"
+    )
+
+
+def failed(folder: Path, error: Exception) -> StorageError:
+    """An access that failed."""
+    text = str(error)
+    if "no space" in text.lower():
+        return StorageError(f"the disk of the state in {folder} is full: make room")
+    return StorageError(f"the state in {folder} can't be read or written: {text}")

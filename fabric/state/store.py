@@ -1,0 +1,133 @@
+"""All states of one task.
+
+One job: `StateStore`, which gives each state its face, tells them the time, and is snapshotted and
+restored as one. One owner thread; a snapshot is written by any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from fabric.errors import InternalError
+from fabric.state.aging import Now
+from fabric.state.backend import Backend, Snapshot, SnapshotReader
+from fabric.state.folding import AggregatingState, ReducingState
+from fabric.state.header import Header, Stored
+from fabric.state.kinds import ListState, MapState, State, ValueState
+from fabric.state.spec import Kind, StateSpec
+
+FACES: dict[Kind, type[State]] = {
+    "value": ValueState,
+    "list": ListState,
+    "map": MapState,
+    "reducing": ReducingState,
+    "aggregating": AggregatingState,
+}
+_S = TypeVar("_S", bound=State)
+
+
+class StateStore:
+    """The states of a task, by name; made by `open_states`."""
+
+    def __init__(
+        self, backend: Backend, name: str, specs: Sequence[StateSpec], key_groups: range
+    ) -> None:
+        self._backend, self._name, self._key_groups = backend, name, key_groups
+        self._specs = tuple(specs)
+        self._now = Now()
+        self._used = False
+        self._make_faces()
+
+    def _make_faces(self) -> None:
+        self._now.number = self._backend.next_number
+        self._tables = {spec.name: self._backend.table(spec.name) for spec in self._specs}
+        self._states = {
+            spec.name: FACES[spec.kind](spec, self._tables[spec.name], self._now)
+            for spec in self._specs
+        }
+
+    def state(self, name: str) -> State:
+        """The state of that name, whatever its kind."""
+        return self._of(name, State)
+
+    def value(self, name: str) -> ValueState:
+        """A value state."""
+        return self._of(name, ValueState)
+
+    def list(self, name: str) -> ListState:
+        """A list state."""
+        return self._of(name, ListState)
+
+    def map(self, name: str) -> MapState:
+        """A map state."""
+        return self._of(name, MapState)
+
+    def reducing(self, name: str) -> ReducingState:
+        """A reducing state."""
+        return self._of(name, ReducingState)
+
+    def aggregating(self, name: str) -> AggregatingState:
+        """An aggregating state."""
+        return self._of(name, AggregatingState)
+
+    def _of(self, name: str, face: type[_S]) -> _S:
+        self._used = True
+        state = self._states.get(name)
+        if isinstance(state, face):
+            return state
+        known = ", ".join(f"{spec.name} ({spec.kind})" for spec in self._specs) or "none"
+        raise InternalError(f"there is no {face.__name__} {name!r}; declared are {known}")
+
+    def advance(self, now_us: int) -> None:
+        """Tell the time that values age by; it never goes back. Once a batch is often enough."""
+        if self._now.us is None or now_us > self._now.us:
+            self._now.us = now_us
+
+    def sweep(self, now_us: int) -> int:
+        """Remove what is gone by then, some of it in each call; returns how many entries."""
+        self.advance(now_us)
+        return sum(
+            self._tables[spec.name].sweep(now_us - spec.ttl_us)
+            for spec in self._specs
+            if spec.ttl_us
+        )
+
+    def snapshot(self) -> Snapshot:
+        """All states as of now, to be written by any thread while the owner goes on."""
+        self._used = True
+        return self._backend.snapshot(self._header())
+
+    def restore(self, readers: Sequence[SnapshotReader], key_groups: range) -> None:
+        """Take over what old tasks held of these key groups, before the first access.
+
+        Raises
+        ------
+        StateSchemaError
+            If a stored state does not go with the one declared now, or is not declared.
+        StorageError
+            If a snapshot is damaged.
+        """
+        if self._used:
+            raise InternalError("states are restored before they are used")
+        self._key_groups = key_groups
+        self._backend.restore(readers, key_groups)
+        self._make_faces()
+
+    @property
+    def nbytes(self) -> int:
+        """Memory and disk in use, about."""
+        return self._backend.nbytes
+
+    def close(self) -> None:
+        """Give everything back; what the backend keeps on disk is whole then."""
+        self._backend.close(self._header())
+
+    def _header(self) -> Header:
+        states = tuple(Stored.of(spec, number) for number, spec in enumerate(self._specs))
+        return Header(
+            backend=self._name,
+            key_groups=self._key_groups,
+            states=states,
+            next_number=self._now.number,
+        )
