@@ -97,6 +97,8 @@ class ReducingState(SingleState):
         if values.null_count:
             there = values.is_valid()
             rows, values = rows.filter(there), values.filter(there)
+        if len(rows) == 0:
+            return
         if self._fold is None or _is_text(self.spec.dtype):
             return self._reduce_rows(rows, values)
         try:
