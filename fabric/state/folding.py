@@ -98,7 +98,7 @@ class ReducingState(SingleState):
             there = values.is_valid()
             rows, values = rows.filter(there), values.filter(there)
         if len(rows) == 0:
-            return
+            return None
         if self._fold is None or _is_text(self.spec.dtype):
             return self._reduce_rows(rows, values)
         try:

@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rocksdict import Checkpoint
 
@@ -23,7 +23,13 @@ from fabric.state.backend import SnapshotReader
 from fabric.state.evolution import check_states, conversion
 from fabric.state.header import FILE, Header, read_header
 from fabric.state.restoring import Old, Sources, overlap
-from fabric.state.rocksdb.database import check_whole, failed, open_database
+from fabric.state.rocksdb.database import (
+    check_files,
+    check_whole,
+    failed,
+    live_files,
+    open_database,
+)
 from fabric.state.rocksdb.reading import place
 from fabric.state.rocksdb.snapshot import RocksSnapshot
 from fabric.state.rocksdb.table import RocksTable
@@ -48,6 +54,7 @@ class RocksBackend:
         found = _found(folder)
         if found is not None:
             check_states(found, specs, dropped)
+            check_files(self._own, found.contents)
             check_whole(self._own)
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -55,9 +62,10 @@ class RocksBackend:
             _tidy(folder)
         except OSError as error:
             raise failed(folder, error) from error
-        self._database = open_database(self._own, create=found is None)
+        self._database: Any = open_database(self._own, create=found is None)
         if found is not None:
             self.next_number = found.next_number
+            self._contents = {name: text for name, text in found.contents.items() if text}
             self._take_over(found, _ALL_GROUPS)
 
     def table(self, name: str) -> RocksTable:
@@ -95,10 +103,11 @@ class RocksBackend:
 
     def _begin_with(self, base: Old, key_groups: range) -> None:
         reader, header = base
-        self._database.close()
+        database, self._database = self._database, None
+        database.close()
         try:
             shutil.rmtree(self._own)
-            place(reader, self._own)
+            place(reader, header, self._own)
         except OSError as error:
             raise failed(self._folder, error) from error
         self._database = open_database(self._own, create=False)
@@ -133,14 +142,20 @@ class RocksBackend:
         return sum(self._database.property_int_value(name) or 0 for name in _SIZES)
 
     def close(self, header: Header) -> None:
-        """See `Backend.close`."""
+        """See `Backend.close`; what can't be flushed leaves the folder marked as not closed."""
+        database, self._database = self._database, None
+        if database is None:  # a restore has failed
+            return
         try:
-            self._database.flush()
-            self._database.close()
-            self._mark(replace(self._numbered(header), closed=True))
+            try:
+                database.flush()
+            finally:
+                database.close()
+            contents = {name: self._contents.get(name, "") for name in live_files(self._own)}
+            self._mark(replace(self._numbered(header), closed=True, contents=contents))
+        except StorageError:
+            raise
         except Exception as error:  # rocksdict raises bare Exception
-            with suppress(Exception):  # what could not be flushed; the folder stays marked
-                self._database.close()
             raise failed(self._folder, error) from error
 
     def _numbered(self, header: Header) -> Header:

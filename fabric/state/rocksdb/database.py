@@ -6,6 +6,7 @@ crash loses comes back from the last snapshot, which is where the sources go on,
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,23 @@ def open_for_reading(folder: Path) -> Any:
         return Rdict(str(folder), options=options(), access_type=AccessType.read_only(False))
     except Exception as error:  # rocksdict raises bare Exception
         raise StorageError(damaged(folder, error)) from error
+
+
+def live_files(folder: Path) -> set[str]:
+    """The files of rows that a database which nobody has open is made of."""
+    database = open_for_reading(folder)
+    try:
+        return {found["name"].lstrip("/") for found in database.live_files()}
+    finally:
+        database.close()
+
+
+def check_files(folder: Path, wanted: Collection[str]) -> None:
+    """Whether it is made of these files: a manifest that lost its end opens, with less in it."""
+    found = live_files(folder)
+    if found != set(wanted):
+        odd = ", ".join(sorted(found ^ set(wanted))[:5])
+        raise StorageError(damaged(folder, f"its manifest lost or gained {odd}"))
 
 
 def check_whole(folder: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from fabric._cython.kernels.rows import RowCodec
 from fabric.state.backend import Entries, SnapshotReader
 from fabric.state.header import Header
-from fabric.state.rocksdb.database import open_for_reading
+from fabric.state.rocksdb.database import check_files, open_for_reading
 from fabric.state.rocksdb.table import RocksTable
 
 _FRONT = "state.db."
@@ -34,7 +34,7 @@ def own_name(name: str) -> str:
     return own if own.endswith(_AS_THEY_ARE) else own.upper()
 
 
-def place(reader: SnapshotReader, folder: Path) -> None:
+def place(reader: SnapshotReader, header: Header, folder: Path) -> None:
     """The database of a snapshot, in an empty folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in reader.names():
@@ -45,13 +45,14 @@ def place(reader: SnapshotReader, folder: Path) -> None:
             reader.fetch(name, to)
         else:
             to.write_bytes(reader.read(name))
+    check_files(folder, header.contents)
 
 
 def entries_of(
     reader: SnapshotReader, header: Header, folder: Path, groups: range
 ) -> Iterator[tuple[str, Entries]]:
     """State names and entries of these key groups; `folder` is empty, and may be removed then."""
-    place(reader, folder)
+    place(reader, header, folder)
     held = header.key_groups
     wanted = range(max(held.start, groups.start), min(held.stop, groups.stop))
     database = open_for_reading(folder)
