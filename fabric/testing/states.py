@@ -20,6 +20,7 @@ from fabric.testing.operators import Kept
 class StateModel:
     """One state: values by key, and by sub-key for lists (0, 1, …) and maps.
 
+    >>> import pyarrow as pa
     >>> spec = StateSpec(name="n", kind="value", keys=pa.schema({"k": "int64"}), dtype="int64",
     ...                  ttl_us=5)
     >>> model = StateModel(spec)

@@ -10,8 +10,8 @@ and then, little endian:
 - booleans a byte; fixed widths their bytes; strings and binary a length (4 bytes) and the bytes;
 - lists and maps how many (4 bytes) and the values; fixed-size lists and structs their values.
 
-So no row of a schema is the beginning of another one. In keys (`canonical`) -0.0 is 0.0 and there is
-one NaN: equal keys have equal bytes. A key's hash and key group are those of `hash.pyx`.
+So no row of a schema is the beginning of another one. In keys (`canonical`) -0.0 is 0.0 and there
+is one NaN: equal keys have equal bytes. A key's hash and key group are those of `hash.pyx`.
 """
 
 import numpy as np
@@ -30,9 +30,10 @@ from libcpp.memory cimport unique_ptr
 
 from fabric._cython.kernels.arrow_c cimport array_of, export_array, schema_of
 
-GROUP_SHIFT = 49
+cdef enum:
+    GROUP_SHIFT = 49  # the key group is the top 15 bits
 
-QUICK = {
+cdef dict QUICK = {
     pa.int8(): "c", pa.int16(): "s", pa.int32(): "i", pa.int64(): "l", pa.uint8(): "C",
     pa.uint16(): "S", pa.uint32(): "I", pa.uint64(): "L", pa.float32(): "f", pa.float64(): "g",
     pa.bool_(): "b", pa.string(): "u", pa.large_string(): "u", pa.binary(): "z",
@@ -84,7 +85,7 @@ cdef class Node:
                 self.code = 0
 
 
-cdef inline void add(string& out, const void* data, size_t n) noexcept:
+cdef inline void append(string& out, const void* data, size_t n) noexcept:
     out.append(<const char*> data, n)
 
 
@@ -109,7 +110,7 @@ cdef int put_integer(Node node, object value, string& out) except -1:
         word = <uint64_t> signed
     if not fits:
         raise OverflowError(f"{value} does not fit {node.shown}")
-    add(out, &word, width)
+    append(out, &word, width)
     return 0
 
 
@@ -121,10 +122,10 @@ cdef int put_float(Node node, object value, string& out, bint canonical) except 
     if canonical:
         number += 0.0
     if node.code == b"g"[0]:
-        add(out, &nan if canonical and number != number else <const void*> &number, 8)
+        append(out, &nan if canonical and number != number else <const void*> &number, 8)
     else:
         single = <float> number
-        add(out, &short_nan if canonical and number != number else <const void*> &single, 4)
+        append(out, &short_nan if canonical and number != number else <const void*> &single, 4)
     return 0
 
 
@@ -143,8 +144,8 @@ cdef int put_bytes(Node node, object value, string& out) except -1:
     if n > 0xFFFFFFFF:
         raise OverflowError("a value has more than 4 GiB")
     length = <uint32_t> n
-    add(out, &length, 4)
-    add(out, data, n)
+    append(out, &length, 4)
+    append(out, data, n)
     return 0
 
 
@@ -152,7 +153,7 @@ cdef int put_nested(Node node, object value, string& out, bint canonical) except
     cdef uint32_t length
     if node.code == b"*"[0]:
         length = len(value)
-        add(out, &length, 4)
+        append(out, &length, 4)
         for item in value:
             put_value(<Node> node.children[0], item, out, canonical)
         return 0
@@ -163,13 +164,14 @@ cdef int put_nested(Node node, object value, string& out, bint canonical) except
     return 0
 
 
-def check_fields(names, value):
+cdef int check_fields(list names, object value) except -1:
     """A struct's value is a dict of its fields; what is missing is null."""
     if not isinstance(value, dict):
         raise TypeError(f"a struct's value is a dict of {', '.join(names)}, not {value!r}")
     strange = value.keys() - set(names)
     if strange:
         raise TypeError(f"there is no field {min(strange)!r}: the fields are {', '.join(names)}")
+    return 0
 
 
 cdef int put_value(Node node, object value, string& out, bint canonical) except -1:
@@ -283,7 +285,7 @@ cdef class RowCodec:
     def encode(self, columns, bytes prefix=b""):
         """Columns to rows, `prefix` before each; a `pyarrow.LargeBinaryArray`."""
         batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
-        schema_capsule, array_capsule = batch.__arrow_c_array__()
+        _schema_capsule, array_capsule = batch.__arrow_c_array__()
         cdef ArrowArray* columns_c = array_of(array_capsule)
         cdef ArrowArray out
         cdef const uint8_t* front = <const uint8_t*> PyBytes_AS_STRING(prefix)
@@ -328,7 +330,7 @@ cdef class RowCodec:
         """
         cdef string out
         if self.quick:
-            add(out, PyBytes_AS_STRING(prefix), PyBytes_GET_SIZE(prefix))
+            append(out, PyBytes_AS_STRING(prefix), PyBytes_GET_SIZE(prefix))
             self.put_all(value, out)
             return PyBytes_FromStringAndSize(out.data(), out.size())
         values = (value,) if self.n_columns == 1 else value
@@ -402,7 +404,7 @@ cdef class RowCodec:
     cdef bytes placed(self, bytes prefix, const uint8_t* row, int64_t n_row, const uint8_t* sub,
                       int64_t n_sub):
         cdef int64_t n_prefix = PyBytes_GET_SIZE(prefix)
-        cdef uint64_t group = self.types.hash(row, n_row) >> 49
+        cdef uint64_t group = self.types.hash(row, n_row) >> GROUP_SHIFT
         made = PyBytes_FromStringAndSize(NULL, n_prefix + 2 + n_row + n_sub)
         cdef char* out = PyBytes_AS_STRING(made)
         memcpy(out, PyBytes_AS_STRING(prefix), n_prefix)

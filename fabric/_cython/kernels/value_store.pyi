@@ -1,17 +1,22 @@
+from typing import Self, final
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from typing_extensions import disjoint_base
 
 from fabric._cython.kernels.rows import RowCodec
 
+@final
 class FrozenStore:
     def read(
         self, cursor: int, first_group: int, end_group: int, n_bytes: int
     ) -> tuple[int, pa.LargeBinaryArray, pa.LargeBinaryArray, pa.LargeBinaryArray]: ...
 
+@disjoint_base
 class ValueStore:
     codec: RowCodec
-    def __init__(self, codec: RowCodec, linked: bool = False) -> None: ...
+    def __new__(cls, codec: RowCodec, linked: bool = False) -> Self: ...
     def get(self, key: bytes, sub: bytes = b"") -> bytes | None: ...
     def put(self, key: bytes, value: bytes, sub: bytes = b"") -> None: ...
     def remove(self, key: bytes, sub: bytes = b"") -> bool: ...
