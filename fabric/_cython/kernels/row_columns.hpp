@@ -1,7 +1,7 @@
 // Rows as bytes into columns, and columns into rows: whole arrays at a time.
 //
-// One job: `rows_of` (columns to a large_binary array) and `columns_of` (the way back), with buffers
-// of a Holder. Values are built in one pass over the bytes. O(rows + bytes).
+// One job: `rows_of` (columns to a large_binary array) and `columns_of` (the way back), with
+// buffers of a Holder. Values are built in one pass over the bytes. O(rows + bytes).
 #pragma once
 #include "memory.hpp"
 #include "rows.hpp"
@@ -170,7 +170,8 @@ class ColumnMaker {
   const void* offsets_of(Holder& holder) const {
     Offset* made = holder.buffer<Offset>(n_ + 1);
     made[0] = 0;
-    for (int64_t i = 0; i < n_; ++i) made[i + 1] = static_cast<Offset>(ends_[static_cast<size_t>(i)]);
+    Offset* to = made + 1;
+    for (const int64_t end : ends_) *to++ = static_cast<Offset>(end);
     return made;
   }
 
@@ -179,7 +180,7 @@ class ColumnMaker {
       return offsets_of<int64_t>(holder);
     }
     if (end() > INT32_MAX) {
-      throw std::overflow_error("a column of state has more than 2 GiB: ask for fewer keys at once");
+      throw std::overflow_error("a column of state has more than 2 GiB: ask for fewer keys");
     }
     return offsets_of<int32_t>(holder);
   }

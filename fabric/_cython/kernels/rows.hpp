@@ -1,8 +1,8 @@
 // One row as bytes: values of any plain Arrow type, one after the other (format in rows.pyx).
 //
-// One job: `RowColumn` writes the values of a bound column, `RowReader` walks over bytes (and hashes
-// them as hash.hpp hashes columns). Building columns from bytes lives in row_columns.hpp. Arrays
-// are trusted, bytes are not: what ends too soon is an error.
+// One job: `RowColumn` writes the values of a bound column, `RowReader` walks over bytes (and
+// hashes them as hash.hpp hashes columns). Building columns from bytes lives in row_columns.hpp.
+// Arrays are trusted, bytes are not: what ends too soon is an error.
 #pragma once
 #include <stdexcept>
 

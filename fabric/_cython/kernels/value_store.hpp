@@ -88,7 +88,12 @@ struct Shard {
 
   explicit Shard(uint32_t n_slots) : mask(n_slots - 1) {}
   Slot* slots() { return reinterpret_cast<Slot*>(this + 1); }
-  uint32_t home(uint64_t hash) const { return static_cast<uint32_t>(hash >> STORE_SHARD_BITS) & mask; }
+  uint32_t home(uint64_t hash) const {
+    return static_cast<uint32_t>(hash >> STORE_SHARD_BITS) & mask;
+  }
+  int64_t nbytes() const {
+    return static_cast<int64_t>(sizeof(Shard) + (int64_t{mask} + 1) * sizeof(Slot));
+  }
 
   static Shard* make(uint32_t n_slots) {
     void* room = std::calloc(1, sizeof(Shard) + n_slots * sizeof(Slot));
@@ -179,7 +184,7 @@ class Shards {
   int64_t nbytes() const {
     int64_t n = STORE_SHARDS * 8;
     for (Shard* shard : shards_) {
-      if (shard != nullptr) n += static_cast<int64_t>(sizeof(Shard) + (shard->mask + 1) * sizeof(Slot));
+      if (shard != nullptr) n += shard->nbytes();
     }
     return n;
   }

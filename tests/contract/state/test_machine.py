@@ -301,7 +301,7 @@ class Histories(RuleBasedStateMachine):
                 model = self.models[name]
                 wanted = [model.get(key, now_us=self.now_us) for key in keys]
                 if name == "mean":
-                    wanted = [MEAN.result(held) if held else None for held in wanted]  # type: ignore[misc]
+                    wanted = [held["total"] / held["n"] if held else None for held in wanted]
                 assert store.state(name).get_many(own).to_pylist() == wanted, name
                 assert [store.state(name).get(key) for key in keys] == wanted, name
             for name in ("list", "aged list"):
