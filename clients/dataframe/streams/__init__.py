@@ -1,0 +1,59 @@
+"""Streams: where they are read from, windows, states, and what they are written to.
+
+One job: the public names, as ``fabric.streams``.
+
+    from fabric import streams
+
+    bids = streams.nexmark("bid", events_per_s=10_000).with_watermark("date_time", "5 seconds")
+    bids.group_by("auction").window("1 minute").count().write_stream("per_minute")
+"""
+
+from __future__ import annotations
+
+from fabric.clients.dataframe.streams.read import (
+    files,
+    flight,
+    generator,
+    nexmark,
+    read_stream,
+    replay,
+)
+from fabric.clients.dataframe.streams.states import (
+    aggregating_state,
+    list_state,
+    map_state,
+    reducing_state,
+    value_state,
+)
+from fabric.clients.dataframe.streams.targets import to_dataset, to_files, to_flight
+from fabric.clients.dataframe.streams.windows import (
+    count_window,
+    cumulative,
+    global_window,
+    session,
+    sliding,
+    tumbling,
+)
+
+__all__ = [
+    "aggregating_state",
+    "count_window",
+    "cumulative",
+    "files",
+    "flight",
+    "generator",
+    "global_window",
+    "list_state",
+    "map_state",
+    "nexmark",
+    "read_stream",
+    "reducing_state",
+    "replay",
+    "session",
+    "sliding",
+    "to_dataset",
+    "to_files",
+    "to_flight",
+    "tumbling",
+    "value_state",
+]

@@ -1,0 +1,274 @@
+"""Where streams begin: files as they come, generators, tables once more, Flight clients.
+
+One job: a `StreamScan` with its schema. Rows have event time only after ``.with_watermark(…)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+
+from fabric.clients.dataframe.literal import DTypeLike, to_dtype
+from fabric.clients.dataframe.names import choice
+from fabric.clients.dataframe.streams.lengths import Length, us
+from fabric.errors import PlanError
+from fabric.plan import sources
+from fabric.plan.nodes import Node, Scan
+from fabric.plan.streams import StreamScan
+
+if TYPE_CHECKING:
+    from fabric.clients.dataframe.frame import DataFrame
+    from fabric.clients.session.session import Session
+
+Columns: TypeAlias = pa.Schema | Mapping[str, DTypeLike]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FORMATS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".arrow": "ipc",
+            ".ipc": "ipc", ".feather": "ipc", ".ndjson": "ndjson", ".jsonl": "ndjson"}  # fmt: skip
+
+
+def read_stream(
+    source: str | Path | sources.StreamSource, *, session: Session | None = None, **options: Any
+) -> DataFrame:
+    """Endless rows: files as they appear in a folder (`files`), or a stream described elsewhere.
+
+    Generators, replays and Flight streams are in `fabric.streams`.
+
+    Examples
+    --------
+    >>> import fabric, tempfile
+    >>> from fabric.plan.sources import NexmarkStream
+    >>> fabric.read_stream(NexmarkStream("person", n_events=100)).columns[:2]
+    ['id', 'name']
+    """
+    if isinstance(source, str | Path):
+        return files(source, session=session, **options)
+    if not isinstance(source, sources.StreamSource):
+        raise PlanError(
+            f"read_stream takes a folder or a stream's description, got {type(source).__name__}; "
+            "a table becomes a stream by fabric.streams.replay(…)"
+        )
+    return _stream(source, options.pop("schema", None), session)
+
+
+def files(
+    path: str | Path,
+    *,
+    format: sources.StreamFormat | None = None,
+    schema: Columns | None = None,
+    grows: bool = False,
+    until: sources.Until = "",
+    n_splits: int = 1,
+    poll: Length = "1 second",
+    settle: Length = "0 seconds",
+    session: Session | None = None,
+    **options: Any,
+) -> DataFrame:
+    """Files of a folder as they come, each once; or with `grows` one file as it grows.
+
+    Parameters
+    ----------
+    format
+        ``parquet``, ``csv``, ``ipc`` or ``ndjson``; by default what the path ends with.
+    schema
+        The columns; by default those of the first file there is.
+    until
+        ``now`` ends the stream with what is there at the start.
+    n_splits
+        Among so many splits the files are dealt by their names.
+    poll, settle
+        How often to look, and how long a file must have been left alone.
+    options
+        Of the reader, as in `fabric.read_csv`.
+    """
+    from fabric.clients.dataframe.read import option_text
+
+    where = Path(path).expanduser().absolute()
+    source = sources.FollowedFiles(
+        format or _format_of(where),
+        str(where),
+        grows,
+        choice(until, ("", "now"), "files", "until"),  # type: ignore[arg-type]
+        n_splits,
+        us(poll, "poll") / 1e6,
+        us(settle, "settle") / 1e6,
+        tuple(sorted((name, option_text(value)) for name, value in options.items())),
+    )
+    return _stream(source, schema, session)
+
+
+def _format_of(path: Path) -> Any:
+    """The format that a path, or the first file in it, ends with."""
+    endings = [path.suffix, *(file.suffix for file in sorted(path.glob("*")))]
+    found = next((_FORMATS[e.lower()] for e in endings if e.lower() in _FORMATS), None)
+    if found is None:
+        raise PlanError(
+            f'read_stream can\'t tell the format of {path}; write: format="parquet", or "csv", '
+            '"ipc", "ndjson"'
+        )
+    return found
+
+
+def generator(
+    *,
+    rows_per_s: int = 0,
+    n_rows: int = 0,
+    n_keys: int = 1_000,
+    n_splits: int = 4,
+    seed: int = 0,
+    start: datetime | None = None,
+    disorder: Length = "0 seconds",
+    session: Session | None = None,
+) -> DataFrame:
+    """Made-up rows (split, row, key, value, ts), always the same for the same `seed`.
+
+    Parameters
+    ----------
+    rows_per_s, n_rows
+        Of all splits together; 0: as fast as they are read, and without end.
+    start
+        The first time (naive: UTC); by default when they are first read.
+    disorder
+        By how much times may be earlier than those before.
+
+    Examples
+    --------
+    >>> from fabric import streams
+    >>> streams.generator(n_rows=10).columns
+    ['split', 'row', 'key', 'value', 'ts']
+    """
+    source = sources.GeneratorStream(
+        rows_per_s, n_rows, n_keys, n_splits, seed, _start(start, 0), us(disorder, "disorder")
+    )
+    return _stream(source, None, session)
+
+
+def nexmark(
+    table: sources.NexmarkTable = "event",
+    *,
+    events_per_s: int = 0,
+    n_events: int = 0,
+    n_splits: int = 4,
+    seed: int = 0,
+    start: datetime | None = None,
+    event_rate: int = sources.NexmarkStream.event_rate,
+    session: Session | None = None,
+) -> DataFrame:
+    """Nexmark's auctions: ``person``, ``auction``, ``bid``, or all three as structs, ``event``.
+
+    `events_per_s` and `n_events` count all splits and tables together; 0: as fast as they are read,
+    and without end. Event time runs at `event_rate` events a second.
+
+    >>> from fabric import streams
+    >>> streams.nexmark("bid").columns[:3]
+    ['auction', 'bidder', 'price']
+    """
+    choice(table, ("event", "person", "auction", "bid"), "nexmark", "table")
+    source = sources.NexmarkStream(
+        table, events_per_s, n_events, n_splits, seed,
+        _start(start, sources.NexmarkStream().start_us), event_rate,
+    )  # fmt: skip
+    return _stream(source, None, session)
+
+
+def replay(
+    frame: DataFrame,
+    time: str,
+    *,
+    split_by: str = "",
+    by_file: bool = False,
+    speed: float = 0.0,
+) -> DataFrame:
+    """The rows of a table once more, in the order of column `time`; the stream ends with them.
+
+    Parameters
+    ----------
+    frame
+        Just read: ``fabric.read_parquet(…)``, `read_dataset`, a `DataFrame` of this process.
+    split_by
+        One split for each value of this column, each in order by itself.
+    by_file
+        One split a file; each must be in order.
+    speed
+        How many times faster than `time` says; 0: as fast as they are read.
+
+    Examples
+    --------
+    >>> import datetime, fabric
+    >>> from fabric import streams
+    >>> table = fabric.DataFrame({"ts": [datetime.datetime(2024, 1, 1)], "v": [1]})
+    >>> streams.replay(table, "ts").with_watermark("ts", "1 minute").columns
+    ['ts', 'v']
+    """
+    node = _just_read(frame)
+    source = sources.ReplayStream(node.source, time, split_by, by_file, speed)
+    names = node.schema.names
+    for column in filter(None, (time, split_by)):
+        if column not in names:
+            from fabric.clients.dataframe.names import unknown_name
+
+            raise unknown_name(column, names, "replay")
+    return _frame(StreamScan(source, node.schema), frame.given_session)
+
+
+def _just_read(frame: Any) -> Scan:
+    """The scan of a frame that is nothing but that."""
+    from fabric.clients.dataframe.frame import DataFrame
+
+    node: Node | None = frame.plan.root if isinstance(frame, DataFrame) else None
+    if isinstance(node, Scan) and node.columns is None and node.predicate is None:
+        return node
+    raise PlanError(
+        "replay takes what was just read, and its steps come after: "
+        'streams.replay(fabric.read_parquet(…), "ts").filter(…)'
+    )
+
+
+def flight(
+    name: str,
+    schema: Columns,
+    *,
+    acknowledge: sources.Acknowledge = "checkpoint",
+    n_splits: int = 1,
+    buffer_bytes: int = sources.FlightStream.buffer_bytes,
+    session: Session | None = None,
+) -> DataFrame:
+    """What Flight clients ``do_put`` to ``["stream", name]`` of any agent.
+
+    A message is acknowledged once a ``checkpoint`` holds it, or when it was ``received``.
+
+    >>> from fabric import streams
+    >>> streams.flight("clicks", {"at": "timestamp[us]", "page": "string"}).columns
+    ['at', 'page']
+    """
+    choice(acknowledge, ("received", "checkpoint"), "flight", "acknowledge")
+    source = sources.FlightStream(name, acknowledge, n_splits, buffer_bytes)
+    return _stream(source, schema, session)
+
+
+def _start(start: datetime | None, default: int) -> int:
+    if start is None:
+        return default
+    aware = start if start.tzinfo else start.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // (datetime.resolution)
+
+
+def _stream(
+    source: sources.StreamSource, schema: Columns | None, session: Session | None
+) -> DataFrame:
+    if schema is None:
+        from fabric.io.streams import stream_schema
+
+        schema = stream_schema(source)
+    elif not isinstance(schema, pa.Schema):
+        schema = pa.schema([(name, to_dtype(dtype)) for name, dtype in schema.items()])
+    return _frame(StreamScan(source, schema), session)
+
+
+def _frame(node: Node, session: Session | None) -> DataFrame:
+    from fabric.clients.dataframe.frame import DataFrame
+
+    return DataFrame.of(node, None, session)

@@ -1,0 +1,92 @@
+"""Where streams are written to, as users say it.
+
+One job: `to_files`, `to_dataset` and `to_flight` for ``write_stream``. Rows are seen when the
+checkpoint that holds them is complete, each once.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeAlias
+
+from fabric.clients.dataframe.actions import dataset_target
+from fabric.clients.dataframe.names import choice
+from fabric.clients.dataframe.streams.lengths import Length, us
+from fabric.errors import PlanError
+from fabric.plan.sources import (
+    DatasetTarget,
+    FileFormat,
+    FlightTarget,
+    StreamFileTarget,
+    StreamTarget,
+)
+
+Target: TypeAlias = str | Path | StreamTarget
+_SIZES = StreamFileTarget("parquet", "")
+
+
+def to_files(
+    path: str | Path,
+    *,
+    format: FileFormat = "parquet",
+    roll_bytes: int = _SIZES.roll_bytes,
+    roll_rows: int = _SIZES.roll_rows,
+    roll: Length | None = None,
+    compact_bytes: int = _SIZES.compact_bytes,
+    compact: Length | None = None,
+    **options: object,
+) -> StreamFileTarget:
+    """Files in the folder `path`, each there at once and whole.
+
+    Parameters
+    ----------
+    roll_bytes, roll_rows, roll
+        A file ends with its checkpoint, or before at so many bytes or rows, or at this age.
+    compact_bytes, compact
+        Smaller files are merged: those of one checkpoint, and those of several within `compact`,
+        which nobody sees for so long.
+    options
+        Of the writer: ``compression`` …
+
+    Examples
+    --------
+    >>> to_files("/data/out", format="ipc", roll="1 minute").roll_s
+    60.0
+    """
+    choice(format, ("parquet", "csv", "ipc"), "to_files", "format")
+    pairs = tuple(sorted((name, str(value)) for name, value in options.items()))
+    return StreamFileTarget(
+        format,
+        str(Path(path).expanduser().absolute()),
+        roll_bytes,
+        roll_rows,
+        0.0 if roll is None else us(roll, "roll") / 1e6,
+        compact_bytes,
+        0.0 if compact is None else us(compact, "compact") / 1e6,
+        pairs,
+    )
+
+
+def to_dataset(
+    name: str, *, keys: str | list[str] | tuple[str, ...] = (), n_partitions: int = 0
+) -> DatasetTarget:
+    """A dataset of the fabric, a transaction a checkpoint; made when it is not there."""
+    return dataset_target(name, keys=keys, n_partitions=n_partitions, mode="append")
+
+
+def to_flight(uri: str, *path: str, token: str = "") -> FlightTarget:
+    """``do_put`` to any Flight server under the path descriptor `path`, a stream a checkpoint."""
+    if not path:
+        raise PlanError('to_flight needs a path: to_flight("grpc+tcp://host:port", "name")')
+    return FlightTarget(uri, tuple(path), token)
+
+
+def stream_target(given: Target, format: FileFormat) -> StreamTarget:
+    """What ``write_stream(given)`` means: a path is a folder of files."""
+    if isinstance(given, str | Path):
+        return to_files(given, format=format)
+    if isinstance(given, StreamTarget):
+        return given
+    raise PlanError(
+        f"write_stream takes a folder, or streams.to_files, to_dataset or to_flight, got {given!r}"
+    )

@@ -1,0 +1,88 @@
+"""Windows of event time as users make them.
+
+One job: `tumbling`, `sliding`, `cumulative`, `session`, `count_window` and `global_window`, and
+what ``.window("1 hour", slide="5 minutes")`` means.
+"""
+
+from __future__ import annotations
+
+from fabric.clients.dataframe.streams.lengths import Length, us
+from fabric.errors import PlanError
+from fabric.plan.windowing import (
+    Count,
+    Cumulative,
+    Global,
+    Session,
+    Sliding,
+    Tumbling,
+    Window,
+)
+
+
+def tumbling(size: Length, *, offset: Length = "0 seconds") -> Tumbling:
+    """Windows side by side, from multiples of `size` since the epoch (UTC), moved by `offset`.
+
+    >>> print(tumbling("1 hour"))
+    tumbling(1 hour)
+    """
+    return Tumbling(us(size, "size"), us(offset, "offset"))
+
+
+def sliding(size: Length, slide: Length, *, offset: Length = "0 seconds") -> Sliding:
+    """Windows of `size`, one beginning every `slide`: each row is in several.
+
+    >>> print(sliding("1 hour", "5 minutes"))
+    sliding(1 hour, slide=5 minutes)
+    """
+    return Sliding(us(size, "size"), us(slide, "slide"), us(offset, "offset"))
+
+
+def cumulative(size: Length, step: Length, *, offset: Length = "0 seconds") -> Cumulative:
+    """Windows that begin together every `size` and grow by `step`: "today so far" each hour.
+
+    >>> print(cumulative("1 day", "1 hour"))
+    cumulative(1 day, step=1 hour)
+    """
+    return Cumulative(us(size, "size"), us(step, "step"), us(offset, "offset"))
+
+
+def session(gap: Length) -> Session:
+    """The rows of a key that are less than `gap` apart.
+
+    >>> print(session("30 minutes"))
+    session(30 minutes)
+    """
+    return Session(us(gap, "gap"))
+
+
+def count_window(n_rows: int) -> Count:
+    """Each `n_rows` rows of a key, as they come.
+
+    >>> print(count_window(100))
+    count(100)
+    """
+    return Count(n_rows)
+
+
+def global_window() -> Global:
+    """One window for all time, which gives a result when the stream ends, and by ``early``."""
+    return Global()
+
+
+def window_of(
+    given: Length | Window, slide: Length | None, step: Length | None, offset: Length | None
+) -> Window:
+    """The window that ``.window(given, slide=…, step=…, offset=…)`` means."""
+    if isinstance(given, Window):
+        for name, value in (("slide", slide), ("step", step), ("offset", offset)):
+            if value is not None:
+                raise PlanError(f"the window says all of itself; leave {name}= out, or put it in")
+        return given
+    if slide is not None and step is not None:
+        raise PlanError("a window has a slide (sliding) or a step (cumulative), not both")
+    moved: Length = "0 seconds" if offset is None else offset
+    if slide is not None:
+        return sliding(given, slide, offset=moved)
+    if step is not None:
+        return cumulative(given, step, offset=moved)
+    return tumbling(given, offset=moved)
