@@ -37,9 +37,12 @@ from fabric.plan.sources import (
     DatasetTarget,
     FileTarget,
     MemorySource,
+    Source,
     Split,
+    Target,
 )
 from fabric.plan.statistics import SourceFacts
+from fabric.plan.streams import StreamScan
 from fabric.plan.svg import svg
 from fabric.plan.walk import walk
 from fabric.recent import Recent
@@ -135,8 +138,7 @@ def prepare(
     else:
         known = None
         optimised, fired = _optimised(plan, facts)
-    scans = (node for node in walk(optimised.root) if isinstance(node, Scan))
-    read = {scan.path: needed(scan, splits[scan.path]) for scan in scans}
+    read = _read(optimised, splits)
     asked = (read, parallelism, around.broadcast_bytes)
     if known is not None and (known.read, known.parallelism, known.broadcast_bytes) == asked:
         return known.prepared
@@ -159,6 +161,15 @@ def prepare(
     return prepared
 
 
+def _read(plan: Plan, splits: Mapping[str, Sequence[Split]]) -> dict[str, Sequence[Split]]:
+    """The splits of every scan that must be read."""
+    return {
+        node.path: needed(node, splits[node.path]) if isinstance(node, Scan) else splits[node.path]
+        for node in walk(plan.root)
+        if isinstance(node, Scan | StreamScan)
+    }
+
+
 def _optimised(plan: Plan, facts: Mapping[str, SourceFacts]) -> tuple[Plan, tuple[Fired, ...]]:
     fired: list[Fired] = []
     found = optimize(plan, facts, evaluate=constant_value, fired=fired)
@@ -172,9 +183,12 @@ def _signed(plan: Plan, signer: Signer | None) -> Plan:
 
 def _check_sink(plan: Plan, around: Surroundings) -> None:
     """Refuse what is bound to fail at the end of the job."""
-    if not isinstance(plan.root, Sink):
-        return
-    target, path = plan.root.target, plan.root.path
+    for node in (plan.root, *plan.root.children):
+        if isinstance(node, Sink):
+            _check_target(node.target, node.path, around)
+
+
+def _check_target(target: Target, path: str, around: Surroundings) -> None:
     if isinstance(target, FileTarget):
         from fabric.io.sinks import check_target
 
@@ -205,19 +219,32 @@ def _splits(plan: Plan, around: Surroundings, parallelism: int) -> dict[str, Seq
     config = dict(plan.config)
     found: dict[str, Sequence[Split]] = {}
     for node in walk(plan.root):
-        if isinstance(node, Scan) and node.path not in found:
-            n = config.get(node.path, NodeConfig()).parallelism or parallelism
-            try:
-                found[node.path] = _scan_splits(node, around, max(n, around.n_cpus))
-            except FabricError as error:
-                raise error.at(node=node.path) from error.__cause__
+        if not isinstance(node, Scan | StreamScan) or node.path in found:
+            continue
+        n = config.get(node.path, NodeConfig()).parallelism or parallelism
+        try:
+            found[node.path] = _scan_splits(node, around, max(n, around.n_cpus))
+        except FabricError as error:
+            raise error.at(node=node.path) from error.__cause__
     return found
 
 
-def _scan_splits(scan: Scan, around: Surroundings, n_target: int) -> Sequence[Split]:
-    source = scan.source
+def _scan_splits(scan: Scan | StreamScan, around: Surroundings, n_target: int) -> Sequence[Split]:
+    if isinstance(scan, Scan):
+        return _source_splits(scan.source, scan.schema, around, n_target)
+    from fabric.io.streams.splits import enumerate_stream
+
+    def splits_of(source: Source) -> list[Split]:
+        return list(_source_splits(source, scan.schema, around, n_target))
+
+    return enumerate_stream(scan.source, splits_of)
+
+
+def _source_splits(
+    source: Source, schema: pa.Schema, around: Surroundings, n_target: int
+) -> Sequence[Split]:
     if isinstance(source, DatasetSource):
-        return _dataset_splits(scan, source, around)
+        return _dataset_splits(source, schema, around)
     if isinstance(source, MemorySource) and not around.embedded:
         raise PlanError(
             "a table in memory can only be read by an embedded fabric; write it as a dataset first"
@@ -227,17 +254,17 @@ def _scan_splits(scan: Scan, around: Surroundings, n_target: int) -> Sequence[Sp
     return enumerate_splits(source, n_target)
 
 
-def _dataset_splits(scan: Scan, source: DatasetSource, around: Surroundings) -> list[Split]:
+def _dataset_splits(source: DatasetSource, schema: pa.Schema, around: Surroundings) -> list[Split]:
     """One split a partition, to be read from one of its owners."""
     location = around.datasets.get(source.name)
     if location is None or source.version not in (0, location.version):
         version = f" of version {source.version}" if source.version else ""
         raise NotFoundError(f"there is no dataset {source.name!r}{version}")
     found = read_schema(location.schema)
-    if not found.equals(scan.schema):
+    if not found.equals(schema):
         raise DataError(
             f"dataset {source.name!r} has columns {_columns(found)}, the plan expects "
-            f"{_columns(scan.schema)}; make the plan again"
+            f"{_columns(schema)}; make the plan again"
         )
     for partition, owners in enumerate(by_partition(location)):
         if around.agents.isdisjoint(owners):

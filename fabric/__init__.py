@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fabric import clients, errors
     from fabric.clients import spark
-    from fabric.clients.dataframe import functions
+    from fabric.clients.dataframe import functions, streams
     from fabric.clients.dataframe.expr import Expr
     from fabric.clients.dataframe.frame import DataFrame, concat
     from fabric.clients.dataframe.functions import (
@@ -103,6 +103,15 @@ if TYPE_CHECKING:
         read_ipc,
         read_parquet,
     )
+    from fabric.clients.dataframe.streams import (
+        count_window,
+        cumulative,
+        global_window,
+        read_stream,
+        session,
+        sliding,
+        tumbling,
+    )
     from fabric.clients.dataframe.udf import RowByRowWarning, arrow_udf, udf
     from fabric.clients.dataframe.window import Window
     from fabric.clients.graph.graph import JobGraph
@@ -131,9 +140,13 @@ _READERS = (
     "from_arrow", "from_dict", "from_dicts", "from_pandas", "from_polars", "read_arrow", "read_csv",
     "read_dataset", "read_flight", "read_ipc", "read_parquet",
 )  # fmt: skip
+_WINDOWS = (
+    "count_window", "cumulative", "global_window", "read_stream", "session", "sliding", "tumbling",
+)  # fmt: skip
 _WHERE = {
     **dict.fromkeys(_FUNCTIONS, "fabric.clients.dataframe.functions"),
     **dict.fromkeys(_READERS, "fabric.clients.dataframe.read"),
+    **dict.fromkeys(_WINDOWS, "fabric.clients.dataframe.streams"),
     "DataFrame": "fabric.clients.dataframe.frame",
     "Expr": "fabric.clients.dataframe.expr",
     "FabricError": "fabric.errors",
@@ -156,6 +169,7 @@ _MODULES = {
     "errors": "fabric.errors",
     "functions": "fabric.clients.dataframe.functions",
     "spark": "fabric.clients.spark",
+    "streams": "fabric.clients.dataframe.streams",
 }
 
 __version__ = "0.1.0"
@@ -164,16 +178,17 @@ __all__ = [
     "RowByRowWarning", "Session", "StreamOperatorNode", "Window", "__version__", "any_value",
     "approx_distinct", "approx_quantile", "array", "arrow_udf", "avg", "bool_and", "bool_or",
     "clients", "coalesce", "col", "collect_list", "concat", "concat_str", "concat_ws", "connect",
-    "corr", "count", "count_distinct", "count_if", "covar_pop", "covar_samp", "cume_dist",
-    "date_from_unix_date", "dense_rank", "errors", "first", "first_value", "from_arrow",
-    "from_dict", "from_dicts", "from_epoch", "from_pandas", "from_polars", "functions", "greatest",
-    "grouping", "grouping_id", "hash", "kurtosis", "lag", "last", "last_value", "lead", "least",
-    "list_repeat", "list_zip", "lit", "make_date", "make_timestamp", "max", "max_by", "mean",
-    "median", "min", "min_by", "n_unique", "nth_value", "ntile", "percent_rank", "quantile", "rank",
-    "read_arrow", "read_csv", "read_dataset", "read_flight", "read_ipc", "read_parquet",
-    "row_number", "sequence", "skewness", "spark", "std", "std_pop", "stddev", "struct", "sum",
-    "timestamp_micros", "timestamp_millis", "timestamp_seconds", "udf", "var", "var_pop",
-    "variance", "when",
+    "corr", "count", "count_distinct", "count_if", "count_window", "covar_pop", "covar_samp",
+    "cume_dist", "cumulative", "date_from_unix_date", "dense_rank", "errors", "first",
+    "first_value", "from_arrow", "from_dict", "from_dicts", "from_epoch", "from_pandas",
+    "from_polars", "functions", "global_window", "greatest", "grouping", "grouping_id", "hash",
+    "kurtosis", "lag", "last", "last_value", "lead", "least", "list_repeat", "list_zip", "lit",
+    "make_date", "make_timestamp", "max", "max_by", "mean", "median", "min", "min_by", "n_unique",
+    "nth_value", "ntile", "percent_rank", "quantile", "rank", "read_arrow", "read_csv",
+    "read_dataset", "read_flight", "read_ipc", "read_parquet", "read_stream", "row_number",
+    "sequence", "session", "skewness", "sliding", "spark", "std", "std_pop", "stddev", "streams",
+    "struct", "sum", "timestamp_micros", "timestamp_millis", "timestamp_seconds", "tumbling", "udf",
+    "var", "var_pop", "variance", "when",
 ]  # fmt: skip
 
 

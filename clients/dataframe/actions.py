@@ -54,6 +54,11 @@ class Actions:
 
         return self._session or default_session()
 
+    @property
+    def given_session(self) -> Session | None:
+        """The session it was read from or given, None while it has none."""
+        return self._session
+
     # ---- reading out
     def submit(self, name: str = "", *, parallelism: int | None = None) -> Job:
         """Start and return at once; ``job.wait()`` and ``job.collect()`` go on from there.
@@ -63,6 +68,13 @@ class Actions:
         >>> job.wait().state
         'finished'
         """
+        from fabric.plan.stream_check import never_ends
+
+        if not isinstance(self._node, nodes.Sink) and never_ends(self._node):
+            raise PlanError(
+                "this stream has no end, so its rows are never all there; write: "
+                '.write_stream("folder"), or read a part: n_rows=, n_events=, until="now"'
+            )
         return self.session.submit(self.plan, name=name, parallelism=parallelism)
 
     def collect(self, *, engine: Engine | None = None) -> pa.Table:
@@ -206,8 +218,10 @@ class Actions:
         return self._sink(target, f"write {Path(target.path).name}", wait)
 
     def _sink(self, target: sources.Target, name: str, wait: bool) -> Job:
+        from fabric.plan.stream_check import never_ends
+
         job = self._then(nodes.Sink(self._node, target)).submit(name)
-        return job.wait() if wait else job
+        return job.wait() if wait and not never_ends(self._node) else job
 
     # ---- looking at it
     def explain(

@@ -21,6 +21,7 @@ from fabric.clients.dataframe.verbs.rows import RowVerbs
 from fabric.clients.dataframe.verbs.running import RunningVerbs
 from fabric.clients.dataframe.verbs.sets import SetVerbs, concat
 from fabric.clients.dataframe.verbs.shapes import ShapeVerbs
+from fabric.clients.dataframe.verbs.streams import StreamVerbs
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
@@ -32,7 +33,15 @@ __all__ = ["DataFrame", "concat"]
 
 
 class DataFrame(
-    ColumnVerbs, RowVerbs, NullVerbs, GroupVerbs, JoinVerbs, SetVerbs, ShapeVerbs, RunningVerbs
+    ColumnVerbs,
+    RowVerbs,
+    NullVerbs,
+    GroupVerbs,
+    JoinVerbs,
+    SetVerbs,
+    ShapeVerbs,
+    RunningVerbs,
+    StreamVerbs,
 ):
     """Rows to be: a plan, its schema, and where it will run.
 

@@ -18,13 +18,19 @@ from fabric.clients.dataframe.lowering.grouping import (
     cube_sets,
     rollup_sets,
 )
-from fabric.clients.dataframe.names import call_text, known_names
+from fabric.clients.dataframe.lowering.streams import DOMAINS, Windows, stream_aggregate
+from fabric.clients.dataframe.names import call_text, choice, known_names
+from fabric.clients.dataframe.streams.lengths import Length, maybe_us, us
+from fabric.clients.dataframe.streams.windows import window_of
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan.faults import nearest, quoted
 from fabric.plan.functions import AGGREGATES
 from fabric.plan.python import column_text
 from fabric.plan.schema import schema_of
+from fabric.plan.stream_check import stream_of
+from fabric.plan.streams import Domain, Late
+from fabric.plan.windowing import Trigger, Window
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame
@@ -42,17 +48,69 @@ class GroupBy:
     [{'k': 'a', 'share': 0.6666666666666666}]
     """
 
-    __slots__ = ("_frame", "_keys", "_sets")
+    __slots__ = ("_frame", "_keys", "_sets", "_window")
 
     def __init__(
         self,
         frame: DataFrame,
         keys: tuple[plan.Expr, ...],
         sets: tuple[KeySet, ...] | None = None,
+        window: Windows | None = None,
     ) -> None:
         self._frame = frame
         self._keys = keys
         self._sets = sets
+        self._window = window
+
+    def window(
+        self,
+        window: Length | Window,
+        *,
+        slide: Length | None = None,
+        step: Length | None = None,
+        offset: Length | None = None,
+        time: Domain = "event",
+        lateness: Length | None = None,
+        late: Late = "drop",
+        updates: bool = False,
+        early: Length | None = None,
+        early_rows: int | None = None,
+    ) -> GroupBy:
+        """Groups of equal keys and the same window of a stream: ``window_start``, ``window_end``.
+
+        Parameters
+        ----------
+        window
+            How long: "1 hour" side by side, with `slide` overlapping, with `step` growing; or what
+            `fabric.session`, `fabric.tumbling` … make.
+        time
+            ``event`` is the column of `with_watermark`, ``processing`` the clock of the tasks.
+        lateness
+            For how long after its end a window still takes rows.
+        late
+            Rows after that are counted and dropped, or (``side``) put aside: see `side_output`.
+        updates
+            A result at the window's end already, and one for each change until it closes. By
+            default there is one, when no row can change it any more.
+        early, early_rows
+            Results of what is there so often, and after so many rows. They and `updates` make
+            results change: `changes` makes each change a row.
+
+        Examples
+        --------
+        >>> from fabric import streams
+        >>> bids = streams.nexmark("bid", n_events=100).with_watermark("dateTime", "1 second")
+        >>> bids.group_by("auction").window("10 seconds", slide="2 seconds").count().columns
+        ['auction', 'window_start', 'window_end', 'count']
+        """
+        if self._sets is not None:
+            raise PlanError("a window needs plain groups: write .group_by(...).window(...)")
+        chosen = Windows(
+            window_of(window, slide, step, offset), choice(time, DOMAINS, "window", "time"),
+            0 if lateness is None else us(lateness, "lateness"), late,
+            Trigger(maybe_us(early, "early"), early_rows, "each" if updates else "close"),
+        )  # fmt: skip
+        return GroupBy(self._frame, self._keys, window=chosen)
 
     def agg(self, *aggregates: Any, **named: Any) -> DataFrame:
         """One row a group: aggregates, ``name=aggregate``, or PySpark's ``{"column": "sum"}``."""
@@ -71,7 +129,9 @@ class GroupBy:
         n_keys = len(self._keys)
         below = self._frame._windowed((*self._keys, *exprs), "group_by")
         keys, aggs = below.exprs[:n_keys], below.exprs[n_keys:]
-        if self._sets is None:
+        if self._window is not None or stream_of(below.node) is not None:
+            node = stream_aggregate(below.node, keys, aggs, self._window, self._sets)
+        elif self._sets is None:
             node = aggregate(below.node, keys, aggs)
         else:
             self._check_sets(keys, aggs, schema_of(below.node))

@@ -124,11 +124,12 @@ def _files(
     format: sources.FileFormat, paths: Paths, options: dict[str, Any], session: Session | None
 ) -> DataFrame:
     found = expand(format, [paths] if isinstance(paths, str | Path) else list(paths))
-    pairs = tuple(sorted((key, _option(value)) for key, value in options.items()))
+    pairs = tuple(sorted((key, option_text(value)) for key, value in options.items()))
     return _scan(sources.FileSource(format, found, pairs), session)
 
 
-def _option(value: Any) -> str:
+def option_text(value: Any) -> str:
+    """A reader's option as it travels."""
     match value:
         case bool():
             return "true" if value else "false"

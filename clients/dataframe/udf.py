@@ -105,6 +105,11 @@ def _decorated(function: Function | None, returns: pa.DataType, kind: plan.UdfKi
     return UserFunction(function, returns, kind)
 
 
+def own_object(thing: Any, name: str) -> plan.Udf:
+    """What a step of a stream calls in its tasks: a function, or an object with methods."""
+    return plan.Udf(name, (), pa.null(), "object", _pickled(thing, name))
+
+
 def _pickled(function: Function, name: str) -> bytes:
     import cloudpickle
 

@@ -6,6 +6,7 @@ before a plan that reads them is submitted, and dropped when nobody can use them
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import threading
 import time
@@ -28,7 +29,8 @@ from fabric.flight.descriptor import PutPath
 from fabric.ids import new_id
 from fabric.io.memory import table_of
 from fabric.plan.nodes import Node, Plan, Scan
-from fabric.plan.sources import DatasetSource, MemorySource
+from fabric.plan.sources import DatasetSource, MemorySource, ReplayStream
+from fabric.plan.streams import StreamScan
 from fabric.plan.walk import rewrite, walk
 
 _READERS = 4
@@ -134,6 +136,8 @@ class RemoteSession(Session):
         self._drop_unused()
 
         def uploaded(node: Node) -> Node:
+            if isinstance(node, StreamScan) and isinstance(node.source, ReplayStream):
+                return self._replayed(node, node.source)
             if not isinstance(node, Scan) or not isinstance(node.source, MemorySource):
                 return node
             name = self._upload(node.source)
@@ -142,6 +146,13 @@ class RemoteSession(Session):
             )
 
         return Plan(rewrite(plan.root, uploaded), plan.config)
+
+    def _replayed(self, node: StreamScan, replay: ReplayStream) -> Node:
+        """A replay of a table of this process as one of an uploaded dataset."""
+        if not isinstance(replay.source, MemorySource):
+            return node
+        table = DatasetSource(self._upload(replay.source))
+        return dataclasses.replace(node, source=dataclasses.replace(replay, source=table))
 
     def _upload(self, source: MemorySource) -> str:
         """The dataset that holds the table of `source`; written once."""
@@ -190,8 +201,10 @@ class RemoteSession(Session):
 def _tables_of(plan: Plan) -> Iterator[str]:
     """Tokens of the tables of this process that a plan reads."""
     for node in walk(plan.root):
-        if isinstance(node, Scan) and isinstance(node.source, MemorySource):
-            yield node.source.token
+        source = node.source if isinstance(node, Scan | StreamScan) else None
+        table = source.source if isinstance(source, ReplayStream) else source
+        if isinstance(table, MemorySource):
+            yield table.token
 
 
 def _read(client: Client, endpoint: fl.FlightEndpoint) -> list[pa.RecordBatch]:

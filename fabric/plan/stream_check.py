@@ -33,7 +33,17 @@ from fabric.plan.nodes import (
 )
 from fabric.plan.place_text import target_text
 from fabric.plan.schema import schema_of
-from fabric.plan.sources import DatasetTarget, FileTarget, StreamFileTarget
+from fabric.plan.sources import (
+    DatasetTarget,
+    FileTarget,
+    FlightStream,
+    FollowedFiles,
+    GeneratorStream,
+    NexmarkStream,
+    ReplayStream,
+    StreamFileTarget,
+    StreamSource,
+)
 from fabric.plan.stream_kinds import changes_results, has_window_columns
 from fabric.plan.streams import (
     HIDDEN,
@@ -93,6 +103,23 @@ def _unknown_below(node: Node) -> tuple[Node, ...]:
 def is_endless(root: Node) -> bool:
     """Whether a stream is read anywhere in the plan."""
     return any(isinstance(node, StreamScan) for node in walk(root))
+
+
+def never_ends(root: Node) -> bool:
+    """Whether a stream without an end of its own is read anywhere in the plan."""
+    return any(isinstance(node, StreamScan) and _is_open(node.source) for node in walk(root))
+
+
+def _is_open(source: StreamSource) -> bool:
+    match source:
+        case GeneratorStream(n_rows=n) | NexmarkStream(n_events=n):
+            return not n
+        case ReplayStream():
+            return False
+        case FollowedFiles(until=until):
+            return not until
+        case FlightStream():
+            return True
 
 
 def stream_after(node: Node, below: Sequence[Stream | None]) -> Stream | None:

@@ -20,6 +20,7 @@ from fabric.plan.infer import infer, infer_agg
 from fabric.plan.join import join_columns
 from fabric.plan.mend import free_name, mended
 from fabric.plan.nodes import Node
+from fabric.plan.python import expr_text
 from fabric.plan.stream_kinds import as_join, has_window_columns
 from fabric.plan.streams import (
     BAD,
@@ -59,7 +60,7 @@ def _scan(node: StreamScan) -> Columns:
 
 
 def _watermark(node: Watermark, schema: pa.Schema) -> pa.Schema:
-    time_type(node.column, schema, "event time")
+    time_type(node, "column", schema, "event time")
     for name, least in (("bound_us", 0), ("idle_us", 1), ("future_us", 0), ("drift_us", 0)):
         value = getattr(node, name)
         if value is not None and value < least:
@@ -71,13 +72,19 @@ def _watermark(node: Watermark, schema: pa.Schema) -> pa.Schema:
     return schema.append(pa.field(WATERMARK, pa.int64())) if node.rows else schema
 
 
-def time_type(column: str, schema: pa.Schema, what: str) -> pa.DataType:
-    """The type of a time column; anything but a timestamp is refused."""
-    dtype = infer(Column(column), schema)
+def time_type(node: Node, name: str, schema: pa.Schema, what: str) -> pa.DataType:
+    """The type of the time column that field `name` of `node` names; it must be a timestamp."""
+    column: str = getattr(node, name)
+    if column not in schema.names:
+        near = nearest(column, schema.names)
+        line = None if near is None else replace(node, **{name: near})
+        known = listed(schema.names)
+        raise mended(f"there is no column {quoted(column)} here; the columns are {known}", line)
+    dtype = schema.field(column).type
     if not is_timestamp(dtype):
         cast = f'.with_columns(col({quoted(column)}).cast("timestamp[us]"), replace=True)'
-        line = None if t.is_nested(dtype) or t.is_boolean(dtype) else cast
-        raise mended(f"{what} must be a timestamp, and {quoted(column)} is {dtype}", line)
+        fitting = None if t.is_nested(dtype) or t.is_boolean(dtype) else cast
+        raise mended(f"{what} must be a timestamp, and {quoted(column)} is {dtype}", fitting)
     return dtype
 
 
@@ -88,7 +95,7 @@ def window_type(time: str, schema: pa.Schema) -> pa.DataType:
 
 
 def _assign_windows(node: AssignWindows, schema: pa.Schema) -> Columns:
-    time_type(node.time, schema, "the time of a window")
+    time_type(node, "time", schema, "the time of a window")
     dtype = window_type(node.time, schema)
     for name in (WINDOW_START, WINDOW_END):
         if name in schema.names:
@@ -103,7 +110,7 @@ def _aggregate(node: StreamAggregate, schema: pa.Schema) -> Columns:
     columns = _keys(node.keys, schema, "group_by")
     if has_window_columns(node):
         if node.time:
-            time_type(node.time, schema, "the time of a window")
+            time_type(node, "time", schema, "the time of a window")
         dtype = window_type(node.time, schema)
         columns += [(WINDOW_START, dtype), (WINDOW_END, dtype)]
     for expr in node.aggs:
@@ -121,7 +128,7 @@ def _deduplicate(node: Deduplicate, schema: pa.Schema) -> Columns:
         raise PlanError('deduplicate needs a key, for example .deduplicate("id")')
     keys = _keys(node.keys, schema, "deduplicate")
     if node.by:
-        time_type(node.by, schema, "the order of deduplicate")
+        time_type(node, "by", schema, "the order of deduplicate")
     if node.ttl_us < 0:
         raise PlanError(f"deduplicate needs a ttl of at least 0, got {node.ttl_us}")
     _check_waiting(node, [name for name, _ in keys])
@@ -151,6 +158,11 @@ def _top_n(node: TopN, schema: pa.Schema) -> Columns:
 def _keyed_process(node: KeyedProcess, schema: pa.Schema) -> Columns:
     if not node.keys:
         raise PlanError('process needs a key, for example .process(f, keys="id", schema={…})')
+    for key in node.keys:
+        if not isinstance(key, Column):
+            name = free_name("key", schema.names)
+            line = f".with_columns({expr_text(_named(key, name))})"
+            raise mended("process takes columns as keys; compute them before", line)
     _keys(node.keys, schema, "process")
     names = [state.name for state in node.states]
     for name in names:
@@ -163,8 +175,12 @@ def _keyed_process(node: KeyedProcess, schema: pa.Schema) -> Columns:
     columns = visible(node.schema)
     _no_doubles(columns)
     if node.time:
-        time_type(node.time, node.schema, "event time")
+        time_type(node, "time", node.schema, "event time")
     return columns
+
+
+def _named(key: Expr, name: str) -> Expr:
+    return key if isinstance(key, Alias) else Alias(key, name)
 
 
 def sides_of(node: Node, schema: pa.Schema) -> dict[str, pa.Schema]:

@@ -74,7 +74,7 @@ REFUSED: list[tuple[Node, str]] = [
     (Limit(Sink(TIMED, OUT), 1), "a write is the last step"),
     # ---- event time
     (Watermark(SCAN, "v"), r'"v" is int32; write: .with_columns\(col\("v"\)\.cast\("timestamp'),
-    (Watermark(SCAN, "tss"), 'no column "tss" here; did you mean "ts"'),
+    (Watermark(SCAN, "tss"), 'no column "tss" here; .* write: .with_watermark\\("ts"\\)'),
     (Watermark(TIMED, "ts"), 'event time is "ts" already'),
     (Watermark(Select(TIMED, (K,)), "k"), '"k" is string'),
     (Watermark(Union((SCAN, SCAN)), "ts"), "right after each read_stream, before union"),

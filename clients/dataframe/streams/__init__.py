@@ -4,7 +4,7 @@ One job: the public names, as ``fabric.streams``.
 
     from fabric import streams
 
-    bids = streams.nexmark("bid", events_per_s=10_000).with_watermark("date_time", "5 seconds")
+    bids = streams.nexmark("bid", events_per_s=10_000).with_watermark("dateTime", "5 seconds")
     bids.group_by("auction").window("1 minute").count().write_stream("per_minute")
 """
 

@@ -31,8 +31,8 @@ def us(length: Length, what: str) -> int:
         return duration_us(length)
     number = length if isinstance(length, int) and not isinstance(length, bool) else 1
     raise PlanError(
-        f"{what} is a length of time, got {length!r}; write: {what}=\"{number} second"
-        f"{'s' * (number != 1)}\""
+        f'{what} is a length of time, got {length!r}; write: {what}="{number} second'
+        f'{"s" * (number != 1)}"'
     )
 
 

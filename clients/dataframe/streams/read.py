@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame
     from fabric.clients.session.session import Session
 
+_NEXMARK, _FLIGHT = sources.NexmarkStream(), sources.FlightStream("")
 Columns: TypeAlias = pa.Schema | Mapping[str, DTypeLike]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FORMATS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".arrow": "ipc",
@@ -154,7 +155,7 @@ def nexmark(
     n_splits: int = 4,
     seed: int = 0,
     start: datetime | None = None,
-    event_rate: int = sources.NexmarkStream.event_rate,
+    event_rate: int = _NEXMARK.event_rate,
     session: Session | None = None,
 ) -> DataFrame:
     """Nexmark's auctions: ``person``, ``auction``, ``bid``, or all three as structs, ``event``.
@@ -169,7 +170,7 @@ def nexmark(
     choice(table, ("event", "person", "auction", "bid"), "nexmark", "table")
     source = sources.NexmarkStream(
         table, events_per_s, n_events, n_splits, seed,
-        _start(start, sources.NexmarkStream().start_us), event_rate,
+        _start(start, _NEXMARK.start_us), event_rate,
     )  # fmt: skip
     return _stream(source, None, session)
 
@@ -233,7 +234,7 @@ def flight(
     *,
     acknowledge: sources.Acknowledge = "checkpoint",
     n_splits: int = 1,
-    buffer_bytes: int = sources.FlightStream.buffer_bytes,
+    buffer_bytes: int = _FLIGHT.buffer_bytes,
     session: Session | None = None,
 ) -> DataFrame:
     """What Flight clients ``do_put`` to ``["stream", name]`` of any agent.

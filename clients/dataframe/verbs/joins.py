@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.lowering.asof import Asof, asof
@@ -13,6 +13,8 @@ from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
+from fabric.plan.stream_check import stream_of
+from fabric.plan.streams import LookupHow, LookupJoin
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame
@@ -57,6 +59,9 @@ class JoinVerbs(Verbs):
         strategy
             ``broadcast`` sends all of `other` everywhere, ``hash`` partitions both sides.
 
+        A stream can be joined with a table (inner, left, semi, anti): the table is read whole
+        before the stream begins.
+
         Examples
         --------
         >>> from fabric import DataFrame, col
@@ -76,6 +81,10 @@ class JoinVerbs(Verbs):
         given = (on, left_on, right_on) != (None, None, None)
         if given or (condition is None and kind != "cross"):
             left, right = args.join_keys(on, left_on, right_on)
+        plain = condition is None and left and kind in get_args(LookupHow)
+        if plain and _looks_up(self._node, other._node):
+            looked_up = LookupJoin(self._node, other._node, left, right, kind, suffix)  # type: ignore[arg-type]
+            return self._with((other,), looked_up)
         node = nodes.Join(self._node, other._node, left, right, kind, suffix, strategy, condition)
         return self._with((other,), node)
 
@@ -196,3 +205,8 @@ def _equal_keys(by: Any, left_by: Any, right_by: Any, verb: str) -> tuple[Keys, 
     if (by, left_by, right_by) == (None, None, None):
         return (), ()
     return args.join_keys(by, left_by, right_by, f"{verb} by")
+
+
+def _looks_up(stream: nodes.Node, table: nodes.Node) -> bool:
+    """Whether it is a stream and a table, which is read whole before the stream begins."""
+    return stream_of(stream) is not None and stream_of(table) is None

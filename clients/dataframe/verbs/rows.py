@@ -18,6 +18,8 @@ from fabric.plan import expr as plan
 from fabric.plan import nodes
 from fabric.plan.faults import quoted
 from fabric.plan.mend import free_name
+from fabric.plan.stream_check import stream_of
+from fabric.plan.streams import Deduplicate
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame
@@ -138,6 +140,9 @@ class RowVerbs(Verbs):
                 f"distinct can't know the {keep} row without an order; write: {line}, "
                 'order_by="...") with the column to order by, or keep="any"'
             )
+        if keep == "any" and stream_of(self._node) is not None:
+            keys = tuple(plan.Column(name) for name in names or self.columns)
+            return self._then(Deduplicate(self._node, keys))
         if not names and keep == "any":
             return self._then(nodes.Distinct(self._node))
         order: tuple[plan.SortKey, ...] = ()

@@ -1,0 +1,324 @@
+"""Verbs of streams: event time, windows, first rows by key, functions with state, what is aside.
+
+One job: each makes one node of `fabric.plan.streams`; what a stream can't do is refused by the
+check. The other verbs work on streams as they do on tables, unless they need an end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import pyarrow as pa
+
+from fabric.clients.dataframe import arguments as args
+from fabric.clients.dataframe.grouped import GroupBy
+from fabric.clients.dataframe.literal import DTypeLike, to_dtype
+from fabric.clients.dataframe.lowering.streams import event_time
+from fabric.clients.dataframe.names import choice
+from fabric.clients.dataframe.streams.lengths import Length, maybe_us, us
+from fabric.clients.dataframe.streams.targets import Target, stream_target
+from fabric.clients.dataframe.streams.windows import window_of
+from fabric.clients.dataframe.udf import own_object
+from fabric.clients.dataframe.verbs.base import Verbs
+from fabric.errors import PlanError
+from fabric.plan import expr as plan
+from fabric.plan import nodes
+from fabric.plan.sources import FileFormat
+from fabric.plan.stream_check import Stream, closing, stream_of
+from fabric.plan.streams import (
+    AssignWindows,
+    Changes,
+    Deduplicate,
+    Domain,
+    Keep,
+    KeyedProcess,
+    Late,
+    OnBad,
+    SideOutput,
+    StateField,
+    Strategy,
+    TopN,
+    Watermark,
+)
+from fabric.plan.windowing import Cumulative, Sliding, Tumbling, Window
+
+if TYPE_CHECKING:
+    from fabric.clients.dataframe.frame import DataFrame
+    from fabric.clients.session.job import Job
+
+Schema: TypeAlias = pa.Schema | Mapping[str, DTypeLike]
+
+
+class StreamVerbs(Verbs):
+    """What only streams have."""
+
+    __slots__ = ()
+
+    def with_watermark(
+        self,
+        column: str,
+        bound: Length = "5 seconds",
+        *,
+        idle: Length | None = None,
+        future: Length | None = None,
+        drift: Length | None = None,
+        strategy: Literal["bounded", "monotonic"] | Callable[..., Any] = "bounded",
+        on_bad: OnBad = "fail",
+        every: Length = "200 ms",
+    ) -> DataFrame:
+        """Event time is `column`; rows come at most `bound` behind, in each split of the source.
+
+        Parameters
+        ----------
+        idle
+            A split without rows for so long holds nobody back; by default it does.
+        future
+            A row may be so far ahead of all earlier ones of its split; by default any.
+        drift
+            A split that is so far ahead of the slowest one waits for it.
+        strategy
+            ``monotonic`` where rows come in order; or a function of your own.
+        on_bad
+            Rows without a time or too far ahead: ``fail``, ``skip`` or ``side``, then they are
+            ``.side_output("bad")``.
+        every
+            How often time is told to the steps after it.
+
+        Examples
+        --------
+        >>> from fabric import streams
+        >>> rows = streams.generator(n_rows=10).with_watermark("ts", "2 seconds", idle="1 minute")
+        >>> rows.columns[-1]
+        'ts'
+        """
+        own = None
+        kind: Strategy = "custom"
+        if isinstance(strategy, str):
+            kind = choice(strategy, ("bounded", "monotonic"), "with_watermark", "strategy")  # type: ignore[assignment]
+        else:
+            own = own_object(strategy, getattr(strategy, "__name__", "strategy"))
+        node = Watermark(
+            self._node, column, us(bound, "bound"), maybe_us(idle, "idle"),
+            maybe_us(future, "future"), kind, own, on_bad, us(every, "every"),
+            maybe_us(drift, "drift"),
+        )  # fmt: skip
+        return self._then(node)
+
+    def window(self, window: Length | Window, **options: Any) -> GroupBy:
+        """All rows of each window of a stream; ``.agg(…)`` makes one row. See `GroupBy.window`.
+
+        >>> from fabric import streams
+        >>> rows = streams.generator(n_rows=10).with_watermark("ts")
+        >>> rows.window("1 minute").count().columns
+        ['window_start', 'window_end', 'count']
+        """
+        return GroupBy(self._frame, ()).window(window, **options)
+
+    def assign_windows(
+        self,
+        window: Length | Window,
+        *,
+        slide: Length | None = None,
+        step: Length | None = None,
+        offset: Length | None = None,
+    ) -> DataFrame:
+        """Each row once for each window that it is in, with ``window_start`` and ``window_end``.
+
+        Groups by ``window_end`` are put out once, when the window is complete:
+
+        >>> from fabric import col, streams
+        >>> bids = streams.nexmark("bid", n_events=100).with_watermark("dateTime")
+        >>> rows = bids.assign_windows("10 seconds")
+        >>> rows.top_n(1, by=col("price").desc(), keys="window_end", ties=True).columns[-1]
+        'window_end'
+        """
+        chosen = window_of(window, slide, step, offset)
+        if not isinstance(chosen, Tumbling | Sliding | Cumulative):
+            raise PlanError(
+                f"rows don't say by themselves where a {chosen} begins; write: "
+                ".group_by(…).window(…).agg(…)"
+            )
+        return self._then(AssignWindows(self._node, event_time(self._stream), chosen))
+
+    def deduplicate(
+        self,
+        *keys: Any,
+        keep: Keep = "first",
+        by: str = "",
+        ttl: Length | None = None,
+        lateness: Length | None = None,
+        late: Late = "drop",
+    ) -> DataFrame:
+        """Of the rows with equal `keys` (none given: of equal rows) the first as they come.
+
+        Parameters
+        ----------
+        keep, by
+            The ``last`` one, or the first or last by the time in column `by`: then results change,
+            unless the end of a window is among the keys.
+        ttl
+            Forget a key that had no row for so long; by default none is forgotten.
+
+        Examples
+        --------
+        >>> from fabric import streams
+        >>> streams.generator(n_rows=10).deduplicate("key", ttl="1 hour").columns[2]
+        'key'
+        """
+        chosen = args.expressions(keys or self.columns, {}, self.columns)
+        node = Deduplicate(
+            self._node, chosen, keep, by, maybe_us(ttl, "ttl") or 0, self._closing(chosen),
+            maybe_us(lateness, "lateness") or 0, late,
+        )  # fmt: skip
+        return self._then(node)
+
+    def top_n(
+        self,
+        n: int,
+        by: Any,
+        *,
+        keys: Any = (),
+        ties: bool = False,
+        rank: str = "",
+        lateness: Length | None = None,
+        late: Late = "drop",
+    ) -> DataFrame:
+        """The first `n` rows of each of `keys` in the order of `by`.
+
+        Parameters
+        ----------
+        keys
+            With the end of a window among them, each group is put out once, when the window is
+            complete; else results change.
+        ties
+            All rows that are equal to the last one too.
+        rank
+            The name of a column with the place of each row, 1 on; with `ties` equals share theirs.
+
+        Examples
+        --------
+        >>> from fabric import col, streams
+        >>> bids = streams.nexmark("bid", n_events=100)
+        >>> bids.top_n(10, by=col("price").desc(), keys="auction", rank="place").columns[-1]
+        'place'
+        """
+        chosen = args.expressions(args.flatten([keys]), {}, self.columns)
+        order = args.sort_keys([by], False, None)
+        node = TopN(
+            self._node, chosen, order, n, ties, rank, self._closing(chosen),
+            maybe_us(lateness, "lateness") or 0, late,
+        )  # fmt: skip
+        return self._then(node)
+
+    def process(
+        self,
+        function: Any,
+        *,
+        keys: Any,
+        schema: Schema,
+        state: Mapping[str, StateField] | None = None,
+        timers: Domain | Sequence[Domain] = (),
+        time: str = "",
+        sides: Mapping[str, Schema] | None = None,
+        on_error: OnBad = "fail",
+        timeout: Length | None = None,
+    ) -> DataFrame:
+        """Rows of a `fabric.Process` of your own: called by key, with state and timers.
+
+        Parameters
+        ----------
+        function
+            The `Process`; each task gets its own copy.
+        schema
+            The columns that it puts out.
+        state
+            States by name: `fabric.streams.value_state`, `list_state`, `map_state` …
+        timers
+            Which it sets: ``event``, ``processing`` or both.
+        time
+            The column put out that is event time, for windows after it.
+        sides
+            The columns of each side output, by tag.
+        on_error
+            When it raises, takes longer than `timeout` or returns other columns: ``fail``, ``skip``
+            the rows, or ``side``: they are ``.side_output("errors")``, with the error.
+        """
+        chosen = args.expressions(args.flatten([keys]), {}, self.columns)
+        fields = tuple(replace(field, name=name) for name, field in (state or {}).items())
+        name = getattr(function, "__name__", type(function).__name__)
+        node = KeyedProcess(
+            self._node, chosen, own_object(function, name), _schema(schema), fields,
+            (timers,) if isinstance(timers, str) else tuple(timers),
+            tuple((tag, _schema(side)) for tag, side in (sides or {}).items()),
+            on_error, maybe_us(timeout, "timeout") or 0, time,
+        )  # fmt: skip
+        return self._then(node)
+
+    def side_output(self, tag: str) -> DataFrame:
+        """What the step before puts aside: ``late``, ``bad`` or ``errors`` rows, or an own tag.
+
+        >>> from fabric import streams
+        >>> rows = streams.generator(n_rows=10).with_watermark("ts")
+        >>> counts = rows.group_by("key").window("1 minute", late="side").count()
+        >>> counts.side_output("late").columns == rows.columns
+        True
+        """
+        return self._then(SideOutput(self._node, tag))
+
+    def changes(self, column: str = "row_kind") -> DataFrame:
+        """Each change of results as a row: its kind ``+I``, ``-U``, ``+U`` or ``-D`` comes first.
+
+        ``-U`` and ``-D`` take back a row that was put out before.
+
+        >>> from fabric import streams
+        >>> streams.generator(n_rows=10).group_by("key").count().changes().columns
+        ['row_kind', 'key', 'count']
+        """
+        return self._then(Changes(self._node, column))
+
+    def write_stream(
+        self,
+        target: Target,
+        *,
+        format: FileFormat = "parquet",
+        also: Mapping[Target, DataFrame] | None = None,
+        name: str = "",
+        parallelism: int | None = None,
+    ) -> Job:
+        """Start a job that writes the stream until it ends or is cancelled; returns at once.
+
+        Parameters
+        ----------
+        target
+            A folder for files of `format`, or `fabric.streams.to_files`, `to_dataset`, `to_flight`.
+            Each row is there once, whatever fails meanwhile.
+        also
+            Other streams to write in the same job, by their targets: side outputs, for example.
+        """
+        written = [self._written(target, format)]
+        frames = [self._frame]
+        for other, frame in (also or {}).items():
+            frames.append(self._other(frame, "write_stream"))
+            written.append(frame._written(other, format))
+        root = written[0] if len(written) == 1 else nodes.Union(tuple(written))
+        label = name or f"write stream {getattr(written[0].target, 'path', '') or 'dataset'}"
+        return self._with(frames[1:], root).submit(label, parallelism=parallelism)
+
+    # ---- helpers
+    def _written(self, target: Target, format: FileFormat) -> nodes.Sink:
+        return nodes.Sink(self._node, stream_target(target, format))
+
+    @property
+    def _stream(self) -> Stream:
+        return stream_of(self._node) or Stream()
+
+    def _closing(self, keys: Sequence[plan.Expr]) -> str:
+        return closing(keys, self._stream) if self._stream.timed else ""
+
+
+def _schema(given: Schema) -> pa.Schema:
+    if isinstance(given, pa.Schema):
+        return given
+    return pa.schema([(name, to_dtype(dtype)) for name, dtype in given.items()])
