@@ -76,8 +76,8 @@ def time_type(node: Node, name: str, schema: pa.Schema, what: str) -> pa.DataTyp
     """The type of the time column that field `name` of `node` names; it must be a timestamp."""
     column: str = getattr(node, name)
     if column not in schema.names:
-        near = nearest(column, schema.names)
-        line = None if near is None else replace(node, **{name: near})
+        near: dict[str, Any] = {name: nearest(column, schema.names)}
+        line = replace(node, **near) if near[name] else None
         known = listed(schema.names)
         raise mended(f"there is no column {quoted(column)} here; the columns are {known}", line)
     dtype = schema.field(column).type

@@ -25,8 +25,10 @@ from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
+from fabric.plan.schema import schema_of
 from fabric.plan.sources import FileFormat
 from fabric.plan.stream_check import Stream, closing, stream_of
+from fabric.plan.stream_rules import sides_of
 from fabric.plan.streams import (
     AssignWindows,
     Changes,
@@ -257,7 +259,9 @@ class StreamVerbs(Verbs):
         return self._then(node)
 
     def side_output(self, tag: str) -> DataFrame:
-        """What the step before puts aside: ``late``, ``bad`` or ``errors`` rows, or an own tag.
+        """What a step puts aside: ``late``, ``bad`` or ``errors`` rows, or an own tag.
+
+        It is the last step before that can; filters and selects after it don't count.
 
         >>> from fabric import streams
         >>> rows = streams.generator(n_rows=10).with_watermark("ts")
@@ -265,7 +269,7 @@ class StreamVerbs(Verbs):
         >>> counts.side_output("late").columns == rows.columns
         True
         """
-        return self._then(SideOutput(self._node, tag))
+        return self._then(SideOutput(_step_with(self._node, tag), tag))
 
     def changes(self, column: str = "row_kind") -> DataFrame:
         """Each change of results as a row: its kind ``+I``, ``-U``, ``+U`` or ``-D`` comes first.
@@ -322,3 +326,17 @@ def _schema(given: Schema) -> pa.Schema:
     if isinstance(given, pa.Schema):
         return given
     return pa.schema([(name, to_dtype(dtype)) for name, dtype in given.items()])
+
+
+def _step_with(node: nodes.Node, tag: str) -> nodes.Node:
+    """The step that puts rows aside under `tag`; `node` itself when there is none."""
+    step = node
+    while tag not in _tags(step):
+        if not isinstance(step, nodes.Select | nodes.WithColumns | nodes.Filter | Changes):
+            return node
+        step = step.input
+    return step
+
+
+def _tags(step: nodes.Node) -> Mapping[str, pa.Schema]:
+    return sides_of(step, schema_of(step.children[0])) if step.children else {}

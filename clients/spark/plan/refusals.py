@@ -16,9 +16,11 @@ from fabric.clients.spark.plan.order import ROWS_MAX
 from fabric.clients.spark.types import spark_schema
 from fabric.errors import DataError, PlanError
 from fabric.plan.faults import quoted
+from fabric.plan.node_text import node_text
 from fabric.plan.nodes import Limit, Node, Scan, Sink, Window
 from fabric.plan.schema import schema_of, type_of
 from fabric.plan.sources import DatasetSource
+from fabric.plan.streams import StreamScan
 from fabric.plan.types import is_nested, plain
 from fabric.plan.walk import walk
 from fabric.plan.window import aggs_of
@@ -108,6 +110,7 @@ REFUSALS: tuple[Refusal, ...] = (
 def refused(root: Node) -> Iterator[PlanError]:
     """What of the checked plan under `root` is refused, one error a finding."""
     seen: set[str] = set()
+    yield from _streams(root)
     for node in walk(root):
         for refusal in REFUSALS:
             for detail in refusal.find(node):
@@ -118,6 +121,17 @@ def refused(root: Node) -> Iterator[PlanError]:
                         "run the plan embedded or on agents",
                         node=node.path,
                     )
+
+
+def _streams(root: Node) -> Iterator[PlanError]:
+    """Streams are Fabric's own; steps over them are told with their source."""
+    for node in walk(root):
+        if isinstance(node, StreamScan):
+            yield PlanError(
+                f"Spark can't run this: {node_text(node)} is a stream, and streams run on Fabric "
+                'alone: leave engine="spark" out, or run the plan embedded or on agents',
+                node=node.path,
+            )
 
 
 def refuse(root: Node) -> None:

@@ -42,8 +42,10 @@ def collect(plan: Plan, session: Session | None = None) -> pa.Table:
     It runs in the Spark session of `session` when that is one on Spark, else in the active one of
     this thread, else in one of this machine that starts now. Datasets are those of `session`.
     """
+    root = check(chosen(plan)).root
+    refuse(root)  # before a Spark session starts
     spark, home = _place(session)
-    return execute(check(chosen(plan)).root, spark, home)
+    return execute(root, spark, home)
 
 
 def explain(plan: Plan, session: Session | None = None) -> str:
