@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.lowering.asof import Asof, asof
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame
 
 Keys = tuple[plan.Expr, ...]
+_LOOKUPS: dict[str, LookupHow] = {"inner": "inner", "left": "left", "semi": "semi", "anti": "anti"}
 AsofStrategy = Literal["backward", "forward", "nearest"]
 Closed = Literal["both", "left", "right", "none"]
 
@@ -81,9 +82,9 @@ class JoinVerbs(Verbs):
         given = (on, left_on, right_on) != (None, None, None)
         if given or (condition is None and kind != "cross"):
             left, right = args.join_keys(on, left_on, right_on)
-        plain = condition is None and left and kind in get_args(LookupHow)
-        if plain and _looks_up(self._node, other._node):
-            looked_up = LookupJoin(self._node, other._node, left, right, kind, suffix)  # type: ignore[arg-type]
+        lookup = None if condition is not None or not left else _LOOKUPS.get(kind)
+        if lookup is not None and _looks_up(self._node, other._node):
+            looked_up = LookupJoin(self._node, other._node, left, right, lookup, suffix)
             return self._with((other,), looked_up)
         node = nodes.Join(self._node, other._node, left, right, kind, suffix, strategy, condition)
         return self._with((other,), node)

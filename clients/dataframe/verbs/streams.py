@@ -98,7 +98,8 @@ class StreamVerbs(Verbs):
         own = None
         kind: Strategy = "custom"
         if isinstance(strategy, str):
-            kind = choice(strategy, ("bounded", "monotonic"), "with_watermark", "strategy")  # type: ignore[assignment]
+            choice(strategy, ("bounded", "monotonic"), "with_watermark", "strategy")
+            kind = strategy
         else:
             own = own_object(strategy, getattr(strategy, "__name__", "strategy"))
         node = Watermark(
