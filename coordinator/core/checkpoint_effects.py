@@ -117,9 +117,6 @@ class Ended:
     checkpoint: int
 
 
-StorageEffect = WriteManifest | Verify | RemoveCheckpoints | RemoveJob
-"""What takes a disk; all of a job's in order, one after the other."""
-
 CheckpointEffect = (
     CommitPointer | TriggerSources | WriteManifest | NotifyComplete | NotifyAborted | Publish
     | Abandon | RemoveCheckpoints | RemoveJob | Verify | Restore | Fail | Ended | Note

@@ -86,14 +86,15 @@ class History:
         )
 
 
-def handles_of(acks: Collection[Ack]) -> Handles:
-    """What acknowledgements tell of, each once."""
+def handles_of(acks: Collection[Ack], but: Handles) -> Handles:
+    """What acknowledgements tell of, each once, without those in `but`."""
     found: Handles = {}
     for snapshot in (s for ack in acks for s in ack.snapshots):
         known = found.get(snapshot.node, ())
-        given = dict.fromkeys(handle.data for handle in snapshot.handles)
-        if new := tuple(data for data in given if data not in known):
-            found[snapshot.node] = known + new
+        given = (h.data for h in snapshot.handles)
+        new = [d for d in given if d not in known and d not in but.get(snapshot.node, ())]
+        if new:
+            found[snapshot.node] = (*known, *dict.fromkeys(new))
     return found
 
 

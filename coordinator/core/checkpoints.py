@@ -43,7 +43,7 @@ from fabric.coordinator.core.checkpoint_flight import (
 from fabric.coordinator.core.checkpoint_publishing import Publishing
 from fabric.coordinator.core.checkpoint_restore import Restoring
 from fabric.coordinator.core.checkpoint_rows import Pointer
-from fabric.coordinator.core.checkpoint_shelf import Shelf
+from fabric.coordinator.core.checkpoint_shelf import Handles, Shelf
 from fabric.coordinator.core.effects import Note
 from fabric.coordinator.core.lineage import Key
 from fabric.errors import ExternalError, FabricError, InternalError
@@ -236,7 +236,7 @@ class Checkpoints:
         writes += tuple(
             self._shelf.final(ack.without_handles_up_to(FINAL))
             for ack in finals
-            if handles_of([ack])
+            if handles_of([ack], {})
         )
         self._is_last = len(finals) == len(flight.acks)
         self._publishing.begin(self._shelf.owed())
@@ -260,7 +260,7 @@ class Checkpoints:
         run_is_over = not self._tasks
         effects = self._abort(error.message, now, fails=not run_is_over)
         if run_is_over:
-            effects += self._abandoned(flight.acks.values())
+            effects += self._abandoned(flight.acks.values(), {})
         return effects + self._advance(now)
 
     def published(self, checkpoint: int, node: str, now: float) -> CheckpointEffects:
@@ -383,10 +383,13 @@ class Checkpoints:
         """The run is over: what was prepared and is in no manifest goes."""
         flight, acks = self._flight, [*self._shelf.finals.values()]
         effects: CheckpointEffects = []
-        if flight is not None and flight.manifest is None:
+        kept = {}
+        if flight is not None and flight.manifest is not None:
+            kept = flight.manifest.handles()
+        elif flight is not None:
             acks += flight.acks.values()
             effects += self._abort(reason, now, fails=False)
-        return effects + self._abandoned(acks)
+        return effects + self._abandoned(acks, kept)
 
     def _abort(self, reason: str, now: float, *, fails: bool = True) -> CheckpointEffects:
         """Give up the checkpoint that is under way; the job goes on."""
@@ -443,16 +446,10 @@ class Checkpoints:
             return None
         return flight
 
-    def _abandoned(self, acks: Iterable[Ack]) -> CheckpointEffects:
-        """Have removed what nobody will publish.
-
-        A task that has not heard that a checkpoint is complete may name its output again: as long
-        as that is not out, nothing is removed, and sinks sweep when tasks start anew.
-        """
-        if not self.settled:
-            return []
+    def _abandoned(self, acks: Iterable[Ack], kept: Handles) -> CheckpointEffects:
+        """Have removed what nobody will publish."""
         unpublished = [ack.without_handles_up_to(self.newest) for ack in acks]
-        handles = handles_of(unpublished)
+        handles = handles_of(unpublished, kept)
         if not handles:
             return []
         gone = [Abandon(node, each) for node, each in sorted(handles.items())]

@@ -38,7 +38,7 @@ def framed(draw: st.DrawFn) -> Framed:
     )  # fmt: skip
 
 
-ROWS = st.lists(st.tuples(st.integers(-100, 100), st.integers(-100, 100)), max_size=30)
+ROWS = st.lists(st.tuples(st.integers(-30, 30), st.integers(-60, 60)), max_size=30)
 
 
 @given(framed(), ROWS, st.integers(0, 20), st.sampled_from([BEGINNING, -50, 60, END_OF_TIME]))

@@ -9,42 +9,24 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
 
-from fabric.checkpoint.manifest import (
-    FINAL,
-    Ack,
-    Declined,
-    Manifest,
-    Seal,
-    SinkHandle,
-    TaskSnapshot,
-)
+from fabric.checkpoint.manifest import FINAL, Ack, Declined, Manifest, SinkHandle, TaskSnapshot
 from fabric.config import CheckpointConfig
 from fabric.coordinator.core import checkpoint_effects as fx
 from fabric.coordinator.core.checkpoint_flight import TaskRun
 from fabric.coordinator.core.checkpoint_rows import rows_of
 from fabric.coordinator.core.checkpoints import Checkpoints
-from fabric.coordinator.metadata.store import Write
 from fabric.errors import DataError, ExternalError, StorageError
 
 JOB, NODE = "job-1", "sink"
 CONFIG = CheckpointConfig(interval_s=3, timeout_s=40, retained=2)
 
 
-Portion = tuple[int, int, int, int]
-"""Task, its rows [begin, end), and the attempt that made them."""
-
-
 @dataclass
 class Task:
-    """One attempt: it counts, answers triggers, keeps its handles until it hears they are out.
-
-    A `cumulative` sink names in each handle all portions that it does not know to be complete, and
-    can take nothing back; others name what is new.
-    """
+    """One attempt: it counts, answers triggers, keeps its handles until it hears they are out."""
 
     number: int
     attempt: int
@@ -53,24 +35,15 @@ class Task:
     last: int
     begun: int = 0
     """Where the rows that are not prepared begin."""
-    portions: list[tuple[int, Portion]] = field(default_factory=list)
-    """What was prepared and is not known to be complete."""
     pending: list[SinkHandle] = field(default_factory=list)
     taken: int = 0
     final: Ack | None = None
 
-    def prepare(self, checkpoint: int, *, cumulative: bool) -> None:
+    def prepare(self, checkpoint: int) -> None:
         if self.position > self.begun:
-            portion = (self.number, self.begun, self.position, self.attempt)
-            self.portions.append((checkpoint, portion))
+            rows = [self.number, self.begun, self.position, self.attempt]
+            self.pending.append(SinkHandle(checkpoint, json.dumps(rows).encode()))
             self.begun = self.position
-        named = self.portions if cumulative else self.portions[-1:]
-        data = json.dumps([portion for n, portion in named if cumulative or n == checkpoint])
-        self.pending.append(SinkHandle(checkpoint, data.encode()))
-
-    def complete(self, checkpoint: int) -> None:
-        self.portions = [(n, portion) for n, portion in self.portions if n > checkpoint]
-        self.pending = [h for h in self.pending if h.checkpoint > checkpoint]
 
     def ack(self, checkpoint: int) -> Ack:
         positions = ((f"s{self.number}", b"%d" % self.position),)
@@ -81,30 +54,19 @@ class Task:
         return Ack(checkpoint, 0, self.number, self.attempt, self.epoch, (snapshot,), taken)
 
 
-def portions(handles: Iterable[bytes]) -> set[Portion]:
-    """All that handles name."""
-    return {
-        (task, begin, end, attempt)
-        for handle in handles
-        for task, begin, end, attempt in json.loads(handle)
-    }
-
-
 class World:
     """One job, run by `step` until `ended`; `faults` says how often something goes wrong."""
 
-    def __init__(
-        self, seed: int, *, cumulative: bool = False, n_tasks: int = 3, last: int = 80
-    ) -> None:
+    def __init__(self, seed: int, *, n_tasks: int = 3, last: int = 80) -> None:
         self.rng = Random(seed)
         self.now, self.epoch, self.attempt = 0.0, 1, 0
-        self.n_tasks, self.last, self.cumulative = n_tasks, last, cumulative
+        self.n_tasks, self.last = n_tasks, last
         self.faults = 1.0
         self.rows: dict[str, bytes] = {}
         self.stored: dict[int, Manifest] = {}
         self.damaged: set[int] = set()
-        self.prepared: set[Portion] = set()
-        self.published: set[Portion] = set()
+        self.prepared: set[bytes] = set()
+        self.published: set[bytes] = set()
         self.tasks: dict[int, Task] = {}
         self.up: list[Ack | Declined] = []
         self.down: list[tuple[str, int, int]] = []
@@ -152,8 +114,8 @@ class World:
         if task.position < task.last:
             task.position += 1
         elif task.final is None:
-            task.prepare(FINAL, cumulative=self.cumulative)
-            self.prepared |= {portion for _, portion in task.portions}
+            task.prepare(FINAL)
+            self.prepared |= {h.data for h in task.pending}
             task.final = task.ack(FINAL)
         if task.final is not None:
             self.up.append(task.final)
@@ -183,15 +145,15 @@ class World:
         if self.chance(0.1):
             self.down.append((kind, number, checkpoint))
         if kind == "complete":
-            task.complete(checkpoint)
+            task.pending = [h for h in task.pending if h.checkpoint > checkpoint]
         if kind != "trigger" or checkpoint <= task.taken or task.final is not None:
             return
         task.taken = checkpoint
         if self.chance(0.05):
             self.up.append(Declined(checkpoint, 0, number, task.attempt, task.epoch, "full"))
             return
-        task.prepare(checkpoint, cumulative=self.cumulative)
-        self.prepared |= {portion for _, portion in task.portions}
+        task.prepare(checkpoint)
+        self.prepared |= {h.data for h in task.pending}
         self.up.append(task.ack(checkpoint))
 
     def answer(self) -> None:
@@ -227,7 +189,8 @@ class World:
             case fx.NotifyAborted(checkpoint=n):
                 self.down += [("aborted", number, n) for number in sorted(self.tasks)]
             case fx.Abandon(handles=handles):
-                self.prepared -= portions(handles)  # what was published stays
+                assert not set(handles) & self.published, "output that is out was removed"
+                self.prepared -= set(handles)
             case fx.Restore():
                 self.start(effect)
             case fx.Ended():
@@ -240,7 +203,7 @@ class World:
             case _:
                 self.orders.append(effect)
 
-    def commit(self, writes: tuple[Write, ...]) -> None:
+    def commit(self, writes: tuple[object, ...]) -> None:
         for write in writes:
             if write.value is None:
                 self.rows.pop(write.key, None)
@@ -255,7 +218,8 @@ class World:
             assert newest in self.stored, "complete without a manifest"
         for pointer in pointers:
             if pointer.state == "published":
-                gone = portions(h for _, each in pointer.handles for h in each) - self.published
+                handles = {h for _, each in pointer.handles for h in each}
+                gone = handles - self.published
                 assert not gone or pointer.checkpoint != newest, "said to be out, is not"
 
     def work(self) -> None:
@@ -272,14 +236,13 @@ class World:
                     return
                 self.written.add(n)
                 self.stored[n] = manifest
-                self.answers.append(("written", (n, Seal(1, n))))
+                self.answers.append(("written", (n, fx.Seal(1, n))))
             case fx.Publish(checkpoint=n, node=node, handles=handles):
                 if self.chance(0.2):
                     self.answers.append(("not_published", (n, node, ExternalError("away"))))
                     return
-                missing = portions(handles) - self.published - self.prepared
-                assert not missing, "told to publish what it was told to remove"
-                self.published |= portions(handles)
+                assert set(handles) <= self.prepared, "published what was removed"
+                self.published |= set(handles)
                 self.answers.append(("published", (n, node)))
             case fx.RemoveCheckpoints(keep=keep, below=below):
                 kept = {p.checkpoint for p in rows_of(JOB, self.rows.items()).pointers}
@@ -322,8 +285,7 @@ class World:
         self.happened["restore"] += 1
         self.attempt += 1
         manifest = restore.manifest
-        if not self.cumulative:
-            self.published -= portions(h for _, each in restore.doubled for h in each)
+        self.published -= {h for _, each in restore.doubled for h in each}
         self.happened["doubled"] += bool(restore.doubled)
         at = manifest.positions(NODE) if manifest is not None else {}
         taken = manifest.checkpoint if manifest is not None else 0
@@ -344,6 +306,7 @@ class World:
     def out(self) -> Counter[tuple[int, int]]:
         """Every row that is visible, and how often."""
         found: Counter[tuple[int, int]] = Counter()
-        for number, begin, end, _ in self.published:
+        for handle in self.published:
+            number, begin, end, _ = json.loads(handle)
             found.update((number, row) for row in range(begin, end))
         return found

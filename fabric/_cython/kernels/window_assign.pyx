@@ -336,8 +336,10 @@ cdef int64_t spans(const int64_t* times, const int64_t* watermarks, int64_t reac
             else:
                 last = from_ + size
                 first = last - (size - (time - from_) - 1) // step * step
-                if size % step:  # the first one to take them may stop within the step
-                    until = time + 1
+                if time - from_ < size % step:  # the first one to take them stops within the step
+                    until = from_ + size % step
+                else:
+                    from_ += size % step
         firsts[i], lasts[i] = first, last
         watermark = reached
         if watermarks != NULL:
