@@ -188,6 +188,12 @@ class Session(ABC):
 
         return read_dataset(name, session=self)
 
+    def read_stream(self, source: Any, **options: Any) -> DataFrame:
+        """`fabric.read_stream`, to run here."""
+        from fabric.clients.dataframe.streams import read_stream
+
+        return read_stream(source, session=self, **options)
+
     def _started(self, job_id: str, plan: Plan) -> None:  # noqa: B027  (most need not know)
         """A job of `plan` has begun."""
 

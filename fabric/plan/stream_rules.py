@@ -36,12 +36,13 @@ from fabric.plan.streams import (
     KeyedProcess,
     LookupJoin,
     SideOutput,
+    StateField,
     StreamAggregate,
     StreamScan,
     TopN,
     Watermark,
 )
-from fabric.plan.types import is_comparable, is_groupable, is_timestamp, plain
+from fabric.plan.types import is_comparable, is_groupable, is_nested, is_timestamp, plain
 from fabric.plan.walk import walk_expr
 from fabric.plan.windowing import WINDOW_END, WINDOW_START
 
@@ -117,10 +118,22 @@ def _aggregate(node: StreamAggregate, schema: pa.Schema) -> Columns:
         inner = expr.input if isinstance(expr, Alias) else expr
         if not isinstance(inner, Agg):
             raise ExprFault("agg takes aggregates only; compute the rest before or after", expr)
+        _check_counted(inner, schema)
         columns.append((output_name(expr), infer_agg(inner, schema)))
     _no_doubles(columns)
     _check_waiting(node, [name for name, _ in columns[: len(node.keys)]])
     return columns + _hidden(KIND, node.kinds)
+
+
+def _check_counted(agg: Agg, schema: pa.Schema) -> None:
+    if agg.function not in ("count_distinct", "approx_distinct") or agg.input is None:
+        return
+    dtype = infer(agg.input, schema)
+    if is_nested(plain(dtype)):
+        raise PlanError(
+            f"on a stream {agg.function} takes no lists or structs, got {dtype}; count their "
+            "parts, or a text made of them"
+        )
 
 
 def _deduplicate(node: Deduplicate, schema: pa.Schema) -> Columns:
@@ -164,10 +177,8 @@ def _keyed_process(node: KeyedProcess, schema: pa.Schema) -> Columns:
             line = f".with_columns({expr_text(_named(key, name))})"
             raise mended("process takes columns as keys; compute them before", line)
     _keys(node.keys, schema, "process")
-    names = [state.name for state in node.states]
-    for name in names:
-        if names.count(name) > 1 or not name.isidentifier():
-            raise PlanError(f"process needs states of different, plain names, got {quoted(name)}")
+    for state in node.states:
+        _check_state(state, [each.name for each in node.states])
     tags = [tag for tag, _ in node.sides]
     for tag in tags:
         if tags.count(tag) > 1 or tag == ERRORS:
@@ -177,6 +188,20 @@ def _keyed_process(node: KeyedProcess, schema: pa.Schema) -> Columns:
     if node.time:
         time_type(node, "time", node.schema, "event time")
     return columns
+
+
+def _check_state(state: StateField, names: Sequence[str]) -> None:
+    name = state.name
+    if names.count(name) > 1 or not name.isidentifier():
+        raise PlanError(f"process needs states of different, plain names, got {quoted(name)}")
+    if (state.kind == "map") != (state.key_dtype is not None):
+        raise PlanError(f"state {quoted(name)}: a map has a type of its entries, nothing else has")
+    if (state.kind in ("reducing", "aggregating")) != (state.function is not None):
+        raise PlanError(
+            f"state {quoted(name)}: what reduces or aggregates has a function, no other"
+        )
+    if state.ttl_us < 0:
+        raise PlanError(f"state {quoted(name)} needs a ttl of at least 0, got {state.ttl_us}")
 
 
 def _named(key: Expr, name: str) -> Expr:
@@ -254,6 +279,11 @@ def _keys(keys: Sequence[Expr], schema: pa.Schema, verb: str) -> Columns:
         dtype = infer(key, schema)
         if not is_groupable(dtype):
             raise PlanError(f"{verb} can't compare values of {quoted(output_name(key))}: {dtype}")
+        if is_nested(plain(dtype)):
+            raise PlanError(
+                f"a stream can't be grouped by lists and structs, and {quoted(output_name(key))} "
+                f"is {dtype}; {verb} its parts, or a text made of them"
+            )
         columns.append((output_name(key), dtype))
     return columns
 

@@ -9,7 +9,7 @@ import pytest
 
 from fabric.errors import PlanError
 from fabric.plan.check import check
-from fabric.plan.expr import Agg, Alias, Column, SortKey
+from fabric.plan.expr import Agg, Alias, Call, Column, SortKey
 from fabric.plan.nodes import (
     Aggregate,
     Distinct,
@@ -36,6 +36,7 @@ from fabric.plan.streams import (
     KeyedProcess,
     LookupJoin,
     SideOutput,
+    StateField,
     StreamAggregate,
     StreamScan,
     TopN,
@@ -52,6 +53,13 @@ COUNT = (Alias(Agg("count", None), "n"),)
 HOURLY = StreamAggregate(TIMED, (K,), COUNT, Tumbling(3600 * SECOND), "ts")
 TOTALS = StreamAggregate(TIMED, (K,), COUNT)
 OUT = StreamFileTarget("parquet", "/out")
+INT = pa.int64()
+LISTS = Call("array", (V, V))
+
+
+def with_state(state: StateField) -> KeyedProcess:
+    return KeyedProcess(TIMED, (K,), FUNCTION, SCHEMA, (state,))
+
 
 REFUSED: list[tuple[Node, str]] = [
     (Sort(TIMED, (SortKey(K),)), r"can't be sorted; use \.top_n"),
@@ -96,6 +104,12 @@ REFUSED: list[tuple[Node, str]] = [
     (KeyedProcess(TIMED, (), FUNCTION, SCHEMA), "process needs a key"),
     (KeyedProcess(TIMED, (K,), FUNCTION, pa.schema([("a", pa.int8())] * 2)), "would be called"),
     (KeyedProcess(TIMED, (K,), FUNCTION, SCHEMA, sides=(("errors", SCHEMA),)), 'side "errors"'),
+    (with_state(StateField("a b", "value", INT)), "plain names"),
+    (with_state(StateField("a", "map", INT)), "a map has a type"),
+    (with_state(StateField("a", "reducing", INT)), "a function"),
+    (with_state(StateField("a", "list", INT, ttl_us=-1)), "ttl"),
+    (StreamAggregate(TIMED, (LISTS,), COUNT), "can't be grouped by lists and structs.*its parts"),
+    (StreamAggregate(TIMED, (K,), (Agg("count_distinct", LISTS),)), "takes no lists or structs"),
     # ---- changes
     (StreamAggregate(TOTALS, (K,), COUNT), "an aggregate can't take changing results.*window"),
     (Deduplicate(Filter(TOTALS, Column("b")), (K,)), "there is no column"),

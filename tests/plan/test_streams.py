@@ -115,7 +115,8 @@ def test_sources_travel_and_are_shown(source: StreamSource, text: str) -> None:
 
 
 OWN = pa.schema([("n", pa.int64()), ("ts", pa.timestamp("us"))])
-FULL_STATE = StateField("s", "aggregating", pa.int64(), pa.string(), FUNCTION, 7, "read")
+FULL_STATE = StateField("s", "aggregating", pa.int64(), None, FUNCTION, 7, "read")
+MAP_STATE = StateField("m", "map", pa.int64(), pa.string())
 STEPS: list[tuple[Node, str]] = [
     (TIMED, '.with_watermark("ts")'),
     (Watermark(SCAN, "ts", 2 * SECOND, 60 * SECOND, 3600 * SECOND, "bounded", None, "side",
@@ -142,10 +143,10 @@ STEPS: list[tuple[Node, str]] = [
     (Deduplicate(TIMED, (K,)), '.deduplicate("k")'),
     (TopN(TIMED, (K,), (SortKey(V, True, True),), 3, True, "place"),
      '.top_n(3, by=col("v").desc(), keys="k", ties=True, rank="place") [changes]'),
-    (KeyedProcess(TIMED, (K,), FUNCTION, OWN,
-                  (FULL_STATE,), ("event", "processing"), (("odd", SCHEMA),), "side", 9, "ts"),
+    (KeyedProcess(TIMED, (K,), FUNCTION, OWN, (FULL_STATE, MAP_STATE), ("event", "processing"),
+                  (("odd", SCHEMA),), "side", 9, "ts"),
      '.process(own, keys="k", schema={"n": "int64", "ts": "timestamp[us]"}, '
-     'state={"s": aggregating}, timers=["event", "processing"], time="ts", sides="odd", '
+     'state={"s": aggregating, "m": map}, timers=["event", "processing"], time="ts", sides="odd", '
      'on_error="side")'),
     (SideOutput(replace(HOURLY, late="side"), "late"), '.side_output("late")'),
     (LookupJoin(TIMED, TABLE, (K,), (K,), "left", "_t"),
