@@ -39,6 +39,7 @@ from fabric.plan.sources import (
     MemorySource,
     Source,
     Split,
+    StreamFileTarget,
     Target,
 )
 from fabric.plan.statistics import SourceFacts
@@ -189,18 +190,19 @@ def _check_sink(plan: Plan, around: Surroundings) -> None:
 
 
 def _check_target(target: Target, path: str, around: Surroundings) -> None:
-    if isinstance(target, FileTarget):
-        from fabric.io.sinks import check_target
+    try:
+        if isinstance(target, FileTarget):
+            from fabric.io.sinks import check_target
 
-        try:
             check_target(target)
-        except FabricError as error:
-            raise error.at(node=path) from error.__cause__
-    if isinstance(target, DatasetTarget):
-        try:
+        elif isinstance(target, StreamFileTarget):
+            from fabric.io.streams.sinks import check_stream_target
+
+            check_stream_target(target)
+        elif isinstance(target, DatasetTarget):
             _check_dataset_target(target, around)
-        except FabricError as error:
-            raise error.at(node=path) from error.__cause__
+    except FabricError as error:
+        raise error.at(node=path) from error.__cause__
 
 
 def _check_dataset_target(target: DatasetTarget, around: Surroundings) -> None:
