@@ -41,8 +41,8 @@ from fabric.operators.fragment.aggregates.segments import (
     valid,
 )
 
-_ONE = ("mean", "m2", "m3", "m4")
-_TWO = ("mean_x", "mean_y", "m2_x", "m2_y", "c2")
+ONE = ("mean", "m2", "m3", "m4")
+TWO = ("mean_x", "mean_y", "m2_x", "m2_y", "c2")
 Compute = Callable[..., pa.Array]
 Answer = tuple[Floats, Bools]
 """A number a group, and where it is undefined."""
@@ -58,15 +58,15 @@ def _made(kinds: tuple[str, ...], count: Ints, sums: list[Floats]) -> pa.Array:
     return pa.StructArray.from_arrays(arrays, fields=list(_struct(kinds)))
 
 
-def _of_values(lists: pa.Array) -> pa.Array:
+def moments_of_values(lists: pa.Array) -> pa.Array:
     """The moments of lists of numbers."""
     values, offsets = segments(lists)
     offsets = kept_offsets(valid(values), offsets) if values.null_count else offsets
     sums = moments(floats(values.drop_null()), offsets)
-    return _made(_ONE, np.diff(offsets), [sums[:, i].copy() for i in range(4)])
+    return _made(ONE, np.diff(offsets), [sums[:, i].copy() for i in range(4)])
 
 
-def _of_pairs(x_lists: pa.Array, y_lists: pa.Array) -> pa.Array:
+def moments_of_pairs(x_lists: pa.Array, y_lists: pa.Array) -> pa.Array:
     """The co-moments of lists of pairs; a pair with a null is left out."""
     (x, offsets), (y, _) = segments(x_lists), segments(y_lists)
     if x.null_count or y.null_count:
@@ -74,7 +74,7 @@ def _of_pairs(x_lists: pa.Array, y_lists: pa.Array) -> pa.Array:
         offsets, mask = kept_offsets(kept, offsets), pa.array(kept)
         x, y = x.filter(mask), y.filter(mask)
     sums = co_moments(floats(x), floats(y), offsets)
-    return _made(_TWO, np.diff(offsets), [sums[:, i].copy() for i in range(5)])
+    return _made(TWO, np.diff(offsets), [sums[:, i].copy() for i in range(5)])
 
 
 def _flat(count: pa.Array, *lists: pa.Array) -> tuple[Floats, Ints, list[Floats]]:
@@ -95,7 +95,8 @@ def _centre(n: Floats, mean: Floats, offsets: Ints, total: Floats) -> tuple[Floa
         return centre, mean - centre[ids]
 
 
-def _merge_one(*lists: pa.Array) -> pa.Array:
+def merge_one(*lists: pa.Array) -> pa.Array:
+    """The moments of lists of states: a column a kind, the count first."""
     n, offsets, (mean, *higher) = _flat(*lists)
     m2, m3, m4 = (*higher, np.zeros_like(n), np.zeros_like(n))[:3]
     total = reduced(np.add, n, offsets)
@@ -104,10 +105,11 @@ def _merge_one(*lists: pa.Array) -> pa.Array:
         m4 = m4 + 4 * d * m3 + 6 * d**2 * m2 + n * d**4
         m3 = m3 + 3 * d * m2 + n * d**3
         sums = [reduced(np.add, column, offsets) for column in (m2 + n * d**2, m3, m4)]
-    return _made(_ONE, total.astype(np.int64), [centre, *sums])
+    return _made(ONE, total.astype(np.int64), [centre, *sums])
 
 
-def _merge_two(*lists: pa.Array) -> pa.Array:
+def merge_two(*lists: pa.Array) -> pa.Array:
+    """The co-moments of lists of states: a column a kind, the count first."""
     n, offsets, (mean_x, mean_y, m2_x, m2_y, c2) = _flat(*lists)
     total = reduced(np.add, n, offsets)
     centre_x, dx = _centre(n, mean_x, offsets, total)
@@ -115,7 +117,7 @@ def _merge_two(*lists: pa.Array) -> pa.Array:
     with np.errstate(all="ignore"):
         columns = (m2_x + n * dx**2, m2_y + n * dy**2, c2 + n * dx * dy)
         sums = [reduced(np.add, column, offsets) for column in columns]
-    return _made(_TWO, total.astype(np.int64), [centre_x, centre_y, *sums])
+    return _made(TWO, total.astype(np.int64), [centre_x, centre_y, *sums])
 
 
 def _variance(bound: Bound) -> list[Part]:
@@ -150,7 +152,7 @@ def _pairs(bound: Bound) -> list[Part]:
 
 def _of_integers(*columns: pa.Array) -> pa.Array:
     """The co-moments of sums of integers."""
-    return _made(_TWO, *integers.moments_of(*columns))
+    return _made(TWO, *integers.moments_of(*columns))
 
 
 def _merged(kinds: tuple[str, ...], bound: Bound) -> list[Part]:
@@ -168,7 +170,7 @@ def _derived(
     if "xy" in found:
         chosen, run = [kind for kind in integers.KINDS if kind in found], _of_integers
     types = [found.type(kind) for kind in chosen]
-    output = _struct(_TWO if kinds == _TWO else _ONE)
+    output = _struct(TWO if kinds == TWO else ONE)
     return {"moments": function(run, types, output, *(found[kind] for kind in chosen))}
 
 
@@ -247,7 +249,7 @@ def _form_of_one(finish: Finish) -> Form:
     return Form(
         rows=_variance,
         merged=partial(_merged, kinds),
-        derived=partial(_derived, kinds, _of_values, _merge_one),
+        derived=partial(_derived, kinds, moments_of_values, merge_one),
         states=partial(_states, kinds),
         result=partial(_result, ("m2",), finish),
     )
@@ -256,7 +258,9 @@ def _form_of_one(finish: Finish) -> Form:
 def _form_of_lists(
     n_columns: int, all_kinds: tuple[str, ...], kinds: tuple[str, ...], finish: Finish
 ) -> Form:
-    compute, merge = (_of_pairs, _merge_two) if n_columns == 2 else (_of_values, _merge_one)
+    compute, merge = moments_of_values, merge_one
+    if n_columns == 2:
+        compute, merge = moments_of_pairs, merge_two
     return Form(
         rows=_pairs if n_columns == 2 else partial(_collected, 1),
         merged=partial(_merged, all_kinds),
@@ -266,14 +270,25 @@ def _form_of_lists(
     )
 
 
-FORMS = {
-    "var": _form_of_one(_var_of),
-    "std": _form_of_one(_std_of),
-    "var_pop": _form_of_one(_var_pop_of),
-    "std_pop": _form_of_one(_std_pop_of),
-    "skewness": _form_of_lists(1, _ONE, ("m2", "m3"), _skewness_of),
-    "kurtosis": _form_of_lists(1, _ONE, ("m2", "m4"), _kurtosis_of),
-    "covar_samp": _form_of_lists(2, _TWO, ("c2",), _covar_of),
-    "covar_pop": _form_of_lists(2, _TWO, ("c2",), _covar_pop_of),
-    "corr": _form_of_lists(2, _TWO, ("m2_x", "m2_y", "c2"), _corr_of),
+RESULTS: dict[str, tuple[int, tuple[str, ...], Finish]] = {
+    "var": (1, ("m2",), _var_of),
+    "std": (1, ("m2",), _std_of),
+    "var_pop": (1, ("m2",), _var_pop_of),
+    "std_pop": (1, ("m2",), _std_pop_of),
+    "skewness": (1, ("m2", "m3"), _skewness_of),
+    "kurtosis": (1, ("m2", "m4"), _kurtosis_of),
+    "covar_samp": (2, ("c2",), _covar_of),
+    "covar_pop": (2, ("c2",), _covar_pop_of),
+    "corr": (2, ("m2_x", "m2_y", "c2"), _corr_of),
 }
+"""How many columns each takes, the moments its result is made of, and how."""
+
+
+def _form(name: str) -> Form:
+    n_columns, kinds, finish = RESULTS[name]
+    if kinds == ("m2",):
+        return _form_of_one(finish)
+    return _form_of_lists(n_columns, TWO if n_columns == 2 else ONE, kinds, finish)
+
+
+FORMS = {name: _form(name) for name in RESULTS}

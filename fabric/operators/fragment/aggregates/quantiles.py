@@ -22,6 +22,7 @@ from fabric.operators.fragment.aggregates.counts import counted
 from fabric.operators.fragment.aggregates.parts import F64, I64, Bound, Form, Found, Part, function
 from fabric.operators.fragment.aggregates.segments import (
     Bools,
+    Floats,
     Ints,
     collected,
     floats,
@@ -37,7 +38,7 @@ from fabric.operators.fragment.aggregates.segments import (
 SAMPLE = 10_000
 
 
-def _interpolated(fraction: float, lists: pa.Array) -> pa.Array:
+def interpolated(fraction: float, lists: pa.Array) -> pa.Array:
     """Spark's ``percentile`` of each list."""
     values, offsets = without_nulls(*segments(lists))
     lengths = np.diff(offsets)
@@ -61,7 +62,7 @@ def _values(bound: Bound) -> list[Part]:
 
 def _exact(bound: Bound, found: Found) -> datafusion.Expr:
     fraction = bound.constant(1) if len(bound.args) == 2 else 0.5
-    compute = partial(_interpolated, fraction)
+    compute = partial(interpolated, fraction)
     return function(compute, [found.type("values")], F64, found["values"])
 
 
@@ -78,7 +79,7 @@ def _approximate(bound: Bound, found: Found) -> datafusion.Expr:
     fraction = bound.constant(1)
     if "count" in found:
         types = [found.type("values"), found.type("count")]
-        compute = partial(_weighted, fraction, bound.dtype)
+        compute = partial(_weighted, fraction)
         return function(compute, types, bound.dtype, found["values"], found["count"])
     compute = partial(_ranked, fraction)
     return function(compute, [found.type("values")], bound.dtype, found["values"])
@@ -121,14 +122,18 @@ def _spaced(keys: Ints, begin: int, end: int) -> Ints:
     return order[ranks] + begin
 
 
-def _weighted(fraction: float, dtype: pa.DataType, lists: pa.Array, counts: pa.Array) -> pa.Array:
+def _weighted(fraction: float, lists: pa.Array, counts: pa.Array) -> pa.Array:
     """The quantile of states: every value stands for its task's rows divided by its values."""
     samples, groups = segments(lists)
     values, offsets = segments(samples)
     rows = floats(segments(counts)[0].fill_null(0))
     lengths = np.diff(offsets)
     weights = np.repeat(rows / np.maximum(lengths, 1), lengths)
-    offsets = offsets[groups]
+    return weighted_ranks(fraction, values, weights, offsets[groups])
+
+
+def weighted_ranks(fraction: float, values: pa.Array, weights: Floats, offsets: Ints) -> pa.Array:
+    """Of each segment the value at which `fraction` of its weight is reached; null without any."""
     keys, _ = order_keys(values)
     ids = segment_ids(offsets)
     order = np.lexsort((keys, ids))

@@ -1,0 +1,21 @@
+"""Incremental aggregates: the state of each for many groups, as columns.
+
+base.py        the contract `Accumulator`; numbers by group
+row_groups.py  the groups of a batch's rows
+make.py        `Aggregates`: all those of a node
+counts.py      count, count_if, bool_and, bool_or
+sums.py        sum and mean of integers and floats; decimals.py those of decimals
+extremes.py    min and max of numbers and times
+picks.py       first, last, any_value, min_by, max_by; min and max of other types
+moments.py     variance to correlation
+sets.py        count_distinct, approx_distinct
+lists.py       collect, median, quantile, approx_quantile; value_log.py keeps their values
+
+What an aggregate means is the fragment's to say (`operators/fragment/aggregates`): numbers are
+combined by the same functions.
+"""
+
+from fabric.operators.streams.accumulators.make import Aggregates
+from fabric.operators.streams.accumulators.row_groups import Ids, RowGroups
+
+__all__ = ["Aggregates", "Ids", "RowGroups"]

@@ -1,0 +1,84 @@
+"""The groups of a batch's rows, and what several aggregates ask of them.
+
+One job: `RowGroups`: which groups a batch touches, and its rows in order of groups. Each answer is
+worked out once, when somebody asks.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ids = NDArray[np.int64]
+
+
+class RowGroups:
+    """The group of each row of a batch.
+
+    >>> rows = RowGroups(np.array([7, 2, 7]))
+    >>> rows.touched.tolist(), rows.local.tolist(), rows.order.tolist(), rows.offsets.tolist()
+    ([7, 2], [0, 1, 0], [0, 2, 1], [0, 2, 3])
+    """
+
+    def __init__(self, ids: Ids) -> None:
+        self.ids = ids
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @cached_property
+    def _numbered(self) -> tuple[Ids, NDArray[np.int64]]:
+        if not len(self.ids):
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        low = self.ids.min()
+        near = self.ids - low
+        room, n = int(near.max()) + 1, len(near)
+        if room > 16 * n + 65_536:  # far apart: a table of all between would be mostly empty
+            touched, local = np.unique(self.ids, return_inverse=True)
+            return touched, local
+        first = np.full(room, n, np.int64)
+        first[near[::-1]] = np.arange(n - 1, -1, -1)
+        leaders = np.flatnonzero(first[near] == np.arange(n))
+        touched = near[leaders]
+        first[touched] = np.arange(len(touched))
+        return touched + low, first[near]
+
+    @property
+    def touched(self) -> Ids:
+        """The groups that rows belong to, each once."""
+        return self._numbered[0]
+
+    @property
+    def local(self) -> NDArray[np.int64]:
+        """For each row the position of its group in `touched`."""
+        return self._numbered[1]
+
+    @cached_property
+    def order(self) -> NDArray[np.int64]:
+        """Rows in order of `local`, those of one group as they came."""
+        few = len(self.touched) <= 1 << 16  # numpy sorts 16 bits by radix
+        keys = self.local.astype(np.uint16) if few else self.local
+        return np.argsort(keys, kind="stable")
+
+    @cached_property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where each touched group begins and ends in `order`."""
+        offsets = np.zeros(len(self.touched) + 1, np.int64)
+        np.cumsum(np.bincount(self.local, minlength=len(self.touched)), out=offsets[1:])
+        return offsets
+
+    @property
+    def firsts(self) -> NDArray[np.int64]:
+        """The first row of each touched group."""
+        return self.order[self.offsets[:-1]]
+
+    @property
+    def lasts(self) -> NDArray[np.int64]:
+        """The last row of each touched group."""
+        return self.order[self.offsets[1:] - 1]
+
+    def among(self, mask: NDArray[np.bool_] | None) -> RowGroups:
+        """Only the rows of `mask`; itself when that is None."""
+        return self if mask is None else RowGroups(self.ids[mask])

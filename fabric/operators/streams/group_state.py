@@ -1,0 +1,182 @@
+"""Groups by key with their aggregates: what windows and running aggregates keep.
+
+    key columns | marks | aggregate states | notes | what was put out last
+
+One job: `GroupState`. Marks are int64 that belong to a group's key, such as the end of its window;
+notes are int64 beside it that start at 0. A snapshot is one table with a row a group, by key group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fabric._cython.kernels.group_table import GroupTable
+from fabric.errors import PlanError
+from fabric.operators.contract import SnapshotReader
+from fabric.operators.streams.accumulators import Aggregates, Ids, RowGroups
+from fabric.operators.streams.accumulators.base import Numbers
+from fabric.operators.streams.packed import KEY_GROUP, Rows, unpacked, with_key_groups
+from fabric.operators.streams.row_store import RowStore
+
+Ints = NDArray[np.int64]
+_SHOWN = "shown"
+_ALL = "all"
+"""The mark of the one group there is without keys and marks."""
+
+
+class GroupState:
+    """Groups of equal `keys` and `marks`, numbered from 0; numbers of removed groups come again.
+
+    >>> from fabric.plan.expr import Agg
+    >>> rows = pa.record_batch({"k": ["a", "b", "a"]})
+    >>> made = Aggregates([Agg("count", None)], rows.schema)
+    >>> state = GroupState(rows.schema, made, marks=["end"])
+    >>> ids = state.number(rows.columns, {"end": np.array([5, 5, 9])})
+    >>> state.aggregates.update(RowGroups(ids), rows)
+    >>> ids.tolist(), state.keys(np.array([2])).to_pydict(), state.marks["end"].values[:3].tolist()
+    ([0, 1, 2], {'k': ['a']}, [5, 5, 9])
+    """
+
+    def __init__(
+        self,
+        keys: pa.Schema,
+        aggregates: Aggregates,
+        *,
+        marks: Sequence[str] = (),
+        notes: Sequence[str] = (),
+        shown: bool = False,
+    ) -> None:
+        self._keys, self.aggregates = keys, aggregates
+        names = list(marks) if marks or len(keys) else [_ALL]
+        self.marks = {name: Numbers(np.int64, 0) for name in names}
+        self.notes = {name: Numbers(np.int64, 0) for name in notes}
+        self.shown = RowStore(aggregates.result_schema) if shown else None
+        """What each group showed last, where results change."""
+        fields = [pa.field(f"k{i}", field.type) for i, field in enumerate(keys)]
+        self._table_schema = pa.schema([*fields, *((name, pa.int64()) for name in names)])
+        self._table = _table(self._table_schema, keys)
+        self._snapshot_schema = self._row_schema()
+
+    @property
+    def n_groups(self) -> int:
+        """How many groups there are."""
+        return self._table.n_groups
+
+    def ids(self) -> Ids:
+        """All groups."""
+        return self._table.ids().astype(np.int64)
+
+    def number(self, keys: Sequence[pa.Array], marks: Mapping[str, Ints]) -> Ids:
+        """The group of each row; new ones are made."""
+        columns = [*keys, *(pa.array(marks[name]) for name in self.marks)]
+        ids = self._table.upsert(columns).astype(np.int64)
+        n_ids = self._table.n_ids
+        for numbers in (*self.marks.values(), *self.notes.values()):
+            numbers.resize(n_ids)
+        for name, numbers in self.marks.items():
+            numbers.values[ids] = marks[name]
+        self.aggregates.resize(n_ids)
+        if self.shown is not None:
+            self.shown.resize(n_ids)
+        return ids
+
+    def one(self, n_rows: int) -> Ids:
+        """The group of each row where there are neither keys nor marks."""
+        self.number([], {_ALL: np.zeros(1, np.int64)})
+        return np.zeros(n_rows, np.int64)
+
+    def keys(self, ids: Ids) -> pa.RecordBatch:
+        """The keys of groups, under the names and types they came with."""
+        columns = self._table.keys(ids.astype(np.int32)).columns[: len(self._keys)]
+        if not columns:
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * len(ids), pa.struct([])))
+        return pa.RecordBatch.from_arrays(columns, schema=self._keys)
+
+    def remove(self, ids: Ids) -> None:
+        """Forget groups."""
+        if not len(ids):
+            return
+        for numbers in self.notes.values():
+            numbers.clear(ids)
+        self.aggregates.clear(ids)
+        if self.shown is not None:
+            self.shown.clear(ids)
+        self._table.remove(ids.astype(np.int32))
+        self._table.compact()
+
+    # ---- snapshots
+
+    def rows(self) -> partial[Rows]:
+        """A function that makes the rows of a snapshot of now, in any thread."""
+        ids = self.ids()
+        columns = list(self._table.keys(ids.astype(np.int32)).columns)
+        columns += self.aggregates.states(ids)
+        columns += [pa.array(numbers.values[ids]) for numbers in self.notes.values()]
+        if self.shown is not None:
+            columns += [*self.shown.get(ids).columns, pa.array(self.shown.has(ids))]
+        rows = pa.RecordBatch.from_arrays(columns, schema=self._snapshot_schema)
+        return partial(_grouped, rows, [f"k{i}" for i in range(len(self._keys))])
+
+    def restore(
+        self, snapshots: Sequence[SnapshotReader], name: str, key_groups: range
+    ) -> None:
+        """Take the groups of table `name` whose key groups are ours, beside those there are."""
+        for rows in unpacked(snapshots, name, self._snapshot_schema, key_groups):
+            self._take(rows)
+
+    def _take(self, rows: pa.RecordBatch) -> None:
+        columns, n_keys = rows.columns, len(self._keys)
+        end_marks = n_keys + len(self.marks)
+        marks = {
+            name: column.to_numpy()
+            for name, column in zip(self.marks, columns[n_keys:end_marks], strict=True)
+        }
+        ids = self.number(columns[:n_keys], marks)
+        end_states = end_marks + len(self.aggregates.state_schema)
+        self.aggregates.merge(RowGroups(ids), columns[end_marks:end_states])
+        end_notes = end_states + len(self.notes)
+        for numbers, column in zip(
+            self.notes.values(), columns[end_states:end_notes], strict=True
+        ):
+            numbers.values[ids] = column.to_numpy()
+        if self.shown is not None:
+            *results, has = columns[end_notes:]
+            was = pa.RecordBatch.from_arrays(results, schema=self.shown.schema).filter(has)
+            self.shown.put(ids[has.to_numpy(zero_copy_only=False)], was)
+
+    def _row_schema(self) -> pa.Schema:
+        states = [(f"state {name}", dtype) for name, dtype in _fields(self.aggregates.state_schema)]
+        notes = [(f"note {name}", pa.int64()) for name in self.notes]
+        shown: list[tuple[str, pa.DataType]] = []
+        if self.shown is not None:
+            shown = [(f"shown {i}", d) for i, (_, d) in enumerate(_fields(self.shown.schema))]
+            shown.append((_SHOWN, pa.bool_()))
+        beside = (pa.field(*each) for each in (*states, *notes, *shown))
+        return pa.schema([*self._table_schema, *beside])
+
+
+def _fields(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
+    return [(field.name, field.type) for field in schema]
+
+
+def _grouped(rows: pa.RecordBatch, keys: Sequence[str]) -> pa.RecordBatch:
+    """The rows with their key groups; without keys all are in group 0, the first task's."""
+    if keys:
+        return with_key_groups(rows, keys)
+    return rows.append_column(KEY_GROUP, pa.array(np.zeros(rows.num_rows, np.uint16)))
+
+
+def _table(schema: pa.Schema, keys: pa.Schema) -> GroupTable:
+    try:
+        return GroupTable(schema)
+    except ValueError as error:
+        types = ", ".join(f"{field.name}: {field.type}" for field in keys)
+        raise PlanError(
+            f"a stream can't be grouped by lists and structs ({types}); group by their parts, or a "
+            "text made of them"
+        ) from error
