@@ -1,0 +1,102 @@
+"""From groups and results to the rows of a windowed aggregate.
+
+One job: `Shape`: the columns that a `StreamAggregate` reads and puts out, in the order of the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fabric.errors import DataError
+from fabric.operators.contract import Batches
+from fabric.operators.streams.columns import us
+from fabric.plan.expr import Column
+from fabric.plan.stream_kinds import has_window_columns
+from fabric.plan.streams import HIDDEN, KIND, StreamAggregate
+
+Ints = NDArray[np.int64]
+ROWS_MAX = 65_536
+"""Rows of one batch that is put out."""
+INSERT, BEFORE, AFTER, DELETE = range(4)
+"""Kinds, as positions in `fabric.plan.streams.KINDS`."""
+
+
+class Shape:
+    """What a `StreamAggregate` over rows of `source` reads, and how it puts out `output`."""
+
+    def __init__(self, node: StreamAggregate, output: pa.Schema, source: pa.Schema) -> None:
+        self.output = output
+        self._names = [_column(key) for key in node.keys]
+        self.keys = pa.schema([source.field(name) for name in self._names])
+        self.has_windows = has_window_columns(node)
+        """Whether starts and ends of windows are put out."""
+        self.changes = KIND in output.names
+        """Whether results may be replaced by later ones."""
+        self._time = node.time
+
+    def key_columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        """The keys of rows."""
+        return [batch.column(name) for name in self._names]
+
+    def times(self, batch: pa.RecordBatch) -> Ints:
+        """The event time of rows.
+
+        Raises
+        ------
+        DataError
+            If a row has none.
+        """
+        column = batch.column(self._time)
+        if column.null_count:
+            raise DataError(
+                f"{column.null_count} rows have no time in {self._time!r}, so they are in no "
+                f"window; filter them with col({self._time!r}).is_not_null(), or fill the time in"
+            )
+        return us(column)
+
+    def rows(
+        self,
+        keys: pa.RecordBatch,
+        results: Sequence[pa.Array],
+        windows: tuple[Ints, Ints] | None = None,
+        kinds: NDArray[np.int8] | None = None,
+    ) -> Batches:
+        """Batches of keys, starts and ends of windows, results and kinds, as the plan has them."""
+        columns = list(keys.columns)
+        if windows is not None:
+            columns += [pa.array(times) for times in windows]
+        columns += results
+        if self.changes:
+            new = np.full(len(keys), INSERT, np.int8)
+            columns.append(pa.array(new if kinds is None else kinds))
+        typed = [
+            _typed(column, field.type) for column, field in zip(columns, self.output, strict=True)
+        ]
+        return sliced(pa.RecordBatch.from_arrays(typed, schema=self.output))
+
+
+def sliced(rows: pa.RecordBatch) -> Batches:
+    """The rows in batches of at most `ROWS_MAX`; none for no rows."""
+    return [rows.slice(begin, ROWS_MAX) for begin in range(0, rows.num_rows, ROWS_MAX)]
+
+
+def seen_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows without hidden columns."""
+    return batch.select([name for name in batch.schema.names if name not in HIDDEN])
+
+
+def _column(key: object) -> str:
+    assert isinstance(key, Column), "the planner computes keys below the exchange"
+    return key.name
+
+
+def _typed(values: pa.Array, dtype: pa.DataType) -> pa.Array:
+    if values.type.equals(dtype):
+        return values
+    if pa.types.is_timestamp(dtype) and pa.types.is_int64(values.type):
+        return values.view(dtype)
+    return values.cast(dtype)

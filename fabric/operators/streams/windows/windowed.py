@@ -1,0 +1,103 @@
+"""What all windowed aggregates share: time, late rows, snapshots.
+
+One job: the base class of the operators of `StreamAggregate` nodes. A subclass says what rows and
+time do to its groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from fabric.event_time import BEGINNING, END_OF_TIME
+from fabric.operators.contract import Batches, Operator, Snapshot, SnapshotReader
+from fabric.operators.streams.accumulators import Aggregates
+from fabric.operators.streams.group_state import GroupState
+from fabric.operators.streams.packed import Packed, greatest
+from fabric.operators.streams.windows.ends import Ends
+from fabric.operators.streams.windows.frames import behind
+from fabric.operators.streams.windows.shape import Shape
+from fabric.plan.streams import StreamAggregate
+
+GROUPS = "groups"
+_TIME = "time_us"
+
+
+class Windowed(Operator):
+    """Groups of a node's keys and windows; `marks` and `notes` are what a subclass keeps of each."""
+
+    def __init__(
+        self,
+        node: StreamAggregate,
+        output: pa.Schema,
+        source: pa.Schema,
+        *,
+        marks: Sequence[str] = (),
+        notes: Sequence[str] = (),
+    ) -> None:
+        self.node, self.shape = node, Shape(node, output, source)
+        self.ends = Ends(node, self.shape)
+        aggregates = Aggregates(node.aggs, source)
+        self.state = GroupState(
+            self.shape.keys, aggregates, marks=marks, notes=notes, shown=self.shape.changes
+        )
+
+    def passed_time(self) -> Batches:
+        """Time has moved on (`ends`); returns what that completes."""
+        return []
+
+    def restored(self) -> None:
+        """The groups have come from snapshots."""
+
+    def facts(self) -> Mapping[str, int]:
+        """Numbers of the whole task for the snapshot; `restored_facts` gets the greatest back."""
+        return {}
+
+    def restored_facts(self, facts: Mapping[str, int]) -> None:
+        """What `facts` said."""
+
+    @property
+    def put_out_behind_us(self) -> int:
+        """How long after its end a window may give a result."""
+        return self.ends.lateness_us
+
+    # ---- the contract
+
+    def on_watermark(self, time_us: int) -> Batches:
+        """Windows that end before are complete; windows of the clock only at the very end."""
+        if self.ends.by_clock and time_us != END_OF_TIME:
+            return []
+        return self.passed_time() if self.ends.advance(time_us) else []
+
+    def on_time(self, now_us: int) -> Batches:
+        """The same for windows that go by the clock."""
+        if not self.ends.by_clock:
+            return []
+        return self.passed_time() if self.ends.advance(now_us) else []
+
+    def watermark(self, time_us: int) -> int:
+        """Behind by how long windows wait for late rows."""
+        return behind(time_us, self.put_out_behind_us)
+
+    def take_side(self) -> dict[str, Batches]:
+        """Late rows."""
+        return self.ends.late.take()
+
+    def counts(self) -> dict[str, int]:
+        """Late rows so far."""
+        return {"late_rows": self.ends.late.n_rows}
+
+    def on_barrier(self, checkpoint: int) -> Snapshot:
+        """All groups."""
+        facts = {_TIME: self.ends.time_us, **self.facts()}
+        return Packed({GROUPS: self.state.rows()}, facts)
+
+    def restore(self, snapshots: Sequence[SnapshotReader], key_groups: range) -> None:
+        """The groups of our key groups."""
+        self.ends.time_us = greatest(snapshots, _TIME, BEGINNING)
+        self.restored_facts({
+            name: greatest(snapshots, name, value) for name, value in self.facts().items()
+        })  # fmt: skip
+        self.state.restore(snapshots, GROUPS, key_groups)
+        self.restored()
