@@ -1,24 +1,79 @@
 """One harness for every operator: straight, aborted and restored, and with another number of tasks.
 
-One job: run the same steps in these ways, so that a test can say the outputs agree. Snapshots are
-taken before each step; an abort throws away the operator and what it put out since, as a sink
-would.
+One job: run the same steps (rows, watermarks, the clock) in these ways, so that a test can say the
+outputs agree: `check_operator` says it. Snapshots are taken before each step; an abort throws away
+the operator and what it put out since, as a sink would.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
+from fabric._cython.kernels.hash import hash_columns
+from fabric._cython.kernels.partition import partition_of
+from fabric.event_time import END_OF_TIME
 from fabric.operators.contract import Batches, Context, Operator
 from fabric.operators.key_groups import N_KEY_GROUPS, key_groups
 
 Make = Callable[[], Operator]
-Input = Sequence[tuple[int, pa.RecordBatch]]
-"""Batches with the number of the input they come in on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A batch of an input (0 is the first), perhaps of a split of a source."""
+
+    batch: pa.RecordBatch
+    input: int = 0
+    split: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """The watermark has come to `time_us`."""
+
+    time_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The processing time is `now_us`."""
+
+    now_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class SplitEnd:
+    """A split of a source has ended."""
+
+    split: str
+
+
+Step = Rows | Until | Clock | SplitEnd
+Steps = Sequence[Step]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What an operator put out: rows, and rows aside by tag."""
+
+    rows: Batches = field(default_factory=list)
+    sides: dict[str, Batches] = field(default_factory=dict)
+
+    def add(self, other: Outcome) -> None:
+        """What came after."""
+        self.rows += other.rows
+        for tag, rows in other.sides.items():
+            self.sides.setdefault(tag, []).extend(rows)
+
+    def multisets(self) -> dict[str, list[str]]:
+        """All rows in an order of their own, by tag; "" are the main ones."""
+        return {tag: _lines(rows) for tag, rows in {"": self.rows, **self.sides}.items() if rows}
 
 
 @dataclass(slots=True)
@@ -49,58 +104,164 @@ class Kept:
         to.write_bytes(self.files[name])
 
 
-def run_straight(make: Make, inputs: Input, n_inputs: int = 1) -> Batches:
+def check_operator(
+    make: Make,
+    steps: Steps,
+    *,
+    keys: Sequence[str] | None = None,
+    n_inputs: int = 1,
+    tasks: Sequence[int] = (2, 3, 1),
+    abort_at: Sequence[int] | None = None,
+) -> Outcome:
+    """Run in all ways and refuse any difference; returns what came out straight.
+
+    Parameters
+    ----------
+    make
+        A new operator, not opened.
+    steps
+        What comes in; the end of all inputs follows by itself.
+    keys
+        Columns by whose hash rows go to tasks; none: all to the first. None: any task may have
+        any row (by split, else in turn).
+    tasks
+        The numbers of tasks one after another, each for its share of the steps; none: not rescaled.
+    abort_at
+        The steps at which a failure is tried; None: each.
+
+    Examples
+    --------
+    >>> from fabric.operators.union import UnionOperator
+    >>> rows = pa.record_batch({"a": [1, 2, 3]})
+    >>> make = lambda: UnionOperator([rows.schema], rows.schema)
+    >>> len(check_operator(make, [Rows(rows), Until(5), Rows(rows)], keys=["a"]).rows)
+    2
+    """
+    straight = run_straight(make, steps, n_inputs)
+    expected = straight.multisets()
+    for at in range(len(steps)) if abort_at is None else abort_at:
+        _same(run_aborted(make, steps, at, n_inputs), expected, f"aborted at step {at}")
+    if tasks:
+        scaled = run_rescaled(make, steps, tasks, keys=keys, n_inputs=n_inputs)
+        _same(scaled, expected, f"rescaled to {tasks} tasks")
+    return straight
+
+
+def run_straight(make: Make, steps: Steps, n_inputs: int = 1) -> Outcome:
     """What the operator puts out when nothing goes wrong.
 
     >>> from fabric.operators.limit import LimitOperator
-    >>> batch = pa.record_batch({"a": [1, 2, 3]})
-    >>> [b.num_rows for b in run_straight(lambda: LimitOperator(4, 0), [(0, batch), (0, batch)])]
+    >>> rows = Rows(pa.record_batch({"a": [1, 2, 3]}))
+    >>> [b.num_rows for b in run_straight(lambda: LimitOperator(4, 0), [rows, rows]).rows]
     [3, 1]
     """
-    operator = _opened(make)
-    out = [batch for index, batch in inputs for batch in operator.on_batch(index, batch)]
-    return out + _ended(operator, n_inputs)
+    operator = _opened(make, splits=_splits(steps))
+    out = Outcome()
+    for step in steps:
+        out.add(_done(operator, step))
+    out.add(_ended(operator, n_inputs))
+    return out
 
 
-def run_aborted(make: Make, inputs: Input, abort_at: int, n_inputs: int = 1) -> Batches:
-    """The same with a failure while batch `abort_at` is worked on, and a restore."""
-    operator, published = _opened(make), []
+def run_aborted(make: Make, steps: Steps, abort_at: int, n_inputs: int = 1) -> Outcome:
+    """The same with a failure while step `abort_at` is worked on, and a restore."""
+    splits = _splits(steps)
+    operator, published = _opened(make, splits=splits), Outcome()
     state, begin = Kept(), max(0, abort_at - 1)
-    for checkpoint, (index, batch) in enumerate(inputs[: abort_at + 1]):
+    for checkpoint, step in enumerate(steps[: abort_at + 1]):
         if checkpoint <= begin:
             state = _state(operator, checkpoint)
             operator.on_complete(checkpoint)
-        rows = operator.on_batch(index, batch)
+        found = _done(operator, step)
         if checkpoint < begin:
-            published += rows
+            published.add(found)
     operator.on_abort(begin + 1)
     operator.close()
-    again = _opened(make)
+    again = _opened(make, splits=splits)
     again.restore([state] if state.files else [], range(N_KEY_GROUPS))
-    for index, batch in inputs[begin:]:
-        published += again.on_batch(index, batch)
-    return published + _ended(again, n_inputs)
+    for step in steps[begin:]:
+        published.add(_done(again, step))
+    published.add(_ended(again, n_inputs))
+    return published
 
 
-def run_rescaled(make: Make, inputs: Input, n_before: int, n_after: int) -> Batches:
-    """Half the input on `n_before` tasks, the rest on `n_after` that took over their state."""
-    half = len(inputs) // 2
-    before = [_opened(make, i, n_before) for i in range(n_before)]
-    out: Batches = []
-    for number, (index, batch) in enumerate(inputs[:half]):
-        out += before[number % n_before].on_batch(index, batch)
-    states = [state for operator in before if (state := _state(operator, 0)).files]
-    after = [_opened(make, i, n_after) for i in range(n_after)]
-    for i, operator in enumerate(after):
-        operator.restore(states, key_groups(i, n_after))
-    for number, (index, batch) in enumerate(inputs[half:]):
-        out += after[number % n_after].on_batch(index, batch)
-    return out + [batch for operator in after for batch in _ended(operator, 1)]
+def run_rescaled(
+    make: Make,
+    steps: Steps,
+    tasks: Sequence[int],
+    *,
+    keys: Sequence[str] | None = None,
+    n_inputs: int = 1,
+) -> Outcome:
+    """Each share of the steps on another number of tasks, which take over the state before."""
+    splits, out = _splits(steps), Outcome()
+    states: list[Kept] = []
+    operators: list[Operator] = []
+    for turn, n_tasks in enumerate(tasks):
+        operators = [_opened(make, i, n_tasks, splits[i::n_tasks]) for i in range(n_tasks)]
+        for i, operator in enumerate(operators):
+            operator.restore(states, key_groups(i, n_tasks))
+        begin, end = (len(steps) * at // len(tasks) for at in (turn, turn + 1))
+        for number, step in enumerate(steps[begin:end]):
+            for task, share in _routed(step, n_tasks, keys, splits, number):
+                out.add(_done(operators[task], share))
+        if turn + 1 < len(tasks):
+            states = [state for each in operators if (state := _state(each, turn)).files]
+            for operator in operators:
+                operator.close()
+    for operator in operators:
+        out.add(_ended(operator, n_inputs))
+    return out
 
 
-def _opened(make: Make, task: int = 0, n_tasks: int = 1) -> Operator:
+def _same(found: Outcome, expected: dict[str, list[str]], how: str) -> None:
+    rows = found.multisets()
+    for tag in sorted(rows.keys() | expected.keys()):
+        missing = _less(expected.get(tag, []), rows.get(tag, []))
+        extra = _less(rows.get(tag, []), expected.get(tag, []))
+        differs = f"{how}, output {tag!r} lacks {missing[:5]} and has besides {extra[:5]}"
+        assert not (missing or extra), differs
+
+
+def _less(rows: list[str], others: list[str]) -> list[str]:
+    return sorted((Counter(rows) - Counter(others)).elements())
+
+
+def _lines(batches: Batches) -> list[str]:
+    return sorted(repr(row) for batch in batches for row in batch.to_pylist())
+
+
+def _splits(steps: Steps) -> tuple[str, ...]:
+    """All splits, in order of their first rows."""
+    return tuple(
+        dict.fromkeys(s.split for s in steps if isinstance(s, Rows | SplitEnd) and s.split)
+    )
+
+
+def _routed(
+    step: Step, n_tasks: int, keys: Sequence[str] | None, splits: Sequence[str], number: int
+) -> list[tuple[int, Step]]:
+    """Which task gets what of a step."""
+    if isinstance(step, SplitEnd):
+        return [(splits.index(step.split) % n_tasks, step)]
+    if not isinstance(step, Rows):
+        return [(task, step) for task in range(n_tasks)]
+    if keys is None:
+        return [((splits.index(step.split) if step.split else number) % n_tasks, step)]
+    if not keys:
+        return [(0, step)]
+    of = partition_of(hash_columns([step.batch.column(key) for key in keys]), n_tasks)
+    masks = ((task, of == task) for task in range(n_tasks))
+    return [
+        (task, replace(step, batch=step.batch.filter(pa.array(mask))))
+        for task, mask in masks
+        if np.any(mask)
+    ]
+
+
+def _opened(make: Make, task: int = 0, n_tasks: int = 1, splits: tuple[str, ...] = ()) -> Operator:
     operator = make()
-    operator.open(Context("tested", task, n_tasks))
+    operator.open(Context("tested", task, n_tasks, splits=splits))
     return operator
 
 
@@ -110,7 +271,26 @@ def _state(operator: Operator, checkpoint: int) -> Kept:
     return kept
 
 
-def _ended(operator: Operator, n_inputs: int) -> Batches:
-    out = [batch for index in range(n_inputs) for batch in operator.on_end(index)]
+def _done(operator: Operator, step: Step) -> Outcome:
+    """What one step puts out."""
+    match step:
+        case Rows(batch=batch, input=index, split=split):
+            if split:
+                operator.on_split(split)
+            rows = operator.on_batch(index, batch)
+        case Until(time_us=time_us):
+            rows = operator.on_watermark(time_us)
+        case Clock(now_us=now_us):
+            rows = operator.on_time(now_us)
+        case SplitEnd(split=split):
+            operator.on_split_end(split)
+            rows = []
+    return Outcome(list(rows), operator.take_side())
+
+
+def _ended(operator: Operator, n_inputs: int) -> Outcome:
+    rows = list(operator.on_watermark(END_OF_TIME))
+    rows += [batch for index in range(n_inputs) for batch in operator.on_end(index)]
+    sides = operator.take_side()
     operator.close()
-    return out
+    return Outcome(rows, sides)

@@ -12,11 +12,11 @@ from fabric.operators.limit import LimitOperator
 from fabric.operators.project import ProjectOperator
 from fabric.operators.union import UnionOperator
 from fabric.plan.expr import Call, Column, Literal
-from fabric.testing.operators import run_aborted, run_rescaled, run_straight
+from fabric.testing.operators import Rows, run_aborted, run_rescaled, run_straight
 
 SCHEMA = pa.schema([("a", pa.int64())])
 BATCHES = [pa.record_batch({"a": range(i * 10, i * 10 + 3 + i)}, SCHEMA) for i in range(5)]
-INPUTS = [(0, batch) for batch in BATCHES]
+INPUTS = [Rows(batch) for batch in BATCHES]
 ODD = Call("eq", (Call("modulo", (Column("a"), Literal(2, pa.int64()))), Literal(1, pa.int64())))
 OUTPUT = pa.schema([("b", pa.bool_())])
 STATELESS = {
@@ -34,16 +34,17 @@ def values(batches):
 @pytest.mark.parametrize("abort_at", range(5))
 @pytest.mark.parametrize("name", ALL)
 def test_an_abort_changes_nothing(name, abort_at):
-    straight = values(run_straight(ALL[name], INPUTS))
+    straight = values(run_straight(ALL[name], INPUTS).rows)
     assert straight
-    assert values(run_aborted(ALL[name], INPUTS, abort_at)) == straight
+    assert values(run_aborted(ALL[name], INPUTS, abort_at).rows) == straight
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, 3), (3, 1), (2, 4)])
 @pytest.mark.parametrize("name", STATELESS)
 def test_another_number_of_tasks_changes_no_row(name, before, after):
-    straight = values(run_straight(STATELESS[name], INPUTS))
-    assert sorted(values(run_rescaled(STATELESS[name], INPUTS, before, after))) == sorted(straight)
+    straight = values(run_straight(STATELESS[name], INPUTS).rows)
+    rescaled = run_rescaled(STATELESS[name], INPUTS, [before, after])
+    assert sorted(values(rescaled.rows)) == sorted(straight)
 
 
 def test_the_harness_sees_state_that_is_not_in_the_snapshot():
@@ -51,14 +52,14 @@ def test_the_harness_sees_state_that_is_not_in_the_snapshot():
         def on_barrier(self, checkpoint):
             return Files()
 
-    straight = values(run_straight(ALL["limit"], INPUTS))
-    assert values(run_aborted(lambda: Forgetful(11, 4), INPUTS, 3)) != straight
+    straight = values(run_straight(ALL["limit"], INPUTS).rows)
+    assert values(run_aborted(lambda: Forgetful(11, 4), INPUTS, 3).rows) != straight
 
 
 @pytest.mark.parametrize(("n", "offset"), [(0, 0), (3, 0), (4, 2), (100, 0), (2, 24), (5, 100)])
 def test_limit_is_a_slice(n, offset):
     everything = values(BATCHES)
-    found = values(run_straight(lambda: LimitOperator(n, offset), INPUTS))
+    found = values(run_straight(lambda: LimitOperator(n, offset), INPUTS).rows)
     assert found == everything[offset : offset + n]
 
 

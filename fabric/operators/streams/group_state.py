@@ -49,14 +49,14 @@ class GroupState:
         *,
         marks: Sequence[str] = (),
         notes: Sequence[str] = (),
-        shown: bool = False,
+        shown: pa.Schema | None = None,
     ) -> None:
         self._keys, self.aggregates = keys, aggregates
         names = list(marks) if marks or len(keys) else [_ALL]
         self.marks = {name: Numbers(np.int64, 0) for name in names}
         self.notes = {name: Numbers(np.int64, 0) for name in notes}
-        self.shown = RowStore(aggregates.result_schema) if shown else None
-        """What each group showed last, where results change."""
+        self.shown = None if shown is None else RowStore(shown)
+        """What each group put out last (columns `shown`), where results change."""
         fields = [pa.field(f"k{i}", field.type) for i, field in enumerate(keys)]
         self._table_schema = pa.schema([*fields, *((name, pa.int64()) for name in names)])
         self._table = _table(self._table_schema, keys)

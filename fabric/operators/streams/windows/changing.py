@@ -31,9 +31,9 @@ class Changing(Windowed):
     _told_us = BEGINNING
     """When results were last shown because of the clock."""
 
-    def windows(self, ids: Ids) -> tuple[Ints, Ints] | None:
-        """Starts and ends of the windows of groups; None where there are none."""
-        return None
+    def windows(self, ids: Ids) -> tuple[Ints, ...]:
+        """Starts and ends of the windows of groups; nothing where there are none."""
+        return ()
 
     def add(self, ids: Ids, batch: pa.RecordBatch) -> RowGroups:
         """Add rows up that belong to these groups."""
@@ -55,14 +55,14 @@ class Changing(Windowed):
         if not len(ids):
             return []
         self.state.notes[UNSHOWN].clear(ids)
+        columns = [*map(pa.array, self.windows(ids)), *self.state.aggregates.results(ids)]
         shown = self.state.shown
         if shown is None:
-            return self._rows(ids, self.state.aggregates.results(ids), None)
+            return self._rows(ids, columns, None)
         before = shown.has(ids)
         old = shown.get(ids[before]) if before.any() else None
-        results = self.state.aggregates.results(ids)
-        shown.put(ids, pa.RecordBatch.from_arrays(results, schema=shown.schema))
-        new = self._rows(ids, results, np.where(before, AFTER, INSERT).astype(np.int8))
+        shown.put(ids, pa.RecordBatch.from_arrays(columns, schema=shown.schema))
+        new = self._rows(ids, columns, np.where(before, AFTER, INSERT).astype(np.int8))
         if old is None:
             return new
         kinds = np.full(old.num_rows, BEFORE, np.int8)
@@ -97,8 +97,8 @@ class Changing(Windowed):
     def _unshown(self, ids: Ids) -> Ints:
         return self.state.notes[UNSHOWN].values[ids]
 
-    def _rows(self, ids: Ids, results: list[pa.Array], kinds: NDArray[np.int8] | None) -> Batches:
-        return self.shape.rows(self.state.keys(ids), results, self.windows(ids), kinds)
+    def _rows(self, ids: Ids, columns: list[pa.Array], kinds: NDArray[np.int8] | None) -> Batches:
+        return self.shape.rows(self.state.keys(ids), columns, kinds)
 
 
 def _beside(old: Batches, before: NDArray[np.bool_], new: Batches) -> Batches:

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from fabric.errors import InternalError
 from fabric.event_time import BEGINNING
 from fabric.operators.contract import Batches
-from fabric.operators.streams.columns import row_watermarks, us
+from fabric.operators.streams.columns import row_watermarks, shown, us
 from fabric.operators.streams.windows.frames import Frames, Ints, Spans, closed
-from fabric.operators.streams.windows.shape import Shape, seen_columns
+from fabric.operators.streams.windows.shape import Shape
 from fabric.plan.streams import LATE, StreamAggregate
 from fabric.plan.windowing import Cumulative, Sliding, Tumbling
 
@@ -74,7 +74,7 @@ class Ends:
     def _spans(self, batch: pa.RecordBatch) -> Spans:
         known = self.watermarks(batch)
         if self.frames is not None:
-            return self.frames.spans(self._times(batch), known)
+            return self.frames.spans(self.times(batch), known)
         ends = us(batch.column(self._closes))
         late = ends <= closed(known, self.lateness_us)
         return Spans(np.where(late, 1, ends), np.where(late, 0, ends)) if late.any() else Spans(
@@ -86,7 +86,8 @@ class Ends:
         carried = None if self._by_clock else row_watermarks(batch)
         return own if carried is None else np.maximum(carried, own)
 
-    def _times(self, batch: pa.RecordBatch) -> Ints:
+    def times(self, batch: pa.RecordBatch) -> Ints:
+        """When each row happened; by the clock, the time it is."""
         if not self._by_clock:
             return self._shape.times(batch)
         if self.time_us == BEGINNING:
@@ -105,7 +106,7 @@ class LateRows:
         """The rows of a mask."""
         self.n_rows += int(np.count_nonzero(late))
         if self._aside:
-            self._rows.append(seen_columns(batch.filter(pa.array(late))))
+            self._rows.append(batch.filter(pa.array(late)).select(shown(batch.schema).names))
 
     def take(self) -> dict[str, Batches]:
         """Those since the last call, under their tag."""

@@ -16,7 +16,7 @@ from fabric.operators.contract import Batches
 from fabric.operators.streams.columns import us
 from fabric.plan.expr import Column
 from fabric.plan.stream_kinds import has_window_columns
-from fabric.plan.streams import HIDDEN, KIND, StreamAggregate
+from fabric.plan.streams import KIND, StreamAggregate
 
 Ints = NDArray[np.int64]
 ROWS_MAX = 65_536
@@ -43,33 +43,17 @@ class Shape:
         return [batch.column(name) for name in self._names]
 
     def times(self, batch: pa.RecordBatch) -> Ints:
-        """The event time of rows.
-
-        Raises
-        ------
-        DataError
-            If a row has none.
-        """
-        column = batch.column(self._time)
-        if column.null_count:
-            raise DataError(
-                f"{column.null_count} rows have no time in {self._time!r}, so they are in no "
-                f"window; filter them with col({self._time!r}).is_not_null(), or fill the time in"
-            )
-        return us(column)
+        """The event time of rows; see `event_times`."""
+        return event_times(batch, self._time)
 
     def rows(
         self,
         keys: pa.RecordBatch,
-        results: Sequence[pa.Array],
-        windows: tuple[Ints, Ints] | None = None,
+        columns: Sequence[pa.Array],
         kinds: NDArray[np.int8] | None = None,
     ) -> Batches:
-        """Batches of keys, starts and ends of windows, results and kinds, as the plan has them."""
-        columns = list(keys.columns)
-        if windows is not None:
-            columns += [pa.array(times) for times in windows]
-        columns += results
+        """Batches of keys, then `columns` (starts and ends of windows, results), then kinds."""
+        columns = [*keys.columns, *columns]
         if self.changes:
             new = np.full(len(keys), INSERT, np.int8)
             columns.append(pa.array(new if kinds is None else kinds))
@@ -79,14 +63,26 @@ class Shape:
         return sliced(pa.RecordBatch.from_arrays(typed, schema=self.output))
 
 
+def event_times(batch: pa.RecordBatch, name: str) -> Ints:
+    """The time of each row in microseconds.
+
+    Raises
+    ------
+    DataError
+        If a row has none.
+    """
+    column = batch.column(name)
+    if column.null_count:
+        raise DataError(
+            f"{column.null_count} rows have no time in {name!r}, so they are in no window; "
+            f"filter them with col({name!r}).is_not_null(), or fill the time in"
+        )
+    return us(column)
+
+
 def sliced(rows: pa.RecordBatch) -> Batches:
     """The rows in batches of at most `ROWS_MAX`; none for no rows."""
     return [rows.slice(begin, ROWS_MAX) for begin in range(0, rows.num_rows, ROWS_MAX)]
-
-
-def seen_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows without hidden columns."""
-    return batch.select([name for name in batch.schema.names if name not in HIDDEN])
 
 
 def _column(key: object) -> str:

@@ -114,10 +114,10 @@ class TimeWindows(Windowed):
         return found
 
     def _rows(self, state: GroupState, ids: Ids, ends: Ints) -> Batches:
-        windows = None
+        columns = state.aggregates.results(ids)
         if self.ends.frames is not None:
-            windows = (self.ends.frames.starts(ends), ends)
-        return self.shape.rows(state.keys(ids), state.aggregates.results(ids), windows)
+            columns = [pa.array(self.ends.frames.starts(ends)), pa.array(ends), *columns]
+        return self.shape.rows(state.keys(ids), columns)
 
 
 def _portions(first: Ints, last: Ints, step: int) -> Iterator[tuple[Ints, Ints]]:

@@ -22,6 +22,7 @@ from fabric.plan.streams import StreamAggregate
 
 GROUPS = "groups"
 _TIME = "time_us"
+_WINDOW = ("start", "end")
 
 
 class Windowed(Operator):
@@ -39,9 +40,11 @@ class Windowed(Operator):
         self.node, self.shape = node, Shape(node, output, source)
         self.ends = Ends(node, self.shape)
         aggregates = Aggregates(node.aggs, source)
-        self.state = GroupState(
-            self.shape.keys, aggregates, marks=marks, notes=notes, shown=self.shape.changes
-        )
+        shown = None
+        if self.shape.changes:
+            windows = [pa.field(name, pa.int64()) for name in _WINDOW if self.shape.has_windows]
+            shown = pa.schema([*windows, *aggregates.result_schema])
+        self.state = GroupState(self.shape.keys, aggregates, marks=marks, notes=notes, shown=shown)
 
     def passed_time(self) -> Batches:
         """Time has moved on (`ends`); returns what that completes."""

@@ -1,0 +1,39 @@
+"""The operator of a plan node of streams.
+
+One job: `stream_operator`, one case a node; a chain asks it for what it does not build itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from fabric.operators.contract import Operator
+from fabric.operators.streams.assign_windows import AssignWindowsOperator
+from fabric.operators.streams.changes import ChangesOperator
+from fabric.operators.streams.windows.build import aggregate_operator
+from fabric.plan.nodes import Node
+from fabric.plan.streams import AssignWindows, Changes, StreamAggregate
+
+
+def stream_operator(
+    node: Node, output: pa.Schema, sources: Sequence[pa.Schema]
+) -> Operator | None:
+    """What runs `node`, which puts out `output` from rows of `sources`; None for other nodes.
+
+    >>> from fabric.plan.nodes import StageInput
+    >>> rows = pa.schema([("a", pa.int8())])
+    >>> made = stream_operator(Changes(StageInput(0, rows)), rows, [rows])
+    >>> type(made).__name__
+    'ChangesOperator'
+    """
+    match node:
+        case AssignWindows():
+            return AssignWindowsOperator(node, output, sources[0])
+        case StreamAggregate():
+            return aggregate_operator(node, output, sources[0])
+        case Changes():
+            return ChangesOperator(output, sources[0])
+        case _:
+            return None
