@@ -220,7 +220,8 @@ def _same(found: Outcome, expected: dict[str, list[str]], how: str) -> None:
         missing = _less(expected.get(tag, []), rows.get(tag, []))
         extra = _less(rows.get(tag, []), expected.get(tag, []))
         differs = f"{how}, output {tag!r} lacks {missing[:5]} and has besides {extra[:5]}"
-        assert not (missing or extra), differs
+        wrong = missing + extra
+        assert not wrong, differs
 
 
 def _less(rows: list[str], others: list[str]) -> list[str]:

@@ -17,9 +17,7 @@ from fabric.plan.nodes import Node
 from fabric.plan.streams import AssignWindows, Changes, StreamAggregate
 
 
-def stream_operator(
-    node: Node, output: pa.Schema, sources: Sequence[pa.Schema]
-) -> Operator | None:
+def stream_operator(node: Node, output: pa.Schema, sources: Sequence[pa.Schema]) -> Operator | None:
     """What runs `node`, which puts out `output` from rows of `sources`; None for other nodes.
 
     >>> from fabric.plan.nodes import StageInput

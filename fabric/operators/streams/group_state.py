@@ -122,9 +122,7 @@ class GroupState:
         rows = pa.RecordBatch.from_arrays(columns, schema=self._snapshot_schema)
         return partial(_grouped, rows, [f"k{i}" for i in range(len(self._keys))])
 
-    def restore(
-        self, snapshots: Sequence[SnapshotReader], name: str, key_groups: range
-    ) -> None:
+    def restore(self, snapshots: Sequence[SnapshotReader], name: str, key_groups: range) -> None:
         """Take the groups of table `name` whose key groups are ours, beside those there are."""
         for rows in unpacked(snapshots, name, self._snapshot_schema, key_groups):
             self._take(rows)
@@ -140,9 +138,7 @@ class GroupState:
         end_states = end_marks + len(self.aggregates.state_schema)
         self.aggregates.merge(RowGroups(ids), columns[end_marks:end_states])
         end_notes = end_states + len(self.notes)
-        for numbers, column in zip(
-            self.notes.values(), columns[end_states:end_notes], strict=True
-        ):
+        for numbers, column in zip(self.notes.values(), columns[end_states:end_notes], strict=True):
             numbers.values[ids] = column.to_numpy()
         if self.shown is not None:
             *results, has = columns[end_notes:]

@@ -86,7 +86,9 @@ class RowStore:
 
 
 def _joined(chunks: list[pa.RecordBatch]) -> pa.RecordBatch:
-    columns = [pa.concat_arrays([c.column(i) for c in chunks]) for i in range(chunks[0].num_columns)]
+    columns = [
+        pa.concat_arrays([c.column(i) for c in chunks]) for i in range(chunks[0].num_columns)
+    ]
     return pa.RecordBatch.from_arrays(columns, schema=chunks[0].schema)
 
 

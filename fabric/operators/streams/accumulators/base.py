@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from fabric.operators.streams.accumulators.row_groups import Ids, RowGroups
 
-Scalar = TypeVar("Scalar", bound=np.generic)
 Columns = Sequence[pa.Array]
 
 
@@ -56,7 +55,7 @@ class Accumulator(ABC):
         """These groups are empty again."""
 
 
-class Numbers(Generic[Scalar]):
+class Numbers:
     """A number for each group, `empty` at first.
 
     >>> counts = Numbers(np.int64, 0)
@@ -65,9 +64,9 @@ class Numbers(Generic[Scalar]):
     [0, 0]
     """
 
-    def __init__(self, dtype: type[Scalar], empty: Any) -> None:
+    def __init__(self, dtype: type[np.generic], empty: Any) -> None:
         self._empty = empty
-        self.values: NDArray[Scalar] = np.full(0, empty, dtype)
+        self.values: NDArray[Any] = np.full(0, empty, dtype)
         """By group; longer than there are groups."""
 
     def resize(self, n_groups: int) -> None:
@@ -77,7 +76,7 @@ class Numbers(Generic[Scalar]):
             more = np.full(max(n_groups, 2 * room) - room, self._empty, self.values.dtype)
             self.values = np.concatenate((self.values, more))
 
-    def clear(self, ids: Ids) -> None:
+    def clear(self, ids: NDArray[Any]) -> None:
         """Back to `empty`."""
         self.values[ids] = self._empty
 

@@ -1,7 +1,7 @@
 """The accumulator of each aggregate of a plan, and all those of a node together.
 
-One job: `Aggregates`: it binds the arguments of a node's aggregates to columns, gives them the types
-that the accumulators add up in (those of the fragment's forms), and hands each its own.
+One job: `Aggregates`: it binds the arguments of a node's aggregates to columns, gives them the
+types that the accumulators add up in (those of the fragment's forms), and hands each its own.
 """
 
 from __future__ import annotations

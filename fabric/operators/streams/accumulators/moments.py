@@ -90,8 +90,9 @@ class Moments(Accumulator):
             numbers.clear(ids)
 
     def _merged(self, *lists: pa.Array) -> list[pa.Array]:
-        found: pa.Array = merge_two(*lists) if self._n_columns == 2 else merge_one(*lists)
-        return found.flatten()
+        merge = merge_two if self._n_columns == 2 else merge_one
+        columns: list[pa.Array] = merge(*lists).flatten()
+        return columns
 
     def _merge_touched(self, touched: Ids, states: list[pa.Array]) -> None:
         """Merge one state each into groups that are all different."""

@@ -7,8 +7,11 @@ large: they are then 2^64 apart (as in `fragment/overflow.py`).
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from fabric.errors import ExpressionError
 from fabric.operators.streams.accumulators.base import (
@@ -20,6 +23,7 @@ from fabric.operators.streams.accumulators.base import (
 )
 from fabric.operators.streams.accumulators.row_groups import Ids, RowGroups
 
+Values = NDArray[Any]
 F64, I64 = pa.float64(), pa.int64()
 _SAFE = 1 << 62
 
@@ -39,7 +43,7 @@ decimal
     def __init__(self, name: str) -> None:
         self._name, self._bound = name, 0
         self._sums, self._seen = Numbers(np.int64, 0), Numbers(np.bool_, False)
-        self._near: Numbers[np.float64] | None = None
+        self._near: Numbers | None = None
 
     @property
     def state_types(self) -> tuple[pa.DataType, ...]:
@@ -86,7 +90,7 @@ decimal
         if self._near is not None:
             self._near.clear(ids)
 
-    def _add(self, ids: Ids, numbers: np.ndarray, near: np.ndarray) -> None:  # type: ignore[type-arg]
+    def _add(self, ids: Ids, numbers: Values, near: Values) -> None:
         if not len(ids):
             return
         largest = max(abs(float(near.max())), abs(float(near.min())))

@@ -21,7 +21,7 @@ _ROWS = "rows"
 
 
 class CountWindows(Windowed):
-    """A result for each key after every `n_rows` of its rows; what is over at the end gives none."""
+    """A result for each key after every `n_rows` of its rows; what is over at the end is lost."""
 
     def __init__(self, node: StreamAggregate, output: pa.Schema, source: pa.Schema) -> None:
         assert isinstance(node.window, Count)
@@ -87,4 +87,5 @@ def _ranges(begins: Ints, lengths: Ints) -> Ints:
     """``begin, begin + 1, …`` for each begin, as many as its length."""
     total = int(lengths.sum())
     ends = np.cumsum(lengths)
-    return np.arange(total) + np.repeat(begins - (ends - lengths), lengths)
+    found: Ints = np.arange(total) + np.repeat(begins - (ends - lengths), lengths)
+    return found

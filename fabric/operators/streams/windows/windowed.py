@@ -26,7 +26,7 @@ _WINDOW = ("start", "end")
 
 
 class Windowed(Operator):
-    """Groups of a node's keys and windows; `marks` and `notes` are what a subclass keeps of each."""
+    """Groups of a node's keys and windows; `marks` and `notes` are what a subclass keeps."""
 
     def __init__(
         self,
