@@ -179,7 +179,7 @@ def run_aborted(make: Make, steps: Steps, abort_at: int, n_inputs: int = 1) -> O
     operator.close()
     again = _opened(make, splits=splits)
     again.restore([state] if state.files else [], range(N_KEY_GROUPS))
-    for step in steps[begin:]:
+    for step in [*_told(steps[:begin]), *steps[begin:]]:
         published.add(_done(again, step))
     published.add(_ended(again, n_inputs))
     return published
@@ -202,7 +202,7 @@ def run_rescaled(
         for i, operator in enumerate(operators):
             operator.restore(states, key_groups(i, n_tasks))
         begin, end = (len(steps) * at // len(tasks) for at in (turn, turn + 1))
-        for number, step in enumerate(steps[begin:end]):
+        for number, step in enumerate([*_told(steps[:begin]), *steps[begin:end]]):
             for task, share in _routed(step, n_tasks, keys, splits, number):
                 out.add(_done(operators[task], share))
         if turn + 1 < len(tasks):
@@ -230,6 +230,11 @@ def _less(rows: list[str], others: list[str]) -> list[str]:
 
 def _lines(batches: Batches) -> list[str]:
     return sorted(repr(row) for batch in batches for row in batch.to_pylist())
+
+
+def _told(steps: Steps) -> list[Step]:
+    """What a task is told anew when it begins again: the time."""
+    return [step for step in steps if isinstance(step, Clock)][-1:]
 
 
 def _splits(steps: Steps) -> tuple[str, ...]:

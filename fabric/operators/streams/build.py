@@ -12,9 +12,10 @@ import pyarrow as pa
 from fabric.operators.contract import Operator
 from fabric.operators.streams.assign_windows import AssignWindowsOperator
 from fabric.operators.streams.changes import ChangesOperator
+from fabric.operators.streams.watermark import WatermarkOperator
 from fabric.operators.streams.windows.build import aggregate_operator
 from fabric.plan.nodes import Node
-from fabric.plan.streams import AssignWindows, Changes, StreamAggregate
+from fabric.plan.streams import AssignWindows, Changes, StreamAggregate, Watermark
 
 
 def stream_operator(node: Node, output: pa.Schema, sources: Sequence[pa.Schema]) -> Operator | None:
@@ -27,6 +28,8 @@ def stream_operator(node: Node, output: pa.Schema, sources: Sequence[pa.Schema])
     'ChangesOperator'
     """
     match node:
+        case Watermark():
+            return WatermarkOperator(node, output)
         case AssignWindows():
             return AssignWindowsOperator(node, output, sources[0])
         case StreamAggregate():

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -56,7 +57,7 @@ TRIGGERS = [
 ]  # fmt: skip
 
 
-def aggregate(window: Window | None, *, keyed: bool = True, **more: object) -> StreamAggregate:
+def aggregate(window: Window | None, *, keyed: bool = True, **more: Any) -> StreamAggregate:
     timed = window is not None and not isinstance(window, Count | Global)
     node = StreamAggregate(
         StageInput(0, SCHEMA), KEY if keyed else (), AGGS, window, "t" if timed else "", late="side"
@@ -188,7 +189,7 @@ def test_late_rows_are_counted_and_dropped_unless_asked_for() -> None:
 
 
 def test_rows_of_an_idle_split_never_open_a_window_again() -> None:
-    steps = [Rows(batch_of([Row("a", 1, 5, BEGINNING)])), Until(30),
+    steps: list[Step] = [Rows(batch_of([Row("a", 1, 5, BEGINNING)])), Until(30),
              Rows(batch_of([Row("a", 2, 6, 0), Row("a", 3, 31, 1)]))]  # fmt: skip
     out = check_operator(maker(aggregate(Tumbling(10))), steps, keys=["k"])
     assert folded(out.rows, keyed=True) == Counter({("a", 0, 10, 1, 1): 1, ("a", 30, 40, 1, 3): 1})

@@ -2,7 +2,7 @@
 
 build.py             the operator of a `StreamAggregate`
 windowed.py          what all share: time, late rows, snapshots; shape.py: columns in and out
-frames.py            which windows a time is in; ends.py: which rows are late for them
+ends.py              which windows rows are in, and which rows are late for all of theirs
 time_windows.py      tumbling, sliding, cumulative windows and closing groups: one result each
 changing.py          results that take the place of others: the base of
   changing_windows.py  windows of fixed length shown early, or again

@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fabric.event_time import BEGINNING
+from fabric.event_time.triggers import is_early, shown_after_rows
 from fabric.operators.contract import Batches
 from fabric.operators.streams.accumulators import Ids, RowGroups
 from fabric.operators.streams.windows.shape import AFTER, BEFORE, DELETE, INSERT, sliced
@@ -42,12 +43,10 @@ class Changing(Windowed):
         np.add.at(self.state.notes[UNSHOWN].values, ids, 1)
         return rows
 
-    def after_rows(self, touched: Ids) -> NDArray[np.bool_]:
-        """Which groups are shown because of how many rows came."""
-        count = self.node.trigger.count
-        if count is None:
-            return np.zeros(len(touched), np.bool_)
-        return self._unshown(touched) >= count
+    def after_rows(self, touched: Ids, ends: Ints | None = None) -> NDArray[np.bool_]:
+        """Which groups, whose windows end at `ends`, are shown because rows came."""
+        unshown = self._unshown(touched)
+        return shown_after_rows(self.node.trigger, unshown, ends, self.ends.time_us)
 
     def show(self, ids: Ids) -> Batches:
         """The results of those groups that have rows which none shows, for ones shown before."""
@@ -80,8 +79,7 @@ class Changing(Windowed):
     def on_time(self, now_us: int) -> Batches:
         """Show what there is when the interval of early results has passed."""
         found = super().on_time(now_us)
-        every = self.node.trigger.early_us
-        if every is None or now_us // every <= self._told_us // every:
+        if not is_early(self.node.trigger, self._told_us, now_us):
             return found
         self._told_us = now_us
         return found + self.show(self.state.ids())

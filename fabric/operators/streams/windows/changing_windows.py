@@ -11,10 +11,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fabric.event_time import END_OF_TIME
+from fabric.event_time.windows import expanded, starts
 from fabric.operators.contract import Batches
 from fabric.operators.streams.accumulators import Ids
 from fabric.operators.streams.windows.changing import UNSHOWN, Changing
-from fabric.operators.streams.windows.frames import expanded
 from fabric.plan.streams import StreamAggregate
 
 Ints = NDArray[np.int64]
@@ -31,9 +31,9 @@ class ChangingWindows(Changing):
 
     def windows(self, ids: Ids) -> tuple[Ints, Ints]:
         """See `Changing`."""
-        assert self.ends.frames is not None
+        assert self.ends.window is not None
         ends = self._ends(ids)
-        return self.ends.frames.starts(ends), ends
+        return starts(self.ends.window, ends), ends
 
     def on_batch(self, input: int, batch: pa.RecordBatch) -> Batches:
         """Add rows up; show what the trigger says."""
@@ -46,10 +46,7 @@ class ChangingWindows(Changing):
         ids = self.state.number(self.shape.key_columns(batch), {_END: ends})
         self._next = min(self._next, int(ends.min()))
         touched = self.add(ids, batch).touched
-        is_shown = self.after_rows(touched)
-        if self._each:
-            is_shown |= self._ends(touched) <= self.ends.time_us
-        return self.show(touched[is_shown])
+        return self.show(touched[self.after_rows(touched, self._ends(touched))])
 
     def passed_time(self) -> Batches:
         """See `Windowed`."""

@@ -12,47 +12,39 @@ from numpy.typing import NDArray
 
 from fabric.errors import InternalError
 from fabric.event_time import BEGINNING
+from fabric.event_time.windows import Framed, Spans, closed, spans, step, waits_us
 from fabric.operators.contract import Batches
 from fabric.operators.streams.columns import row_watermarks, shown, us
-from fabric.operators.streams.windows.frames import Frames, Ints, Spans, closed
 from fabric.operators.streams.windows.shape import Shape
 from fabric.plan.streams import LATE, StreamAggregate
 from fabric.plan.windowing import Cumulative, Sliding, Tumbling
 
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
 
 class Ends:
-    """The ends of the windows of rows, for windows of fixed length and for groups that close."""
+    """How far an operator has come in time, and which rows are in what it has not put out."""
 
     def __init__(self, node: StreamAggregate, shape: Shape) -> None:
         self._shape, self._closes = shape, node.closes
-        self._by_clock = not node.time and not node.closes
-        self.lateness_us = 0 if self._by_clock else node.lateness_us
-        self.frames: Frames | None = None
-        if isinstance(node.window, Tumbling | Sliding | Cumulative):
-            self.frames = Frames(node.window, self.lateness_us)
-        self._late = LateRows(aside=node.late == "side")
-        self.time_us = BEGINNING
-        """How far the operator has come: its watermark, or the clock."""
-
-    @property
-    def by_clock(self) -> bool:
+        self.by_clock = not node.time and not node.closes
         """Whether windows go by processing time."""
-        return self._by_clock
-
-    @property
-    def late(self) -> LateRows:
-        """Rows that were late for all their windows."""
-        return self._late
+        self.lateness_us = 0 if self.by_clock else node.lateness_us
+        self.waits_us = waits_us(node.window, self.lateness_us)
+        """How long after its end a group may take rows."""
+        self.window: Framed | None = None
+        if isinstance(node.window, Tumbling | Sliding | Cumulative):
+            self.window = node.window
+        self.step = 1 if self.window is None else step(self.window)
+        self.late = LateRows(aside=node.late == "side")
+        self.time_us = BEGINNING
+        """The operator's watermark, or the clock."""
 
     @property
     def passed(self) -> int:
-        """Windows that end then or before are complete."""
-        return int(closed(np.int64(self.time_us), self.lateness_us))
-
-    @property
-    def step(self) -> int:
-        """From one window's end to the next."""
-        return 1 if self.frames is None else self.frames.step
+        """Groups that end then or before are complete."""
+        return int(closed(np.int64(self.time_us), self.waits_us))
 
     def advance(self, time_us: int) -> bool:
         """Time has come to `time_us`; whether that is news."""
@@ -63,36 +55,49 @@ class Ends:
 
     def on_time(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Spans]:
         """The rows that are in some window, and which; the others are set aside."""
-        spans = self._spans(batch)
-        late = spans.first > spans.last
+        found = self._spans(batch)
+        if not found.n_late:
+            return batch, found
+        late = found.first > found.last
+        self.late.put(batch, late)
+        return batch.filter(pa.array(~late)), Spans(found.first[~late], found.last[~late], 0)
+
+    def on_time_at(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Ints]:
+        """The rows whose window has not been over when it ends right after them, and their times.
+
+        For sessions: a row by itself is a window as long as the gap, which `waits_us` holds.
+        """
+        times = self.times(batch)
+        late = times <= closed(self._known(batch), self.waits_us)
         if not late.any():
-            return batch, spans
-        kept = ~late
-        self._late.put(batch, late)
-        return batch.filter(pa.array(kept)), Spans(spans.first[kept], spans.last[kept])
-
-    def _spans(self, batch: pa.RecordBatch) -> Spans:
-        known = self.watermarks(batch)
-        if self.frames is not None:
-            return self.frames.spans(self.times(batch), known)
-        ends = us(batch.column(self._closes))
-        late = ends <= closed(known, self.lateness_us)
-        return Spans(np.where(late, 1, ends), np.where(late, 0, ends)) if late.any() else Spans(
-            ends, ends)  # fmt: skip
-
-    def watermarks(self, batch: pa.RecordBatch) -> Ints | np.int64:
-        """What each row is late by."""
-        own = np.int64(self.time_us)
-        carried = None if self._by_clock else row_watermarks(batch)
-        return own if carried is None else np.maximum(carried, own)
+            return batch, times
+        self.late.put(batch, late)
+        return batch.filter(pa.array(~late)), times[~late]
 
     def times(self, batch: pa.RecordBatch) -> Ints:
         """When each row happened; by the clock, the time it is."""
-        if not self._by_clock:
+        if not self.by_clock:
             return self._shape.times(batch)
         if self.time_us == BEGINNING:
             raise InternalError("rows came before the operator was told the processing time")
         return np.full(batch.num_rows, self.time_us)
+
+    def _spans(self, batch: pa.RecordBatch) -> Spans:
+        if self.window is not None:
+            carried = self._carried(batch)
+            return spans(self.window, self.times(batch), carried, self.time_us, self.lateness_us)
+        ends = us(batch.column(self._closes))
+        late = ends <= closed(self._known(batch), self.lateness_us)
+        n_late = int(np.count_nonzero(late))
+        return Spans(np.where(late, ends + 1, ends) if n_late else ends, ends, n_late)
+
+    def _carried(self, batch: pa.RecordBatch) -> Ints | None:
+        return None if self.by_clock else row_watermarks(batch)
+
+    def _known(self, batch: pa.RecordBatch) -> Ints | np.int64:
+        """What each row is late by."""
+        own, carried = np.int64(self.time_us), self._carried(batch)
+        return own if carried is None else np.maximum(carried, own)
 
 
 class LateRows:
@@ -102,11 +107,12 @@ class LateRows:
         self._aside, self._rows = aside, list[pa.RecordBatch]()
         self.n_rows = 0
 
-    def put(self, batch: pa.RecordBatch, late: NDArray[np.bool_]) -> None:
+    def put(self, batch: pa.RecordBatch, late: Bools) -> None:
         """The rows of a mask."""
         self.n_rows += int(np.count_nonzero(late))
         if self._aside:
-            self._rows.append(batch.filter(pa.array(late)).select(shown(batch.schema).names))
+            rows = batch.filter(pa.array(late))
+            self._rows.append(rows.select(shown(batch.schema).names))
 
     def take(self) -> dict[str, Batches]:
         """Those since the last call, under their tag."""

@@ -20,7 +20,6 @@ from fabric.operators.streams.accumulators import Ids, RowGroups
 from fabric.operators.streams.accumulators.base import Numbers
 from fabric.operators.streams.windows.chains import Chains
 from fabric.operators.streams.windows.changing import UNSHOWN, Changing
-from fabric.operators.streams.windows.frames import closed
 from fabric.operators.streams.windows.session_merge import (
     Intervals,
     merged_sessions,
@@ -52,14 +51,9 @@ class SessionWindows(Changing):
         """See `Changing`."""
         return self._note(_START, ids), self._note(_END, ids)
 
-    @property
-    def put_out_behind_us(self) -> int:
-        """See `Windowed`: a session waits for rows that would join it."""
-        return self._gap + self.ends.lateness_us
-
     def on_batch(self, input: int, batch: pa.RecordBatch) -> Batches:
         """Add rows up; show what the trigger says."""
-        batch, times = self._on_time(batch)
+        batch, times = self.ends.on_time_at(batch)
         if not batch.num_rows:
             return []
         new = sessions_of(self._number(batch), times, self._gap)
@@ -72,14 +66,12 @@ class SessionWindows(Changing):
         self._begin(ids, of_rows, batch)
         self._move(ids, intervals)
         touched = self.add(ids[of_rows], batch).touched
-        is_shown = self.after_rows(touched)
-        if self._each:
-            is_shown |= self._note(_END, touched) <= self.ends.time_us
+        is_shown = self.after_rows(touched, self._note(_END, touched))
         return found + self.show(touched[is_shown])
 
     def passed_time(self) -> Batches:
         """See `Windowed`."""
-        passed = int(closed(np.int64(self.ends.time_us), self.put_out_behind_us))
+        passed = self.ends.passed
         if self._next > (self.ends.time_us if self._each else passed):
             return []
         ids = self.state.ids()
@@ -106,15 +98,6 @@ class SessionWindows(Changing):
         order = np.lexsort((self._note(_START, ids), keys))
         self._link(keys[order], ids[order])
         self._plan(self._note(_END, ids))
-
-    def _on_time(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Ints]:
-        times = self.ends.times(batch)
-        passed = closed(self.ends.watermarks(batch), self.put_out_behind_us)
-        late = times <= passed
-        if not late.any():
-            return batch, times
-        self.ends.late.put(batch, late)
-        return batch.filter(pa.array(~late)), times[~late]
 
     def _number(self, batch: pa.RecordBatch) -> Ints:
         return self._table_ids(self.shape.key_columns(batch), batch.num_rows)

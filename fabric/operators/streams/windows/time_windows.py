@@ -13,10 +13,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fabric.event_time import BEGINNING, END_OF_TIME
+from fabric.event_time.windows import expanded, starts
 from fabric.operators.contract import Batches
 from fabric.operators.streams.accumulators import Ids, RowGroups
 from fabric.operators.streams.group_state import GroupState
-from fabric.operators.streams.windows.frames import expanded
 from fabric.operators.streams.windows.windowed import Windowed
 from fabric.plan.streams import StreamAggregate
 from fabric.plan.windowing import Cumulative, Sliding
@@ -115,8 +115,8 @@ class TimeWindows(Windowed):
 
     def _rows(self, state: GroupState, ids: Ids, ends: Ints) -> Batches:
         columns = state.aggregates.results(ids)
-        if self.ends.frames is not None:
-            columns = [pa.array(self.ends.frames.starts(ends)), pa.array(ends), *columns]
+        if self.ends.window is not None:
+            columns = [pa.array(starts(self.ends.window, ends)), pa.array(ends), *columns]
         return self.shape.rows(state.keys(ids), columns)
 
 

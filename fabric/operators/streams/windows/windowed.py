@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from fabric.event_time import BEGINNING, END_OF_TIME
+from fabric.event_time.windows import behind
 from fabric.operators.contract import Batches, Operator, Snapshot, SnapshotReader
 from fabric.operators.streams.accumulators import Aggregates
 from fabric.operators.streams.group_state import GroupState
 from fabric.operators.streams.packed import Packed, greatest
 from fabric.operators.streams.windows.ends import Ends
-from fabric.operators.streams.windows.frames import behind
 from fabric.operators.streams.windows.shape import Shape
 from fabric.plan.streams import StreamAggregate
 
@@ -60,11 +60,6 @@ class Windowed(Operator):
     def restored_facts(self, facts: Mapping[str, int]) -> None:
         """What `facts` said."""
 
-    @property
-    def put_out_behind_us(self) -> int:
-        """How long after its end a window may give a result."""
-        return self.ends.lateness_us
-
     # ---- the contract
 
     def on_watermark(self, time_us: int) -> Batches:
@@ -81,7 +76,7 @@ class Windowed(Operator):
 
     def watermark(self, time_us: int) -> int:
         """Behind by how long windows wait for late rows."""
-        return behind(time_us, self.put_out_behind_us)
+        return behind(time_us, self.ends.waits_us)
 
     def take_side(self) -> dict[str, Batches]:
         """Late rows."""
