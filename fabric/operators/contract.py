@@ -93,6 +93,13 @@ class Operator(ABC):
     def on_split(self, split: str) -> None:  # noqa: B027
         """The batches that follow are of this split of a source; "": of no single one."""
 
+    def on_split_end(self, split: str) -> None:  # noqa: B027
+        """A split of the source has no more rows."""
+
+    def held_back(self) -> frozenset[str]:
+        """Splits that are not to be read until others have caught up with them."""
+        return frozenset()
+
     @abstractmethod
     def on_batch(self, input: int, batch: pa.RecordBatch) -> Batches:
         """Take rows of `input` (0 is the first); returns what comes out, in order."""

@@ -232,7 +232,7 @@ def _lines(batches: Batches) -> list[str]:
     return sorted(repr(row) for batch in batches for row in batch.to_pylist())
 
 
-def _told(steps: Steps) -> list[Step]:
+def _told(steps: Steps) -> list[Clock]:
     """What a task is told anew when it begins again: the time."""
     return [step for step in steps if isinstance(step, Clock)][-1:]
 

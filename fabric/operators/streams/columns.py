@@ -1,0 +1,91 @@
+"""What stream operators read from the columns of a batch: times as integers, rows without hidden columns.
+
+One job: small conversions between Arrow columns and numpy that several of these operators need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from fabric.event_time import END_OF_TIME
+from fabric.plan.streams import HIDDEN, WATERMARK
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Numbers = TypeVar("Numbers", NDArray[np.int64], NDArray[np.bool_])
+
+_PER_US = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_NS = 1_000
+
+
+def us(times: pa.Array, null: int = END_OF_TIME) -> Ints:
+    """Timestamps as microseconds since the epoch, `null` where there is none; rounded down.
+
+    What int64 microseconds can't hold is as far away as they can say.
+
+    >>> us(pa.array([1, None], pa.timestamp("ms", "Europe/Berlin")), null=0).tolist()
+    [1000, 0]
+    >>> us(pa.array([-1], pa.timestamp("ns"))).tolist()
+    [-1]
+    """
+    plain = times.view(pa.int64())
+    found: Ints = (pc.fill_null(plain, 0) if times.null_count else plain).to_numpy()
+    unit = times.type.unit
+    if unit == "ns":
+        found = found // _NS
+    elif (factor := _PER_US[unit]) != 1:
+        furthest = END_OF_TIME // factor
+        found = np.clip(found, -furthest, furthest) * factor
+    if times.null_count:
+        found = np.where(times.is_valid().to_numpy(zero_copy_only=False), found, null)
+    return found
+
+
+def shown(schema: pa.Schema) -> pa.Schema:
+    """The fields that users see.
+
+    >>> shown(pa.schema([("a", pa.int8()), ("__watermark", pa.int64())])).names
+    ['a']
+    """
+    return pa.schema([field for field in schema if field.name not in HIDDEN])
+
+
+def only(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+    """The columns called `names`, in that order."""
+    return batch if batch.schema.names == list(names) else batch.select(names)
+
+
+def row_watermarks(batch: pa.RecordBatch) -> Ints | None:
+    """What each row knew of event time, where rows carry it."""
+    if WATERMARK not in batch.schema.names:
+        return None
+    found: Ints = batch.column(WATERMARK).to_numpy()
+    return found
+
+
+def grown(array: Numbers, length: int, fill: int = 0) -> Numbers:
+    """`array` when it is as long as `length`, else a copy with room for more.
+
+    >>> len(grown(np.zeros(2, np.int64), 3)) >= 3
+    True
+    """
+    if len(array) >= length:
+        return array
+    longer = np.full(max(length, 2 * len(array), 64), fill, array.dtype)
+    longer[: len(array)] = array
+    return longer
+
+
+def rows_of(batch: pa.RecordBatch, rows: Ints | Bools) -> pa.RecordBatch:
+    """The rows with these numbers, or those where a mask is true; `batch` itself for all."""
+    if rows.dtype == np.bool_:
+        rows = np.flatnonzero(rows)
+    if len(rows) == batch.num_rows and len(rows) and rows[0] == 0 and (np.diff(rows) == 1).all():
+        return batch
+    return batch.take(pa.array(rows))

@@ -1,0 +1,104 @@
+"""Snapshots as Arrow IPC files, from which a task takes the key groups that are its own.
+
+    rows.arrow    columns ... | __key_group uint16     one file a table
+    facts.json    {"watermark": ...}                   numbers of the whole task
+
+One job: writing such files in any thread, and reading those of several old tasks. Whoever takes a
+snapshot hands over immutable data, or a function that makes the table from it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fabric._cython.kernels.hash import hash_columns
+from fabric.errors import DataError
+from fabric.operators.contract import SnapshotReader, SnapshotWriter
+
+KEY_GROUP = "__key_group"
+_GROUP_SHIFT = np.uint64(49)
+_FACTS = "facts.json"
+
+Rows: TypeAlias = pa.RecordBatch | pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A snapshot of tables, made when they are written, and of facts."""
+
+    tables: Mapping[str, Callable[[], Rows]]
+    facts: Mapping[str, int] = field(default_factory=dict)
+
+    def write(self, out: SnapshotWriter) -> None:
+        """A file a table that has rows, and one of the facts."""
+        for name, make in self.tables.items():
+            if (rows := make()).num_rows:
+                out.put(f"{name}.arrow", to_ipc(rows))
+        out.put(_FACTS, json.dumps(dict(self.facts), sort_keys=True).encode())
+
+
+def to_ipc(rows: Rows) -> pa.Buffer:
+    """The rows as an Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write(rows)
+    return sink.getvalue()
+
+
+def with_key_groups(rows: Rows, keys: Sequence[str]) -> Rows:
+    """The rows and, last, the key group of each."""
+    hashes = hash_columns([rows.column(name) for name in keys])
+    return rows.append_column(KEY_GROUP, pa.array((hashes >> _GROUP_SHIFT).astype(np.uint16)))
+
+
+def unpacked(
+    snapshots: Sequence[SnapshotReader], name: str, schema: pa.Schema, key_groups: range
+) -> list[pa.RecordBatch]:
+    """The rows of table `name` whose key groups are ours, without that column, by old task.
+
+    Raises
+    ------
+    DataError
+        If a snapshot holds columns of another schema.
+    """
+    found = []
+    for snapshot in snapshots:
+        if f"{name}.arrow" not in snapshot.names():
+            continue
+        table = pa.ipc.open_stream(snapshot.read(f"{name}.arrow")).read_all()
+        *columns, groups = table.schema
+        if pa.schema(columns).equals(schema) and groups.name == KEY_GROUP:
+            found += _ours(table, key_groups).drop_columns([KEY_GROUP]).to_batches()
+        else:
+            raise DataError(
+                f"the snapshot of {name} has the columns {_text(columns)}, and this plan needs "
+                f"{_text(schema)}; start the job anew, or restore it with the plan it had"
+            )
+    return [batch for batch in found if batch.num_rows]
+
+
+def greatest(snapshots: Sequence[SnapshotReader], fact: str, default: int) -> int:
+    """The greatest value that an old task had of a fact; `default` when there is no old task."""
+    facts = [json.loads(bytes(snapshot.read(_FACTS))) for snapshot in snapshots]
+    return max((int(each[fact]) for each in facts if fact in each), default=default)
+
+
+def _ours(table: pa.Table, key_groups: range) -> pa.Table:
+    groups = table.column(KEY_GROUP)
+    least, most = pc.min_max(groups).as_py().values()
+    if least is None or (least in key_groups and most in key_groups):
+        return table
+    first = pc.greater_equal(groups, pa.scalar(key_groups.start, pa.uint16()))
+    last = pc.less(groups.cast(pa.int32()), pa.scalar(key_groups.stop, pa.int32()))
+    return table.filter(pc.and_(first, last))
+
+
+def _text(schema: Sequence[pa.Field] | pa.Schema) -> str:
+    return ", ".join(f"{each.name}: {each.type}" for each in schema)
