@@ -1,4 +1,4 @@
-"""What stream operators read from the columns of a batch: times as integers, rows without hidden columns.
+"""What stream operators read from the columns of a batch: times as integers, what users see.
 
 One job: small conversions between Arrow columns and numpy that several of these operators need.
 """

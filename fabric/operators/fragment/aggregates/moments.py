@@ -258,9 +258,8 @@ def _form_of_one(finish: Finish) -> Form:
 def _form_of_lists(
     n_columns: int, all_kinds: tuple[str, ...], kinds: tuple[str, ...], finish: Finish
 ) -> Form:
-    compute, merge = moments_of_values, merge_one
-    if n_columns == 2:
-        compute, merge = moments_of_pairs, merge_two
+    compute: Compute = moments_of_pairs if n_columns == 2 else moments_of_values
+    merge: Compute = merge_two if n_columns == 2 else merge_one
     return Form(
         rows=_pairs if n_columns == 2 else partial(_collected, 1),
         merged=partial(_merged, all_kinds),
