@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -14,10 +13,12 @@ from fabric.control import control_pb2 as pb
 from fabric.coordinator.preparation import Prepared, Surroundings, prepare
 from fabric.errors import FabricError, PlanError
 from fabric.plan.codec import encode
+from fabric.plan.expr import Column
 from fabric.plan.nodes import Node, Plan, Sink, Union
 from fabric.plan.sources import StreamFileTarget
-from fabric.plan.streams import KeyedProcess
+from fabric.plan.streams import KeyedProcess, StateField
 from fabric.security.tokens import Signer
+from fabric.testing.plans.streams import FUNCTION
 
 
 def prepared(
@@ -66,15 +67,13 @@ def test_every_write_of_a_job_is_looked_at(tmp_path: Path) -> None:
     assert error.value.where.node == "sink_2"
 
 
-class Own:
-    """Stands for a `fabric.Process`."""
-
-
 def test_functions_of_streams_are_signed(tmp_path: Path) -> None:
-    made: dict[str, Any] = {"keys": "key", "schema": pa.schema([("key", pa.int64())])}
-    made["state"] = {"n": streams.reducing_state("int64", "sum")}
-    rows = streams.generator(n_rows=10).process(Own(), **made)
-    step = prepared(out(rows, tmp_path / "out"), signer=Signer(bytes(32))).plan.root.children[0]
+    rows = streams.generator(n_rows=10)
+    state = StateField("n", "reducing", pa.int64(), function=FUNCTION)
+    schema = pa.schema([("key", pa.int64())])
+    own = KeyedProcess(rows.plan.root, (Column("key"),), FUNCTION, schema, (state,))
+    root = Sink(own, StreamFileTarget("parquet", str(tmp_path / "out")))
+    step = prepared(root, signer=Signer(bytes(32))).plan.root.children[0]
     assert isinstance(step, KeyedProcess)
     assert step.function.mac
     assert step.states[0].function is not None
