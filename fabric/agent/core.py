@@ -11,162 +11,40 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from fabric.agent.effects import (
+    AbandonSinks,
+    Cancel,
+    CopyReplica,
+    DropJob,
+    DropOutput,
+    DropPipes,
+    Effect,
+    Fetch,
+    KeepPartitions,
+    Relocate,
+    RunSink,
+    Send,
+    Start,
+    Tell,
+)
+from fabric.agent.events import (
+    Checkpointed,
+    Copied,
+    Ended,
+    Event,
+    Fetched,
+    LeaseOver,
+    Said,
+    SinkDone,
+)
 from fabric.agent.held import HeldJob, HeldTask, TaskSpec
+from fabric.agent.streams.orders import CheckpointOver, Trigger
 from fabric.control import control_pb2 as pb
 from fabric.ids import TaskId
 
 RELEASED_MAX = 1000
 """Released jobs remembered, so that a late order for one of them is refused."""
-
-# ---- events
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """The coordinator said something."""
-
-    message: pb.CoordinatorMessage
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """A task's thread ended with this report."""
-
-    report: pb.TaskReport
-
-
-@dataclass(frozen=True, slots=True)
-class SinkDone:
-    """A sink command was carried out, or failed."""
-
-    report: pb.SinkReport
-
-
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """What an `Adopt` asked for is here, with these totals, or could not be had."""
-
-    adopt: pb.Adopt
-    outputs: tuple[pb.EdgeTotals, ...] = ()
-    error: pb.ErrorDetail | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Copied:
-    """The partition of a dataset that a `Replicate` asked for is here, or could not be had."""
-
-    report: pb.Replicated
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseOver:
-    """No word from the coordinator for longer than it waits for one of ours."""
-
-    reason: str
-
-
-Event = Said | Ended | SinkDone | Fetched | Copied | LeaseOver
-
-# ---- effects
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Run a task in a thread of its own."""
-
-    spec: TaskSpec
-
-
-@dataclass(frozen=True, slots=True)
-class Cancel:
-    """Make a running task stop; it will report its end."""
-
-    id: TaskId
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Send:
-    """Tell the coordinator."""
-
-    message: pb.AgentMessage
-
-
-@dataclass(frozen=True, slots=True)
-class DropJob:
-    """Drop all partitions, queues and anything else of a job."""
-
-    job: str
-
-
-@dataclass(frozen=True, slots=True)
-class DropOutput:
-    """Drop what one attempt wrote for its edges."""
-
-    id: TaskId
-    edges: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class DropPipes:
-    """The pipelined edges of a job begin anew; none of its tasks uses them any more."""
-
-    job: str
-
-
-@dataclass(frozen=True, slots=True)
-class Fetch:
-    """Get sealed output from another agent, then say `Fetched`."""
-
-    adopt: pb.Adopt
-
-
-@dataclass(frozen=True, slots=True)
-class RunSink:
-    """Publish or abandon, then say `SinkDone`."""
-
-    command: pb.SinkCommand
-
-
-@dataclass(frozen=True, slots=True)
-class AbandonSinks:
-    """Drop prepared output that will never be published; nobody waits for it.
-
-    All that its stage wrote, or (`attempts`) what just these attempts wrote.
-    """
-
-    job: str
-    handles: tuple[bytes, ...]
-    attempts: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class CopyReplica:
-    """Copy a partition of a dataset from another owner, then say `Copied`."""
-
-    order: pb.Replicate
-
-
-@dataclass(frozen=True, slots=True)
-class KeepPartitions:
-    """Remove partitions of a dataset that others own now; after the copies ordered before."""
-
-    order: pb.KeepPartitions
-
-
-@dataclass(frozen=True, slots=True)
-class Relocate:
-    """Apply locations to the agent's table."""
-
-    locations: pb.Locations
-
-
-Effect = (
-    Start | Cancel | Send | DropJob | DropOutput | DropPipes | Fetch | RunSink | AbandonSinks
-    | CopyReplica | KeepPartitions | Relocate
-)  # fmt: skip
 
 
 class AgentCore:
@@ -210,6 +88,8 @@ class AgentCore:
                 effects = list(self._fetched(event))
             case Copied(report=copied):
                 effects = [Send(pb.AgentMessage(replicated=copied))]
+            case Checkpointed(report=stored):
+                effects = [Send(pb.AgentMessage(checkpointed=stored))]
             case LeaseOver(reason=reason):
                 self._fenced = True
                 effects = [e for job in self._jobs.values() for e in self._stop_all(job, reason)]
@@ -242,6 +122,15 @@ class AgentCore:
                 yield KeepPartitions(message.keep)
             case "locations":
                 yield Relocate(message.locations)
+            case _:
+                yield from self._said_of_streams(message)
+
+    def _said_of_streams(self, message: pb.CoordinatorMessage) -> Iterator[Effect]:
+        match message.WhichOneof("kind"):
+            case "trigger":
+                yield from self._trigger(message.trigger)
+            case "ended":
+                yield from self._checkpoint_over(message.ended)
             case _:
                 self.refused["unknown message"] += 1
 
@@ -393,6 +282,23 @@ class AgentCore:
             if job is not None:
                 job.published.add(command.stage)
         yield RunSink(command)
+
+    def _trigger(self, trigger: pb.TriggerCheckpoint) -> Iterator[Effect]:
+        job = self._jobs.get(trigger.job_id)
+        for key in trigger.keys:
+            task = job.tasks.get((key.stage, key.task)) if job is not None else None
+            if task is None or task.id.attempt != key.attempt or task.phase != "running":
+                self.refused["checkpoint"] += 1
+            else:
+                yield Tell(task.id, Trigger(trigger.checkpoint))
+
+    def _checkpoint_over(self, ended: pb.CheckpointEnded) -> Iterator[Effect]:
+        job = self._jobs.get(ended.job_id)
+        order = CheckpointOver(ended.checkpoint, ended.complete, ended.reason)
+        for task in list(job.tasks.values()) if job is not None else ():
+            same = task.spec is not None and task.spec.deploy.stream.turn == ended.turn
+            if same and task.phase == "running":
+                yield Tell(task.id, order)
 
     def _adopt(self, adopt: pb.Adopt) -> Iterator[Effect]:
         known = self._jobs.get(adopt.job_id)

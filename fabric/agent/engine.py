@@ -19,23 +19,14 @@ from fabric.recent import Recent
 from fabric.security.tokens import Signer
 
 if TYPE_CHECKING:
+    from fabric.agent.streams.sink import StreamWriter
+    from fabric.io.streams.protocol import StreamReader
+    from fabric.operators.chain import Chain
+    from fabric.operators.contract import Context
     from fabric.operators.fragment.memory import FragmentMemory, Inputs
+    from fabric.plan.streams import StreamScan
 
 Splits = Mapping[int, Sequence[Split]]
-
-
-class Chain(Protocol):
-    """Operators that take a batch at a time; see `fabric.operators.chain`."""
-
-    @property
-    def done(self) -> bool:
-        """Whether no more input can change the output."""
-
-    def on_batch(self, edge: int, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-        """Take rows of one edge; returns what comes out."""
-
-    def on_end(self, edge: int) -> list[pa.RecordBatch]:
-        """One edge has ended; returns what comes out."""
 
 
 class Stream(Protocol):
@@ -79,8 +70,16 @@ class Engine(Protocol):
     def execute(self, root: Node, inputs: Inputs, splits: Splits, target_partitions: int) -> Stream:
         """Run a fragment."""
 
-    def chain(self, root: Node) -> Chain:
-        """Build a chain."""
+    def chain(self, root: Node, context: Context | None = None) -> Chain:
+        """Build a chain; `context` says which of how many tasks it is for."""
+
+    def open_reader(self, scan: StreamScan) -> StreamReader:
+        """A reader of a stream, to be given splits."""
+
+    def open_stream_sink(
+        self, target: Target, schema: pa.Schema, task: TaskId, n_tasks: int, turn: int
+    ) -> StreamWriter:
+        """Open one task's part of a stream's sink; `turn` grows each time its tasks begin anew."""
 
     def open_sink(
         self, target: Target, schema: pa.Schema, task: TaskId, n_tasks: int
@@ -142,11 +141,25 @@ class FabricEngine:
             root, inputs, splits, target_partitions=target_partitions, memory=self._memory
         )
 
-    def chain(self, root: Node) -> Chain:
+    def chain(self, root: Node, context: Context | None = None) -> Chain:
         """See `Engine`."""
         from fabric.operators.chain import build_chain
 
-        return build_chain(root)
+        return build_chain(root, context)
+
+    def open_reader(self, scan: StreamScan) -> StreamReader:
+        """See `Engine`."""
+        from fabric.io.streams import open_reader
+
+        return open_reader(scan.source, scan.schema, scan.columns)
+
+    def open_stream_sink(
+        self, target: Target, schema: pa.Schema, task: TaskId, n_tasks: int, turn: int
+    ) -> StreamWriter:
+        """See `Engine`."""
+        from fabric.io.streams.sinks import open_stream_sink
+
+        return open_stream_sink(target, schema, task, n_tasks, run=turn)
 
     def open_sink(
         self, target: Target, schema: pa.Schema, task: TaskId, n_tasks: int

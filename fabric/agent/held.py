@@ -34,7 +34,9 @@ class TaskSpec:
 
     @property
     def pipelined(self) -> bool:
-        """Whether it runs together with other tasks, joined by a pipelined edge."""
+        """Whether it runs together with other tasks: joined by a pipelined edge, or a stream's."""
+        if self.deploy.HasField("stream"):
+            return True
         modes = {e.mode for e in self.deploy.inputs} | {e.mode for e in self.deploy.outputs}
         return pb.MODE_PIPELINED in modes
 

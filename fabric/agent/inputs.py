@@ -133,13 +133,13 @@ class Inputs:
 
     def take(self) -> Iterator[tuple[int, pa.RecordBatch | None]]:
         """(edge, batch) of every pipelined edge as they come; None when the edge has ended."""
-        expected = self._expected()
+        expected = self.expected()
         open_ports = [port for port, producers in expected.items() if producers]
         for edge in self.pipelined:
             if not any(port[0] == edge for port in open_ports):
                 yield edge, None
         while open_ports:
-            items = self._next(open_ports)
+            items = self.next_items(open_ports)
             gave = {port for port, _ in items}
             open_ports.sort(key=gave.__contains__)  # who gave goes to the back of the line
             for port, item in items:
@@ -154,10 +154,15 @@ class Inputs:
                         if not any(other[0] == port[0] for other in open_ports):
                             yield port[0], None
 
-    def _next(self, ports: list[Port]) -> list[tuple[Port, Item]]:
-        """What waits, at least one; a lost exchange with another agent has its own error."""
+    def next_items(
+        self, ports: list[Port], timeout_s: float | None = None
+    ) -> list[tuple[Port, Item]]:
+        """What waits, at least one but after `timeout_s`.
+
+        A lost exchange with another agent has its own error.
+        """
         try:
-            return self._pipes.take_many(ports, TAKE_ITEMS, TAKE_BYTES)
+            return self._pipes.take_many(ports, TAKE_ITEMS, TAKE_BYTES, timeout_s)
         except CancelledError:
             self._exchanges.check(self._task.job)
             raise
@@ -167,10 +172,10 @@ class Inputs:
         for rows in self._gathered:
             rows.close()
         self._gathered.clear()
-        for port in self._expected():
+        for port in self.expected():
             self._pipes.close(port)
 
-    def _expected(self) -> dict[Port, set[int]]:
+    def expected(self) -> dict[Port, set[int]]:
         """Producers whose END is awaited, by port."""
         expected: dict[Port, set[int]] = {}
         for edge in self._deploy.inputs:

@@ -53,6 +53,7 @@ class EdgeOutput:
         self.n_partitions = edge.n_partitions
         self.buffer_batches = edge.buffer_batches
         self.compression = edge.compression
+        self.side = edge.side
         self._task = task
         self._path = edge.node_path
         self._router: Router = make_router(edge, self.schema, task.task)
@@ -81,6 +82,11 @@ class EdgeOutput:
             bytes=self.n_bytes,
             partition_bytes=self._partition_bytes.tolist() if self._measured else (),
         )
+
+    def marks(self, event: Event, value: int) -> list[tuple[Port, Item]]:
+        """A watermark or barrier for every partition."""
+        mark = Mark(self._task.task, event, value)
+        return [((self.edge.edge, partition), mark) for partition in range(self.n_partitions)]
 
     def ends(self) -> list[tuple[Port, Item]]:
         """END with totals for every partition."""
@@ -126,8 +132,8 @@ class Outputs:
             return True
         return any(self._pipes.wanted(out.edge.edge) for out in self._edges)
 
-    def write(self, batch: pa.RecordBatch, *, lent: bool = False) -> None:
-        """Give the rows to every edge; waits while a pipelined one is full.
+    def write(self, batch: pa.RecordBatch, *, lent: bool = False, side: str = "") -> None:
+        """Give the rows to every edge of that `side`; waits while a pipelined one is full.
 
         Of a `lent` batch nothing is kept: its memory is warm, and what would take its place is not.
         Fresh pages of shared memory cost five times what copying out of used ones does.
@@ -138,6 +144,8 @@ class Outputs:
         task = self._task
         parts: list[tuple[int, pa.RecordBatch, Offsets | None]] = []
         for out in self._edges:
+            if out.side != side:
+                continue
             rows, offsets = out.route(batch)
             if out.pipelined:
                 parts.append((out.edge.edge, rows, offsets))
@@ -147,6 +155,12 @@ class Outputs:
                 self._store.append(out.edge, task.task, task.attempt, rows, offsets)
         if parts:
             self.waited_ns += self._pipes.put_parts(task.task, parts)
+
+    def mark(self, event: Event, value: int) -> None:
+        """Send a watermark or barrier behind all rows written so far, over every pipelined edge."""
+        sends = [s for out in self._edges if out.pipelined for s in out.marks(event, value)]
+        if sends:
+            self.waited_ns += self._pipes.put(sends)
 
     def finish(self) -> list[pb.EdgeTotals]:
         """Seal and end every edge; returns what each carried."""

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import TracebackType
 
@@ -20,30 +21,34 @@ from fabric._cython.shuffle.exchange.exchanges import JobPipes
 from fabric.agent.adopting import fetch_output
 from fabric.agent.cancellation import Cancellation
 from fabric.agent.copying import Copying
-from fabric.agent.core import (
+from fabric.agent.core import AgentCore
+from fabric.agent.effects import (
     AbandonSinks,
-    AgentCore,
     Cancel,
-    Copied,
     CopyReplica,
     DropJob,
     DropOutput,
     DropPipes,
     Effect,
-    Ended,
-    Event,
     Fetch,
-    Fetched,
     KeepPartitions,
-    LeaseOver,
     Relocate,
     RunSink,
-    Said,
     Send,
-    SinkDone,
     Start,
+    Tell,
 )
 from fabric.agent.engine import Engine
+from fabric.agent.events import (
+    Checkpointed,
+    Copied,
+    Ended,
+    Event,
+    Fetched,
+    LeaseOver,
+    Said,
+    SinkDone,
+)
 from fabric.agent.exchanges import Exchanges
 from fabric.agent.held import TaskSpec
 from fabric.agent.lease import Lease
@@ -51,6 +56,7 @@ from fabric.agent.load import is_overloaded, meminfo
 from fabric.agent.pipe import Pipes
 from fabric.agent.slot.pool import SlotPool
 from fabric.agent.store import PartitionStore
+from fabric.agent.streams.orders import Orders
 from fabric.agent.tally import TaskTally
 from fabric.agent.tasks import Services, TaskRun
 from fabric.clock import Clock, SystemClock
@@ -77,6 +83,7 @@ Work = Callable[[], None]
 @dataclass(slots=True)
 class _Running:
     cancellation: Cancellation
+    orders: Orders
     thread: threading.Thread
 
 
@@ -107,6 +114,7 @@ class AgentRuntime:
         told: Callable[[pb.Locations], None] | None = None,
         ring_bytes: int = 0,
         slots: SlotPool | None = None,
+        scratch: Path | None = None,
     ) -> None:
         self.hello = hello
         self.agent_id = hello.agent_id
@@ -124,6 +132,7 @@ class AgentRuntime:
             exchanges=Exchanges(self.agent_id, transport),
             ring_bytes=ring_bytes,
             slots=slots,
+            scratch=scratch,
         )
         self._served = served or JobPipes()
         self._core = AgentCore(hello.slots)
@@ -283,6 +292,9 @@ class AgentRuntime:
                 self._start_task(spec)
             case Cancel(id=task_id, reason=reason):
                 self._cancel_task(task_id, reason)
+            case Tell(id=task_id, order=order):
+                if running := self._running.get(task_id):
+                    running.orders.put(order)
             case Send(message=message) if not self._detached:
                 self._link.send(message)
             case DropJob(job=job):
@@ -316,9 +328,9 @@ class AgentRuntime:
                 return
 
     def _start_task(self, spec: TaskSpec) -> None:
-        cancellation = Cancellation()
+        cancellation, orders = Cancellation(), Orders(self._stored)
         pipes = self._pipes_of(spec)
-        run = TaskRun(spec, self._services, pipes, cancellation)
+        run = TaskRun(spec, self._services, pipes, cancellation, orders)
 
         def work() -> None:
             with self._datasets_reached():
@@ -327,8 +339,12 @@ class AgentRuntime:
             self._inbox.put(Ended(report))
 
         thread = threading.Thread(target=work, name=f"task {spec.id}", daemon=True)
-        self._running[spec.id] = _Running(cancellation, thread)
+        self._running[spec.id] = _Running(cancellation, orders, thread)
         thread.start()
+
+    def _stored(self, report: pb.Checkpointed) -> None:
+        """A task's own thread says what it has of a checkpoint."""
+        self._inbox.put(Checkpointed(report))
 
     def _pipes_of(self, spec: TaskSpec) -> Pipes:
         """The pipes of the task's job, joined with those of its producers on other agents."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -24,6 +25,8 @@ from fabric.agent.pipe import Pipes
 from fabric.agent.slot.pool import SlotPool
 from fabric.agent.slot.served import ServedTask, compiles_functions
 from fabric.agent.store import PartitionStore
+from fabric.agent.streams.orders import Orders
+from fabric.agent.streams.start import Parts, StreamDone, run_stream
 from fabric.agent.tally import TaskTally
 from fabric.clock import Clock
 from fabric.control import control_pb2 as pb
@@ -49,6 +52,8 @@ class Services:
     exchanges: Exchanges
     slots: SlotPool | None = None
     """Processes for tasks with Python functions; None: such tasks are threads as all others."""
+    scratch: Path | None = None
+    """Where tasks of streams keep files; None: where the system has its temporary ones."""
     ring_bytes: int = 0
     """What the rings of one pipelined edge may hold together; 0: as much as rings like."""
     tally: TaskTally = field(default_factory=TaskTally)
@@ -58,10 +63,16 @@ class TaskRun:
     """One attempt; `run` is called once, in the task's own thread."""
 
     def __init__(
-        self, spec: TaskSpec, services: Services, pipes: Pipes, cancellation: Cancellation
+        self,
+        spec: TaskSpec,
+        services: Services,
+        pipes: Pipes,
+        cancellation: Cancellation,
+        orders: Orders,
     ) -> None:
         self._spec, self._services = spec, services
         self._pipes, self._cancellation = pipes, cancellation
+        self._orders = orders
         self._inputs = Inputs(
             spec.deploy,
             spec.id,
@@ -78,6 +89,7 @@ class TaskRun:
         self._lent = False
         self._handle = b""
         self._written: int | None = None
+        self._stream: StreamDone | None = None
 
     def run(self) -> pb.TaskReport:
         """Do the work; returns the report of how it ended, and never raises."""
@@ -96,6 +108,8 @@ class TaskRun:
         finally:
             self._inputs.close()
         report.rows_in = self._inputs.rows
+        if self._stream is not None:
+            _add_stream(report, self._stream)
         put_out = self._outputs.rows if self._outputs else 0
         report.rows_out = put_out if self._written is None else self._written
         report.seconds = self._services.clock.monotonic_s() - started
@@ -137,7 +151,9 @@ class TaskRun:
             self._pipes,
             ring_bytes=self._services.ring_bytes,
         )
-        if isinstance(root, Sink):
+        if spec.deploy.HasField("stream"):
+            self._run_stream(root, outputs)
+        elif isinstance(root, Sink):
             self._write_sink(root, outputs)
         else:
             with closed(self._rows(root)) as batches:
@@ -168,8 +184,29 @@ class TaskRun:
             self._cancellation.check()
             self._handle, self._written = writer.prepare(), rows
             failpoints.reach("agent.sink-prepared")
-        if spec.deploy.outputs:
-            schema = read_schema(spec.deploy.outputs[0].schema)
+        self._write_count(rows, outputs)
+
+    def _run_stream(self, root: Node, outputs: Outputs) -> None:
+        parts = Parts(
+            spec=self._spec,
+            engine=self._services.engine,
+            inputs=self._inputs,
+            outputs=outputs,
+            orders=self._orders,
+            cancellation=self._cancellation,
+            clock=self._services.clock,
+            scratch=self._services.scratch,
+            splits=self._splits(),
+        )
+        self._stream = done = run_stream(root, parts)
+        self._written = done.written
+        if done.written is not None:
+            self._write_count(done.written, outputs)
+
+    def _write_count(self, rows: int, outputs: Outputs) -> None:
+        """What a sink puts out: how much was written."""
+        if self._spec.deploy.outputs:
+            schema = read_schema(self._spec.deploy.outputs[0].schema)
             count = pa.array([rows], schema.field(0).type)
             outputs.write(pa.RecordBatch.from_arrays([count], schema=schema))
 
@@ -264,3 +301,10 @@ class TaskRun:
             task=str(self._spec.id),
             agent=self._services.agent_id,
         )
+
+
+def _add_stream(report: pb.TaskReport, done: StreamDone) -> None:
+    report.ack, report.rows_in = done.ack, done.rows_in
+    for node, counts in sorted(done.counts.items()):
+        for name, n in sorted(counts.items()):
+            report.counts.add(node_path=node, name=name, n=n)

@@ -101,6 +101,16 @@ class Chain:
         for operator in self._operators.values():
             operator.on_split(split)
 
+    def on_split_end(self, split: str) -> Batches:
+        """A split has no more rows; returns what that completes."""
+        for operator in self._operators.values():
+            operator.on_split_end(split)
+        return self._pass()
+
+    def held_back(self) -> frozenset[str]:
+        """Splits that are not to be read until others have caught up."""
+        return frozenset[str]().union(*(o.held_back() for o in self._operators.values()))
+
     def on_batch(self, edge: int, batch: pa.RecordBatch) -> Batches:
         """Push rows of `edge` through; returns what comes out at the root."""
         self._check(edge)

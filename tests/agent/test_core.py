@@ -6,26 +6,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabric.agent.core import (
+from fabric.agent.core import AgentCore
+from fabric.agent.effects import (
     AbandonSinks,
-    AgentCore,
     Cancel,
-    Copied,
     CopyReplica,
     DropJob,
     DropOutput,
     Effect,
-    Ended,
-    Fetched,
     KeepPartitions,
-    LeaseOver,
     Relocate,
     RunSink,
-    Said,
     Send,
-    SinkDone,
     Start,
 )
+from fabric.agent.events import Copied, Ended, Fetched, LeaseOver, Said, SinkDone
 from fabric.agent.held import TaskSpec
 from fabric.control import control_pb2 as pb
 from fabric.ids import TaskId

@@ -15,6 +15,7 @@ from fabric.agent.exchanges import Exchanges
 from fabric.agent.held import TaskSpec
 from fabric.agent.pipe import Pipes
 from fabric.agent.store import PartitionStore
+from fabric.agent.streams.orders import Orders
 from fabric.agent.tasks import Services, TaskRun
 from fabric.control import control_pb2 as pb
 from fabric.errors import ExpressionError, FabricError, InternalError, StorageError
@@ -150,7 +151,9 @@ class Agent:
         self, deploy: pb.Deploy, task: int = 0, cancel: Cancellation | None = None
     ) -> pb.TaskReport:
         spec = TaskSpec(TaskId("job", deploy.stage, task), 1, deploy, pb.TaskAssignment(task=task))
-        return TaskRun(spec, self.services, self.pipes, cancel or Cancellation()).run()
+        return TaskRun(
+            spec, self.services, self.pipes, cancel or Cancellation(), Orders(print)
+        ).run()
 
     def values(self, edge: int, partition: int, *producers: int) -> list[int]:
         asked = [(p, 0) for p in producers or (0,)]

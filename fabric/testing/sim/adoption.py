@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fabric.agent.core import Fetched
+from fabric.agent.events import Fetched
 from fabric.control import control_pb2 as pb
 from fabric.control.errors import to_detail
 from fabric.errors import FabricError

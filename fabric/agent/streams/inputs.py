@@ -1,0 +1,153 @@
+"""What comes into a task of a stream, with barriers aligned.
+
+One job: from the items of its rings to rows, times, ends and barriers in the order in which the
+chain may have them. What a channel (edge, producer) brings behind a barrier that others still owe
+is kept here, and comes when the checkpoint is taken or given up.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from fabric._cython.shuffle.ring.ring import Rows
+from fabric.agent.pipe import Item
+from fabric.checkpoint.alignment import Alignment, GiveUp, Hold, Ignore, Outcome, Snapshot
+from fabric.event_time import BEGINNING, END_OF_TIME, IDLE
+from fabric.flight.header import Event
+
+Channel = tuple[int, int]
+"""(edge, producer); the task's own sources are one channel together."""
+SOURCES: Channel = (-1, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """Rows of an edge."""
+
+    edge: int
+    batch: pa.RecordBatch
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """The watermark of an edge."""
+
+    edge: int
+    time_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeOver:
+    """All producers of an edge have ended."""
+
+    edge: int
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """Every channel has come to the barrier of a checkpoint: take the snapshot now."""
+
+    checkpoint: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decline:
+    """This task will have nothing in a checkpoint."""
+
+    checkpoint: int
+    reason: str
+
+
+Event_ = Came | Time | EdgeOver | Take | Decline
+
+
+class Channels:
+    """The channels of one task; `producers` by edge, `has_sources` when it reads some itself."""
+
+    def __init__(
+        self, producers: Mapping[int, Iterable[int]], *, has_sources: bool, held_bytes_max: int
+    ) -> None:
+        self._times = {edge: dict.fromkeys(found, BEGINNING) for edge, found in producers.items()}
+        self._edge_times = dict.fromkeys(self._times, BEGINNING)
+        channels = [(edge, p) for edge, times in self._times.items() for p in times]
+        own = [SOURCES] if has_sources else []
+        self._alignment = Alignment([*channels, *own], held_bytes_max)
+        self._kept: dict[Channel, deque[Item]] = {channel: deque() for channel in channels}
+        self._open = {edge: set(times) for edge, times in self._times.items()}
+
+    @property
+    def sources_held(self) -> bool:
+        """Whether nothing may be read from the task's own sources at the moment."""
+        return self._alignment.is_held(SOURCES)
+
+    def item(self, edge: int, item: Item) -> Iterator[Event_]:
+        """Something came over an edge."""
+        yield from self._take((edge, item.producer), item)
+
+    def trigger(self, checkpoint: int) -> Iterator[Event_]:
+        """The task's own sources have come to a barrier."""
+        yield from self._follow(self._alignment.on_barrier(SOURCES, checkpoint))
+
+    def sources_ended(self) -> Iterator[Event_]:
+        """The task's own sources have no more rows: they hold back no barrier."""
+        yield from self._follow(self._alignment.on_end(SOURCES))
+
+    def aborted(self, checkpoint: int) -> Iterator[Event_]:
+        """A checkpoint was given up elsewhere."""
+        yield from self._follow(self._alignment.on_abort(checkpoint))
+
+    # ---- inside
+
+    def _take(self, channel: Channel, item: Item) -> Iterator[Event_]:
+        if self._alignment.is_held(channel):
+            size = item.batch.nbytes if isinstance(item, Rows) else 0
+            self._kept[channel].append(item)
+            yield from self._follow(self._alignment.on_item(channel, size))
+        else:
+            yield from self._pass(channel, item)
+
+    def _pass(self, channel: Channel, item: Item) -> Iterator[Event_]:
+        edge, producer = channel
+        if isinstance(item, Rows):
+            yield Came(edge, item.batch)
+            return
+        match item.event:
+            case Event.WATERMARK:
+                yield from self._time(edge, producer, item.value)
+            case Event.BARRIER:
+                yield from self._follow(self._alignment.on_barrier(channel, item.value))
+            case Event.END:
+                self._open[edge].discard(producer)
+                yield from self._time(edge, producer, END_OF_TIME)
+                if not self._open[edge]:
+                    yield EdgeOver(edge)
+                yield from self._follow(self._alignment.on_end(channel))
+
+    def _time(self, edge: int, producer: int, time_us: int) -> Iterator[Event_]:
+        times = self._times[edge]
+        times[producer] = time_us
+        now = min((t for t in times.values() if t != IDLE), default=IDLE)
+        if now != self._edge_times[edge] and self._open[edge]:
+            self._edge_times[edge] = now
+            yield Time(edge, now)
+
+    def _follow(self, outcomes: Iterable[Outcome]) -> Iterator[Event_]:
+        for outcome in outcomes:
+            match outcome:
+                case Snapshot(checkpoint=checkpoint):
+                    yield Take(checkpoint)
+                case GiveUp(checkpoint=checkpoint, reason=reason):
+                    yield Decline(checkpoint, reason)
+                case Hold() | Ignore():
+                    pass
+        yield from self._let_go()
+
+    def _let_go(self) -> Iterator[Event_]:
+        """Pass on what was kept, as far as nothing holds it."""
+        for channel, kept in self._kept.items():
+            while kept and not self._alignment.is_held(channel):
+                yield from self._pass(channel, kept.popleft())

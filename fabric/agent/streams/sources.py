@@ -1,0 +1,83 @@
+"""The sources that a task of a stream reads itself.
+
+One job: poll the readers of a task in turn, without waiting in one for what another one has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from fabric.io.streams.protocol import END, IDLE, Ended, Polled, StreamReader
+
+ROWS_MAX = 1 << 16
+"""Rows of one batch at most: it lies in the cache, and a barrier never waits for long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Rows of one split of a scan, or (`ended`) that there are none left of it."""
+
+    edge: int
+    path: str
+    rows: Polled | Ended
+
+
+class Sources:
+    """The readers of one task, by the chain's edge and the path of their scan."""
+
+    def __init__(self, readers: Mapping[int, tuple[str, StreamReader]]) -> None:
+        self._readers = dict(readers)
+        self._open = list(self._readers)
+
+    @property
+    def open(self) -> bool:
+        """Whether rows may still come."""
+        return bool(self._open)
+
+    def poll(self, wait_s: float) -> Iterator[Read | int]:
+        """What each open reader has, in turn; a number: that edge has ended.
+
+        Waits at most `wait_s`, and only where nothing came.
+        """
+        nothing = True
+        for edge in list(self._open):
+            path, reader = self._readers[edge]
+            answer = reader.poll(ROWS_MAX, 0.0)
+            if answer is END:
+                self._open.remove(edge)
+                yield edge
+            elif answer is not IDLE:
+                yield Read(edge, path, answer)
+            nothing = nothing and answer is IDLE
+        if nothing and self._open:
+            edge = self._open.pop(0)
+            self._open.append(edge)  # the next one waits the next time
+            path, reader = self._readers[edge]
+            answer = reader.poll(ROWS_MAX, wait_s / len(self._open))
+            if isinstance(answer, Polled | Ended):
+                yield Read(edge, path, answer)
+
+    def pause(self, splits: frozenset[str]) -> None:
+        """Read nothing of these until the next call."""
+        for _, reader in self._readers.values():
+            reader.pause(splits)
+
+    def on_barrier(self, checkpoint: int) -> dict[str, dict[str, bytes]]:
+        """Where to go on, by split, by the path of the scan."""
+        return {path: reader.on_barrier(checkpoint) for path, reader in self._readers.values()}
+
+    def on_complete(self, checkpoint: int) -> None:
+        """What was read before that checkpoint's barrier will not be asked for again."""
+        for _, reader in self._readers.values():
+            reader.on_complete(checkpoint)
+
+    def interrupt(self) -> None:
+        """From any thread: wake a poll that waits."""
+        for _, reader in self._readers.values():
+            reader.interrupt()
+
+    def close(self) -> None:
+        """Let go of everything."""
+        for _, reader in self._readers.values():
+            reader.close()

@@ -1,0 +1,207 @@
+"""One task attempt of a stream, from its restore to its last acknowledgement.
+
+One job: the loop. Rows, times and ends go from sources and edges through the chain to the output
+edges or the sink, and at each barrier everything that the task knows is taken at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from fabric import failpoints
+from fabric.agent.cancellation import Cancellation
+from fabric.agent.outputs import Outputs
+from fabric.agent.streams.edges import Edges
+from fabric.agent.streams.inputs import (
+    Came,
+    Channels,
+    Decline,
+    EdgeOver,
+    Event_,
+    Take,
+    Time,
+)
+from fabric.agent.streams.orders import CheckpointOver, Order, Orders, Trigger
+from fabric.agent.streams.results import Results
+from fabric.agent.streams.sink import StreamSink
+from fabric.agent.streams.sources import Read, Sources
+from fabric.agent.streams.uploads import Taken, Uploads
+from fabric.checkpoint.manifest import FINAL, SinkHandle
+from fabric.clock import Clock
+from fabric.errors import ExternalError, FabricError
+from fabric.event_time import BEGINNING
+from fabric.flight.header import Event
+from fabric.io.streams.protocol import Ended
+from fabric.operators.chain import Chain
+from fabric.operators.contract import Batches, Files, Snapshot
+
+TICK_S = 0.05
+"""How often time passes for a task that has nothing to do."""
+
+
+class StreamTask:
+    """The parts of one attempt, wired; `run` is called once, in the task's thread."""
+
+    def __init__(
+        self,
+        *,
+        node: str,
+        chain: Chain,
+        sources: Sources,
+        channels: Channels,
+        edges: Edges,
+        outputs: Outputs,
+        sink: StreamSink | None,
+        results: Results | None,
+        uploads: Uploads,
+        orders: Orders,
+        cancellation: Cancellation,
+        clock: Clock,
+    ) -> None:
+        self._node, self._chain, self._sources = node, chain, sources
+        self._channels, self._edges, self._outputs = channels, edges, outputs
+        self._sink, self._results, self._uploads = sink, results, uploads
+        self._orders, self._cancellation, self._clock = orders, cancellation, clock
+        self._told_us = BEGINNING
+        """The watermark that consumers were told."""
+        self._now_us = 0
+        self._ticked_s = -TICK_S
+        self._split = ""
+        self.rows_in = self.rows_out = 0
+
+    def run(self) -> bytes:
+        """Work until every input has ended; returns the last ack."""
+        orders = self._orders
+        orders.wake = self._sources.interrupt
+        while not self._chain.done:
+            self._cancellation.check()
+            for order in orders.take():
+                self._obey(order)
+            self._read()
+            self._tick()
+            self._tell_time()
+            if not self._outputs.wanted and self._sink is None:
+                break
+        return self._uploads.last(self._taken(FINAL))
+
+    # ---- in
+
+    def _read(self) -> None:
+        sources = self._sources.open and not self._channels.sources_held
+        wait_s = TICK_S
+        if self._edges.open:
+            for edge, item in self._edges.take(0.0 if sources else wait_s):
+                self._follow(self._channels.item(edge, item))
+            wait_s = 0.001
+        if sources:
+            self._sources.pause(self._chain.held_back())
+            for read in self._sources.poll(wait_s):
+                self._take(read)
+
+    def _take(self, read: Read | int) -> None:
+        if isinstance(read, int):
+            self._emit(self._chain.on_end(read))
+            if not self._sources.open:
+                self._follow(self._channels.sources_ended())
+        elif isinstance(read.rows, Ended):
+            self._emit(self._chain.on_split_end(read.rows.split))
+        else:
+            if read.rows.split != self._split:
+                self._split = read.rows.split
+                self._chain.on_split(self._split)
+            self.rows_in += read.rows.batch.num_rows
+            self._emit(self._chain.on_batch(read.edge, read.rows.batch))
+            self._tell_time()
+
+    def _follow(self, events: Iterator[Event_]) -> None:
+        for event in events:
+            match event:
+                case Came(edge=edge, batch=batch):
+                    self.rows_in += batch.num_rows
+                    self._emit(self._chain.on_batch(edge, batch))
+                case Time(edge=edge, time_us=time_us):
+                    self._emit(self._chain.on_watermark(edge, time_us))
+                    self._tell_time()
+                case EdgeOver(edge=edge):
+                    self._edges.over(edge)
+                    self._emit(self._chain.on_end(edge))
+                case Take(checkpoint=checkpoint):
+                    self._snapshot(checkpoint)
+                case Decline(checkpoint=checkpoint, reason=reason):
+                    self._uploads.decline(checkpoint, ExternalError(reason))
+
+    def _obey(self, order: Order) -> None:
+        match order:
+            case Trigger(checkpoint=checkpoint):
+                if self._sources.open:
+                    self._follow(self._channels.trigger(checkpoint))
+            case CheckpointOver(checkpoint=checkpoint, complete=True):
+                self._chain.on_complete(checkpoint)
+                self._sources.on_complete(checkpoint)
+                if self._sink is not None:
+                    self._sink.on_complete(checkpoint)
+            case CheckpointOver(checkpoint=checkpoint):
+                self._chain.on_abort(checkpoint)
+                self._follow(self._channels.aborted(checkpoint))
+
+    # ---- out
+
+    def _emit(self, batches: Batches) -> None:
+        for batch in batches:
+            self._write(batch)
+        for tag, rows in self._chain.take_side().items():
+            for batch in rows:
+                self._outputs.write(batch, side=tag)
+
+    def _write(self, batch: pa.RecordBatch) -> None:
+        self.rows_out += batch.num_rows
+        if self._sink is not None:
+            self._sink.write(batch)
+            return
+        self._outputs.write(batch)
+        if self._results is not None and batch.num_rows:
+            self._results.add(batch)
+
+    def _tick(self) -> None:
+        now_s = self._clock.monotonic_s()
+        if now_s - self._ticked_s < TICK_S:
+            return
+        self._ticked_s = now_s
+        self._now_us = max(self._now_us, int(self._clock.wall_s() * 1e6))
+        self._emit(self._chain.on_time(self._now_us))
+
+    def _tell_time(self) -> None:
+        if (time_us := self._chain.watermark) != self._told_us:
+            self._told_us = time_us
+            self._outputs.mark(Event.WATERMARK, time_us)
+
+    # ---- checkpoints
+
+    def _snapshot(self, checkpoint: int) -> None:
+        failpoints.reach("stream.barrier-came")
+        try:
+            taken = self._taken(checkpoint)
+        except FabricError as error:
+            self._uploads.decline(checkpoint, error)
+        else:
+            self._uploads.begin(taken)
+        self._outputs.mark(Event.BARRIER, checkpoint)
+        failpoints.reach("stream.barrier-sent")
+
+    def _taken(self, checkpoint: int) -> Taken:
+        last = checkpoint == FINAL
+        states: dict[str, Snapshot] = {} if last else dict(self._chain.on_barrier(checkpoint))
+        handles: dict[str, tuple[SinkHandle, ...]] = {}
+        if (sink := self._sink) is not None:
+            handles[sink.node] = sink.on_end() if last else sink.on_barrier(checkpoint)
+            states[sink.node] = Files({"rows": sink.rows.to_bytes(8, "little")})
+        if self._results is not None:
+            states[f"{self._node}#result"] = self._results.on_barrier()
+        return Taken(
+            checkpoint=checkpoint,
+            states={node: state for node, state in states.items() if state != Files()},
+            positions=self._sources.on_barrier(checkpoint),
+            handles=handles,
+        )
