@@ -24,12 +24,14 @@ from fabric.coordinator.core.events import (
     AgentDetached,
     AgentDrained,
     AgentSaid,
+    CheckpointVerified,
     DatasetAsked,
     Event,
     JobCancelled,
     JobReleased,
     JobRestarted,
     JobSubmitted,
+    ManifestWritten,
     Tick,
 )
 from fabric.coordinator.core.progress import Progress
@@ -181,6 +183,14 @@ class CoordinatorCore:
                 return effects + self._progress.schedule(now)
             case DatasetAsked():
                 return self._dataset(event, now)
+            case ManifestWritten(job_id=job_id, checkpoint=number, seal=seal, error=error):
+                return self._progress.moved(
+                    job_id, self._progress.streams.written(job_id, number, seal, error, now), now
+                )
+            case CheckpointVerified(job_id=job_id, checkpoint=number, found=found, error=error):
+                return self._progress.moved(
+                    job_id, self._progress.streams.verified(job_id, number, found, error, now), now
+                )
 
     def _tick(self, wall_s: float, now: float) -> list[Effect]:
         effects: list[Effect] = []
@@ -274,6 +284,8 @@ class CoordinatorCore:
                 return self._progress.sink_report(agent, message.sink, now)
             case "adopted":
                 return self._draining.adopted(agent, message.adopted, now)
+            case "checkpointed":
+                return self._progress.checkpointed(agent, message.checkpointed, now)
             case "replicated":
                 return self._replication.copied(agent, message.replicated, now)
             case "goodbye":

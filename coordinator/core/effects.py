@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fabric.control import control_pb2 as pb
+from fabric.coordinator.core.checkpoint_effects import RemoveCheckpoints, Verify, WriteManifest
 from fabric.coordinator.metadata.store import Write
 
 
@@ -69,5 +70,13 @@ class Note:
     fields: tuple[tuple[str, str | int], ...] = ()
 
 
-Effect = Send | Hear | Disconnect | Persist | JobChanged | DatasetAnswered | Note
+@dataclass(frozen=True, slots=True)
+class StorageWork:
+    """Do this with the checkpoints of a job, one after the other, and say how it went."""
+
+    job_id: str
+    work: WriteManifest | Verify | RemoveCheckpoints
+
+
+Effect = Send | Hear | Disconnect | Persist | JobChanged | DatasetAnswered | Note | StorageWork
 """Whatever `handle` returns."""

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fabric.config import AdaptiveConfig
+from fabric.checkpoint.manifest import Manifest, Seal
+from fabric.config import AdaptiveConfig, CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.planner.stages import StageGraph
+from fabric.errors import FabricError
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,7 @@ class JobSubmitted:
     schema: bytes
     wall_s: float
     adaptive: AdaptiveConfig = field(default_factory=AdaptiveConfig)
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,26 @@ class DatasetAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class ManifestWritten:
+    """A checkpoint's manifest lies in the storage under `seal`, or could not be written."""
+
+    job_id: str
+    checkpoint: int
+    seal: Seal | None = None
+    error: FabricError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointVerified:
+    """All files of a checkpoint are whole (`found`), or are not."""
+
+    job_id: str
+    checkpoint: int
+    found: tuple[Manifest, Seal] | None = None
+    error: FabricError | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time has passed."""
 
@@ -101,6 +124,6 @@ class Tick:
 
 Event = (
     AgentAttached | AgentDetached | AgentSaid | AgentDrained | JobSubmitted | JobCancelled
-    | JobReleased | JobRestarted | DatasetAsked | Tick
+    | JobReleased | JobRestarted | DatasetAsked | ManifestWritten | CheckpointVerified | Tick
 )  # fmt: skip
 """Whatever `handle` takes."""

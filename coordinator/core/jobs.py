@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from fabric.config import AdaptiveConfig
 from fabric.control import control_pb2 as pb
@@ -17,6 +18,9 @@ from fabric.coordinator.core.tasks import Task, Tasks
 from fabric.coordinator.planner.placement import Placement
 from fabric.coordinator.planner.stages import Edge, StageGraph
 from fabric.errors import FabricError
+
+if TYPE_CHECKING:
+    from fabric.coordinator.core.streams import Stream
 
 ACTIVE = frozenset((pb.JOB_QUEUED, pb.JOB_RUNNING))
 ERRORS_MAX = 20
@@ -71,6 +75,8 @@ class Job:
         self.stopping: Stopping | None = None
         self.leaving: dict[Key, Task] = {}
         """Attempts of pipelined regions that must end before the next ones may start."""
+        self.stream: Stream | None = None
+        """Of a job that reads a stream."""
 
     @property
     def active(self) -> bool:
@@ -94,8 +100,33 @@ class Job:
         self.errors = [*self.errors[1 - ERRORS_MAX :], error]
 
     def pipelined(self, region: int) -> bool:
-        """Whether stages of a region are joined by pipelined edges, and run together."""
+        """Whether the tasks of a region run together: joined by pipelined edges, or a stream's."""
+        if self.is_stream(region):
+            return True
         return sum(stage.region == region for stage in self.graph.stages) > 1
+
+    def is_stream(self, region: int) -> bool:
+        """Whether a region reads a stream: it is never cut in two, nor planned anew."""
+        return self.stream is not None and self.stream.region == region
+
+    def is_quiet(self, region: int) -> bool:
+        """Whether all tasks of a region wait, and no older attempt of any is still at work."""
+        tasks = (task for key, task in self.tasks.items() if self._region(key) == region)
+        left = any(self._region(key) == region for key in self.leaving)
+        return not left and not any(task.given for task in tasks)
+
+    def all_given(self, region: int) -> bool:
+        """Whether no task of a region waits."""
+        return not self.n_waiting(region)
+
+    def forgive(self, region: int) -> None:
+        """What its tasks failed with lies behind them: they have come further since."""
+        for key, task in self.tasks.items():
+            if task.failures and self._region(key) == region:
+                self.tasks[key] = task._replace(failures=0)
+
+    def _region(self, key: Key) -> int:
+        return self.graph.stages[key[0]].region
 
     def sealed(self, stage: int) -> bool:
         """Whether every task of a stage has finished and its output is there."""
@@ -108,6 +139,8 @@ class Job:
         for region in self.graph.regions():
             n_waiting = self.n_waiting(region)
             if not n_waiting or region in leaving:
+                continue
+            if self.stream is not None and not self.stream.may_start(region):
                 continue
             made = {edge.producer for edge in self.graph.region_inputs(region)}
             if not all(self.tasks.all_finished(stage) for stage in made):
@@ -135,11 +168,16 @@ class Job:
         return any(self.tasks[producer].lost for producer in producers_of(self.graph, key))
 
     def sinks_to_publish(self) -> list[int]:
-        """Sink stages whose tasks all finished and whose output nobody was asked to publish."""
+        """Sink stages whose tasks all finished and whose output nobody was asked to publish.
+
+        What a stream wrote is published with its checkpoints.
+        """
+        stream = -1 if self.stream is None else self.stream.region
         return [
             stage.stage
             for stage in self.graph.stages
             if stage.is_sink
+            and stage.region != stream
             and stage.stage not in self.publishing
             and stage.stage not in self.published
             and self.tasks.all_finished(stage.stage)

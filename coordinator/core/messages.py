@@ -31,9 +31,17 @@ MODES: dict[str, pb.EdgeMode] = {
 
 
 def deploys(
-    job: Job, stage: Stage, tasks: Iterable[int], epoch: int, hellos: Mapping[str, pb.Hello]
+    job: Job,
+    stage: Stage,
+    tasks: Iterable[int],
+    epoch: int,
+    hellos: Mapping[str, pb.Hello],
+    stream: pb.StreamDeploy | None = None,
 ) -> dict[str, pb.Deploy]:
-    """One message for each agent that was given some of `tasks` of `stage`, by agent id."""
+    """One message for each agent that was given some of `tasks` of `stage`, by agent id.
+
+    `stream` is for the stages of the job's stream, if it has one.
+    """
     by_agent: dict[str, list[int]] = {}
     for number in sorted(tasks):
         by_agent.setdefault(job.tasks[stage.stage, number].agent_id, []).append(number)
@@ -52,6 +60,7 @@ def deploys(
         addresses={agent_id: _hello(hellos, agent_id).address for agent_id in producers},
         region=stage.region,
         run=job.run,
+        stream=stream if job.stream is not None and job.stream.region == stage.region else None,
     )
     threads = _threads(_at_work(job, stage), hellos)
     made = {}
@@ -243,6 +252,7 @@ def output(edge: Edge) -> pb.OutputEdge:
         consumer_stage=0 if edge.is_result else edge.consumer,
         is_result=edge.is_result,
         compression=_codec(edge),
+        side=edge.side,
     )
 
 

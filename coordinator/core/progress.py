@@ -50,7 +50,8 @@ class Progress:
         self._book, self._agents, self._announcer = book, agents, announcer
         self._refuse = refuse
         self.endings = Endings(book, agents, announcer)
-        self._reruns = Reruns(book, announcer, self.endings)
+        self.streams = Streams(book, agents, announcer, self.endings, refuse)
+        self._reruns = Reruns(book, announcer, self.endings, self.streams)
         self._n_placed = 0
 
     # ---- what people ask for
@@ -76,6 +77,7 @@ class Progress:
             adaptive=event.adaptive,
         )
         self._n_placed += 1
+        self.streams.add(job, event.checkpoint, now)
         book.add(job)
         effects = [*book.changed(job, now), *book.note(now, "job submitted", **about(job))]
         effects += self._announcer.tell(pb.Locations(edges=self.endings.locations(job)))
@@ -143,7 +145,8 @@ class Progress:
         job.tasks[key] = task.ends(report, self._book.wall_s(now))
         self._book.task_changed(job, key)
         if report.state == pb.TASK_FINISHED:
-            effects = self._task_finished(job, key, now)
+            effects = self.streams.finished(job, report, now)
+            effects += self._task_finished(job, key, now) if job.active else []
         elif report.state == pb.TASK_FAILED:
             effects = self._task_failed(job, key, report, now)
         else:  # the agent had to stop it: it had no word from us for too long
@@ -152,6 +155,18 @@ class Progress:
             effects += self.endings.settle(job, job.stopping, now)
         return effects + self.schedule(now)
 
+    def checkpointed(self, agent: Agent, report: pb.Checkpointed, now: float) -> list[Effect]:
+        """Take what an agent says about a task's part of a checkpoint."""
+        effects = self.streams.checkpointed(agent, report, now)
+        return self.moved(report.key.job_id, effects, now)
+
+    def moved(self, job_id: str, effects: list[Effect], now: float) -> list[Effect]:
+        """What follows when the checkpoints of a job have come further."""
+        job = self._book.jobs.get(job_id)
+        if job is not None and job.active and job.stopping is None:
+            effects += self._advance(job, now)
+        return [*effects, *self.schedule(now)]
+
     def sink_report(self, agent: Agent, report: pb.SinkReport, now: float) -> list[Effect]:
         """Take what an agent says about a sink it was asked to publish or to remove."""
         job = self._book.jobs.get(report.job_id)
@@ -159,6 +174,8 @@ class Progress:
             return self._refuse("unknown job")
         if not job.active:
             return self._refuse("late")
+        if report.checkpoint:
+            return self.moved(job.job_id, self.streams.sink_report(job, report, now), now)
         if not report.published:
             return self._abandoned(job, agent, report, now)
         if job.publishing.get(report.stage) != agent.agent_id:
@@ -176,7 +193,7 @@ class Progress:
     def attached(self, agent: Agent, held: Iterable[pb.TaskReport], now: float) -> list[Effect]:
         """Make what an agent says it has and what it should have the same."""
         by_task = {(r.key.job_id, r.key.stage, r.key.task, r.key.attempt): r for r in held}
-        effects: list[Effect] = []
+        effects = self.streams.attached(agent, now)
         for job in list(self._book.jobs.values()):
             lost = self._reconcile(job, agent, by_task)
             if job.active and job.stopping is None:
@@ -218,11 +235,11 @@ class Progress:
                 continue
             effects += self.endings.publish_elsewhere(job, agent_id, now)
             effects += self._reruns.lose(job, agent_id, keys, reason, now)
-        return effects + self.schedule(now)
+        return [*effects, *self.streams.agent_lost(now), *self.schedule(now)]
 
     def expire(self, now: float) -> list[Effect]:
         """Let time pass: end, release, and start what has waited long enough."""
-        return self.endings.expire(now) + self.schedule(now)
+        return [*self.endings.expire(now), *self.streams.tick(now), *self.schedule(now)]
 
     def all_edges(self) -> list[pb.EdgeLocation]:
         """Where every listed edge of every live job is."""
@@ -236,10 +253,11 @@ class Progress:
 
     def schedule(self, now: float) -> list[Effect]:
         """Give free slots to what may start."""
+        effects = self.streams.go_on(now)
         jobs = [job for job in self._book.active() if job.stopping is None]
         if not any(job.tasks.n_waiting for job in jobs):
-            return []
-        effects = self._plan_regions(jobs, now)
+            return effects
+        effects += self._plan_regions(jobs, now)
         used = slots_used(self._book.active())
         room = {
             agent.agent_id: max(1, agent.hello.slots) - used.get(agent.agent_id, 0)
@@ -262,12 +280,15 @@ class Progress:
         n_slots = sum(max(1, a.hello.slots) for a in self._agents.attached() if not a.draining)
         for job in jobs:
             for region in list(job.ready()):
+                if job.is_stream(region):
+                    continue
                 if job.pipelined(region) and job.n_waiting(region) > n_slots > 0:
                     effects += self._materialise(job, region, n_slots, now)
             for region in list(job.ready()):
                 if region not in job.planned:
                     job.planned.add(region)
-                    effects += self._replan(job, region, hellos, now)
+                    if not job.is_stream(region):
+                        effects += self._replan(job, region, hellos, now)
         return effects
 
     def _materialise(self, job: Job, region: int, n_slots: int, now: float) -> list[Effect]:
@@ -307,14 +328,17 @@ class Progress:
         effects: list[Effect] = []
         hellos = self._agents.hellos()
         for stage, numbers in sorted(stages.items()):
-            made = deploys(job, job.graph.stages[stage], numbers, self._book.epoch, hellos)
+            made = deploys(
+                job, job.graph.stages[stage], numbers, self._book.epoch, hellos,
+                self.streams.deploy(job),
+            )  # fmt: skip
             for agent_id, deploy in made.items():
                 message = pb.CoordinatorMessage(deploy=deploy)
                 effects += self._announcer.send_to(agent_id, message)
         if job.state == pb.JOB_QUEUED:
             job.state = pb.JOB_RUNNING
             effects = self._book.changed(job, now) + effects
-        return effects
+        return effects + self.streams.started(job, now)
 
     def _task_finished(self, job: Job, key: Key, now: float) -> list[Effect]:
         stage = job.graph.stages[key[0]]

@@ -75,8 +75,9 @@ def _renew(job: Job, key: Key, again: Again, not_before: float) -> None:
 
 def _together(job: Job, key: Key) -> list[tuple[Key, bool]]:
     """The tasks that run with `key`, and the producers that it can't do without."""
-    stages = [s.stage for s in job.graph.regions()[job.graph.stages[key[0]].region]]
-    mates = [other for other in job.tasks if other[0] in stages] if len(stages) > 1 else []
+    region = job.graph.stages[key[0]].region
+    stages = {stage.stage for stage in job.graph.regions()[region]}
+    mates = [other for other in job.tasks if other[0] in stages] if job.pipelined(region) else []
     lost = [p for p in producers_of(job.graph, key) if job.tasks[p].lost]
     return [(other, False) for other in (*mates, *lost)]
 

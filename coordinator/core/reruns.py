@@ -20,6 +20,7 @@ from fabric.coordinator.core.lineage import Key
 from fabric.coordinator.core.messages import edge_location
 from fabric.coordinator.core.recovery import Again, run_again
 from fabric.coordinator.core.retries import with_causes
+from fabric.coordinator.core.streams import Streams
 from fabric.errors import PeerLostError
 from fabric.ids import TaskId
 
@@ -27,8 +28,11 @@ from fabric.ids import TaskId
 class Reruns:
     """The later attempts of the jobs in `book`."""
 
-    def __init__(self, book: Book, announcer: Announcer, endings: Endings) -> None:
+    def __init__(
+        self, book: Book, announcer: Announcer, endings: Endings, streams: Streams
+    ) -> None:
         self._book, self._announcer, self._endings = book, announcer, endings
+        self._streams = streams
 
     def lose(
         self, job: Job, agent_id: str, keys: list[Key], reason: str, now: float
@@ -100,7 +104,7 @@ class Reruns:
                 job_id=job.job_id, reason="rows it reads have to be made again", keys=keys
             )
             effects += self._announcer.send_to(agent_id, pb.CoordinatorMessage(cancel=message))
-        return effects
+        return effects + self._streams.lost(job, again.over, "tasks run again", now)
 
     def has_ended(self, agent: Agent, report: pb.TaskReport) -> None:
         """An agent that attached holds an older attempt: nobody need wait for one that is over."""

@@ -1,0 +1,397 @@
+"""The streams among the jobs: begun from a checkpoint, checkpointed, begun again, ended.
+
+One job: between what `Checkpoints` decides for one stream and what agents, storage and the other
+parts of the core are told. All tasks of a stream are one region: they run together, and when one is
+lost all of them begin again from the newest checkpoint that is whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from fabric.checkpoint.codec import decode_ack
+from fabric.checkpoint.manifest import Manifest, Seal
+from fabric.config import CheckpointConfig
+from fabric.control import control_pb2 as pb
+from fabric.control.errors import from_detail
+from fabric.coordinator.core.agents import Agent, Agents
+from fabric.coordinator.core.announcer import Announcer
+from fabric.coordinator.core.book import Book
+from fabric.coordinator.core.checkpoint_effects import (
+    Abandon,
+    CheckpointEffect,
+    CommitPointer,
+    Ended,
+    Fail,
+    Note,
+    NotifyAborted,
+    NotifyComplete,
+    Publish,
+    RemoveCheckpoints,
+    Restore,
+    TriggerSources,
+    Verify,
+    WriteManifest,
+)
+from fabric.coordinator.core.checkpoints import Checkpoints, Declined, TaskRun
+from fabric.coordinator.core.effects import Effect, StorageWork
+from fabric.coordinator.core.endings import Endings
+from fabric.coordinator.core.jobs import Job
+from fabric.coordinator.core.lineage import Key
+from fabric.errors import FabricError
+from fabric.plan.nodes import Node
+from fabric.plan.streams import StreamScan
+from fabric.plan.walk import walk
+
+Phase = Literal["quiet", "restoring", "ready", "running"]
+
+
+@dataclass(slots=True)
+class Stream:
+    """What a coordinator knows of one stream.
+
+    It is "quiet" until no older task is left, "restoring" while a checkpoint is looked at, "ready"
+    to be deployed from `manifest` (None: from the beginning), then "running".
+    """
+
+    region: int
+    checkpoints: Checkpoints
+    phase: Phase = "quiet"
+    manifest: Manifest | None = None
+    seal: Seal | None = None
+
+    def may_start(self, region: int) -> bool:
+        """Whether a region is another one than the stream's, or it is known where it begins."""
+        return region != self.region or self.phase == "ready"
+
+
+def stream_region(job: Job) -> int | None:
+    """The region that reads streams; None: the job has an end of its own."""
+    for stage in job.graph.stages:
+        if any(isinstance(node, StreamScan) for node in walk(stage.root)):
+            return stage.region
+    return None
+
+
+class Streams:
+    """Every job of `book` that has a stream in it; `refuse` counts what is not taken."""
+
+    def __init__(
+        self,
+        book: Book,
+        agents: Agents,
+        announcer: Announcer,
+        endings: Endings,
+        refuse: Callable[[str], list[Effect]],
+    ) -> None:
+        self._book, self._agents, self._announcer = book, agents, announcer
+        self._endings, self._refuse = endings, refuse
+
+    # ---- life
+
+    def add(self, job: Job, config: CheckpointConfig, now: float) -> None:
+        """A job came, or was read back: it may have a stream."""
+        region = stream_region(job)
+        if region is None:
+            return
+        checkpoints = Checkpoints(
+            job=job.job_id,
+            plan=_fingerprint(job, region),
+            config=config,
+            epoch=self._book.epoch,
+            run=job.run,
+            refuse=self._refuse,
+            wall_s=lambda: self._book.wall_s(now),
+        )
+        job.stream = Stream(region, checkpoints)
+
+    def restored(self, job: Job, rows: Iterable[tuple[str, bytes]], now: float) -> list[Effect]:
+        """An earlier coordinator knew it: these are its checkpoints, and perhaps it still runs."""
+        stream = job.stream
+        if stream is None:
+            return []
+        stream.checkpoints.restored(rows)
+        tasks = [task for key, task in job.tasks.items() if _is_in(job, stream, key)]
+        if job.active and tasks and all(task.given for task in tasks):
+            return self.started(job, now)
+        return []
+
+    def go_on(self, now: float) -> list[Effect]:
+        """Have the streams that are to begin, or to begin again, find what they begin from."""
+        effects: list[Effect] = []
+        for job in self._book.active():
+            stream = job.stream
+            if stream is None or stream.phase != "quiet" or job.stopping is not None:
+                continue
+            if job.is_quiet(stream.region):
+                stream.phase = "restoring"
+                effects += self._follow(job, stream.checkpoints.restore(now), now)
+        return effects
+
+    def started(self, job: Job, now: float) -> list[Effect]:
+        """All tasks of the stream were given to agents."""
+        stream = job.stream
+        if stream is None or stream.phase == "running" or not job.all_given(stream.region):
+            return []
+        stream.phase = "running"
+        runs = {
+            key: TaskRun(task.attempt, task.epoch)
+            for key, task in job.tasks.items()
+            if _is_in(job, stream, key)
+        }
+        sources = [key for key in runs if _reads_source(job, key)]
+        effects = stream.checkpoints.started(runs, sources, now)
+        return self._follow(job, effects, now)
+
+    def lost(self, job: Job, keys: Iterable[Key], reason: str, now: float) -> list[Effect]:
+        """Attempts of these tasks are over, and others will follow."""
+        stream = job.stream
+        if stream is None or not any(_is_in(job, stream, key) for key in keys):
+            return []
+        stream.phase, stream.manifest, stream.seal = "quiet", None, None
+        return self._follow(job, stream.checkpoints.lost(reason, now), now)
+
+    def stopping(self, job: Job, now: float) -> list[Effect]:
+        """The job was cancelled, or has failed."""
+        if job.stream is None:
+            return []
+        return self._follow(job, job.stream.checkpoints.stop(now), now)
+
+    def tick(self, now: float) -> list[Effect]:
+        """Let time pass."""
+        effects: list[Effect] = []
+        for job in self._book.active():
+            if job.stream is not None and job.stopping is None:
+                effects += self._follow(job, job.stream.checkpoints.tick(now), now)
+        return effects
+
+    # ---- what agents and storage say
+
+    def checkpointed(self, agent: Agent, report: pb.Checkpointed, now: float) -> list[Effect]:
+        """A task has stored its part of a checkpoint, or has none."""
+        job, key = self._book.jobs.get(report.key.job_id), (report.key.stage, report.key.task)
+        task = job.tasks.get(key) if job is not None else None
+        if job is None or job.stream is None or task is None or not job.active:
+            return self._refuse("checkpoint of an unknown task")
+        if task.agent_id != agent.agent_id or task.attempt != report.key.attempt:
+            return self._refuse("checkpoint of an old attempt")
+        checkpoints = job.stream.checkpoints
+        if report.HasField("declined"):
+            error = from_detail(report.declined)
+            declined = Declined(
+                report.checkpoint, *key, task.attempt, report.key.epoch, error.message
+            )
+            return self._follow(job, checkpoints.declined(declined, now), now)
+        return self._follow(job, checkpoints.ack(decode_ack(report.ack), now), now)
+
+    def finished(self, job: Job, report: pb.TaskReport, now: float) -> list[Effect]:
+        """A task of a stream has ended wholly."""
+        if job.stream is None or not report.ack:
+            return []
+        effects = job.stream.checkpoints.finished(decode_ack(report.ack), now)
+        return self._follow(job, effects, now)
+
+    def sink_report(self, job: Job, report: pb.SinkReport, now: float) -> list[Effect]:
+        """What a checkpoint has prepared was published, or not."""
+        stream = job.stream
+        if stream is None:
+            return self._refuse("sink not asked")
+        node, number = job.graph.stages[report.stage].path, report.checkpoint
+        if report.HasField("error"):
+            error = from_detail(report.error).at(job=job.job_id, node=node)
+            effects = stream.checkpoints.not_published(number, node, error, now)
+        else:
+            effects = stream.checkpoints.published(number, node, now)
+        return self._follow(job, effects, now)
+
+    def written(
+        self, job_id: str, number: int, seal: Seal | None, error: FabricError | None, now: float
+    ) -> list[Effect]:
+        """A manifest lies in the storage, or could not be written."""
+        job = self._book.jobs.get(job_id)
+        if job is None or job.stream is None:
+            return []
+        checkpoints = job.stream.checkpoints
+        if error is not None or seal is None:
+            assert error is not None
+            return self._follow(job, checkpoints.not_written(number, error, now), now)
+        return self._follow(job, checkpoints.written(number, seal, now), now)
+
+    def verified(
+        self,
+        job_id: str,
+        number: int,
+        found: tuple[Manifest, Seal] | None,
+        error: FabricError | None,
+        now: float,
+    ) -> list[Effect]:
+        """A checkpoint is whole, or is not."""
+        job = self._book.jobs.get(job_id)
+        if job is None or job.stream is None:
+            return []
+        stream = job.stream
+        if found is None:
+            assert error is not None
+            return self._follow(job, stream.checkpoints.not_verified(number, error, now), now)
+        manifest, stream.seal = found
+        return self._follow(job, stream.checkpoints.verified(number, manifest, now), now)
+
+    def attached(self, agent: Agent, now: float) -> list[Effect]:
+        """Tell an agent again what its tasks may not have heard."""
+        effects: list[Effect] = []
+        for job in self._book.active():
+            if job.stream is not None and job.stopping is None:
+                told = job.stream.checkpoints.remind()
+                effects += self._follow(job, [*told, *job.stream.checkpoints.outstanding()], now)
+        return effects
+
+    def agent_lost(self, now: float) -> list[Effect]:
+        """Publishing may be repeated, so another agent finishes what a lost one began."""
+        effects: list[Effect] = []
+        for job in self._book.active():
+            if job.stream is not None and job.stopping is None:
+                effects += self._follow(job, job.stream.checkpoints.outstanding(), now)
+        return effects
+
+    # ---- what is to be done
+
+    def deploy(self, job: Job) -> pb.StreamDeploy | None:
+        """What tasks of a stream are told when they begin."""
+        stream = job.stream
+        if stream is None:
+            return None
+        deploy = pb.StreamDeploy(folder=self._book.config.checkpoints, turn=_turn(job, stream))
+        if stream.manifest is not None and stream.seal is not None:
+            deploy.checkpoint = stream.manifest.checkpoint
+            deploy.seal_bytes, deploy.seal_crc32c = stream.seal.n_bytes, stream.seal.crc32c
+        return deploy
+
+    def _follow(self, job: Job, wanted: Iterable[CheckpointEffect], now: float) -> list[Effect]:
+        return [effect for one in wanted for effect in self._one(job, one, now)]
+
+    def _one(self, job: Job, wanted: CheckpointEffect, now: float) -> list[Effect]:
+        stream = job.stream
+        assert stream is not None
+        match wanted:
+            case CommitPointer(writes=writes):
+                self._book.write(*writes)
+                return []
+            case WriteManifest() | Verify() | RemoveCheckpoints():
+                return [StorageWork(job.job_id, wanted)]
+            case Restore(manifest=manifest):
+                stream.phase, stream.manifest = "ready", manifest
+                return self._say_restored(job, wanted, now)
+            case Fail(error=error):
+                return self._endings.stop(job, pb.JOB_FAILED, error, now)
+            case Ended():
+                sinks = {s.stage for s in job.graph.stages if s.region == stream.region}
+                job.published |= {s for s in sinks if job.graph.stages[s].is_sink}
+                return self._book.changed(job, now)
+            case Note(event=event, fields=fields):
+                return self._book.note(now, event, job=job.job_id, **dict(fields))
+            case _:
+                return self._tell(job, stream, wanted)
+
+    def _tell(self, job: Job, stream: Stream, wanted: CheckpointEffect) -> list[Effect]:
+        match wanted:
+            case TriggerSources(checkpoint=number, tasks=keys):
+                return self._trigger(job, number, keys)
+            case NotifyComplete(checkpoint=number):
+                job.forgive(stream.region)
+                return self._over(job, stream, number, complete=True)
+            case NotifyAborted(checkpoint=number, reason=reason):
+                return self._over(job, stream, number, complete=False, reason=reason)
+            case Publish(checkpoint=number, node=node, handles=handles):
+                return self._sink(job, node, handles, publish=True, checkpoint=number)
+            case Abandon(node=node, handles=handles):
+                return self._sink(job, node, handles, publish=False)
+        return []
+
+    def _trigger(self, job: Job, number: int, keys: Iterable[Key]) -> list[Effect]:
+        by_agent: dict[str, list[pb.TaskKey]] = {}
+        for key in keys:
+            task = job.tasks[key]
+            named = pb.TaskKey(
+                job_id=job.job_id, stage=key[0], task=key[1], attempt=task.attempt,
+                epoch=task.epoch,
+            )  # fmt: skip
+            by_agent.setdefault(task.agent_id, []).append(named)
+        effects: list[Effect] = []
+        for agent_id, named_keys in sorted(by_agent.items()):
+            trigger = pb.TriggerCheckpoint(job_id=job.job_id, checkpoint=number, keys=named_keys)
+            message = pb.CoordinatorMessage(trigger=trigger)
+            effects += self._announcer.send_to(agent_id, message)
+        return effects
+
+    def _over(
+        self, job: Job, stream: Stream, number: int, *, complete: bool, reason: str = ""
+    ) -> list[Effect]:
+        ended = pb.CheckpointEnded(
+            job_id=job.job_id, checkpoint=number, complete=complete, reason=reason[:1024],
+            turn=_turn(job, stream),
+        )  # fmt: skip
+        agents = {t.agent_id for k, t in job.tasks.items() if t.active and _is_in(job, stream, k)}
+        effects: list[Effect] = []
+        for agent_id in sorted(agents):
+            effects += self._announcer.send_to(agent_id, pb.CoordinatorMessage(ended=ended))
+        return effects
+
+    def _sink(
+        self, job: Job, node: str, handles: tuple[bytes, ...], *, publish: bool, checkpoint: int = 0
+    ) -> list[Effect]:
+        """Have an agent publish or remove what tasks prepared; without any it waits for one."""
+        attached = self._agents.ids()
+        stage = next(s.stage for s in job.graph.stages if s.is_sink and s.path == node)
+        first = job.tasks[stage, 0].agent_id
+        if not attached:
+            return []
+        command = pb.SinkCommand(
+            job_id=job.job_id, stage=stage, publish=publish, handles=handles,
+            attempts=not publish, checkpoint=checkpoint,
+        )  # fmt: skip
+        asked = first if first in attached else attached[0]
+        return self._announcer.send_to(asked, pb.CoordinatorMessage(sink=command))
+
+    def _say_restored(self, job: Job, restore: Restore, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        if restore.manifest is not None:
+            number = restore.manifest.checkpoint
+            effects += self._book.note(
+                now, "stream goes on from a checkpoint", job=job.job_id, checkpoint=number
+            )
+        for node, handles in restore.doubled:
+            effects += self._book.note(
+                now, "rows are published that will come again", job=job.job_id, node=node,
+                why="a newer checkpoint is damaged",
+            )  # fmt: skip
+            effects += self._sink(job, node, handles, publish=False)
+        return effects
+
+
+def _is_in(job: Job, stream: Stream, key: Key) -> bool:
+    return job.graph.stages[key[0]].region == stream.region
+
+
+def _reads_source(job: Job, key: Key) -> bool:
+    return any(isinstance(node, StreamScan) for node in _nodes(job, key[0]))
+
+
+def _nodes(job: Job, stage: int) -> Iterable[Node]:
+    return walk(job.graph.stages[stage].root)
+
+
+def _turn(job: Job, stream: Stream) -> int:
+    """Grows each time the tasks of a stream begin anew: each then has its next attempt."""
+    return 1 + max(t.attempt for k, t in job.tasks.items() if _is_in(job, stream, k))
+
+
+def _fingerprint(job: Job, region: int) -> str:
+    """The same for the same stages; a checkpoint of others is not taken."""
+    digest = hashlib.sha256()
+    for stage in job.graph.stages:
+        if stage.region == region:
+            digest.update(hashlib.sha256(job.fragments[stage.stage]).digest())
+    return digest.hexdigest()
