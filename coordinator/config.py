@@ -6,13 +6,16 @@ One job: names, defaults, units and ranges. Where a process finds its files is h
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
+
+from google.protobuf.message import Message
 
 from fabric.config import (
     TLS,
     AdaptiveConfig,
+    CheckpointConfig,
     check_bind,
     check_port,
     check_positive,
@@ -21,6 +24,8 @@ from fabric.config import (
 from fabric.coordinator.planner.placement import POLICIES, Policy
 from fabric.errors import ConfigError
 from fabric.settings import load
+
+T = TypeVar("T", AdaptiveConfig, CheckpointConfig)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +51,8 @@ class CoordinatorConfig:
     dataset transaction nobody ends is dropped after `transaction_s`. Replicas that an agent holds
     which stays away for `rereplicate_s` are made anew on others. The statuses of the last
     `jobs_kept_max` jobs are kept, no more than that many ended jobs whole, and the last
-    `events_kept_max` events. `adaptive` is for jobs whose session says nothing else.
+    `events_kept_max` events. `adaptive` and `checkpoint` are for jobs whose session says nothing
+    else; streams keep their state in the folder `checkpoints`, which every agent must see.
     """
 
     home: Annotated[Path, "the state folder"] = field(default_factory=default_home)
@@ -59,6 +65,9 @@ class CoordinatorConfig:
     tls_roots: Annotated[Path | None, "PEM; trusted for other coordinators"] = None
     advertise: Annotated[str, "the host that others reach it by, if not `host`"] = ""
     metadata: Annotated[str, "postgresql://user@host/database; empty: a folder in home"] = ""
+    checkpoints: Annotated[
+        str, "the folder of checkpoints, the same for all hosts; empty: in home"
+    ] = ""
     metadata_wait_s: Annotated[float, "for the database, at the start"] = 60.0
     lease_s: Annotated[float, "a leader that is gone is followed after so long"] = 5.0
     lease_grace_s: Annotated[float, "a leader goes on so long without the database"] = 30.0
@@ -81,6 +90,9 @@ class CoordinatorConfig:
     message_bytes_max: Annotated[int, "of a message or body of a client"] = 64 << 20
     plan_bytes_max: Annotated[int, "of a plan"] = 16 << 20
     adaptive: AdaptiveConfig = field(default_factory=lambda: load(AdaptiveConfig, "adaptive"))
+    checkpoint: CheckpointConfig = field(
+        default_factory=lambda: load(CheckpointConfig, "checkpoint")
+    )
 
     def __post_init__(self) -> None:
         check_positive(
@@ -108,6 +120,21 @@ class CoordinatorConfig:
         check_bind(self.host, self.tls_certificate, self.tls_key)
 
     @property
+    def checkpoint_folder(self) -> Path:
+        """Where the state of streams lies."""
+        return Path(self.checkpoints) if self.checkpoints else self.home / "checkpoints"
+
+    @property
     def scheme(self) -> str:
         """What addresses begin with."""
         return TLS if self.tls_certificate else ""
+
+
+def chosen(given: Message, settings: T) -> T:
+    """`settings` with what a session has set of them in a message of the same field names.
+
+    >>> from fabric.control.control_pb2 import Checkpointing
+    >>> chosen(Checkpointing(interval_s=1.5), CheckpointConfig()).interval_s
+    1.5
+    """
+    return replace(settings, **{field.name: value for field, value in given.ListFields()})

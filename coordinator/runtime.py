@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from types import TracebackType
 
 from fabric import failpoints
+from fabric.checkpoint.storage import FolderStorage
 from fabric.clock import Clock, SystemClock
-from fabric.config import AdaptiveConfig
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED
 from fabric.control.link import OnMessage
-from fabric.coordinator.config import CoordinatorConfig
+from fabric.coordinator.config import CoordinatorConfig, chosen
 from fabric.coordinator.core.core import CoordinatorCore
 from fabric.coordinator.core.effects import (
     DatasetAnswered,
@@ -30,6 +29,7 @@ from fabric.coordinator.core.effects import (
     Note,
     Persist,
     Send,
+    StorageWork,
 )
 from fabric.coordinator.core.events import (
     AgentAttached,
@@ -44,6 +44,7 @@ from fabric.coordinator.core.events import (
     JobSubmitted,
     Tick,
 )
+from fabric.coordinator.keeper import Keeper
 from fabric.coordinator.lines import Line, OnDisconnect, forget
 from fabric.coordinator.metadata.memory import MemoryStore
 from fabric.coordinator.metadata.store import MetadataStore
@@ -51,6 +52,7 @@ from fabric.coordinator.outbox import Outbox
 from fabric.coordinator.paging import page
 from fabric.coordinator.planner.picture import explain
 from fabric.coordinator.preparation import Prepared, Surroundings, prepare
+from fabric.coordinator.watchers import Watchers
 from fabric.errors import FencedError, InternalError, NotLeaderError, PlanError, StorageError
 from fabric.ids import check_name, new_id
 from fabric.security.tokens import Signer
@@ -98,8 +100,9 @@ class CoordinatorRuntime:
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
         self._outbox = Outbox(self._store, self._wake)
+        self._keeper = Keeper(FolderStorage(self._config.checkpoint_folder), self._stored)
         self._lines: dict[str, Line] = {}
-        self._watchers: dict[str, list[Callable[[], None]]] = {}
+        self._watchers = Watchers()
         self._n_sessions = 0
         self._closed = False
         self._deposed: StorageError | None = None
@@ -143,13 +146,12 @@ class CoordinatorRuntime:
             if self._closed:
                 return
             self._closed = True
-            watchers = [notify for each in self._watchers.values() for notify in each]
             lines = list(self._lines.values())
             self._wake.notify_all()
         if self._thread.is_alive():
             self._thread.join()
-        for notify in watchers:
-            notify()
+        self._keeper.close()
+        self._watchers.notify_all()
         for line in lines:
             line.disconnect("the coordinator was stopped")
         self._store.close()
@@ -217,7 +219,8 @@ class CoordinatorRuntime:
             if known is not None:
                 self._settled()
                 return self._core.status(known, self._clock.monotonic_s())
-        adaptive = self._adaptive(request)
+        adaptive = chosen(request.adaptive, self._config.adaptive)
+        checkpoint = chosen(request.checkpoint, self._config.checkpoint)
         prepared = self._prepare(request)
         event = JobSubmitted(
             job_id=new_id("job"),
@@ -228,6 +231,7 @@ class CoordinatorRuntime:
             schema=bytes(prepared.schema.serialize()),
             wall_s=self._clock.wall_s(),
             adaptive=adaptive,
+            checkpoint=checkpoint,
         )
         with self._lock:
             self._change(event)
@@ -319,18 +323,7 @@ class CoordinatorRuntime:
 
     def subscribe(self, job_id: str, notify: Callable[[], None]) -> Callable[[], None]:
         """Call `notify` (which must not block) after each change; returns what ends that."""
-        with self._lock:
-            self._watchers.setdefault(job_id, []).append(notify)
-
-        def end() -> None:
-            with self._lock:
-                left = [other for other in self._watchers.get(job_id, []) if other is not notify]
-                if left:
-                    self._watchers[job_id] = left
-                else:
-                    self._watchers.pop(job_id, None)
-
-        return end
+        return self._watchers.add(job_id, notify)
 
     def _watch(self, request: pb.JobRequest) -> Iterator[pb.JobStatus]:
         changed = threading.Event()
@@ -369,7 +362,7 @@ class CoordinatorRuntime:
                 embedded=self._embedded,
                 datasets={found.name: found for found in self._core.datasets.all()},
                 agents=frozenset(hello.agent_id for hello in agents),
-                broadcast_bytes=self._adaptive(request).broadcast_bytes,
+                broadcast_bytes=chosen(request.adaptive, self._config.adaptive).broadcast_bytes,
             )
         try:
             return prepare(request, around, self._config.plan_bytes_max, self._signer)
@@ -377,11 +370,6 @@ class CoordinatorRuntime:
             raise PlanError(
                 "the plan nests too deeply; compute parts of it in earlier steps"
             ) from None
-
-    def _adaptive(self, request: pb.SubmitRequest) -> AdaptiveConfig:
-        """The coordinator's settings and what the session has changed of them."""
-        given = {field.name: value for field, value in request.adaptive.ListFields()}
-        return replace(self._config.adaptive, **given)
 
     def _ask(self, request: pb.JobRequest, event: Event) -> pb.JobStatus:
         with self._lock:
@@ -469,14 +457,19 @@ class CoordinatorRuntime:
                     self._forget_line(agent_id, session)
                     line.disconnect(reason)
             case JobChanged(job_id=job_id):
-                with self._lock:
-                    watchers = list(self._watchers.get(job_id, ()))
-                for notify in watchers:
-                    notify()
+                self._watchers.notify(job_id)
             case Note(event=event, fields=fields):
                 self._log(event, dict(fields))
+            case StorageWork():
+                self._keeper.put(effect)
             case DatasetAnswered() | Persist() | Hear():
                 pass
+
+    def _stored(self, event: Event) -> None:
+        """How something went with a checkpoint's files; in the keeper's thread."""
+        with self._lock:
+            if not self._closed:
+                self._handle(event)
 
     def _line(self, agent_id: str, session: int) -> Line | None:
         with self._lock:

@@ -39,7 +39,7 @@ def config(
 
 def all_settings(home: Path | None) -> list[Setting]:
     """Those of an agent, a coordinator and of planning anew."""
-    from fabric.config import AdaptiveConfig, AgentConfig
+    from fabric.config import AdaptiveConfig, AgentConfig, CheckpointConfig
     from fabric.coordinator.config import CoordinatorConfig
 
     environ = {**os.environ, **({"FABRIC_HOME": str(home)} if home else {})}
@@ -47,6 +47,7 @@ def all_settings(home: Path | None) -> list[Setting]:
         *explain(AgentConfig, "agent", environ, home=home),
         *explain(CoordinatorConfig, "coordinator", environ, home=home),
         *explain(AdaptiveConfig, "adaptive", environ),
+        *explain(CheckpointConfig, "checkpoint", environ),
     ]
 
 

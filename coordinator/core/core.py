@@ -132,6 +132,7 @@ class CoordinatorCore:
         events = (value for _, value in store.scan("events"))
         self._book.restore(records.restored_jobs(store, wall_s, now), events)
         self._progress.endings.restored()
+        effects = self._progress.streams.read_back(list(store.scan("checkpoints")), now)
         wanted = {agent for job in self._book.jobs.values() for agent in job.agents()}
         agents = [pb.StoredAgent.FromString(value) for _, value in store.scan("agents")]
         for agent in sorted(agents, key=lambda agent: agent.seen_s):
@@ -141,7 +142,6 @@ class CoordinatorCore:
                 self._agents.remember(agent.hello.agent_id)
         self._forget_agents()
         lost = wanted - {agent.agent_id for agent in self._agents.all()}
-        effects: list[Effect] = []
         for agent_id in sorted(lost):
             effects += self._progress.agent_lost(agent_id, "nothing is known of it", now)
         n_jobs = len(self._book.active())

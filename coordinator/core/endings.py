@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Callable
 
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.agents import Agent, Agents
@@ -25,6 +26,10 @@ class Endings:
 
     def __init__(self, book: Book, agents: Agents, announcer: Announcer) -> None:
         self._book, self._agents, self._announcer = book, agents, announcer
+        self.on_stop: Callable[[Job, float], list[Effect]] = _nothing
+        """What else is to be done when a job begins to stop."""
+        self.on_drop: Callable[[Job, float], list[Effect]] = _nothing
+        """What else is to be done when a job is forgotten."""
         self._due: list[tuple[float, str]] = []
         """When ended jobs are released, the next one first; those that are gone stay listed."""
 
@@ -92,6 +97,7 @@ class Endings:
         for agent in self._agents.attached():
             effects += self._announcer.send(agent, self._cancel(job, error))
         job.stopping = Stopping(state, error, now + self._book.config.stop_s)
+        effects += self.on_stop(job, now)
         return [
             *self._book.changed(job, now),
             *effects,
@@ -197,12 +203,17 @@ class Endings:
         if status.state != pb.JOB_FAILED:
             status.state = pb.JOB_RELEASED
         job.state = status.state
+        effects = self.on_drop(job, now)
         self._book.drop(job, status)
-        effects = self._book.moved(job)
+        effects += self._book.moved(job)
         release = pb.CoordinatorMessage(release=pb.ReleaseJob(job_id=job.job_id))
         for agent in self._agents.attached():
             effects += self._announcer.send(agent, release)
         return effects + self._announcer.tell(pb.Locations(dropped_jobs=[job.job_id]))
+
+
+def _nothing(job: Job, now: float) -> list[Effect]:
+    return []
 
 
 def about(job: Job) -> dict[str, str | int]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fabric.config import AdaptiveConfig
+from fabric.config import AdaptiveConfig, CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.lineage import Key, producers_of
 from fabric.coordinator.core.tasks import Task, Tasks
@@ -58,10 +58,12 @@ class Job:
         submitted_s: float,
         now: float,
         adaptive: AdaptiveConfig,
+        checkpoint: CheckpointConfig,
     ) -> None:
         self.job_id, self.name, self.client_key = job_id, name, client_key
         self.graph, self.fragments, self.schema = graph, fragments, schema
-        self.submitted_s, self.started, self.adaptive = submitted_s, now, adaptive
+        self.submitted_s, self.started = submitted_s, now
+        self.adaptive, self.checkpoint = adaptive, checkpoint
         self.ended: float | None = None
         self.state: pb.JobState = pb.JOB_QUEUED
         self.error: FabricError | None = None

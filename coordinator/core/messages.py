@@ -36,6 +36,7 @@ def deploys(
     tasks: Iterable[int],
     epoch: int,
     hellos: Mapping[str, pb.Hello],
+    *,
     stream: pb.StreamDeploy | None = None,
 ) -> dict[str, pb.Deploy]:
     """One message for each agent that was given some of `tasks` of `stage`, by agent id.

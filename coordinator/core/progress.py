@@ -26,6 +26,7 @@ from fabric.coordinator.core.replan import replan
 from fabric.coordinator.core.reruns import Reruns
 from fabric.coordinator.core.retries import failure, lost_inputs, pause_s, with_causes
 from fabric.coordinator.core.scheduling import Assigned, assign, slots_used
+from fabric.coordinator.core.streams import Streams
 from fabric.coordinator.core.tasks import Task
 from fabric.coordinator.planner.materialise import materialised
 from fabric.coordinator.planner.paths import stages_from
@@ -75,9 +76,10 @@ class Progress:
             submitted_s=event.wall_s,
             now=now,
             adaptive=event.adaptive,
+            checkpoint=event.checkpoint,
         )
         self._n_placed += 1
-        self.streams.add(job, event.checkpoint, now)
+        self.streams.add(job, now)
         book.add(job)
         effects = [*book.changed(job, now), *book.note(now, "job submitted", **about(job))]
         effects += self._announcer.tell(pb.Locations(edges=self.endings.locations(job)))
@@ -330,7 +332,7 @@ class Progress:
         for stage, numbers in sorted(stages.items()):
             made = deploys(
                 job, job.graph.stages[stage], numbers, self._book.epoch, hellos,
-                self.streams.deploy(job),
+                stream=self.streams.deploy(job),
             )  # fmt: skip
             for agent_id, deploy in made.items():
                 message = pb.CoordinatorMessage(deploy=deploy)

@@ -9,6 +9,7 @@ is given a slot then, so that it can't starve.
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -41,25 +42,55 @@ def assign(
             heapq.heappop(waiting)
             continue
         region, keys = unit
-        if len(keys) > n_free:
+        shares = _shares(job, region, keys)
+        if len(shares) > n_free:
             return
-        n_free -= len(keys)
-        placed = tuple((key, _choose(job.tasks[key].agent_id, free, policy)) for key in keys)
-        yield Assigned(job, region, placed)
-        heapq.heapreplace(waiting, (at_work + len(keys), number, job, units))
+        n_free -= len(shares)
+        agents = [_choose(job.tasks[share[0]].agent_id, free, policy) for share in shares]
+        placed = [
+            (key, agent) for share, agent in zip(shares, agents, strict=True) for key in share
+        ]
+        yield Assigned(job, region, tuple(placed))
+        heapq.heapreplace(waiting, (at_work + len(shares), number, job, units))
 
 
 def slots_used(jobs: Sequence[Job]) -> dict[str, int]:
     """How many tasks of `jobs` are at work, by agent."""
     used: dict[str, int] = {}
     for job in jobs:
-        for agent_id, n in job.tasks.at_work.items():
+        for agent_id, n in _used_by(job).items():
             used[agent_id] = used.get(agent_id, 0) + n
     return used
 
 
+def _used_by(job: Job) -> Mapping[str, int]:
+    """Slots by agent; tasks of a stream that have the same number share one."""
+    if job.stream is None:
+        return job.tasks.at_work
+    taken = {
+        (task.agent_id, number if job.is_stream(region) else (stage, number))
+        for (stage, number), task in job.tasks.items()
+        if task.active and (region := job.graph.stages[stage].region) is not None
+    }
+    return Counter(agent_id for agent_id, _ in taken)
+
+
 def _at_work(job: Job) -> int:
-    return sum(job.tasks.at_work.values())
+    return sum(_used_by(job).values())
+
+
+def _shares(job: Job, region: int, keys: Sequence[Key]) -> list[list[Key]]:
+    """What takes a slot together: a task; of a stream, the tasks of all stages with one number.
+
+    They run together for ever, and hand each other rows: a slot for each would ask for as many
+    slots as there are stages, and lie idle most of the time.
+    """
+    if not job.is_stream(region):
+        return [[key] for key in keys]
+    shares: dict[int, list[Key]] = {}
+    for key in keys:
+        shares.setdefault(key[1], []).append(key)
+    return list(shares.values())
 
 
 def _units(job: Job, now: float) -> Iterator[tuple[int, list[Key]]]:

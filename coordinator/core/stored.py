@@ -10,7 +10,7 @@ from dataclasses import fields
 
 import pyarrow as pa
 
-from fabric.config import AdaptiveConfig
+from fabric.config import AdaptiveConfig, CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.jobs import Job
 from fabric.coordinator.core.messages import KINDS, MODES, assignment, output
@@ -25,12 +25,14 @@ _MODES = {number: mode for mode, number in MODES.items()}
 def plan(job: Job) -> pb.StoredPlan:
     """What is needed to go on with `job`, but for its state and that of its tasks."""
     adaptive = {f.name: getattr(job.adaptive, f.name) for f in fields(AdaptiveConfig)}
+    checkpoint = {f.name: getattr(job.checkpoint, f.name) for f in fields(CheckpointConfig)}
     return pb.StoredPlan(
         name=job.name,
         client_key=job.client_key,
         schema=job.schema,
         submitted_s=job.submitted_s,
         adaptive=pb.Adaptive(**adaptive),
+        checkpoint=pb.Checkpointing(**checkpoint),
         stages=[_stored_stage(job, stage) for stage in job.graph.stages],
         edges=[
             pb.StoredEdge(
@@ -62,6 +64,7 @@ def job(job_id: str, plan: pb.StoredPlan, started: float) -> Job:
         submitted_s=plan.submitted_s,
         now=started,
         adaptive=AdaptiveConfig(**{f.name: value for f, value in plan.adaptive.ListFields()}),
+        checkpoint=CheckpointConfig(**{f.name: value for f, value in plan.checkpoint.ListFields()}),
     )
     made.planned = set(plan.planned)
     return made

@@ -14,7 +14,6 @@ from typing import Literal
 
 from fabric.checkpoint.codec import decode_ack
 from fabric.checkpoint.manifest import Manifest, Seal
-from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.control.errors import from_detail
 from fabric.coordinator.core.agents import Agent, Agents
@@ -89,10 +88,11 @@ class Streams:
     ) -> None:
         self._book, self._agents, self._announcer = book, agents, announcer
         self._endings, self._refuse = endings, refuse
+        endings.on_stop, endings.on_drop = self._stops, self._drops
 
     # ---- life
 
-    def add(self, job: Job, config: CheckpointConfig, now: float) -> None:
+    def add(self, job: Job, now: float) -> None:
         """A job came, or was read back: it may have a stream."""
         region = stream_region(job)
         if region is None:
@@ -100,7 +100,7 @@ class Streams:
         checkpoints = Checkpoints(
             job=job.job_id,
             plan=_fingerprint(job, region),
-            config=config,
+            config=job.checkpoint,
             epoch=self._book.epoch,
             run=job.run,
             refuse=self._refuse,
@@ -108,16 +108,18 @@ class Streams:
         )
         job.stream = Stream(region, checkpoints)
 
-    def restored(self, job: Job, rows: Iterable[tuple[str, bytes]], now: float) -> list[Effect]:
-        """An earlier coordinator knew it: these are its checkpoints, and perhaps it still runs."""
-        stream = job.stream
-        if stream is None:
-            return []
-        stream.checkpoints.restored(rows)
-        tasks = [task for key, task in job.tasks.items() if _is_in(job, stream, key)]
-        if job.active and tasks and all(task.given for task in tasks):
-            return self.started(job, now)
-        return []
+    def read_back(self, rows: Iterable[tuple[str, bytes]], now: float) -> list[Effect]:
+        """An earlier coordinator wrote down these checkpoints; what ran perhaps still runs."""
+        by_job: dict[str, list[tuple[str, bytes]]] = {}
+        for key, value in rows:
+            by_job.setdefault(key.rpartition("/")[0], []).append((key, value))
+        effects: list[Effect] = []
+        for job in self._book.jobs.values():
+            self.add(job, now)
+            if job.stream is not None:
+                job.stream.checkpoints.restored(by_job.get(job.job_id, ()))
+                effects += self.started(job, now) if job.active else []
+        return effects
 
     def go_on(self, now: float) -> list[Effect]:
         """Have the streams that are to begin, or to begin again, find what they begin from."""
@@ -154,11 +156,17 @@ class Streams:
         stream.phase, stream.manifest, stream.seal = "quiet", None, None
         return self._follow(job, stream.checkpoints.lost(reason, now), now)
 
-    def stopping(self, job: Job, now: float) -> list[Effect]:
+    def _stops(self, job: Job, now: float) -> list[Effect]:
         """The job was cancelled, or has failed."""
         if job.stream is None:
             return []
         return self._follow(job, job.stream.checkpoints.stop(now), now)
+
+    def _drops(self, job: Job, now: float) -> list[Effect]:
+        """Nobody asks for it any more."""
+        if job.stream is None:
+            return []
+        return self._follow(job, job.stream.checkpoints.release(), now)
 
     def tick(self, now: float) -> list[Effect]:
         """Let time pass."""
@@ -263,7 +271,9 @@ class Streams:
         stream = job.stream
         if stream is None:
             return None
-        deploy = pb.StreamDeploy(folder=self._book.config.checkpoints, turn=_turn(job, stream))
+        deploy = pb.StreamDeploy(
+            folder=str(self._book.config.checkpoint_folder), turn=_turn(job, stream)
+        )
         if stream.manifest is not None and stream.seal is not None:
             deploy.checkpoint = stream.manifest.checkpoint
             deploy.seal_bytes, deploy.seal_crc32c = stream.seal.n_bytes, stream.seal.crc32c

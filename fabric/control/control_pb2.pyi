@@ -704,18 +704,34 @@ class CommittedPart(_message.Message):
     def __init__(self, transaction: _Optional[str] = ..., writer: _Optional[str] = ..., attempt: _Optional[int] = ..., rows: _Optional[int] = ...) -> None: ...
 
 class SubmitRequest(_message.Message):
-    __slots__ = ("plan", "name", "client_key", "parallelism", "adaptive")
+    __slots__ = ("plan", "name", "client_key", "parallelism", "adaptive", "checkpoint")
     PLAN_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     CLIENT_KEY_FIELD_NUMBER: _ClassVar[int]
     PARALLELISM_FIELD_NUMBER: _ClassVar[int]
     ADAPTIVE_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     plan: bytes
     name: str
     client_key: str
     parallelism: int
     adaptive: Adaptive
-    def __init__(self, plan: _Optional[bytes] = ..., name: _Optional[str] = ..., client_key: _Optional[str] = ..., parallelism: _Optional[int] = ..., adaptive: _Optional[_Union[Adaptive, _Mapping]] = ...) -> None: ...
+    checkpoint: Checkpointing
+    def __init__(self, plan: _Optional[bytes] = ..., name: _Optional[str] = ..., client_key: _Optional[str] = ..., parallelism: _Optional[int] = ..., adaptive: _Optional[_Union[Adaptive, _Mapping]] = ..., checkpoint: _Optional[_Union[Checkpointing, _Mapping]] = ...) -> None: ...
+
+class Checkpointing(_message.Message):
+    __slots__ = ("interval_s", "min_pause_s", "timeout_s", "tolerated_failures", "retained")
+    INTERVAL_S_FIELD_NUMBER: _ClassVar[int]
+    MIN_PAUSE_S_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
+    TOLERATED_FAILURES_FIELD_NUMBER: _ClassVar[int]
+    RETAINED_FIELD_NUMBER: _ClassVar[int]
+    interval_s: float
+    min_pause_s: float
+    timeout_s: float
+    tolerated_failures: int
+    retained: int
+    def __init__(self, interval_s: _Optional[float] = ..., min_pause_s: _Optional[float] = ..., timeout_s: _Optional[float] = ..., tolerated_failures: _Optional[int] = ..., retained: _Optional[int] = ...) -> None: ...
 
 class Adaptive(_message.Message):
     __slots__ = ("enabled", "broadcast_bytes", "target_bytes", "tiny_bytes", "skew_factor")
@@ -1037,7 +1053,7 @@ class Leadership(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., address: _Optional[str] = ...) -> None: ...
 
 class StoredPlan(_message.Message):
-    __slots__ = ("name", "client_key", "schema", "submitted_s", "turn", "adaptive", "stages", "edges", "planned")
+    __slots__ = ("name", "client_key", "schema", "submitted_s", "turn", "adaptive", "stages", "edges", "checkpoint", "planned")
     NAME_FIELD_NUMBER: _ClassVar[int]
     CLIENT_KEY_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
@@ -1046,6 +1062,7 @@ class StoredPlan(_message.Message):
     ADAPTIVE_FIELD_NUMBER: _ClassVar[int]
     STAGES_FIELD_NUMBER: _ClassVar[int]
     EDGES_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     PLANNED_FIELD_NUMBER: _ClassVar[int]
     name: str
     client_key: str
@@ -1055,8 +1072,9 @@ class StoredPlan(_message.Message):
     adaptive: Adaptive
     stages: _containers.RepeatedCompositeFieldContainer[StoredStage]
     edges: _containers.RepeatedCompositeFieldContainer[StoredEdge]
+    checkpoint: Checkpointing
     planned: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, name: _Optional[str] = ..., client_key: _Optional[str] = ..., schema: _Optional[bytes] = ..., submitted_s: _Optional[float] = ..., turn: _Optional[int] = ..., adaptive: _Optional[_Union[Adaptive, _Mapping]] = ..., stages: _Optional[_Iterable[_Union[StoredStage, _Mapping]]] = ..., edges: _Optional[_Iterable[_Union[StoredEdge, _Mapping]]] = ..., planned: _Optional[_Iterable[int]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., client_key: _Optional[str] = ..., schema: _Optional[bytes] = ..., submitted_s: _Optional[float] = ..., turn: _Optional[int] = ..., adaptive: _Optional[_Union[Adaptive, _Mapping]] = ..., stages: _Optional[_Iterable[_Union[StoredStage, _Mapping]]] = ..., edges: _Optional[_Iterable[_Union[StoredEdge, _Mapping]]] = ..., checkpoint: _Optional[_Union[Checkpointing, _Mapping]] = ..., planned: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class StoredStage(_message.Message):
     __slots__ = ("path", "kind", "fragment", "n_tasks", "region", "is_sink", "tasks", "adapted", "added")
