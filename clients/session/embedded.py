@@ -26,6 +26,7 @@ from fabric.clock import SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED
 from fabric.control.link import LocalLink
+from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.runtime import CoordinatorRuntime
 from fabric.errors import InternalError, NotFoundError
 from fabric.flight.backend import Backend
@@ -48,12 +49,14 @@ class EmbeddedSession(Session):
     def __init__(self, *, serve: bool = False, parallelism: int | None = None) -> None:
         with ExitStack() as stack:
             self._signer = Signer(secrets.token_bytes(32))
-            runtime = CoordinatorRuntime(embedded=True, signer=self._signer)
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="fabric-"))
+            config = CoordinatorConfig(checkpoints=f"{folder}/checkpoints")
+            runtime = CoordinatorRuntime(embedded=True, signer=self._signer, config=config)
             coordinator = stack.enter_context(runtime)
             self._transport = InProcessTransport()
             stack.callback(self._transport.close)
             agent_id = new_id("agent")
-            backend = _backend(agent_id, coordinator, self._transport, stack)
+            backend = _backend(agent_id, coordinator, self._transport, Path(folder))
             self._url = self._serve(backend, stack) if serve else ""
             address = self._url or f"local:{agent_id}"
             self._transport.register(address, backend.source, backend.datasets)
@@ -137,15 +140,14 @@ class EmbeddedSession(Session):
 
 
 def _backend(
-    agent_id: str, coordinator: CoordinatorRuntime, transport: InProcessTransport, stack: ExitStack
+    agent_id: str, coordinator: CoordinatorRuntime, transport: InProcessTransport, folder: Path
 ) -> Backend:
     """What the one agent holds; its datasets live as long as the session."""
-    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="fabric-"))
     return Backend(
         agent_id=agent_id,
         source=PartitionStore(agent_id),
         locations=LocationTable(),
-        datasets=DatasetFiles(Path(folder), agent_id),
+        datasets=DatasetFiles(folder, agent_id),
         control=coordinator,
         transport=transport,
     )

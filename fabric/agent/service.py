@@ -7,6 +7,7 @@ link to the coordinator up: after a loss it tries again, ever more slowly, until
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import threading
 from contextlib import AbstractContextManager, ExitStack
@@ -139,6 +140,7 @@ class AgentProcess:
             served=backend.exchanges,
             ring_bytes=self._split.ring if config.memory else 0,
             slots=self._slot_processes,
+            scratch=_scratch(self._folder),
             told=Neighbours(transport, host_id() if config.unix_sockets else "").told,
         )
         if config.metrics_port is not None:
@@ -270,3 +272,11 @@ def _version() -> str:
         return version("flight-fabric")
     except PackageNotFoundError:  # run from a checkout that was never installed
         return "unknown"
+
+
+def _scratch(folder: Path) -> Path:
+    """Where tasks of streams keep files; what an earlier life left there is of no use."""
+    path = folder / "streams"
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(mode=0o700, exist_ok=True)
+    return path

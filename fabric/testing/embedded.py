@@ -22,6 +22,7 @@ from fabric.agent.store import PartitionStore
 from fabric.clock import Clock, SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.control.link import LocalLink
+from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.runtime import CoordinatorRuntime
 from fabric.flight.backend import Backend
 from fabric.flight.inprocess import InProcessTransport
@@ -77,6 +78,7 @@ def embedded_pair(
     clock: Clock | None = None,
     engine: Engine | None = None,
     pool: SlotPool | None = None,
+    config: CoordinatorConfig | None = None,
 ) -> Iterator[EmbeddedFabric]:
     """A coordinator and `n_agents` agents of `slots` slots in this process.
 
@@ -86,7 +88,10 @@ def embedded_pair(
     clock, engine = clock or SystemClock(), engine or FabricEngine(signer)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fabric-test-")))
-        control = stack.enter_context(CoordinatorRuntime(clock=clock, embedded=True, signer=signer))
+        config = config or CoordinatorConfig(checkpoints=str(folder / "checkpoints"))
+        control = stack.enter_context(
+            CoordinatorRuntime(clock=clock, embedded=True, signer=signer, config=config)
+        )
         transport = InProcessTransport()
         stack.callback(transport.close)
         agents = []
