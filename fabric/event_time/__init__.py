@@ -13,6 +13,8 @@ Nothing here does I/O, reads a clock or starts a thread. What a window or trigge
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 BEGINNING = -(2**63)
 IDLE = -(2**63) + 1
 END_OF_TIME = 2**63 - 1
@@ -21,3 +23,21 @@ EMISSION_US = 200_000
 
 WATERMARK_COLUMN = "__watermark"
 """The int64 column that brings each row's own watermark to where lateness is decided."""
+
+
+def least(times: Iterable[int]) -> int:
+    """The watermark of several inputs: the least, idle ones left out.
+
+    Where all others have ended, an idle one keeps the end away: it may still have rows.
+
+    >>> least([5, 3]), least([5, IDLE]), least([IDLE, END_OF_TIME]) == IDLE
+    (3, 5, True)
+    """
+    found = END_OF_TIME
+    idle = False
+    for time_us in times:
+        if time_us == IDLE:
+            idle = True
+        elif time_us < found:
+            found = time_us
+    return IDLE if idle and found == END_OF_TIME else found

@@ -6,14 +6,14 @@ A chain may read pipelined edges, because it never waits for the end of one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
 
 from fabric.errors import FabricError, InternalError, PlanError
-from fabric.event_time import BEGINNING, END_OF_TIME, IDLE
+from fabric.event_time import BEGINNING, END_OF_TIME, IDLE, least
 from fabric.operators.contract import Batches, Context, Operator, Snapshot, SnapshotReader
 from fabric.operators.explode import ExplodeOperator
 from fabric.operators.filter import FilterOperator
@@ -247,15 +247,6 @@ class Chain:
     def _check(self, edge: int) -> None:
         if edge not in self._open_edges:
             raise InternalError(f"edge {edge} is not one of the chain's, or has ended")
-
-
-def least(times: Iterable[int]) -> int:
-    """The watermark of several inputs: the least, those that are idle left out.
-
-    >>> least([5, 3]), least([5, IDLE]), least([IDLE]) == IDLE
-    (3, 5, True)
-    """
-    return min((time_us for time_us in times if time_us != IDLE), default=IDLE)
 
 
 def _at(node: Node, work: Callable[[], Batches]) -> Batches:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from fabric._cython.shuffle.ring.ring import Rows
 from fabric.agent.pipe import Item
 from fabric.checkpoint.alignment import Alignment, GiveUp, Hold, Ignore, Outcome, Snapshot
-from fabric.event_time import BEGINNING, END_OF_TIME, IDLE
+from fabric.event_time import BEGINNING, END_OF_TIME, least
 from fabric.flight.header import Event
 
 Channel = tuple[int, int]
@@ -130,7 +130,7 @@ class Channels:
     def _time(self, edge: int, producer: int, time_us: int) -> Iterator[Event_]:
         times = self._times[edge]
         times[producer] = time_us
-        now = min((t for t in times.values() if t != IDLE), default=IDLE)
+        now = least(times.values())
         if now != self._edge_times[edge] and self._open[edge]:
             self._edge_times[edge] = now
             yield Time(edge, now)
