@@ -19,9 +19,11 @@ from fabric.agent.effects import (
     RunSink,
     Send,
     Start,
+    Tell,
 )
-from fabric.agent.events import Copied, Ended, Fetched, LeaseOver, Said, SinkDone
+from fabric.agent.events import Checkpointed, Copied, Ended, Fetched, LeaseOver, Said, SinkDone
 from fabric.agent.held import TaskSpec
+from fabric.agent.streams.orders import CheckpointOver, Trigger
 from fabric.control import control_pb2 as pb
 from fabric.ids import TaskId
 
@@ -294,3 +296,47 @@ def test_whatever_comes_slots_are_kept_and_every_start_ends_once(
         while fresh := started(more):
             more = [e for s in fresh for e in core.handle(ended(s))]
     assert core.running == 0
+
+
+def stream(tasks: Iterable[int] = (0, 1), *, attempt: int = 0, turn: int = 1) -> Said:
+    said = deploy(tasks=tasks, attempt=attempt)
+    said.message.deploy.stream.CopyFrom(pb.StreamDeploy(folder="state", turn=turn))
+    return said
+
+
+def trigger(*keys: tuple[int, int], checkpoint: int = 7) -> Said:
+    """(task, attempt) of those that read sources."""
+    named = [pb.TaskKey(job_id="j", task=task, attempt=attempt) for task, attempt in keys]
+    order = pb.TriggerCheckpoint(job_id="j", checkpoint=checkpoint, keys=named)
+    return Said(pb.CoordinatorMessage(trigger=order, epoch=1))
+
+
+def over(turn: int = 1) -> Said:
+    order = pb.CheckpointEnded(job_id="j", checkpoint=7, complete=True, turn=turn)
+    return Said(pb.CoordinatorMessage(ended=order, epoch=1))
+
+
+def test_tasks_of_a_stream_start_together_and_hear_of_checkpoints() -> None:
+    core = AgentCore(slots=1)
+    first, second = started(core.handle(stream()))
+    assert core.handle(trigger((0, 0))) == [Tell(first.id, Trigger(7))]
+    found = core.handle(over())
+    assert found == [Tell(spec.id, CheckpointOver(7, complete=True)) for spec in (first, second)]
+    core.handle(ended(first))
+    assert core.handle(over()) == [Tell(second.id, CheckpointOver(7, complete=True))]
+
+
+def test_what_is_for_an_older_attempt_of_a_stream_is_refused() -> None:
+    core = AgentCore(slots=1)
+    (old,) = started(core.handle(stream([0])))
+    core.handle(stream([0], attempt=1, turn=2))
+    assert core.handle(trigger((0, 0), (0, 2), (5, 0))) == []
+    assert core.refused["checkpoint"] == 3
+    assert core.handle(over(turn=1)) == []
+    assert old.id.attempt == 0
+    assert core.handle(trigger((0, 1))) == [Tell(TaskId("j", 0, 0, 1), Trigger(7))]
+
+
+def test_a_stored_snapshot_is_told() -> None:
+    report = pb.Checkpointed(key=pb.TaskKey(job_id="j"), checkpoint=3, ack=b"a")
+    assert AgentCore(1).handle(Checkpointed(report)) == [Send(pb.AgentMessage(checkpointed=report))]
