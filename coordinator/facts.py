@@ -14,6 +14,7 @@ from fabric.plan.expr import columns_of
 from fabric.plan.nodes import Aggregate, Join, Node, Scan
 from fabric.plan.sources import DatasetSource, FileSource, MemorySource, Split
 from fabric.plan.statistics import SourceFacts
+from fabric.plan.streams import StreamScan
 from fabric.plan.walk import walk
 
 _FILES_MAX = 256
@@ -71,8 +72,10 @@ def _asked(root: Node) -> frozenset[str]:
     return frozenset(names)
 
 
-def needed(scan: Scan, splits: Sequence[Split]) -> Sequence[Split]:
+def needed(scan: Scan | StreamScan, splits: Sequence[Split]) -> Sequence[Split]:
     """The first splits that have as many rows as the scan may stop after."""
+    if isinstance(scan, StreamScan):
+        return splits
     if scan.limit is None or scan.limit == 0:
         return splits if scan.limit is None else ()
     source = scan.source

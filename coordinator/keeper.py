@@ -11,7 +11,12 @@ from collections.abc import Callable
 from queue import SimpleQueue
 
 from fabric.checkpoint.storage import SnapshotStorage
-from fabric.coordinator.core.checkpoint_effects import RemoveCheckpoints, Verify, WriteManifest
+from fabric.coordinator.core.checkpoint_effects import (
+    RemoveCheckpoints,
+    RemoveJob,
+    Verify,
+    WriteManifest,
+)
 from fabric.coordinator.core.effects import StorageWork
 from fabric.coordinator.core.events import CheckpointVerified, Event, ManifestWritten
 from fabric.errors import FabricError, InternalError
@@ -62,6 +67,8 @@ class Keeper:
                 return CheckpointVerified(job_id, number, (manifest, seal))
             case RemoveCheckpoints(keep=keep, below=below):
                 storage.retain(job_id, keep, below)
+            case RemoveJob():
+                storage.remove_job(job_id)
         return None
 
 
@@ -72,6 +79,6 @@ def _failed(work: StorageWork, error: Exception) -> Event | None:
             return ManifestWritten(work.job_id, manifest.checkpoint, error=known)
         case Verify(checkpoint=number):
             return CheckpointVerified(work.job_id, number, error=known)
-        case RemoveCheckpoints():
+        case RemoveCheckpoints() | RemoveJob():
             _log.warning("old checkpoints stay", job=work.job_id, error=str(known))
     return None

@@ -7,10 +7,18 @@ nobody is told of anything that is not written down. Only `Hear` may overtake.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from fabric.control import control_pb2 as pb
-from fabric.coordinator.core.checkpoint_effects import RemoveCheckpoints, Verify, WriteManifest
 from fabric.coordinator.metadata.store import Write
+
+if TYPE_CHECKING:
+    from fabric.coordinator.core.checkpoint_effects import (
+        RemoveCheckpoints,
+        RemoveJob,
+        Verify,
+        WriteManifest,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +83,7 @@ class StorageWork:
     """Do this with the checkpoints of a job, one after the other, and say how it went."""
 
     job_id: str
-    work: WriteManifest | Verify | RemoveCheckpoints
+    work: WriteManifest | Verify | RemoveCheckpoints | RemoveJob
 
 
 Effect = Send | Hear | Disconnect | Persist | JobChanged | DatasetAnswered | Note | StorageWork

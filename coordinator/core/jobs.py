@@ -190,7 +190,9 @@ class Job:
         return [task.handle for task in self.tasks.stage(stage) if task.finished]
 
     def complete(self) -> bool:
-        """Whether every task has finished and every sink is published."""
+        """Whether every task has finished and every sink is published; a stream ends by itself."""
+        if self.stream is not None and self.stream.phase != "ended":
+            return False
         sinks = {stage.stage for stage in self.graph.stages if stage.is_sink}
         return self.tasks.n_finished == len(self.tasks) and sinks <= self.published
 

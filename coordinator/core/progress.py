@@ -79,7 +79,7 @@ class Progress:
             checkpoint=event.checkpoint,
         )
         self._n_placed += 1
-        self.streams.add(job, now)
+        self.streams.add(job)
         book.add(job)
         effects = [*book.changed(job, now), *book.note(now, "job submitted", **about(job))]
         effects += self._announcer.tell(pb.Locations(edges=self.endings.locations(job)))

@@ -25,7 +25,8 @@ _MODES = {number: mode for mode, number in MODES.items()}
 def plan(job: Job) -> pb.StoredPlan:
     """What is needed to go on with `job`, but for its state and that of its tasks."""
     adaptive = {f.name: getattr(job.adaptive, f.name) for f in fields(AdaptiveConfig)}
-    checkpoint = {f.name: getattr(job.checkpoint, f.name) for f in fields(CheckpointConfig)}
+    chosen = {f.name: getattr(job.checkpoint, f.name) for f in fields(CheckpointConfig)}
+    checkpoint = {name: value for name, value in chosen.items() if value is not None}
     return pb.StoredPlan(
         name=job.name,
         client_key=job.client_key,

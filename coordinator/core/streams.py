@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fabric.checkpoint.codec import decode_ack
-from fabric.checkpoint.manifest import Manifest, Seal
+from fabric.checkpoint.manifest import Declined, Manifest, Seal
 from fabric.control import control_pb2 as pb
 from fabric.control.errors import from_detail
 from fabric.coordinator.core.agents import Agent, Agents
@@ -25,18 +25,19 @@ from fabric.coordinator.core.checkpoint_effects import (
     CommitPointer,
     Ended,
     Fail,
-    Note,
     NotifyAborted,
     NotifyComplete,
     Publish,
     RemoveCheckpoints,
+    RemoveJob,
     Restore,
     TriggerSources,
     Verify,
     WriteManifest,
 )
-from fabric.coordinator.core.checkpoints import Checkpoints, Declined, TaskRun
-from fabric.coordinator.core.effects import Effect, StorageWork
+from fabric.coordinator.core.checkpoint_flight import TaskRun
+from fabric.coordinator.core.checkpoints import Checkpoints
+from fabric.coordinator.core.effects import Effect, Note, StorageWork
 from fabric.coordinator.core.endings import Endings
 from fabric.coordinator.core.jobs import Job
 from fabric.coordinator.core.lineage import Key
@@ -45,7 +46,7 @@ from fabric.plan.nodes import Node
 from fabric.plan.streams import StreamScan
 from fabric.plan.walk import walk
 
-Phase = Literal["quiet", "restoring", "ready", "running"]
+Phase = Literal["quiet", "restoring", "ready", "running", "ended"]
 
 
 @dataclass(slots=True)
@@ -53,7 +54,8 @@ class Stream:
     """What a coordinator knows of one stream.
 
     It is "quiet" until no older task is left, "restoring" while a checkpoint is looked at, "ready"
-    to be deployed from `manifest` (None: from the beginning), then "running".
+    to be deployed from `manifest` (None: from the beginning), then "running", and "ended" when all of
+    its last checkpoint is out.
     """
 
     region: int
@@ -92,19 +94,19 @@ class Streams:
 
     # ---- life
 
-    def add(self, job: Job, now: float) -> None:
+    def add(self, job: Job) -> None:
         """A job came, or was read back: it may have a stream."""
         region = stream_region(job)
         if region is None:
             return
         checkpoints = Checkpoints(
-            job=job.job_id,
-            plan=_fingerprint(job, region),
-            config=job.checkpoint,
+            job.job_id,
+            _fingerprint(job, region),
+            job.checkpoint,
             epoch=self._book.epoch,
             run=job.run,
             refuse=self._refuse,
-            wall_s=lambda: self._book.wall_s(now),
+            wall_s=self._book.wall_s,
         )
         job.stream = Stream(region, checkpoints)
 
@@ -115,7 +117,7 @@ class Streams:
             by_job.setdefault(key.rpartition("/")[0], []).append((key, value))
         effects: list[Effect] = []
         for job in self._book.jobs.values():
-            self.add(job, now)
+            self.add(job)
             if job.stream is not None:
                 job.stream.checkpoints.restored(by_job.get(job.job_id, ()))
                 effects += self.started(job, now) if job.active else []
@@ -138,7 +140,7 @@ class Streams:
         stream = job.stream
         if stream is None or stream.phase == "running" or not job.all_given(stream.region):
             return []
-        stream.phase = "running"
+        stream.phase, stream.checkpoints.run = "running", job.run
         runs = {
             key: TaskRun(task.attempt, task.epoch)
             for key, task in job.tasks.items()
@@ -289,19 +291,20 @@ class Streams:
             case CommitPointer(writes=writes):
                 self._book.write(*writes)
                 return []
-            case WriteManifest() | Verify() | RemoveCheckpoints():
+            case WriteManifest() | Verify() | RemoveCheckpoints() | RemoveJob():
                 return [StorageWork(job.job_id, wanted)]
             case Restore(manifest=manifest):
                 stream.phase, stream.manifest = "ready", manifest
-                return self._say_restored(job, wanted, now)
+                return self._take_back(job, wanted, now)
             case Fail(error=error):
                 return self._endings.stop(job, pb.JOB_FAILED, error, now)
             case Ended():
+                stream.phase = "ended"
                 sinks = {s.stage for s in job.graph.stages if s.region == stream.region}
                 job.published |= {s for s in sinks if job.graph.stages[s].is_sink}
                 return self._book.changed(job, now)
             case Note(event=event, fields=fields):
-                return self._book.note(now, event, job=job.job_id, **dict(fields))
+                return self._book.note(now, event, **{**dict(fields), "job": job.job_id})
             case _:
                 return self._tell(job, stream, wanted)
 
@@ -365,13 +368,9 @@ class Streams:
         asked = first if first in attached else attached[0]
         return self._announcer.send_to(asked, pb.CoordinatorMessage(sink=command))
 
-    def _say_restored(self, job: Job, restore: Restore, now: float) -> list[Effect]:
+    def _take_back(self, job: Job, restore: Restore, now: float) -> list[Effect]:
+        """Have sinks remove what is published and will come again, as far as they can."""
         effects: list[Effect] = []
-        if restore.manifest is not None:
-            number = restore.manifest.checkpoint
-            effects += self._book.note(
-                now, "stream goes on from a checkpoint", job=job.job_id, checkpoint=number
-            )
         for node, handles in restore.doubled:
             effects += self._book.note(
                 now, "rows are published that will come again", job=job.job_id, node=node,

@@ -151,7 +151,7 @@ class FabricEngine:
         """See `Engine`."""
         from fabric.io.streams import open_reader
 
-        return open_reader(scan.source, scan.schema, scan.columns)
+        return open_reader(scan.source, self.schema_of(scan))
 
     def open_stream_sink(
         self, target: Target, schema: pa.Schema, task: TaskId, n_tasks: int, turn: int

@@ -21,12 +21,22 @@ from fabric.operators.limit import LimitOperator
 from fabric.operators.project import ProjectOperator
 from fabric.operators.union import UnionOperator
 from fabric.plan.expr import Column, output_name
-from fabric.plan.nodes import Explode, Filter, Limit, Node, Select, StageInput, Union, WithColumns
+from fabric.plan.nodes import (
+    Explode,
+    Filter,
+    Limit,
+    Node,
+    Select,
+    StageInput,
+    Union,
+    WithColumns,
+)
 from fabric.plan.schema import schema_of
+from fabric.plan.streams import StreamScan
 from fabric.plan.walk import walk
 
-_ALLOWED = (StageInput, Filter, Select, WithColumns, Explode, Union, Limit)
-_LEAVES = (StageInput,)
+_LEAVES = (StageInput, StreamScan)
+_ALLOWED = (*_LEAVES, Filter, Select, WithColumns, Explode, Union, Limit)
 
 
 def unsupported(root: Node) -> str | None:
@@ -258,6 +268,8 @@ def _at(node: Node, work: Callable[[], Batches]) -> Batches:
 
 def _edge(node: Node) -> int:
     """The number under which a leaf's rows come in."""
+    if isinstance(node, StreamScan):
+        return -1 - node.scan_id
     assert isinstance(node, StageInput)
     return node.edge
 

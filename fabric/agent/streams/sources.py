@@ -47,7 +47,7 @@ class Sources:
             if answer is END:
                 self._open.remove(edge)
                 yield edge
-            elif answer is not IDLE:
+            elif isinstance(answer, Polled | Ended):
                 yield Read(edge, path, answer)
             nothing = nothing and answer is IDLE
         if nothing and self._open:

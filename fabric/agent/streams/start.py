@@ -42,9 +42,6 @@ from fabric.plan.sources import Split
 from fabric.plan.streams import StreamScan
 from fabric.plan.walk import walk
 
-HELD_BYTES_MAX = 64 << 20
-"""Rows that a task keeps while it waits for barriers; with more the checkpoint is given up."""
-
 
 @dataclass(frozen=True, slots=True)
 class StreamDone:
@@ -89,6 +86,7 @@ def run_stream(root: Node, parts: Parts) -> StreamDone:
         )
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         storage = FolderStorage(Path(stream.folder))
+        storage.prepare(spec.id.job)
         uploads = Uploads(storage, spec, parts.clock, parts.orders.say)
         stack.callback(uploads.close)
         top = root.input if isinstance(root, Sink) else root
@@ -112,7 +110,9 @@ def run_stream(root: Node, parts: Parts) -> StreamDone:
             chain=chain,
             sources=sources,
             channels=Channels(
-                edges.producers, has_sources=bool(readers), held_bytes_max=HELD_BYTES_MAX
+                edges.producers,
+                has_sources=bool(readers),
+                held_bytes_max=stream.held_bytes_max,
             ),
             edges=edges,
             outputs=parts.outputs,
