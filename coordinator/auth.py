@@ -27,6 +27,7 @@ SCOPES: Mapping[str, Scope] = {
     "Release": "submit",
     "Restart": "submit",
     "ListTasks": "read",
+    "ListCheckpoints": "read",
     "JobPlan": "read",
     "ListEvents": "read",
     "Drain": "submit",

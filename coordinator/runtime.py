@@ -18,6 +18,7 @@ from fabric.clock import Clock, SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED
 from fabric.control.link import OnMessage
+from fabric.coordinator.checkpoints import listed
 from fabric.coordinator.config import CoordinatorConfig, chosen
 from fabric.coordinator.core.core import CoordinatorCore
 from fabric.coordinator.core.effects import (
@@ -100,7 +101,8 @@ class CoordinatorRuntime:
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
         self._outbox = Outbox(self._store, self._wake)
-        self._keeper = Keeper(FolderStorage(self._config.checkpoint_folder), self._stored)
+        self._storage = FolderStorage(self._config.checkpoint_folder)
+        self._keeper = Keeper(self._storage, self._stored)
         self._lines: dict[str, Line] = {}
         self._watchers = Watchers()
         self._n_sessions = 0
@@ -271,6 +273,13 @@ class CoordinatorRuntime:
         with self._lock:
             self._check_open()
             return pb.TaskList(tasks=self._core.tasks(request.job_id))
+
+    def list_checkpoints(self, request: pb.CheckpointsRequest) -> pb.CheckpointList:
+        """See `ControlApi.list_checkpoints`."""
+        with self._lock:
+            self._check_open()
+            found = self._core.checkpoints(request.job_id, self._clock.monotonic_s())
+        return listed(found, request, self._storage)
 
     def job_plan(self, request: pb.JobRequest) -> pb.ExplainReply:
         """See `ControlApi.job_plan`."""

@@ -69,6 +69,12 @@ class ControlService(ControlServicer):
         """See `ControlApi.list_tasks`."""
         return await self._in_thread(context, self._runtime.list_tasks, request)
 
+    async def ListCheckpoints(
+        self, request: pb.CheckpointsRequest, context: Any
+    ) -> pb.CheckpointList:
+        """See `ControlApi.list_checkpoints`."""
+        return await self._in_thread(context, self._runtime.list_checkpoints, request)
+
     async def JobPlan(self, request: pb.JobRequest, context: Any) -> pb.ExplainReply:
         """See `ControlApi.job_plan`."""
         return await self._in_thread(context, self._runtime.job_plan, request)

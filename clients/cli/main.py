@@ -15,6 +15,7 @@ import typer
 
 from fabric.clients.cli import (
     agents,
+    checkpoints,
     config,
     datasets,
     demo,
@@ -47,6 +48,7 @@ app.command(
 )(run.run)
 app.command("explain", short_help="Show what a Python file would run.")(run.explain)
 app.add_typer(jobs.app, name="jobs")
+app.add_typer(checkpoints.app, name="checkpoints")
 app.add_typer(agents.app, name="agents")
 app.command("datasets", short_help="List datasets.")(datasets.datasets)
 app.command("top", short_help="Agents, jobs and events, live.")(top.top)

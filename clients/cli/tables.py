@@ -52,6 +52,29 @@ def tasks_table(tasks: Iterable[pb.TaskStatus]) -> Table:
     return made
 
 
+def checkpoints_table(checkpoints: Iterable[pb.CheckpointStatus]) -> Table:
+    """One line a checkpoint."""
+    made = table("checkpoint >", "state", "begun", "seconds >", "bytes >", "files >", "reason")
+    for one in checkpoints:
+        begun = datetime.fromtimestamp(one.begun_s, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        add(
+            made, str(one.checkpoint), one.state, begun, f"{one.seconds:.3f}", f"{one.bytes:,}",
+            str(one.files), one.reason,
+        )  # fmt: skip
+    return made
+
+
+def parts_table(parts: Iterable[pb.CheckpointPart]) -> Table:
+    """One line a task of a node in a checkpoint."""
+    made = table("node", "task >", "attempt >", "files >", "bytes >", "splits >", "prepared >")
+    for part in parts:
+        add(
+            made, part.node_path, str(part.task), str(part.attempt), str(part.files),
+            f"{part.bytes:,}", str(part.splits), str(part.handles),
+        )  # fmt: skip
+    return made
+
+
 def agents_table(agents: Iterable[pb.AgentStatus]) -> Table:
     """One line an agent."""
     made = table("agent", "state", "tasks >", "slots >", "stored >", "memory >", "heard >", "at")

@@ -157,6 +157,17 @@ class Job:
         """Every attempt of its tasks, by stage, task and attempt."""
         return list(self.session.control.list_tasks(pb.JobRequest(job_id=self.id)).tasks)
 
+    def checkpoints(self) -> list[pb.CheckpointStatus]:
+        """Of a stream: those that are kept, those given up lately, and the one under way."""
+        request = pb.CheckpointsRequest(job_id=self.id)
+        return list(self.session.control.list_checkpoints(request).checkpoints)
+
+    def checkpoint(self, number: int) -> pb.CheckpointStatus:
+        """One of them, with what each task has in it; `NotFoundError` when it is not known."""
+        request = pb.CheckpointsRequest(job_id=self.id, checkpoint=number)
+        (found,) = self.session.control.list_checkpoints(request).checkpoints
+        return found
+
     def events(self, last: int = 1000) -> list[pb.EventRecord]:
         """The `last` things that happened to it, oldest first."""
         request = pb.EventsRequest(job_id=self.id, last=last)

@@ -17,6 +17,7 @@ from fabric.coordinator.core import records
 from fabric.coordinator.core.agents import Agent, Agents, same_release
 from fabric.coordinator.core.announcer import Announcer
 from fabric.coordinator.core.book import Book
+from fabric.coordinator.core.checkpoint_flight import CheckpointStatus
 from fabric.coordinator.core.draining import Draining
 from fabric.coordinator.core.effects import DatasetAnswered, Disconnect, Effect, Hear, Persist
 from fabric.coordinator.core.events import (
@@ -91,6 +92,11 @@ class CoordinatorCore:
     def tasks(self, job_id: str) -> list[pb.TaskStatus]:
         """Every attempt of a job that was not released; `NotFoundError` when there is none."""
         return self._book.tasks(job_id)
+
+    def checkpoints(self, job_id: str, now: float) -> list[CheckpointStatus]:
+        """Those of a stream that are known; `NotFoundError` when there is no such job."""
+        stream = self._book.live(job_id).stream
+        return [] if stream is None else stream.checkpoints.statuses(now)
 
     def graph(self, job_id: str) -> StageGraph:
         """The stages of a job that was not released; `NotFoundError` when there is none."""

@@ -54,8 +54,8 @@ class Stream:
     """What a coordinator knows of one stream.
 
     It is "quiet" until no older task is left, "restoring" while a checkpoint is looked at, "ready"
-    to be deployed from `manifest` (None: from the beginning), then "running", and "ended" when all of
-    its last checkpoint is out.
+    to be deployed from `manifest` (None: from the beginning), then "running", and "ended" when all
+    of its last checkpoint is out.
     """
 
     region: int

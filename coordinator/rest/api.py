@@ -16,6 +16,7 @@ from fabric.coordinator.auth import SCOPES
 from fabric.coordinator.rest.access import Access
 from fabric.coordinator.rest.models import (
     Agent,
+    Checkpoint,
     Dataset,
     Event,
     Job,
@@ -121,6 +122,16 @@ def _one_job(api: APIRouter, control: ControlApi, access: Access) -> None:
     def tasks(job_id: str) -> list[Task]:
         told = control.list_tasks(pb.JobRequest(job_id=job_id))
         return [Task.of(task) for task in told.tasks]
+
+    @api.get(
+        "/jobs/{job_id}/checkpoints",
+        summary="Its checkpoints, of a stream",
+        tags=["jobs"],
+        **may(access, "ListCheckpoints"),
+    )
+    def checkpoints(job_id: str) -> list[Checkpoint]:
+        told = control.list_checkpoints(pb.CheckpointsRequest(job_id=job_id))
+        return [Checkpoint.of(one) for one in told.checkpoints]
 
     @api.get("/jobs/{job_id}/plan", summary="Its plan", tags=["jobs"], **may(access, "JobPlan"))
     def plan(job_id: str) -> Plan:

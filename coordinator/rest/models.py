@@ -166,6 +166,18 @@ class Task(BaseModel):
         )
 
 
+class Checkpoint(_Told):
+    """What a stream has made durable, or tried to; `begun_s` is wall time."""
+
+    checkpoint: int
+    state: str
+    begun_s: float
+    seconds: float
+    bytes: int
+    files: int
+    reason: str
+
+
 class Agent(_Told):
     """An agent that the coordinator knows."""
 

@@ -48,6 +48,9 @@ class ControlApi(Protocol):
     def list_tasks(self, request: pb.JobRequest) -> pb.TaskList:
         """The attempts of a job's tasks, by stage, task and attempt."""
 
+    def list_checkpoints(self, request: pb.CheckpointsRequest) -> pb.CheckpointList:
+        """The checkpoints of a stream: kept, given up lately, and the one under way."""
+
     def job_plan(self, request: pb.JobRequest) -> pb.ExplainReply:
         """A job's plan and stages as they run, also after they were planned anew."""
 

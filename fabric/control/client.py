@@ -104,6 +104,10 @@ class GrpcControl:
         """See `ControlApi.list_tasks`."""
         return self._call("ListTasks", request, pb.TaskList)
 
+    def list_checkpoints(self, request: pb.CheckpointsRequest) -> pb.CheckpointList:
+        """See `ControlApi.list_checkpoints`."""
+        return self._call("ListCheckpoints", request, pb.CheckpointList)
+
     def job_plan(self, request: pb.JobRequest) -> pb.ExplainReply:
         """See `ControlApi.job_plan`."""
         return self._call("JobPlan", request, pb.ExplainReply)

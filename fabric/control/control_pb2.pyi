@@ -801,6 +801,58 @@ class DrainRequest(_message.Message):
     undo: bool
     def __init__(self, agent_id: _Optional[str] = ..., undo: _Optional[bool] = ...) -> None: ...
 
+class CheckpointsRequest(_message.Message):
+    __slots__ = ("job_id", "checkpoint")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    checkpoint: int
+    def __init__(self, job_id: _Optional[str] = ..., checkpoint: _Optional[int] = ...) -> None: ...
+
+class CheckpointStatus(_message.Message):
+    __slots__ = ("checkpoint", "state", "begun_s", "seconds", "bytes", "files", "reason", "parts")
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_S_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    PARTS_FIELD_NUMBER: _ClassVar[int]
+    checkpoint: int
+    state: str
+    begun_s: float
+    seconds: float
+    bytes: int
+    files: int
+    reason: str
+    parts: _containers.RepeatedCompositeFieldContainer[CheckpointPart]
+    def __init__(self, checkpoint: _Optional[int] = ..., state: _Optional[str] = ..., begun_s: _Optional[float] = ..., seconds: _Optional[float] = ..., bytes: _Optional[int] = ..., files: _Optional[int] = ..., reason: _Optional[str] = ..., parts: _Optional[_Iterable[_Union[CheckpointPart, _Mapping]]] = ...) -> None: ...
+
+class CheckpointPart(_message.Message):
+    __slots__ = ("node_path", "task", "attempt", "files", "bytes", "splits", "handles")
+    NODE_PATH_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    SPLITS_FIELD_NUMBER: _ClassVar[int]
+    HANDLES_FIELD_NUMBER: _ClassVar[int]
+    node_path: str
+    task: int
+    attempt: int
+    files: int
+    bytes: int
+    splits: int
+    handles: int
+    def __init__(self, node_path: _Optional[str] = ..., task: _Optional[int] = ..., attempt: _Optional[int] = ..., files: _Optional[int] = ..., bytes: _Optional[int] = ..., splits: _Optional[int] = ..., handles: _Optional[int] = ...) -> None: ...
+
+class CheckpointList(_message.Message):
+    __slots__ = ("checkpoints",)
+    CHECKPOINTS_FIELD_NUMBER: _ClassVar[int]
+    checkpoints: _containers.RepeatedCompositeFieldContainer[CheckpointStatus]
+    def __init__(self, checkpoints: _Optional[_Iterable[_Union[CheckpointStatus, _Mapping]]] = ...) -> None: ...
+
 class EventsRequest(_message.Message):
     __slots__ = ("job_id", "last")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]

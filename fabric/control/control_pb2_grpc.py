@@ -74,6 +74,11 @@ class ControlStub:
                 request_serializer=fabric_dot_control_dot_control__pb2.JobRequest.SerializeToString,
                 response_deserializer=fabric_dot_control_dot_control__pb2.TaskList.FromString,
                 _registered_method=True)
+        self.ListCheckpoints = channel.unary_unary(
+                '/fabric.control.v1.Control/ListCheckpoints',
+                request_serializer=fabric_dot_control_dot_control__pb2.CheckpointsRequest.SerializeToString,
+                response_deserializer=fabric_dot_control_dot_control__pb2.CheckpointList.FromString,
+                _registered_method=True)
         self.JobPlan = channel.unary_unary(
                 '/fabric.control.v1.Control/JobPlan',
                 request_serializer=fabric_dot_control_dot_control__pb2.JobRequest.SerializeToString,
@@ -170,6 +175,13 @@ class ControlServicer:
 
     def ListTasks(self, request, context):
         """scope read; the attempts of a job
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListCheckpoints(self, request, context):
+        """scope read; of a stream
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -273,6 +285,11 @@ def add_ControlServicer_to_server(servicer, server):
                     servicer.ListTasks,
                     request_deserializer=fabric_dot_control_dot_control__pb2.JobRequest.FromString,
                     response_serializer=fabric_dot_control_dot_control__pb2.TaskList.SerializeToString,
+            ),
+            'ListCheckpoints': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListCheckpoints,
+                    request_deserializer=fabric_dot_control_dot_control__pb2.CheckpointsRequest.FromString,
+                    response_serializer=fabric_dot_control_dot_control__pb2.CheckpointList.SerializeToString,
             ),
             'JobPlan': grpc.unary_unary_rpc_method_handler(
                     servicer.JobPlan,
@@ -531,6 +548,33 @@ class Control:
             '/fabric.control.v1.Control/ListTasks',
             fabric_dot_control_dot_control__pb2.JobRequest.SerializeToString,
             fabric_dot_control_dot_control__pb2.TaskList.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListCheckpoints(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fabric.control.v1.Control/ListCheckpoints',
+            fabric_dot_control_dot_control__pb2.CheckpointsRequest.SerializeToString,
+            fabric_dot_control_dot_control__pb2.CheckpointList.FromString,
             options,
             channel_credentials,
             insecure,

@@ -125,6 +125,7 @@ def calls(address: str) -> tuple[grpc.Channel, dict[str, Any]]:
         "Release": pb.JobRequest(),
         "Restart": pb.RestartRequest(),
         "ListTasks": pb.JobRequest(),
+        "ListCheckpoints": pb.CheckpointsRequest(),
         "JobPlan": pb.JobRequest(),
         "ListEvents": pb.EventsRequest(),
         "Drain": pb.DrainRequest(),

@@ -174,6 +174,11 @@ class SparkControl(ControlApi):
         self._job(request.job_id)
         return pb.TaskList()
 
+    def list_checkpoints(self, request: pb.CheckpointsRequest) -> pb.CheckpointList:
+        """None: no stream runs on Spark."""
+        self._job(request.job_id)
+        return pb.CheckpointList()
+
     def job_plan(self, request: pb.JobRequest) -> pb.ExplainReply:
         """The plan as it was given."""
         root = self._job(request.job_id).plan.root

@@ -66,16 +66,24 @@ Event_ = Came | Time | EdgeOver | Take | Decline
 
 
 class Channels:
-    """The channels of one task; `producers` by edge, `has_sources` when it reads some itself."""
+    """The channels of one task; `producers` by edge, `has_sources` when it reads some itself.
+
+    Barriers up to checkpoint `restored`, from which the task goes on, are of an earlier life.
+    """
 
     def __init__(
-        self, producers: Mapping[int, Iterable[int]], *, has_sources: bool, held_bytes_max: int
+        self,
+        producers: Mapping[int, Iterable[int]],
+        *,
+        has_sources: bool,
+        held_bytes_max: int,
+        restored: int = 0,
     ) -> None:
         self._times = {edge: dict.fromkeys(found, BEGINNING) for edge, found in producers.items()}
         self._edge_times = dict.fromkeys(self._times, BEGINNING)
         channels = [(edge, p) for edge, times in self._times.items() for p in times]
         own = [SOURCES] if has_sources else []
-        self._alignment = Alignment([*channels, *own], held_bytes_max)
+        self._alignment = Alignment([*channels, *own], held_bytes_max, restored=restored)
         self._kept: dict[Channel, deque[Item]] = {channel: deque() for channel in channels}
         self._open = {edge: set(times) for edge, times in self._times.items()}
 

@@ -113,6 +113,7 @@ def run_stream(root: Node, parts: Parts) -> StreamDone:
                 edges.producers,
                 has_sources=bool(readers),
                 held_bytes_max=stream.held_bytes_max,
+                restored=stream.checkpoint,
             ),
             edges=edges,
             outputs=parts.outputs,
