@@ -371,36 +371,3 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointConfig:
-    """How often a stream's state is made durable, and what happens when that fails.
-
-    A coordinator takes these from ``FABRIC_CHECKPOINT_…``, a session changes them for its jobs.
-
-    Parameters
-    ----------
-    interval_s
-        From the beginning of one checkpoint to that of the next.
-    min_pause_s
-        At least so long lies between the end of one and the beginning of the next.
-    timeout_s
-        One that is not complete by then is given up.
-    tolerated_failures
-        So many in a row may fail; with one more the job fails.
-    retained
-        So many complete ones are kept, the newest.
-    """
-
-    interval_s: Annotated[float, "from one checkpoint to the next"] = 10.0
-    min_pause_s: Annotated[float, "between the end of one and the next"] = 0.5
-    timeout_s: Annotated[float, "one that is not complete by then is given up"] = 600.0
-    tolerated_failures: Annotated[int, "so many in a row may fail"] = 5
-    retained: Annotated[int, "so many complete ones are kept"] = 2
-
-    def __post_init__(self) -> None:
-        check_positive(self, "interval_s", "timeout_s", "retained")
-        for name in ("min_pause_s", "tolerated_failures"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name} must not be negative, got {getattr(self, name)!r}")

@@ -56,9 +56,11 @@ class Endings:
         """Have an agent publish or remove what the stage prepared; again is fine.
 
         Without a handle somebody may have died while it wrote: all is removed that can be there.
+        What a stream has prepared was published with its checkpoints; the rest is brought to an
+        end, in either case.
         """
         command = pb.SinkCommand(job_id=job.job_id, stage=stage, publish=publish, handles=handles)
-        if not handles and not publish:
+        if job.is_stream(job.graph.stages[stage].region) or not (handles or publish):
             command.fragment = job.fragments[stage]
         return self._announcer.send_to(agent_id, pb.CoordinatorMessage(sink=command))
 

@@ -172,14 +172,14 @@ class Job:
     def sinks_to_publish(self) -> list[int]:
         """Sink stages whose tasks all finished and whose output nobody was asked to publish.
 
-        What a stream wrote is published with its checkpoints.
+        What a stream wrote is published with its checkpoints; at its end the rest of it.
         """
-        stream = -1 if self.stream is None else self.stream.region
+        goes_on = self.stream is not None and self.stream.phase != "ended"
         return [
             stage.stage
             for stage in self.graph.stages
             if stage.is_sink
-            and stage.region != stream
+            and not (goes_on and self.is_stream(stage.region))
             and stage.stage not in self.publishing
             and stage.stage not in self.published
             and self.tasks.all_finished(stage.stage)

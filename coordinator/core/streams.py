@@ -300,8 +300,6 @@ class Streams:
                 return self._endings.stop(job, pb.JOB_FAILED, error, now)
             case Ended():
                 stream.phase = "ended"
-                sinks = {s.stage for s in job.graph.stages if s.region == stream.region}
-                job.published |= {s for s in sinks if job.graph.stages[s].is_sink}
                 return self._book.changed(job, now)
             case Note(event=event, fields=fields):
                 return self._book.note(now, event, **{**dict(fields), "job": job.job_id})

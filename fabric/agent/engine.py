@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from fabric.errors import FabricError
+from fabric.errors import FabricError, InternalError
 from fabric.ids import TaskId
 from fabric.plan.nodes import Node, Sink
-from fabric.plan.sources import Split, Target
+from fabric.plan.sources import FileTarget, GateTarget, Split, Target
 from fabric.recent import Recent
 from fabric.security.tokens import Signer
 
@@ -159,6 +159,8 @@ class FabricEngine:
         """See `Engine`."""
         from fabric.io.streams.sinks import open_stream_sink
 
+        if isinstance(target, FileTarget | GateTarget):
+            raise InternalError(f"a stream was planned to write a {type(target).__name__}")
         return open_stream_sink(target, schema, task, n_tasks, run=turn)
 
     def open_sink(

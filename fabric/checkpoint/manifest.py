@@ -90,9 +90,10 @@ class TaskSnapshot:
 class Ack:
     """A task's part of a checkpoint is durable; `FINAL`: the task has ended, this is its last.
 
-    `snapshots` has one for each node of the stage that keeps something. A last one has positions
-    and handles, no files; `taken` is the newest checkpoint that the task took a snapshot for before
-    it ended: only for later ones does the last word stand.
+    `snapshots` has one for each node of the stage that keeps something: of a task that has ended
+    where its sources were, what its sinks prepared, and rows that wait for whoever collects them.
+    `taken` is the newest checkpoint that such a task took a snapshot for before it ended: only for
+    later ones does its last word stand.
     """
 
     checkpoint: int
@@ -105,8 +106,6 @@ class Ack:
 
     def __post_init__(self) -> None:
         _check_number("checkpoint", self.checkpoint, 1)
-        if self.is_final and any(snapshot.files for snapshot in self.snapshots):
-            raise DataError("a task that has ended keeps no files")
         for name in ("stage", "task", "attempt", "epoch", "taken"):
             _check_number(name, getattr(self, name), 0)
         _check_rising("nodes", [snapshot.node for snapshot in self.snapshots])

@@ -33,9 +33,9 @@ from fabric.checkpoint.layout import (
     plain,
     task_folder,
 )
-from fabric.checkpoint.manifest import FileRecord, Manifest, Seal, TaskSnapshot
+from fabric.checkpoint.manifest import FINAL, FileRecord, Manifest, Seal, TaskSnapshot
 from fabric.checkpoint.reader import FolderReader, check_file
-from fabric.checkpoint.writer import FolderWriter
+from fabric.checkpoint.writer import FolderWriter, link_or_copy
 from fabric.errors import InternalError
 
 
@@ -134,6 +134,7 @@ class FolderStorage:
         data = encode(manifest)
         with writing(self._root, folder / MANIFEST):
             self._files.make_folder(folder)  # a checkpoint without any file
+            self._take_finals(manifest, folder)
             names = self._files.names(folder)
             if MANIFEST in names:
                 self._check_same(folder / MANIFEST, data)
@@ -214,6 +215,21 @@ class FolderStorage:
             with suppress(OSError):  # the first error is the one to tell
                 self._files.remove_file(folder / ASIDE)
             raise
+
+    def _take_finals(self, manifest: Manifest, folder: Path) -> None:
+        """Files of tasks that have ended lie apart: each checkpoint gets names of its own."""
+        finals = checkpoint_folder(self._root, manifest.job, FINAL)
+        theirs = set(self._names(finals))
+        for task in manifest.tasks:
+            name = task_folder(task.node, task.task, task.attempt)
+            if not task.files or name not in theirs:
+                continue
+            self._files.make_folder(folder / name)
+            here = set(self._files.names(folder / name))
+            for file in task.files:
+                if file.name not in here:
+                    link_or_copy(self._files, finals / name / file.name, folder / name / file.name)
+            self._files.sync(folder / name)
 
     def _check_same(self, path: Path, data: bytes) -> None:
         if self._files.read(path) != data:

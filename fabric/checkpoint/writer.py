@@ -129,13 +129,7 @@ class FolderWriter:
 
     def _take(self, path: Path, to: Path) -> tuple[int, int]:
         """Link or copy a file of this host."""
-        try:
-            self._files.link(path, to)
-        except OSError as error:
-            if error.errno not in _NO_LINKS:
-                raise
-            return self._files.copy(path, to)
-        return self._files.checksum(to)
+        return link_or_copy(self._files, path, to) or self._files.checksum(to)
 
     def _share(self, to: Path, content: str, n_bytes: int, crc: int) -> None:
         """Let later snapshots find it; where that can't be they copy."""
@@ -159,3 +153,16 @@ class FolderWriter:
             found = filter(None, map(parse_shared, names))
             self._known = {content: (n_bytes, crc) for content, n_bytes, crc in found}
         return self._known
+
+
+def link_or_copy(files: Files, source: Path, to: Path) -> tuple[int, int] | None:
+    """Give a file another name, or copy it where that can't be: then its bytes and checksum."""
+    try:
+        files.link(source, to)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        copied = files.copy(source, to)
+        files.sync(to)
+        return copied
+    return None

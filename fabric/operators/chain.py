@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -90,9 +91,9 @@ class Chain:
         self._operators = {
             id(node): _operator(node) for node in self._nodes if not isinstance(node, _LEAVES)
         }
-        for node in self._nodes:
+        for index, node in enumerate(self._nodes):
             if (operator := self._operators.get(id(node))) is not None:
-                operator.open(replace(context, node=node.path))
+                operator.open(replace(context, node=node.path, folder=_own(context, index)))
         self._leaves = {id(node): _edge(node) for node in self._nodes if isinstance(node, _LEAVES)}
         self.inputs = sorted(set(self._leaves.values()))
         """The edges it reads; a scan of a stream is the edge ``-1 - scan_id``."""
@@ -264,6 +265,11 @@ def _at(node: Node, work: Callable[[], Batches]) -> Batches:
         return work()
     except FabricError as error:
         raise error.at(node=node.path) from None
+
+
+def _own(context: Context, index: int) -> Path | None:
+    """A folder for one operator alone; it makes it when it needs it."""
+    return None if context.folder is None else context.folder / f"operator-{index}"
 
 
 def _edge(node: Node) -> int:

@@ -28,7 +28,8 @@ Batches = list[pa.RecordBatch]
 class Context:
     """Where an operator runs: its node path, which of how many tasks it is, and its own folder.
 
-    What lies in `folder` (None: operators without files) is gone with the attempt. `splits` are all
+    What lies in `folder` (None: operators without files; it need not be there yet) is gone with the
+    attempt. `splits` are all
     that this task reads of the source below, before any row came; empty where there is none.
     """
 

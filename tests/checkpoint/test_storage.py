@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from fabric._cython.shuffle.checksum import crc32c
 from fabric.checkpoint.files import SystemFiles
-from fabric.checkpoint.manifest import FileRecord, Manifest, Seal, TaskSnapshot
+from fabric.checkpoint.manifest import FINAL, FileRecord, Manifest, Seal, TaskSnapshot
 from fabric.checkpoint.storage import FolderStorage
 from fabric.errors import DataError, InternalError, NotFoundError, StorageError
 
@@ -338,3 +338,24 @@ def test_retention_never_takes_from_what_is_kept(
     shared = list((folder / "root" / JOB / "shared").glob("*"))
     assert {path.stat().st_ino for path in found} == {path.stat().st_ino for path in shared}
     shutil.rmtree(folder)
+
+
+def test_files_of_a_task_that_has_ended_are_in_every_later_checkpoint(tmp_path):
+    """Its last word is written once, and stands for all checkpoints that follow."""
+    storage = FolderStorage(tmp_path)
+    storage.prepare("j")
+    writer = storage.writer("j", FINAL, "collect#result", 0, 2)
+    writer.put("rows", b"abc")
+    ended = TaskSnapshot("collect#result", 0, 2, range(8), writer.finish())
+    for number in (4, 5):
+        made = Manifest(
+            job="j", checkpoint=number, epoch=1, run=0, plan="p", wall_us=0, tasks=(ended,)
+        )
+        assert storage.commit_manifest(made) == storage.commit_manifest(made)
+    storage.retain("j", [5], 6)
+    assert storage.checkpoints("j") == [5]
+    found = storage.load("j", 5)
+    storage.verify(found)
+    assert storage.reader(found, ended).read("rows").to_pybytes() == b"abc"
+    storage.remove_job("j")
+    assert not list(tmp_path.iterdir())

@@ -18,7 +18,7 @@ class StreamWriter(Protocol):
     def write(self, batch: pa.RecordBatch) -> None:
         """Write rows aside."""
 
-    def prepare(self, checkpoint: int, *, last: bool = False) -> bytes:
+    def prepare(self, checkpoint: int) -> bytes:
         """Make all that is not known to be complete durable; returns the handle to publish it."""
 
     def on_complete(self, checkpoint: int) -> None:
@@ -48,7 +48,7 @@ class StreamSink:
 
     def on_end(self) -> tuple[SinkHandle, ...]:
         """The same for what the task has at its end."""
-        self._handles.append(SinkHandle(FINAL, self.writer.prepare(FINAL, last=True)))
+        self._handles.append(SinkHandle(FINAL, self.writer.prepare(FINAL)))
         return tuple(self._handles)
 
     def on_complete(self, checkpoint: int) -> None:
