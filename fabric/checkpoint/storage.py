@@ -126,7 +126,8 @@ class FolderStorage:
         """See `SnapshotStorage.writer`."""
         folder = checkpoint_folder(self._root, job, checkpoint)
         own = folder / task_folder(node, task, attempt)
-        return FolderWriter(self._root, own, self._root / plain(job) / SHARED, self._files)
+        above = (folder, folder.parent) if checkpoint == FINAL else ()
+        return FolderWriter(self._root, own, folder.parent / SHARED, self._files, above)
 
     def commit_manifest(self, manifest: Manifest) -> Seal:
         """See `SnapshotStorage.commit_manifest`."""
@@ -134,7 +135,7 @@ class FolderStorage:
         data = encode(manifest)
         with writing(self._root, folder / MANIFEST):
             self._files.make_folder(folder)  # a checkpoint without any file
-            self._take_finals(manifest, folder)
+            self._gather(manifest, folder)
             names = self._files.names(folder)
             if MANIFEST in names:
                 self._check_same(folder / MANIFEST, data)
@@ -216,19 +217,22 @@ class FolderStorage:
                 self._files.remove_file(folder / ASIDE)
             raise
 
-    def _take_finals(self, manifest: Manifest, folder: Path) -> None:
-        """Files of tasks that have ended lie apart: each checkpoint gets names of its own."""
+    def _gather(self, manifest: Manifest, folder: Path) -> None:
+        """Have the files of all tasks there: each checkpoint has names of its own for all of them.
+
+        Those of tasks that have ended lie apart, as they were written once for all checkpoints.
+        """
         finals = checkpoint_folder(self._root, manifest.job, FINAL)
-        theirs = set(self._names(finals))
         for task in manifest.tasks:
             name = task_folder(task.node, task.task, task.attempt)
-            if not task.files or name not in theirs:
+            there = {file.name for file in task.files}
+            missing = there.difference(self._names(folder / name))
+            if not missing:
                 continue
             self._files.make_folder(folder / name)
-            here = set(self._files.names(folder / name))
-            for file in task.files:
-                if file.name not in here:
-                    link_or_copy(self._files, finals / name / file.name, folder / name / file.name)
+            for file in sorted(missing):
+                with reading(self._files, self._root, folder / name / file):
+                    link_or_copy(self._files, finals / name / file, folder / name / file)
             self._files.sync(folder / name)
 
     def _check_same(self, path: Path, data: bytes) -> None:

@@ -27,8 +27,12 @@ _NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES
 class FolderWriter:
     """See `fabric.checkpoint.storage.TaskWriter`; `own` is the folder of the task's files."""
 
-    def __init__(self, root: Path, own: Path, shared: Path, files: Files) -> None:
+    def __init__(
+        self, root: Path, own: Path, shared: Path, files: Files, above: tuple[Path, ...] = ()
+    ) -> None:
         self._root, self._own, self._shared, self._files = root, own, shared, files
+        self._above = above
+        """Folders that no manifest of their own will have synced."""
         self._records: dict[str, FileRecord] = {}
         self._known: dict[str, tuple[int, int]] | None = None
         self._open = True
@@ -59,8 +63,8 @@ class FolderWriter:
         """See `TaskWriter.finish`. Folders above are synced by `commit_manifest`, once for all."""
         self._check_open()
         with self._undoing():
-            if self._began:
-                self._files.sync(self._own)
+            for folder in (self._own, *self._above) if self._began else ():
+                self._files.sync(folder)
             self._open = False
         return tuple(self._records[name] for name in sorted(self._records))
 

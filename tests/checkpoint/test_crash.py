@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from fabric.checkpoint.manifest import Manifest, TaskSnapshot
+from fabric.checkpoint.manifest import FINAL, Manifest, TaskSnapshot
 from fabric.checkpoint.storage import FolderStorage
 from fabric.errors import StorageError
 from fabric.testing.sim.folder import Crashed, SimulatedFiles
@@ -121,6 +121,23 @@ def test_a_crash_while_a_checkpoint_is_removed(step: int) -> None:
         assert check_whole(files, known) in ([2], [1, 2])
         FolderStorage(ROOT, files).retain(JOB, [2], 3)
         assert check_whole(files, known) == [2]
+
+
+def test_the_last_word_of_a_task_survives_a_crash() -> None:
+    """Its files lie where no manifest is ever written."""
+    for seed in range(50):
+        files = SimulatedFiles()
+        storage, known = begin(files)
+        writer = storage.writer(JOB, FINAL, "result", 0, 0)
+        writer.put("rows", b"abc")
+        task = TaskSnapshot("result", 0, 0, range(1), writer.finish())
+        files.crash(Random(seed))
+        manifest = Manifest(
+            job=JOB, checkpoint=3, epoch=1, run=0, plan="p", wall_us=0, tasks=(task,)
+        )
+        FolderStorage(ROOT, files).commit_manifest(manifest)
+        files.crash(Random(seed))
+        assert check_whole(files, [*known, manifest]) == [1, 2, 3]
 
 
 def test_what_was_committed_survives_a_crash() -> None:

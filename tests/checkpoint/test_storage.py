@@ -340,7 +340,18 @@ def test_retention_never_takes_from_what_is_kept(
     shutil.rmtree(folder)
 
 
-def test_files_of_a_task_that_has_ended_are_in_every_later_checkpoint(tmp_path):
+def test_a_manifest_of_files_that_are_gone_is_not_written(
+    storage: FolderStorage, tmp_path: Path
+) -> None:
+    task = snapshot(storage, 1, {"state": b"1"})
+    (path,) = stored(tmp_path, 1)
+    path.unlink()
+    with pytest.raises(NotFoundError, match="state is missing in the checkpoint folder"):
+        commit(storage, 1, task)
+    assert storage.checkpoints(JOB) == []
+
+
+def test_files_of_a_task_that_has_ended_are_in_every_later_checkpoint(tmp_path: Path) -> None:
     """Its last word is written once, and stands for all checkpoints that follow."""
     storage = FolderStorage(tmp_path)
     storage.prepare("j")
