@@ -92,6 +92,11 @@ class Channels:
         """Whether nothing may be read from the task's own sources at the moment."""
         return self._alignment.is_held(SOURCES)
 
+    @property
+    def over(self) -> int:
+        """The newest checkpoint that the task is through with: taken, declined or given up."""
+        return self._alignment.over
+
     def item(self, edge: int, item: Item) -> Iterator[Event_]:
         """Something came over an edge."""
         yield from self._take((edge, item.producer), item)

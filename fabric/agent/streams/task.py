@@ -69,8 +69,6 @@ class StreamTask:
         self._now_us = 0
         self._ticked_s = -TICK_S
         self._split = ""
-        self._newest = 0
-        """The newest checkpoint that a snapshot was taken for."""
         self.rows_in = self.rows_out = 0
 
     def run(self) -> bytes:
@@ -188,7 +186,6 @@ class StreamTask:
         except FabricError as error:
             self._uploads.decline(checkpoint, error)
         else:
-            self._newest = checkpoint
             self._uploads.begin(taken)
         self._outputs.mark(Event.BARRIER, checkpoint)
         failpoints.reach("stream.barrier-sent")
@@ -207,5 +204,5 @@ class StreamTask:
             states={node: state for node, state in states.items() if state != Files()},
             positions=self._sources.on_barrier(checkpoint),
             handles=handles,
-            newest=self._newest if last else 0,
+            through=self._channels.over if last else 0,
         )

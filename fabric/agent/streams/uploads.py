@@ -32,8 +32,8 @@ class Taken:
     states: Mapping[str, Snapshot] = field(default_factory=dict)
     positions: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
     handles: Mapping[str, tuple[SinkHandle, ...]] = field(default_factory=dict)
-    newest: int = 0
-    """At the end: the newest checkpoint that the task has had a part in."""
+    through: int = 0
+    """At the end: the newest checkpoint that the task is through with, taken or not."""
 
     @property
     def nodes(self) -> list[str]:
@@ -97,7 +97,7 @@ class Uploads:
             attempt=spec.id.attempt,
             epoch=spec.epoch,
             snapshots=tuple(self._node(taken, node) for node in taken.nodes),
-            taken=taken.newest,
+            taken=taken.through,
         )
 
     def _node(self, taken: Taken, node: str) -> TaskSnapshot:
