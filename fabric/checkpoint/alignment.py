@@ -94,6 +94,11 @@ class Alignment:
         return self._current
 
     @property
+    def over(self) -> int:
+        """The newest checkpoint that was taken, declined or given up."""
+        return self._over
+
+    @property
     def held_bytes(self) -> int:
         """What `on_item` was told to hold."""
         return self._held_bytes
