@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 import pyarrow as pa
 
@@ -31,6 +31,7 @@ class Context:
     What lies in `folder` (None: operators without files; it need not be there yet) is gone with the
     attempt. `splits` are all
     that this task reads of the source below, before any row came; empty where there is none.
+    `state` says where users' states lie; on disk it is in `folder`.
     """
 
     node: str = ""
@@ -38,6 +39,7 @@ class Context:
     n_tasks: int = 1
     folder: Path | None = None
     splits: tuple[str, ...] = ()
+    state: Literal["memory", "rocksdb"] = "memory"
 
 
 class SnapshotWriter(Protocol):

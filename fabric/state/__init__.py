@@ -12,6 +12,7 @@ from typing import Literal, get_args
 from fabric.errors import ConfigError
 from fabric.state.backend import Backend, Snapshot, SnapshotReader, SnapshotWriter
 from fabric.state.folding import AggregatingState, ReducingState
+from fabric.state.journal import Journal
 from fabric.state.kinds import ListState, MapState, State, ValueState
 from fabric.state.memory import MemoryBackend
 from fabric.state.spec import Aggregate, StateSpec
@@ -33,6 +34,7 @@ def open_states(
     *,
     key_groups: range = range(1 << 15),
     dropped: Sequence[str] = (),
+    undo: bool = False,
 ) -> StateStore:
     """The states of a task.
 
@@ -46,6 +48,8 @@ def open_states(
         Those of the task; `StateStore.restore` takes them anew.
     dropped
         States that a snapshot or the folder may hold and that are left behind.
+    undo
+        Whether `StateStore.begin` and `rollback` are going to be called: writes then read first.
     Raises
     ------
     ConfigError
@@ -56,7 +60,11 @@ def open_states(
     names = [spec.name for spec in specs]
     if len(set(names)) != len(names):
         raise ConfigError(f"each state has a name of its own, got {', '.join(names)}")
-    return StateStore(_backend(backend, specs, folder, dropped), backend, specs, key_groups)
+    made = _backend(backend, specs, folder, dropped)
+    journal = None
+    if undo:
+        made = journal = Journal(made, [spec.name for spec in specs if spec.linked])
+    return StateStore(made, backend, specs, key_groups, journal)
 
 
 def _backend(

@@ -14,6 +14,7 @@ from fabric.state.aging import Now
 from fabric.state.backend import Backend, Snapshot, SnapshotReader
 from fabric.state.folding import AggregatingState, ReducingState
 from fabric.state.header import Header, Stored
+from fabric.state.journal import Journal
 from fabric.state.kinds import ListState, MapState, State, ValueState
 from fabric.state.spec import Kind, StateSpec
 
@@ -31,9 +32,15 @@ class StateStore:
     """The states of a task, by name; made by `open_states`."""
 
     def __init__(
-        self, backend: Backend, name: str, specs: Sequence[StateSpec], key_groups: range
+        self,
+        backend: Backend,
+        name: str,
+        specs: Sequence[StateSpec],
+        key_groups: range,
+        journal: Journal | None = None,
     ) -> None:
         self._backend, self._name, self._key_groups = backend, name, key_groups
+        self._journal = journal
         self._specs = tuple(specs)
         self._now = Now()
         self._used = False
@@ -46,6 +53,28 @@ class StateStore:
             spec.name: FACES[spec.kind](spec, self._tables[spec.name], self._now)
             for spec in self._specs
         }
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The states' names, as declared."""
+        return tuple(self._states)
+
+    def begin(self) -> None:
+        """What changes from here on may be taken back; needs ``open_states(..., undo=True)``."""
+        self._undoable().begin()
+
+    def commit(self) -> None:
+        """What has changed since `begin` stays."""
+        self._undoable().commit()
+
+    def rollback(self) -> None:
+        """All states are as they were at `begin`."""
+        self._undoable().rollback()
+
+    def _undoable(self) -> Journal:
+        if self._journal is None:
+            raise InternalError("states that are to be undone are opened with undo=True")
+        return self._journal
 
     def state(self, name: str) -> State:
         """The state of that name, whatever its kind."""

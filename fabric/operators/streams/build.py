@@ -12,10 +12,23 @@ import pyarrow as pa
 from fabric.operators.contract import Operator
 from fabric.operators.streams.assign_windows import AssignWindowsOperator
 from fabric.operators.streams.changes import ChangesOperator
+from fabric.operators.streams.deduplicate import deduplicate_operator
+from fabric.operators.streams.lookup_join import LookupJoinOperator
+from fabric.operators.streams.process.operator import ProcessOperator
+from fabric.operators.streams.top_n import top_n_operator
 from fabric.operators.streams.watermark import WatermarkOperator
 from fabric.operators.streams.windows.build import aggregate_operator
 from fabric.plan.nodes import Node
-from fabric.plan.streams import AssignWindows, Changes, StreamAggregate, Watermark
+from fabric.plan.streams import (
+    AssignWindows,
+    Changes,
+    Deduplicate,
+    KeyedProcess,
+    LookupJoin,
+    StreamAggregate,
+    TopN,
+    Watermark,
+)
 
 
 def stream_operator(node: Node, output: pa.Schema, sources: Sequence[pa.Schema]) -> Operator | None:
@@ -34,6 +47,14 @@ def stream_operator(node: Node, output: pa.Schema, sources: Sequence[pa.Schema])
             return AssignWindowsOperator(node, output, sources[0])
         case StreamAggregate():
             return aggregate_operator(node, output, sources[0])
+        case Deduplicate():
+            return deduplicate_operator(node, sources[0], output)
+        case TopN():
+            return top_n_operator(node, sources[0], output)
+        case KeyedProcess():
+            return ProcessOperator(node, sources[0], output)
+        case LookupJoin():
+            return LookupJoinOperator(node, *sources, output)
         case Changes():
             return ChangesOperator(output, sources[0])
         case _:

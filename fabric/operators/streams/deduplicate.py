@@ -1,0 +1,148 @@
+"""One row of each key: the first or the last, as they come or by a column.
+
+One job: the operators of `Deduplicate`. The first row by arrival never changes, so it is put out at
+once and only its key is kept; every other choice is a ranking of one row (`best.py`). Rows without
+a value to go by come after all others. Of equal rows the first that came is first, the last one is
+last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from fabric._cython.kernels.group_table import GroupTable
+from fabric.event_time import BEGINNING
+from fabric.operators.contract import Batches, Operator, Snapshot, SnapshotReader
+from fabric.operators.streams.best import Best, BestOperator
+from fabric.operators.streams.closing import Closing
+from fabric.operators.streams.columns import Ints, grown, only, rows_of
+from fabric.operators.streams.late import Late
+from fabric.operators.streams.packed import Packed, unpacked, with_key_groups
+from fabric.operators.streams.ranked import Ranking
+from fabric.operators.streams.resting import Resting, restored_times, times_of
+from fabric.plan.expr import Column, SortKey, output_name
+from fabric.plan.streams import Deduplicate
+
+_LAST = "__last"
+
+
+def deduplicate_operator(node: Deduplicate, source: pa.Schema, output: pa.Schema) -> Operator:
+    """The operator of `node` over rows of `source`."""
+    if node.keep == "first" and not node.by:
+        return FirstOperator(node, source, output)
+    last = node.keep == "last"
+    by = (SortKey(Column(node.by), descending=last, nulls_last=True),) if node.by else ()
+    best = Best(
+        keys=tuple(map(output_name, node.keys)),
+        ranking=Ranking(by, 1, latest=last),
+        closes=node.closes,
+        lateness_us=node.lateness_us,
+        aside=node.late == "side",
+        ttl_us=node.ttl_us,
+    )
+    return BestOperator(best, source, output)
+
+
+class FirstOperator(Operator):
+    """The first row of each key that comes, at once; keys are kept until they close or rest."""
+
+    def __init__(self, node: Deduplicate, source: pa.Schema, output: pa.Schema) -> None:
+        self._keys = list(map(output_name, node.keys))
+        self._closes = node.closes
+        self._output = output
+        self._table = GroupTable(pa.schema([source.field(name) for name in self._keys]))
+        self._late = Late(node.closes, node.lateness_us, aside=node.late == "side")
+        self._closing = Closing() if node.closes else None
+        self._resting = Resting(node.ttl_us) if node.ttl_us else None
+        self._known = np.empty(0, np.bool_)
+        self._slot: Ints = np.empty(0, np.int64)
+        self._watermark = BEGINNING
+
+    def on_batch(self, input: int, batch: pa.RecordBatch) -> Batches:
+        """The rows whose keys are new."""
+        if self._closing is not None:
+            batch = self._late.split(batch, self._watermark)
+        if not batch.num_rows:
+            return []
+        groups = self._table.upsert(only(batch, self._keys)).astype(np.int64)
+        self._reach(groups)
+        if self._resting is not None:
+            self._known[self._resting.woken(groups)] = False
+        if self._closing is not None:
+            self._closing.note(groups, batch.column(self._closes))
+        new = self._firsts(groups)
+        self._known[groups[new]] = True
+        return [only(rows_of(batch, new), self._output.names)] if len(new) else []
+
+    def on_watermark(self, time_us: int) -> Batches:
+        """Forgets keys that are complete."""
+        self._watermark = time_us
+        if self._closing is not None:
+            due = self._closing.due(int(self._late.passed(np.int64(time_us))))
+            if self._resting is not None:
+                self._resting.forget(due)
+            self._forget(due)
+        return []
+
+    def on_time(self, now_us: int) -> Batches:
+        """Forgets keys that rest."""
+        if self._resting is not None:
+            over = self._resting.swept(now_us)
+            if self._closing is not None:
+                self._closing.forget(over)
+            self._forget(over)
+        return []
+
+    def take_side(self) -> dict[str, Batches]:
+        """Late rows."""
+        return self._late.take()
+
+    def counts(self) -> dict[str, int]:
+        """How many rows were late."""
+        return {"late_rows": self._late.n_rows} if self._closing is not None else {}
+
+    def on_barrier(self, checkpoint: int) -> Snapshot:
+        """All keys."""
+        ids = self._table.ids()
+        keys = self._table.keys(ids)
+        if self._resting is not None:
+            keys = keys.append_column(_LAST, pa.array(self._resting.last(ids.astype(np.int64))))
+        tables = {"keys": lambda: with_key_groups(keys, self._keys)}
+        return Packed(tables, times_of(self._watermark, self._resting))
+
+    def restore(self, snapshots: Sequence[SnapshotReader], key_groups: range) -> None:
+        """The keys of our key groups."""
+        self._watermark = restored_times(snapshots, self._resting)
+        schema = self._table.schema
+        if self._resting is not None:
+            schema = schema.append(pa.field(_LAST, pa.int64()))
+        for keys in unpacked(snapshots, "keys", schema, key_groups):
+            groups = self._table.upsert(only(keys, self._keys)).astype(np.int64)
+            self._reach(groups)
+            self._known[groups] = True
+            if self._resting is not None:
+                self._resting.load(groups, keys.column(_LAST).to_numpy())
+            if self._closing is not None:
+                self._closing.note(groups, keys.column(self._closes))
+
+    def _firsts(self, groups: Ints) -> Ints:
+        """The first row of each group that is not known, in the order they came."""
+        rows = np.flatnonzero(~self._known[groups])
+        backwards = rows[::-1]
+        self._slot[groups[backwards]] = backwards
+        first: Ints = rows[self._slot[groups[rows]] == rows]
+        return first
+
+    def _forget(self, groups: Ints) -> None:
+        if len(groups):
+            self._known[groups] = False
+            self._table.remove(groups.astype(np.int32))
+            self._table.compact()
+
+    def _reach(self, groups: Ints) -> None:
+        length = int(groups.max()) + 1
+        self._known = grown(self._known, length)
+        self._slot = grown(self._slot, length)

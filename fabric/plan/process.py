@@ -1,0 +1,127 @@
+"""What a user writes to process the rows of each key with state and timers: `Process`.
+
+One job: the base class, and what its calls are given. Clients pickle an instance, tasks make one
+each from it; what an instance keeps in attributes is no state: only `ctx.state(…)` survives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Literal, Protocol, TypeAlias
+
+import pyarrow as pa
+
+Rows: TypeAlias = pa.RecordBatch | pa.Table | Mapping[str, Any]
+"""Rows: a batch, a table, columns by name, or the values of one row by name."""
+Returned: TypeAlias = Rows | Iterable[Rows] | None
+"""What a call puts out: rows, several of them (a generator, say), or none."""
+TimerDomain = Literal["event", "processing"]
+Time = int | datetime
+"""Microseconds since the epoch, or a datetime (naive: UTC)."""
+
+
+class ProcessTimers(Protocol):
+    """Timers of the key (`set`, `cancel`) or of many keys at once."""
+
+    def set(self, time: Time, domain: TimerDomain = "event") -> None:
+        """Call `on_timer` for this key at `time`; twice the same is once."""
+
+    def cancel(self, time: Time, domain: TimerDomain = "event") -> None:
+        """Take a timer of this key back, if it is set."""
+
+    def set_many(
+        self, keys: pa.RecordBatch, times: pa.Array, domain: TimerDomain = "event"
+    ) -> None:
+        """A timer for each key, at the time (a timestamp or integer) of its row."""
+
+    def cancel_many(
+        self, keys: pa.RecordBatch, times: pa.Array, domain: TimerDomain = "event"
+    ) -> None:
+        """Take timers back."""
+
+
+class ProcessContext(Protocol):
+    """What a call may use; only while it runs."""
+
+    watermark: int
+    """No row earlier than this is expected."""
+    now: int
+    """Processing time."""
+
+    @property
+    def timers(self) -> ProcessTimers:
+        """Timers of the key whose call it is, or of many."""
+
+    def state(self, name: str) -> Any:
+        """The state of that name.
+
+        In `on_rows` and `on_timer` it is the key's own: `.get()`, `.put(value)`, `.remove()`; lists
+        have `.append(value)`, `.extend(values)`, `.clear()`, maps `.get(entry)`, `.put(entry,
+        value)`, `.items()`, what folds `.add(value)`. In `on_batch` and `on_timers` it is that of
+        all keys, which come first: `.get_many(keys)`, `.put_many(keys, values)` and so on.
+        """
+
+    def side(self, tag: str, rows: Rows) -> None:
+        """Put rows out aside, under a tag that was declared."""
+
+
+class Process:
+    """A function of the rows of each key; write `on_rows`, or `on_batch` for all keys at once.
+
+    A call that fails under "skip" or "side" has changed nothing: what it wrote to state, set as
+    timers and put out is taken back.
+
+    >>> class Count(Process):
+    ...     def on_rows(self, ctx, key, rows):
+    ...         n = (ctx.state("n").get() or 0) + rows.num_rows
+    ...         ctx.state("n").put(n)
+    ...         return {"key": key, "n": n}
+    >>> per_key(Count()), timed(Count())
+    (True, False)
+    """
+
+    def open(self) -> None:
+        """Once in each task, before the first row: connections, models."""
+
+    def close(self) -> None:
+        """After the last call."""
+
+    def on_rows(self, ctx: ProcessContext, key: Any, rows: pa.RecordBatch) -> Returned:
+        """New rows of one key (a tuple where there are several key columns)."""
+        raise NotImplementedError
+
+    def on_batch(self, ctx: ProcessContext, keys: pa.RecordBatch, rows: pa.RecordBatch) -> Returned:
+        """New rows of all keys, and the key of each row."""
+        raise NotImplementedError
+
+    def on_timer(self, ctx: ProcessContext, key: Any, time: int, domain: TimerDomain) -> Returned:
+        """A timer of one key is due. Timers of a key come in the order of their times."""
+        raise NotImplementedError
+
+    def on_timers(
+        self, ctx: ProcessContext, keys: pa.RecordBatch, times: pa.Array, domain: TimerDomain
+    ) -> Returned:
+        """Timers of several keys are due; of each key the earliest."""
+        raise NotImplementedError
+
+
+def per_key(process: Process) -> bool | None:
+    """Whether rows come key by key; None when neither form is written."""
+    if _is_written(process, "on_batch"):
+        return False
+    return True if _is_written(process, "on_rows") else None
+
+
+def timed(process: Process) -> bool:
+    """Whether it can take timers."""
+    return _is_written(process, "on_timer") or _is_written(process, "on_timers")
+
+
+def timers_by_key(process: Process) -> bool:
+    """Whether timers come key by key."""
+    return not _is_written(process, "on_timers")
+
+
+def _is_written(process: Process, name: str) -> bool:
+    return getattr(type(process), name) is not getattr(Process, name)

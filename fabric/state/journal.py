@@ -1,0 +1,159 @@
+"""Calls that can be undone: what they overwrite is noted first.
+
+One job: `Journal`, a backend whose tables remember the old bytes of every entry that changes from
+`begin` to `commit` or `rollback`. Only those who undo pay: a read before each write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from fabric.state.backend import Backend, Entries, Snapshot, SnapshotReader, Table
+from fabric.state.header import Header
+
+_Old = tuple["_JournaledTable", bytes, bytes, bytes | None]
+
+
+class Journal:
+    """A backend whose tables note what changes after `begin`."""
+
+    def __init__(self, backend: Backend, linked: Sequence[str]) -> None:
+        self._backend = backend
+        self._linked = frozenset(linked)
+        self._old: list[_Old] | None = None
+
+    def begin(self) -> None:
+        """What changes from now on may be undone."""
+        self._old = []
+
+    def commit(self) -> None:
+        """It stays."""
+        self._old = None
+
+    def rollback(self) -> None:
+        """It is as it was at `begin`."""
+        old, self._old = self._old or [], None
+        for table, key, sub, value in reversed(old):
+            table.write_back(key, sub, value)
+
+    def note(self, table: _JournaledTable, key: bytes, sub: bytes, value: bytes | None) -> None:
+        """The value of an entry that is about to change."""
+        if self._old is not None:
+            self._old.append((table, key, sub, value))
+
+    @property
+    def is_noting(self) -> bool:
+        """Whether changes are noted."""
+        return self._old is not None
+
+    def table(self, name: str) -> Table:
+        """See `Backend`."""
+        return _JournaledTable(self, self._backend.table(name), linked=name in self._linked)
+
+    def snapshot(self, header: Header) -> Snapshot:
+        """See `Backend`."""
+        return self._backend.snapshot(header)
+
+    def restore(self, readers: Sequence[SnapshotReader], key_groups: range) -> None:
+        """See `Backend`."""
+        self._backend.restore(readers, key_groups)
+
+    @property
+    def next_number(self) -> int:
+        """See `Backend`."""
+        return self._backend.next_number
+
+    @property
+    def nbytes(self) -> int:
+        """See `Backend`."""
+        return self._backend.nbytes
+
+    def close(self, header: Header) -> None:
+        """See `Backend`."""
+        self._backend.close(header)
+
+
+class _JournaledTable:
+    """See `Table`."""
+
+    def __init__(self, journal: Journal, table: Table, *, linked: bool) -> None:
+        self._journal, self._table, self._linked = journal, table, linked
+        self.get, self.get_many = table.get, table.get_many
+        self.children, self.children_many = table.children, table.children_many
+
+    def write_back(self, key: bytes, sub: bytes, value: bytes | None) -> None:
+        """Give an entry the value it had."""
+        place = (sub,) if self._linked else ()
+        if value is None:
+            self._table.remove(key, *place)
+        else:
+            self._table.put(key, value, *place)
+
+    def put(self, key: bytes, value: bytes, sub: bytes = b"") -> None:
+        self._note(key, sub)
+        self._table.put(key, value, *self._place(sub))
+
+    def remove(self, key: bytes, sub: bytes = b"") -> object:
+        self._note(key, sub)
+        return self._table.remove(key, *self._place(sub))
+
+    def clear(self, key: bytes) -> object:
+        if self._journal.is_noting:
+            for sub, value in self._table.children(key):
+                self._journal.note(self, key, sub, value)
+        return self._table.clear(key)
+
+    def put_many(
+        self,
+        keys: pa.LargeBinaryArray,
+        values: pa.LargeBinaryArray,
+        subs: pa.LargeBinaryArray | None = None,
+    ) -> None:
+        self._note_many(keys, subs)
+        self._table.put_many(keys, values, *self._places(subs))
+
+    def remove_many(
+        self, keys: pa.LargeBinaryArray, subs: pa.LargeBinaryArray | None = None
+    ) -> object:
+        self._note_many(keys, subs)
+        return self._table.remove_many(keys, *self._places(subs))
+
+    def clear_many(self, keys: pa.LargeBinaryArray) -> object:
+        if self._journal.is_noting:
+            counts, subs, values = self._table.children_many(keys)
+            owners = keys.take(pa.array(np.repeat(np.arange(len(counts)), counts)))
+            self._note_all(owners, subs, values)
+        return self._table.clear_many(keys)
+
+    def scan(self, groups: range) -> Iterator[Entries]:
+        return self._table.scan(groups)
+
+    def sweep(self, before_us: int) -> int:
+        return self._table.sweep(before_us)
+
+    def _note(self, key: bytes, sub: bytes) -> None:
+        if self._journal.is_noting:
+            self._journal.note(self, key, sub, self._table.get(key, *self._place(sub)))
+
+    def _note_many(self, keys: pa.LargeBinaryArray, subs: pa.LargeBinaryArray | None) -> None:
+        if self._journal.is_noting:
+            self._note_all(keys, subs, self._table.get_many(keys, *self._places(subs)))
+
+    def _note_all(
+        self,
+        keys: pa.LargeBinaryArray,
+        subs: pa.LargeBinaryArray | None,
+        values: pa.LargeBinaryArray,
+    ) -> None:
+        below = [b""] * len(keys) if subs is None else subs.to_pylist()
+        for key, sub, value in zip(keys.to_pylist(), below, values.to_pylist(), strict=True):
+            self._journal.note(self, key, sub, value)
+
+    def _place(self, sub: bytes) -> tuple[bytes, ...]:
+        return (sub,) if self._linked else ()
+
+    def _places(self, subs: pa.LargeBinaryArray | None) -> tuple[pa.LargeBinaryArray, ...]:
+        return () if subs is None else (subs,)
