@@ -54,7 +54,7 @@ def stream_operator(node: Node, output: pa.Schema, sources: Sequence[pa.Schema])
         case KeyedProcess():
             return ProcessOperator(node, sources[0], output)
         case LookupJoin():
-            return LookupJoinOperator(node, *sources, output)
+            return LookupJoinOperator(node, sources[0], sources[1], output)
         case Changes():
             return ChangesOperator(output, sources[0])
         case _:

@@ -93,16 +93,20 @@ class BestRows:
 
         Of "ranks" a row that stays with another rank has changed, too; of "rows" it has not.
         """
+        enter = np.arange(batch.num_rows)
         if self._worst is not None:
-            enter = self._worst.candidates(groups, batch)
-            groups, batch = groups[enter], rows_of(batch, enter)
+            enter = np.flatnonzero(self._worst.candidates(groups, batch))
+            groups = groups[enter]
         if not len(groups):
             return None
         touched, local = self._numbered(groups)
         entries, counts = self._lists.gather(touched)
         old = _Side(np.repeat(np.arange(len(touched)), counts), entries[:, 0], entries[:, 1])
-        merged = self._merged(old, batch, local)
-        return self._replace(touched, old, merged, only(batch, self._schema.names), wanted)
+        ranked = only(batch, self._ranking.names)
+        merged = self._merged(old, rows_of(ranked, enter), local)
+        came = merged.rows[merged.rows >= len(old.numbers)] - len(old.numbers)
+        numbers = self._rows.put(rows_of(only(batch, self._schema.names), enter[came]))
+        return self._replace(touched, old, merged, numbers, wanted)
 
     def load(self, groups: Ints, rows: Sequence[pa.RecordBatch], ranks: Ints) -> None:
         """Take over rows of groups that have none here, in the order of `freeze`."""
@@ -177,19 +181,19 @@ class BestRows:
         names = self._ranking.names
         if not names:
             return []
-        pairs = zip(self._rows.take(old, names).columns, only(batch, names).columns, strict=True)
+        pairs = zip(self._rows.take(old, names).columns, batch.columns, strict=True)
         return [unviewed(pa.concat_arrays([before, new])) for before, new in pairs]
 
     def _replace(
-        self, touched: Ints, old: _Side, merged: _Merged, batch: pa.RecordBatch, wanted: Wanted
+        self, touched: Ints, old: _Side, merged: _Merged, came: Ints, wanted: Wanted
     ) -> Change | None:
-        """Write the new lists down; returns how they differ from the old ones."""
+        """Write the new lists down, `came` numbers new rows; returns how they differ."""
         n_old = len(old.numbers)
         is_old = merged.rows < n_old
-        stay, came = merged.rows[is_old], merged.rows[~is_old] - n_old
+        stay = merged.rows[is_old]
         numbers = np.empty(len(merged.rows), np.int64)
         numbers[is_old] = old.numbers[stay]
-        numbers[~is_old] = self._rows.put(batch.take(pa.array(came)))
+        numbers[~is_old] = came
         counts = np.bincount(merged.local, minlength=len(touched))
         self._lists.replace(touched, counts, np.column_stack([numbers, merged.ranks]))
         if self._worst is not None:

@@ -1,8 +1,8 @@
 """Rows that stay, by number: put in batches, taken in any order, dropped one by one.
 
 One job: `RowStore`. Rows lie in chunks that never change, so a snapshot is a list of chunks and a
-copy of where each row lies. Chunks of like size are merged as they come, and one that is half
-empty is written anew: each row is copied O(log rows) times, and chunks are few.
+copy of where each row lies. Chunks of like size are merged, eight at a time, and one that is half
+empty is written anew: each row is copied O(log rows) times, and small chunks are few.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from fabric.operators.streams.columns import Ints, grown, rows_of
 
-_MERGED_ROWS_MAX = 1 << 20
-_MERGED_BYTES_MAX = 128 << 20
+_FAN = 8
+_ROWS_MAX = 1 << 17
+_BYTES_MAX = 128 << 20
 _CHUNK_SHIFT = 32
 _ROW = (1 << _CHUNK_SHIFT) - 1
 
@@ -111,18 +112,24 @@ class RowStore:
         self._places[numbers] = (at << _CHUNK_SHIFT) + np.arange(len(numbers))
 
     def _merge(self) -> None:
-        """Join the newest chunks while the one before is not twice as large."""
-        while len(self._chunks) > 1:
-            *_, before, last = self._chunks
-            old, new = self._chunks[before], self._chunks[last]
-            fits = old.n_live + new.n_live <= _MERGED_ROWS_MAX
-            if old.n_live > 2 * new.n_live or not fits or self._bytes(old, new):
+        """Join the newest chunks when there are `_FAN` of about the same size."""
+        while True:
+            newest = self._newest()
+            chunks = [self._chunks[at] for at in newest]
+            if len(chunks) < _FAN or sum(chunk.rows.nbytes for chunk in chunks) > _BYTES_MAX:
                 return
-            self._rewrite([before, last])
+            self._rewrite(newest)
 
-    @staticmethod
-    def _bytes(old: _Chunk, new: _Chunk) -> bool:
-        return bool(old.rows.nbytes + new.rows.nbytes > _MERGED_BYTES_MAX)
+    def _newest(self) -> list[int]:
+        """The last chunks that are no larger than `_FAN` times the very last."""
+        found: list[int] = []
+        level = 0
+        for at, chunk in reversed(self._chunks.items()):
+            level = level if found else _level(chunk.n_live)
+            if _level(chunk.n_live) > level or chunk.n_live > _ROWS_MAX:
+                break
+            found.append(at)
+        return found[::-1]
 
     def _rewrite(self, places: list[int]) -> None:
         """Put what is left of some chunks into one new chunk."""
@@ -153,6 +160,11 @@ def _taken(
     table = pa.Table.from_batches([c.select(wanted.names) for c in chunks.values()], wanted)
     found = table.take(pa.array(starts[np.searchsorted(numbers, chunk_of)] + row))
     return pa.concat_batches(found.to_batches())
+
+
+def _level(n_rows: int) -> int:
+    """Which power of `_FAN` a chunk has reached."""
+    return (max(n_rows, 1).bit_length() - 1) // 3
 
 
 def _empty(schema: pa.Schema) -> pa.RecordBatch:

@@ -61,7 +61,7 @@ class Rows(RuleBasedStateMachine):
     @invariant()
     def counts(self):
         assert len(self.store) == len(self.model)
-        assert len(self.store._chunks) <= 20
+        assert len(self.store._chunks) <= 40
 
 
 class Lists(RuleBasedStateMachine):
@@ -104,8 +104,8 @@ TestRows.settings = TestLists.settings = settings(max_examples=40, stateful_step
 
 @pytest.mark.parametrize("bytes_max", [0, 1 << 30])
 def test_chunks_that_are_too_large_stay_apart(monkeypatch, bytes_max):
-    monkeypatch.setattr(rows, "_MERGED_BYTES_MAX", bytes_max)
+    monkeypatch.setattr(rows, "_BYTES_MAX", bytes_max)
     store = RowStore(SCHEMA)
-    numbers = np.concatenate([store.put(batch_of(range(i, i + 5))) for i in range(4)])
-    assert len(store._chunks) == (4 if bytes_max == 0 else 2)
-    assert store.take(numbers[::-1]).column("n")[0].as_py() == 7
+    numbers = np.concatenate([store.put(batch_of(range(i, i + 5))) for i in range(16)])
+    assert len(store._chunks) == (16 if bytes_max == 0 else 2)
+    assert store.take(numbers[::-1]).column("n")[0].as_py() == 19
