@@ -121,6 +121,7 @@ if TYPE_CHECKING:
     from fabric.clients.session.partition import Partition
     from fabric.clients.session.session import Session
     from fabric.errors import FabricError
+    from fabric.plan.process import Process, ProcessContext
 
 # With its hooks around a fork gRPC kills one forked child in twenty, such as PySpark's JVM.
 environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
@@ -155,6 +156,8 @@ _WHERE = {
     "JobGraph": "fabric.clients.graph.graph",
     "OperatorType": "fabric.clients.graph.operators",
     "Partition": "fabric.clients.session.partition",
+    "Process": "fabric.plan.process",
+    "ProcessContext": "fabric.plan.process",
     "RowByRowWarning": "fabric.clients.dataframe.udf",
     "Session": "fabric.clients.session.session",
     "StreamOperatorNode": "fabric.clients.graph.operators",
@@ -175,6 +178,7 @@ _MODULES = {
 __version__ = "0.1.0"
 __all__ = [
     "DataFrame", "Expr", "FabricError", "GroupBy", "Job", "JobGraph", "OperatorType", "Partition",
+    "Process", "ProcessContext",
     "RowByRowWarning", "Session", "StreamOperatorNode", "Window", "__version__", "any_value",
     "approx_distinct", "approx_quantile", "array", "arrow_udf", "avg", "bool_and", "bool_or",
     "clients", "coalesce", "col", "collect_list", "concat", "concat_str", "concat_ws", "connect",

@@ -6,11 +6,13 @@ each from it; what an instance keeps in attributes is no state: only `ctx.state(
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
+
+from fabric.errors import PlanError
 
 Rows: TypeAlias = pa.RecordBatch | pa.Table | Mapping[str, Any]
 """Rows: a batch, a table, columns by name, or the values of one row by name."""
@@ -104,6 +106,29 @@ class Process:
     ) -> Returned:
         """Timers of several keys are due; of each key the earliest."""
         raise NotImplementedError
+
+
+def check_process(function: object, timers: Sequence[TimerDomain]) -> Process:
+    """`function` itself, if it can be called.
+
+    >>> check_process(len, ())
+    Traceback (most recent call last):
+    fabric.errors.PlanError: process takes an instance of a class derived from fabric.Process, \
+not a builtin_function_or_method
+    """
+    if not isinstance(function, Process):
+        given = f"the class {function.__name__}; write {function.__name__}(…)" if isinstance(
+            function, type
+        ) else f"a {type(function).__name__}"  # fmt: skip
+        raise PlanError(
+            f"process takes an instance of a class derived from fabric.Process, not {given}"
+        )
+    name = type(function).__name__
+    if per_key(function) is None:
+        raise PlanError(f"{name} has neither on_rows nor on_batch; write one of them")
+    if timers and not timed(function):
+        raise PlanError(f"{name} has timers and neither on_timer nor on_timers; write one of them")
+    return function
 
 
 def per_key(process: Process) -> bool | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from fabric.clients.dataframe.udf import _pickled
+from fabric.clients.dataframe.udf import own_object
 from fabric.operators.contract import Context
 from fabric.operators.functions.trust import vouch
 from fabric.operators.streams.process.operator import ProcessOperator
@@ -29,9 +29,9 @@ OUTPUT = pa.schema([("k", pa.string()), ("n", pa.int64())])
 
 def udf_of(value: object, name: str = "f") -> Udf:
     """An object as it comes in a plan, vouched for."""
-    payload = _pickled(value, name)  # type: ignore[arg-type]
-    vouch(payload)
-    return Udf(name, (), pa.null(), "object", payload)
+    made = own_object(value, name)
+    vouch(made.payload)
+    return made
 
 
 def node_of(

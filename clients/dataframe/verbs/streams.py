@@ -25,6 +25,7 @@ from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
+from fabric.plan.process import Process, check_process
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import FileFormat
 from fabric.plan.stream_check import Stream, closing, stream_of
@@ -217,7 +218,7 @@ class StreamVerbs(Verbs):
 
     def process(
         self,
-        function: Any,
+        function: Process,
         *,
         keys: Any,
         schema: Schema,
@@ -250,10 +251,10 @@ class StreamVerbs(Verbs):
         """
         chosen = args.expressions(args.flatten([keys]), {}, self.columns)
         fields = tuple(replace(field, name=name) for name, field in (state or {}).items())
-        name = getattr(function, "__name__", type(function).__name__)
+        domains: tuple[Domain, ...] = (timers,) if isinstance(timers, str) else tuple(timers)
+        name = type(check_process(function, domains)).__name__
         node = KeyedProcess(
-            self._node, chosen, own_object(function, name), _schema(schema), fields,
-            (timers,) if isinstance(timers, str) else tuple(timers),
+            self._node, chosen, own_object(function, name), _schema(schema), fields, domains,
             tuple((tag, _schema(side)) for tag, side in (sides or {}).items()),
             on_error, maybe_us(timeout, "timeout") or 0, time,
         )  # fmt: skip

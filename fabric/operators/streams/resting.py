@@ -23,15 +23,15 @@ _SWEEPS = 8
 class Resting:
     """The last processing time of each group.
 
-    >>> resting = Resting(10)
-    >>> _ = resting.swept(100)
-    >>> resting.woken(np.array([0, 1])).tolist(), resting.swept(105).tolist()
+    >>> resting = Resting(80)
+    >>> resting.swept(100).tolist(), resting.woken(np.array([0, 1])).tolist()
     ([], [])
-    >>> resting.woken(np.array([1])).tolist(), resting.swept(110).tolist()
+    >>> resting.swept(175).tolist(), resting.woken(np.array([1])).tolist()
+    ([], [])
+    >>> resting.swept(181).tolist(), resting.woken(np.array([0, 0, 1])).tolist()
     ([], [0])
-    >>> _ = resting.swept(115)
-    >>> resting.woken(np.array([1, 1])).tolist()
-    [1]
+    >>> resting.swept(300).tolist()
+    [0, 1]
     """
 
     def __init__(self, ttl_us: int) -> None:

@@ -36,7 +36,7 @@ from fabric.operators.streams.process.requests import Requests
 from fabric.operators.streams.process.specs import state_specs
 from fabric.operators.streams.process.stored import Joint, parts_of
 from fabric.plan.expr import output_name
-from fabric.plan.process import Process, TimerDomain, per_key, timers_by_key
+from fabric.plan.process import Process, TimerDomain, check_process, per_key, timers_by_key
 from fabric.plan.stream_rules import sides_of
 from fabric.plan.streams import ERRORS, KeyedProcess
 from fabric.state import StateStore, open_states
@@ -66,12 +66,7 @@ class ProcessOperator(Operator):
     def open(self, context: Context) -> None:
         """Make the function, and its states in the task's folder."""
         node = self._node
-        found = load_anew(node.function)
-        if not isinstance(found, Process):
-            raise PlanError(
-                f"{node.function.name} is a {type(found).__name__}; process takes an instance of "
-                "a class derived from fabric.Process"
-            )
+        found = check_process(load_anew(node.function), node.timers)
         specs = state_specs(node.states, self._key_schema)
         undo = node.on_error != "fail"
         self._store: StateStore = open_states(context.state, specs, context.folder, undo=undo)

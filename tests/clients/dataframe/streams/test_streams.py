@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import fabric
-from fabric import DataFrame, col, count, streams
+from fabric import DataFrame, Process, col, count, streams
 from fabric.errors import FabricError, PlanError
 from fabric.plan.expr import Agg, Alias, Column, SortKey
 from fabric.plan.node_text import node_text
@@ -184,8 +184,35 @@ def test_keyed_steps() -> None:
     assert isinstance(root(rows().group_by("key").count().changes()), Changes)
 
 
-class Seen:
-    """Stands for a `fabric.Process`."""
+class Seen(Process):
+    def on_rows(self, ctx: Any, key: Any, rows: pa.RecordBatch) -> None:
+        """Nothing."""
+
+    def on_timer(self, ctx: Any, key: Any, time: int, domain: str) -> None:
+        """Nothing."""
+
+
+class Empty(Process):
+    pass
+
+
+class Timeless(Process):
+    def on_batch(self, ctx: Any, keys: pa.RecordBatch, rows: pa.RecordBatch) -> None:
+        """Nothing."""
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (Seen, r"derived from fabric\.Process, not the class Seen; write Seen\(…\)"),
+        (len, "not a builtin_function_or_method"),
+        (Empty(), "Empty has neither on_rows nor on_batch"),
+        (Timeless(), "Timeless has timers and neither on_timer nor on_timers"),
+    ],
+)
+def test_what_is_no_process_is_refused(function: Any, text: str) -> None:
+    with pytest.raises(PlanError, match=text):
+        rows().process(function, keys="key", schema={"a": "int8"}, timers="event")
 
 
 def test_process() -> None:
