@@ -275,6 +275,9 @@ class Broken(Process):
     def open(self):
         raise OSError("no model")
 
+    def on_rows(self, ctx, key, rows):
+        raise AssertionError
+
 
 def test_a_function_that_does_not_open_is_an_error_of_the_plan():
     operator = make(node_of(Broken()))()
