@@ -1,4 +1,4 @@
-// An open hash table that grows a segment at a time: from a tag (64-bit hash) to two numbers.
+// An open hash table that grows a segment at a time: from a tag (64-bit hash) to a number.
 //
 // One job: find, put and take away slots. What tags stand for is the caller's. Extendible hashing
 // (Fagin et al., 1979): a directory by some bits of the tag names segments of 1,024 buckets; a
@@ -22,15 +22,14 @@ constexpr int DIRECTORY_SHIFT = 20;       // tag bits below choose the bucket; t
 constexpr int DIRECTORY_BITS_MAX = 29;    // by all rows of a task
 constexpr int64_t SLOTS_AHEAD = 32;       // how many rows ahead buckets are fetched
 
-struct alignas(64) Bucket {  // slots are used from the front; `first` is 0 where there is none
+struct alignas(64) Bucket {  // slots are used from the front; a value is 0 where there is none
   uint64_t tags[SLOTS_A_BUCKET];
-  uint32_t first[SLOTS_A_BUCKET];
-  uint32_t second[SLOTS_A_BUCKET];
+  uint64_t values[SLOTS_A_BUCKET];
 
-  bool full() const { return first[SLOTS_A_BUCKET - 1] != 0; }
+  bool full() const { return values[SLOTS_A_BUCKET - 1] != 0; }
   int64_t count() const {
     int64_t n = 0;
-    while (n < SLOTS_A_BUCKET && first[n] != 0) ++n;
+    while (n < SLOTS_A_BUCKET && values[n] != 0) ++n;
     return n;
   }
 };
@@ -83,6 +82,7 @@ class Slots {
   struct Place {
     Bucket* bucket;
     int64_t slot;  // -1: not there
+    uint64_t& value() const { return bucket->values[slot]; }
   };
 
   Slots() {
@@ -98,27 +98,27 @@ class Slots {
   }
   uint64_t version() const { return version_; }
 
-  // `first` of the one slot that has this tag, or 0. For tables where tags are keys.
-  FABRIC_INLINE uint32_t first_of(const Bucket* bucket, uint64_t tag) const {
-    uint32_t found = first_in(*bucket, tag);
-    if (__builtin_expect(found == 0 && bucket->full(), 0)) found = first_beyond(bucket, tag);
+  // The value of the one slot that has this tag, or 0. For tables where tags are keys.
+  FABRIC_INLINE uint64_t value_of(const Bucket* bucket, uint64_t tag) const {
+    uint64_t found = value_in(*bucket, tag);
+    if (__builtin_expect(found == 0 && bucket->full(), 0)) found = value_beyond(bucket, tag);
     return found;
   }
 
-  // The slot of a tag for which `same(first)` holds.
+  // The slot of a tag for which `same(value)` holds.
   template <class Same>
   FABRIC_INLINE Place find(Bucket* bucket, uint64_t tag, Same same) const {
     while (true) {
       for (int64_t i = 0; i < SLOTS_A_BUCKET; ++i) {
-        if (bucket->first[i] == 0) return {bucket, -1};
-        if (bucket->tags[i] == tag && same(bucket->first[i])) return {bucket, i};
+        if (bucket->values[i] == 0) return {bucket, -1};
+        if (bucket->tags[i] == tag && same(bucket->values[i])) return {bucket, i};
       }
       bucket = next(bucket, tag);
     }
   }
 
-  // A new slot; the caller knows that there is none for what it stands for.
-  Place put(uint64_t tag, uint32_t first, uint32_t second) {
+  // A new slot; the caller knows that there is none for what it stands for. A value is not 0.
+  Place put(uint64_t tag, uint64_t value) {
     Segment* segment = segment_of(tag);
     while (__builtin_expect(segment->count >= limit(*segment), 0)) {
       make_room(*segment, tag);
@@ -126,7 +126,7 @@ class Slots {
     }
     ++segment->count;
     ++n_slots_;
-    return place(*segment, tag, first, second);
+    return place(*segment, tag, value);
   }
 
   // Take a slot away and close the gap, so that what ran over is found without it.
@@ -141,7 +141,7 @@ class Slots {
       const bool was_full = from->full();
       const int64_t i = moves_to(segment, *from, hole);
       if (i >= 0) {
-        append(*hole, from->tags[i], from->first[i], from->second[i]);
+        append(*hole, from->tags[i], from->values[i]);
         drop(*from, i);
         hole = from;
       }
@@ -168,19 +168,19 @@ class Slots {
     uint32_t segment;
   };
 
-  static FABRIC_INLINE uint32_t first_in(const Bucket& bucket, uint64_t tag) {
-    uint32_t found = 0;  // without branches: which slot it is can't be guessed
+  static FABRIC_INLINE uint64_t value_in(const Bucket& bucket, uint64_t tag) {
+    uint64_t found = 0;  // without branches: which slot it is can't be guessed
     for (int64_t i = 0; i < SLOTS_A_BUCKET; ++i) {
-      found = bucket.tags[i] == tag ? bucket.first[i] | found : found;
+      found |= bucket.tags[i] == tag ? bucket.values[i] : 0;
     }
     return found;
   }
 
-  __attribute__((noinline)) uint32_t first_beyond(const Bucket* bucket, uint64_t tag) const {
-    uint32_t found = 0;
+  __attribute__((noinline)) uint64_t value_beyond(const Bucket* bucket, uint64_t tag) const {
+    uint64_t found = 0;
     while (found == 0 && bucket->full()) {
       bucket = next(const_cast<Bucket*>(bucket), tag);
-      found = first_in(*bucket, tag);
+      found = value_in(*bucket, tag);
     }
     return found;
   }
@@ -197,31 +197,30 @@ class Slots {
 
   static uint32_t limit(const Segment& segment) { return (segment.mask + 1) * 3; }
 
-  static void set(Bucket& bucket, int64_t i, uint64_t tag, uint32_t first, uint32_t second) {
+  static void set(Bucket& bucket, int64_t i, uint64_t tag, uint64_t value) {
     bucket.tags[i] = tag;
-    bucket.first[i] = first;
-    bucket.second[i] = second;
+    bucket.values[i] = value;
   }
 
-  static void append(Bucket& bucket, uint64_t tag, uint32_t first, uint32_t second) {
-    set(bucket, bucket.count(), tag, first, second);
+  static void append(Bucket& bucket, uint64_t tag, uint64_t value) {
+    set(bucket, bucket.count(), tag, value);
   }
 
-  static Place place(Segment& segment, uint64_t tag, uint32_t first, uint32_t second) {
+  static Place place(Segment& segment, uint64_t tag, uint64_t value) {
     Bucket* bucket = segment.buckets + (tag & segment.mask);
     while (bucket->full()) {
       bucket = segment.buckets + ((bucket - segment.buckets + 1) & segment.mask);
     }
     const int64_t i = bucket->count();
-    set(*bucket, i, tag, first, second);
+    set(*bucket, i, tag, value);
     return {bucket, i};
   }
 
   // Empty one slot of a bucket; returns whether the bucket was full.
   static bool drop(Bucket& bucket, int64_t i) {
     const int64_t last = bucket.count() - 1;
-    set(bucket, i, bucket.tags[last], bucket.first[last], bucket.second[last]);
-    set(bucket, last, 0, 0, 0);
+    set(bucket, i, bucket.tags[last], bucket.values[last]);
+    set(bucket, last, 0, 0);
     return last == SLOTS_A_BUCKET - 1;
   }
 
@@ -261,7 +260,7 @@ class Slots {
     segment.mask = n_buckets - 1;
     for (const Bucket& bucket : lifted_) {
       for (int64_t i = 0; i < bucket.count(); ++i) {
-        place(segment, bucket.tags[i], bucket.first[i], bucket.second[i]);
+        place(segment, bucket.tags[i], bucket.values[i]);
       }
     }
     const uint32_t index = entry_of(tag).segment;
@@ -285,7 +284,7 @@ class Slots {
     for (const Bucket& bucket : lifted_) {
       for (int64_t i = 0; i < bucket.count(); ++i) {
         Segment& to = bucket.tags[i] & bit ? other : segment;
-        place(to, bucket.tags[i], bucket.first[i], bucket.second[i]);
+        place(to, bucket.tags[i], bucket.values[i]);
         other.count += &to == &other;
       }
     }
