@@ -25,6 +25,7 @@ cdef extern from "group_table.hpp" namespace "fabric" nogil:
 cdef class KeyTypes:
     cdef readonly object schema
     cdef object stored
+    cdef str what
     cdef tuple plain
     cdef vector[Type] types(self) except *
     cdef list arrays_of(self, object keys)

@@ -13,7 +13,7 @@ KEY_GROUP: str
 @final
 class KeyTypes:
     schema: pa.Schema
-    def __new__(cls, schema: pa.Schema) -> Self: ...
+    def __new__(cls, schema: pa.Schema, what: str = "key") -> Self: ...
 
 @final
 class GroupTable:

@@ -51,28 +51,30 @@ def _stored(kind):
 
 @cython.final
 cdef class KeyTypes:
-    """Which types keys have, and what arrays may stand for them.
+    """Which types keys (or `what` else is kept) have, and what arrays may stand for them.
 
     Parameters
     ----------
     schema
         `pyarrow.Schema`, a field a key.
+    what
+        Errors call the fields so.
     Raises
     ------
     ValueError
         If there is no key, or a key is nested.
     """
 
-    def __cinit__(self, schema not None):
-        self.schema = schema
+    def __cinit__(self, schema not None, what="key"):
+        self.schema, self.what = schema, what
         self.plain = tuple(_plain(field.type) for field in schema)
         if not self.plain:
-            raise ValueError("a table needs at least one key, got none")
+            raise ValueError(f"a table needs at least one {what}, got none")
         for field, plain in zip(schema, self.plain):
             if plain is None:
                 raise ValueError(
-                    f"key {field.name!r} is {field.type}; keys are numbers, times, decimals, "
-                    "strings, binary or booleans: name its parts as keys of their own")
+                    f"{what} {field.name!r} is {field.type}, but must be a number, time, decimal, "
+                    f"string, binary or boolean: let its parts be {what}s of their own")
         self.stored = pa.schema(
             [field.with_type(_stored(field.type)) for field in schema])
 
@@ -89,14 +91,16 @@ cdef class KeyTypes:
         columns = keys.columns if isinstance(keys, pa.RecordBatch) else list(keys)
         if len(columns) != len(self.plain):
             raise ValueError(
-                f"there are {len(self.plain)} keys ({', '.join(self.schema.names)}), "
+                f"there are {len(self.plain)} {self.what}s ({', '.join(self.schema.names)}), "
                 f"got {len(columns)} columns")
         for field, plain, column in zip(self.schema, self.plain, columns):
             if column.type != field.type and _plain(column.type) != plain:
-                raise ValueError(f"key {field.name!r} is {field.type}, got {column.type}")
+                raise ValueError(
+                    f"{self.what} {field.name!r} is {field.type}, got {column.type}")
             if len(column) != len(columns[0]):
                 raise ValueError(
-                    f"keys are of one length, got {sorted({len(each) for each in columns})} rows")
+                    f"{self.what}s are of one length, got "
+                    f"{sorted({len(each) for each in columns})} rows")
         return columns
 
     cdef object as_declared(self, object batch):

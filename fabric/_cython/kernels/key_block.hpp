@@ -62,10 +62,15 @@ class KeyBlock {
   // The tag of a kept single key.
   uint64_t tag_of(uint64_t word) const { return finish(start_ * GOLDEN + word); }
 
-  // Fetch the buckets of the first rows; then of row i + SLOTS_AHEAD at row i.
+  // Fetch the buckets of the first rows; then of row i + SLOTS_AHEAD at row i, and, half way, those
+  // that full ones run over into.
   void begin(const Slots& slots, int64_t n) { fetch(slots, 0, std::min(n, SLOTS_AHEAD)); }
   FABRIC_INLINE void ahead(const Slots& slots, int64_t i, int64_t n) {
     if (i + SLOTS_AHEAD < n) fetch(slots, i + SLOTS_AHEAD, i + SLOTS_AHEAD + 1);
+    if (i + SLOTS_AHEAD / 2 < n) {
+      const Bucket* home = homes_[static_cast<size_t>(i + SLOTS_AHEAD / 2)];
+      __builtin_prefetch(home + home->full());
+    }
   }
 
   // After row i changed the table: buckets looked up before are looked up again.

@@ -308,7 +308,7 @@ def test_refuses_other_columns(columns: list[pa.Array], message: str) -> None:
     ("fields", "message"),
     [
         ([], "at least one key"),
-        ([("a", pa.list_(pa.int8()))], "key 'a' is list<.*name its parts"),
+        ([("a", pa.list_(pa.int8()))], "key .a. is list<.*let its parts be keys"),
         ([("a", pa.run_end_encoded(pa.int32(), pa.int8()))], "key 'a' is run_end_encoded"),
     ],
 )
