@@ -1,9 +1,9 @@
 // Rows by their keys: the loops under join_table.pyx.
 //
-// One job: `JoinTable` keeps rows, finds those of equal keys, forgets them by time. A slot's value is
-// the first and the last row of a key (each + 1); rows of one key form a chain in the order of their
-// coming, which nobody reads for keys of a single row. All arrays lie by row; rows that are free are
-// used again.
+// One job: `JoinTable` keeps rows, finds those of equal keys, forgets them by time. A slot's value
+// is the first and the last row of a key (each + 1); rows of one key form a chain in the order of
+// their coming, which nobody reads for keys of a single row. All arrays lie by row; rows that are
+// free are used again.
 #pragma once
 #include <limits>
 
@@ -51,7 +51,7 @@ class JoinTable {
     });
   }
 
-  // Rows of equal keys, from probe row `begin` on: pairs (probe row, place) in `probed` and `found`.
+  // Rows of equal keys, from probe row `begin` on: pairs in `probed` and `found` (the places).
   // A null key is equal to none. With `outer` a probe row without any gives the place -1. Stops
   // before a probe row that would make more than `most` pairs, unless it is the first; returns the
   // probe row to go on with.

@@ -1,7 +1,7 @@
 // Key columns a block of rows at a time: words, tags, and the buckets to look in, fetched ahead.
 //
-// One job: what tables do before they look anything up. A single key of one word is its own tag, for
-// the hash of a word is a bijection; of other keys the tag is the hash of the row.
+// One job: what tables do before they look anything up. A single key of one word is its own tag,
+// for the hash of a word is a bijection; of other keys the tag is the hash of the row.
 #pragma once
 #include <vector>
 
