@@ -115,7 +115,7 @@ class Endings:
         effects: list[Effect] = []
         late = now >= stopping.deadline
         if stopping.abandoning is None:
-            if job.busy() and not late:
+            if (job.busy() or job.owes()) and not late:
                 return effects
             stopping.abandoning = {}
             effects += self._abandon(job, stopping.abandoning)

@@ -107,6 +107,10 @@ class Job:
             return True
         return sum(stage.region == region for stage in self.graph.stages) > 1
 
+    def owes(self) -> bool:
+        """Whether a checkpoint is being stored, or is complete and not all of it is published."""
+        return self.stream is not None and not self.stream.checkpoints.settled
+
     def is_stream(self, region: int) -> bool:
         """Whether a region reads a stream: it is never cut in two, nor planned anew."""
         return self.stream is not None and self.stream.region == region

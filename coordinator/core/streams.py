@@ -114,7 +114,7 @@ class Streams:
         """An earlier coordinator wrote down these checkpoints; what ran perhaps still runs."""
         by_job: dict[str, list[tuple[str, bytes]]] = {}
         for key, value in rows:
-            by_job.setdefault(key.rpartition("/")[0], []).append((key, value))
+            by_job.setdefault(key.partition("/")[0], []).append((key, value))
         effects: list[Effect] = []
         for job in self._book.jobs.values():
             self.add(job)
@@ -174,7 +174,7 @@ class Streams:
         """Let time pass."""
         effects: list[Effect] = []
         for job in self._book.active():
-            if job.stream is not None and job.stopping is None:
+            if job.stream is not None:  # one that stops still publishes what is complete
                 effects += self._follow(job, job.stream.checkpoints.tick(now), now)
         return effects
 
@@ -253,7 +253,7 @@ class Streams:
         """Tell an agent again what its tasks may not have heard."""
         effects: list[Effect] = []
         for job in self._book.active():
-            if job.stream is not None and job.stopping is None:
+            if job.stream is not None:
                 told = job.stream.checkpoints.remind()
                 effects += self._follow(job, [*told, *job.stream.checkpoints.outstanding()], now)
         return effects
@@ -262,7 +262,7 @@ class Streams:
         """Publishing may be repeated, so another agent finishes what a lost one began."""
         effects: list[Effect] = []
         for job in self._book.active():
-            if job.stream is not None and job.stopping is None:
+            if job.stream is not None:
                 effects += self._follow(job, job.stream.checkpoints.outstanding(), now)
         return effects
 
@@ -297,6 +297,8 @@ class Streams:
                 stream.phase, stream.manifest = "ready", manifest
                 return self._take_back(job, wanted, now)
             case Fail(error=error):
+                if job.stopping is not None:  # for another reason; what is owed stays unpublished
+                    return self._book.note(now, "not published", job=job.job_id, error=str(error))
                 return self._endings.stop(job, pb.JOB_FAILED, error, now)
             case Ended():
                 stream.phase = "ended"
