@@ -20,6 +20,7 @@ from fabric.operators.explode import ExplodeOperator
 from fabric.operators.filter import FilterOperator
 from fabric.operators.limit import LimitOperator
 from fabric.operators.project import ProjectOperator
+from fabric.operators.streams.build import STREAM_NODES, stream_operator
 from fabric.operators.union import UnionOperator
 from fabric.plan.expr import Column, output_name
 from fabric.plan.nodes import (
@@ -37,7 +38,7 @@ from fabric.plan.streams import StreamScan
 from fabric.plan.walk import walk
 
 _LEAVES = (StageInput, StreamScan)
-_ALLOWED = (*_LEAVES, Filter, Select, WithColumns, Explode, Union, Limit)
+_ALLOWED = (*_LEAVES, *STREAM_NODES, Filter, Select, WithColumns, Explode, Union, Limit)
 
 
 def unsupported(root: Node) -> str | None:
@@ -304,4 +305,7 @@ def _operator(node: Node) -> Operator:
         case Limit(n=n, offset=offset):
             return LimitOperator(n, offset)
         case _:
-            raise InternalError(f"no operator runs a {type(node).__name__}")
+            made = stream_operator(node, output, sources)
+            if made is None:
+                raise InternalError(f"no operator runs a {type(node).__name__}")
+            return made

@@ -30,6 +30,11 @@ from fabric.plan.streams import (
     Watermark,
 )
 
+STREAM_NODES = (
+    Watermark, AssignWindows, StreamAggregate, Deduplicate, TopN, KeyedProcess, LookupJoin, Changes,
+)  # fmt: skip
+"""What it has operators for."""
+
 
 def stream_operator(node: Node, output: pa.Schema, sources: Sequence[pa.Schema]) -> Operator | None:
     """What runs `node`, which puts out `output` from rows of `sources`; None for other nodes.
