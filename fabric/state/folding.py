@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from decimal import Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -34,8 +35,13 @@ def _greatest(old: Any, new: Any) -> Any:
     return old if _is_nan(old) or old >= new else new
 
 
+def _sum(old: Any, new: Any) -> Any:
+    return _WIDE.add(old, new) if isinstance(old, Decimal) else old + new
+
+
+_WIDE = Context(prec=100)  # Python's own rounds to 28 digits
 _ONE: dict[Fold, Callable[[Any, Any], Any]] = {
-    "sum": lambda old, new: old + new,
+    "sum": _sum,
     "min": _least,
     "max": _greatest,
     "first": lambda old, new: old,
@@ -60,8 +66,10 @@ class ReducingState(SingleState):
         super().__init__(spec, table, now)
         self._fold = spec.function if isinstance(spec.function, str) else None
         self._reduce: Any = _ONE[self._fold] if self._fold else spec.function
-        # Python's decimals have a precision of their own, its times none below a microsecond
-        self._by_column = self._fold is not None and not _is_plain(spec.dtype)
+        # Python's times have no nanoseconds; Arrow folds no decimals without wrapping, and no texts
+        self._by_column = self._fold is not None and pa.types.is_temporal(spec.dtype)
+        self._by_row = self._fold is None or not _folds(spec.dtype)
+        self._held = pa.int64() if pa.types.is_duration(spec.dtype) else spec.dtype
 
     def get(self, key: object) -> Any:
         """What has been added so far, reduced; None when nothing has."""
@@ -79,7 +87,7 @@ class ReducingState(SingleState):
             return self._put(key, value if old is None else self._reduce(old, value))
         self._row(self._values, value)  # is it one at all?
         try:
-            self._put(key, old + value)
+            self._put(key, self._reduce(old, value))
         except DataError as error:
             raise self._overflow(error) from error
 
@@ -99,11 +107,12 @@ class ReducingState(SingleState):
             rows, values = rows.filter(there), values.filter(there)
         if len(rows) == 0:
             return None
-        if self._fold is None or _is_text(self.spec.dtype):
+        if self._fold is None or self._by_row:
             return self._reduce_rows(rows, values)
         try:
-            unique, new = _partial(self._fold, rows, values)
-            self._put_rows(unique, _MERGED[self._fold](self._get_rows(unique), new))
+            unique, new = _partial(self._fold, rows, values.view(self._held))
+            old = self._get_rows(unique).view(self._held)
+            self._put_rows(unique, _MERGED[self._fold](old, new).view(self.spec.dtype))
         except (pa.ArrowInvalid, ExpressionError) as error:
             raise self._overflow(error) from error
 
@@ -112,7 +121,11 @@ class ReducingState(SingleState):
         found = self._get_rows(encoded.dictionary).to_pylist()
         for i, value in zip(encoded.indices.to_pylist(), values.to_pylist(), strict=True):
             found[i] = value if found[i] is None else self._reduce(found[i], value)
-        self._put_rows(encoded.dictionary, self._array(found))
+        try:
+            reduced = self._array(found)
+        except DataError as error:
+            raise self._overflow(error) if self._fold == "sum" else error from error
+        self._put_rows(encoded.dictionary, reduced)
 
     def _array(self, found: list[Any]) -> pa.Array:
         try:
@@ -215,9 +228,6 @@ def _larger(old: pa.Array, new: pa.Array) -> pa.Array:
 
 def _added(old: pa.Array, new: pa.Array) -> pa.Array:
     """Sums side by side, in the type of `old`; nothing before is null."""
-    if pa.types.is_decimal(new.type):  # a sum of decimals has one digit more
-        total = pc.add(pc.fill_null(old, pa.scalar(0, pa.int32()).cast(old.type)), new)
-        return total.cast(old.type)
     return pc.add_checked(pc.fill_null(old, pa.scalar(0, old.type)), new)
 
 
@@ -225,13 +235,10 @@ def _one(column: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0)
 
 
-def _is_text(dtype: pa.DataType) -> bool:
-    return dtype in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
-
-
-def _is_plain(dtype: pa.DataType) -> bool:
+def _folds(dtype: pa.DataType) -> bool:
+    """Whether Arrow folds columns of it."""
     is_number = pa.types.is_integer(dtype) or pa.types.is_floating(dtype)
-    return bool(is_number or pa.types.is_boolean(dtype) or _is_text(dtype))
+    return bool(is_number or pa.types.is_temporal(dtype))
 
 
 _MERGED: dict[Fold, Callable[[pa.Array, pa.Array], pa.Array]] = {

@@ -115,8 +115,8 @@ def check_whole(folder: Path) -> None:
 
 def damaged(folder: Path, error: object) -> str:
     """What is said of a folder that can't be opened or read."""
-    text = str(error)
-    if "LOCK" in text or "lock " in text:
+    text = " ".join(str(error).split())
+    if "/LOCK" in text or "lock hold" in text:
         return f"the state in {folder} is in use by another task: {text}"
     return (
         f"the state in {folder} is damaged: {text}; nothing was changed: restore the last "

@@ -1,0 +1,164 @@
+"""A folder is new, or was closed by a store; all else is refused, and left as it is."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from fabric.coordinator.metadata.rocksdb import RocksStore
+from fabric.errors import StateSchemaError, StorageError
+from fabric.state import StateSpec, StateStore, open_states
+from fabric.testing.states import Shelf
+
+KEYS = pa.schema([("user", pa.int64())])
+SPEC = StateSpec(name="n", kind="value", keys=KEYS, dtype="int64")
+LIST = StateSpec(name="l", kind="list", keys=KEYS, dtype="int64")
+N = 20_000
+USERS = [pa.array(np.arange(N))]
+
+
+def opened(folder: Path, *specs: StateSpec) -> StateStore:
+    return open_states("rocksdb", specs or (SPEC, LIST), folder)
+
+
+def filled(folder: Path) -> Path:
+    store = opened(folder)
+    store.value("n").put_many(USERS, USERS[0])
+    store.list("l").append(1, 7)
+    store.close()
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file but RocksDB's own log of what it did, and its lock."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.name.startswith(("LOG", "LOCK"))
+    }
+
+
+def refused(folder: Path, message: str) -> None:
+    before = contents(folder)
+    with pytest.raises(StorageError, match=message):
+        opened(folder)
+    assert contents(folder) == before
+
+
+def test_a_closed_folder_opens_again(tmp_path: Path) -> None:
+    store = opened(filled(tmp_path / "a"))
+    assert store.value("n").get_many(USERS).equals(USERS[0])
+    store.list("l").append(1, 8)
+    assert store.list("l").get(1) == [7, 8]
+    store.close()
+
+
+def test_a_closed_folder_goes_with_other_states(tmp_path: Path) -> None:
+    filled(tmp_path / "a")
+    with pytest.raises(StateSchemaError, match=r"'l' .*not declared any more"):
+        opened(tmp_path / "a", SPEC)
+    wide = StateSpec(name="n", kind="value", keys=KEYS, dtype="int32")
+    with pytest.raises(StateSchemaError, match="was int64, is int32"):
+        opened(tmp_path / "a", wide, LIST)
+    store = open_states("rocksdb", [SPEC], tmp_path / "a", dropped=["l"])
+    assert store.value("n").get(3) == 3
+    store.close()
+    opened(tmp_path / "a", SPEC).close()
+
+
+def test_what_a_crash_left_is_refused(tmp_path: Path) -> None:
+    store = opened(tmp_path / "a")
+    store.value("n").put(1, 1)
+    shutil.copytree(tmp_path / "a", tmp_path / "left")
+    refused(tmp_path / "left", "is in use, or was not closed: .*left|left.* was not closed")
+    refused(tmp_path / "a", "is in use, or was not closed")
+    store.close()
+
+
+def test_what_is_not_ours_is_refused(tmp_path: Path) -> None:
+    metadata = tmp_path / "metadata"
+    RocksStore(metadata).close()
+    refused(metadata, "holds .*CURRENT.* and no state of Fabric's")
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "notes.txt").write_text("mine")
+    refused(tmp_path / "texts", r"holds notes\.txt and no state of Fabric's")
+    (tmp_path / "json").mkdir()
+    (tmp_path / "json" / "state.json").write_text('{"a": 1}')
+    refused(tmp_path / "json", r"state\.json is no state of Fabric's")
+    later = json.loads((filled(tmp_path / "later") / "state.json").read_bytes())
+    (tmp_path / "later" / "state.json").write_text(json.dumps(later | {"version": 9}))
+    refused(tmp_path / "later", "version 9, this Fabric reads version 1")
+
+
+@pytest.mark.parametrize("kind", ["*.sst", "MANIFEST-*", "CURRENT"])
+@pytest.mark.parametrize("how", ["flipped", "cut", "empty", "missing"])
+def test_a_damaged_folder_is_refused(tmp_path: Path, kind: str, how: str) -> None:
+    folder = filled(tmp_path / "a")
+    (path, *_) = sorted((folder / "db").glob(kind))
+    data = path.read_bytes()
+    at = len(data) // 3
+    changed = {
+        "flipped": data[:at] + bytes([data[at] ^ 0x40]) + data[at + 1 :],
+        "cut": data[:at],
+        "empty": b"",
+    }
+    if how == "missing":
+        path.unlink()
+    else:
+        path.write_bytes(changed[how])
+    refused(folder, "is damaged: .*nothing was changed")
+
+
+def test_snapshots_share_what_did_not_change(tmp_path: Path) -> None:
+    """One percent of the keys change: one small file more is copied."""
+    store, shared = opened(tmp_path / "a"), dict[str, bytes]()
+    copied = []
+    for turn in range(3):
+        store.value("n").put_many(
+            [USERS[0][:: 100 if turn else 1]], USERS[0][:: 100 if turn else 1]
+        )
+        shelf = Shelf(shared)
+        store.snapshot().write(shelf)
+        copied.append(shelf.n_copied)
+    assert copied == [1, 1, 1]
+    assert [path.name for path in (tmp_path / "a").iterdir() if "snapshot" in path.name] == []
+    again = Shelf(shared)
+    store.snapshot().write(again)
+    assert again.n_copied == 0
+    other = opened(tmp_path / "b")
+    other.restore([again], range(1 << 15))
+    third = Shelf(shared)
+    other.snapshot().write(third)
+    assert third.n_copied == 0  # what was taken over is known under the same name
+    for each in (store, other):
+        each.close()
+
+
+def test_a_snapshot_that_nobody_writes_is_removed(tmp_path: Path) -> None:
+    store = opened(tmp_path / "a")
+    snapshot = store.snapshot()
+    assert (tmp_path / "a" / "snapshot-1").exists()
+    del snapshot
+    assert not (tmp_path / "a" / "snapshot-1").exists()
+    store.close()
+
+
+def test_a_writer_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    class Full(Shelf):
+        def link(self, name: str, path: Path, content: str) -> None:
+            raise OSError(28, "No space left on device")
+
+    store = opened(tmp_path / "a")
+    store.value("n").put(1, 1)
+    with pytest.raises(StorageError, match="can't be written: No space left on device"):
+        store.snapshot().write(Full({}))
+    assert not list((tmp_path / "a").glob("snapshot-*"))
+    shelf = Shelf({})
+    store.snapshot().write(shelf)
+    assert "state.json" in shelf.names()
+    store.close()
