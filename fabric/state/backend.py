@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from fabric._cython.kernels.rows import RowCodec
 from fabric.state.header import Header
 
 Entries = tuple[pa.LargeBinaryArray, pa.LargeBinaryArray, pa.LargeBinaryArray]
@@ -68,6 +69,12 @@ class Table(Protocol):
 
     def remove(self, key: bytes, sub: bytes = b"") -> object:
         """Remove it, if it is there."""
+
+    def get_one(self, key: object, values: RowCodec) -> object:
+        """The value of a key, both of them as Python has them; no sub-key."""
+
+    def put_one(self, key: object, value: object, values: RowCodec) -> None:
+        """Set the value of a key, both of them as Python has them; no sub-key."""
 
     def children(self, key: bytes) -> list[tuple[bytes, bytes]]:
         """All sub-keys and values of a key, by sub-key."""

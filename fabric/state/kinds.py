@@ -39,7 +39,7 @@ class State:
         self._keys, self._values = spec.key_codec(), spec.value_codec()
         self._aging = Aging(spec, now) if spec.ttl_us else None
         self._skip = self._aging.n_bytes if self._aging else 0
-        self._encode_key, self._decode = self._keys.encode_one, self._values.decode_one
+        self._decode = self._values.decode_one
 
     def key_rows(self, keys: Keys) -> pa.LargeBinaryArray:
         """Keys as rows: all states of a store with the same key columns take them."""
@@ -91,6 +91,10 @@ class State:
 class SingleState(State):
     """One row a key: what a value and the folding kinds share."""
 
+    def __init__(self, spec: StateSpec, table: Table, now: Now) -> None:
+        super().__init__(spec, table, now)
+        self._get_one, self._put_one = table.get_one, table.put_one
+
     def remove(self, key: object) -> None:
         """Forget the key."""
         self._table.remove(self._row(self._keys, key))
@@ -109,22 +113,34 @@ class SingleState(State):
             yield batch, self._decoded(rows)
 
     def _get(self, key: object) -> Any:
+        """The value, or None."""
+        if self._aging is not None:
+            return self._get_aged(key, self._aging)
         try:
-            row = self._encode_key(key)
+            return self._get_one(key, self._values)
         except _NOT_OF_TYPE as error:
             raise self._wrong(error) from error
+        except RuntimeError as error:
+            raise self._damaged(error) from error
+
+    def _get_aged(self, key: object, aging: Aging) -> Any:
+        row = self._row(self._keys, key)
         stored = self._table.get(row)
-        if stored is None:
+        if stored is None or not aging.is_alive(stored):
             return None
-        if self._aging is not None:
-            if not self._aging.is_alive(stored):
-                return None
-            if self._aging.renews(stored):
-                self._table.put(row, self._aging.renewed(stored))
+        if aging.renews(stored):
+            self._table.put(row, aging.renewed(stored))
         return self._value(stored)
 
     def _put(self, key: object, value: object) -> None:
-        self._table.put(self._row(self._keys, key), self._row(self._values, value, self._prefix()))
+        """Set it."""
+        if self._aging is not None:
+            row = self._row(self._keys, key)
+            return self._table.put(row, self._row(self._values, value, self._aging.prefix()))
+        try:
+            self._put_one(key, value, self._values)
+        except _NOT_OF_TYPE as error:
+            raise self._wrong(error) from error
 
     def _get_rows(self, rows: pa.LargeBinaryArray) -> pa.Array:
         found = self._table.get_many(rows)
@@ -153,13 +169,9 @@ class ValueState(SingleState):
     [None, 7]
     """
 
-    def get(self, key: object) -> Any:
-        """The value, or None."""
-        return self._get(key)
-
-    def put(self, key: object, value: object) -> None:
-        """Set it."""
-        self._put(key, value)
+    # one call less than methods of its own that do nothing else
+    get = SingleState._get
+    put = SingleState._put
 
     def get_many(self, keys: Keys) -> pa.Array:
         """The value of each key, null where there is none."""

@@ -154,6 +154,7 @@ class RowColumn {
 // Walks over the bytes of values; throws std::runtime_error where they end too soon.
 class RowReader {
  public:
+  RowReader() = default;
   RowReader(const uint8_t* data, int64_t n) : at_(data), end_(data + n) {}
 
   const uint8_t* at() const { return at_; }
@@ -229,8 +230,8 @@ class RowReader {
     }
   }
 
-  const uint8_t* at_;
-  const uint8_t* end_;
+  const uint8_t* at_ = nullptr;
+  const uint8_t* end_ = nullptr;
 };
 
 // The columns of a row as one thing: a struct that is never null itself.

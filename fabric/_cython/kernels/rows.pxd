@@ -16,6 +16,7 @@ cdef extern from "rows.hpp" namespace "fabric" nogil:
         uint64_t hash(const uint8_t* data, int64_t n) except +
 
     cppclass RowReader:
+        RowReader() noexcept
         RowReader(const uint8_t* data, int64_t n) noexcept
         bint done() noexcept
         const uint8_t* take(int64_t n) except +

@@ -23,10 +23,8 @@ from cpython.float cimport PyFloat_AsDouble
 from cpython.long cimport PyLong_AsLongLong, PyLong_AsUnsignedLongLong
 from cpython.number cimport PyNumber_Index
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
-from cython.operator cimport dereference
 from libc.stdint cimport int8_t, int16_t, int32_t, uint16_t, uint32_t
 from libc.string cimport memcpy
-from libcpp.memory cimport unique_ptr
 
 from fabric._cython.kernels.arrow_c cimport array_of, export_array, schema_of
 
@@ -343,13 +341,12 @@ cdef class RowCodec:
         return self.encode(columns, prefix)[0].as_py()
 
     cdef object take_all(self, const uint8_t* data, int64_t n):
-        cdef unique_ptr[RowReader] reader
-        reader.reset(new RowReader(data, n))
+        cdef RowReader reader = RowReader(data, n)
         if self.n_columns == 1:
-            value = take_value(<Node> self.nodes[0], dereference(reader))
+            value = take_value(<Node> self.nodes[0], reader)
         else:
-            value = tuple([take_value(<Node> node, dereference(reader)) for node in self.nodes])
-        if not reader.get().done():
+            value = tuple([take_value(<Node> node, reader) for node in self.nodes])
+        if not reader.done():
             raise RuntimeError("a row of state is longer than its type")
         return value
 

@@ -137,34 +137,35 @@ struct Shard {
   }
 };
 
-// A store's shards: the owner's, or those of a frozen view.
+// A store's shards: the owner's, or those of a frozen view. What is needed to find a slot lies here
+// together, so that a look-up waits for memory twice: for the slot and for its entry.
 class Shards {
  public:
-  Shards() : shards_(STORE_SHARDS, nullptr) {}
-  Shards(const Shards& other) : shards_(other.shards_) {
-    for (Shard* shard : shards_) {
-      if (shard != nullptr) shard->references.fetch_add(1, std::memory_order_relaxed);
+  Shards() : places_(STORE_SHARDS) {}
+  Shards(const Shards& other) : places_(other.places_) {
+    for (const Place& place : places_) {
+      if (place.shard != nullptr) place.shard->references.fetch_add(1, std::memory_order_relaxed);
     }
   }
   Shards& operator=(const Shards&) = delete;
   ~Shards() {
-    for (Shard* shard : shards_) Shard::release(shard);
+    for (const Place& place : places_) Shard::release(place.shard);
   }
 
-  Shard* at(uint32_t index) const { return shards_[index]; }
-  Shard* of(uint64_t hash) const { return shards_[hash & (STORE_SHARDS - 1)]; }
+  Shard* at(uint32_t index) const { return places_[index].shard; }
+  Shard* of(uint64_t hash) const { return places_[hash & (STORE_SHARDS - 1)].shard; }
 
   void prefetch(uint64_t hash) const {
-    Shard* shard = of(hash);
-    if (shard != nullptr) __builtin_prefetch(shard->slots() + shard->home(hash));
+    const Place& place = places_[hash & (STORE_SHARDS - 1)];
+    if (place.shard != nullptr) __builtin_prefetch(place.slots + place.home(hash));
   }
 
   template <class Same>
   Slot* find(uint64_t hash, Same same) const {
-    Shard* shard = of(hash);
-    if (shard == nullptr) return nullptr;
-    for (uint32_t at = shard->home(hash);; at = (at + 1) & shard->mask) {
-      Slot& slot = shard->slots()[at];
+    const Place& place = places_[hash & (STORE_SHARDS - 1)];
+    if (place.shard == nullptr) return nullptr;
+    for (uint32_t at = place.home(hash);; at = (at + 1) & place.mask) {
+      Slot& slot = place.slots[at];
       if (slot.entry == nullptr) return nullptr;
       if (slot.hash == hash && same(*slot.entry)) return &slot;
     }
@@ -172,25 +173,41 @@ class Shards {
 
   // The shard of a hash, not shared with anybody, with room for one more.
   Shard* own(uint64_t hash, bool grow) {
-    Shard*& shard = shards_[hash & (STORE_SHARDS - 1)];
-    if (shard == nullptr) return shard = Shard::make(4);
+    Place& place = places_[hash & (STORE_SHARDS - 1)];
+    Shard* shard = place.shard;
+    if (shard == nullptr) {
+      place = Place(Shard::make(4));
+      return place.shard;
+    }
     const bool full = grow && shard->n + 1 > (shard->mask + 1) / 4 * 3;
     if (full || shard->references.load(std::memory_order_acquire) > 1) {
-      shard = shard->moved((shard->mask + 1) * (full ? 2 : 1));
+      place = Place(shard->moved((shard->mask + 1) * (full ? 2 : 1)));
     }
-    return shard;
+    return place.shard;
   }
 
   int64_t nbytes() const {
-    int64_t n = STORE_SHARDS * 8;
-    for (Shard* shard : shards_) {
-      if (shard != nullptr) n += shard->nbytes();
+    int64_t n = STORE_SHARDS * static_cast<int64_t>(sizeof(Place));
+    for (const Place& place : places_) {
+      if (place.shard != nullptr) n += place.shard->nbytes();
     }
     return n;
   }
 
  private:
-  std::vector<Shard*> shards_;
+  struct Place {
+    Shard* shard = nullptr;
+    Slot* slots = nullptr;
+    uint32_t mask = 0;
+
+    Place() = default;
+    explicit Place(Shard* shard) : shard(shard), slots(shard->slots()), mask(shard->mask) {}
+    uint32_t home(uint64_t hash) const {
+      return static_cast<uint32_t>(hash >> STORE_SHARD_BITS) & mask;
+    }
+  };
+
+  std::vector<Place> places_;
 };
 
 // What a frozen view and its store both know.

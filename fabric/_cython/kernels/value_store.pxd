@@ -1,14 +1,16 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libcpp.memory cimport shared_ptr
+from libcpp.string cimport string
 from libcpp.vector cimport vector
 
-from fabric._cython.kernels.rows cimport Rows, RowTypes
+from fabric._cython.kernels.rows cimport RowCodec, Rows, RowTypes
 
 
 cdef extern from "value_store.hpp" namespace "fabric" nogil:
     const uint32_t STORE_SHARDS
 
     cppclass Bytes:
+        Bytes() noexcept
         const uint8_t* data
         int64_t n
 
@@ -51,8 +53,10 @@ cdef class FrozenStore:
 
 cdef class ValueStore:
     cdef shared_ptr[StoreCore] core
-    cdef readonly object codec
+    cdef readonly RowCodec codec
     cdef bint linked
+    cdef string key_room
+    cdef string value_room
     cdef uint32_t sweeping
     cdef int check_linked(self) except -1
     cdef int hash_all(self, Rows rows, vector[uint64_t]& hashes) except -1 nogil

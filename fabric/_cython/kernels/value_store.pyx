@@ -137,9 +137,8 @@ cdef class ValueStore:
     def __cinit__(self, codec not None, bint linked=False):
         if not codec.canonical:
             raise TypeError("a store needs a codec of keys: RowCodec(schema, canonical=True)")
-        cdef RowCodec keys = codec
         self.codec, self.linked = codec, linked
-        self.core.reset(new StoreCore(keys.types, linked))
+        self.core.reset(new StoreCore(self.codec.types, linked))
 
     def get(self, bytes key not None, bytes sub not None=b""):
         """The value, or None."""
@@ -153,6 +152,33 @@ cdef class ValueStore:
         cdef Bytes row = bytes_of_object(key)
         self.core.get().put(
             self.core.get().hash(row), row, bytes_of_object(sub), bytes_of_object(value))
+
+    def get_one(self, key, RowCodec values not None):
+        """The value of a key, both of them as Python has them; no sub-key."""
+        cdef Bytes row
+        cdef Entry* entry
+        if not self.codec.quick or not values.quick:
+            found = self.get(self.codec.encode_one(key))
+            return None if found is None else values.decode_one(found)
+        self.key_room.clear()
+        self.codec.put_all(key, self.key_room)
+        row.data, row.n = <const uint8_t*> self.key_room.data(), self.key_room.size()
+        entry = self.core.get().find(self.core.get().hash(row), row, Bytes())
+        return None if entry == NULL else values.take_all(entry.value().data, entry.value().n)
+
+    def put_one(self, key, value, RowCodec values not None):
+        """Set the value of a key, both of them as Python has them; no sub-key."""
+        cdef Bytes row, new
+        if not self.codec.quick or not values.quick:
+            self.put(self.codec.encode_one(key), values.encode_one(value))
+            return
+        self.key_room.clear()
+        self.value_room.clear()
+        self.codec.put_all(key, self.key_room)
+        values.put_all(value, self.value_room)
+        row.data, row.n = <const uint8_t*> self.key_room.data(), self.key_room.size()
+        new.data, new.n = <const uint8_t*> self.value_room.data(), self.value_room.size()
+        self.core.get().put(self.core.get().hash(row), row, Bytes(), new)
 
     def remove(self, bytes key not None, bytes sub not None=b""):
         """Whether it was there."""

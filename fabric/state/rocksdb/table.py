@@ -61,6 +61,15 @@ class RocksTable:
         except Exception as error:
             raise failed(self._folder, error) from error
 
+    def get_one(self, key: object, values: RowCodec) -> object:
+        """See `Table.get_one`."""
+        found = self.get(self._codec.encode_one(key))
+        return None if found is None else values.decode_one(found)
+
+    def put_one(self, key: object, value: object, values: RowCodec) -> None:
+        """See `Table.put_one`."""
+        self.put(self._codec.encode_one(key), values.encode_one(value))
+
     def children(self, key: bytes) -> list[tuple[bytes, bytes]]:
         """See `Table.children`."""
         begin = self._codec.group_key(self._prefix, key)
