@@ -305,7 +305,7 @@ def _operator(node: Node) -> Operator:
         case Limit(n=n, offset=offset):
             return LimitOperator(n, offset)
         case _:
-            made = stream_operator(node, output, sources)
-            if made is None:
+            operator = stream_operator(node, output, sources)
+            if operator is None:
                 raise InternalError(f"no operator runs a {type(node).__name__}")
-            return made
+            return operator
