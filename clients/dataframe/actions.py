@@ -68,7 +68,7 @@ class Actions:
         >>> job.wait().state
         'finished'
         """
-        from fabric.plan.stream_check import never_ends
+        from fabric.plan.stream_facts import never_ends
 
         if not isinstance(self._node, nodes.Sink) and never_ends(self._node):
             raise PlanError(
@@ -218,7 +218,7 @@ class Actions:
         return self._sink(target, f"write {Path(target.path).name}", wait)
 
     def _sink(self, target: sources.Target, name: str, wait: bool) -> Job:
-        from fabric.plan.stream_check import never_ends
+        from fabric.plan.stream_facts import never_ends
 
         job = self._then(nodes.Sink(self._node, target)).submit(name)
         return job.wait() if wait and not never_ends(self._node) else job

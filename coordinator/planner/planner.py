@@ -52,7 +52,7 @@ from fabric.plan.nodes import (
     WithColumns,
 )
 from fabric.plan.sources import Split
-from fabric.plan.stream_check import is_endless
+from fabric.plan.stream_facts import is_endless
 from fabric.plan.streams import (
     AssignWindows,
     Changes,

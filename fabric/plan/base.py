@@ -13,7 +13,7 @@ import pyarrow as pa
 
 if TYPE_CHECKING:
     from fabric.plan.nodes import Node
-    from fabric.plan.stream_check import Stream
+    from fabric.plan.stream_facts import Stream
 
 
 class _Memo:

@@ -21,7 +21,8 @@ from fabric.plan.nodes import Node, NodeConfig, Plan
 from fabric.plan.paths import assign_paths
 from fabric.plan.rules import PARTITIONS_MAX
 from fabric.plan.schema import remember, schema_of
-from fabric.plan.stream_check import is_endless, stream_of
+from fabric.plan.stream_check import stream_of
+from fabric.plan.stream_facts import is_endless
 from fabric.plan.streams import (
     Deduplicate,
     Keep,

@@ -28,7 +28,8 @@ from fabric.plan.nodes import (
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import DatasetTarget, FileTarget, GeneratorStream, StreamFileTarget
 from fabric.plan.step import schema_after
-from fabric.plan.stream_check import Stream, closing, is_endless, stream_of
+from fabric.plan.stream_check import stream_of
+from fabric.plan.stream_facts import Stream, closing, is_endless
 from fabric.plan.streams import (
     AssignWindows,
     Changes,

@@ -19,7 +19,8 @@ from fabric.clients.dataframe.aggregates import aggregate
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
-from fabric.plan.stream_check import Stream, closing, stream_of
+from fabric.plan.stream_check import stream_of
+from fabric.plan.stream_facts import Stream, closing
 from fabric.plan.stream_kinds import has_window_columns
 from fabric.plan.streams import Domain, Late, StreamAggregate
 from fabric.plan.windowing import (

@@ -28,7 +28,8 @@ from fabric.plan import nodes
 from fabric.plan.process import Process, check_process
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import FileFormat
-from fabric.plan.stream_check import Stream, closing, stream_of
+from fabric.plan.stream_check import stream_of
+from fabric.plan.stream_facts import Stream, closing
 from fabric.plan.stream_rules import sides_of
 from fabric.plan.streams import (
     AssignWindows,

@@ -23,7 +23,8 @@ from fabric.plan.join import key_types, output_columns
 from fabric.plan.mend import free_name
 from fabric.plan.nodes import Node, Select, WithColumns
 from fabric.plan.schema import schema_of
-from fabric.plan.stream_check import Stream, stream_of
+from fabric.plan.stream_check import stream_of
+from fabric.plan.stream_facts import Stream
 from fabric.plan.stream_kinds import as_join
 from fabric.plan.streams import (
     AssignWindows,

@@ -16,7 +16,8 @@ from fabric.plan.mend import free_name
 from fabric.plan.nodes import Exchange, Filter, Node, Scan, Select, Sink, Union, WithColumns
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import GeneratorStream, MemorySource, StreamFileTarget
-from fabric.plan.stream_check import Stream, closing, stream_of
+from fabric.plan.stream_check import stream_of
+from fabric.plan.stream_facts import Stream, closing
 from fabric.plan.streams import (
     AssignWindows,
     Changes,

@@ -1,0 +1,69 @@
+"""What is known of endless rows: their event time, and how they come.
+
+One job: `Stream`, and small questions about plans of streams; `stream_check.py` finds it for a
+node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fabric.plan.expr import Expr
+from fabric.plan.exprs import kept_names
+from fabric.plan.nodes import Node
+from fabric.plan.sources import (
+    FlightStream,
+    FollowedFiles,
+    GeneratorStream,
+    NexmarkStream,
+    ReplayStream,
+    StreamSource,
+)
+from fabric.plan.streams import StreamScan
+from fabric.plan.walk import walk
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Endless rows. `time` is their column of event time, if there is one yet or still.
+
+    `ends` are columns that hold ends of windows which are complete: a row is as old as just before
+    them. `split`: rows are still told apart by the split they came from. `changes`: a row may
+    replace an earlier one. `sinks`: they were written already.
+    """
+
+    time: str = ""
+    ends: frozenset[str] = frozenset()
+    timed: bool = False
+    split: bool = False
+    changes: bool = False
+    sinks: bool = False
+
+
+def is_endless(root: Node) -> bool:
+    """Whether a stream is read anywhere in the plan."""
+    return any(isinstance(node, StreamScan) for node in walk(root))
+
+
+def never_ends(root: Node) -> bool:
+    """Whether a stream without an end of its own is read anywhere in the plan."""
+    return any(isinstance(node, StreamScan) and _is_open(node.source) for node in walk(root))
+
+
+def _is_open(source: StreamSource) -> bool:
+    match source:
+        case GeneratorStream(n_rows=n) | NexmarkStream(n_events=n):
+            return not n
+        case ReplayStream():
+            return False
+        case FollowedFiles(until=until):
+            return not until
+        case FlightStream():
+            return True
+
+
+def closing(keys: Sequence[Expr], stream: Stream) -> str:
+    """The key by which groups are complete one day: one that is the end of a window below."""
+    names = kept_names(keys)
+    return next((names[end] for end in sorted(stream.ends) if end in names), "")
