@@ -23,6 +23,7 @@ from fabric.flight.asked import Answers
 from fabric.flight.backend import Backend
 from fabric.flight.puts import Puts
 from fabric.flight.remote import FlightTransport
+from fabric.flight.streams import streams_of
 from fabric.security.tokens import Signer
 
 
@@ -61,6 +62,7 @@ class FabricFlightServer:
         backend.exchanges.serve_taps(handlers, backend.locations.native, idle_s)
         if isinstance(backend.transport, FlightTransport):
             backend.transport.pass_on(handlers)
+        self._streams = streams_of(backend.agent_id)
         self._native = NativeServer(
             answers,
             handlers,
@@ -72,6 +74,7 @@ class FabricFlightServer:
             limits=limits or Limits(),
             own_clock=not isinstance(clock, SystemClock),
             tls=tls,
+            streams=self._streams.puts,
         )
         # Threads of the server ask Python: none may be left when the interpreter ends.
         self._end = weakref.finalize(self, self._native.stop, 0.0)

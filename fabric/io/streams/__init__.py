@@ -30,6 +30,7 @@ from fabric.io.streams.replay import ReplayCursor, Rows, Tempo, first_us
 from fabric.io.streams.replay_files import FileReplayCursor
 from fabric.io.streams.splits import enumerate_stream, stream_schema
 from fabric.plan.sources import (
+    FlightStream,
     FollowedFiles,
     GeneratorStream,
     NexmarkStream,
@@ -84,6 +85,15 @@ def open_reader(
         case FollowedFiles():
             return CursorReader(
                 "folder", lambda split, wake: FolderCursor(source, schema, split, clock)
+            )
+        case FlightStream():
+            from fabric.flight.streams import streams_of
+            from fabric.io.dataset.access import current
+            from fabric.io.streams.flight import FlightCursor
+
+            streams = streams_of(current().agent_id)
+            return CursorReader(
+                "flight", lambda split, wake: FlightCursor(source, schema, split, streams)
             )
         case _:
             raise PlanError(f"nothing here can read a {type(source).__name__}")

@@ -22,7 +22,7 @@ from fabric.errors import InternalError, NotFoundError
 from fabric.io.registry import read_split
 from fabric.io.streams.protocol import Later
 from fabric.io.streams.reader import Plain, selected, whole
-from fabric.plan.sources import ReplayStream, Source, Split
+from fabric.plan.sources import ReplayStream, Split
 
 NULL_SPLIT = "null"
 ALL = "all"
@@ -218,7 +218,7 @@ def first_us(split: Split) -> float | None:
     return None if found is None else float(found)
 
 
-def order_type(source: Source, schema: pa.Schema, name: str) -> pa.DataType:
+def order_type(schema: pa.Schema, name: str) -> pa.DataType:
     """The type of column `name`; raises `NotFoundError` when there is none."""
     if name not in schema.names:
         raise NotFoundError(

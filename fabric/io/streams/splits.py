@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from fabric.errors import ConfigError, PlanError
 from fabric.io.registry import enumerate_splits, read_split, source_schema
 from fabric.io.schemas import checked_schema
-from fabric.io.streams import followed, generator, nexmark
+from fabric.io.streams import flight, followed, generator, nexmark
 from fabric.io.streams.ordered import FORMATS
 from fabric.io.streams.replay import (
     ALL,
@@ -85,6 +85,7 @@ def enumerate_stream(source: StreamSource, splits_of: SplitsOf | None = None) ->
             followed.check(source)
             return [Split(f"{i}-of-{source.n_splits}") for i in range(source.n_splits)]
         case FlightStream():
+            flight.check(source)
             return [Split(f"{source.name}-{i}") for i in range(source.n_splits)]
 
 
@@ -94,7 +95,7 @@ def _one_part(source: Source) -> list[Split]:
 
 def _replayed(source: ReplayStream, splits_of: SplitsOf) -> list[Split]:
     schema = source_schema(source.source)
-    dtype = order_type(source.source, schema, source.order_by)
+    dtype = order_type(schema, source.order_by)
     if source.speed < 0:
         raise ConfigError(f"speed of a replay can't be negative, got {source.speed}")
     if source.speed and not (pa.types.is_timestamp(dtype) or pa.types.is_date(dtype)):
@@ -130,7 +131,7 @@ def _looked_through(
         )
     wanted = [source.order_by] + ([source.split_by] if source.split_by else [])
     if source.split_by:
-        order_type(source.source, schema, source.split_by)
+        order_type(schema, source.split_by)
     found: set[str] = set()
     first = float("inf")
     for part in parts:

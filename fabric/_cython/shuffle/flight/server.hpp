@@ -17,6 +17,7 @@
 #include "flight/intake.hpp"
 #include "flight/poll.hpp"
 #include "flight/reader.hpp"
+#include "flight/stream_door.hpp"
 
 namespace fabric {
 
@@ -24,6 +25,7 @@ struct ServerConfig {
   Asking ask;
   std::shared_ptr<Directory> table;
   std::shared_ptr<const Handlers> handlers;
+  std::shared_ptr<StreamDoor> streams;  // may be null
   std::string agent_id, location;
   std::string ticket_key;  // of the fabric, for tickets alone
   double ticket_s = 3600;
@@ -38,7 +40,7 @@ class Server : public fl::FlightServerBase {
  public:
   explicit Server(const ServerConfig& config)
       : ask_(config.ask), key_(config.ticket_key), handlers_(config.handlers),
-        limits_(config.limits), inside_(std::make_shared<Inside>(limits_)),
+        streams_(config.streams), limits_(config.limits), inside_(std::make_shared<Inside>(limits_)),
         watch_(std::make_shared<Watch>()),
         intake_(std::make_shared<Intake>()),
         handshake_(std::make_shared<Handshake>(ask_)),
@@ -148,6 +150,12 @@ class Server : public fl::FlightServerBase {
                       std::unique_ptr<fl::FlightMessageReader> reader,
                       std::unique_ptr<fl::FlightMetadataWriter> writer) override {
     return call(context, Scope::WRITE, [&](const Claims& claims) -> arrow::Status {
+      ClientReader rows(*reader, *awaited_of(context));
+      if (streams_ != nullptr && is_stream(reader->descriptor())) {
+        ARROW_RETURN_NOT_OK(check_elements(reader->descriptor().path));
+        return streams_->take(reader->descriptor().path, claims.is_agent(), rows, *writer,
+                              cancelled(context));
+      }
       ARROW_ASSIGN_OR_RAISE(const AnyPath path, path_of(reader->descriptor()));
       PutPath put;
       if (const auto* dataset = std::get_if<DatasetPath>(&path)) {
@@ -155,10 +163,10 @@ class Server : public fl::FlightServerBase {
       } else if (const auto* attempt = std::get_if<PutPath>(&path)) {
         put = *attempt;
       } else {
-        return fault("NotFoundError", "rows can only be put to [\"dataset\", name] or "
-                                      "[\"dataset\", name, transaction, writer, attempt]");
+        return fault("NotFoundError",
+                     "rows can only be put to [\"dataset\", name], [\"dataset\", name, "
+                     "transaction, writer, attempt] or [\"stream\", name]");
       }
-      ClientReader rows(*reader, *awaited_of(context));
       return handlers_->put(put, claims.is_agent(), rows, *writer, cancelled(context));
     });
   }
@@ -244,6 +252,7 @@ class Server : public fl::FlightServerBase {
   Asking ask_;
   std::string key_;
   std::shared_ptr<const Handlers> handlers_;
+  std::shared_ptr<StreamDoor> streams_;
   const Limits limits_;
   std::shared_ptr<Inside> inside_;
   std::shared_ptr<Watch> watch_;

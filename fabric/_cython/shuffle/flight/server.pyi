@@ -3,6 +3,7 @@ from typing import Self, final
 
 from fabric._cython.shuffle.flight.directory import LocationDirectory
 from fabric._cython.shuffle.flight.handlers import HandlerSet
+from fabric._cython.shuffle.flight.streams import StreamPuts
 from fabric.config import Limits
 from fabric.flight.asked import Asked
 
@@ -25,6 +26,7 @@ class NativeServer:
         locations: str = "all",
         own_actions: Sequence[str] = (),
         echoed: Sequence[str] = ("x-request-id",),
+        streams: StreamPuts | None = None,
     ) -> Self: ...
     def listen(self, path: str) -> None: ...
     @property

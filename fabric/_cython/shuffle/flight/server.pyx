@@ -16,6 +16,7 @@ from libcpp.vector cimport vector
 
 from fabric._cython.shuffle.flight.directory cimport LocationDirectory
 from fabric._cython.shuffle.flight.handlers cimport Handlers, HandlerSet
+from fabric._cython.shuffle.flight.streams cimport StreamPuts
 from fabric._cython.shuffle.flight.told cimport told_status
 from fabric._cython.shuffle.wire.arrow_cpp cimport CResult, CStatus, ensure_pyarrow
 from fabric._cython.shuffle.wire.faults cimport raise_fault
@@ -171,12 +172,15 @@ cdef class NativeServer:
         Names of Flight's own actions to offer; all of them when empty.
     echoed
         Headers of a call that come back with its answer, when they have at most 256 bytes.
+    streams
+        Takes puts into streams, if there may be any.
     """
 
     def __cinit__(self, face, HandlerSet handlers not None, LocationDirectory table not None, *,
                   str agent_id, str location, bytes ticket_key, double ticket_s, limits,
                   bint own_clock=False, bint own_options=False, tls=None,
-                  str locations="all", own_actions=(), echoed=("x-request-id",)):
+                  str locations="all", own_actions=(), echoed=("x-request-id",),
+                  StreamPuts streams=None):
         cdef ServerConfig config
         config.ask = asking(face, own_clock, own_options)
         if not set_places(config.view, locations.encode()):
@@ -185,6 +189,8 @@ cdef class NativeServer:
         config.echoed = [name.encode() for name in echoed]
         config.table = table.directory
         config.handlers = <shared_ptr[const Handlers]> handlers.handlers
+        if streams is not None:
+            config.streams = streams.puts
         config.agent_id, config.location = agent_id.encode(), location.encode()
         config.ticket_key, config.ticket_s = ticket_key, ticket_s
         config.limits = native_limits(limits)
