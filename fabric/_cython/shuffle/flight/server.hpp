@@ -40,7 +40,8 @@ class Server : public fl::FlightServerBase {
  public:
   explicit Server(const ServerConfig& config)
       : ask_(config.ask), key_(config.ticket_key), handlers_(config.handlers),
-        streams_(config.streams), limits_(config.limits), inside_(std::make_shared<Inside>(limits_)),
+        streams_(config.streams), limits_(config.limits),
+        inside_(std::make_shared<Inside>(limits_)),
         watch_(std::make_shared<Watch>()),
         intake_(std::make_shared<Intake>()),
         handshake_(std::make_shared<Handshake>(ask_)),
