@@ -2,11 +2,12 @@
 //
 // One job: `SessionTable` keeps the open sessions of each group in a list from the latest to the
 // earliest; they never overlap or touch, so a row joins at most two of them. A session has a slot,
-// by which the caller keeps its sums. Ends only grow: they lie in a heap as they were when put
+// by which the caller keeps its sums. Ends only grow: they lie in a queue as they were when put
 // there, and one that turns out to be out of date goes back with its true end.
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 namespace fabric {
@@ -23,16 +24,64 @@ struct Closing {
   uint64_t born;
 };
 
-struct ClosesLater {
-  bool operator()(const Closing& a, const Closing& b) const {
-    return a.end != b.end ? a.end > b.end : a.slot > b.slot;
+// What ends when, roughly in order: buckets of ends that lie together, of which the first is a heap
+// while it is taken from. A push is O(1) but for the first bucket.
+class Ends {
+ public:
+  explicit Ends(int64_t width) : width_(std::max<int64_t>(width, 1)) {}
+
+  void push(Closing closing) {
+    const int64_t bucket = bucket_of(closing.end);
+    if (bucket > first_) {
+      later_[bucket].push_back(closing);
+      return;
+    }
+    heap_.push_back(closing);
+    std::push_heap(heap_.begin(), heap_.end(), Later());
   }
+
+  // The least one that ends by `limit`.
+  bool pop(int64_t limit, Closing& found) {
+    while (heap_.empty()) {
+      if (later_.empty() || later_.begin()->first > bucket_of(limit)) return false;
+      first_ = later_.begin()->first;
+      heap_.swap(later_.begin()->second);
+      later_.erase(later_.begin());
+      std::make_heap(heap_.begin(), heap_.end(), Later());
+    }
+    if (heap_.front().end > limit) return false;
+    found = heap_.front();
+    std::pop_heap(heap_.begin(), heap_.end(), Later());
+    heap_.pop_back();
+    return true;
+  }
+
+  int64_t n_bytes() const {
+    size_t n = heap_.capacity();
+    for (const auto& [_, bucket] : later_) n += bucket.capacity();
+    return static_cast<int64_t>(n * sizeof(Closing));
+  }
+
+ private:
+  struct Later {
+    bool operator()(const Closing& a, const Closing& b) const {
+      return a.end != b.end ? a.end > b.end : a.slot > b.slot;
+    }
+  };
+
+  int64_t bucket_of(int64_t end) const {  // rounded down
+    return end / width_ - (end % width_ < 0);
+  }
+
+  int64_t width_, first_ = INT64_MIN;
+  std::vector<Closing> heap_;
+  std::map<int64_t, std::vector<Closing>> later_;
 };
 
 class SessionTable {
  public:
   SessionTable(int64_t gap, int64_t last, bool updates)
-      : gap_(gap), last_(last), updates_(updates) {}
+      : gap_(gap), last_(last), updates_(updates), closing_(gap / 64), ending_(gap / 64) {}
 
   // Sessions of rows: `slots` one a row; of sessions that became one, `from` went into `into`, to
   // be folded in this order after all rows were added to their slots.
@@ -83,8 +132,8 @@ class SessionTable {
   int64_t n_open() const { return n_open_; }
   int64_t n_bytes() const {
     return static_cast<int64_t>(sessions_.capacity() * sizeof(Session) +
-                                (latest_.capacity() + free_.capacity() + leaving_.capacity()) * 8 +
-                                (closing_.capacity() + ending_.capacity()) * sizeof(Closing));
+                                (latest_.capacity() + free_.capacity() + leaving_.capacity()) * 8) +
+           closing_.n_bytes() + ending_.n_bytes();
   }
 
  private:
@@ -159,30 +208,26 @@ class SessionTable {
     push(ending_, slot);
   }
 
-  void push(std::vector<Closing>& heap, int64_t slot) {
-    heap.push_back({sessions_[slot].end, slot, sessions_[slot].born});
-    std::push_heap(heap.begin(), heap.end(), ClosesLater());
+  void push(Ends& ends, int64_t slot) {
+    ends.push({sessions_[slot].end, slot, sessions_[slot].born});
   }
 
-  // The first entry of `heap` that is true and at most `limit`, into `popped_`.
-  bool pop(std::vector<Closing>& heap, int64_t limit) {
-    while (!heap.empty() && heap.front().end <= limit) {
-      popped_ = heap.front();
-      std::pop_heap(heap.begin(), heap.end(), ClosesLater());
-      heap.pop_back();
+  // The first entry of `ends` that is true and at most `limit`, into `popped_`.
+  bool pop(Ends& ends, int64_t limit) {
+    while (ends.pop(limit, popped_)) {
       const Session& session = sessions_[popped_.slot];
       if (!session.open || session.born != popped_.born) continue;
       if (session.end <= popped_.end) return true;
-      push(heap, popped_.slot);
+      push(ends, popped_.slot);
     }
     return false;
   }
 
   int64_t gap_, last_;
   bool updates_;
+  Ends closing_, ending_;
   std::vector<Session> sessions_;
   std::vector<int64_t> latest_, free_, leaving_;
-  std::vector<Closing> closing_, ending_;
   Closing popped_{};
   uint64_t n_born_ = 0;
   int64_t n_open_ = 0;

@@ -121,6 +121,34 @@ cdef class SessionTable:
             groups_view[i], starts_view[i], ends_view[i] = session.group, session.start, session.end
         return from_vector(slots), groups, starts, ends
 
+    def bounds(self, const int64_t[::1] slots not None):
+        """Where open sessions begin and end now.
+
+        Parameters
+        ----------
+        slots
+            int64, shape (sessions,).
+        Returns
+        -------
+        starts, ends
+            int64, shapes (sessions,).
+        Raises
+        ------
+        ValueError
+            If a slot has no open session.
+        """
+        cdef int64_t i, n = slots.shape[0], n_slots = <int64_t>self.table.sessions().size()
+        starts, ends = np.empty(n, np.int64), np.empty(n, np.int64)
+        cdef int64_t[::1] starts_view = starts
+        cdef int64_t[::1] ends_view = ends
+        cdef const Session* session
+        for i in range(n):
+            if not 0 <= slots[i] < n_slots or not self.table.sessions()[slots[i]].open:
+                raise ValueError(f"slot {slots[i]} has no open session")
+            session = &self.table.sessions()[slots[i]]
+            starts_view[i], ends_view[i] = session.start, session.end
+        return starts, ends
+
     def ended(self, int64_t limit):
         """Sessions that end by `limit` and have had rows since they were last given here.
 

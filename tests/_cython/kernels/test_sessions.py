@@ -127,6 +127,17 @@ def test_a_late_row_joins_two_sessions() -> None:
     assert kept.close(100) == {(0, 40, 45): [4]}
 
 
+def test_bounds_of_open_sessions() -> None:
+    table = SessionTable(GAP)
+    slots, _, _ = table.assign(np.array([0, 1, 0]), np.array([10, 20, 12]))
+    starts, ends = table.bounds(slots)
+    assert (starts.tolist(), ends.tolist()) == ([10, 20, 10], [17, 25, 17])
+    table.close(17)
+    for slot in (slots[0], -1, 2):
+        with pytest.raises(ValueError, match=f"slot {slot} has no open session"):
+            table.bounds(np.array([slot]))
+
+
 def test_sessions_that_touch_are_one_and_a_gap_more_is_two() -> None:
     kept = Kept()
     kept.add([(0, 0), (0, GAP), (1, 0), (1, GAP + 1)], 0)

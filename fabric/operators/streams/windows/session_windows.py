@@ -1,8 +1,9 @@
 """Session windows: rows of a key no more than a gap apart.
 
-One job: `SessionWindows`. Sessions of a batch are worked out first and then merged with the open
-ones of their keys; a group is a session, and the group of the earliest one goes on. A row is late
-iff its own window would be: from its time for the gap, and the allowed lateness.
+One job: `SessionWindows`. Which sessions there are, which rows are in them and which became one is
+the `SessionTable`'s to say, by slots; a slot's sums lie in a group of the state, and of sessions
+that become one the group of the earliest goes on. A row is late iff its own window would be: from
+its time for the gap, and the allowed lateness.
 """
 
 from __future__ import annotations
@@ -14,17 +15,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fabric._cython.kernels.group_table import GroupTable
-from fabric.event_time import END_OF_TIME
+from fabric._cython.kernels.sessions import SessionTable
 from fabric.operators.contract import Batches
 from fabric.operators.streams.accumulators import Ids, RowGroups
 from fabric.operators.streams.accumulators.base import Numbers
-from fabric.operators.streams.windows.chains import Chains
 from fabric.operators.streams.windows.changing import UNSHOWN, Changing
-from fabric.operators.streams.windows.session_merge import (
-    Intervals,
-    merged_sessions,
-    sessions_of,
-)
 from fabric.plan.streams import StreamAggregate
 from fabric.plan.windowing import Session
 
@@ -38,14 +33,12 @@ class SessionWindows(Changing):
 
     def __init__(self, node: StreamAggregate, output: pa.Schema, source: pa.Schema) -> None:
         assert isinstance(node.window, Session)
-        self._gap = node.window.gap_us
         self._each = node.trigger.late == "each"
         super().__init__(node, output, source, marks=[_SESSION], notes=[_START, _END, UNSHOWN])
         self._table = GroupTable(self.shape.keys) if len(self.shape.keys) else None
-        self._chains = Chains()
-        self._key_of = Numbers(np.int64, -1)
+        self._sessions = SessionTable(node.window.gap_us, updates=self._each)
+        self._group_of = Numbers(np.int64, -1)  # by slot: its group in the state
         self._n_made = 0  # sessions so far: the next one's number
-        self._next = END_OF_TIME  # no session that time has something to do with ends before
 
     def windows(self, ids: Ids) -> tuple[Ints, Ints]:
         """See `Changing`."""
@@ -56,30 +49,30 @@ class SessionWindows(Changing):
         batch, times = self.ends.on_time_at(batch)
         if not batch.num_rows:
             return []
-        new = sessions_of(self._number(batch), times, self._gap)
-        owners, open_ids = self._chains.members(RowGroups(new.intervals.keys).touched)
-        open_ = Intervals(owners, *self.windows(open_ids))
-        intervals, of = merged_sessions(open_, new.intervals)
-        into, of_rows = of[: len(open_ids)], of[len(open_ids) :][new.of]
-        ids = self._continued(len(intervals.keys), open_ids, into)
-        found = self._absorb(open_ids, ids[into])
-        self._begin(ids, of_rows, batch)
-        self._move(ids, intervals)
-        touched = self.add(ids[of_rows], batch).touched
+        keys = self._table_ids(self.shape.key_columns(batch), batch.num_rows)
+        slots, merged, into = self._sessions.assign(keys, times)
+        self._group_of.resize(int(slots.max()) + 1)
+        found, slots = self._fold(slots, merged.tolist(), into.tolist())
+        self._begin(slots, batch)
+        ids = self._group_of.values[slots]
+        touched = self.add(ids, batch).touched
         is_shown = self.after_rows(touched, self._note(_END, touched))
         return found + self.show(touched[is_shown])
 
     def passed_time(self) -> Batches:
         """See `Windowed`."""
-        passed = self.ends.passed
-        if self._next > (self.ends.time_us if self._each else passed):
-            return []
-        ids = self.state.ids()
-        ends = self._note(_END, ids)
-        is_closed = ends <= passed
-        found = self.show(ids[ends <= self.ends.time_us if self._each else is_closed])
-        self._close(ids[is_closed])
-        self._plan(ends[~is_closed])
+        found: Batches = []
+        if self._each:
+            ended = self._sessions.ended(self.ends.time_us)[0]
+            found = self.show(self._group_of.values[ended])
+        slots, keys, _, _ = self._sessions.close(self.ends.passed)
+        if not len(slots):
+            return found
+        ids = self._group_of.values[slots]
+        found += self.show(ids)
+        self._group_of.clear(slots)
+        self._forget(keys)
+        self.state.remove(ids)
         return found
 
     def facts(self) -> Mapping[str, int]:
@@ -92,15 +85,13 @@ class SessionWindows(Changing):
         self._n_made = facts[_MADE]
 
     def restored(self) -> None:
-        """See `Windowed`; the chains are made anew."""
+        """See `Windowed`; the table of sessions is made anew."""
         ids = self.state.ids()
         keys = self._table_ids(self.state.keys(ids).columns, len(ids))
-        order = np.lexsort((self._note(_START, ids), keys))
-        self._link(keys[order], ids[order])
-        self._plan(self._note(_END, ids))
-
-    def _number(self, batch: pa.RecordBatch) -> Ints:
-        return self._table_ids(self.shape.key_columns(batch), batch.num_rows)
+        is_shown = self._note(UNSHOWN, ids) == 0
+        slots = self._sessions.restore(keys, *self.windows(ids), is_shown)
+        self._group_of.resize(int(slots.max(initial=-1)) + 1)
+        self._group_of.values[slots] = ids
 
     def _table_ids(self, keys: Sequence[pa.Array], n_rows: int) -> Ints:
         if self._table is None:
@@ -108,18 +99,35 @@ class SessionWindows(Changing):
         found: Ints = self._table.upsert(keys).astype(np.int64)
         return found
 
-    def _continued(self, n: int, open_ids: Ids, into: Ints) -> Ids:
-        """Of each merged session the earliest open one that is in it, or -1."""
-        ids = np.full(n, -1, np.int64)
-        ids[into[::-1]] = open_ids[::-1]
-        return ids
+    def _fold(self, slots: Ints, merged: list[int], into: list[int]) -> tuple[Batches, Ints]:
+        """Groups of sessions that became one: what was shown of them, and where rows are now."""
+        if not merged:
+            return [], slots
+        group_of = self._group_of.values
+        goes: dict[int, int] = {}  # a group into another
+        lies = np.arange(len(group_of))  # the slot that a slot is part of
+        for left, taker in zip(merged, into, strict=True):
+            if group_of[left] < 0:
+                continue
+            if group_of[taker] < 0:
+                group_of[taker] = group_of[left]
+            else:
+                goes[int(group_of[left])] = int(group_of[taker])
+            group_of[left] = -1
+        for left, taker in zip(reversed(merged), reversed(into), strict=True):
+            lies[left] = lies[taker]
+        for left in reversed(goes):
+            goes[left] = goes.get(goes[left], goes[left])
+        found = self._absorb(
+            np.array(list(goes), np.int64), np.array(list(goes.values()), np.int64)
+        )
+        return found, lies[slots]
 
     def _absorb(self, ids: Ids, into: Ids) -> Batches:
-        """Merge sessions into the ones that go on; what was shown of them is taken back."""
-        is_gone = ids != into
-        if not is_gone.any():
+        """Merge groups into the ones that go on; what was shown of them is taken back."""
+        if not len(ids):
             return []
-        ids, rows = ids[is_gone], RowGroups(into[is_gone])
+        rows = RowGroups(into)
         found = self.take_back(ids) if self.shape.changes else []
         self.state.aggregates.merge(rows, self.state.aggregates.states(ids))
         unshown = self.state.notes[UNSHOWN].values
@@ -127,46 +135,42 @@ class SessionWindows(Changing):
         self.state.remove(ids)
         return found
 
-    def _begin(self, ids: Ids, of_rows: Ints, batch: pa.RecordBatch) -> None:
-        """Give those that none goes on in a group, under the keys of one of their rows."""
-        begun = np.flatnonzero(ids < 0)
-        some_row = np.empty(len(ids), np.int64)
-        some_row[of_rows] = np.arange(len(of_rows))
-        rows = pa.array(some_row[begun])
-        keys = [column.take(rows) for column in self.shape.key_columns(batch)]
-        numbers = self._n_made + np.arange(len(begun))
-        self._n_made += len(begun)
-        ids[begun] = self.state.number(keys, {_SESSION: numbers})
+    def _begin(self, slots: Ints, batch: pa.RecordBatch) -> None:
+        """Give new sessions a group, under the keys of one of their rows; note where all lie."""
+        some_row = _one_of_each(slots, len(self._group_of.values))
+        touched = slots[some_row]
+        is_new = self._group_of.values[touched] < 0
+        n_new = int(np.count_nonzero(is_new))
+        if n_new:
+            rows = pa.array(some_row[is_new])
+            keys = [column.take(rows) for column in self.shape.key_columns(batch)]
+            numbers = self._n_made + np.arange(n_new)
+            self._n_made += n_new
+            self._group_of.values[touched[is_new]] = self.state.number(keys, {_SESSION: numbers})
+        ids = self._group_of.values[touched]
+        starts, ends = self._sessions.bounds(touched)
+        self.state.notes[_START].values[ids], self.state.notes[_END].values[ids] = starts, ends
 
-    def _move(self, ids: Ids, intervals: Intervals) -> None:
-        self.state.notes[_START].values[ids] = intervals.starts
-        self.state.notes[_END].values[ids] = intervals.ends
-        self._next = min(self._next, int(intervals.ends.min()))
-        self._link(intervals.keys, ids)
-
-    def _link(self, keys: Ints, ids: Ids) -> None:
-        self._chains.link(keys, ids)
-        self._key_of.resize(int(ids.max(initial=-1)) + 1)
-        self._key_of.values[ids] = keys
-
-    def _close(self, ids: Ids) -> None:
-        """Forget sessions, and keys that have no other."""
-        if not len(ids):
-            return
-        keys = RowGroups(self._key_of.values[ids]).touched
-        self._key_of.clear(ids)
-        owners, members = self._chains.members(keys)
-        left = self._key_of.values[members] >= 0
-        self._chains.unlink(keys)
-        self._chains.link(owners[left], members[left])
+    def _forget(self, keys: Ints) -> None:
+        """Keys that have no session any more may go."""
         if self._table is not None:
-            gone = keys[~np.isin(keys, owners[left])]
+            gone = keys[~self._sessions.has_open(keys)]
+            gone = gone[_one_of_each(gone, self._table.n_ids)]
             self._table.remove(gone.astype(np.int32))
             self._table.compact()
-        self.state.remove(ids)
-
-    def _plan(self, ends: Ints) -> None:
-        self._next = int(ends.min()) if len(ends) else END_OF_TIME
 
     def _note(self, name: str, ids: Ids) -> Ints:
         return self.state.notes[name].values[ids]
+
+
+def _one_of_each(numbers: Ints, n: int) -> Ints:
+    """The place of one of each of the different `numbers`, which are less than `n`.
+
+    >>> _one_of_each(np.array([3, 1, 3]), 4).tolist()
+    [1, 2]
+    """
+    places = np.arange(len(numbers))
+    last = np.empty(n, np.int64)
+    last[numbers] = places
+    found: Ints = np.flatnonzero(last[numbers] == places)
+    return found
