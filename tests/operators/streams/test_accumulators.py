@@ -81,7 +81,8 @@ def streamed(aggs: list[Alias], rows: pa.Table, rng: Random) -> pa.Table:
             here.update(RowGroups(of), batch)
         else:
             there.update(RowGroups(turned[of]), batch)
-    here.merge(RowGroups(ids), there.states(turned))
+    sent = pa.RecordBatch.from_arrays(there.states(turned), schema=there.state_schema)
+    here.merge(RowGroups(ids), sent.columns)
     return pa.table([pa.array(groups), *here.results(ids)], ["g", *here.result_schema.names])
 
 

@@ -3,11 +3,10 @@
 base.py        the contract `Accumulator`; numbers by group
 row_groups.py  the groups of a batch's rows
 make.py        `Aggregates`: all those of a node
-counts.py      count, count_if, bool_and, bool_or
-sums.py        sum and mean of integers and floats; decimals.py those of decimals
-extremes.py    min and max of numbers and times
-picks.py       first, last, any_value, min_by, max_by; min and max of other types
-moments.py     variance to correlation
+kernels.py     count, count_if, sum, mean, min, max, variance to kurtosis: state of a kernel
+pairs.py       covariance and correlation
+conditions.py  bool_and, bool_or
+picks.py       first, last, any_value, min_by, max_by
 sets.py        count_distinct, approx_distinct
 lists.py       collect, median, quantile, approx_quantile; value_log.py keeps their values
 

@@ -13,20 +13,27 @@ from functools import partial
 import pyarrow as pa
 from pyarrow import types as t
 
+from fabric._cython.kernels import accumulators as kernels
+from fabric._cython.kernels.extremes import Max, Min
 from fabric.errors import InternalError, PlanError
 from fabric.operators.expressions.arrow import compile_expr
 from fabric.operators.fragment.aggregates.moments import RESULTS
 from fabric.operators.fragment.aggregates.quantiles import interpolated
 from fabric.operators.streams.accumulators.base import Accumulator, Columns
-from fabric.operators.streams.accumulators.counts import Condition, Count
-from fabric.operators.streams.accumulators.decimals import DecimalSum
-from fabric.operators.streams.accumulators.extremes import Bound, has_integer_keys
+from fabric.operators.streams.accumulators.conditions import Condition
+from fabric.operators.streams.accumulators.kernels import (
+    CountTrue,
+    Moments,
+    OfKernel,
+    Sum,
+    mean_of_decimals,
+    mean_of_floats,
+)
 from fabric.operators.streams.accumulators.lists import ApproximateQuantile, Values
-from fabric.operators.streams.accumulators.moments import Moments
+from fabric.operators.streams.accumulators.pairs import PairMoments
 from fabric.operators.streams.accumulators.picks import Extreme, Met
 from fabric.operators.streams.accumulators.row_groups import Ids, RowGroups
 from fabric.operators.streams.accumulators.sets import ApproximateDistinct, Distinct
-from fabric.operators.streams.accumulators.sums import FloatSum, IntegerSum
 from fabric.plan.aggregate import unaliased
 from fabric.plan.expr import Agg, Expr, Literal, children, output_name
 from fabric.plan.functions import AGGREGATES
@@ -133,8 +140,15 @@ def _evaluator(expr: Expr, schema: pa.Schema) -> Evaluate:
 
 def _given_type(function: str, dtype: pa.DataType) -> pa.DataType:
     """The type in which an accumulator takes an argument of `dtype`."""
+    if function in ("median", "quantile"):
+        return pa.float64()
+    if function == "mean" and not t.is_decimal(numeric(dtype) or pa.float64()):
+        return pa.float64()
     if function in ("sum", "mean"):
-        return numeric(dtype) or pa.float64()  # only null is no number here
+        number = numeric(dtype) or pa.float64()  # only null is no number here
+        if t.is_integer(number):
+            return pa.int64()
+        return pa.float64() if t.is_floating(number) else number
     if function in ("count_if", "bool_and", "bool_or"):
         return pa.bool_()
     flat = flat_type(dtype)
@@ -157,12 +171,13 @@ def _as(values: pa.Array, dtype: pa.DataType) -> pa.Array:
         return values
     if t.is_dictionary(dtype):
         return values.cast(dtype.value_type).dictionary_encode().cast(dtype)
-    return values.cast(dtype)
+    return values.cast(dtype, safe=not t.is_floating(dtype))
 
 
 def _accumulator(bound: _Bound) -> Accumulator:
     if bound.agg.function in RESULTS:
-        return Moments(bound.agg.function)
+        of_one = RESULTS[bound.agg.function][0] == 1
+        return (Moments if of_one else PairMoments)(bound.agg.function)
     if bound.agg.function not in _MAKE:
         raise InternalError(f"a stream has no aggregate {bound.agg.function}")
     return _MAKE[bound.agg.function](bound)
@@ -170,21 +185,24 @@ def _accumulator(bound: _Bound) -> Accumulator:
 
 def _sum(bound: _Bound) -> Accumulator:
     (dtype,) = bound.types
+    total = bound.result
     if t.is_decimal(dtype):
-        return DecimalSum(bound.name, bound.result)
-    return IntegerSum(bound.name) if t.is_integer(dtype) else FloatSum(mean=False)
+        return Sum(kernels.SumDecimal(total.precision, total.scale), bound.name, total)
+    if t.is_integer(dtype):
+        return Sum(kernels.SumInt64(), bound.name, total)
+    return OfKernel(kernels.SumFloat64())
 
 
 def _mean(bound: _Bound) -> Accumulator:
     (dtype,) = bound.types
-    if t.is_decimal(dtype):
-        return DecimalSum(bound.name, bounded(dtype.precision + 10, dtype.scale), bound.result)
-    return FloatSum(mean=True)
+    if not t.is_decimal(dtype):
+        return mean_of_floats()
+    return mean_of_decimals(bound.name, bounded(dtype.precision + 10, dtype.scale), bound.result)
 
 
 def _extreme(bound: _Bound, *, largest: bool) -> Accumulator:
-    if len(bound.types) == 1 and has_integer_keys(bound.types[0]):
-        return Bound(bound.types[0], largest=largest)
+    if len(bound.types) == 1 and not t.is_null(bound.types[0]):
+        return OfKernel((Max if largest else Min)(bound.types[0]))
     return Extreme(bound.types, largest=largest)
 
 
@@ -204,8 +222,8 @@ def _same(lists: pa.Array) -> pa.Array:
 
 
 _MAKE: dict[str, Callable[[_Bound], Accumulator]] = {
-    "count": lambda bound: Count(only_true=False),
-    "count_if": lambda bound: Count(only_true=True),
+    "count": lambda bound: OfKernel(kernels.Count() if bound.types else kernels.CountAll()),
+    "count_if": lambda bound: CountTrue(),
     "bool_and": lambda bound: Condition(every=True),
     "bool_or": lambda bound: Condition(every=False),
     "count_distinct": lambda bound: Distinct(bound.types[0]),

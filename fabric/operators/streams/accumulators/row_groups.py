@@ -29,6 +29,11 @@ class RowGroups:
         return len(self.ids)
 
     @cached_property
+    def narrow(self) -> NDArray[np.int32]:
+        """The groups as kernels take them."""
+        return self.ids.astype(np.int32)
+
+    @cached_property
     def _numbered(self) -> tuple[Ids, NDArray[np.int64]]:
         if not len(self.ids):
             return np.zeros(0, np.int64), np.zeros(0, np.int64)

@@ -1,4 +1,4 @@
-"""Variance, skewness, kurtosis, covariance and correlation.
+"""Covariance and correlation.
 
 One job: running moments. A batch's moments are computed by the fragment's kernels and merged with
 those before by the fragment's formulas (Chan's), so that the answers are the fragment's.
@@ -6,20 +6,14 @@ those before by the fragment's formulas (Chan's), so that the answers are the fr
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pyarrow as pa
 
 from fabric.operators.fragment.aggregates.moments import (
-    ONE,
     RESULTS,
     TWO,
-    Finish,
-    merge_one,
     merge_two,
     moments_of_pairs,
-    moments_of_values,
 )
 from fabric.operators.streams.accumulators.base import Accumulator, Columns, Numbers, nullable
 from fabric.operators.streams.accumulators.row_groups import Ids, RowGroups
@@ -27,26 +21,25 @@ from fabric.operators.streams.accumulators.row_groups import Ids, RowGroups
 F64, I64 = pa.float64(), pa.int64()
 
 
-class Moments(Accumulator):
-    """Count, means and sums of powers of deviations; `function` says what is made of them.
+class PairMoments(Accumulator):
+    """Counts, means and sums of products of deviations; `function` says what is made of them.
 
-    >>> variance = Moments("var")
-    >>> variance.resize(1)
-    >>> variance.update(RowGroups(np.array([0, 0])), [pa.array([1.0, 3.0])])
-    >>> variance.results(np.array([0])).to_pylist()
-    [2.0]
+    >>> together = PairMoments("covar_samp")
+    >>> together.resize(1)
+    >>> together.update(RowGroups(np.array([0, 0])), [pa.array([1.0, 3.0]), pa.array([5, 9])])
+    >>> together.results(np.array([0])).to_pylist()
+    [4.0]
     """
 
     def __init__(self, function: str) -> None:
-        self._n_columns, self._used, self._finish = RESULTS[function]
-        self._kinds = TWO if self._n_columns == 2 else ONE
+        _, self._used, self._finish = RESULTS[function]
         self._count = Numbers(np.int64, 0)
-        self._sums = {kind: Numbers(np.float64, 0.0) for kind in self._kinds}
+        self._sums = {kind: Numbers(np.float64, 0.0) for kind in TWO}
 
     @property
     def state_types(self) -> tuple[pa.DataType, ...]:
         """The count, then the moments."""
-        return (I64, *[F64] * len(self._kinds))
+        return (I64, *[F64] * len(TWO))
 
     def resize(self, n_groups: int) -> None:
         """See `Accumulator`."""
@@ -57,19 +50,15 @@ class Moments(Accumulator):
         """See `Accumulator`."""
         if not len(rows):
             return
-        compute: Callable[..., pa.Array] = (
-            moments_of_pairs if self._n_columns == 2 else moments_of_values
-        )
         order = pa.array(rows.order)
         lists = [_lists(column.cast(F64, safe=False).take(order), rows) for column in columns]
-        self._merge_touched(rows.touched, compute(*lists).flatten())
+        self._merge_touched(rows.touched, moments_of_pairs(*lists).flatten())
 
     def results(self, ids: Ids) -> pa.Array:
         """See `Accumulator`."""
-        finish: Finish = self._finish
         with np.errstate(all="ignore"):
             numbers = [self._sums[kind].values[ids] for kind in self._used]
-            answer, undefined = finish(self._count.values[ids].astype(np.float64), *numbers)
+            answer, undefined = self._finish(self._count.values[ids].astype(np.float64), *numbers)
         return nullable(answer, ~undefined, F64)
 
     def states(self, ids: Ids) -> list[pa.Array]:
@@ -81,18 +70,13 @@ class Moments(Accumulator):
         """See `Accumulator`."""
         if len(rows):
             order = pa.array(rows.order)
-            merged = self._merged(*(_lists(column.take(order), rows) for column in states))
-            self._merge_touched(rows.touched, merged)
+            merged = merge_two(*(_lists(column.take(order), rows) for column in states))
+            self._merge_touched(rows.touched, merged.flatten())
 
     def clear(self, ids: Ids) -> None:
         """See `Accumulator`."""
         for numbers in (self._count, *self._sums.values()):
             numbers.clear(ids)
-
-    def _merged(self, *lists: pa.Array) -> list[pa.Array]:
-        merge = merge_two if self._n_columns == 2 else merge_one
-        columns: list[pa.Array] = merge(*lists).flatten()
-        return columns
 
     def _merge_touched(self, touched: Ids, states: list[pa.Array]) -> None:
         """Merge one state each into groups that are all different."""
@@ -102,9 +86,9 @@ class Moments(Accumulator):
             values = np.empty(2 * len(touched), before.to_numpy().dtype)
             values[::2], values[1::2] = before.to_numpy(), state.to_numpy()
             both.append(pa.ListArray.from_arrays(pairs, pa.array(values)))
-        count, *sums = self._merged(*both)
+        count, *sums = merge_two(*both).flatten()
         self._count.values[touched] = count.to_numpy()
-        for kind, column in zip(self._kinds, sums, strict=True):
+        for kind, column in zip(TWO, sums, strict=True):
             self._sums[kind].values[touched] = column.to_numpy()
 
 
