@@ -63,7 +63,7 @@ def open_states(
     made = _backend(backend, specs, folder, dropped)
     journal = None
     if undo:
-        made = journal = Journal(made, [spec.name for spec in specs if spec.linked])
+        made = journal = Journal(made, specs)
     return StateStore(made, backend, specs, key_groups, journal)
 
 

@@ -11,8 +11,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from fabric._cython.kernels.rows import RowCodec
 from fabric.state.backend import Backend, Entries, Snapshot, SnapshotReader, Table
 from fabric.state.header import Header
+from fabric.state.spec import StateSpec
 
 _Old = tuple["_JournaledTable", bytes, bytes, bytes | None]
 
@@ -20,9 +22,9 @@ _Old = tuple["_JournaledTable", bytes, bytes, bytes | None]
 class Journal:
     """A backend whose tables note what changes after `begin`."""
 
-    def __init__(self, backend: Backend, linked: Sequence[str]) -> None:
+    def __init__(self, backend: Backend, specs: Sequence[StateSpec]) -> None:
         self._backend = backend
-        self._linked = frozenset(linked)
+        self._specs = {spec.name: spec for spec in specs}
         self._old: list[_Old] | None = None
 
     def begin(self) -> None:
@@ -51,7 +53,7 @@ class Journal:
 
     def table(self, name: str) -> Table:
         """See `Backend`."""
-        return _JournaledTable(self, self._backend.table(name), linked=name in self._linked)
+        return _JournaledTable(self, self._backend.table(name), self._specs[name])
 
     def snapshot(self, header: Header) -> Snapshot:
         """See `Backend`."""
@@ -79,9 +81,10 @@ class Journal:
 class _JournaledTable:
     """See `Table`."""
 
-    def __init__(self, journal: Journal, table: Table, *, linked: bool) -> None:
-        self._journal, self._table, self._linked = journal, table, linked
-        self.get, self.get_many = table.get, table.get_many
+    def __init__(self, journal: Journal, table: Table, spec: StateSpec) -> None:
+        self._journal, self._table, self._linked = journal, table, spec.linked
+        self._keys = spec.key_codec()
+        self.get, self.get_one, self.get_many = table.get, table.get_one, table.get_many
         self.children, self.children_many = table.children, table.children_many
 
     def write_back(self, key: bytes, sub: bytes, value: bytes | None) -> None:
@@ -95,6 +98,11 @@ class _JournaledTable:
     def put(self, key: bytes, value: bytes, sub: bytes = b"") -> None:
         self._note(key, sub)
         self._table.put(key, value, *self._place(sub))
+
+    def put_one(self, key: object, value: object, values: RowCodec) -> None:
+        if self._journal.is_noting:
+            self._note(self._keys.encode_one(key), b"")
+        self._table.put_one(key, value, values)
 
     def remove(self, key: bytes, sub: bytes = b"") -> object:
         self._note(key, sub)
