@@ -275,7 +275,7 @@ class AgentCore:
 
     def _sink(self, command: pb.SinkCommand) -> Iterator[Effect]:
         job = self._jobs.get(command.job_id)
-        if command.publish:
+        if command.publish and not command.checkpoint:  # a complete checkpoint's output goes out
             if job is not None and job.cancelled is not None:
                 self.refused["cancelled"] += 1
                 return

@@ -432,7 +432,10 @@ class AgentRuntime:
             engine.drop(command.handles)
             return
         report = pb.SinkReport(
-            job_id=command.job_id, stage=command.stage, published=command.publish
+            job_id=command.job_id,
+            stage=command.stage,
+            published=command.publish,
+            checkpoint=command.checkpoint,
         )
         try:
             if command.publish:

@@ -1,0 +1,119 @@
+"""Streams into files: what is seen is each row once, whoever leaves, whatever is damaged."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+from fabric.config import CheckpointConfig
+from fabric.control import control_pb2 as pb
+from fabric.coordinator.config import CoordinatorConfig
+from fabric.io.streams import stream_schema
+from fabric.plan.nodes import Sink
+from fabric.plan.sources import GeneratorStream, StreamFileTarget
+from fabric.plan.streams import StreamScan
+from fabric.testing.embedded import EmbeddedFabric, embedded_pair
+from fabric.testing.wait import wait_until
+
+N_ROWS, N_SPLITS = 12_000, 3
+ALL = {(split, row) for split in range(N_SPLITS) for row in range(N_ROWS // N_SPLITS)}
+
+
+@contextmanager
+def running(tmp_path: Path, interval_s: float) -> Iterator[EmbeddedFabric]:
+    folder = tmp_path / "checkpoints"
+    folder.mkdir()
+    config = CoordinatorConfig(
+        checkpoints=str(folder), checkpoint=CheckpointConfig(interval_s=interval_s, retained=3)
+    )
+    with embedded_pair(3, slots=4, config=config) as made:
+        yield made
+
+
+@pytest.fixture
+def fabric(tmp_path: Path) -> Iterator[EmbeddedFabric]:
+    with running(tmp_path, 0.2) as made:
+        yield made
+
+
+def into(target: Path, rows_per_s: int) -> Sink:
+    source = GeneratorStream(n_rows=N_ROWS, n_splits=N_SPLITS, rows_per_s=rows_per_s)
+    scan = StreamScan(source, stream_schema(source), path="made")
+    return Sink(scan, StreamFileTarget("parquet", str(target)), path="out")
+
+
+def seen(target: Path) -> Counter[tuple[int, int]]:
+    """What anybody may read, now."""
+    if not target.is_dir() or not any(target.iterdir()):
+        return Counter()
+    table: pa.Table = ds.dataset(target, format="parquet").to_table()
+    return Counter(zip(table["split"].to_pylist(), table["row"].to_pylist(), strict=True))
+
+
+def published(fabric: EmbeddedFabric, job: str) -> int:
+    """The newest checkpoint whose rows are out."""
+    told = fabric.control.list_checkpoints(pb.CheckpointsRequest(job_id=job)).checkpoints
+    return max((one.checkpoint for one in told if one.state == "published"), default=0)
+
+
+def further(fabric: EmbeddedFabric, job: str, n: int) -> None:
+    """Until so many more checkpoints are published."""
+    first = published(fabric, job)
+    wait_until(lambda: published(fabric, job) >= first + n, 60)
+
+
+def test_rows_are_seen_once_when_agents_leave(fabric: EmbeddedFabric, tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    job = fabric.submit(into(target, 3000), parallelism=3)
+    for agent in (fabric.agents[2], fabric.agents[1]):
+        further(fabric, job, 2)
+        agent.close()
+    fabric.wait(job)
+    found = seen(target)
+    assert set(found) == ALL
+    assert set(found.values()) == {1}
+
+
+def test_a_cancelled_stream_leaves_whole_checkpoints(
+    fabric: EmbeddedFabric, tmp_path: Path
+) -> None:
+    target = tmp_path / "out"
+    job = fabric.submit(into(target, 3000), parallelism=3)
+    further(fabric, job, 2)
+    before = seen(target)
+    fabric.control.cancel(pb.JobRequest(job_id=job))
+    ended = pb.JOB_CANCELLED
+    wait_until(lambda: fabric.control.status(pb.JobRequest(job_id=job)).state == ended, 30)
+    after = seen(target)
+    assert before <= after
+    assert set(after.values()) == {1}
+    for split in range(N_SPLITS):
+        rows = sorted(row for number, row in after if number == split)
+        assert rows == list(range(len(rows))), "each split up to some row, without a gap"
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_damaged_checkpoint_is_not_used(tmp_path: Path) -> None:
+    """One byte of the newest manifest is another one: nothing is lost, and it is said.
+
+    Files can't take back what was published: rows since the checkpoint before are seen twice.
+    """
+    target = tmp_path / "out"
+    with running(tmp_path, 2.0) as fabric:
+        job = fabric.submit(into(target, 1000), parallelism=3)
+        further(fabric, job, 2)
+        newest = max((tmp_path / "checkpoints").glob("*/*/MANIFEST"))
+        whole = newest.read_bytes()
+        newest.write_bytes(whole[:-2] + b"x" + whole[-1:])
+        fabric.agents[2].close()
+        fabric.wait(job)
+        assert set(seen(target)) == ALL
+        kinds = [e.kind for e in fabric.control.list_events(pb.EventsRequest(job_id=job)).events]
+    assert "CHECKPOINT IS DAMAGED, an older one is tried" in kinds
+    assert "OUTPUT IS OUT whose rows come again" in kinds
