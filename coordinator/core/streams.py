@@ -273,8 +273,11 @@ class Streams:
         stream = job.stream
         if stream is None:
             return None
+        config = self._book.config
         deploy = pb.StreamDeploy(
-            folder=str(self._book.config.checkpoint_folder), turn=_turn(job, stream)
+            folder=str(config.checkpoint_folder),
+            turn=_turn(job, stream),
+            held_bytes_max=config.checkpoint.held_bytes_max,
         )
         if stream.manifest is not None and stream.seal is not None:
             deploy.checkpoint = stream.manifest.checkpoint
