@@ -98,8 +98,13 @@ class Channels:
         return self._alignment.over
 
     def item(self, edge: int, item: Item) -> Iterator[Event_]:
-        """Something came over an edge."""
-        yield from self._take((edge, item.producer), item)
+        """Something came over an edge.
+
+        Events go to all partitions of an edge: those of producers that have no rows for this task,
+        as on a forward edge, are not for it.
+        """
+        if item.producer in self._times[edge]:
+            yield from self._take((edge, item.producer), item)
 
     def trigger(self, checkpoint: int) -> Iterator[Event_]:
         """The task's own sources have come to a barrier."""

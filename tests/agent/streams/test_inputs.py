@@ -131,3 +131,12 @@ def test_the_time_of_an_edge_is_the_least_of_its_producers():
     assert time(1, 60) == [Time(3, 60)]
     assert list(channels.item(3, end(1))) == [Time(3, IDLE)], "an idle one may still have rows"
     assert list(channels.item(3, end(0))) == [EdgeOver(3)]
+
+
+def test_events_of_producers_without_rows_for_the_task_change_nothing():
+    """A forward edge: events of all producers come to every partition, rows of one only."""
+    channels = Channels({2: [0]}, has_sources=False, held_bytes_max=0)
+    for mark in (Mark(1, Event.WATERMARK, 5), barrier(1, 1), end(1)):
+        assert list(channels.item(2, mark)) == []
+    assert list(channels.item(2, barrier(0, 1))) == [Take(1)]
+    assert EdgeOver(2) in list(channels.item(2, end(0)))
