@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
+from pathlib import Path
 
 import pyarrow.compute as pc
 
@@ -48,3 +49,17 @@ def test_a_table_is_read_before_the_stream() -> None:
     known = dict(zip(names["key"], names["name"], strict=True))
     for key, name in zip(found["key"].to_pylist(), found["name"].to_pylist(), strict=True):
         assert known[key] == name
+
+
+def test_results_and_late_rows_are_written_by_one_job(tmp_path: Path) -> None:
+    with fabric.connect(parallelism=2) as session:
+        counts = rows(session).group_by("key").window("1 second", late="side").agg(n=count())
+        job = counts.write_stream(
+            tmp_path / "out", also={tmp_path / "late": counts.side_output("late")}
+        )
+        job.wait(120)
+        written = session.read_parquet(tmp_path / "out").collect()
+        late = session.read_parquet(tmp_path / "late").collect()
+    assert pc.sum(written["n"]).as_py() + late.num_rows == N_ROWS
+    windows = zip(written["key"].to_pylist(), written["window_end"].to_pylist(), strict=True)
+    assert max(Counter(windows).values()) == 1
