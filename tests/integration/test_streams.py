@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -12,16 +13,19 @@ import pytest
 from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
-from fabric.io.streams import END, Polled, enumerate_stream, open_reader, stream_schema
-from fabric.plan.expr import Call, Column, Literal
+from fabric.io.streams import generator, stream_schema
+from fabric.plan.expr import Agg, Alias, Call, Column, Literal
 from fabric.plan.nodes import Filter
 from fabric.plan.sources import GeneratorStream
-from fabric.plan.streams import StreamScan
+from fabric.plan.streams import StreamAggregate, StreamScan, Watermark
+from fabric.plan.windowing import Tumbling
 from fabric.testing import running
+from fabric.testing.compare import unlike
 from fabric.testing.embedded import EmbeddedFabric, embedded_pair
 from fabric.testing.wait import wait_until
 
 N_ROWS, N_SPLITS = 40_000, 4
+START_US = 1_767_225_600_000_000
 MORE = Call("gt", (Column("key"), Literal(500, pa.int64())))
 
 
@@ -30,17 +34,18 @@ def filtered(rows_per_s: int) -> Filter:
     return Filter(StreamScan(source, stream_schema(source), path="made"), MORE, path="more")
 
 
+def all_rows(source: GeneratorStream) -> pa.Table:
+    """What a stream has, made without any fabric."""
+    each = source.n_rows // source.n_splits
+    parts = [generator.rows(source, i, 0, each, source.start_us) for i in range(source.n_splits)]
+    return pa.concat_tables(parts)
+
+
 def expected() -> set[tuple[int, int]]:
-    """(split, row) of each row that passes, read without any fabric."""
-    source = GeneratorStream(n_rows=N_ROWS, n_splits=N_SPLITS)
-    reader = open_reader(source, stream_schema(source))
-    reader.open(enumerate_stream(source))
-    found: set[tuple[int, int]] = set()
-    while (polled := reader.poll(1 << 16, 0.0)) is not END:
-        if isinstance(polled, Polled):
-            rows = polled.batch.filter(pc.greater(polled.batch["key"], 500))
-            found.update(zip(rows["split"].to_pylist(), rows["row"].to_pylist(), strict=True))
-    return found
+    """(split, row) of each row that passes."""
+    rows = all_rows(GeneratorStream(n_rows=N_ROWS, n_splits=N_SPLITS))
+    rows = rows.filter(pc.greater(rows["key"], 500))
+    return set(zip(rows["split"].to_pylist(), rows["row"].to_pylist(), strict=True))
 
 
 @pytest.fixture
@@ -84,6 +89,33 @@ def test_rows_are_neither_lost_nor_doubled_when_agents_leave(fabric: EmbeddedFab
     assert set(found) == expected()
     kinds = [e.kind for e in fabric.control.list_events(pb.EventsRequest(job_id=job)).events]
     assert kinds.count("job restored") == 3, "once at the start, once for each agent"
+
+
+def test_windows_are_the_same_when_agents_leave(fabric: EmbeddedFabric) -> None:
+    """Rows of all splits meet by key on other agents; state moves with the key groups."""
+    source = GeneratorStream(
+        n_rows=N_ROWS, n_splits=N_SPLITS, rows_per_s=8000, start_us=START_US, disorder_us=50_000
+    )
+    rows = Watermark(StreamScan(source, stream_schema(source), path="made"), "ts", bound_us=100_000)
+    sums = Alias(Agg("sum", Column("row")), "rows"), Alias(Agg("count", Column("row")), "n")
+    plan = StreamAggregate(
+        rows, (Column("key"),), sums, window=Tumbling(500_000), time="ts", path="windows"
+    )
+    job = fabric.submit(plan, parallelism=3)
+    for agent in (fabric.agents[1], fabric.agents[2]):
+        seen = complete(fabric, job)
+        wait_until(lambda seen=seen: complete(fabric, job) >= seen + 2, 60)
+        agent.close()
+    fabric.wait(job)
+    found = running.result(fabric.control, fabric.transport, job)
+    duck = duckdb.connect()
+    duck.register("everything", all_rows(source))
+    windows = duck.sql(
+        "SELECT key, time_bucket(INTERVAL '500 milliseconds', ts) AS window_start, "
+        "sum(row)::int64 AS rows, count(*) AS n FROM everything GROUP BY ALL"
+    ).to_arrow_table()
+    assert windows.num_rows > 5000
+    assert unlike(found.drop_columns("window_end"), windows) == ""
 
 
 def test_what_is_in_a_checkpoint_can_be_looked_at(fabric: EmbeddedFabric) -> None:
