@@ -63,3 +63,10 @@ def test_results_and_late_rows_are_written_by_one_job(tmp_path: Path) -> None:
     assert pc.sum(written["n"]).as_py() + late.num_rows == N_ROWS
     windows = zip(written["key"].to_pylist(), written["window_end"].to_pylist(), strict=True)
     assert max(Counter(windows).values()) == 1
+
+
+def test_windows_of_processing_time_count_every_row() -> None:
+    with fabric.connect(parallelism=2) as session:
+        stream = rows(session).group_by("key")
+        counts = stream.window("10 seconds", time="processing").agg(n=count()).collect()
+    assert pc.sum(counts["n"]).as_py() == N_ROWS

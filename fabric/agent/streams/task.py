@@ -79,8 +79,8 @@ class StreamTask:
             self._cancellation.check()
             for order in orders.take():
                 self._obey(order)
+            self._tick()  # before the first rows, too: some need to know what time it is
             self._read()
-            self._tick()
             self._tell_time()
             if not self._outputs.wanted and self._sink is None:
                 break
