@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from fabric._cython.kernels.barrier import BarrierTracker
 from fabric.errors import InternalError
 
 Channel = tuple[int, int]
@@ -75,7 +76,8 @@ class Alignment:
         *,
         restored: int = 0,
     ) -> None:
-        self._channels = frozenset(channels)
+        self._channels = {channel: number for number, channel in enumerate(dict.fromkeys(channels))}
+        self._tracker = BarrierTracker(len(self._channels))
         self._open = set(self._channels)
         """Channels that have not ended."""
         self._held_bytes_max = held_bytes_max
@@ -125,6 +127,7 @@ class Alignment:
             return self._ignore(checkpoint, why)
         given_up = self._begin(checkpoint)
         self._arrived.add(channel)
+        self._tracker.register(checkpoint, self._channels[channel])
         return [*given_up, *self._step()]
 
     def on_item(self, channel: Channel, n_bytes: int) -> list[Outcome]:
@@ -145,6 +148,7 @@ class Alignment:
         """A channel has ended: nobody waits for its barriers any more."""
         self._check(channel)
         self._open.discard(channel)
+        self._tracker.end(self._channels[channel])
         return [] if self._current is None else self._step(quiet=True)
 
     def on_abort(self, checkpoint: int) -> list[Outcome]:
@@ -175,13 +179,14 @@ class Alignment:
         if self._current is not None:
             given_up = self._give_up(f"checkpoint {checkpoint} began before all its barriers came")
         self._current = checkpoint
+        self._tracker.create(checkpoint)
         return given_up
 
     def _step(self, *, quiet: bool = False) -> list[Outcome]:
         """After something came: the snapshot, or to go on waiting."""
         assert self._current is not None
         checkpoint = self._current
-        if self._open - self._arrived:
+        if self._tracker.coordinate() != checkpoint:
             return [] if quiet else [Hold(checkpoint)]
         self._release(checkpoint)
         return [Snapshot(checkpoint)]
@@ -195,6 +200,7 @@ class Alignment:
     def _release(self, checkpoint: int) -> None:
         self._over = max(self._over, checkpoint)
         self._aborted = {other for other in self._aborted if other > self._over}
+        self._tracker.abort(checkpoint)
         self._current, self._held_bytes = None, 0
         self._arrived.clear()
 

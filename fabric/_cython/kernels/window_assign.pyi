@@ -13,7 +13,6 @@ def assign_cumulative(
 def late_rows(
     ends: _Int64, rows: _Int64 | None, watermarks: _Int64, lateness_us: int
 ) -> NDArray[np.bool_]: ...
-def count_rows(groups: _Int64, counts: _Int64) -> _Int64: ...
 def window_spans(
     times: _Int64,
     watermarks: _Int64 | None,

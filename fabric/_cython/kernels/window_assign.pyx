@@ -280,43 +280,6 @@ def late_rows(const int64_t[::1] ends not None, const int64_t[::1] rows,
     return late
 
 
-def count_rows(const int64_t[::1] groups not None, int64_t[::1] counts not None):
-    """How many rows of its group came before each row; `counts` goes on from there.
-
-    Parameters
-    ----------
-    groups
-        int64, shape (rows,): a place in `counts`.
-    counts
-        int64, shape (groups,): rows of each group so far; counted up in place.
-    Returns
-    -------
-    before
-        int64, shape (rows,).
-    Raises
-    ------
-    ValueError
-        If a group is none of `counts`; nothing is counted then.
-    Examples
-    --------
-    >>> import numpy as np
-    >>> counts = np.array([5, 0])
-    >>> count_rows(np.array([0, 1, 0]), counts).tolist(), counts.tolist()
-    ([5, 0, 6], [7, 1])
-    """
-    cdef int64_t i, n = groups.shape[0], n_groups = counts.shape[0]
-    for i in range(n):
-        if not 0 <= groups[i] < n_groups:
-            raise ValueError(f"row {i} is of group {groups[i]}, there are {n_groups}")
-    before = np.empty(n, np.int64)
-    cdef int64_t[::1] view = before
-    with nogil:
-        for i in range(n):
-            view[i] = counts[groups[i]]
-            counts[groups[i]] += 1
-    return before
-
-
 @cython.cdivision(True)
 cdef int64_t spans(const int64_t* times, const int64_t* watermarks, int64_t reached, int64_t n_rows,
                    int64_t size, int64_t step, int64_t offset, bint cumulated, int64_t lateness,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,7 +11,6 @@ from fabric._cython.kernels.window_assign import (
     assign_cumulative,
     assign_sliding,
     assign_tumbling,
-    count_rows,
     late_rows,
 )
 
@@ -85,18 +82,6 @@ def test_lateness_at_the_ends_of_time() -> None:
     assert late_rows(ends, None, watermarks, END).tolist() == [False, False]
 
 
-@given(st.lists(st.lists(st.integers(0, 4), max_size=10), max_size=5))
-def test_rows_are_counted_by_group_across_batches(batches: list[list[int]]) -> None:
-    counts, seen = np.zeros(5, np.int64), Counter[int]()
-    for batch in batches:
-        expected = []
-        for group in batch:
-            expected.append(seen[group])
-            seen[group] += 1
-        assert count_rows(np.array(batch, np.int64), counts).tolist() == expected
-    assert counts.tolist() == [seen[group] for group in range(5)]
-
-
 def test_what_does_not_fit_is_refused() -> None:
     times = np.zeros(2, np.int64)
     for refused, message in (
@@ -107,7 +92,6 @@ def test_what_does_not_fit_is_refused() -> None:
         (lambda: late_rows(times, None, times[:1], 0), "2 windows need as many rows, got 1"),
         (lambda: late_rows(times, np.array([0, 2]), times, 0), "none of 2 rows"),
         (lambda: late_rows(times[:1], np.array([0]), times[:0], 0), "row 0 is none of 0 rows"),
-        (lambda: count_rows(np.array([0, 2]), times.copy()), "row 1 is of group 2, there are 2"),
     ):
         with pytest.raises(ValueError, match=message):
             refused()
