@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import duckdb
@@ -16,7 +17,8 @@ N_KEYS = 50
 
 
 def rows() -> DataFrame:
-    return streams.generator(n_rows=3000, n_splits=3, n_keys=N_KEYS, seed=1)
+    start = datetime(2024, 5, 1, tzinfo=UTC)  # or windows would be other ones each time
+    return streams.generator(n_rows=3000, n_splits=3, n_keys=N_KEYS, seed=1, start=start)
 
 
 @pytest.fixture(scope="module")
