@@ -11,9 +11,10 @@ from typing import Literal, get_args
 
 from fabric.errors import ConfigError
 from fabric.state.backend import Backend, Snapshot, SnapshotReader, SnapshotWriter
+from fabric.state.base import State
 from fabric.state.folding import AggregatingState, ReducingState
 from fabric.state.journal import Journal
-from fabric.state.kinds import ListState, MapState, State, ValueState
+from fabric.state.kinds import ListState, MapState, ValueState
 from fabric.state.memory import MemoryBackend
 from fabric.state.spec import Aggregate, StateSpec
 from fabric.state.store import StateStore

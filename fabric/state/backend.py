@@ -1,8 +1,8 @@
 """What keeps the bytes of a task's states: the protocols between kinds of state and backends.
 
 One job: `Table` (one state) and `Backend` (all states of a task), and what a snapshot is written to
-and read from. `kinds.py` and `folding.py` know types, tables know rows (`RowCodec`) only: a key, a
-sub-key where the kind has some (a list's element, a map's entry), a value.
+and read from. `base.py` and the kinds above it know types, tables know rows (`RowCodec`) only: a
+key, a sub-key where the kind has some (a list's element, a map's entry), a value.
 """
 
 from __future__ import annotations

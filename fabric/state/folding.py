@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from fabric.errors import DataError, ExpressionError
 from fabric.state.aging import Now
 from fabric.state.backend import Table
-from fabric.state.kinds import Keys, SingleState, fit
+from fabric.state.base import Keys, SingleState
+from fabric.state.columns import fit
 from fabric.state.spec import Aggregate, Fold, StateSpec
 
 

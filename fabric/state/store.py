@@ -12,10 +12,11 @@ from typing import TypeVar
 from fabric.errors import InternalError
 from fabric.state.aging import Now
 from fabric.state.backend import Backend, Snapshot, SnapshotReader
+from fabric.state.base import State
 from fabric.state.folding import AggregatingState, ReducingState
 from fabric.state.header import Header, Stored
 from fabric.state.journal import Journal
-from fabric.state.kinds import ListState, MapState, State, ValueState
+from fabric.state.kinds import ListState, MapState, ValueState
 from fabric.state.spec import Kind, StateSpec
 
 FACES: dict[Kind, type[State]] = {

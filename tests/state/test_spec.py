@@ -77,6 +77,17 @@ def test_keys_and_values_of_other_types_are_refused() -> None:
     assert state.get((1, "x")) is None
 
 
+def test_a_map_has_no_null_key() -> None:
+    state = open_states("memory", [spec(kind="map", key_dtype="string")]).map("s")
+    for access in (
+        lambda: state.put(1, None, 1),
+        lambda: state.get(1, None),
+        lambda: state.put_many([pa.array([1])], pa.array([None], pa.string()), pa.array([1])),
+    ):
+        with pytest.raises(DataError, match="a map's key is never null"):
+            access()
+
+
 @pytest.mark.parametrize(
     "other",
     [

@@ -50,6 +50,7 @@ class RocksBackend:
         self._numbers = {spec.name: number for number, spec in enumerate(specs)}
         self._contents: dict[str, str] = {}
         self._n_snapshots = 0
+        self._reopened = False
         self.next_number = 0
         found = _found(folder)
         if found is not None:
@@ -64,7 +65,7 @@ class RocksBackend:
             raise failed(folder, error) from error
         self._database: Any = open_database(self._own, create=found is None)
         if found is not None:
-            self.next_number = found.next_number
+            self._reopened, self.next_number = True, found.next_number
             self._contents = {name: text for name, text in found.contents.items() if text}
             self._take_over(found, _ALL_GROUPS)
 
@@ -87,6 +88,11 @@ class RocksBackend:
 
     def restore(self, readers: Sequence[SnapshotReader], key_groups: range) -> None:
         """See `Backend.restore`: the snapshot with the most of them is taken over as it is."""
+        if self._reopened:
+            raise StorageError(
+                f"{self._folder} holds states already: restore into a new folder; "
+                "nothing was changed"
+            )
         sources = Sources(readers, key_groups, self._specs, self._dropped)
         self.next_number = sources.next_number
         ours = [old for old in sources.old if old[1].backend == "rocksdb"]

@@ -55,6 +55,13 @@ def test_a_closed_folder_opens_again(tmp_path: Path) -> None:
     assert store.value("n").get_many(USERS).equals(USERS[0])
     store.list("l").append(1, 8)
     assert store.list("l").get(1) == [7, 8]
+    shelf = Shelf({})
+    store.snapshot().write(shelf)
+    store.close()
+    store = opened(tmp_path / "a")
+    with pytest.raises(StorageError, match="holds states already"):
+        store.restore([shelf], range(1 << 15))
+    assert store.value("n").get(3) == 3
     store.close()
 
 
