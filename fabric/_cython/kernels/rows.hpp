@@ -173,7 +173,10 @@ class RowReader {
     return tag == ROW_VALID;
   }
 
-  int64_t length() { return load<uint32_t>(take(4)); }
+  template <class T>
+  T number() { return load<T>(take(sizeof(T))); }
+
+  int64_t length() { return number<uint32_t>(); }
 
   void skip(const Type& type) {
     if (!valid()) return;

@@ -21,6 +21,7 @@ cdef extern from "rows.hpp" namespace "fabric" nogil:
         bint done() noexcept
         const uint8_t* take(int64_t n) except +
         bint valid() except +
+        T number[T]() except +
         int64_t length() except +
 
 

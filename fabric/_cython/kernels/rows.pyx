@@ -193,26 +193,26 @@ cdef int put_value(Node node, object value, string& out, bint canonical) except 
 
 cdef object take_number(char code, RowReader& reader):
     if code == b"l"[0]:
-        return (<const int64_t*> reader.take(8))[0]
+        return reader.number[int64_t]()
     if code == b"g"[0]:
-        return (<const double*> reader.take(8))[0]
+        return reader.number[double]()
     if code == b"i"[0]:
-        return (<const int32_t*> reader.take(4))[0]
+        return reader.number[int32_t]()
     if code == b"b"[0]:
         return reader.take(1)[0] != 0
     if code == b"f"[0]:
-        return (<const float*> reader.take(4))[0]
+        return reader.number[float]()
     if code == b"s"[0]:
-        return (<const int16_t*> reader.take(2))[0]
+        return reader.number[int16_t]()
     if code == b"c"[0]:
-        return (<const int8_t*> reader.take(1))[0]
+        return reader.number[int8_t]()
     if code == b"L"[0]:
-        return (<const uint64_t*> reader.take(8))[0]
+        return reader.number[uint64_t]()
     if code == b"I"[0]:
-        return (<const uint32_t*> reader.take(4))[0]
+        return reader.number[uint32_t]()
     if code == b"S"[0]:
-        return (<const uint16_t*> reader.take(2))[0]
-    return (<const uint8_t*> reader.take(1))[0]
+        return reader.number[uint16_t]()
+    return reader.number[uint8_t]()
 
 
 cdef object take_value(Node node, RowReader& reader):
