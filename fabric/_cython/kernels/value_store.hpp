@@ -81,7 +81,7 @@ struct Slot {
   Entry* entry;  // nullptr: free
 };
 
-struct Shard {
+struct alignas(16) Shard {  // its slots lie right behind it
   std::atomic<int32_t> references{1};
   uint32_t mask;
   uint32_t n = 0;
