@@ -68,6 +68,9 @@ class Run(Protocol):
     def close(self) -> None:
         """Give everything back."""
 
+    # A run may also have `beside()`: what its `work` does besides what the case is about, such as
+    # building what others have beforehand. Its time is taken off that of `work`.
+
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:

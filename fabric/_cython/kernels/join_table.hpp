@@ -111,13 +111,14 @@ class JoinTable {
   int64_t n_places() const { return n_places_; }
   int64_t time_of(int64_t place) const { return times_[place]; }
 
-  // The rows at `places` as a struct of all columns; null where the place is -1.
-  void gather(const int32_t* places, int64_t n, ArrowArray& out) const {
+  // Some columns of the rows at `places` as a struct; null where the place is -1.
+  void gather(const int32_t* places, int64_t n, const std::vector<int32_t>& which,
+              ArrowArray& out) const {
     Holder* holder = new Holder(system_allocator());
     try {
-      holder->init(out, n, 1, static_cast<int64_t>(columns_.size()));
-      for (size_t i = 0; i < columns_.size(); ++i) {
-        columns_[i].gather(*holder, places, n, *out.children[i]);
+      holder->init(out, n, 1, static_cast<int64_t>(which.size()));
+      for (size_t i = 0; i < which.size(); ++i) {
+        columns_[static_cast<size_t>(which[i])].gather(*holder, places, n, *out.children[i]);
       }
     } catch (...) {
       out.release = nullptr;

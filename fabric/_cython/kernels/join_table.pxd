@@ -22,7 +22,8 @@ cdef extern from "join_table.hpp" namespace "fabric" nogil:
         void list(int32_t* places) noexcept
         int64_t n_places() noexcept
         int64_t time_of(int64_t place) noexcept
-        void gather(const int32_t* places, int64_t n, ArrowArray& out) except +
+        void gather(const int32_t* places, int64_t n, const vector[int32_t]& which,
+                    ArrowArray& out) except +
         int64_t n_rows() noexcept
         int64_t n_bytes() noexcept
 
@@ -32,4 +33,4 @@ cdef class JoinTable:
     cdef KeyTypes columns
     cdef list key_indices
     cdef CJoinTable* core
-    cdef object gathered(self, const int32_t[::1] places)
+    cdef object gathered(self, const int32_t[::1] places, list names)

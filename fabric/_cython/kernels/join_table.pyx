@@ -197,9 +197,15 @@ cdef class JoinTable:
                 self.core.contains(types, arrays, cpu, &view[0])
         return found.view(np.bool_)
 
-    def take(self, const int32_t[::1] places not None):
+    def take(self, const int32_t[::1] places not None, columns=None):
         """The rows at places that `probe` gave: a `pyarrow.RecordBatch`; nulls for place -1.
 
+        Parameters
+        ----------
+        places
+            int32.
+        columns
+            Names of the columns wanted; all when not given.
         Raises
         ------
         IndexError
@@ -216,16 +222,23 @@ cdef class JoinTable:
         if wrong:
             raise IndexError(f"places are -1 to {n_places - 1}, got {np.min(places)} to "
                              f"{np.max(places)}")
-        return self.gathered(places)
+        return self.gathered(places, self.schema.names if columns is None else list(columns))
 
-    cdef object gathered(self, const int32_t[::1] places):
+    cdef object gathered(self, const int32_t[::1] places, list names):
+        cdef vector[int32_t] which
+        for name in names:
+            which.push_back(self.schema.get_field_index(name))
+            if which.back() < 0:
+                raise ValueError(f"column {name!r} is not there, or more than once; "
+                                 f"columns are {self.schema.names}")
+        kinds = KeyTypes(pa.schema([self.schema.field(i) for i in which]), "column")
         cdef int64_t n = places.shape[0]
         cdef const int32_t* first = &places[0] if n > 0 else NULL
         cdef ArrowArray out
-        capsule = self.columns.stored.__arrow_c_schema__()
+        capsule = kinds.stored.__arrow_c_schema__()
         with nogil:
-            self.core.gather(first, n, out)
-        return self.columns.as_declared(pa.record_batch(export_array(capsule, &out)))
+            self.core.gather(first, n, which, out)
+        return kinds.as_declared(pa.record_batch(export_array(capsule, &out)))
 
     def remove_before(self, int64_t time):
         """Forget the rows whose time is less; returns how many."""
@@ -245,7 +258,7 @@ cdef class JoinTable:
                 self.core.list(&view[0])
                 for i in range(view.shape[0]):
                     times_view[i] = self.core.time_of(view[i])
-        batch = self.gathered(places)
+        batch = self.gathered(places, self.schema.names)
         keys = [batch.column(i) for i in self.key_indices]
         groups = (hash_columns(keys) >> np.uint64(49)).astype(np.uint16)
         return batch.append_column(TIME, pa.array(times)).append_column(KEY_GROUP, pa.array(groups))

@@ -226,6 +226,7 @@ def test_layouts_of_the_same_values() -> None:
         taken = table.take(places)
         assert taken.schema == schema
         assert taken["v"].to_pylist() == ["a", "more than twelve bytes long"]
+        assert table.take(places, ["v"]).equals(taken.select(["v"]))
 
 
 def test_refusals() -> None:
@@ -243,6 +244,8 @@ def test_refusals() -> None:
     with pytest.raises(ValueError, match="column 'v' is string, got int64"):
         table.insert(pa.record_batch({"k": [1], "v": [1]}))
     table.insert(batch)
+    with pytest.raises(ValueError, match="column 'w' is not there"):
+        table.take(np.zeros(1, np.int32), ["w"])
     with pytest.raises(ValueError, match="key 'k' is int64, got string"):
         table.probe([pa.array(["a"])])
     with pytest.raises(ValueError, match="begin is 3, but there are 2 rows"):
