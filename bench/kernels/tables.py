@@ -3,14 +3,15 @@
 "join probe N": int64 keys, sparse over 62 bits and each of them there, are looked up among N kept
 rows, and one int64 column of each side is gathered. Our table holds the kept rows beforehand, as a
 stream's state does. Peers build theirs in each query; the same query with a single probe row says
-how long that takes, and it is taken off their time. "group update N": int64 values are added up by
+how long that takes, and it is taken off their time. Results are handed on batch by batch, by those
+that can. "group update N": int64 values are added up by
 N keys, from nothing to the table of all sums, by everybody.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -24,7 +25,7 @@ BATCH_ROWS = 65_536
 N_ROWS = 10 * MILLION
 PEERS = "duckdb", "polars", "datafusion"
 JOIN = "select p.v, b.w from p left join b on p.k = b.k"
-SUM = "select k, sum(v) as s from p group by k"
+SUM = "select k, cast(sum(v) as bigint) as s from p group by k"
 
 
 def cases(quick: bool) -> list[Case]:
@@ -36,8 +37,8 @@ def cases(quick: bool) -> list[Case]:
 
 
 def engines(case: Case) -> list[Engine]:
-    names = {None: "fabric", **{peer: peer for peer in PEERS}}
-    return [Engine(peer, f"bench.kernels.tables:{name}") for peer, name in names.items()]
+    ours = Engine(None, "bench.kernels.tables:fabric")
+    return [ours, *(Engine(peer, f"bench.kernels.tables:{peer}") for peer in PEERS)]
 
 
 @lru_cache(maxsize=1)
@@ -52,25 +53,34 @@ def tables(n_keys: int) -> tuple[pa.Table, pa.Table]:
 
 
 class TableRun:
-    """`query` is given the probe side, or one row of it; `arrow` makes a table of its result."""
+    """`query` takes all rows, or one probe row; `arrow` makes a table of all it gives."""
 
     def __init__(
-        self, query: Callable[[bool], Any], arrow: Callable[[Any], pa.Table], built: bool
+        self,
+        query: Callable[[bool], Iterable[Any]],
+        arrow: Callable[[list[Any]], pa.Table],
+        built: bool,
     ) -> None:
         self._query, self._arrow = query, arrow
         if built:
-            self.beside = lambda: self._query(True)
+            self.beside = lambda: self._drain(True)
 
     def work(self) -> object:
-        return self._query(False)
+        return self._drain(False)
+
+    def _drain(self, one: bool) -> object:
+        part = None
+        for part in self._query(one):  # noqa: B007
+            pass
+        return part
 
     def answer(self) -> Answer:
         from fabric.testing.checksum import checksum
 
-        return Answer(*checksum(self._arrow(self._query(False))))
+        return Answer(*checksum(self._arrow(list(self._query(False)))))
 
     def close(self) -> None:
-        self._query = lambda one: None
+        self._query = lambda one: ()
 
 
 def fabric(case: Case) -> TableRun:
@@ -82,24 +92,22 @@ def fabric(case: Case) -> TableRun:
     p, b = tables(case.parameters["n_keys"])
     batches = p.to_batches(max_chunksize=BATCH_ROWS)
 
-    def update(one: bool) -> pa.Table:
+    def update(one: bool) -> Iterator[pa.Table]:
         groups, sums = GroupTable(pa.schema([("k", pa.int64())])), SumInt64()
         for batch in batches:
             sums.update(groups.upsert([batch["k"]]), batch["v"])
-        return pa.table([groups.keys()["k"], sums.results(groups.ids())], ["k", "s"])
+        yield pa.table([groups.keys()["k"], sums.results(groups.ids())], ["k", "s"])
 
     if case.parameters["kind"] == "group update":
-        return TableRun(update, lambda found: found, built=False)
+        return TableRun(update, pa.concat_tables, built=False)
     kept = JoinTable(b.schema, ["k"])
     for batch in b.to_batches(max_chunksize=BATCH_ROWS):
         kept.insert(batch)
 
-    def probe(one: bool) -> list[tuple[pa.Array, pa.Array]]:
-        found = []
+    def probe(one: bool) -> Iterator[tuple[pa.Array, pa.Array]]:
         for batch in batches:
             rows, places, _ = kept.probe([batch["k"]])
-            found.append((take(batch["v"], rows), kept.take(places, ["w"])["w"]))
-        return found
+            yield take(batch["v"], rows), kept.take(places, ["w"])["w"]
 
     def joined(found: list[tuple[pa.Array, pa.Array]]) -> pa.Table:
         return pa.table([pa.chunked_array(side) for side in zip(*found, strict=True)], ["v", "w"])
@@ -120,11 +128,11 @@ def duckdb(case: Case) -> TableRun:
         connection.execute(f"create table {name} as select * from given")
     connection.execute("create table one as select * from p limit 1")
 
-    def query(one: bool) -> pa.Table:
+    def query(one: bool) -> pa.RecordBatchReader:
         sql = asked(case).replace("from p ", "from one p ") if one else asked(case)
-        return connection.sql(sql).to_arrow_table()
+        return connection.sql(sql).to_arrow_reader(BATCH_ROWS)
 
-    return TableRun(query, lambda found: found, built=is_join(case))
+    return TableRun(query, pa.Table.from_batches, built=is_join(case))
 
 
 def polars(case: Case) -> TableRun:
@@ -134,16 +142,15 @@ def polars(case: Case) -> TableRun:
     frames: list[Any] = [pl.from_arrow(table) for table in tables(case.parameters["n_keys"])]
     p, b = frames
 
-    def join(one: bool) -> Any:
+    def join(one: bool) -> list[Any]:
         rows = p.head(1) if one else p
-        return rows.lazy().join(b.lazy(), on="k", how="left").select("v", "w").collect()
+        return [rows.lazy().join(b.lazy(), on="k", how="left").select("v", "w").collect()]
 
-    def update(one: bool) -> Any:
-        return p.lazy().group_by("k").agg(pl.col("v").sum()).collect()
+    def update(one: bool) -> list[Any]:
+        return [p.lazy().group_by("k").agg(pl.col("v").sum()).collect()]
 
-    return TableRun(
-        join if is_join(case) else update, lambda found: found.to_arrow(), built=is_join(case)
-    )
+    query = join if is_join(case) else update
+    return TableRun(query, lambda found: found[0].to_arrow(), built=is_join(case))
 
 
 def datafusion(case: Case) -> TableRun:
@@ -156,11 +163,10 @@ def datafusion(case: Case) -> TableRun:
     for name, table in (("p", p), ("b", b), ("one", p.slice(0, 1))):
         context.register_record_batches(name, [table.to_batches(max_chunksize=BATCH_ROWS)])
 
-    def query(one: bool) -> list[pa.RecordBatch]:
+    def query(one: bool) -> Iterator[pa.RecordBatch]:
         # builds on its left side: the same join, seen from there
         sql = asked(case).replace("p left join b", f"b right join {'one' if one else 'p'} p")
-        batches: list[pa.RecordBatch] = context.sql(sql).collect()
-        return batches
+        return (batch.to_pyarrow() for batch in context.sql(sql).execute_stream())
 
     return TableRun(query, pa.Table.from_batches, built=is_join(case))
 
