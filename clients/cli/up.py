@@ -94,11 +94,31 @@ class LocalProcesses:
         self._spawn("coordinator", [*common, *ports, *self._metrics_at(0)])
         self._until(lambda: self._answers() is not None, "the coordinator does not answer", halted)
         for number in range(n_agents):
-            folder = ["--name", str(number + 1)]
-            arguments = ["--coordinator", self.address, *common, *folder]
-            self._spawn("agent", [*arguments, *self._metrics_at(number + 1)], f"agent {number}")
+            self._spawn_agent(number)
         attached = f"not all of {n_agents} agents attached"
         self._until(lambda: len(self._answers() or ()) >= n_agents, attached, halted)
+
+    def add_agent(self) -> str:
+        """Start one more and wait until it is attached; returns its id."""
+        before = {agent.agent_id for agent in self.agents()}
+        self._spawn_agent(sum(name != "coordinator" for name, _ in self._running))
+
+        def new() -> set[str]:
+            return {agent.agent_id for agent in self.agents()} - before
+
+        self._until(new, "the new agent did not attach", threading.Event())
+        return new().pop()
+
+    def kill_newest(self) -> None:
+        """SIGKILL the process that was started last, as a crash would end it."""
+        _, process = self._running.pop()
+        process.kill()
+        process.wait()
+
+    def _spawn_agent(self, number: int) -> None:
+        common = ["--coordinator", self.address, "--home", str(self.home.root)]
+        arguments = [*common, "--name", str(number + 1), *self._metrics_at(number + 1)]
+        self._spawn("agent", arguments, f"agent {number}")
 
     def _metrics_at(self, n_before: int) -> list[str]:
         """The option for the process that `n_before` others were started before."""

@@ -25,7 +25,7 @@ import fabric
 from fabric.clients.cli.ports import port_is_free
 from fabric.clients.cli.stopping import POLL_S, stop_asked
 from fabric.clients.cli.up import LocalProcesses
-from fabric.clients.demo import data, questions
+from fabric.clients.demo import data, questions, replay
 from fabric.clients.demo.agreement import Agreement, checksum
 from fabric.clients.demo.pictures import draw_delays
 from fabric.clients.demo.snippet import snippet
@@ -58,7 +58,9 @@ def run(*, keep: bool = False, with_spark: bool = True, out: Path = OUT) -> int:
 
 def _clear(out: Path) -> None:
     """Remove results of an earlier run: one may be a folder where this one writes a file."""
-    for path in (*(out / f"{name}.parquet" for name in questions.NAMES), out / "fabric.log"):
+    parquet = (out / f"{name}.parquet" for name in (*questions.NAMES, "replay"))
+    streams = (out / f"{name}.stream" for name in replay.NAMES)
+    for path in (*parquet, *streams, out / "fabric.log"):
         if path.is_dir():
             shutil.rmtree(path)
         else:
@@ -120,7 +122,7 @@ class Flights:
             with fabric.connect(f"fabric://{fabric_.address}", token=_token(self._home)) as session:
                 self._load(session)
                 jobs = self._on_agents(session, embedded)
-                self._stream()
+                self._stream(session, fabric_)
                 self._to_parquet(session, jobs)
                 self._show(session, embedded, jobs)
                 if keep:
@@ -197,9 +199,35 @@ class Flights:
             f"  a plain pyarrow.flight client reads partition {where}: {table.num_rows:,} rows"
         )
 
-    def _stream(self) -> None:
+    def _stream(self, session: Session, fabric_: LocalProcesses) -> None:
         """Step 3."""
-        self._say(3, "left out: replaying the flights as a stream comes with streams")
+        n_rows = replay.prepare(session, self._files["flights"].absolute(), self._replayed)
+        for name, table in replay.ask_duckdb(self._replayed).items():
+            self._agreement.expect(name, table)
+        self._say(
+            3,
+            f"the year's {n_rows:,} departures once more, as a stream of {replay.SECONDS} s: "
+            f"windows of {replay.WINDOW} by schedule, {replay.BOUND} of patience",
+        )
+        newest = fabric_.add_agent()
+        self._console.print(f"  {newest} joins: one split an origin, one task each on three agents")
+        done = replay.replay(session, self._replayed, self._out.absolute(), fabric_.kill_newest)
+        windows, late = (done.answers[name].num_rows for name in replay.NAMES)
+        self._console.print(
+            f"  {newest} was killed behind checkpoint {done.checkpoint}; all went on from there on "
+            f"two agents, and the next checkpoint was complete {done.recovered_s:.2f} s later"
+        )
+        self._console.print(
+            f"  {_rate(n_rows, done.seconds)}: {windows:,} windows, "
+            f"{late:,} rows ({late / n_rows:.1%}) came too late for theirs and went aside"
+        )
+        for name, table in done.answers.items():
+            self._agreement.check(f"{name}, from the stream", name, table)
+
+    @property
+    def _replayed(self) -> Path:
+        """The departures as the stream has them."""
+        return self._out.absolute() / "replay.parquet"
 
     def _to_parquet(self, session: Session, jobs: Mapping[str, Job]) -> None:
         """Step 4."""

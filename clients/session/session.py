@@ -15,7 +15,7 @@ import pyarrow as pa
 from fabric.clients.dataframe.udf import chosen
 from fabric.clients.session.default import closed, opened
 from fabric.clients.session.job import Job
-from fabric.config import AdaptiveConfig
+from fabric.config import AdaptiveConfig, CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED, ControlApi
 from fabric.errors import NotFoundError, PlanError
@@ -52,7 +52,7 @@ class Session(ABC):
         self.parallelism = parallelism
         self._closed = False
         self._kept: dict[str, Plan] = {}
-        self._adaptive = pb.Adaptive()
+        self._adaptive, self._checkpoint = pb.Adaptive(), pb.Checkpointing()
         opened(self)
 
     def configure(
@@ -88,6 +88,40 @@ class Session(ABC):
         changed = {name: value for name, value in given.items() if value is not None}
         AdaptiveConfig(**changed)  # refuses what can't be
         self._adapt(pb.Adaptive(**changed))
+        return self
+
+    def checkpoints(
+        self,
+        *,
+        interval_s: float | None = None,
+        min_pause_s: float | None = None,
+        timeout_s: float | None = None,
+        failures_max: int | None = None,
+        retained: int | None = None,
+        held_bytes_max: int | None = None,
+    ) -> Session:
+        """How streams submitted from now on are checkpointed.
+
+        What is None stays as it was, at first as the coordinator has it
+        (`fabric.config.CheckpointConfig` says what each means).
+
+        >>> import fabric
+        >>> with fabric.connect() as session:
+        ...     job = session.checkpoints(interval_s=0.5).submit(fabric.streams.generator(n_rows=9))
+        ...     job.wait().rows
+        9
+        """
+        given: dict[str, Any] = {
+            "interval_s": interval_s,
+            "min_pause_s": min_pause_s,
+            "timeout_s": timeout_s,
+            "failures_max": failures_max,
+            "retained": retained,
+            "held_bytes_max": held_bytes_max,
+        }
+        changed = {name: value for name, value in given.items() if value is not None}
+        CheckpointConfig(**changed)  # refuses what can't be
+        self._checkpoint.MergeFrom(pb.Checkpointing(**changed))
         return self
 
     # ---- jobs
@@ -272,6 +306,7 @@ class Session(ABC):
             client_key=new_id("submit"),
             parallelism=wanted or 0,
             adaptive=self._adaptive,
+            checkpoint=self._checkpoint,
         )
 
     def _adapt(self, settings: pb.Adaptive) -> None:

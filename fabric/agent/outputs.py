@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fabric._cython.shuffle.sizes import add_partition_bytes
 from fabric._cython.shuffle.store.messages import batch_bytes
 from fabric.agent.pipe import Item, Mark, Pipes, Port
-from fabric.agent.routing import Router, make_router
+from fabric.agent.routing import Router, make_router, reached
 from fabric.agent.store import Offsets, PartitionStore
 from fabric.control import control_pb2 as pb
 from fabric.errors import InternalError
@@ -57,6 +57,7 @@ class EdgeOutput:
         self._task = task
         self._path = edge.node_path
         self._router: Router = make_router(edge, self.schema, task.task)
+        self._reached = reached(edge, task.task)
         self._sent: NDArray[np.int64] = np.zeros(edge.n_partitions, dtype=np.int64)
         self._measured = edge.kind in _MEASURED and edge.n_partitions > 1 and not self.pipelined
         self._partition_bytes: NDArray[np.int64] = np.zeros(edge.n_partitions, dtype=np.int64)
@@ -84,9 +85,9 @@ class EdgeOutput:
         )
 
     def marks(self, event: Event, value: int) -> list[tuple[Port, Item]]:
-        """A watermark or barrier for every partition."""
+        """A watermark or barrier for every partition that somebody reads of this task."""
         mark = Mark(self._task.task, event, value)
-        return [((self.edge.edge, partition), mark) for partition in range(self.n_partitions)]
+        return [((self.edge.edge, partition), mark) for partition in self._reached]
 
     def ends(self) -> list[tuple[Port, Item]]:
         """END with totals for every partition."""

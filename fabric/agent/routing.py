@@ -106,6 +106,19 @@ def make_router(edge: pb.OutputEdge, schema: pa.Schema, task: int) -> Router:
             raise InternalError(f"edge {edge.edge} has the unknown kind {edge.kind}")
 
 
+def reached(edge: pb.OutputEdge, task: int) -> list[int]:
+    """The partitions that producer task `task` may have rows for: nobody reads it in the others.
+
+    >>> reached(pb.OutputEdge(kind=pb.EDGE_FORWARD, n_partitions=3), 1)
+    [1]
+    >>> reached(pb.OutputEdge(kind=pb.EDGE_HASH, n_partitions=3), 1)
+    [0, 1, 2]
+    """
+    if edge.kind == pb.EDGE_FORWARD:
+        return [task % edge.n_partitions]
+    return list(range(edge.n_partitions))
+
+
 def partitions_of(kind: pb.EdgeKind, n_partitions: int, task: int, n_tasks: int) -> list[int]:
     """The partitions that consumer task `task` of `n_tasks` reads.
 

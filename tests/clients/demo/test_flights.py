@@ -20,7 +20,7 @@ from fabric.clients.demo import data, flights, questions
 from fabric.testing.wait import wait_until
 
 COMMAND = [sys.executable, "-m", "fabric.clients.cli", "demo", "flights"]
-AGREES = r"agrees with DuckDB: 31 rows, checksum [0-9a-f]{16} \((\d) comparisons\)"
+AGREES = r"agrees with DuckDB: 23,907 rows, checksum [0-9a-f]{16} \((\d) comparisons\)"
 ENV = {**os.environ, "COLUMNS": "120", "PYTHONUNBUFFERED": "1"}
 
 
@@ -45,6 +45,8 @@ def check_common(text: str, out: Path) -> None:
         assert f"({name}, on agents)" in text
     assert re.search(r"flights: 336,776 rows in [\d.]+ s \([\d,]+ rows/s\)", text)
     assert "a plain pyarrow.flight client reads partition job/" in text
+    assert re.search(r"agent-\w+ was killed behind checkpoint [1-9]", text)
+    assert "19,432 windows, 4,444 rows (1.4%) came too late" in text
     for line in ("\nplan\n", "\noptimised plan\n", "\nstages\n", "by_carrier: .group_by("):
         assert line in text
     assert "DIFFERS" not in text
@@ -59,7 +61,7 @@ def test_with_spark(tmp_path: Path) -> None:
     check_common(text, out)
     found = re.search(AGREES, text)
     assert found is not None
-    assert found[1] == "6"
+    assert found[1] == "8"
     assert "PySpark types and cleans the CSVs and writes them through Flight" in text
     rows = [pq.read_table(out / f"{name}.parquet").num_rows for name in questions.NAMES]
     assert rows == [16, 15]
@@ -73,7 +75,7 @@ def test_without_spark(tmp_path: Path) -> None:
     check_common(text, out)
     found = re.search(AGREES, text)
     assert found is not None
-    assert found[1] == "6"
+    assert found[1] == "8"
     rows = [pq.read_table(out / f"{name}.parquet").num_rows for name in questions.NAMES]
     assert rows == [16, 15]
     assert not (out / "spark.log").exists()
