@@ -11,6 +11,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from fabric.signals import sets
+
 STOPPERS = (signal.SIGINT, signal.SIGTERM)
 POLL_S = 0.2
 """How long one wait for the event may be: a signal that another thread took wakes nobody."""
@@ -49,7 +51,7 @@ def stop_asked() -> Iterator[threading.Event]:
     who sends one there means it.
     """
     stop = threading.Event()
-    handlers = {sign: signal.signal(sign, lambda *_: stop.set()) for sign in STOPPERS}
+    handlers = {sign: signal.signal(sign, sets(stop)) for sign in STOPPERS}
     try:
         yield stop
     finally:

@@ -20,6 +20,7 @@ from fabric import failpoints
 from fabric.agent.memory import prepare_process
 from fabric.config import AgentConfig
 from fabric.errors import FabricError
+from fabric.signals import sets
 
 SWITCH_S = 0.0005
 """After so long a busy Python thread (a user's function) lets others run; Python's own 5 ms are
@@ -52,7 +53,7 @@ def run_agent(
     halted = stop or threading.Event()
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: halted.set())
+            signal.signal(number, sets(halted))
     with ExitStack() as stack:
         process = AgentProcess(config, stack)
         bind_process(agent=process.agent_id)
