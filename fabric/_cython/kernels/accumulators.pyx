@@ -131,6 +131,16 @@ cdef class CountAll(Accumulator):
         return _values(pa.int64(), data, seen)
 
 
+def _unfolded_nulls(column):
+    """Null where a run-end encoded array is; Arrow decodes runs of few types, bools among them."""
+    values = column.values
+    if isinstance(values.type, pa.DictionaryType) and values.dictionary.null_count > 0:
+        values = values.dictionary_decode()
+    is_there = pa.RunEndEncodedArray.from_arrays(column.run_ends, values.is_valid())
+    rows = pc.run_end_decode(is_there).slice(column.offset, len(column))
+    return pc.if_else(rows, rows, pa.scalar(None, pa.bool_()))
+
+
 @cython.final
 cdef class Count(Accumulator):
     """How many values are not null: int64."""
@@ -143,7 +153,7 @@ cdef class Count(Accumulator):
         if isinstance(column.type, pa.DictionaryType) and column.dictionary.null_count > 0:
             column = column.dictionary_decode()
         elif pa.types.is_run_end_encoded(column.type):
-            column = pc.run_end_decode(column)
+            column = _unfolded_nulls(column)
         elif pa.types.is_union(column.type):
             raise ValueError(f"Count can't tell which values of {column.type} are null")
         self.take_in(ids, column, False)
