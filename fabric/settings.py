@@ -31,7 +31,7 @@ Values = dict[str, tuple[Any, str]]
 """Value and origin by field."""
 
 FILE = "fabric.toml"
-SECTIONS = ("agent", "coordinator", "adaptive")
+SECTIONS = ("agent", "coordinator", "adaptive", "checkpoint")
 _OTHERS = ("CONFIG", "HOME", "TOKEN", "ADDRESS", "TLS_ROOTS", "DEBUG", "CPU")
 _SWITCH = {"1": True, "true": True, "0": False, "false": False}
 _OFF = ("off", "none", "")

@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.config import AdaptiveConfig, AgentConfig, ByteSize, FabricHome, default_home
+from fabric.config import (
+    AdaptiveConfig,
+    AgentConfig,
+    ByteSize,
+    CheckpointConfig,
+    FabricHome,
+    default_home,
+)
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.errors import ConfigError, StorageError
 from fabric.settings import explain, load
@@ -86,6 +93,15 @@ def test_other_hosts_need_tls() -> None:
     tls = {"tls_certificate": Path("c"), "tls_key": Path("k")}
     assert AgentConfig(host="0.0.0.0", **tls).scheme == "grpc+tls"  # type: ignore[arg-type]
     assert AgentConfig(host="::1").scheme == AgentConfig(host="localhost").scheme == "grpc+tcp"
+
+
+def test_checkpoint_settings_from_the_environment_and_the_file(tmp_path: Path) -> None:
+    environ = {"FABRIC_CHECKPOINT_INTERVAL_S": "2", "FABRIC_CHECKPOINT_FAILURES_MAX": "3"}
+    alone = load(CheckpointConfig, "checkpoint", environ)
+    assert (alone.interval_s, alone.failures_max) == (2.0, 3)
+    (tmp_path / "fabric.toml").write_text("[checkpoint]\nretained = 5\n")
+    found = load(CoordinatorConfig, "coordinator", environ, home=tmp_path).checkpoint
+    assert (found.interval_s, found.retained) == (2.0, 5)
 
 
 def test_adaptive_settings_from_the_environment() -> None:
