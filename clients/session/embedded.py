@@ -173,6 +173,7 @@ def _agent(
         store=backend.source,
         locations=backend.locations,
         datasets=backend.datasets,
+        served=backend.exchanges,
         access=DatasetAccess(
             control=backend.control,
             transport=backend.transport,

@@ -19,7 +19,7 @@ from fabric.agent.routing import Router, make_router, reached
 from fabric.agent.store import Offsets, PartitionStore
 from fabric.control import control_pb2 as pb
 from fabric.errors import InternalError
-from fabric.flight.compact import compact
+from fabric.flight.compact import compact, may_waste
 from fabric.flight.header import Event
 from fabric.ids import EdgeId, TaskId
 
@@ -50,6 +50,7 @@ class EdgeOutput:
         self.edge = EdgeId(task.job, edge.edge)
         self.pipelined = edge.mode == pb.MODE_PIPELINED
         self.schema = read_schema(edge.schema)
+        self._may_waste = may_waste(self.schema)
         self.n_partitions = edge.n_partitions
         self.buffer_batches = edge.buffer_batches
         self.compression = edge.compression
@@ -67,7 +68,8 @@ class EdgeOutput:
         """The batch reordered by partition, counted."""
         batch = shaped(batch, self.schema, f"edge {self._path}")
         rows, offsets = self._router.route(batch)
-        rows = compact(rows)  # else what a filter threw away is kept as long as the job
+        if self._may_waste:
+            rows = compact(rows)  # else what a filter threw away is kept as long as the job
         self.rows += rows.num_rows
         self.n_bytes += batch_bytes(rows)
         self._sent += rows.num_rows if offsets is None else np.diff(offsets)

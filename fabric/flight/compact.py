@@ -40,6 +40,22 @@ def compact(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(found, schema=batch.schema)
 
 
+def may_waste(schema: pa.Schema) -> bool:
+    """Whether rows under `schema` may refer to more than themselves, so that `compact` is wanted.
+
+    >>> plain = pa.schema([("a", pa.string()), ("b", pa.list_(pa.int8()))])
+    >>> may_waste(plain), may_waste(pa.schema([("a", pa.string_view())]))
+    (False, True)
+    """
+    return any(
+        t.is_string_view(dtype)
+        or t.is_binary_view(dtype)
+        or t.is_dictionary(dtype)
+        or _refers(dtype)
+        for dtype in schema.types
+    )
+
+
 def _compacted(column: pa.Array) -> pa.Array:
     needed = _needed(column)
     if column.nbytes <= needed + max(needed // 4, _WASTE_BYTES_MIN):

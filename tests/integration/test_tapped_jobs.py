@@ -142,3 +142,16 @@ def test_a_step_inside_a_stage_is_tapped(session: fabric.Session) -> None:
     assert all(key % 2 for key in keys)
     assert len(keys) == len(set(keys))
     assert len(keys) + sum(said["skipped"] for _, said in read) > N_ROWS // 8
+
+
+def test_a_job_of_this_process_is_tapped() -> None:
+    with fabric.connect(serve=True, parallelism=2) as session, Gate() as gate:
+        job = session.submit(flowing(session, gate))
+        with job, ThreadPoolExecutor(2) as pool:
+            taps = opened(job.partitions("moved", lossless=True), session.token)
+            reading = [pool.submit(tap.read) for tap in taps]
+            gate.open()
+            read = [one.result(DEADLINE_S) for one in reading]
+            job.wait(DEADLINE_S)
+    assert sum(len(keys) for keys, _ in read) > N_ROWS // 8
+    assert all(said["rows"] == len(keys) and said["end"] for keys, said in read)

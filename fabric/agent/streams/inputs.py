@@ -106,6 +106,11 @@ class Channels:
         if item.producer in self._times[edge]:
             yield from self._take((edge, item.producer), item)
 
+    def items(self, items: Iterable[tuple[int, Item]]) -> Iterator[Event_]:
+        """Several things came, each over its edge."""
+        for edge, item in items:
+            yield from self.item(edge, item)
+
     def trigger(self, checkpoint: int) -> Iterator[Event_]:
         """The task's own sources have come to a barrier."""
         yield from self._follow(self._alignment.on_barrier(SOURCES, checkpoint))

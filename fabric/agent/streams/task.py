@@ -23,6 +23,7 @@ from fabric.agent.streams.inputs import (
     Take,
     Time,
 )
+from fabric.agent.streams.joining import joined
 from fabric.agent.streams.orders import CheckpointOver, Order, Orders, Trigger
 from fabric.agent.streams.results import Results
 from fabric.agent.streams.sink import StreamSink
@@ -92,8 +93,8 @@ class StreamTask:
         sources = self._sources.open and not self._channels.sources_held
         wait_s = TICK_S
         if self._edges.open:
-            for edge, item in self._edges.take(0.0 if sources else wait_s):
-                self._follow(self._channels.item(edge, item))
+            waiting = self._edges.take(0.0 if sources else wait_s)
+            self._follow(joined(self._channels.items(waiting)))
             wait_s = 0.001
         if sources:
             self._sources.pause(self._chain.held_back())

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fabric.clock import Clock
 from fabric.errors import ConfigError
-from fabric.io.streams.pace import Pace
+from fabric.io.streams.pace import Ahead, Pace
 from fabric.io.streams.protocol import Later
 from fabric.io.streams.reader import Plain, selected, whole
 from fabric.plan.sources import GeneratorStream, Split
@@ -99,11 +99,12 @@ class GeneratorCursor(Plain):
         n = source.n_splits
         self._end = n_rows_of(source.n_rows, self._index, n) if source.n_rows else None
         self._pace = Pace(source.rows_per_s, self._index, n, clock) if source.rows_per_s else None
+        self._ahead = Ahead(self._made, self._end)
         self._row, self._start_us = 0, source.start_us
 
     def read(self, rows_max: int) -> pa.RecordBatch | Later | None:
         """See `Cursor.read`."""
-        start_us = self._begun_us()
+        self._begun_us()
         end = self._row + min(rows_max, _BATCH_ROWS)
         if self._end is not None:
             end = min(end, self._end)
@@ -113,9 +114,10 @@ class GeneratorCursor(Plain):
             end = min(end, self._pace.due(self._row))
             if end <= self._row:
                 return Later(self._pace.wait_s(self._row))
-        table = rows(self._source, self._index, self._row, end, start_us)
+        make = self._made if self._pace is None else self._ahead.rows
+        batch = make(self._row, end)
         self._row = end
-        return selected(table.to_batches()[0], self._names)
+        return batch
 
     def head(self) -> float:
         """How far it is."""
@@ -128,6 +130,10 @@ class GeneratorCursor(Plain):
     def seek(self, position: dict[str, Any]) -> None:
         """See `Cursor.seek`."""
         self._row, self._start_us = whole(position, "row"), whole(position, "start_us")
+
+    def _made(self, begin: int, end: int) -> pa.RecordBatch:
+        table = rows(self._source, self._index, begin, end, self._begun_us())
+        return selected(table.to_batches()[0], self._names)
 
     def _begun_us(self) -> int:
         if not self._start_us:

@@ -21,7 +21,7 @@ from fabric.clock import Clock
 from fabric.errors import ConfigError
 from fabric.io.streams.generator import n_rows_of
 from fabric.io.streams.nexmark_texts import Pools, pools_of
-from fabric.io.streams.pace import Pace
+from fabric.io.streams.pace import Ahead, Pace
 from fabric.io.streams.protocol import Later
 from fabric.io.streams.reader import Plain, whole
 from fabric.plan.sources import NexmarkStream, Split
@@ -129,6 +129,7 @@ class NexmarkCursor(Plain):
         self._end = n_rows(source, self._index) if source.n_events else None
         self._first, self._count = TABLES[source.table]
         self._pace: Pace | None = None
+        self._ahead = Ahead(self._made, self._end)
         if source.events_per_s:
             # A row of the table stands for as many events as it takes to have one.
             rate = source.events_per_s * self._count / EPOCH
@@ -145,7 +146,8 @@ class NexmarkCursor(Plain):
             end = min(end, self._pace.due(self._row))
             if end <= self._row:
                 return Later(self._pace.wait_s(self._row))
-        batch = rows(self._source, self._wanted, self._index, self._row, end)
+        make = self._made if self._pace is None else self._ahead.rows
+        batch = make(self._row, end)
         self._row = end
         return batch
 
@@ -160,6 +162,9 @@ class NexmarkCursor(Plain):
     def seek(self, position: dict[str, Any]) -> None:
         """See `Cursor.seek`."""
         self._row = whole(position, "row")
+
+    def _made(self, begin: int, end: int) -> pa.RecordBatch:
+        return rows(self._source, self._wanted, self._index, begin, end)
 
 
 def _table(table: str, epochs: _Epochs, wanted: list[str], *, dense: bool) -> list[pa.Array]:

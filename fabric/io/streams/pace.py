@@ -1,19 +1,29 @@
-"""How many rows of a split are due.
+"""How many rows of a split are due, and where those come from.
 
-One job: `Pace`, a rate against a monotonic clock. It begins with the first question, so that a
-restored split goes on at its rate instead of making up for the time away.
+One job: `Pace`, a rate against a monotonic clock, and `Ahead`, rows that are made many at a time
+and dealt a few at a time. A pace begins with the first question, so that a restored split goes on
+at its rate instead of making up for the time away.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
+import pyarrow as pa
+
 from fabric.clock import Clock
 
-_TICK_S = 1e-4
-"""Rounding must not make a wait of nothing, again and again."""
+STEP_S = 2.5e-4
+"""Rows come due together so often: a batch for each single one would cost more than they do."""
+_ROUNDING = 1e-6
+_AHEAD_ROWS = 1_024
 
 
 class Pace:
     """Row `r` of split `index` of `n_splits` is due ``(r * n_splits + index) / rate`` s after 0.
+
+    It comes with the first step of `STEP_S` that is not before that.
 
     Examples
     --------
@@ -33,13 +43,41 @@ class Pace:
 
     def due(self, row: int) -> int:
         """How many rows of the split are due in all, where the next one is `row`."""
+        now_s = self._clock.monotonic_s()
         if self._begun_s is None:
-            self._begun_s = self._clock.monotonic_s() - row * self._n_splits / self._rate
-        passed_s = self._clock.monotonic_s() - self._begun_s
-        return max(0, int((passed_s * self._rate - self._index) // self._n_splits) + 1)
+            self._begun_s = now_s - row * self._n_splits / self._rate
+        passed_s = int((now_s - self._begun_s) / STEP_S + _ROUNDING) * STEP_S
+        return max(0, int((passed_s * self._rate - self._index + _ROUNDING) // self._n_splits) + 1)
 
     def wait_s(self, row: int) -> float:
         """How long until `row` is due; `due` was asked before."""
         assert self._begun_s is not None
-        at_s = self._begun_s + (row * self._n_splits + self._index) / self._rate
-        return max(_TICK_S, at_s - self._clock.monotonic_s())
+        after_s = (row * self._n_splits + self._index) / self._rate
+        at_s = self._begun_s + math.ceil(after_s / STEP_S - _ROUNDING) * STEP_S
+        return max(_ROUNDING, at_s - self._clock.monotonic_s())
+
+
+class Ahead:
+    """Rows of one split, made by ``make(begin, end)``; `n_rows` are all there will ever be.
+
+    >>> made = []
+    >>> def make(begin, end):
+    ...     made.append((begin, end))
+    ...     return pa.record_batch({"row": range(begin, end)})
+    >>> ahead = Ahead(make, None)
+    >>> ahead.rows(0, 2)["row"].to_pylist(), ahead.rows(2, 3)["row"].to_pylist(), made
+    ([0, 1], [2], [(0, 1024)])
+    """
+
+    def __init__(self, make: Callable[[int, int], pa.RecordBatch], n_rows: int | None) -> None:
+        self._make, self._n_rows = make, n_rows
+        self._begin = self._end = 0
+        self._made: pa.RecordBatch | None = None
+
+    def rows(self, begin: int, end: int) -> pa.RecordBatch:
+        """Rows `begin` to `end`, at least one."""
+        if self._made is None or not self._begin <= begin < end <= self._end:
+            last = max(end, begin + _AHEAD_ROWS)
+            self._begin, self._end = begin, last if self._n_rows is None else min(last, self._n_rows)
+            self._made = self._make(self._begin, self._end)
+        return self._made.slice(begin - self._begin, end - begin)
