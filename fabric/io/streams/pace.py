@@ -78,6 +78,7 @@ class Ahead:
         """Rows `begin` to `end`, at least one."""
         if self._made is None or not self._begin <= begin < end <= self._end:
             last = max(end, begin + _AHEAD_ROWS)
-            self._begin, self._end = begin, last if self._n_rows is None else min(last, self._n_rows)
+            self._begin = begin
+            self._end = last if self._n_rows is None else min(last, self._n_rows)
             self._made = self._make(self._begin, self._end)
         return self._made.slice(begin - self._begin, end - begin)
