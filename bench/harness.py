@@ -83,6 +83,8 @@ class Benchmark:
     rounds: int = 15
     quick_rounds: int = 5
     round_s: float = 0.05
+    quick_round_s: float | None = None
+    """None: as without quick."""
     timeout_s: float = 600.0
 
 
@@ -109,12 +111,15 @@ def run(benchmark: Benchmark, *, quick: bool, only: str = "") -> Iterator[Line]:
     cases = cases or [case for case in known if only in case.name]
     if not cases:
         raise BenchError(f"no case of {benchmark.name} has {only!r} in its name")
-    rounds = benchmark.quick_rounds if quick else benchmark.rounds
+    rounds, round_s = benchmark.rounds, benchmark.round_s
+    if quick:
+        rounds = benchmark.quick_rounds
+        round_s = round_s if benchmark.quick_round_s is None else benchmark.quick_round_s
     problems: list[str] = []
     with Workers(benchmark.timeout_s) as workers:
         for case in cases:
             turns = _Turns(benchmark, case, workers)
-            yield from turns.lines(rounds)
+            yield from turns.lines(rounds, round_s)
             problems += [f"{benchmark.name}, {case.name}: {what}" for what in turns.problems]
     if problems:
         raise BenchError("\n".join(problems))
@@ -128,7 +133,7 @@ class _Turns:
         self._engines = list(benchmark.engines(case))
         self.problems: list[str] = []
 
-    def lines(self, rounds: int) -> list[Line]:
+    def lines(self, rounds: int, round_s: float) -> list[Line]:
         """Measure, compare, and leave every engine closed."""
         calls: dict[Engine, int] = {}
         for engine in list(self._engines):
@@ -136,7 +141,7 @@ class _Turns:
         for engine in list(self._engines):
             self._call(engine, "time", 1)  # what is done once (imports, pages, caches)
             once = self._call(engine, "time", 1)
-            calls[engine] = max(1, math.ceil(self._benchmark.round_s / once)) if once else 1
+            calls[engine] = max(1, math.ceil(round_s / once)) if once else 1
         seconds: dict[Engine, list[float]] = {engine: [] for engine in self._engines}
         for turn in range(rounds):
             first = turn % len(self._engines)

@@ -9,6 +9,7 @@ from dataclasses import fields
 
 from fabric.plan.faults import quoted
 from fabric.plan.sources import (
+    BlackholeTarget,
     DatasetSource,
     DatasetTarget,
     FileSource,
@@ -59,6 +60,8 @@ def target_text(target: Target) -> str:
             return f"write_gate({quoted(name)})"
         case StreamFileTarget(format=format, path=path):
             return f"write_stream({quoted(path)}, format={quoted(format)})"
+        case BlackholeTarget():
+            return "write_stream(streams.to_blackhole())"
 
 
 def stream_source_text(source: StreamSource) -> str:

@@ -708,18 +708,20 @@ class FlightStream(_message.Message):
     def __init__(self, name: _Optional[str] = ..., acknowledge: _Optional[str] = ..., n_splits: _Optional[int] = ..., buffer_bytes: _Optional[int] = ...) -> None: ...
 
 class Target(_message.Message):
-    __slots__ = ("file", "dataset", "flight", "gate", "stream_file")
+    __slots__ = ("file", "dataset", "flight", "gate", "stream_file", "blackhole")
     FILE_FIELD_NUMBER: _ClassVar[int]
     DATASET_FIELD_NUMBER: _ClassVar[int]
     FLIGHT_FIELD_NUMBER: _ClassVar[int]
     GATE_FIELD_NUMBER: _ClassVar[int]
     STREAM_FILE_FIELD_NUMBER: _ClassVar[int]
+    BLACKHOLE_FIELD_NUMBER: _ClassVar[int]
     file: FileTarget
     dataset: DatasetTarget
     flight: FlightTarget
     gate: GateTarget
     stream_file: StreamFileTarget
-    def __init__(self, file: _Optional[_Union[FileTarget, _Mapping]] = ..., dataset: _Optional[_Union[DatasetTarget, _Mapping]] = ..., flight: _Optional[_Union[FlightTarget, _Mapping]] = ..., gate: _Optional[_Union[GateTarget, _Mapping]] = ..., stream_file: _Optional[_Union[StreamFileTarget, _Mapping]] = ...) -> None: ...
+    blackhole: BlackholeTarget
+    def __init__(self, file: _Optional[_Union[FileTarget, _Mapping]] = ..., dataset: _Optional[_Union[DatasetTarget, _Mapping]] = ..., flight: _Optional[_Union[FlightTarget, _Mapping]] = ..., gate: _Optional[_Union[GateTarget, _Mapping]] = ..., stream_file: _Optional[_Union[StreamFileTarget, _Mapping]] = ..., blackhole: _Optional[_Union[BlackholeTarget, _Mapping]] = ...) -> None: ...
 
 class FileTarget(_message.Message):
     __slots__ = ("format", "path", "single", "mode", "options")
@@ -764,6 +766,10 @@ class GateTarget(_message.Message):
     NAME_FIELD_NUMBER: _ClassVar[int]
     name: str
     def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class BlackholeTarget(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class StreamFileTarget(_message.Message):
     __slots__ = ("format", "path", "roll_bytes", "roll_rows", "roll_s", "compact_bytes", "compact_s", "options")

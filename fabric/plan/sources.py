@@ -214,10 +214,15 @@ class StreamFileTarget:
     options: tuple[tuple[str, str], ...] = ()
 
 
-Target = FileTarget | DatasetTarget | FlightTarget | GateTarget | StreamFileTarget
+@dataclass(frozen=True, slots=True)
+class BlackholeTarget:
+    """Nowhere: rows of a stream are made, counted and dropped, to measure what makes them."""
+
+
+Target = FileTarget | DatasetTarget | FlightTarget | GateTarget | StreamFileTarget | BlackholeTarget
 """Whatever a sink can write."""
 
-StreamTarget = StreamFileTarget | DatasetTarget | FlightTarget
+StreamTarget = StreamFileTarget | DatasetTarget | FlightTarget | BlackholeTarget
 """Whatever the sink of a stream can write."""
 
 

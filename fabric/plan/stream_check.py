@@ -12,7 +12,7 @@ from fabric.errors import PlanError
 from fabric.plan.faults import quoted
 from fabric.plan.nodes import Node, Sink, Union
 from fabric.plan.schema import schema_of
-from fabric.plan.sources import StreamFileTarget
+from fabric.plan.sources import BlackholeTarget, StreamFileTarget
 from fabric.plan.stream_facts import Stream
 from fabric.plan.stream_steps import STEPS
 from fabric.plan.streams import (
@@ -75,6 +75,8 @@ def _refuse_bounded(node: Node) -> None:
             "write_stream is for streams, and these rows have an end; write: "
             f".write_{node.target.format}({quoted(node.target.path)})"
         )
+    if isinstance(node, Sink) and isinstance(node.target, BlackholeTarget):
+        raise PlanError("to_blackhole is for streams, and these rows have an end; leave it out")
     ways = _BOUNDED_WAYS.get(type(node))
     if ways is not None:
         what, way = ways

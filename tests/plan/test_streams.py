@@ -22,6 +22,7 @@ from fabric.plan.nodes import Node, Plan, Sink
 from fabric.plan.printer import tree
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import (
+    BlackholeTarget,
     FileSource,
     FlightStream,
     FollowedFiles,
@@ -154,6 +155,7 @@ STEPS: list[tuple[Node, str]] = [
     (Changes(StreamAggregate(SCAN, (K,), COUNT)), ".changes()"),
     (Sink(TIMED, StreamFileTarget("ipc", "/out", 1, 2, 3.0, 4, 5.0, (("a", "b"),))),
      '.write_stream("/out", format="ipc")'),
+    (Sink(TIMED, BlackholeTarget()), ".write_stream(streams.to_blackhole())"),
 ]  # fmt: skip
 
 

@@ -25,7 +25,7 @@ from fabric.clients.dataframe.streams.states import (
     reducing_state,
     value_state,
 )
-from fabric.clients.dataframe.streams.targets import to_dataset, to_files, to_flight
+from fabric.clients.dataframe.streams.targets import to_blackhole, to_dataset, to_files, to_flight
 from fabric.clients.dataframe.streams.windows import (
     count_window,
     cumulative,
@@ -51,6 +51,7 @@ __all__ = [
     "replay",
     "session",
     "sliding",
+    "to_blackhole",
     "to_dataset",
     "to_files",
     "to_flight",

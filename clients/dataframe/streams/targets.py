@@ -1,7 +1,7 @@
 """Where streams are written to, as users say it.
 
-One job: `to_files`, `to_dataset` and `to_flight` for ``write_stream``. Rows are seen when the
-checkpoint that holds them is complete, each once.
+One job: `to_files`, `to_dataset`, `to_flight` and `to_blackhole` for ``write_stream``. Rows are
+seen when the checkpoint that holds them is complete, each once.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from fabric.clients.dataframe.names import choice
 from fabric.clients.dataframe.streams.lengths import Length, us
 from fabric.errors import PlanError
 from fabric.plan.sources import (
+    BlackholeTarget,
     DatasetTarget,
     FileFormat,
     FlightTarget,
@@ -81,6 +82,15 @@ def to_flight(uri: str, *path: str, token: str = "") -> FlightTarget:
     return FlightTarget(uri, tuple(path), token)
 
 
+def to_blackhole() -> BlackholeTarget:
+    """Nowhere: rows are made, counted and dropped, which shows how fast a stream can be made.
+
+    >>> to_blackhole()
+    BlackholeTarget()
+    """
+    return BlackholeTarget()
+
+
 def stream_target(given: Target, format: FileFormat) -> StreamTarget:
     """What ``write_stream(given)`` means: a path is a folder of files."""
     if isinstance(given, str | Path):
@@ -88,5 +98,6 @@ def stream_target(given: Target, format: FileFormat) -> StreamTarget:
     if isinstance(given, StreamTarget):
         return given
     raise PlanError(
-        f"write_stream takes a folder, or streams.to_files, to_dataset or to_flight, got {given!r}"
+        f"write_stream takes a folder, or streams.to_files, to_dataset, to_flight or "
+        f"to_blackhole, got {given!r}"
     )

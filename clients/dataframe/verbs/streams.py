@@ -27,7 +27,7 @@ from fabric.plan import expr as plan
 from fabric.plan import nodes
 from fabric.plan.process import Process, check_process
 from fabric.plan.schema import schema_of
-from fabric.plan.sources import FileFormat
+from fabric.plan.sources import BlackholeTarget, FileFormat
 from fabric.plan.stream_check import stream_of
 from fabric.plan.stream_facts import Stream, closing
 from fabric.plan.stream_rules import sides_of
@@ -299,8 +299,8 @@ class StreamVerbs(Verbs):
         Parameters
         ----------
         target
-            A folder for files of `format`, or `fabric.streams.to_files`, `to_dataset`, `to_flight`.
-            Each row is there once, whatever fails meanwhile.
+            A folder for files of `format`, or `fabric.streams.to_files`, `to_dataset`, `to_flight`,
+            `to_blackhole`. Each row is there once, whatever fails meanwhile.
         also
             Other streams to write in the same job, by their targets: side outputs, for example.
         """
@@ -310,7 +310,7 @@ class StreamVerbs(Verbs):
             frames.append(self._other(frame, "write_stream"))
             written.append(frame._written(other, format))
         root = written[0] if len(written) == 1 else nodes.Union(tuple(written))
-        label = name or f"write stream {getattr(written[0].target, 'path', '') or 'dataset'}"
+        label = name or f"write stream {_place(written[0].target)}"
         return self._with(frames[1:], root).submit(label, parallelism=parallelism)
 
     # ---- helpers
@@ -323,6 +323,12 @@ class StreamVerbs(Verbs):
 
     def _closing(self, keys: Sequence[plan.Expr]) -> str:
         return closing(keys, self._stream) if self._stream.timed else ""
+
+
+def _place(target: Any) -> str:
+    if isinstance(target, BlackholeTarget):
+        return "nowhere"
+    return getattr(target, "path", "") or "dataset"
 
 
 def _schema(given: Schema) -> pa.Schema:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from fabric.plan import plan_pb2 as pb
 from fabric.plan.codec.limits import choice, small
 from fabric.plan.sources import (
+    BlackholeTarget,
     DatasetMode,
     DatasetSource,
     DatasetTarget,
@@ -97,6 +98,8 @@ def write_target(target: Target) -> pb.Target:
             return pb.Target(gate=pb.GateTarget(name=name))
         case StreamFileTarget():
             return pb.Target(stream_file=_stream_file(target))
+        case BlackholeTarget():
+            return pb.Target(blackhole=pb.BlackholeTarget())
 
 
 def _stream_file(target: StreamFileTarget) -> pb.StreamFileTarget:
@@ -132,6 +135,8 @@ def read_target(message: pb.Target) -> Target:
             return GateTarget(message.gate.name)
         case "stream_file":
             return _read_stream_file(message.stream_file)
+        case "blackhole":
+            return BlackholeTarget()
     raise ValueError("a sink without a target")
 
 

@@ -17,8 +17,15 @@ from fabric.errors import PlanError
 from fabric.ids import TaskId
 from fabric.io.sinks.protocol import SinkWriter
 from fabric.io.streams.sinks import files
+from fabric.io.streams.sinks.blackhole import Blackhole
 from fabric.io.streams.sinks.epochs import Epochs, StreamWriter
-from fabric.plan.sources import DatasetTarget, FlightTarget, StreamFileTarget, StreamTarget
+from fabric.plan.sources import (
+    BlackholeTarget,
+    DatasetTarget,
+    FlightTarget,
+    StreamFileTarget,
+    StreamTarget,
+)
 
 __all__ = ["StreamWriter", "check_stream_target", "open_stream_sink", "sweep"]
 
@@ -61,6 +68,8 @@ def open_stream_sink(
             from fabric.io import flight
 
             opened = partial(flight.open_epoch, target, schema, task)
+        case BlackholeTarget():
+            return Blackhole()
         case _:
             raise PlanError(f"no stream can be written to a {type(target).__name__}")
 

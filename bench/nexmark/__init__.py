@@ -1,0 +1,62 @@
+"""Nexmark: eleven questions to an auction's bids as they come, beside DuckDB and Flink SQL.
+
+Questions q0-q2 look at one bid at a time (q1 in decimals), q5 and q7 at windows of event time (the
+best of each, with ties), q11 at sessions, q12 at windows of processing time; q15 and q17 count and
+sum by day, q18 keeps the last bid of a bidder in an auction, q19 the ten highest of an auction:
+results of these four change, and every change is put out. Fabric runs embedded with a task a core,
+Flink as a mini cluster with a slot a core in one session, both as streams from files to nowhere;
+DuckDB is asked once, when all bids are there, and is the oracle.
+
+One call is one job over all files, again and again until 20 s are full (`--quick`: 5), and the
+median counts. Off its time goes that of the same job over next to no rows: what it takes to start
+and to end (`start_s`). Reading files is part of it: Arrow's for Fabric, Parquet's for the others;
+`parsing_s` is what Flink takes to read the question's columns and do nothing, and
+`ratio_without_parsing` leaves that out. Answers are compared over the first bids (`checked` of
+them), in runs of their own that keep them; changes are folded first. Of q12 only the sum of its
+counts can agree. `cpu_s` is the processor time of one job, of all threads of the engine's process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench.harness import Benchmark, Case, Engine
+from bench.nexmark import data
+
+N_EVENTS, N_EVENTS_QUICK = 25_000_000, 10_000_000
+N_CHECKED, N_CHECKED_QUICK = 5_000_000, 1_000_000
+QUESTIONS = ("q0", "q1", "q2", "q5", "q7", "q11", "q12", "q15", "q17", "q18", "q19")
+BYTES_A_BID = 110
+"""About, as Arrow."""
+
+
+def cases(quick: bool) -> Sequence[Case]:
+    """One a question."""
+    n_events = N_EVENTS_QUICK if quick else N_EVENTS
+    parameters = {
+        "events": n_events,
+        "checked": N_CHECKED_QUICK if quick else N_CHECKED,
+        "cores": data.n_cores(),
+    }
+    n_rows = data.n_bids(n_events)
+    return [Case(name, n_rows, n_rows * BYTES_A_BID, parameters) for name in QUESTIONS]
+
+
+def engines(case: Case) -> Sequence[Engine]:
+    """Ours, the oracle, and Flink."""
+    return [
+        Engine(None, "bench.nexmark.fabric_engine:run"),
+        Engine("duckdb", "bench.nexmark.duckdb_engine:run"),
+    ]
+
+
+BENCHMARK = Benchmark(
+    name="nexmark",
+    about="questions to a stream of bids, beside DuckDB (once) and Flink SQL",
+    cases=cases,
+    engines=engines,
+    rounds=1,
+    quick_rounds=1,
+    round_s=20.0,
+    quick_round_s=5.0,
+)

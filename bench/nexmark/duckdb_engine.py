@@ -1,0 +1,54 @@
+"""DuckDB: the oracle, asked once when all bids are there, over Parquet files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from bench.harness import Answer, Case
+from bench.nexmark.answers import answer_of
+from bench.nexmark.data import paths
+from bench.nexmark.sql import DUCKDB
+
+
+def run(case: Case) -> DuckRun:
+    """A connection a case."""
+    return DuckRun(case)
+
+
+class DuckRun:
+    """One question."""
+
+    def __init__(self, case: Case) -> None:
+        import duckdb
+
+        self._case, self._cores = case, case.parameters["cores"]
+        self._connection = duckdb.connect(config={"threads": self._cores})
+        self._connection.execute("SET TimeZone = 'UTC'")
+
+    def work(self) -> object:
+        """One query over all files."""
+        return self._ask(self._case.parameters["events"]).to_arrow_table()
+
+    def answer(self) -> Answer:
+        """Of the first bids."""
+        batches = self.batches()
+        return answer_of(self._case.name, batches, cores=self._cores, slots=self._cores)
+
+    def batches(self) -> list[pa.RecordBatch]:
+        """What is found of the first bids."""
+        found: list[pa.RecordBatch] = (
+            self._ask(self._case.parameters["checked"]).to_arrow_table().to_batches()
+        )
+        return found
+
+    def close(self) -> None:
+        """End the connection."""
+        self._connection.close()
+
+    def _ask(self, n_events: int) -> Any:
+        files = paths(n_events, self._cores, "parquet")
+        bid = f"CREATE OR REPLACE TEMP VIEW bid AS FROM read_parquet({files!r})"
+        self._connection.execute(bid)
+        return self._connection.sql(DUCKDB[self._case.name])
