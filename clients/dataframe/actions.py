@@ -6,7 +6,8 @@ its session; one without runs on the newest open one, or on an embedded one that
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -94,7 +95,23 @@ class Actions:
             return job.wait().collect()
 
     def iter_batches(self) -> Iterator[pa.RecordBatch]:
-        """Run and yield the rows batch by batch, without holding them all."""
+        """Run and yield the rows batch by batch, without holding them all.
+
+        Those of a stream without an end come as they are made, for as long as they are taken: to
+        leave the loop cancels its job, and a reader that takes nothing for 25 s is cut. After a
+        failure, rows since the last checkpoint come again; `write_stream` has each row once.
+
+        >>> from fabric import streams
+        >>> for batch in streams.generator(rows_per_s=100_000).iter_batches():
+        ...     break
+        >>> batch.num_rows > 0
+        True
+        """
+        from fabric.plan.stream_facts import never_ends
+
+        if never_ends(self._node):
+            yield from self._live()
+            return
         with self.submit() as job:
             yield from job.wait().iter_batches()
 
@@ -130,7 +147,8 @@ class Actions:
         return one
 
     def show(self, n: int = 20, *, width: int | None = None) -> None:
-        """Run as far as needed and print the first `n` rows as a table.
+        """Run as far as needed and print the first `n` rows as a table; of a stream, the first
+        that come.
 
         >>> from fabric import DataFrame
         >>> DataFrame({"a": [1, None], "b": ["x", "y"]}).show()
@@ -145,8 +163,7 @@ class Actions:
         """
         from fabric.clients.dataframe.render import text_table
 
-        rows = self._then(nodes.Limit(self._node, n + 1)).collect()
-        print(text_table(rows, n, width))
+        print(text_table(self._first(n + 1), n, width))
 
     # ---- writing
     def write_parquet(
@@ -266,6 +283,27 @@ class Actions:
         from fabric.clients.dataframe.render import frame_html
 
         return frame_html(self.plan, self._schema)
+
+    def _first(self, n: int) -> pa.Table:
+        """At most `n` rows."""
+        from fabric.plan.stream_facts import is_endless
+
+        if not is_endless(self._node):
+            return self._then(nodes.Limit(self._node, n)).collect()
+        batches, n_rows = [], 0
+        with closing(self._live()) as live:
+            for batch in live:
+                batches.append(batch)
+                if (n_rows := n_rows + batch.num_rows) >= n:
+                    break
+        return pa.Table.from_batches(batches, self._schema).slice(0, n)
+
+    def _live(self) -> Generator[pa.RecordBatch]:
+        """The rows of a stream as they come."""
+        from fabric.clients.session.live import rows_of
+
+        self.session.check_near()
+        return rows_of(lambda target: self._sink(target, "live rows", wait=False))
 
     def _then(self, node: nodes.Node) -> DataFrame:
         """A frame over `node` with this one's settings and session, checked now."""

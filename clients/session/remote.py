@@ -21,9 +21,16 @@ import pyarrow.flight as fl
 
 from fabric.clients.session.partition import LOSSLESS, Partition, partitions_of
 from fabric.clients.session.session import Session
+from fabric.config import TLS, is_loopback
 from fabric.control import control_pb2 as pb
 from fabric.control.client import GrpcControl
-from fabric.errors import FabricError, NotFoundError, PartitionLostError, PeerLostError
+from fabric.errors import (
+    FabricError,
+    NotFoundError,
+    PartitionLostError,
+    PeerLostError,
+    PlanError,
+)
 from fabric.flight.client import Client
 from fabric.flight.descriptor import PutPath
 from fabric.ids import new_id
@@ -60,6 +67,15 @@ class RemoteSession(Session):
             self._grpc.close()
             raise
         super().__init__(self._grpc, parallelism=parallelism)
+
+    def check_near(self) -> None:
+        """See `Session`."""
+        host = self._address.removeprefix(TLS).rpartition(":")[0].strip("[]")
+        if not is_loopback(host):
+            raise PlanError(
+                f"the agents of {self._address} can't put rows to this process; write them where "
+                '.write_stream(…) can, or tap an exchange of a running job: job.partitions("node")'
+            )
 
     def result_batches(self, status: pb.JobStatus) -> Iterator[pa.RecordBatch]:
         """See `Session`; several endpoints are read at once, rows come in their order."""

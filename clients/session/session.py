@@ -228,6 +228,9 @@ class Session(ABC):
 
         return read_stream(source, session=self, **options)
 
+    def check_near(self) -> None:  # noqa: B027
+        """Refuse agents that can't put rows to this process; those of this host can."""
+
     def _started(self, job_id: str, plan: Plan) -> None:  # noqa: B027  (most need not know)
         """A job of `plan` has begun."""
 

@@ -1,0 +1,115 @@
+"""Rows of endless streams in this process: as they come, until nobody takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.flight as fl
+import pytest
+
+import fabric
+from fabric import col, streams
+from fabric.clients.session.live import Feed, Receiver
+from fabric.clients.session.remote import RemoteSession
+from fabric.clients.session.session import Session
+from fabric.errors import ExternalError, FabricError, PlanError
+
+ROW = pa.record_batch({"v": pa.array([1], pa.int64())})
+
+
+@pytest.fixture
+def session() -> Iterator[Session]:
+    with fabric.connect() as session:
+        yield session
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    server = Receiver()
+    yield server
+    server.shutdown()
+
+
+def endless(session: Session) -> fabric.DataFrame:
+    return streams.generator(rows_per_s=20_000, n_splits=1, session=session)
+
+
+def put(receiver: Receiver, *path: str, token: str) -> None:
+    options = fl.FlightCallOptions(headers=[(b"authorization", f"Bearer {token}".encode())])
+    with fl.connect(f"grpc+tcp://127.0.0.1:{receiver.port}") as client:
+        writer, _ = client.do_put(fl.FlightDescriptor.for_path(*path), ROW.schema, options)
+        with writer:
+            writer.write_batch(ROW)
+            writer.done_writing()
+            writer.close()
+
+
+def test_rows_come_in_order_and_leaving_the_loop_ends_the_job(session: Session) -> None:
+    rows_seen: list[int] = []
+    for batch in endless(session).iter_batches():
+        rows_seen += batch.column("row").to_pylist()
+        if len(rows_seen) > 1000:
+            break
+    assert rows_seen == list(range(len(rows_seen)))
+    rows = endless(session).iter_batches()
+    first = next(rows)
+    assert first.schema == endless(session).schema
+    rows.close()  # type: ignore[attr-defined]
+    assert {job.state for job in session.jobs()} == {"released"}
+
+
+def test_show_prints_the_first_that_come(
+    session: Session, capsys: pytest.CaptureFixture[str]
+) -> None:
+    endless(session).select("row").show(3)
+    text = capsys.readouterr().out
+    assert "first 3 rows, there are more" in text
+    assert text.count("\n") == 9  # a frame, two lines of header, three rows, what there is
+
+
+def test_show_of_a_stream_that_ends_before(
+    session: Session, capsys: pytest.CaptureFixture[str]
+) -> None:
+    streams.generator(n_rows=2, n_splits=1, session=session).show(3)
+    assert "2 rows" in capsys.readouterr().out
+
+
+def test_an_error_of_the_job_is_the_readers(session: Session) -> None:
+    broken = endless(session).with_columns(bad=fabric.lit(1) // (fabric.lit(0) * col("key")))
+    with pytest.raises(FabricError, match="zero"):
+        list(broken.iter_batches())
+
+
+def test_a_reader_that_takes_nothing_is_cut() -> None:
+    feed = Feed(0.01)
+    with pytest.raises(fl.FlightServerError, match="nobody reads"):
+        for _ in range(100):
+            feed.put(ROW)
+    rows = feed.take()
+    assert next(rows) == ROW  # what lay there is read before
+    with pytest.raises(ExternalError, match=r"took nothing for 0 s.*write_stream"):
+        list(rows)
+
+
+def test_the_server_takes_rows_of_its_own_streams_only(receiver: Receiver) -> None:
+    feed = Feed(1.0)
+    target = receiver.open(feed)
+    with pytest.raises(fl.FlightUnauthenticatedError, match="its own streams"):
+        put(receiver, *target.path, token="guessed")  # noqa: S106
+    with pytest.raises(fl.FlightServerError, match="nobody reads"):
+        put(receiver, "live", "other", token=receiver.token)
+    put(receiver, *target.path, token=receiver.token)
+    feed.end()
+    assert list(feed.take()) == [ROW]
+
+
+def test_agents_of_another_host_are_refused_before_the_job() -> None:
+    away = RemoteSession.__new__(RemoteSession)
+    for address in ("10.0.0.9:6123", "grpc+tls://fabric.example:6123"):
+        away._address = address
+        with pytest.raises(PlanError, match=r"can't put rows to this process"):
+            away.check_near()
+    for address in ("127.0.0.1:6123", "localhost:6123", "grpc+tls://[::1]:6123"):
+        away._address = address
+        away.check_near()
