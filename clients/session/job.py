@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from fabric.clients.session.progress import JobProgress
+from fabric.clients.session.progress import JobProgress, stage_rows
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED, STATES, ControlApi
 from fabric.control.errors import from_detail
@@ -191,7 +191,7 @@ class Job:
         for s in status.stages:
             lines.append(
                 f"  stage {s.stage} {s.node_path}: {s.finished} of {s.n_tasks} tasks, "
-                f"{s.rows:,} rows, {s.bytes:,} bytes{_backpressure(s)}"
+                f"{stage_rows(s) or '0 rows'}, {s.bytes:,} bytes{_backpressure(s)}"
             )
             lines += [f"    {why}" for why in s.adapted]
         return "\n".join(lines)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 25.0
 """How long a reader may hold its stream up; an agent waits a little longer for an answer."""
-_BATCHES = 8
+BATCHES = 8
 
 
 class Feed:
@@ -37,7 +37,7 @@ class Feed:
 
     def __init__(self, patience_s: float) -> None:
         self._patience_s = patience_s
-        self._batches: queue.Queue[pa.RecordBatch] = queue.Queue(_BATCHES)
+        self._batches: queue.Queue[pa.RecordBatch] = queue.Queue(BATCHES)
         self._end = threading.Event()
         self._error: FabricError | None = None
 

@@ -11,11 +11,26 @@ import time
 from typing import TYPE_CHECKING
 
 from fabric.control import control_pb2 as pb
+from fabric.event_time import shown
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 QUIET_S = 0.5
+
+
+def stage_rows(stage: pb.StageStatus) -> str:
+    """What a stage has done; of a stream, also where its event time is.
+
+    >>> stage_rows(pb.StageStatus(rows=1000))
+    '1,000 rows'
+    >>> stage_rows(pb.StageStatus(rows_in=1000, rows=2, watermark_us=0))
+    '1,000 rows in, 2 out, at 1970-01-01 00:00:00'
+    """
+    if not stage.HasField("watermark_us"):
+        return f"{stage.rows:,} rows" if stage.rows else ""
+    text = f"{stage.rows_in:,} rows in, {stage.rows:,} out"
+    return f"{text}, at {shown(stage.watermark_us)}"
 
 
 class JobProgress:
@@ -45,7 +60,7 @@ class JobProgress:
                 self._bars[stage.stage],
                 completed=stage.finished,
                 total=stage.n_tasks,
-                rows=f"{stage.rows:,} rows" if stage.rows else "",
+                rows=stage_rows(stage),
             )
 
     def close(self) -> None:

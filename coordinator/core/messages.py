@@ -166,6 +166,7 @@ def task_status(job: Job, key: Key, task: Task) -> pb.TaskStatus:
         backpressure_ratio=task.backpressure_ratio,
         error=to_detail(task.error) if task.error is not None else None,
         epoch=task.epoch,
+        watermark_us=task.watermark_us,
     )
 
 
@@ -182,7 +183,15 @@ def _stage_status(job: Job, stage: Stage) -> pb.StageStatus:
         bytes=sum(size for _, size in totals),
         backpressure_ratio=max((task.backpressure_ratio for task in tasks), default=0.0),
         adapted=stage.adapted,
+        rows_in=sum(task.rows_in for task in tasks),
+        watermark_us=_least(task.watermark_us for task in tasks),
     )
+
+
+def _least(times_us: Iterable[int | None]) -> int | None:
+    """The least time; None while somebody has not said any."""
+    known = list(times_us)
+    return None if None in known else min((t for t in known if t is not None), default=None)
 
 
 def assignment(stage: Stage, number: int, attempt: int) -> pb.TaskAssignment:

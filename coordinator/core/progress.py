@@ -141,8 +141,7 @@ class Progress:
         if (misfit := _misfit(task, agent, report)) is not None:
             return [*self._refuse(misfit), *self._abandon_stale(job, agent, report)]
         if report.state == pb.TASK_RUNNING:
-            started_s = self._book.wall_s(now)
-            job.tasks[key] = task._replace(state=report.state, started_s=started_s)
+            job.tasks[key] = task.goes_on(report, self._book.wall_s(now))
             return self._book.moved(job)
         job.tasks[key] = task.ends(report, self._book.wall_s(now))
         self._book.task_changed(job, key)
@@ -481,6 +480,6 @@ def _misfit(task: Task, agent: Agent, report: pb.TaskReport) -> str | None:
         return "another agent's task"
     if report.state not in _REPORTED:
         return "unknown state"
-    if task.ended or task.state == report.state:
+    if task.ended or (task.state == report.state and not report.HasField("watermark_us")):
         return "duplicate"
     return None

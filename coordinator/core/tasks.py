@@ -45,6 +45,8 @@ class Task(NamedTuple):
     rows_in: int = 0
     rows_out: int = 0
     backpressure_ratio: float = 0.0
+    watermark_us: int | None = None
+    """Of a stream: its event time so far."""
     started_s: float = 0.0
     ended_s: float = 0.0
     error: FabricError | None = None
@@ -71,6 +73,17 @@ class Task(NamedTuple):
     def gone_to(self, agent_id: str, epoch: int) -> Task:
         """It is an agent's now."""
         return self._replace(agent_id=agent_id, given=True, epoch=epoch)
+
+    def goes_on(self, report: pb.TaskReport, wall_s: float) -> Task:
+        """It has begun, or has come further."""
+        return self._replace(
+            state=report.state,
+            started_s=self.started_s or wall_s,
+            rows_in=report.rows_in,
+            rows_out=report.rows_out,
+            backpressure_ratio=report.backpressure_ratio,
+            watermark_us=report.watermark_us if report.HasField("watermark_us") else None,
+        )
 
     def ends(self, report: pb.TaskReport, wall_s: float) -> Task:
         """The attempt ended as `report` says."""

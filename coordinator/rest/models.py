@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from fabric.control import control_pb2 as pb
 from fabric.control.api import STATES
 from fabric.control.owners import n_lacking, n_replicas
+from fabric.event_time import shown
 
 
 class Problem(BaseModel):
@@ -45,7 +46,7 @@ class Error(_Told):
 
 
 class Stage(BaseModel):
-    """Tasks that run the same piece of the plan."""
+    """Tasks that run the same piece of the plan; of a stream, `watermark` is its event time."""
 
     stage: int
     node_path: str
@@ -56,6 +57,8 @@ class Stage(BaseModel):
     bytes: int
     backpressure_ratio: float
     adapted: list[str]
+    rows_in: int
+    watermark: str | None
 
     @classmethod
     def of(cls, told: pb.StageStatus) -> Self:
@@ -70,6 +73,8 @@ class Stage(BaseModel):
             bytes=told.bytes,
             backpressure_ratio=told.backpressure_ratio,
             adapted=list(told.adapted),
+            rows_in=told.rows_in,
+            watermark=shown(told.watermark_us) if told.HasField("watermark_us") else None,
         )
 
 

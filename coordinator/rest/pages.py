@@ -23,7 +23,16 @@ from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED, ControlApi
 from fabric.coordinator.rest.access import COOKIE, Access
 from fabric.coordinator.rest.api import Before, State, status_of
-from fabric.coordinator.rest.models import Agent, Event, Job, JobDetail, Plan, Task, states_of
+from fabric.coordinator.rest.models import (
+    Agent,
+    Checkpoint,
+    Event,
+    Job,
+    JobDetail,
+    Plan,
+    Task,
+    states_of,
+)
 from fabric.coordinator.rest.problems import status_of as http_status
 from fabric.errors import AuthError, FabricError, NotFoundError
 
@@ -227,13 +236,17 @@ def _job_page(pages: _Pages, reader: str, job_id: str, notice: str, word: str) -
     tasks, plan = _known(control.list_tasks, asked), _known(control.job_plan, asked)
     events = control.list_events(pb.EventsRequest(job_id=job_id, last=EVENTS_SHOWN)).events
     attempts = [] if tasks is None else tasks.tasks
+    detail = JobDetail.of(status)
+    kept = _known(control.list_checkpoints, pb.CheckpointsRequest(job_id=job_id))
     return pages.page(
         "job.html",
         reader=reader,
         again_s=0 if status.state in ENDED or notice else AGAIN_S,
         notice=notice,
         word=word,
-        job=JobDetail.of(status),
+        job=detail,
+        streams=any(stage.watermark for stage in detail.stages),
+        checkpoints=[Checkpoint.of(one) for one in reversed(kept.checkpoints)] if kept else [],
         tasks=[Task.of(task) for task in attempts[:TASKS_SHOWN]],
         n_more=max(0, len(attempts) - TASKS_SHOWN),
         plan=Plan.of(plan) if plan is not None else None,
@@ -242,7 +255,7 @@ def _job_page(pages: _Pages, reader: str, job_id: str, notice: str, word: str) -
     )
 
 
-def _known(ask: Callable[[pb.JobRequest], Any], request: pb.JobRequest) -> Any:
+def _known(ask: Callable[[Any], Any], request: Any) -> Any:
     """What `ask` answers, or None when it is not known any more."""
     try:
         return ask(request)

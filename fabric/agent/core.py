@@ -29,6 +29,7 @@ from fabric.agent.effects import (
     Tell,
 )
 from fabric.agent.events import (
+    CameFurther,
     Checkpointed,
     Copied,
     Ended,
@@ -90,6 +91,8 @@ class AgentCore:
                 effects = [Send(pb.AgentMessage(replicated=copied))]
             case Checkpointed(report=stored):
                 effects = [Send(pb.AgentMessage(checkpointed=stored))]
+            case CameFurther(report=far):
+                effects = [Send(pb.AgentMessage(task=far))]
             case LeaseOver(reason=reason):
                 self._fenced = True
                 effects = [e for job in self._jobs.values() for e in self._stop_all(job, reason)]

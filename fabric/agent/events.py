@@ -55,11 +55,18 @@ class Checkpointed:
 
 
 @dataclass(frozen=True, slots=True)
+class CameFurther:
+    """A task of a stream says what it has done so far."""
+
+    report: pb.TaskReport
+
+
+@dataclass(frozen=True, slots=True)
 class LeaseOver:
     """No word from the coordinator for longer than it waits for one of ours."""
 
     reason: str
 
 
-Event = Said | Ended | SinkDone | Fetched | Copied | Checkpointed | LeaseOver
+Event = Said | Ended | SinkDone | Fetched | Copied | Checkpointed | CameFurther | LeaseOver
 """Whatever `handle` takes."""

@@ -40,6 +40,7 @@ from fabric.agent.effects import (
 )
 from fabric.agent.engine import Engine
 from fabric.agent.events import (
+    CameFurther,
     Checkpointed,
     Copied,
     Ended,
@@ -328,7 +329,7 @@ class AgentRuntime:
                 return
 
     def _start_task(self, spec: TaskSpec) -> None:
-        cancellation, orders = Cancellation(), Orders(self._stored)
+        cancellation, orders = Cancellation(), Orders(self._said)
         pipes = self._pipes_of(spec)
         run = TaskRun(spec, self._services, pipes, cancellation, orders)
 
@@ -342,9 +343,12 @@ class AgentRuntime:
         self._running[spec.id] = _Running(cancellation, orders, thread)
         thread.start()
 
-    def _stored(self, report: pb.Checkpointed) -> None:
-        """A task's own thread says what it has of a checkpoint."""
-        self._inbox.put(Checkpointed(report))
+    def _said(self, report: pb.Checkpointed | pb.TaskReport) -> None:
+        """A task's own thread says what it has of a checkpoint, or how far it is."""
+        if isinstance(report, pb.Checkpointed):
+            self._inbox.put(Checkpointed(report))
+        else:
+            self._inbox.put(CameFurther(report))
 
     def _pipes_of(self, spec: TaskSpec) -> Pipes:
         """The pipes of the task's job, joined with those of its producers on other agents."""

@@ -175,7 +175,7 @@ class TaskKey(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., task: _Optional[int] = ..., attempt: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class TaskReport(_message.Message):
-    __slots__ = ("key", "state", "error", "outputs", "sink_handle", "rows_in", "rows_out", "seconds", "backpressure_ratio", "lost", "ack", "counts")
+    __slots__ = ("key", "state", "error", "outputs", "sink_handle", "rows_in", "rows_out", "seconds", "backpressure_ratio", "lost", "ack", "counts", "watermark_us")
     KEY_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -188,6 +188,7 @@ class TaskReport(_message.Message):
     LOST_FIELD_NUMBER: _ClassVar[int]
     ACK_FIELD_NUMBER: _ClassVar[int]
     COUNTS_FIELD_NUMBER: _ClassVar[int]
+    WATERMARK_US_FIELD_NUMBER: _ClassVar[int]
     key: TaskKey
     state: TaskState
     error: ErrorDetail
@@ -200,7 +201,8 @@ class TaskReport(_message.Message):
     lost: _containers.RepeatedCompositeFieldContainer[LostInput]
     ack: bytes
     counts: _containers.RepeatedCompositeFieldContainer[Counted]
-    def __init__(self, key: _Optional[_Union[TaskKey, _Mapping]] = ..., state: _Optional[_Union[TaskState, str]] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., outputs: _Optional[_Iterable[_Union[EdgeTotals, _Mapping]]] = ..., sink_handle: _Optional[bytes] = ..., rows_in: _Optional[int] = ..., rows_out: _Optional[int] = ..., seconds: _Optional[float] = ..., backpressure_ratio: _Optional[float] = ..., lost: _Optional[_Iterable[_Union[LostInput, _Mapping]]] = ..., ack: _Optional[bytes] = ..., counts: _Optional[_Iterable[_Union[Counted, _Mapping]]] = ...) -> None: ...
+    watermark_us: int
+    def __init__(self, key: _Optional[_Union[TaskKey, _Mapping]] = ..., state: _Optional[_Union[TaskState, str]] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., outputs: _Optional[_Iterable[_Union[EdgeTotals, _Mapping]]] = ..., sink_handle: _Optional[bytes] = ..., rows_in: _Optional[int] = ..., rows_out: _Optional[int] = ..., seconds: _Optional[float] = ..., backpressure_ratio: _Optional[float] = ..., lost: _Optional[_Iterable[_Union[LostInput, _Mapping]]] = ..., ack: _Optional[bytes] = ..., counts: _Optional[_Iterable[_Union[Counted, _Mapping]]] = ..., watermark_us: _Optional[int] = ...) -> None: ...
 
 class Counted(_message.Message):
     __slots__ = ("node_path", "name", "n")
@@ -888,7 +890,7 @@ class EventList(_message.Message):
     def __init__(self, events: _Optional[_Iterable[_Union[EventRecord, _Mapping]]] = ...) -> None: ...
 
 class TaskStatus(_message.Message):
-    __slots__ = ("stage", "task", "attempt", "node_path", "agent_id", "state", "started_s", "ended_s", "rows_in", "rows_out", "backpressure_ratio", "error", "epoch")
+    __slots__ = ("stage", "task", "attempt", "node_path", "agent_id", "state", "started_s", "ended_s", "rows_in", "rows_out", "backpressure_ratio", "error", "epoch", "watermark_us")
     STAGE_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
@@ -902,6 +904,7 @@ class TaskStatus(_message.Message):
     BACKPRESSURE_RATIO_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    WATERMARK_US_FIELD_NUMBER: _ClassVar[int]
     stage: int
     task: int
     attempt: int
@@ -915,7 +918,8 @@ class TaskStatus(_message.Message):
     backpressure_ratio: float
     error: ErrorDetail
     epoch: int
-    def __init__(self, stage: _Optional[int] = ..., task: _Optional[int] = ..., attempt: _Optional[int] = ..., node_path: _Optional[str] = ..., agent_id: _Optional[str] = ..., state: _Optional[_Union[TaskState, str]] = ..., started_s: _Optional[float] = ..., ended_s: _Optional[float] = ..., rows_in: _Optional[int] = ..., rows_out: _Optional[int] = ..., backpressure_ratio: _Optional[float] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., epoch: _Optional[int] = ...) -> None: ...
+    watermark_us: int
+    def __init__(self, stage: _Optional[int] = ..., task: _Optional[int] = ..., attempt: _Optional[int] = ..., node_path: _Optional[str] = ..., agent_id: _Optional[str] = ..., state: _Optional[_Union[TaskState, str]] = ..., started_s: _Optional[float] = ..., ended_s: _Optional[float] = ..., rows_in: _Optional[int] = ..., rows_out: _Optional[int] = ..., backpressure_ratio: _Optional[float] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., epoch: _Optional[int] = ..., watermark_us: _Optional[int] = ...) -> None: ...
 
 class TaskList(_message.Message):
     __slots__ = ("tasks",)
@@ -964,7 +968,7 @@ class JobStatus(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[_Union[JobState, str]] = ..., stages: _Optional[_Iterable[_Union[StageStatus, _Mapping]]] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., submitted_s: _Optional[float] = ..., seconds: _Optional[float] = ..., result_path: _Optional[str] = ..., result_schema: _Optional[bytes] = ..., result_rows: _Optional[int] = ..., errors: _Optional[_Iterable[_Union[ErrorDetail, _Mapping]]] = ..., n_attempts: _Optional[int] = ..., run: _Optional[int] = ..., client_key: _Optional[str] = ...) -> None: ...
 
 class StageStatus(_message.Message):
-    __slots__ = ("stage", "node_path", "n_tasks", "running", "finished", "rows", "bytes", "backpressure_ratio", "adapted")
+    __slots__ = ("stage", "node_path", "n_tasks", "running", "finished", "rows", "bytes", "backpressure_ratio", "adapted", "rows_in", "watermark_us")
     STAGE_FIELD_NUMBER: _ClassVar[int]
     NODE_PATH_FIELD_NUMBER: _ClassVar[int]
     N_TASKS_FIELD_NUMBER: _ClassVar[int]
@@ -974,6 +978,8 @@ class StageStatus(_message.Message):
     BYTES_FIELD_NUMBER: _ClassVar[int]
     BACKPRESSURE_RATIO_FIELD_NUMBER: _ClassVar[int]
     ADAPTED_FIELD_NUMBER: _ClassVar[int]
+    ROWS_IN_FIELD_NUMBER: _ClassVar[int]
+    WATERMARK_US_FIELD_NUMBER: _ClassVar[int]
     stage: int
     node_path: str
     n_tasks: int
@@ -983,7 +989,9 @@ class StageStatus(_message.Message):
     bytes: int
     backpressure_ratio: float
     adapted: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, stage: _Optional[int] = ..., node_path: _Optional[str] = ..., n_tasks: _Optional[int] = ..., running: _Optional[int] = ..., finished: _Optional[int] = ..., rows: _Optional[int] = ..., bytes: _Optional[int] = ..., backpressure_ratio: _Optional[float] = ..., adapted: _Optional[_Iterable[str]] = ...) -> None: ...
+    rows_in: int
+    watermark_us: int
+    def __init__(self, stage: _Optional[int] = ..., node_path: _Optional[str] = ..., n_tasks: _Optional[int] = ..., running: _Optional[int] = ..., finished: _Optional[int] = ..., rows: _Optional[int] = ..., bytes: _Optional[int] = ..., backpressure_ratio: _Optional[float] = ..., adapted: _Optional[_Iterable[str]] = ..., rows_in: _Optional[int] = ..., watermark_us: _Optional[int] = ...) -> None: ...
 
 class JobList(_message.Message):
     __slots__ = ("jobs", "next")

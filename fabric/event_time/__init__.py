@@ -14,6 +14,7 @@ Nothing here does I/O, reads a clock or starts a thread. What a window or trigge
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 
 BEGINNING = -(2**63)
 IDLE = -(2**63) + 1
@@ -23,6 +24,25 @@ EMISSION_US = 200_000
 
 WATERMARK_COLUMN = "__watermark"
 """The int64 column that brings each row's own watermark to where lateness is decided."""
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def shown(time_us: int) -> str:
+    """A watermark as people read it.
+
+    >>> shown(0), shown(BEGINNING), shown(IDLE), shown(END_OF_TIME)
+    ('1970-01-01 00:00:00', 'none yet', 'idle', 'ended')
+    """
+    outside = {BEGINNING: "none yet", IDLE: "idle", END_OF_TIME: "ended"}
+    if time_us in outside:
+        return outside[time_us]
+    try:
+        moment = _EPOCH + timedelta(microseconds=time_us)
+    except OverflowError:
+        return f"{time_us} us"
+    return f"{moment:%Y-%m-%d %H:%M:%S}"
 
 
 def least(times: Iterable[int]) -> int:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from fabric.control import control_pb2 as pb
 
-Say = Callable[[pb.Checkpointed], None]
+Said = pb.Checkpointed | pb.TaskReport
+Say = Callable[[Said], None]
 
 
 @dataclass(frozen=True, slots=True)

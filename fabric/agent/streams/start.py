@@ -24,6 +24,7 @@ from fabric.agent.outputs import Outputs
 from fabric.agent.streams.edges import Edges
 from fabric.agent.streams.inputs import Channels
 from fabric.agent.streams.orders import Orders
+from fabric.agent.streams.progress import Progress
 from fabric.agent.streams.results import Results
 from fabric.agent.streams.sink import StreamSink
 from fabric.agent.streams.sources import Sources
@@ -121,6 +122,7 @@ def run_stream(root: Node, parts: Parts) -> StreamDone:
             results=results,
             uploads=uploads,
             orders=parts.orders,
+            progress=Progress(spec.key, parts.outputs, parts.orders.say, parts.clock.monotonic_s()),
             cancellation=parts.cancellation,
             clock=parts.clock,
         )

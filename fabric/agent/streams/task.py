@@ -25,6 +25,7 @@ from fabric.agent.streams.inputs import (
 )
 from fabric.agent.streams.joining import joined
 from fabric.agent.streams.orders import CheckpointOver, Order, Orders, Trigger
+from fabric.agent.streams.progress import Progress
 from fabric.agent.streams.results import Results
 from fabric.agent.streams.sink import StreamSink
 from fabric.agent.streams.sources import Read, Sources
@@ -58,6 +59,7 @@ class StreamTask:
         results: Results | None,
         uploads: Uploads,
         orders: Orders,
+        progress: Progress,
         cancellation: Cancellation,
         clock: Clock,
     ) -> None:
@@ -65,6 +67,7 @@ class StreamTask:
         self._channels, self._edges, self._outputs = channels, edges, outputs
         self._sink, self._results, self._uploads = sink, results, uploads
         self._orders, self._cancellation, self._clock = orders, cancellation, clock
+        self._progress = progress
         self._told_us = BEGINNING
         """The watermark that consumers were told."""
         self._now_us = 0
@@ -172,6 +175,8 @@ class StreamTask:
         self._ticked_s = now_s
         self._now_us = max(self._now_us, int(self._clock.wall_s() * 1e6))
         self._emit(self._chain.on_time(self._now_us))
+        written = None if self._sink is None else self._sink.rows
+        self._progress.tell(now_s, self.rows_in, written, self._chain.watermark)
 
     def _tell_time(self) -> None:
         if (time_us := self._chain.watermark) != self._told_us:

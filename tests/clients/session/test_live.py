@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.flight as fl
@@ -10,7 +11,7 @@ import pytest
 
 import fabric
 from fabric import col, streams
-from fabric.clients.session.live import Feed, Receiver
+from fabric.clients.session.live import BATCHES, Feed, Receiver
 from fabric.clients.session.remote import RemoteSession
 from fabric.clients.session.session import Session
 from fabric.errors import ExternalError, FabricError, PlanError
@@ -83,9 +84,10 @@ def test_an_error_of_the_job_is_the_readers(session: Session) -> None:
 
 def test_a_reader_that_takes_nothing_is_cut() -> None:
     feed = Feed(0.01)
+    for _ in range(BATCHES):
+        feed.put(ROW)
     with pytest.raises(fl.FlightServerError, match="nobody reads"):
-        for _ in range(100):
-            feed.put(ROW)
+        feed.put(ROW)
     rows = feed.take()
     assert next(rows) == ROW  # what lay there is read before
     with pytest.raises(ExternalError, match=r"took nothing for 0 s.*write_stream"):
@@ -96,7 +98,7 @@ def test_the_server_takes_rows_of_its_own_streams_only(receiver: Receiver) -> No
     feed = Feed(1.0)
     target = receiver.open(feed)
     with pytest.raises(fl.FlightUnauthenticatedError, match="its own streams"):
-        put(receiver, *target.path, token="guessed")  # noqa: S106
+        put(receiver, *target.path, token="guessed")
     with pytest.raises(fl.FlightServerError, match="nobody reads"):
         put(receiver, "live", "other", token=receiver.token)
     put(receiver, *target.path, token=receiver.token)
@@ -113,3 +115,18 @@ def test_agents_of_another_host_are_refused_before_the_job() -> None:
     for address in ("127.0.0.1:6123", "localhost:6123", "grpc+tls://[::1]:6123"):
         away._address = address
         away.check_near()
+
+
+def test_a_running_stream_says_how_far_it_is(session: Session, tmp_path: Path) -> None:
+    job = endless(session).with_watermark("ts", "1 second").write_stream(tmp_path / "rows")
+    try:
+        for status in job._updates(60):
+            (stage,) = status.stages
+            if stage.rows_in > 1000 and stage.watermark_us > 0:
+                break
+        assert stage.rows <= stage.rows_in
+        assert "rows in" in job.explain()
+        (task,) = job.tasks()
+        assert task.rows_in >= stage.rows_in
+    finally:
+        job.cancel()

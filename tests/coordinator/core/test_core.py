@@ -265,6 +265,22 @@ def test_reports_may_come_twice(world: Any, graphs: SimpleNamespace) -> None:
     assert world.core.status("job-1", world.now).stages[0].rows == 5
 
 
+def test_a_task_of_a_stream_reports_how_far_it_is(world: Any, graphs: SimpleNamespace) -> None:
+    world.submit(graphs.shuffle())
+    world.report("x", 0, 0, pb.TASK_RUNNING)
+    for rows, time_us in ((10, 5), (20, 7)):
+        world.report("x", 0, 0, pb.TASK_RUNNING, rows_in=rows, rows_out=1, watermark_us=time_us)
+        stage = world.core.status("job-1", world.now).stages[0]
+        assert (stage.rows_in, stage.rows, stage.HasField("watermark_us")) == (rows, 1, False)
+    world.report("y", 0, 1, pb.TASK_RUNNING, rows_in=1, watermark_us=6)
+    stage = world.core.status("job-1", world.now).stages[0]
+    assert (stage.rows_in, stage.watermark_us) == (21, 6)  # the least, once all have said one
+    assert world.core.refused == {}
+    world.finish("x", 0, 0, rows_out=5)
+    world.report("x", 0, 0, pb.TASK_RUNNING, rows_in=30, watermark_us=9)
+    assert world.core.refused == {"duplicate": 1}
+
+
 def test_reports_after_the_end_are_late(world: Any, graphs: SimpleNamespace) -> None:
     world.submit(graphs.shuffle())
     world.do(JobCancelled("job-1", "enough"))

@@ -1,0 +1,38 @@
+"""How far a running task of a stream is, told once a second.
+
+One job: turn what the task has counted into reports. They are for whoever looks at the job; nothing
+depends on one of them.
+"""
+
+from __future__ import annotations
+
+from fabric.agent.outputs import Outputs
+from fabric.agent.streams.orders import Say
+from fabric.control import control_pb2 as pb
+
+EVERY_S = 1.0
+
+
+class Progress:
+    """Reports of the attempt `key`, by `say`; `began_s` is when it began."""
+
+    def __init__(self, key: pb.TaskKey, outputs: Outputs, say: Say, began_s: float) -> None:
+        self._key, self._outputs, self._say = key, outputs, say
+        self._began_s = self._told_s = began_s
+
+    def tell(self, now_s: float, rows_in: int, written: int | None, watermark_us: int) -> None:
+        """Say it, unless that was lately; `written` None: the task has no sink."""
+        if now_s - self._told_s < EVERY_S:
+            return
+        self._told_s = now_s
+        waited_s = self._outputs.waited_ns / 1e9
+        report = pb.TaskReport(
+            key=self._key,
+            state=pb.TASK_RUNNING,
+            rows_in=rows_in,
+            rows_out=self._outputs.rows if written is None else written,
+            seconds=now_s - self._began_s,
+            backpressure_ratio=min(1.0, waited_s / (now_s - self._began_s)),
+            watermark_us=watermark_us,
+        )
+        self._say(report)
