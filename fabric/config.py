@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, get_args
 
 from fabric.errors import ConfigError, StorageError
 
@@ -110,6 +110,8 @@ class FabricHome:
         return self
 
 
+StateBackend = Literal["memory", "rocksdb"]
+"""Where the states of users' functions lie: in the task's memory, or in files beside it."""
 _MESSAGE_BYTES, _UNPACKED_BYTES = ByteSize(256 << 20), ByteSize(1 << 30)
 _PEER_BYTES = ByteSize(64 << 20)
 
@@ -295,6 +297,9 @@ class CheckpointConfig:
         The newest ones that are kept; with 2 or more a damaged one does not end the job.
     held_bytes_max
         A task gives a checkpoint up when more waits for its last barriers.
+    state
+        Where the states of `DataFrame.process` lie between: "memory", or "rocksdb", in files of the
+        agent, for more than fits, of which a checkpoint takes only what has changed.
     """
 
     interval_s: Annotated[float, "between the beginnings of two checkpoints"] = 10.0
@@ -303,6 +308,7 @@ class CheckpointConfig:
     failures_max: Annotated[int | None, "failures in a row that a job bears; none: any"] = None
     retained: Annotated[int, "the newest checkpoints that are kept"] = 3
     held_bytes_max: Annotated[int, "what may wait in a task for the last barriers"] = 256 << 20
+    state: Annotated[StateBackend, "of functions of streams: memory, or rocksdb"] = "memory"
 
     def __post_init__(self) -> None:
         check_positive(self, "interval_s", "timeout_s", "retained", "held_bytes_max")
@@ -311,6 +317,9 @@ class CheckpointConfig:
                 f"min_pause_s and failures_max must not be negative, got {self.min_pause_s!r} and "
                 f"{self.failures_max!r}"
             )
+        if self.state not in get_args(StateBackend):
+            known = " or ".join(map(repr, get_args(StateBackend)))
+            raise ConfigError(f"state must be {known}, got {self.state!r}")
 
 
 def check_positive(config: object, *names: str) -> None:

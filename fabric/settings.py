@@ -297,6 +297,8 @@ def _type(hint: Any) -> tuple[Any, bool]:
     """The type of a field, and whether None is one of its values."""
     if typing.get_origin(hint) is typing.Annotated:
         hint = typing.get_args(hint)[0]
+    if typing.get_origin(hint) is typing.Literal:  # the class itself knows which
+        return str, False
     options = typing.get_args(hint) or (hint,)
     return next(one for one in options if one is not type(None)), type(None) in options
 

@@ -99,9 +99,13 @@ def test_checkpoint_settings_from_the_environment_and_the_file(tmp_path: Path) -
     environ = {"FABRIC_CHECKPOINT_INTERVAL_S": "2", "FABRIC_CHECKPOINT_FAILURES_MAX": "3"}
     alone = load(CheckpointConfig, "checkpoint", environ)
     assert (alone.interval_s, alone.failures_max) == (2.0, 3)
-    (tmp_path / "fabric.toml").write_text("[checkpoint]\nretained = 5\n")
+    (tmp_path / "fabric.toml").write_text('[checkpoint]\nretained = 5\nstate = "rocksdb"\n')
     found = load(CoordinatorConfig, "coordinator", environ, home=tmp_path).checkpoint
-    assert (found.interval_s, found.retained) == (2.0, 5)
+    assert (found.interval_s, found.retained, found.state) == (2.0, 5, "rocksdb")
+    placed = {"FABRIC_COORDINATOR_PLACEMENT": "bin_pack"}
+    assert load(CoordinatorConfig, "coordinator", placed).placement == "bin_pack"
+    with pytest.raises(ConfigError, match="state must be 'memory' or 'rocksdb', got 'disk'"):
+        load(CheckpointConfig, "checkpoint", {"FABRIC_CHECKPOINT_STATE": "disk"})
 
 
 def test_adaptive_settings_from_the_environment() -> None:

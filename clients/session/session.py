@@ -15,7 +15,7 @@ import pyarrow as pa
 from fabric.clients.dataframe.udf import chosen
 from fabric.clients.session.default import closed, opened
 from fabric.clients.session.job import Job
-from fabric.config import AdaptiveConfig, CheckpointConfig
+from fabric.config import AdaptiveConfig, CheckpointConfig, StateBackend
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED, ControlApi
 from fabric.errors import NotFoundError, PlanError
@@ -99,8 +99,9 @@ class Session(ABC):
         failures_max: int | None = None,
         retained: int | None = None,
         held_bytes_max: int | None = None,
+        state: StateBackend | None = None,
     ) -> Session:
-        """How streams submitted from now on are checkpointed.
+        """How streams submitted from now on keep their state, and are checkpointed.
 
         What is None stays as it was, at first as the coordinator has it
         (`fabric.config.CheckpointConfig` says what each means).
@@ -118,6 +119,7 @@ class Session(ABC):
             "failures_max": failures_max,
             "retained": retained,
             "held_bytes_max": held_bytes_max,
+            "state": state,
         }
         changed = {name: value for name, value in given.items() if value is not None}
         CheckpointConfig(**changed)  # refuses what can't be

@@ -277,7 +277,8 @@ class Streams:
         deploy = pb.StreamDeploy(
             folder=str(config.checkpoint_folder),
             turn=_turn(job, stream),
-            held_bytes_max=config.checkpoint.held_bytes_max,
+            held_bytes_max=job.checkpoint.held_bytes_max,
+            state=job.checkpoint.state,
         )
         if stream.manifest is not None and stream.seal is not None:
             deploy.checkpoint = stream.manifest.checkpoint

@@ -416,20 +416,22 @@ class Deploy(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., epoch: _Optional[int] = ..., node_path: _Optional[str] = ..., kind: _Optional[_Union[StageKind, str]] = ..., fragment: _Optional[bytes] = ..., n_tasks: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskAssignment, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputEdge, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[OutputEdge, _Mapping]]] = ..., addresses: _Optional[_Mapping[str, str]] = ..., target_partitions: _Optional[int] = ..., region: _Optional[int] = ..., stream: _Optional[_Union[StreamDeploy, _Mapping]] = ..., run: _Optional[int] = ...) -> None: ...
 
 class StreamDeploy(_message.Message):
-    __slots__ = ("folder", "checkpoint", "seal_bytes", "seal_crc32c", "turn", "held_bytes_max")
+    __slots__ = ("folder", "checkpoint", "seal_bytes", "seal_crc32c", "turn", "held_bytes_max", "state")
     FOLDER_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     SEAL_BYTES_FIELD_NUMBER: _ClassVar[int]
     SEAL_CRC32C_FIELD_NUMBER: _ClassVar[int]
     TURN_FIELD_NUMBER: _ClassVar[int]
     HELD_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
     folder: str
     checkpoint: int
     seal_bytes: int
     seal_crc32c: int
     turn: int
     held_bytes_max: int
-    def __init__(self, folder: _Optional[str] = ..., checkpoint: _Optional[int] = ..., seal_bytes: _Optional[int] = ..., seal_crc32c: _Optional[int] = ..., turn: _Optional[int] = ..., held_bytes_max: _Optional[int] = ...) -> None: ...
+    state: str
+    def __init__(self, folder: _Optional[str] = ..., checkpoint: _Optional[int] = ..., seal_bytes: _Optional[int] = ..., seal_crc32c: _Optional[int] = ..., turn: _Optional[int] = ..., held_bytes_max: _Optional[int] = ..., state: _Optional[str] = ...) -> None: ...
 
 class TriggerCheckpoint(_message.Message):
     __slots__ = ("job_id", "checkpoint", "keys")
@@ -724,20 +726,22 @@ class SubmitRequest(_message.Message):
     def __init__(self, plan: _Optional[bytes] = ..., name: _Optional[str] = ..., client_key: _Optional[str] = ..., parallelism: _Optional[int] = ..., adaptive: _Optional[_Union[Adaptive, _Mapping]] = ..., checkpoint: _Optional[_Union[Checkpointing, _Mapping]] = ...) -> None: ...
 
 class Checkpointing(_message.Message):
-    __slots__ = ("interval_s", "min_pause_s", "timeout_s", "failures_max", "retained", "held_bytes_max")
+    __slots__ = ("interval_s", "min_pause_s", "timeout_s", "failures_max", "retained", "held_bytes_max", "state")
     INTERVAL_S_FIELD_NUMBER: _ClassVar[int]
     MIN_PAUSE_S_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
     FAILURES_MAX_FIELD_NUMBER: _ClassVar[int]
     RETAINED_FIELD_NUMBER: _ClassVar[int]
     HELD_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
     interval_s: float
     min_pause_s: float
     timeout_s: float
     failures_max: int
     retained: int
     held_bytes_max: int
-    def __init__(self, interval_s: _Optional[float] = ..., min_pause_s: _Optional[float] = ..., timeout_s: _Optional[float] = ..., failures_max: _Optional[int] = ..., retained: _Optional[int] = ..., held_bytes_max: _Optional[int] = ...) -> None: ...
+    state: str
+    def __init__(self, interval_s: _Optional[float] = ..., min_pause_s: _Optional[float] = ..., timeout_s: _Optional[float] = ..., failures_max: _Optional[int] = ..., retained: _Optional[int] = ..., held_bytes_max: _Optional[int] = ..., state: _Optional[str] = ...) -> None: ...
 
 class Adaptive(_message.Message):
     __slots__ = ("enabled", "broadcast_bytes", "target_bytes", "tiny_bytes", "skew_factor")

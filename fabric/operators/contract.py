@@ -17,9 +17,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 import pyarrow as pa
+
+from fabric.config import StateBackend
 
 Batches = list[pa.RecordBatch]
 
@@ -39,7 +41,7 @@ class Context:
     n_tasks: int = 1
     folder: Path | None = None
     splits: tuple[str, ...] = ()
-    state: Literal["memory", "rocksdb"] = "memory"
+    state: StateBackend = "memory"
 
 
 class SnapshotWriter(Protocol):

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, get_args
+from typing import get_args
 
+from fabric.config import StateBackend as BackendName
 from fabric.errors import ConfigError
 from fabric.state.backend import Backend, Snapshot, SnapshotReader, SnapshotWriter
 from fabric.state.base import State
@@ -24,8 +25,6 @@ __all__ = [
     "Snapshot", "SnapshotReader", "SnapshotWriter", "State", "StateSpec", "StateStore",
     "ValueState", "open_states",
 ]  # fmt: skip
-
-BackendName = Literal["memory", "rocksdb"]
 
 
 def open_states(

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from fabric import DataFrame, Process, ProcessContext, col, from_epoch, streams
-from fabric.config import CheckpointConfig
+from fabric.config import CheckpointConfig, StateBackend
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.testing import running
@@ -70,9 +70,9 @@ def counted(frame: DataFrame) -> DataFrame:
 
 
 @pytest.fixture
-def fabric(tmp_path: Path) -> Iterator[EmbeddedFabric]:
+def fabric(tmp_path: Path, state: StateBackend) -> Iterator[EmbeddedFabric]:
     config = CoordinatorConfig(
-        checkpoints=str(tmp_path), checkpoint=CheckpointConfig(interval_s=0.2)
+        checkpoints=str(tmp_path), checkpoint=CheckpointConfig(interval_s=0.2, state=state)
     )
     with embedded_pair(3, slots=8, config=config) as made:
         yield made
@@ -92,9 +92,13 @@ def stands(fabric: EmbeddedFabric, job: str) -> Settled:
     return settled(table.to_batches())
 
 
-@pytest.mark.parametrize("ask", [best, windowed, last, counted])
+@pytest.mark.parametrize(
+    ("ask", "state"),
+    [(best, "memory"), (windowed, "memory"), (last, "memory"), (counted, "memory"),
+     (counted, "rocksdb")],
+)  # fmt: skip
 def test_agents_that_leave_change_no_result(
-    fabric: EmbeddedFabric, ask: Callable[[DataFrame], DataFrame]
+    fabric: EmbeddedFabric, ask: Callable[[DataFrame], DataFrame], state: str, tmp_path: Path
 ) -> None:
     quiet = fabric.submit(ask(rows(0)).plan.root, parallelism=3)
     fabric.wait(quiet)
@@ -103,6 +107,8 @@ def test_agents_that_leave_change_no_result(
     for agent in (fabric.agents[1], fabric.agents[2]):
         seen = complete(fabric, job)
         wait_until(lambda seen=seen: complete(fabric, job) >= seen + 2, 60)
+        on_disk = any(tmp_path.rglob("*.sst"))
+        assert on_disk == (state == "rocksdb"), "states lie where they were asked to"
         agent.close()
     fabric.wait(job)
     assert stands(fabric, job) == expected

@@ -33,6 +33,7 @@ from fabric.agent.streams.uploads import Uploads
 from fabric.checkpoint.manifest import Manifest, Seal
 from fabric.checkpoint.storage import FolderStorage, SnapshotStorage
 from fabric.clock import Clock
+from fabric.config import StateBackend
 from fabric.control import control_pb2 as pb
 from fabric.io.streams.protocol import StreamReader
 from fabric.operators.chain import Chain
@@ -133,7 +134,8 @@ def run_stream(root: Node, parts: Parts) -> StreamDone:
 
 def _context(node: str, parts: Parts, folder: Path) -> Context:
     splits = tuple(split.uri for found in parts.splits.values() for split in found)
-    return Context(node, parts.spec.id.task, parts.n_tasks, folder, splits)
+    state: StateBackend = "rocksdb" if parts.spec.deploy.stream.state == "rocksdb" else "memory"
+    return Context(node, parts.spec.id.task, parts.n_tasks, folder, splits, state)
 
 
 def _readers(top: Node, parts: Parts) -> dict[int, tuple[str, StreamReader]]:

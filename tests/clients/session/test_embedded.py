@@ -235,3 +235,12 @@ def test_closing_leaves_no_threads() -> None:
 def test_frames_of_one_session_do_not_run_on_another(session: Session) -> None:
     with fabric.connect() as other, pytest.raises(PlanError, match="different sessions"):
         session.read_arrow(NAMES).union(other.read_arrow(NAMES))
+
+
+def test_where_states_of_streams_lie_is_said_by_the_session() -> None:
+    with fabric.connect() as session:
+        with pytest.raises(ConfigError, match="state must be 'memory' or 'rocksdb', got 'disk'"):
+            session.checkpoints(state="disk")  # type: ignore[arg-type]
+        session.checkpoints(state="rocksdb")
+        job = session.submit(fabric.streams.generator(n_rows=10)).wait()
+        assert job.rows == 10
