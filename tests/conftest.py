@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from fabric.coordinator.metadata.postgres.database import Database
 from fabric.testing.postgres import PostgresServer
@@ -28,6 +29,11 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.warehouse.dir": os.devnull,  # no test makes a table
 }
+
+settings.register_profile(  # nothing that takes time is an error: the machine may be busy
+    "shared", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("shared")
 
 
 def pytest_configure() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from fabric.checkpoint.manifest import (
@@ -13,9 +12,6 @@ from fabric.checkpoint.manifest import (
     SinkHandle,
     TaskSnapshot,
 )
-
-settings.register_profile("shared", deadline=None)  # the machine may be busy
-settings.load_profile("shared")
 
 NUMBERS = st.integers(0, FINAL)
 TEXTS = st.text(max_size=6)

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import settings
 
 from fabric.plan.nodes import Scan
 from fabric.plan.sources import MemorySource
-
-settings.register_profile("shared", deadline=None)  # the machine may be busy
-settings.load_profile("shared")
 
 SCHEMA = pa.schema([
     ("carrier", pa.string()), ("delay", pa.int32()), ("distance", pa.float32()),
