@@ -29,7 +29,11 @@ ALL = "all"
 LAST = float("inf")
 _ROWS_MIN = 1_024
 """Splits stay side by side only as far as batches do not become crumbs."""
+_ROWS_MIN_AT_ONCE = 1 << 15
+"""The same where nobody waits for the clock: a batch costs the same however few rows it has."""
 _SECOND_US = 1_000_000
+
+Places = NDArray[np.float64]
 
 
 class Headed(Protocol):
@@ -73,9 +77,15 @@ class Tempo:
         """How long until `place` is due."""
         return max(1e-4, (place - self.due_us()) / _SECOND_US / self._speed)
 
-    def limit(self, cursor: Headed) -> float:
-        """Where the next other split begins: rows behind that may wait for it."""
-        return min((c.head() for c in self._cursors if c is not cursor), default=LAST)
+    def n_rows(self, cursor: Headed, ahead: Places) -> int:
+        """How many rows of `cursor` come next, of those at the places `ahead`; 0: none is due.
+
+        Those behind where the next other split begins wait for it, but for the least of a batch.
+        """
+        due = int(np.searchsorted(ahead, self.due_us(), side="right"))
+        limit = min((c.head() for c in self._cursors if c is not cursor), default=LAST)
+        beside = int(np.searchsorted(ahead, limit, side="right"))
+        return min(due, max(beside, _ROWS_MIN if self._speed else _ROWS_MIN_AT_ONCE))
 
 
 class Rows:
@@ -133,7 +143,7 @@ class ReplayCursor(Plain):
         self._rows, self._source, self._names = rows, source, schema.names
         self._id, self._tempo, self._row = split_id, tempo, 0
         self._table: pa.Table | None = None
-        self._places: NDArray[np.float64] = np.empty(0)
+        self._places: Places = np.empty(0)
         tempo.join(self)
 
     def read(self, rows_max: int) -> pa.RecordBatch | Later | None:
@@ -143,11 +153,9 @@ class ReplayCursor(Plain):
         places = self._places[self._row : self._row + rows_max]
         if not places.size:
             return None
-        due = int(np.searchsorted(places, self._tempo.due_us(), side="right"))
-        if not due:
+        n_rows = self._tempo.n_rows(self, places)
+        if not n_rows:
             return Later(self._tempo.wait_s(float(places[0])))
-        beside = int(np.searchsorted(places, self._tempo.limit(self), side="right"))
-        n_rows = min(due, max(beside, _ROWS_MIN))
         batch = self._table.slice(self._row, n_rows).to_batches()[0]
         self._row += batch.num_rows
         return selected(batch, self._names)
@@ -181,7 +189,7 @@ class ReplayCursor(Plain):
                 )
 
 
-def places(column: pa.ChunkedArray) -> NDArray[np.float64]:
+def places(column: pa.ChunkedArray) -> Places:
     """A column in order as numbers in order: times in microseconds; `LAST` for nulls."""
     dtype = column.type
     if pa.types.is_timestamp(dtype) or pa.types.is_date(dtype):
@@ -190,7 +198,7 @@ def places(column: pa.ChunkedArray) -> NDArray[np.float64]:
         # Of other types only the order is known.
         return np.where(column.is_null().to_numpy(), LAST, 0.0)
     numbers = column.cast(pa.float64(), safe=False)
-    found: NDArray[np.float64] = numbers.fill_null(LAST).to_numpy()
+    found: Places = numbers.fill_null(LAST).to_numpy()
     return np.where(np.isnan(found), LAST, found)
 
 

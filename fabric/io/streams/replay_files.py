@@ -15,10 +15,11 @@ from fabric.errors import DataError
 from fabric.io.streams.ordered import Pieces, rows_of_file
 from fabric.io.streams.protocol import Later
 from fabric.io.streams.reader import Plain, selected, whole
-from fabric.io.streams.replay import LAST, Tempo, places
+from fabric.io.streams.replay import LAST, Places, Tempo, places
 from fabric.plan.sources import FileSource, ReplayStream
 
-_ROWS_MIN, _ROWS_AHEAD = 1_024, 65_536
+_ROWS_AHEAD = 65_536
+"""The order of so many rows is known at once."""
 
 
 class FileReplayCursor(Plain):
@@ -35,29 +36,29 @@ class FileReplayCursor(Plain):
         )
         self._row = 0
         self._pieces: Pieces | None = None
+        self._ahead: Places = np.empty(0)
+        """The places of the next rows; none: not looked at yet, or the end."""
         self._last = -LAST
-        self._checked_to = 0
         tempo.join(self)
 
     def read(self, rows_max: int) -> pa.RecordBatch | Later | None:
         """See `Cursor.read`."""
-        found = self._places(rows_max)
-        if not found.size:
+        ahead = self._places()
+        if not ahead.size:
             return None
-        due = int(np.searchsorted(found, self._tempo.due_us(), side="right"))
-        if not due:
-            return Later(self._tempo.wait_s(float(found[0])))
-        beside = int(np.searchsorted(found, self._tempo.limit(self), side="right"))
+        n_rows = self._tempo.n_rows(self, ahead[:rows_max])
+        if not n_rows:
+            return Later(self._tempo.wait_s(float(ahead[0])))
         assert self._pieces is not None
-        batch = self._pieces.next(min(due, max(beside, _ROWS_MIN)))
+        batch = self._pieces.next(n_rows)
         assert batch is not None
-        self._row = self._pieces.row
+        self._row, self._ahead = self._pieces.row, ahead[batch.num_rows :]
         return selected(batch, self._names)
 
     def head(self) -> float:
         """The place of the next row."""
-        found = self._places(1)
-        return float(found[0]) if found.size else LAST
+        ahead = self._places()
+        return float(ahead[0]) if ahead.size else LAST
 
     def position(self) -> dict[str, Any]:
         """How many rows are out."""
@@ -65,41 +66,38 @@ class FileReplayCursor(Plain):
 
     def seek(self, position: dict[str, Any]) -> None:
         """See `Cursor.seek`."""
-        self._row = self._checked_to = whole(position, "row")
-        self._pieces, self._last = None, -LAST
+        self._row = whole(position, "row")
+        self._pieces, self._ahead, self._last = None, np.empty(0), -LAST
         self._tempo.restart()
 
     def close(self) -> None:
         """Close the file."""
         self._pieces = None
 
-    def _places(self, rows_max: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """The places of the next rows, checked."""
+    def _places(self) -> Places:
+        """The places of rows that come next, checked when they are first looked at."""
+        if self._ahead.size:
+            return self._ahead
         if self._pieces is None:
             options = dict(self._files.options)
             batches = rows_of_file(
                 self._files.format, self._path, options, self._read_schema, self._row
             )
             self._pieces = Pieces(batches, self._row)
-        ahead = self._pieces.peek()
-        if ahead is None:
-            return np.empty(0)
-        n_rows = min(rows_max, _ROWS_AHEAD)
-        column = ahead.slice(0, n_rows).column(self._order_by)
-        found = places(pa.chunked_array([column]))
-        self._check(found)
-        return found
+        rows = self._pieces.peek()
+        if rows is not None:
+            column = rows.slice(0, _ROWS_AHEAD).column(self._order_by)
+            self._ahead = places(pa.chunked_array([column]))
+            self._check()
+        return self._ahead
 
-    def _check(self, found: np.ndarray[Any, np.dtype[np.float64]]) -> None:
-        fresh = self._checked_to - self._row
-        if fresh >= found.size:
-            return
-        with_last = np.concatenate(([self._last], found[max(0, fresh) :]))
+    def _check(self) -> None:
+        with_last = np.concatenate(([self._last], self._ahead))
         back = np.flatnonzero(with_last[1:] < with_last[:-1])
         if back.size:
             raise DataError(
-                f"{self._path} is not in order: row {self._row + max(0, fresh) + int(back[0])} has "
-                f"a smaller {self._order_by!r} than the one before; sort the file, or replay it "
-                "without by_file"
+                f"{self._path} is not in order: row {self._row + int(back[0])} has a smaller "
+                f"{self._order_by!r} than the one before; sort the file, or replay it without "
+                "by_file"
             )
-        self._checked_to, self._last = self._row + found.size, float(found[-1])
+        self._last = float(self._ahead[-1])
