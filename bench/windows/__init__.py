@@ -8,7 +8,7 @@ million keys. Checkpoints are taken every second, ten times as often as by defau
 have an exchange by key.
 
 Peers: `operator alone`, the chain of the same operators over the same batches, in one loop without
-an engine around it: the limit. DuckDB and Polars (`group_by_dynamic`) are batch engines, which see
+an engine around it: the limit. DuckDB and Polars (tumbling windows) are batch engines, which have
 all rows at once and keep no state that could be restored; DuckDB is the oracle of every case.
 `m_rows_a_core` are million rows by a second of processor time, of all processes.
 """
@@ -24,7 +24,6 @@ BYTES_A_ROW = 24
 KINDS = ("tumbling", "sliding", "session", "cumulative", "count", "global")
 KEYS = {"1k": 1_000, "1M": 1_000_000}
 QUICK = ("embedded tumbling 1k", "embedded session 1k", "agents tumbling 1M")
-_POLARS = ("tumbling", "sliding")
 
 
 def cases(quick: bool) -> Sequence[Case]:
@@ -48,7 +47,7 @@ def engines(case: Case) -> Sequence[Engine]:
     """Ours, the limit, and the oracle."""
     peers = ["duckdb"]
     if case.parameters["place"] == "embedded":
-        peers = ["operator alone", *peers, *["polars"] * (case.parameters["kind"] in _POLARS)]
+        peers = ["operator alone", *peers, *["polars"] * (case.parameters["kind"] == "tumbling")]
     return [
         Engine(None, f"bench.windows.runs:{case.parameters['place']}_run"),
         *(Engine(peer, f"bench.windows.{_FACTORIES[peer]}") for peer in peers),

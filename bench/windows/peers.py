@@ -48,22 +48,17 @@ def duckdb_run(case: Case) -> PeerRun:
 
 
 def polars_run(case: Case) -> PeerRun:
-    """Polars: `group_by_dynamic` over rows in order of time."""
+    """Polars, where windows are a column of each row (tumbling): its quickest way by far."""
     import polars as pl
 
-    asked = Asked.of(case)
-    events = pl.concat([pl.scan_ipc(path) for path in files(asked)]).sort("ts").collect()
-    every = f"{SLIDE_S if asked.kind == 'sliding' else SIZE_S}s"
+    events = pl.concat([pl.scan_ipc(path) for path in files(Asked.of(case))])
+    start = pl.col("ts").dt.truncate(f"{SIZE_S}s").alias("window_start")
     query = (
-        events.lazy()
-        .group_by_dynamic(
-            "ts", every=every, period=f"{SIZE_S}s", group_by="k", include_boundaries=True,
-            start_by="window", offset="0s",
-        )
+        events.group_by("k", start)
         .agg(n=pl.len(), s=pl.col("v").sum())
-    )  # fmt: skip
-    names = {"_lower_boundary": "window_start", "_upper_boundary": "window_end"}
-    return PeerRun(query.collect, lambda frame: frame.rename(names).to_arrow(), ExitStack())
+        .with_columns(window_end=pl.col("window_start").dt.offset_by(f"{SIZE_S}s"))
+    )
+    return PeerRun(query.collect, lambda frame: frame.to_arrow(), ExitStack())
 
 
 def _timed(table: pa.Table) -> pa.Table:
@@ -84,9 +79,9 @@ def _sql(asked: Asked) -> str:
         case "sliding":
             starts, ends = f"range(t - t % {_SLIDE}, t - {_SIZE}, -{_SLIDE})", f"w + {_SIZE}"
         case "cumulative":
-            return f"""SELECT k, e - 1 - (e - 1) % {_SIZE} AS window_start, e AS window_end, {totals}
-                FROM (SELECT k, v, unnest(range(t - t % {_SLIDE} + {_SLIDE},
-                    t - t % {_SIZE} + {_SIZE} + 1, {_SLIDE})) AS e FROM {_STARTED}) GROUP BY ALL"""
+            starts = f"range(t - t % {_SLIDE} + {_SLIDE}, t - t % {_SIZE} + {_SIZE} + 1, {_SLIDE})"
+            return f"""SELECT k, w - 1 - (w - 1) % {_SIZE} AS window_start, w AS window_end,
+                {totals} FROM (SELECT k, v, unnest({starts}) AS w FROM {_STARTED}) GROUP BY ALL"""
         case "session":
             return _sessions(asked.gap_us, totals)
         case "count":
