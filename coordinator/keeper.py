@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
+from fabric import failpoints
 from fabric.checkpoint.storage import SnapshotStorage
 from fabric.coordinator.core.checkpoint_effects import (
     RemoveCheckpoints,
@@ -59,13 +60,17 @@ class Keeper:
         job_id, storage = work.job_id, self._storage
         match work.work:
             case WriteManifest(manifest=manifest):
+                failpoints.reach("checkpoint.acknowledged")
                 seal = storage.commit_manifest(manifest)
+                failpoints.reach("checkpoint.stored")
                 return ManifestWritten(job_id, manifest.checkpoint, seal)
             case Verify(checkpoint=number, seal=seal):
                 manifest = storage.load(job_id, number, seal)
                 storage.verify(manifest)
+                failpoints.reach("checkpoint.verified")
                 return CheckpointVerified(job_id, number, (manifest, seal))
             case RemoveCheckpoints(keep=keep, below=below):
+                failpoints.reach("checkpoint.removing")
                 storage.retain(job_id, keep, below)
             case RemoveJob():
                 storage.remove_job(job_id)

@@ -46,7 +46,7 @@ from fabric.coordinator.core.events import (
     Tick,
 )
 from fabric.coordinator.keeper import Keeper
-from fabric.coordinator.lines import Line, OnDisconnect, forget
+from fabric.coordinator.lines import Line, OnDisconnect, forget, reach_received, reach_sending
 from fabric.coordinator.metadata.memory import MemoryStore
 from fabric.coordinator.metadata.store import MetadataStore
 from fabric.coordinator.outbox import Outbox
@@ -199,6 +199,7 @@ class CoordinatorRuntime:
         with self._lock:
             if self._closed:
                 return
+            reach_received(message)
             number = self._session(agent_id) if session is None else session
             self._handle(AgentSaid(agent_id, number, message))
 
@@ -491,8 +492,7 @@ class CoordinatorRuntime:
                 del self._lines[agent_id]
 
     def _send(self, agent_id: str, line: Line, message: pb.CoordinatorMessage) -> None:
-        if message.WhichOneof("kind") == "deploy":
-            failpoints.reach("coordinator.sending")
+        reach_sending(message)
         try:
             line.send(message)
         except Exception as error:  # a link's fault must not stop the others

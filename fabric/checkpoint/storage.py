@@ -21,6 +21,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from fabric import failpoints
 from fabric.checkpoint.codec import check_seal, decode, encode, seal_of
 from fabric.checkpoint.faults import reading, writing
 from fabric.checkpoint.files import Files, SystemFiles
@@ -261,6 +262,7 @@ class FolderStorage:
                 if name in (MANIFEST, ASIDE):
                     self._files.remove_file(folder / name)
                     self._files.sync(folder)
+                    failpoints.reach("checkpoint.half-removed")
                 else:
                     self._remove_task(folder / name)
         with suppress(FileNotFoundError, OSError):  # a task that nobody waits for may still write

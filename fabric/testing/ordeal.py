@@ -1,8 +1,9 @@
 """A job that is put through faults, and what must hold after them (reliability §1, I1 and I9).
 
-One job: `Ordeal`: a plan of several stages over a file, with joins and groups, that writes a folder
-of Parquet files. `submit` it, break things, `finish` it, `check` it: its rows are those of a run
-without faults, nothing that was done and still there was done again, nothing is left.
+One job: `Submitted`, a job that outlasts whoever coordinates it, and `Ordeal`: a plan of several
+stages over a file, with joins and groups, that writes a folder of Parquet files. `submit` it, break
+things, `finish` it, `check` it: its rows are those of a run without faults, nothing that was done
+and still there was done again, nothing is left.
 """
 
 from __future__ import annotations
@@ -41,29 +42,27 @@ _PIPELINED = frozenset(("scan_1", "with_columns_1"))
 T = TypeVar("T")
 
 
-class Ordeal:
-    """One job on a fabric; its files lie in `folder`."""
+class Submitted:
+    """One job of `plan` on a fabric that may lose any of its processes meanwhile."""
 
     def __init__(
         self,
         running: LocalFabric,
-        folder: Path,
+        plan: Node,
         *,
-        mode: Mode = "materialised",
-        target: Target | None = None,
+        parallelism: int,
+        checkpoint: pb.Checkpointing | None = None,
     ) -> None:
-        self._fabric, self._key, self._mode = running, new_id("key"), mode
-        self._out = folder / f"out-{self._key}"
-        self._source = folder / "rows.parquet"
-        if not self._source.exists():
-            pq.write_table(source_rows(), self._source, row_group_size=ROW_GROUP)
-        self._target = target or FileTarget("parquet", str(self._out), single=False)
-        self._plan = encode(Plan(Sink(query(str(self._source), mode), self._target)))
+        self._fabric, self._key, self._parallelism = running, new_id("key"), parallelism
+        self._plan, self._checkpoint = encode(Plan(plan)), checkpoint
         self.job_id = ""
 
     def submit(self) -> str:
         """Hand it in, again and again until a coordinator has answered; always the same job."""
-        request = pb.SubmitRequest(plan=self._plan, client_key=self._key, parallelism=PARALLELISM)
+        request = pb.SubmitRequest(
+            plan=self._plan, client_key=self._key, parallelism=self._parallelism,
+            checkpoint=self._checkpoint,
+        )  # fmt: skip
         self.job_id = patiently(lambda: self._fabric.control.submit(request).job_id)
         return self.job_id
 
@@ -100,6 +99,38 @@ class Ordeal:
             raise from_detail(status.error)
         assert status.state == pb.JOB_FINISHED
         return status
+
+    def release(self) -> None:
+        """Drop it; see `wait_idle`."""
+        patiently(lambda: self._fabric.control.release(self._request))
+
+    def _now(self) -> pb.JobStatus:
+        return next(iter(self._fabric.control.watch(self._request)))
+
+    @property
+    def _request(self) -> pb.JobRequest:
+        return pb.JobRequest(job_id=self.job_id)
+
+
+class Ordeal(Submitted):
+    """One job on a fabric; its files lie in `folder`."""
+
+    def __init__(
+        self,
+        running: LocalFabric,
+        folder: Path,
+        *,
+        mode: Mode = "materialised",
+        target: Target | None = None,
+    ) -> None:
+        self._mode = mode
+        self._out = folder / f"out-{new_id('key')}"
+        self._source = folder / "rows.parquet"
+        if not self._source.exists():
+            pq.write_table(source_rows(), self._source, row_group_size=ROW_GROUP)
+        self._target = target or FileTarget("parquet", str(self._out), single=False)
+        plan = Sink(query(str(self._source), mode), self._target)
+        super().__init__(running, plan, parallelism=PARALLELISM)
 
     def check(self, victims: Iterable[str] = (), *, orders_lost: bool = False) -> None:
         """Rows as without faults; only what the loss of agents `victims` cost was done again.
@@ -143,17 +174,6 @@ class Ordeal:
             redone = [t for t in self.tasks() if t.node_path in together and t.attempt]
             assert {t.node_path for t in redone} == together, redone
         return sum(len(attempts) - 1 for attempts in by_task.values())
-
-    def release(self) -> None:
-        """Drop it; see `wait_idle`."""
-        patiently(lambda: self._fabric.control.release(self._request))
-
-    def _now(self) -> pb.JobStatus:
-        return next(iter(self._fabric.control.watch(self._request)))
-
-    @property
-    def _request(self) -> pb.JobRequest:
-        return pb.JobRequest(job_id=self.job_id)
 
 
 def query(source: str, mode: Mode) -> Node:

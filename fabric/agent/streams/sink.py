@@ -9,6 +9,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from fabric import failpoints
 from fabric.checkpoint.manifest import FINAL, SinkHandle
 
 
@@ -44,6 +45,7 @@ class StreamSink:
     def on_barrier(self, checkpoint: int) -> tuple[SinkHandle, ...]:
         """What is to be published with `checkpoint`, earlier ones that were given up included."""
         self._handles.append(SinkHandle(checkpoint, self.writer.prepare(checkpoint)))
+        failpoints.reach("stream.sink-prepared")
         return tuple(self._handles)
 
     def on_end(self) -> tuple[SinkHandle, ...]:

@@ -188,6 +188,7 @@ class _Restored:
         if self._manifest is not None:
             groups = key_groups(self._parts.spec.id.task, self._parts.n_tasks)
             chain.restore(lambda path: [r for _, r in self._of(path)], groups)
+            failpoints.reach("stream.state-restored")
 
     def sink(self, sink: StreamSink | None) -> None:
         """How many rows were written; the first task counts those of all."""

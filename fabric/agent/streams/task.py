@@ -123,6 +123,7 @@ class StreamTask:
         for event in events:
             match event:
                 case Came(edge=edge, batch=batch):
+                    failpoints.reach("stream.rows-came")
                     self.rows_in += batch.num_rows
                     self._emit(self._chain.on_batch(edge, batch))
                 case Time(edge=edge, time_us=time_us):
@@ -142,6 +143,7 @@ class StreamTask:
                 if self._sources.open:
                     self._follow(self._channels.trigger(checkpoint))
             case CheckpointOver(checkpoint=checkpoint, complete=True):
+                failpoints.reach("stream.told-complete")
                 self._chain.on_complete(checkpoint)
                 self._sources.on_complete(checkpoint)
                 if self._sink is not None:

@@ -22,6 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from fabric import failpoints
 from fabric.errors import CancelledError, ConfigError, NotFoundError, PlanError, StorageError
 from fabric.ids import TaskId
 from fabric.io.faults import writing
@@ -231,6 +232,7 @@ def _publish(facts: dict[str, Any], folders: Folders) -> None:
             )
     synced(folders.small)
     synced(folders.target)
+    failpoints.reach("stream.publishing")
     folders.set_published(facts["task"], place)
 
 
