@@ -53,6 +53,7 @@ POINTS = {
     "stream.restored": "a task has its state back, its sources are at their beginning",
     "stream.told-complete": "a task is told that a checkpoint is complete, nothing was done",
     "stream.publishing": "a file of a complete checkpoint is seen, that it is was not written down",
+    "stream.merging": "small files of checkpoints were merged, they are still there",
     "checkpoint.begun": "a checkpoint's number is written down, no task was told",
     "checkpoint.acknowledged": "every task has its part, no manifest was written",
     "checkpoint.stored": "the manifest is durable, that it is was not written down",

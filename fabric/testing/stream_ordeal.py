@@ -21,12 +21,14 @@ import fabric
 from fabric import DataFrame, Process, ProcessContext, col, streams
 from fabric.checkpoint.manifest import FINAL
 from fabric.control import control_pb2 as pb
+from fabric.control.api import ENDED
 from fabric.io.streams import generator
 from fabric.plan.nodes import Node, Sink, Union
 from fabric.plan.sources import GeneratorStream, StreamFileTarget, StreamTarget
 from fabric.testing.compare import unlike
 from fabric.testing.local import LocalFabric
-from fabric.testing.ordeal import Submitted, patiently
+from fabric.testing.ordeal import PATIENCE_S, Submitted, patiently
+from fabric.testing.wait import wait_until
 
 PARALLELISM, N_SPLITS, N_KEYS = 3, 3, 1_000
 N_ROWS, ROWS_PER_S = 1_020_000, 120_000
@@ -123,6 +125,12 @@ class StreamOrdeal(Submitted):
         request = pb.EventsRequest(job_id=self.job_id)
         return list(patiently(lambda: self._fabric.control.list_events(request)).events)
 
+    def go_on(self, n: int, within_s: float = PATIENCE_S) -> int:
+        """Wait until so many more checkpoints are complete, or it has ended; returns the newest."""
+        first = self.complete()
+        wait_until(lambda: self.complete() >= first + n or self.status().state in ENDED, within_s)
+        return self.complete()
+
     # ---- afterwards
 
     def check(self, at_fault: int | None = None) -> None:
@@ -167,12 +175,23 @@ class StreamOrdeal(Submitted):
         assert kept <= lie.keys()
         for number in kept:
             assert {p.name for p in lie[number].iterdir()} >= {"MANIFEST"}
-        beside = sorted(number for number in lie.keys() - kept if number not in (0, FINAL))
+        beside = sorted(number for number in lie.keys() - kept if number != FINAL)
         assert not beside, f"of checkpoints that are not kept: {beside}, kept are {kept}"
         left = [str(path) for path in root.rglob("*.aside")] + [
             path.name for path in self._folder.iterdir() if path.name.startswith(".")
         ]
         assert not left, f"left beside what was written: {left}"
+
+    def leftovers(self) -> list[str]:
+        """What is still there of a job that was released: snapshots, files of its tasks (I9)."""
+        home = self._fabric.home
+        found = [*(home / "checkpoints").glob(f"{self.job_id}*")]
+        found += [
+            path
+            for i in range(PARALLELISM)
+            for path in (home / "agents" / str(i) / "streams").glob("*")
+        ]
+        return [str(path.relative_to(home)) for path in found]
 
     def _read(self, name: str) -> pa.Table:
         format = "ipc" if name == "numbered" else "parquet"
@@ -215,17 +234,25 @@ def check_numbered(found: pa.Table, expected: pa.Table) -> None:
     assert unlike(rows.select(["key", "split", "row"]), expected) == ""
     duck = duckdb.connect()
     duck.register("found", found)
-    wrong = duck.sql(
-        "SELECT * FROM (SELECT *, row_number() OVER each AS counted, "
-        "sum(CASE WHEN split < 0 THEN 0 ELSE row END) OVER each AS summed "
-        "FROM found WINDOW each AS (PARTITION BY key ORDER BY n)) "
-        "WHERE n <> counted OR total <> summed"
-    ).limit(5).fetchall()
+    wrong = (
+        duck.sql(
+            "SELECT * FROM (SELECT *, row_number() OVER each AS counted, "
+            "sum(CASE WHEN split < 0 THEN 0 ELSE row END) OVER each AS summed "
+            "FROM found WINDOW each AS (PARTITION BY key ORDER BY n)) "
+            "WHERE n <> counted OR total <> summed"
+        )
+        .limit(5)
+        .fetchall()
+    )
     assert not wrong, f"state was not what the rows before had left: {wrong}"
-    again = duck.sql(
-        "SELECT * FROM (SELECT *, lag(row) OVER (PARTITION BY key, split ORDER BY n) AS before "
-        "FROM found WHERE split >= 0) WHERE before >= row"
-    ).limit(5).fetchall()
+    again = (
+        duck.sql(
+            "SELECT * FROM (SELECT *, lag(row) OVER (PARTITION BY key, split ORDER BY n) AS before "
+            "FROM found WHERE split >= 0) WHERE before >= row"
+        )
+        .limit(5)
+        .fetchall()
+    )
     assert not again, f"rows of a split out of order: {again}"
     assert ends.num_rows == pc.count_distinct(rows["key"]).as_py(), "timers were lost, or twice"
 

@@ -148,7 +148,7 @@ class Portion:
         if self._file is not None:
             return
         task, ending = self._task, ENDINGS[self._target.format]
-        key = f"{task.job}.{task.stage}-{task.task:05d}-{self._run}-{self._number:06d}"
+        key = f"{task.job}.{task.stage}-{task.task:05d}-{self._run:06d}-{self._number:06d}"
         name = f"{key}-{len(self._names):04d}.{ending}"
         self._names.append(name)
         path = self._folders.working / name

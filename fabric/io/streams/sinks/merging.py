@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from fabric import failpoints
 from fabric.io.sinks.encoders import open_encoder
 from fabric.io.streams.sinks.folders import Folders, synced, write_whole
 
@@ -78,6 +79,7 @@ def _carry_out(folders: Folders, groups: Groups, facts: dict[str, Any], plan: Pa
                 synced(aside)
                 aside.rename(seen)
             synced(folders.target)
+        failpoints.reach("stream.merging")
         for path in paths:
             path.unlink(missing_ok=True)
     synced(folders.small)

@@ -1,0 +1,86 @@
+"""An agent of a stream dies at every named place, and its successor as it comes back (F1).
+
+More than a million rows flow meanwhile. What was written is what would have been without faults:
+nothing lost, nothing doubled, the rows of each key in order, nothing left beside.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fabric import failpoints
+from fabric.testing import LocalFabric, local_fabric
+from fabric.testing.ordeal import wait_idle
+from fabric.testing.sampled import sampled
+from fabric.testing.stream_ordeal import PARALLELISM, StreamOrdeal
+from fabric.testing.wait import wait_until
+
+pytestmark = pytest.mark.timeout(300)
+PATIENCE_S = 120.0
+POINTS = {
+    "stream.barrier-came": (1, 2, 9),
+    "stream.barrier-sent": (1, 8),
+    "stream.rows-came": (1, 40, 400),
+    "stream.sink-prepared": (1, 2, 5),
+    "stream.snapshot-storing": (1, 2, 9),
+    "stream.snapshot-stored": (1, 2, 9),
+    "stream.told-complete": (1, 2, 7),
+    "stream.publishing": (1, 2, 3),
+    "stream.merging": (1, 2),
+    "agent.publishing": (1, 2, 4),
+    "agent.published": (1, 2, 4),
+    "agent.task-ran": (1,),
+}
+"""Where an agent comes by while rows flow, and the time at which it dies there."""
+RETURNS = [
+    "agent.attaching", "agent.task-started", "stream.restoring", "stream.state-restored",
+    "stream.restored", "stream.barrier-came", "stream.sink-prepared",
+]  # fmt: skip
+"""Where the next one dies, the first time it comes by: as it takes its tasks over."""
+FIRST = [(name, nth) for name, times in POINTS.items() for nth in times]
+CASES = [(*each, RETURNS[n % len(RETURNS)]) for n, each in enumerate(FIRST)]
+
+
+@pytest.mark.parametrize(("name", "nth", "again"), sampled(CASES, 2, salt="streams"))
+def test_an_agent_dies_twice(
+    name: str, nth: int, again: str, short: dict[str, str], tmp_path: Path
+) -> None:
+    faults = {f"agent {i}": f"{name}:{nth}:exit" for i in range(PARALLELISM)}
+    with local_fabric(PARALLELISM, slots=1, environ=short, faults=faults) as running:
+        ordeal = StreamOrdeal(running, tmp_path)
+        ordeal.submit()
+        victim = fallen(running, name)
+        followed_by(running, victim, again, tmp_path)
+        at_fault = ordeal.complete()
+        running.restart(victim)
+        ordeal.finish(PATIENCE_S)
+        # what came before the last word of a task may be all there is
+        ordeal.check(at_fault if name != "agent.task-ran" else None)
+        ordeal.release()
+        wait_idle(running)
+        wait_until(lambda: not ordeal.leftovers(), 30.0)
+
+
+def fallen(running: LocalFabric, name: str) -> int:
+    """The agent that died at the failpoint."""
+    said = f"failpoint {name}:"
+    wait_until(lambda: any(agent.said(said) is not None for agent in running.agents), PATIENCE_S)
+    (victim,) = (i for i, agent in enumerate(running.agents) if agent.said(said) is not None)
+    assert running.agents[victim].process.wait(30) == 137
+    return victim
+
+
+def followed_by(running: LocalFabric, victim: int, again: str, tmp_path: Path) -> None:
+    """Its successor dies too; without it there are not slots enough, so it has tasks to restore."""
+    running.faults[f"agent {victim}"] = f"{again}:1:exit"
+    running.environ[failpoints.ONCE] = str(tmp_path / "hit-again")
+    successor = running.agents[victim] = running.start_agent(victim)
+    assert successor.process.wait(PATIENCE_S) == 137
+    assert successor.said(f"failpoint {again}:") is not None
+
+
+def test_every_place_is_tried() -> None:
+    tried = {*POINTS, *RETURNS}
+    assert tried >= {name for name in failpoints.POINTS if name.startswith("stream.")}
