@@ -34,7 +34,7 @@ def jobs_table(jobs: Iterable[pb.JobStatus]) -> Table:
         done, of = (sum(getattr(s, field) for s in job.stages) for field in ("finished", "n_tasks"))
         add(
             made, job.job_id, job.name, STATES.get(job.state, "unknown"), f"{done}/{of}",
-            f"{job.result_rows:,}", f"{job.seconds:.2f}", failure(job),
+            f"{job.result_rows:,}", f"{job.seconds:.2f}", job.waiting or failure(job),
         )  # fmt: skip
     return made
 

@@ -28,11 +28,11 @@ from fabric.control.api import ENDED
 from fabric.control.link import LocalLink
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.runtime import CoordinatorRuntime
-from fabric.errors import InternalError, NotFoundError
+from fabric.errors import NotFoundError
 from fabric.flight.backend import Backend
 from fabric.flight.inprocess import InProcessTransport
 from fabric.flight.locations import LocationTable
-from fabric.flight.ticket import PartitionRequest
+from fabric.flight.results import read_result
 from fabric.ids import new_id
 from fabric.io.dataset.access import DatasetAccess
 from fabric.io.dataset.files import DatasetFiles
@@ -77,22 +77,7 @@ class EmbeddedSession(Session):
     def result_batches(self, status: pb.JobStatus) -> Iterator[pa.RecordBatch]:
         """See `Session`; read straight from the agent's memory."""
         located = self.control.locate(pb.LocateRequest(job_id=status.job_id))
-        edge = next((edge for edge in located.edges if edge.is_result), None)
-        if edge is None:
-            raise InternalError("the job has ended and its result is nowhere", job=status.job_id)
-        for partition in range(1 if edge.kind == pb.EDGE_BROADCAST else edge.n_partitions):
-            for producer in edge.producers:
-                request = PartitionRequest(
-                    job=status.job_id,
-                    edge=edge.edge,
-                    node_path=edge.node_path,
-                    partition=partition,
-                    producers=((producer.task, producer.attempt),),
-                )
-                address = located.addresses[producer.agent_id]
-                for _, batch in self._transport.fetch(address, request):
-                    if batch is not None:
-                        yield batch
+        yield from read_result(located, status.job_id, self._transport)
 
     def partitions(self, status: pb.JobStatus, node_path: str, lossless: bool) -> list[Partition]:
         """See `Session`; `NotFoundError` when this session does not serve."""

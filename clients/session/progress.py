@@ -41,6 +41,7 @@ class JobProgress:
         self._begin_s = time.monotonic()
         self._display: Progress | None = None
         self._bars: dict[int, TaskID] = {}
+        self._said = ""
 
     def show(self, status: pb.JobStatus) -> None:
         """Draw `status`, or not yet."""
@@ -51,6 +52,7 @@ class JobProgress:
         if not self._enabled:
             return
         display = self._display or self._start()
+        self._say(display, status.waiting)
         for stage in status.stages:
             if stage.stage not in self._bars:
                 self._bars[stage.stage] = display.add_task(
@@ -62,6 +64,12 @@ class JobProgress:
                 total=stage.n_tasks,
                 rows=stage_rows(stage),
             )
+
+    def _say(self, display: Progress, waiting: str) -> None:
+        """Why nothing happens, once for each reason."""
+        if waiting and waiting != self._said:
+            display.console.print(f"the job waits: it {waiting}")
+        self._said = waiting
 
     def close(self) -> None:
         """Leave the terminal as it was, the last picture on it."""

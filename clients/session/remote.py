@@ -142,7 +142,9 @@ class RemoteSession(Session):
                 return info
             if time.monotonic() > end_s:
                 raise PartitionLostError(
-                    "an agent does not hear that the job has ended", job=path[1]
+                    "a part of what the job made is gone with the agent that held it, or an agent "
+                    "does not hear that the job has ended; job.restart() makes again what is gone",
+                    job=path[1],
                 )
             time.sleep(_POLL_S)
 

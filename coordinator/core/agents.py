@@ -54,6 +54,16 @@ class Agents:
         self._past: OrderedDict[str, None] = OrderedDict()
         self._ticked: float | None = None
 
+    @property
+    def grows(self) -> bool:
+        """Whether further agents may come: not where they are part of a session."""
+        return self._timeout_s is not None
+
+    @property
+    def n_slots(self) -> int:
+        """Of all attached agents that don't drain."""
+        return sum(max(1, agent.hello.slots) for agent in self.attached() if not agent.draining)
+
     def attach(self, session: int, hello: pb.Hello, now: float) -> Agent:
         """The agent on its new session; whether it drains outlives its link."""
         before = self._agents.get(hello.agent_id)

@@ -79,6 +79,8 @@ class Job:
         """Attempts of pipelined regions that must end before the next ones may start."""
         self.stream: Stream | None = None
         """Of a job that reads a stream."""
+        self.waiting = ""
+        """Why it does not start, where that is worth a word."""
 
     @property
     def active(self) -> bool:

@@ -147,6 +147,7 @@ def job_status(job: Job, now: float) -> pb.JobStatus:
         n_attempts=job.tasks.n_attempts,
         run=job.run,
         client_key=job.client_key,
+        waiting=job.waiting if job.active else "",
     )
 
 

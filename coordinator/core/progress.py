@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 
 from fabric.control import control_pb2 as pb
 from fabric.control.errors import from_detail
+from fabric.coordinator.core import scheduling
 from fabric.coordinator.core.agents import Agent, Agents
 from fabric.coordinator.core.announcer import Announcer
 from fabric.coordinator.core.book import Book
@@ -25,7 +26,7 @@ from fabric.coordinator.core.recovery import lost_with, needed, run_again
 from fabric.coordinator.core.replan import replan
 from fabric.coordinator.core.reruns import Reruns
 from fabric.coordinator.core.retries import failure, lost_inputs, pause_s, with_causes
-from fabric.coordinator.core.scheduling import Assigned, assign, slots_used
+from fabric.coordinator.core.scheduling import Assigned, slots_used
 from fabric.coordinator.core.streams import Streams
 from fabric.coordinator.core.tasks import Task
 from fabric.coordinator.planner.materialise import materialised
@@ -80,6 +81,8 @@ class Progress:
         )
         self._n_placed += 1
         self.streams.add(job)
+        if not self._agents.grows:
+            scheduling.check_slots(job, self._agents.n_slots)
         book.add(job)
         effects = [*book.changed(job, now), *book.note(now, "job submitted", **about(job))]
         effects += self._announcer.tell(pb.Locations(edges=self.endings.locations(job)))
@@ -259,26 +262,33 @@ class Progress:
         if not any(job.tasks.n_waiting for job in jobs):
             return effects
         effects += self._plan_regions(jobs, now)
-        used = slots_used(self._book.active())
-        room = {
-            agent.agent_id: max(1, agent.hello.slots) - used.get(agent.agent_id, 0)
-            for agent in self._agents.attached()
-            if agent.takes_tasks
-        }
+        room = scheduling.free_slots(self._agents.attached(), self._book.active())
         given: dict[str, dict[int, list[int]]] = {}
-        for assigned in list(assign(jobs, room, now, self._book.config.placement)):
+        for assigned in list(scheduling.assign(jobs, room, now, self._book.config.placement)):
             self._give(assigned)
             for (stage, number), _ in assigned.tasks:
                 given.setdefault(assigned.job.job_id, {}).setdefault(stage, []).append(number)
         for job_id, stages in given.items():
             effects += self._deploy(self._book.jobs[job_id], stages, now)
+        return effects + self._say_what_waits(jobs, now)
+
+    def _say_what_waits(self, jobs: list[Job], now: float) -> list[Effect]:
+        """A stream without slots says so: it needs all of them at once, perhaps for ever."""
+        effects: list[Effect] = []
+        for job in (job for job in jobs if job.stream is not None):
+            room = scheduling.free_slots(self._agents.attached(), self._book.active())
+            why = scheduling.waiting_for(job, self._agents.n_slots, room)
+            if why != job.waiting:
+                job.waiting = why
+                effects += self._book.changed(job, now)
+                if why:
+                    effects += self._book.note(now, "slots are short", job=job.job_id, why=why)
         return effects
 
     def _plan_regions(self, jobs: list[Job], now: float) -> list[Effect]:
         """Fix the tasks of regions that may start for the first time."""
         effects: list[Effect] = []
-        hellos = self._agents.hellos()
-        n_slots = sum(max(1, a.hello.slots) for a in self._agents.attached() if not a.draining)
+        hellos, n_slots = self._agents.hellos(), self._agents.n_slots
         for job in jobs:
             for region in list(job.ready()):
                 if job.is_stream(region):

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from fabric.coordinator.core.agents import Agent
 from fabric.coordinator.core.jobs import Job
 from fabric.coordinator.core.lineage import Key
 from fabric.coordinator.planner.placement import Policy
+from fabric.errors import PlanError
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,44 @@ def slots_used(jobs: Sequence[Job]) -> dict[str, int]:
         for agent_id, n in _used_by(job).items():
             used[agent_id] = used.get(agent_id, 0) + n
     return used
+
+
+def slots_needed(job: Job) -> int:
+    """How many slots a stream takes, all at once; 0: the job has none, and can do with one."""
+    if job.stream is None:
+        return 0
+    stages = job.graph.regions()[job.stream.region]
+    return max(stage.n_tasks for stage in stages)
+
+
+def free_slots(agents: Iterable[Agent], jobs: Sequence[Job]) -> dict[str, int]:
+    """What `jobs` leave free, by agent that takes tasks."""
+    used = slots_used(jobs)
+    return {
+        agent.agent_id: max(1, agent.hello.slots) - used.get(agent.agent_id, 0)
+        for agent in agents
+        if agent.takes_tasks
+    }
+
+
+def waiting_for(job: Job, n_slots: int, room: Mapping[str, int]) -> str:
+    """Why a stream that might start does not, in words; "": nothing that slots could mend."""
+    needed, n_free = slots_needed(job), sum(n for n in room.values() if n > 0)
+    ready = any(job.is_stream(region) for region in job.ready())
+    if not ready or needed <= n_free:
+        return ""
+    there = f"needs {needed} slots at once, the fabric has {n_slots}"
+    return f"{there}, of which {n_free} are free" if needed <= n_slots else there
+
+
+def check_slots(job: Job, n_slots: int) -> None:
+    """Refuse a stream that would wait for ever, where no agent will come."""
+    if 0 < n_slots < (needed := slots_needed(job)):
+        raise PlanError(
+            f"the stream needs {needed} slots at once, and this session has {n_slots}; submit it "
+            f"with parallelism={n_slots}, or open the session with "
+            f"fabric.connect(parallelism={needed})"
+        )
 
 
 def _used_by(job: Job) -> Mapping[str, int]:

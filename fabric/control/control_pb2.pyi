@@ -940,7 +940,7 @@ class LocateRequest(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., dataset: _Optional[str] = ...) -> None: ...
 
 class JobStatus(_message.Message):
-    __slots__ = ("job_id", "name", "state", "stages", "error", "submitted_s", "seconds", "result_path", "result_schema", "result_rows", "errors", "n_attempts", "run", "client_key")
+    __slots__ = ("job_id", "name", "state", "stages", "error", "submitted_s", "seconds", "result_path", "result_schema", "result_rows", "errors", "n_attempts", "run", "client_key", "waiting")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -955,6 +955,7 @@ class JobStatus(_message.Message):
     N_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
     CLIENT_KEY_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     name: str
     state: JobState
@@ -969,7 +970,8 @@ class JobStatus(_message.Message):
     n_attempts: int
     run: int
     client_key: str
-    def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[_Union[JobState, str]] = ..., stages: _Optional[_Iterable[_Union[StageStatus, _Mapping]]] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., submitted_s: _Optional[float] = ..., seconds: _Optional[float] = ..., result_path: _Optional[str] = ..., result_schema: _Optional[bytes] = ..., result_rows: _Optional[int] = ..., errors: _Optional[_Iterable[_Union[ErrorDetail, _Mapping]]] = ..., n_attempts: _Optional[int] = ..., run: _Optional[int] = ..., client_key: _Optional[str] = ...) -> None: ...
+    waiting: str
+    def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[_Union[JobState, str]] = ..., stages: _Optional[_Iterable[_Union[StageStatus, _Mapping]]] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., submitted_s: _Optional[float] = ..., seconds: _Optional[float] = ..., result_path: _Optional[str] = ..., result_schema: _Optional[bytes] = ..., result_rows: _Optional[int] = ..., errors: _Optional[_Iterable[_Union[ErrorDetail, _Mapping]]] = ..., n_attempts: _Optional[int] = ..., run: _Optional[int] = ..., client_key: _Optional[str] = ..., waiting: _Optional[str] = ...) -> None: ...
 
 class StageStatus(_message.Message):
     __slots__ = ("stage", "node_path", "n_tasks", "running", "finished", "rows", "bytes", "backpressure_ratio", "adapted", "rows_in", "watermark_us")

@@ -11,7 +11,7 @@ from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED, ControlApi
 from fabric.control.errors import from_detail
 from fabric.errors import InternalError
-from fabric.flight.ticket import PartitionRequest
+from fabric.flight.results import read_result, result_edge
 from fabric.flight.transport import Transport
 from fabric.plan.codec import encode
 from fabric.plan.nodes import Node, NodeConfig, Plan
@@ -44,18 +44,6 @@ def wait(control: ControlApi, job_id: str) -> pb.JobStatus:
 def result(control: ControlApi, transport: Transport, job_id: str) -> pa.Table:
     """All rows of a finished job, in the order of its partitions."""
     located = control.locate(pb.LocateRequest(job_id=job_id))
-    (edge,) = (edge for edge in located.edges if edge.is_result)
-    batches = []
-    for partition in range(1 if edge.kind == pb.EDGE_BROADCAST else edge.n_partitions):
-        for producer in edge.producers:
-            request = PartitionRequest(
-                job=job_id,
-                edge=edge.edge,
-                node_path=edge.node_path,
-                partition=partition,
-                producers=((producer.task, producer.attempt),),
-            )
-            messages = transport.fetch(located.addresses[producer.agent_id], request)
-            batches += [batch for _, batch in messages if batch is not None]
+    edge = result_edge(located, job_id)
     schema = pa.ipc.read_schema(pa.py_buffer(edge.schema))
-    return pa.Table.from_batches(batches, schema=schema)
+    return pa.Table.from_batches(read_result(located, job_id, transport), schema=schema)

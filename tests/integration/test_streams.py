@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,9 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from fabric import connect as fabric_of
+from fabric import streams
 from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
+from fabric.errors import PartitionLostError, PlanError
 from fabric.io.streams import generator, stream_schema
 from fabric.plan.expr import Agg, Alias, Call, Column, Literal
 from fabric.plan.nodes import Filter
@@ -71,6 +75,21 @@ def rows_of(fabric: EmbeddedFabric, job: str) -> list[tuple[int, int]]:
 
 def test_a_stream_that_ends_gives_each_row_once(fabric: EmbeddedFabric) -> None:
     job = fabric.submit(filtered(0), parallelism=3)
+    fabric.wait(job)
+    found = rows_of(fabric, job)
+    assert len(found) == len(set(found))
+    assert set(found) == expected()
+
+
+def test_a_result_that_is_partly_gone_is_not_read(fabric: EmbeddedFabric) -> None:
+    """It has ended: what a lost agent held of it is missed, and made again when asked for."""
+    job = fabric.submit(filtered(0), parallelism=3)
+    fabric.wait(job)
+    fabric.agents[1].close()
+    wait_until(lambda: len(fabric.control.list_agents(pb.ListRequest()).agents) == 2, 30)
+    with pytest.raises(PartitionLostError, match=r"1 of 3 parts of the result are gone"):
+        rows_of(fabric, job)
+    fabric.control.restart(pb.RestartRequest(job_id=job))
     fabric.wait(job)
     found = rows_of(fabric, job)
     assert len(found) == len(set(found))
@@ -140,3 +159,16 @@ def test_nothing_of_a_released_job_stays(fabric: EmbeddedFabric, tmp_path: Path)
     assert list(tmp_path.iterdir())
     fabric.control.release(pb.JobRequest(job_id=job))
     wait_until(lambda: not list(tmp_path.iterdir()), 30)
+
+
+def test_a_session_has_the_slots_that_it_has() -> None:
+    """No agent will come to it, so a stream that needs more would wait for ever."""
+    n = (os.cpu_count() or 1) + 1
+    with fabric_of(parallelism=1) as session:
+        frame = streams.generator(n_rows=100, n_splits=n, session=session)
+        with pytest.raises(
+            PlanError, match=f"needs {n} slots at once, and this session has {n - 1}"
+        ):
+            session.submit(frame, parallelism=n)
+        assert session.jobs() == []
+        assert session.submit(frame, parallelism=1).collect().num_rows == 100

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core.events import AgentDrained, JobRestarted, Tick
+from fabric.io.streams import stream_schema
+from fabric.plan.sources import GeneratorStream
+from fabric.plan.streams import StreamScan
 
 AWAY = pb.ErrorDetail(kind="PeerLostError", message="no answer")
 
@@ -136,3 +140,40 @@ def test_a_restart_with_everything_there_ends_at_once(world: Any, graphs: Simple
     assert world.state() == "finished"
     assert world.core.status("job-1", world.now).run == 1
     assert len(world.heard("x", "deploy")) == n_deploys
+
+
+def stream_of(graphs: SimpleNamespace, n_tasks: int) -> Any:
+    """Two stages of a stream: tasks of one number share a slot."""
+    source = GeneratorStream(n_splits=n_tasks)
+    scan = StreamScan(source, stream_schema(source), path="made")
+    first = replace(graphs.stage(0, n_tasks), root=scan, kind="chain", path="made")
+    second = replace(graphs.stage(1, n_tasks), region=first.region, kind="chain")
+    edges = (
+        replace(graphs.edge(0, 0, 1, n_tasks), mode="pipelined"),
+        graphs.edge(1, 1, -1, n_tasks),
+    )
+    return type(graphs.shuffle())((first, second), edges)
+
+
+def waits(world: Any) -> str:
+    return str(world.core.status("job-1", world.now).waiting)
+
+
+def test_a_stream_without_slots_says_what_it_waits_for(world: Any, graphs: SimpleNamespace) -> None:
+    world.submit(stream_of(graphs, 9), "job-1")
+    assert world.state("job-1") == "queued"
+    assert waits(world) == "needs 9 slots at once, the fabric has 8"
+    assert [e.text for e in world.core.events(pb.EventsRequest()).events if "short" in e.kind]
+    world.attach("z")
+    assert world.state("job-1") == "running"
+    assert waits(world) == ""
+
+
+def test_a_stream_says_that_others_have_its_slots(world: Any, graphs: SimpleNamespace) -> None:
+    world.submit(wide(graphs, 3), "job-0")
+    world.submit(stream_of(graphs, 6), "job-1")
+    assert waits(world) == "needs 6 slots at once, the fabric has 8, of which 5 are free"
+    for agent, task in given(world, "job-0"):
+        world.finish(agent, 0, task, job_id="job-0")
+    assert waits(world) == ""
+    assert len(given(world, "job-1")) == 12
