@@ -132,7 +132,7 @@ class StorageError(ExternalError, OSError):
 
 
 class StorageAwayError(StorageError):
-    """A database does not answer now; what was to be written may have been, or not."""
+    """A database or folder can't be used now; what was to be written may have been, or not."""
 
     retryable = True
 

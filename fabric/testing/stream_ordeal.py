@@ -27,7 +27,7 @@ from fabric.plan.nodes import Node, Sink, Union
 from fabric.plan.sources import GeneratorStream, StreamFileTarget, StreamTarget
 from fabric.testing.compare import unlike
 from fabric.testing.local import LocalFabric
-from fabric.testing.ordeal import PATIENCE_S, Submitted, patiently
+from fabric.testing.ordeal import PATIENCE_S, Submitted, patiently, wait_idle
 from fabric.testing.wait import wait_until
 
 PARALLELISM, N_SPLITS, N_KEYS = 3, 3, 1_000
@@ -38,7 +38,7 @@ NUMBERED = 50
 """Of the keys, every one that this divides goes through the function."""
 TIMER_US = START_US + 3_600_000_000
 """Later than any row: its timers are called at the end."""
-RETAINED = 3
+RETAINED = 2
 
 
 class Numbered(Process):
@@ -132,6 +132,14 @@ class StreamOrdeal(Submitted):
         return self.complete()
 
     # ---- afterwards
+
+    def end(self, at_fault: int | None = None, within_s: float = 120.0) -> None:
+        """After the last fault: it ends, nothing is wrong, and released, nothing is left."""
+        self.finish(within_s)
+        self.check(at_fault)
+        self.release()
+        wait_idle(self._fabric)
+        wait_until(lambda: not self.leftovers(), 30.0)
 
     def check(self, at_fault: int | None = None) -> None:
         """All of it; `at_fault` was the newest checkpoint at the time of the last fault."""

@@ -11,6 +11,7 @@ import pytest
 import fabric
 from fabric import failpoints
 from fabric.testing import Gate, LocalFabric, checksum, local_fabric
+from fabric.testing.faults import hit_agent
 from fabric.testing.ordeal import Mode, Ordeal, dataset, gate, reference, wait_idle
 from fabric.testing.sampled import sampled
 from fabric.testing.wait import wait_until
@@ -32,14 +33,6 @@ CASES = [
 PUT_CASES = list(product(PUTS, (1, 2), ("exit", "stop")))
 
 
-def hit(running: LocalFabric, name: str) -> int | None:
-    """The agent that came by the failpoint."""
-    for i, agent in enumerate(running.agents):
-        if agent.said(f"failpoint {name}:"):
-            return i
-    return None
-
-
 @pytest.mark.parametrize(("name", "nth", "action", "mode"), sampled(CASES, 5, salt="agents"))
 def test_a_fault_at(
     *, name: str, nth: int, action: str, mode: Mode, short: dict[str, str], tmp_path: Path
@@ -49,7 +42,7 @@ def test_a_fault_at(
         ordeal = Ordeal(running, tmp_path, mode=mode)
         ordeal.submit()
         ordeal.finish()
-        victim = hit(running, name)
+        victim = hit_agent(running, name)
         assert victim is not None, "the failpoint was never reached: nothing was tried"
         ordeal.check({running.agent_id(victim)})
         if action == "stop":
@@ -77,8 +70,8 @@ def test_an_owner_of_a_dataset_at(
     with local_fabric(N_AGENTS, slots=SLOTS, environ=patience, faults=faults) as running:
         ordeal = Ordeal(running, tmp_path, target=dataset("d"))
         ordeal.submit()
-        wait_until(lambda: hit(running, name) is not None, 30.0)
-        victim = hit(running, name)
+        wait_until(lambda: hit_agent(running, name) is not None, 30.0)
+        victim = hit_agent(running, name)
         assert victim is not None
         if action == "stop":
             wait_until(lambda: running.agent_id(victim) not in alive(running), 20.0)
@@ -129,8 +122,8 @@ def test_it_dies_as_it_registers_again(short: dict[str, str], tmp_path: Path) ->
         wait_until(lambda: ordeal.running() == ordeal.status().stages[-1].n_tasks, 30.0)
         running.kill_coordinator()
         running.start_coordinator()
-        wait_until(lambda: hit(running, "agent.attaching") is not None, 30.0)
-        victim = hit(running, "agent.attaching")
+        wait_until(lambda: hit_agent(running, "agent.attaching") is not None, 30.0)
+        victim = hit_agent(running, "agent.attaching")
         assert victim is not None
         wait_until(lambda: len(alive(running)) == N_AGENTS - 1, 30.0)
         closed.open()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from itertools import product
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 import fabric
 from fabric import failpoints
 from fabric.testing import Gate, LocalFabric, checksum, local_fabric
+from fabric.testing.faults import hit_coordinator, overcome
 from fabric.testing.ordeal import Mode, Ordeal, dataset, gate, patiently, reference, wait_idle
 from fabric.testing.sampled import sampled
 from fabric.testing.wait import wait_until
@@ -31,28 +31,10 @@ CASES = [
 COMMIT_CASES = list(product(COMMITS, ("exit", "stop")))
 
 
-def hit(running: LocalFabric, name: str) -> bool:
-    assert running.coordinator is not None
-    return running.coordinator.said(f"failpoint {name}:") is not None
-
-
 def ended(running: LocalFabric) -> bool:
     """By its log: a coordinator that is stopped leaves whoever asks it waiting."""
     assert running.coordinator is not None
     return "job finished" in running.coordinator.log.read_text()
-
-
-def overcome(running: LocalFabric, action: str) -> None:
-    """Start the dead one anew; wake the frozen one once no agent believes in it any more."""
-    coordinator = running.coordinator
-    assert coordinator is not None
-    if action == "exit":
-        assert coordinator.process.wait(30) == 137
-        running.kill_coordinator()
-        running.start_coordinator()
-    else:
-        wait_until(lambda: all("lease over" in a.log.read_text() for a in running.agents), 30.0)
-        coordinator.process.send_signal(signal.SIGCONT)
 
 
 @pytest.mark.parametrize(("name", "nth", "action", "mode"), sampled(CASES, 4, salt="coordinator"))
@@ -71,8 +53,8 @@ def test_a_fault_at(
     with local_fabric(N_AGENTS, slots=SLOTS, environ=environ, faults=faults) as running:
         ordeal = Ordeal(running, tmp_path, mode=mode)
         submitting = ordeal.submit_beside()
-        wait_until(lambda: hit(running, name) or ended(running), 60.0)
-        reached = hit(running, name)
+        wait_until(lambda: hit_coordinator(running, name) or ended(running), 60.0)
+        reached = hit_coordinator(running, name)
         assert reached or nth > 1, "the failpoint was never reached: nothing was tried"
         if reached:  # a small job writes its tasks down in few turns
             overcome(running, action)
@@ -99,7 +81,7 @@ def test_a_commit_at(
     with local_fabric(N_AGENTS, slots=SLOTS, environ=environ, faults=faults) as running:
         ordeal = Ordeal(running, tmp_path, target=dataset("d"))
         submitting = ordeal.submit_beside()
-        wait_until(lambda: hit(running, name), 60.0)
+        wait_until(lambda: hit_coordinator(running, name), 60.0)
         overcome(running, action)
         submitting.join(60.0)
         ordeal.finish()

@@ -18,7 +18,7 @@ from fabric.errors import CancelledError, NotFoundError
 from fabric.ids import TaskId, new_id
 from fabric.io import registry, sinks
 from fabric.io.dataset.access import use
-from fabric.io.streams.sinks import open_stream_sink, sweep
+from fabric.io.streams.sinks import open_stream_sink
 from fabric.plan.sources import (
     DatasetSource,
     DatasetTarget,
@@ -145,7 +145,6 @@ class Job:
         """As after a crash: the old writers are gone without a word."""
         sinks.publish(handles)
         sinks.abandon(others)
-        sweep(self.place.target, self.id, STAGE)
         self.start()
 
     def end(self) -> None:

@@ -1,9 +1,9 @@
 """Sinks of streams: what was written before a checkpoint is seen once that checkpoint is complete.
 
-One job: `open_stream_sink`, the checks before a job starts, and `sweep` after a restore. Handles
-are published and abandoned by `fabric.io.sinks`, like those of bounded jobs. Exactly once into
-files and datasets of a fabric; any other Flight server has no transactions, gets rows as they come,
-and after a restore gets those since the last checkpoint again.
+One job: `open_stream_sink` and the checks before a job starts. Handles are published and abandoned
+by `fabric.io.sinks`, like those of bounded jobs. Exactly once into files and datasets of a fabric;
+any other Flight server has no transactions, gets rows as they come, and after a restore gets those
+since the last checkpoint again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fabric.plan.sources import (
     StreamTarget,
 )
 
-__all__ = ["StreamWriter", "check_stream_target", "open_stream_sink", "sweep"]
+__all__ = ["StreamWriter", "check_stream_target", "open_stream_sink"]
 
 
 def check_stream_target(target: StreamTarget) -> None:
@@ -74,12 +74,3 @@ def open_stream_sink(
             raise PlanError(f"no stream can be written to a {type(target).__name__}")
 
     return Epochs(lambda since: opened(f"{task.job}.{task.stage}.{run}.{since}"))
-
-
-def sweep(target: StreamTarget, job: str, stage: int) -> None:
-    """After a restore: remove what no checkpoint knows; those that are complete were published.
-
-    May be repeated. Transactions on datasets that nobody commits end by their age.
-    """
-    if isinstance(target, StreamFileTarget):
-        files.sweep(target, job, stage)

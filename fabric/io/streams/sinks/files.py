@@ -4,7 +4,7 @@
     out/.name.<job>.stream/small/...          published, kept back to be merged (`merging.py`)
     out/name/<key>.parquet                    seen
 
-One job: `Portion`, `publish`, `abandon`, `sweep`, `discard`. `<key>` is job, stage, task, run and a
+One job: `Portion`, `publish`, `abandon`, `discard`. `<key>` is job, stage, task, run and a
 number that only grows, so that nothing is ever written twice under one name; how far a task is
 published is written down beside, and what lies before that was published, wherever it is now.
 """
@@ -58,8 +58,17 @@ def check_columns(target: StreamFileTarget, schema: pa.Schema) -> None:
 def portion_opener(
     target: StreamFileTarget, schema: pa.Schema, task: TaskId, run: int
 ) -> Callable[[int], Portion]:
-    """Opens what one task writes between two barriers."""
-    numbers = count(1)
+    """Opens what one task writes between two barriers, once what its earlier runs left is gone.
+
+    Nothing begins again before what a complete checkpoint has was published, so no other file of
+    theirs is wanted. A task that comes late, after its job has ended, finds no folder to write in.
+    """
+    folders, numbers = Folders.of(target.path, task.job, task.stage), count(1)
+    with writing(target.path):
+        folders.make()
+        for path in folders.working.glob(f"{_task_name(task)}-*"):
+            if int(path.name.removeprefix(_task_name(task)).split("-")[1]) < run:
+                path.unlink(missing_ok=True)
     return lambda since: Portion(target, schema, task, (run, next(numbers)))
 
 
@@ -76,8 +85,6 @@ class Portion:
         self._file: pa.NativeFile | None = None
         self._rows = self._bytes = 0
         self._begun_s, self._abandoned = 0.0, False
-        with writing(target.path):
-            self._folders.make()
 
     def write(self, batch: pa.RecordBatch) -> None:
         """See `SinkWriter.write`; on an error nothing of the portion is left on disk."""
@@ -148,7 +155,7 @@ class Portion:
         if self._file is not None:
             return
         task, ending = self._task, ENDINGS[self._target.format]
-        key = f"{task.job}.{task.stage}-{task.task:05d}-{self._run:06d}-{self._number:06d}"
+        key = f"{_task_name(task)}-{self._run:06d}-{self._number:06d}"
         name = f"{key}-{len(self._names):04d}.{ending}"
         self._names.append(name)
         path = self._folders.working / name
@@ -174,12 +181,12 @@ def publish(handles: Sequence[Handle]) -> None:
     for facts in _by_folder(handles):
         first = facts[0]
         folders = Folders.of(first["path"], first["job"], first["stage"])
-        with writing(first["path"]):
-            folders.make()
-            with folders.locked():
-                for fact in sorted(facts, key=_order):
-                    _publish(fact, folders)
-                merge_small(folders, first, time.time())
+        if not folders.root.exists():  # the job has ended: this was told twice, and comes late
+            continue
+        with writing(first["path"]), folders.locked():
+            for fact in sorted(facts, key=_order):
+                _publish(fact, folders)
+            merge_small(folders, first, time.time())
 
 
 def abandon(handles: Sequence[Handle]) -> None:
@@ -192,11 +199,6 @@ def abandon(handles: Sequence[Handle]) -> None:
 
 
 drop = abandon
-
-
-def sweep(target: StreamFileTarget, job: str, stage: int) -> None:
-    """Remove what was written and not published."""
-    shutil.rmtree(Folders.of(target.path, job, stage).working, ignore_errors=True)
 
 
 def discard(target: StreamFileTarget, job: str, stage: int) -> None:
@@ -213,6 +215,10 @@ def discard(target: StreamFileTarget, job: str, stage: int) -> None:
             with folders.locked():
                 merge_small(folders, facts, time.time())
         shutil.rmtree(folders.root, ignore_errors=True)
+
+
+def _task_name(task: TaskId) -> str:
+    return f"{task.job}.{task.stage}-{task.task:05d}"
 
 
 def _publish(facts: dict[str, Any], folders: Folders) -> None:

@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from fabric.errors import StorageError
+from fabric.errors import StorageAwayError
 
-LOCK_S = 30.0
+LOCK_S = 10.0
 _TRY_S = 0.02
 
 
@@ -63,7 +63,7 @@ class Folders:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Nobody else publishes meanwhile; `StorageError` when somebody does so for too long."""
+        """Nobody else publishes meanwhile; `StorageAwayError` when somebody does for too long."""
         file = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             _wait_for(file, self.target)
@@ -99,9 +99,9 @@ def _wait_for(file: int, target: Path) -> None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > end_s:
-                raise StorageError(
-                    f"another process has been publishing to {target} for {LOCK_S:.0f} s; is it "
-                    "stopped?"
+                raise StorageAwayError(
+                    f"another process has been publishing to {target} for {LOCK_S:.0f} s; it is "
+                    "tried again until that one has ended, or goes on if it was stopped"
                 ) from None
             time.sleep(_TRY_S)
         else:

@@ -12,7 +12,7 @@ import pytest
 from fabric.errors import ConfigError, DataError, NotFoundError, PlanError, StorageError
 from fabric.ids import TaskId
 from fabric.io import sinks
-from fabric.io.streams.sinks import check_stream_target, folders, open_stream_sink, sweep
+from fabric.io.streams.sinks import check_stream_target, folders, open_stream_sink
 from fabric.plan.sources import DatasetTarget, StreamFileTarget
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -182,7 +182,8 @@ def test_prepared_files_that_are_gone_are_an_error(tmp_path: Path) -> None:
     writer = opened(to)
     writer.write(batch(1))
     handle = writer.prepare(1)
-    sweep(to, "job-1", 2)
+    for path in (tmp_path / ".out.job-1-2.stream" / "work").iterdir():
+        path.unlink()
     with pytest.raises(StorageError, match=r"are gone: there is no .*removed by hand"):
         sinks.publish([handle])
 
@@ -199,6 +200,44 @@ def test_runs_never_write_under_one_name(tmp_path: Path) -> None:
     first.write(batch(1))
     with pytest.raises(StorageError, match="two tasks write under one name"):
         second.write(batch(1))
+
+
+def working(path: Path) -> list[str]:
+    return sorted(f.name for f in (path.parent / f".{path.name}.job-1-2.stream" / "work").iterdir())
+
+
+def test_what_a_killed_task_left_goes_when_it_runs_again(tmp_path: Path) -> None:
+    """Neither what it was writing nor what no checkpoint had; the files of other tasks stay."""
+    out = tmp_path / "out"
+    to, other = target(out), TaskId("job-1", 2, 1)
+    first, beside = opened(to, run=9), opened(to, other, run=9)
+    for writer in (first, beside):
+        writer.write(batch(1))
+        writer.prepare(1)
+        writer.write(batch(2))
+    assert len(working(out)) == 4
+    again = opened(to, run=10)
+    assert [name[:13] for name in working(out)] == ["job-1.2-00001"] * 2
+    again.write(batch(3))
+    assert len(working(out)) == 3
+    opened(to, run=10)
+    assert len(working(out)) == 3, "its own run is nobody's leftover"
+
+
+def test_nothing_comes_back_after_the_end(tmp_path: Path) -> None:
+    """An agent that was stopped for long publishes and writes for a job that has ended."""
+    out = tmp_path / "out"
+    writer = opened(target(out))
+    writer.write(batch(1))
+    handle = writer.prepare(1)
+    sinks.publish([handle])
+    sinks.discard(target(out), "job-1", 2)
+    sinks.publish([handle])
+    with pytest.raises(StorageError):
+        writer.write(batch(2))
+    writer.abandon()
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert seen(out) == [[1]]
 
 
 def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:

@@ -1,0 +1,99 @@
+"""An agent of a stream stops for longer than its lease, and comes back when others have its tasks.
+
+What it does then, prepares, acknowledges or publishes late, changes nothing (F16). And agents that
+take long, or own the dataset that a stream is written to.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+import fabric
+from fabric.plan.sources import DatasetTarget
+from fabric.testing import local_fabric
+from fabric.testing.faults import wait_hit
+from fabric.testing.sampled import sampled
+from fabric.testing.stream_ordeal import (
+    PARALLELISM,
+    StreamOrdeal,
+    check_numbered,
+    reference,
+    source,
+)
+from fabric.testing.wait import wait_until
+
+pytestmark = pytest.mark.timeout(300)
+PATIENCE_S = 120.0
+ZOMBIES = [
+    ("stream.rows-came", 400), ("stream.barrier-came", 9), ("stream.sink-prepared", 4),
+    ("stream.snapshot-storing", 9), ("stream.snapshot-stored", 9), ("stream.told-complete", 2),
+    ("agent.publishing", 2), ("agent.published", 2),
+]  # fmt: skip
+HOLDING = "stream.publishing"
+PUTS = list(product(("agent.put-batch", "agent.put-sealed"), (1, 3)))
+
+
+@pytest.mark.parametrize(("name", "nth"), sampled(ZOMBIES, 1, salt="stream zombies"))
+def test_a_zombie(name: str, nth: int, short: dict[str, str], tmp_path: Path) -> None:
+    faults = {f"agent {i}": f"{name}:{nth}:stop" for i in range(PARALLELISM)}
+    with local_fabric(PARALLELISM, slots=2, environ=short, faults=faults) as running:
+        ordeal = StreamOrdeal(running, tmp_path)
+        ordeal.submit()
+        zombie = wait_hit(running, name, PATIENCE_S)
+        wait_until(lambda: len(running.attached()) < PARALLELISM, PATIENCE_S)
+        at_fault = ordeal.go_on(1, PATIENCE_S)  # without it
+        running.resume(zombie)
+        running.wait_attached()
+        ordeal.end(at_fault)
+        assert "lease over" in running.agents[zombie].log.read_text()
+
+
+def test_a_zombie_that_keeps_others_from_publishing(short: dict[str, str], tmp_path: Path) -> None:
+    """It stopped amid publishing: nobody may go on with that before it does; the job waits."""
+    faults = {f"agent {i}": f"{HOLDING}:2:stop" for i in range(PARALLELISM)}
+    with local_fabric(PARALLELISM, slots=2, environ=short, faults=faults) as running:
+        ordeal = StreamOrdeal(running, tmp_path)
+        ordeal.submit()
+        zombie = wait_hit(running, HOLDING, PATIENCE_S)
+        wait_until(lambda: any(e.kind == "not published" for e in ordeal.events()), PATIENCE_S)
+        at_fault = ordeal.complete()
+        running.resume(zombie)
+        ordeal.end(at_fault)
+
+
+def test_a_checkpoint_that_takes_too_long_is_given_up(
+    short: dict[str, str], tmp_path: Path
+) -> None:
+    """A task's storage is slow once: the checkpoint ends with that reason, the next one comes."""
+    faults = {"agent 1": "stream.snapshot-storing:9:sleep=6"}
+    with local_fabric(PARALLELISM, slots=1, environ=short, faults=faults) as running:
+        ordeal = StreamOrdeal(running, tmp_path, timeout_s=4.0)
+        ordeal.submit()
+        wait_until(lambda: aborted(ordeal), PATIENCE_S)
+        assert any("no answer in 4 s from" in reason for reason in aborted(ordeal))
+        ordeal.end(ordeal.complete())
+        assert len({task.attempt for task in ordeal.tasks()}) == 1, "the job went on all the while"
+
+
+@pytest.mark.parametrize(("name", "nth"), sampled(PUTS, 0, salt="stream puts"))
+def test_an_owner_of_a_dataset(name: str, nth: int, short: dict[str, str], tmp_path: Path) -> None:
+    """An agent dies with rows of a put in its hands; it owns them again when it is back."""
+    faults = {f"agent {i}": f"{name}:{nth}:exit" for i in range(PARALLELISM)}
+    patience = {**short, "FABRIC_COORDINATOR_RETRY_S": "1"}  # an agent needs a moment to start
+    with local_fabric(PARALLELISM, slots=1, environ=patience, faults=faults) as running:
+        target = DatasetTarget("numbered", ("key",), PARALLELISM, "append")
+        ordeal = StreamOrdeal(running, tmp_path, numbered=target)
+        ordeal.submit()
+        running.restart(wait_hit(running, name, PATIENCE_S))
+        ordeal.end()
+        with fabric.connect(f"fabric://{running.address}", token=running.token) as session:
+            check_numbered(
+                session.read_dataset("numbered").collect(), reference(source())["numbered"]
+            )
+
+
+def aborted(ordeal: StreamOrdeal) -> list[str]:
+    return [one.reason for one in ordeal.checkpoints() if one.state == "aborted"]
