@@ -100,6 +100,7 @@ class Actions:
         Those of a stream without an end come as they are made, for as long as they are taken: to
         leave the loop cancels its job, and a reader that takes nothing for 25 s is cut. After a
         failure, rows since the last checkpoint come again; `write_stream` has each row once.
+        Results that change come as their `changes`.
 
         >>> from fabric import streams
         >>> for batch in streams.generator(rows_per_s=100_000).iter_batches():
@@ -110,7 +111,7 @@ class Actions:
         from fabric.plan.stream_facts import never_ends
 
         if never_ends(self._node):
-            yield from self._live()
+            yield from self._append_only()._live()
             return
         with self.submit() as job:
             yield from job.wait().iter_batches()
@@ -290,13 +291,13 @@ class Actions:
 
         if not is_endless(self._node):
             return self._then(nodes.Limit(self._node, n)).collect()
-        batches, n_rows = [], 0
-        with closing(self._live()) as live:
+        batches, n_rows, frame = [], 0, self._append_only()
+        with closing(frame._live()) as live:
             for batch in live:
                 batches.append(batch)
                 if (n_rows := n_rows + batch.num_rows) >= n:
                     break
-        return pa.Table.from_batches(batches, self._schema).slice(0, n)
+        return pa.Table.from_batches(batches, frame._schema).slice(0, n)
 
     def _live(self) -> Generator[pa.RecordBatch]:
         """The rows of a stream as they come."""
@@ -304,6 +305,15 @@ class Actions:
 
         self.session.check_near()
         return rows_of(lambda target: self._sink(target, "live rows", wait=False))
+
+    def _append_only(self) -> DataFrame:
+        """Itself; where results change, each change is a row."""
+        from fabric.plan.stream_check import stream_of
+        from fabric.plan.streams import Changes
+
+        stream = stream_of(self._node)
+        changes = stream is not None and stream.changes
+        return self._then(Changes(self._node, "row_kind") if changes else self._node)
 
     def _then(self, node: nodes.Node) -> DataFrame:
         """A frame over `node` with this one's settings and session, checked now."""

@@ -107,9 +107,10 @@ def _format_of(path: Path) -> Any:
     endings = [path.suffix, *(file.suffix for file in sorted(path.glob("*")))]
     found = next((_FORMATS[e.lower()] for e in endings if e.lower() in _FORMATS), None)
     if found is None:
+        why = "there is nothing of a known ending in it" if path.exists() else "it is not there yet"
         raise PlanError(
-            f'read_stream can\'t tell the format of {path}; write: format="parquet", or "csv", '
-            '"ipc", "ndjson"'
+            f"read_stream can't tell the format of {path}: {why}; write: "
+            'format="parquet", or "csv", "ipc", "ndjson"'
         )
     return found
 

@@ -69,6 +69,15 @@ def test_show_prints_the_first_that_come(
     assert text.count("\n") == 9  # a frame, two lines of header, three rows, what there is
 
 
+def test_results_that_change_come_as_changes(
+    session: Session, capsys: pytest.CaptureFixture[str]
+) -> None:
+    totals = endless(session).group_by("split").count()
+    totals.show(3)
+    assert "row_kind" in capsys.readouterr().out
+    assert next(totals.iter_batches()).column("row_kind")[0].as_py() == "+I"
+
+
 def test_show_of_a_stream_that_ends_before(
     session: Session, capsys: pytest.CaptureFixture[str]
 ) -> None:
