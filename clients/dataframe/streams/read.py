@@ -50,8 +50,8 @@ def read_stream(
     if not isinstance(source, sources.StreamSource):
         raise PlanError(
             f"read_stream takes a folder or a stream's description, got {type(source).__name__}; "
-            "what fabric.streams.generator(…) and its like give is a stream already, and a table "
-            "becomes one by fabric.streams.replay(…)"
+            "a table becomes a stream by fabric.streams.replay(…), and what fabric.streams gives "
+            "is one already"
         )
     return _stream(source, options.pop("schema", None), session)
 
