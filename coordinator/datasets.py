@@ -164,6 +164,27 @@ class Catalogue:
             )
         return [self._forget(transaction_id)]
 
+    def take_back(self, transaction_id: str) -> tuple[list[Write], pb.DatasetLocation | None]:
+        """Forget an open transaction, or have a version follow without what it committed.
+
+        The second value is the changed dataset; None where no dataset has these rows. That the
+        transaction was committed stays known, so that committing it again changes nothing.
+        """
+        known = self._transactions.get(transaction_id)
+        if known is not None and not known.version:
+            return [self._forget(transaction_id)], None
+        for found in self._datasets.values():
+            parts = [part for part in found.parts if part.transaction != transaction_id]
+            if len(parts) < len(found.parts):
+                location = pb.DatasetLocation()  # what was given out before is never changed
+                location.CopyFrom(found)
+                del location.parts[:]
+                location.parts.extend(parts)
+                location.version, location.rows = found.version + 1, sum(p.rows for p in parts)
+                self._datasets[location.name] = location
+                return [_record(location)], location
+        return [], None
+
     def drop(self, name: str) -> list[Write]:
         """Forget a dataset and its open transactions."""
         self.get(name)

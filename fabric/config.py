@@ -295,6 +295,9 @@ class CheckpointConfig:
         The job fails when more than so many in a row were not completed; none: it never does.
     retained
         The newest ones that are kept; with 2 or more a damaged one does not end the job.
+    seen_twice
+        When a checkpoint whose rows are out is damaged, and a sink can't take them back: whether
+        the job goes on, with these rows seen twice, or fails.
     held_bytes_max
         A task gives a checkpoint up when more waits for its last barriers.
     state
@@ -309,6 +312,7 @@ class CheckpointConfig:
     retained: Annotated[int, "the newest checkpoints that are kept"] = 3
     held_bytes_max: Annotated[int, "what may wait in a task for the last barriers"] = 256 << 20
     state: Annotated[StateBackend, "of functions of streams: memory, or rocksdb"] = "memory"
+    seen_twice: Annotated[bool, "go on where rows that are out can't be taken back"] = False
 
     def __post_init__(self) -> None:
         check_positive(self, "interval_s", "timeout_s", "retained", "held_bytes_max")

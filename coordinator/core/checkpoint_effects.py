@@ -63,6 +63,21 @@ class Publish:
 
 
 @dataclass(frozen=True, slots=True)
+class TakeBack:
+    """Have nobody see any more what the sink `node` published after `checkpoint`, which is whole.
+
+    Newer ones are damaged, so its rows will come again. `kept`, what that checkpoint published, may
+    be among the `handles`: a task names what it does not know to be complete. Again is fine.
+    `taken_back`, `not_taken_back`.
+    """
+
+    checkpoint: int
+    node: str
+    handles: tuple[bytes, ...]
+    kept: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Abandon:
     """Remove what the sink `node` prepared and nobody will publish; no answer."""
 
@@ -93,14 +108,9 @@ class Verify:
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """Start all tasks, from `manifest`; None: from the beginning.
-
-    `doubled` was published with checkpoints that are damaged since, and its rows will come again: a
-    sink that can takes it back before its tasks start.
-    """
+    """Start all tasks, from `manifest`; None: from the beginning."""
 
     manifest: Manifest | None
-    doubled: tuple[tuple[str, tuple[bytes, ...]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +129,7 @@ class Ended:
 
 CheckpointEffect = (
     CommitPointer | TriggerSources | WriteManifest | NotifyComplete | NotifyAborted | Publish
-    | Abandon | RemoveCheckpoints | RemoveJob | Verify | Restore | Fail | Ended | Note
+    | TakeBack | Abandon | RemoveCheckpoints | RemoveJob | Verify | Restore | Fail | Ended | Note
 )  # fmt: skip
 """Whatever `Checkpoints` returns."""
 

@@ -28,6 +28,7 @@ from fabric.coordinator.core.checkpoint_effects import (
     Fail,
     NotifyAborted,
     NotifyComplete,
+    Publish,
     RemoveCheckpoints,
     RemoveJob,
     TriggerSources,
@@ -40,7 +41,7 @@ from fabric.coordinator.core.checkpoint_flight import (
     TaskRun,
     handles_of,
 )
-from fabric.coordinator.core.checkpoint_publishing import Publishing
+from fabric.coordinator.core.checkpoint_publishing import Asking
 from fabric.coordinator.core.checkpoint_restore import Restoring
 from fabric.coordinator.core.checkpoint_rows import Pointer
 from fabric.coordinator.core.checkpoint_shelf import Handles, Shelf
@@ -72,7 +73,7 @@ class Checkpoints:
         self._job, self._plan, self._config, self._epoch = job, plan, config, epoch
         self._refuse, self._wall_s = refuse, wall_s
         self._shelf = Shelf(job, config.retained)
-        self._publishing = Publishing()
+        self._publishing = Asking()
         self._restoring: Restoring | None = None
         self._tasks: dict[Key, TaskRun] = {}
         self._sources: frozenset[Key] = frozenset()
@@ -125,7 +126,7 @@ class Checkpoints:
     def restored(self, rows: Iterable[tuple[str, bytes]]) -> None:
         """Take over the rows of this job that an earlier coordinator wrote; before all else."""
         self._shelf.restore(rows)
-        self._publishing.begin(self._shelf.owed())
+        self._owe()
         self._resumed = True
 
     def started(
@@ -160,7 +161,7 @@ class Checkpoints:
         """Forget the job."""
         self._tasks, self._flight, self._restoring = {}, None, None
         self._stopping = True
-        self._publishing.begin(None)
+        self._publishing.begin(0, ())
         return [CommitPointer(self._shelf.clear()), RemoveJob()]
 
     def remind(self) -> CheckpointEffects:
@@ -177,7 +178,8 @@ class Checkpoints:
 
     def outstanding(self) -> CheckpointEffects:
         """What was to be published and was not answered: again, wherever it was asked for."""
-        return [*self._publishing.all()]
+        taken_back = self._restoring.outstanding() if self._restoring is not None else []
+        return [*self._publishing.all(), *taken_back]
 
     def tick(self, now: float) -> CheckpointEffects:
         """Time has passed."""
@@ -239,7 +241,7 @@ class Checkpoints:
             if handles_of([ack], {})
         )
         self._is_last = len(finals) == len(flight.acks)
-        self._publishing.begin(self._shelf.owed())
+        self._owe()
         effects: CheckpointEffects = [CommitPointer(writes)]
         if self._tasks:
             effects.append(NotifyComplete(checkpoint))
@@ -292,7 +294,10 @@ class Checkpoints:
         """No task is at work: say from where they start, with `Restore` or `Fail` in the end."""
         if self._tasks:
             raise InternalError(f"job {self._job} has tasks at work and can't be restored")
-        self._restoring, self._stopping = Restoring(self._job, self._shelf), False
+        self._restoring, self._stopping = (
+            Restoring(self._job, self._shelf, may_double=self._config.seen_twice),
+            False,
+        )
         effects: CheckpointEffects = []
         if self._resumed:
             self._resumed = False
@@ -304,7 +309,7 @@ class Checkpoints:
         if self._restoring is None or self._restoring.asked != checkpoint:
             self._refuse("checkpoint: not being verified")
             return []
-        return self._restoring.found(manifest)
+        return self._restoring.found(manifest, now)
 
     def not_verified(self, checkpoint: int, error: FabricError, now: float) -> CheckpointEffects:
         """A file of a checkpoint is missing or differs, or the storage can't be read now."""
@@ -313,7 +318,29 @@ class Checkpoints:
             return []
         return self._restoring.not_found(error, now)
 
+    def taken_back(self, checkpoint: int, node: str, now: float) -> CheckpointEffects:
+        """What a sink published after the checkpoint that is restored is not seen any more."""
+        if self._restoring is None:
+            self._refuse("checkpoint: taking back not awaited")
+            return []
+        return self._restoring.taken_back(checkpoint, node, self._refuse)
+
+    def not_taken_back(
+        self, checkpoint: int, node: str, error: FabricError, now: float
+    ) -> CheckpointEffects:
+        """It is still seen: the sink is asked again, or it must not come twice."""
+        if self._restoring is None:
+            self._refuse("checkpoint: taking back not awaited")
+            return []
+        return self._restoring.not_taken_back(checkpoint, node, error, now, self._refuse)
+
     # ---- inside
+
+    def _owe(self) -> None:
+        """Have published what is complete and not known to be out."""
+        owed = self._shelf.owed()
+        number, handles = (owed.checkpoint, owed.handles) if owed is not None else (0, ())
+        self._publishing.begin(number, [Publish(number, node, each) for node, each in handles])
 
     def _is_quiet(self) -> bool:
         """Whether the newest complete checkpoint is known, and all it owes is out."""

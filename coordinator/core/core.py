@@ -345,7 +345,14 @@ class CoordinatorCore:
                     changed.datasets.append(new)
                     effects = self._replication.appended(new)
             case "abort":
-                writes = catalogue.abort(request.abort.transaction)
+                taken = None
+                if request.abort.committed:
+                    writes, taken = catalogue.take_back(request.abort.transaction)
+                else:
+                    writes = catalogue.abort(request.abort.transaction)
+                if taken is not None:
+                    reply.location.CopyFrom(taken)
+                    changed.datasets.append(taken)
             case "drop":
                 writes = catalogue.drop(request.drop.name)
                 changed.dropped_datasets.append(request.drop.name)

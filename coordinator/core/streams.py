@@ -31,6 +31,7 @@ from fabric.coordinator.core.checkpoint_effects import (
     RemoveCheckpoints,
     RemoveJob,
     Restore,
+    TakeBack,
     TriggerSources,
     Verify,
     WriteManifest,
@@ -205,16 +206,22 @@ class Streams:
         return self._follow(job, effects, now)
 
     def sink_report(self, job: Job, report: pb.SinkReport, now: float) -> list[Effect]:
-        """What a checkpoint has prepared was published, or not."""
+        """What a checkpoint has prepared was published, or taken back, or not."""
         stream = job.stream
         if stream is None:
             return self._refuse("sink not asked")
         node, number = job.graph.stages[report.stage].path, report.checkpoint
+        checkpoints, error = stream.checkpoints, None
         if report.HasField("error"):
             error = from_detail(report.error).at(job=job.job_id, node=node)
-            effects = stream.checkpoints.not_published(number, node, error, now)
+        if report.published and error is not None:
+            effects = checkpoints.not_published(number, node, error, now)
+        elif report.published:
+            effects = checkpoints.published(number, node, now)
+        elif error is not None:
+            effects = checkpoints.not_taken_back(number, node, error, now)
         else:
-            effects = stream.checkpoints.published(number, node, now)
+            effects = checkpoints.taken_back(number, node, now)
         return self._follow(job, effects, now)
 
     def written(
@@ -299,7 +306,7 @@ class Streams:
                 return [StorageWork(job.job_id, wanted)]
             case Restore(manifest=manifest):
                 stream.phase, stream.manifest = "ready", manifest
-                return self._take_back(job, wanted, now)
+                return []
             case Fail(error=error):
                 if job.stopping is not None:  # for another reason; what is owed stays unpublished
                     return self._book.note(now, "not published", job=job.job_id, error=str(error))
@@ -323,6 +330,8 @@ class Streams:
                 return self._over(job, stream, number, complete=False, reason=reason)
             case Publish(checkpoint=number, node=node, handles=handles):
                 return self._sink(job, node, handles, publish=True, checkpoint=number)
+            case TakeBack(checkpoint=number, node=node, handles=handles, kept=kept):
+                return self._sink(job, node, handles, publish=False, checkpoint=number, kept=kept)
             case Abandon(node=node, handles=handles):
                 return self._sink(job, node, handles, publish=False)
         return []
@@ -357,9 +366,19 @@ class Streams:
         return effects
 
     def _sink(
-        self, job: Job, node: str, handles: tuple[bytes, ...], *, publish: bool, checkpoint: int = 0
+        self,
+        job: Job,
+        node: str,
+        handles: tuple[bytes, ...],
+        *,
+        publish: bool,
+        checkpoint: int = 0,
+        kept: tuple[bytes, ...] = (),
     ) -> list[Effect]:
-        """Have an agent publish or remove what tasks prepared; without any it waits for one."""
+        """Have an agent publish, take back (`checkpoint`) or remove what tasks prepared.
+
+        Without any agent it waits for one.
+        """
         attached = self._agents.ids()
         stage = next(s.stage for s in job.graph.stages if s.is_sink and s.path == node)
         first = job.tasks[stage, 0].agent_id
@@ -367,21 +386,10 @@ class Streams:
             return []
         command = pb.SinkCommand(
             job_id=job.job_id, stage=stage, publish=publish, handles=handles,
-            attempts=not publish, checkpoint=checkpoint,
+            attempts=not publish and not checkpoint, checkpoint=checkpoint, kept=kept,
         )  # fmt: skip
         asked = first if first in attached else attached[0]
         return self._announcer.send_to(asked, pb.CoordinatorMessage(sink=command))
-
-    def _take_back(self, job: Job, restore: Restore, now: float) -> list[Effect]:
-        """Have sinks remove what is published and will come again, as far as they can."""
-        effects: list[Effect] = []
-        for node, handles in restore.doubled:
-            effects += self._book.note(
-                now, "rows are published that will come again", job=job.job_id, node=node,
-                why="a newer checkpoint is damaged",
-            )  # fmt: skip
-            effects += self._sink(job, node, handles, publish=False)
-        return effects
 
 
 def _is_in(job: Job, stream: Stream, key: Key) -> bool:

@@ -89,6 +89,9 @@ class Engine(Protocol):
     def publish(self, handles: Sequence[bytes]) -> None:
         """Make prepared output visible, all of it; may be repeated."""
 
+    def take_back(self, handles: Sequence[bytes], kept: Sequence[bytes]) -> None:
+        """Have nobody see any more what a stream published, but what is kept; may be repeated."""
+
     def abandon(self, handles: Sequence[bytes]) -> None:
         """Remove prepared output; may be repeated."""
 
@@ -176,6 +179,12 @@ class FabricEngine:
         from fabric.io.sinks import publish
 
         publish(handles)
+
+    def take_back(self, handles: Sequence[bytes], kept: Sequence[bytes]) -> None:
+        """See `Engine`."""
+        from fabric.io.sinks import take_back
+
+        take_back(handles, kept)
 
     def abandon(self, handles: Sequence[bytes]) -> None:
         """See `Engine`."""

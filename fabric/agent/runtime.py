@@ -446,8 +446,12 @@ class AgentRuntime:
                 failpoints.reach("agent.publishing")
             if command.fragment:
                 engine.discard(command.fragment, command.job_id, command.stage)
+            elif command.publish:
+                engine.publish(command.handles)
+            elif command.checkpoint:
+                engine.take_back(command.handles, command.kept)
             else:
-                (engine.publish if command.publish else engine.abandon)(command.handles)
+                engine.abandon(command.handles)
             if command.publish:
                 failpoints.reach("agent.published")
         except Exception as error:

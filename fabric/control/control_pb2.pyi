@@ -586,7 +586,7 @@ class ReleaseJob(_message.Message):
     def __init__(self, job_id: _Optional[str] = ...) -> None: ...
 
 class SinkCommand(_message.Message):
-    __slots__ = ("job_id", "stage", "publish", "handles", "attempts", "fragment", "checkpoint")
+    __slots__ = ("job_id", "stage", "publish", "handles", "attempts", "fragment", "checkpoint", "kept")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     STAGE_FIELD_NUMBER: _ClassVar[int]
     PUBLISH_FIELD_NUMBER: _ClassVar[int]
@@ -594,6 +594,7 @@ class SinkCommand(_message.Message):
     ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     stage: int
     publish: bool
@@ -601,7 +602,8 @@ class SinkCommand(_message.Message):
     attempts: bool
     fragment: bytes
     checkpoint: int
-    def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., publish: _Optional[bool] = ..., handles: _Optional[_Iterable[bytes]] = ..., attempts: _Optional[bool] = ..., fragment: _Optional[bytes] = ..., checkpoint: _Optional[int] = ...) -> None: ...
+    kept: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., publish: _Optional[bool] = ..., handles: _Optional[_Iterable[bytes]] = ..., attempts: _Optional[bool] = ..., fragment: _Optional[bytes] = ..., checkpoint: _Optional[int] = ..., kept: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class Locations(_message.Message):
     __slots__ = ("version", "full", "edges", "datasets", "addresses", "dropped_jobs", "dropped_datasets", "sockets")
@@ -726,7 +728,7 @@ class SubmitRequest(_message.Message):
     def __init__(self, plan: _Optional[bytes] = ..., name: _Optional[str] = ..., client_key: _Optional[str] = ..., parallelism: _Optional[int] = ..., adaptive: _Optional[_Union[Adaptive, _Mapping]] = ..., checkpoint: _Optional[_Union[Checkpointing, _Mapping]] = ...) -> None: ...
 
 class Checkpointing(_message.Message):
-    __slots__ = ("interval_s", "min_pause_s", "timeout_s", "failures_max", "retained", "held_bytes_max", "state")
+    __slots__ = ("interval_s", "min_pause_s", "timeout_s", "failures_max", "retained", "held_bytes_max", "state", "seen_twice")
     INTERVAL_S_FIELD_NUMBER: _ClassVar[int]
     MIN_PAUSE_S_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
@@ -734,6 +736,7 @@ class Checkpointing(_message.Message):
     RETAINED_FIELD_NUMBER: _ClassVar[int]
     HELD_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
+    SEEN_TWICE_FIELD_NUMBER: _ClassVar[int]
     interval_s: float
     min_pause_s: float
     timeout_s: float
@@ -741,7 +744,8 @@ class Checkpointing(_message.Message):
     retained: int
     held_bytes_max: int
     state: str
-    def __init__(self, interval_s: _Optional[float] = ..., min_pause_s: _Optional[float] = ..., timeout_s: _Optional[float] = ..., failures_max: _Optional[int] = ..., retained: _Optional[int] = ..., held_bytes_max: _Optional[int] = ..., state: _Optional[str] = ...) -> None: ...
+    seen_twice: bool
+    def __init__(self, interval_s: _Optional[float] = ..., min_pause_s: _Optional[float] = ..., timeout_s: _Optional[float] = ..., failures_max: _Optional[int] = ..., retained: _Optional[int] = ..., held_bytes_max: _Optional[int] = ..., state: _Optional[str] = ..., seen_twice: _Optional[bool] = ...) -> None: ...
 
 class Adaptive(_message.Message):
     __slots__ = ("enabled", "broadcast_bytes", "target_bytes", "tiny_bytes", "skew_factor")
@@ -1080,10 +1084,12 @@ class DatasetCommit(_message.Message):
     def __init__(self, transaction: _Optional[str] = ..., parts: _Optional[_Iterable[_Union[CommittedPart, _Mapping]]] = ...) -> None: ...
 
 class DatasetAbort(_message.Message):
-    __slots__ = ("transaction",)
+    __slots__ = ("transaction", "committed")
     TRANSACTION_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_FIELD_NUMBER: _ClassVar[int]
     transaction: str
-    def __init__(self, transaction: _Optional[str] = ...) -> None: ...
+    committed: bool
+    def __init__(self, transaction: _Optional[str] = ..., committed: _Optional[bool] = ...) -> None: ...
 
 class DatasetDrop(_message.Message):
     __slots__ = ("name",)

@@ -131,6 +131,10 @@ class RigControl:
                     if changed is not None:
                         self.push(datasets=[location])
                     return pb.DatasetReply(location=location, addresses=self.addresses)
+                case "abort" if request.abort.committed:
+                    _, without = self.catalogue.take_back(request.abort.transaction)
+                    if without is not None:
+                        self.push(datasets=[without])
                 case "abort":
                     self.catalogue.abort(request.abort.transaction)
                 case "drop":

@@ -112,6 +112,30 @@ def test_abort_and_expire(shop: Shop) -> None:
     assert [location.name for location in shop.catalogue.all()] == ["c"]
 
 
+def test_what_was_committed_is_taken_back(shop: Shop) -> None:
+    first, more = shop.begin(), shop.begin("other")
+    kept = shop.commit(first, part("w0", 5))
+    shop.commit(more, part("w0", 1))
+    gone = shop.begin(mode="append")
+    both = shop.commit(gone, part("w0", 2), part("w1", 3))
+    writes, found = shop.catalogue.take_back(gone)
+    shop.store.apply(writes)
+    assert found is not None
+    assert (found.version, found.rows, list(found.parts)) == (3, 5, list(kept.parts))
+    assert both.rows == 10, "what was given out before is never changed"
+    for _ in range(2):  # again is fine, also for the next coordinator
+        assert shop.catalogue.take_back(gone) == ([], None)
+        shop.open()
+        assert shop.commit(gone, part("w0", 2)).rows == 5, "it was committed, once"
+    assert shop.catalogue.get("d").rows == 5
+    assert shop.catalogue.get("other").rows == 1
+    begun = shop.begin(mode="append")
+    writes, found = shop.catalogue.take_back(begun)
+    assert (len(writes), found) == (1, None), "an open one is forgotten"
+    shop.store.apply(shop.catalogue.drop("d"))
+    assert shop.catalogue.take_back(first) == ([], None)
+
+
 def test_drop_takes_open_transactions_along(shop: Shop) -> None:
     shop.commit(shop.begin())
     late = shop.begin(mode="append")

@@ -14,9 +14,10 @@ import pytest
 from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
+from fabric.errors import ExternalError
 from fabric.io.streams import stream_schema
-from fabric.plan.nodes import Sink
-from fabric.plan.sources import GeneratorStream, StreamFileTarget
+from fabric.plan.nodes import Scan, Sink
+from fabric.plan.sources import DatasetSource, DatasetTarget, GeneratorStream, StreamFileTarget
 from fabric.plan.streams import StreamScan
 from fabric.testing.embedded import EmbeddedFabric, embedded_pair
 from fabric.testing.wait import wait_until
@@ -42,10 +43,10 @@ def fabric(tmp_path: Path) -> Iterator[EmbeddedFabric]:
         yield made
 
 
-def into(target: Path, rows_per_s: int) -> Sink:
+def into(target: Path, rows_per_s: int, compact_s: float = 0.0) -> Sink:
     source = GeneratorStream(n_rows=N_ROWS, n_splits=N_SPLITS, rows_per_s=rows_per_s)
     scan = StreamScan(source, stream_schema(source), path="made")
-    return Sink(scan, StreamFileTarget("parquet", str(target)), path="out")
+    return Sink(scan, StreamFileTarget("parquet", str(target), compact_s=compact_s), path="out")
 
 
 def seen(target: Path) -> Counter[tuple[int, int]]:
@@ -99,21 +100,62 @@ def test_a_cancelled_stream_leaves_whole_checkpoints(
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
-def test_a_damaged_checkpoint_is_not_used(tmp_path: Path) -> None:
-    """One byte of the newest manifest is another one: nothing is lost, and it is said.
+def damage_newest(tmp_path: Path) -> None:
+    newest = max((tmp_path / "checkpoints").glob("*/*/MANIFEST"))
+    whole = newest.read_bytes()
+    newest.write_bytes(whole[:-2] + b"x" + whole[-1:])
 
-    Files can't take back what was published: rows since the checkpoint before are seen twice.
-    """
+
+def told(fabric: EmbeddedFabric, job: str) -> list[str]:
+    return [e.kind for e in fabric.control.list_events(pb.EventsRequest(job_id=job)).events]
+
+
+@pytest.mark.parametrize("compact_s", [0.0, 3_600.0])
+def test_what_a_damaged_checkpoint_published_is_taken_back(
+    tmp_path: Path, compact_s: float
+) -> None:
+    """One byte of the newest manifest is another one: its rows come again, and are seen once."""
     target = tmp_path / "out"
-    with running(tmp_path, 2.0) as fabric:
-        job = fabric.submit(into(target, 1000), parallelism=3)
+    with running(tmp_path, 1.0) as fabric:
+        job = fabric.submit(into(target, 2000, compact_s), parallelism=3)
         further(fabric, job, 2)
-        newest = max((tmp_path / "checkpoints").glob("*/*/MANIFEST"))
-        whole = newest.read_bytes()
-        newest.write_bytes(whole[:-2] + b"x" + whole[-1:])
+        damage_newest(tmp_path)
         fabric.agents[2].close()
         fabric.wait(job)
-        assert set(seen(target)) == ALL
-        kinds = [e.kind for e in fabric.control.list_events(pb.EventsRequest(job_id=job)).events]
+        found = seen(target)
+        assert set(found) == ALL
+        assert set(found.values()) == {1}
+        kinds = told(fabric, job)
     assert "CHECKPOINT IS DAMAGED, an older one is tried" in kinds
-    assert "OUTPUT IS OUT whose rows come again" in kinds
+    assert "OUTPUT IS TAKEN BACK, its rows come again" in kinds
+
+
+def test_what_somebody_took_away_ends_the_job(tmp_path: Path) -> None:
+    """It can't be taken back, and its rows must not be seen twice."""
+    target = tmp_path / "out"
+    with running(tmp_path, 1.0) as fabric:
+        job = fabric.submit(into(target, 2000), parallelism=3)
+        further(fabric, job, 2)
+        damage_newest(tmp_path)
+        for path in target.iterdir():
+            path.rename(tmp_path / path.name)
+        fabric.agents[2].close()
+        with pytest.raises(ExternalError, match=r"would be seen twice: .*moved or removed by hand"):
+            fabric.wait(job)
+
+
+def test_a_dataset_takes_back_what_a_damaged_checkpoint_published(tmp_path: Path) -> None:
+    source = GeneratorStream(n_rows=N_ROWS, n_splits=N_SPLITS, rows_per_s=2000)
+    made = StreamScan(source, stream_schema(source), path="made")
+    with running(tmp_path, 1.0) as fabric:
+        job = fabric.submit(Sink(made, DatasetTarget("d", (), 1, mode="append"), path="out"), parallelism=3)
+        further(fabric, job, 2)
+        damage_newest(tmp_path)
+        (location,) = fabric.control.locate(pb.LocateRequest(dataset="d")).datasets
+        assert list(location.owners) == ["agent-0"]
+        fabric.agents[2].close()
+        fabric.wait(job)
+        table = fabric.collect(Scan(DatasetSource("d"), made.schema, path="read"))
+        assert "OUTPUT IS TAKEN BACK, its rows come again" in told(fabric, job)
+    assert table.num_rows == N_ROWS
+    assert set(zip(table["split"].to_pylist(), table["row"].to_pylist(), strict=True)) == ALL

@@ -244,6 +244,13 @@ class World:
                 assert set(handles) <= self.prepared, "published what was removed"
                 self.published |= set(handles)
                 self.answers.append(("published", (n, node)))
+            case fx.TakeBack(checkpoint=n, node=node, handles=handles, kept=kept):
+                if self.chance(0.2):
+                    self.answers.append(("not_taken_back", (n, node, ExternalError("away"))))
+                    return
+                self.published -= set(handles) - set(kept)
+                self.happened["taken back"] += 1
+                self.answers.append(("taken_back", (n, node)))
             case fx.RemoveCheckpoints(keep=keep, below=below):
                 kept = {p.checkpoint for p in rows_of(JOB, self.rows.items()).pointers}
                 gone = {n for n in self.stored if n < below and n not in keep}
@@ -281,12 +288,10 @@ class World:
             self.do(self.core.restore(self.now))
 
     def start(self, restore: fx.Restore) -> None:
-        """All tasks begin; sinks remove what no checkpoint knows, or comes again."""
+        """All tasks begin; sinks remove what no checkpoint knows."""
         self.happened["restore"] += 1
         self.attempt += 1
         manifest = restore.manifest
-        self.published -= {h for _, each in restore.doubled for h in each}
-        self.happened["doubled"] += bool(restore.doubled)
         at = manifest.positions(NODE) if manifest is not None else {}
         taken = manifest.checkpoint if manifest is not None else 0
         for number in range(self.n_tasks):

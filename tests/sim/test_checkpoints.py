@@ -10,7 +10,7 @@ import pytest
 from fabric.checkpoint.manifest import Manifest, Seal
 from fabric.coordinator.core import checkpoints
 from fabric.coordinator.core.checkpoint_effects import CheckpointEffects
-from fabric.coordinator.core.checkpoint_publishing import Publishing
+from fabric.coordinator.core.checkpoint_publishing import Asking
 from fabric.coordinator.core.checkpoint_restore import Restoring
 from fabric.coordinator.core.checkpoint_rows import Pointer
 from fabric.coordinator.core.checkpoint_shelf import Shelf
@@ -54,7 +54,15 @@ def test_every_row_is_published_once(seeds: range) -> None:
         else:
             assert world.damaged, f"seed {seed}: the job failed for nothing"
     if len(seeds) > 1:
-        for what in ("crash", "crash between effects", "lost", "damage", "restore", "ended"):
+        for what in (
+            "crash",
+            "crash between effects",
+            "lost",
+            "damage",
+            "taken back",
+            "restore",
+            "ended",
+        ):
             assert happened[what], f"{what} never happened: {happened}"
 
 
@@ -65,7 +73,7 @@ class ForgetsNumbers(Shelf):
         return replace(super().begin(), value=b"%d" % (self.last - 1))
 
 
-class PublishesLate(Publishing):
+class AsksOnly(Asking):
     """Says that all is out as soon as it was asked for."""
 
     @property
@@ -79,6 +87,14 @@ class ForgetsHandles(Pointer):
     @classmethod
     def of(cls, manifest: Manifest, seal: Seal, seconds: float) -> Pointer:
         return replace(Pointer.of(manifest, seal, seconds), handles=(), state="published")
+
+
+class TakesNothingBack(Restoring):
+    """Goes on where rows are out that will come again."""
+
+    def found(self, manifest: Manifest, now: float) -> CheckpointEffects:
+        self.asked = None
+        return self._from(manifest)
 
 
 class TrustsStorage(Restoring):
@@ -96,8 +112,8 @@ class KeepsTooLittle(Shelf):
 
 
 @pytest.mark.parametrize("plant", [
-    ("Shelf", ForgetsNumbers), ("Publishing", PublishesLate), ("Pointer", ForgetsHandles),
-    ("Restoring", TrustsStorage), ("Shelf", KeepsTooLittle),
+    ("Shelf", ForgetsNumbers), ("Asking", AsksOnly), ("Pointer", ForgetsHandles),
+    ("Restoring", TrustsStorage), ("Restoring", TakesNothingBack), ("Shelf", KeepsTooLittle),
 ], ids=lambda plant: plant[1].__name__)  # fmt: skip
 def test_planted_bugs_are_found(plant: tuple[str, type], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoints, *plant)

@@ -3,10 +3,18 @@
 The functions here are what `fabric.io.registry` and `fabric.io.sinks` dispatch to.
 """
 
-from fabric.io.dataset.sink import abandon, check_target, make, open_epoch, open_sink, publish
+from fabric.io.dataset.sink import (
+    abandon,
+    check_target,
+    make,
+    open_epoch,
+    open_sink,
+    publish,
+    take_back,
+)
 from fabric.io.dataset.source import enumerate_splits, read_split, source_schema
 
 __all__ = [
     "abandon", "check_target", "enumerate_splits", "make", "open_epoch", "open_sink", "publish",
-    "read_split", "source_schema",
+    "read_split", "source_schema", "take_back",
 ]  # fmt: skip

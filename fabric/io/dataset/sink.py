@@ -131,6 +131,16 @@ def publish(handles: Sequence[Handle]) -> None:
         access.locations.merge(pb.Locations(datasets=[reply.location]))
 
 
+def take_back(handles: Sequence[Handle]) -> None:
+    """Have a version without these rows follow; readers of earlier ones keep them."""
+    access = current()
+    for transaction in _by_transaction(handles):
+        abort = pb.DatasetAbort(transaction=transaction, committed=True)
+        reply = access.control.dataset(pb.DatasetRequest(abort=abort))
+        if reply.HasField("location"):
+            access.locations.merge(pb.Locations(datasets=[reply.location]))
+
+
 def abandon(handles: Sequence[Handle]) -> None:
     """Abort the transaction and have its owners remove the files; may be repeated."""
     access = current()

@@ -3,10 +3,10 @@
 The functions here are what `fabric.io.registry` and `fabric.io.sinks` dispatch to.
 """
 
-from fabric.io.flight.sink import abandon, open_epoch, open_sink, publish
+from fabric.io.flight.sink import abandon, open_epoch, open_sink, publish, take_back
 from fabric.io.flight.source import enumerate_splits, read_split, source_schema
 
 __all__ = [
     "abandon", "enumerate_splits", "open_epoch", "open_sink", "publish", "read_split",
-    "source_schema",
+    "source_schema", "take_back",
 ]  # fmt: skip

@@ -14,13 +14,15 @@ from typing import Any
 import pyarrow as pa
 
 from fabric._cython.shuffle.flight.foreign import small_messages
-from fabric.errors import AuthError, FabricError, PeerLostError
+from fabric.errors import AuthError, FabricError, PeerLostError, PlanError
 from fabric.flight.client import Client
 from fabric.ids import TaskId
 from fabric.io.sinks.protocol import Handle
 from fabric.plan.sources import FlightTarget
+from fabric.telemetry.logs import logger
 
 BEGIN = "dataset.begin"
+_log = logger("fabric.flight")
 
 
 class FlightSink:
@@ -103,6 +105,18 @@ def publish(handles: Sequence[Handle]) -> None:
         parts = [{name: fact[name] for name in keep} for fact in facts]
         with Client(first["uri"], first["token"]) as client:
             client.action("dataset.commit", transaction=first["transaction"], parts=parts)
+
+
+def take_back(handles: Sequence[Handle]) -> None:
+    """Refused by a fabric, whose rows are seen once; any other server has seen them for good."""
+    for facts in _by_transaction(handles):
+        first = facts[0]
+        raise PlanError(
+            f"rows that were committed to dataset {first['dataset']!r} at {first['uri']} can't be "
+            "taken back from here; write to the fabric's own dataset (to_dataset) where that counts"
+        )
+    for uri in sorted({handle.facts["uri"] for handle in handles}):
+        _log.warning("rows are sent again to a server that keeps what it got", uri=uri)
 
 
 def abandon(handles: Sequence[Handle]) -> None:

@@ -2,10 +2,21 @@
 
 One job: the sink protocol and its dispatch by target. A task opens a writer, writes, and `prepare`s
 a durable handle; when all tasks have, one agent `publish`es all handles, or `abandon`s them; those
-of an attempt that another one followed are `drop`ped. All of it may be repeated.
+of an attempt that another one followed are `drop`ped. What a stream published with a checkpoint
+that was damaged is taken back (`take_back`). All of it may be repeated.
 """
 
-from fabric.io.sinks.dispatch import abandon, check_target, discard, drop, open_sink, publish
+from fabric.io.sinks.dispatch import (
+    abandon,
+    check_target,
+    discard,
+    drop,
+    open_sink,
+    publish,
+    take_back,
+)
 from fabric.io.sinks.protocol import SinkWriter
 
-__all__ = ["SinkWriter", "abandon", "check_target", "discard", "drop", "open_sink", "publish"]
+__all__ = [
+    "SinkWriter", "abandon", "check_target", "discard", "drop", "open_sink", "publish", "take_back",
+]  # fmt: skip

@@ -6,7 +6,7 @@ One job: dispatch. Flight and dataset modules are imported when the first such t
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 import pyarrow as pa
@@ -66,13 +66,33 @@ def open_sink(target: Target, schema: pa.Schema, task: TaskId, n_tasks: int) -> 
 
 def publish(handles: Sequence[bytes]) -> None:
     """Make the prepared output of all tasks of one sink visible; may be repeated."""
-    for module, group in _grouped(handles).items():
+    for module, group in _grouped(unfolded(handles)).items():
         _module(module).publish(group)
+
+
+def take_back(handles: Sequence[bytes], kept: Sequence[bytes]) -> None:
+    """Have nobody see any more what a stream's sink published; may be repeated.
+
+    What is among `kept` too stays: a handle names all portions that its task did not know to be
+    complete, some of which were published with an earlier one.
+    Rows sent to a Flight server without transactions stay: there they are seen at least once.
+
+    Raises
+    ------
+    FabricError
+        It is still seen; unless the error is `retryable`, it always will be.
+    """
+    stays = {handle.encode() for handle in unfolded(kept)}
+    gone = [handle for handle in unfolded(handles) if handle.encode() not in stays]
+    for kind, group in _grouped(gone).items():
+        if kind not in ("stream-file", "dataset", "flight"):
+            raise InternalError(f"a sink of kind {kind!r} is not one of a stream")
+        _module(kind).take_back(group)
 
 
 def abandon(handles: Sequence[bytes]) -> None:
     """Remove the prepared output of all tasks of one sink; may be repeated."""
-    for module, group in _grouped(handles).items():
+    for module, group in _grouped(unfolded(handles)).items():
         _module(module).abandon(group)
 
 
@@ -81,7 +101,7 @@ def drop(handles: Sequence[bytes]) -> None:
 
     Only files lie where somebody would find them: a dataset's commit lists the attempts it wants.
     """
-    for kind, group in _grouped(handles).items():
+    for kind, group in _grouped(unfolded(handles)).items():
         if kind in ("file", "stream-file"):
             _module(kind).drop(group)
 
@@ -98,9 +118,9 @@ def discard(target: Target | StreamTarget, job: str, stage: int) -> None:
         stream_files.discard(target, job, stage)
 
 
-def _grouped(handles: Sequence[bytes]) -> dict[str, list[Handle]]:
+def _grouped(handles: Iterable[Handle]) -> dict[str, list[Handle]]:
     groups: dict[str, list[Handle]] = defaultdict(list)
-    for handle in unfolded(handles):
+    for handle in handles:
         groups[handle.kind].append(handle)
     return groups
 

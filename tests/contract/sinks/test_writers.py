@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fabric.errors import CancelledError, NotFoundError
+from fabric.errors import CancelledError, NotFoundError, PlanError
 from fabric.ids import TaskId, new_id
 from fabric.io import registry, sinks
 from fabric.io.dataset.access import use
@@ -145,6 +145,12 @@ class Job:
         """As after a crash: the old writers are gone without a word."""
         sinks.publish(handles)
         sinks.abandon(others)
+        self.start()
+
+    def fall_back(self, handles: list[bytes], kept: list[bytes]) -> None:
+        """As after a crash, where the checkpoint that published `handles` is damaged."""
+        sinks.take_back(handles, kept)
+        sinks.publish(handles)  # somebody is late: what was taken back is not seen again
         self.start()
 
     def end(self) -> None:
@@ -298,4 +304,52 @@ def test_what_is_seen_is_what_complete_checkpoints_hold(make, steps):
         assert sorted(place.seen()) == seen
     job.end()
     assert sorted(place.seen()) == seen
+    assert leftovers(place) == []
+
+
+BACK_STEPS = st.lists(
+    st.sampled_from(
+        ["write", "write", "complete", "complete, told late", "abort", "damage", "damage, twice"]
+    ),
+    max_size=14,
+)
+
+
+@PLAIN
+@given(steps=BACK_STEPS)
+def test_what_damaged_checkpoints_published_is_taken_back(make, steps):
+    """Each row is seen once though it is written again; a refusal leaves all as it was."""
+    place = make()
+    job = Job(place)
+    numbers = iter(range(1_000))
+    whole: list[int] = []
+    newest: list[int] = []
+    since: list[int] = []
+    kept: list[bytes] = []
+    handles: list[bytes] = []
+    for checkpoint, step in enumerate(steps, 1):
+        if step == "write":
+            for writer in job.writers:
+                values = [next(numbers), next(numbers)]
+                writer.write(batch(*values))
+                since += values
+        elif step == "abort":
+            job.prepare(checkpoint)
+        elif step.startswith("damage"):
+            if isinstance(place.target, FlightTarget) and newest:
+                with pytest.raises(PlanError, match="can't be taken back"):
+                    sinks.take_back(handles, kept)
+                break
+            for _ in range(2 if "twice" in step else 1):
+                job.fall_back(handles, kept)
+            handles, newest, since = [], [], []
+        else:
+            kept, handles = handles or kept, job.prepare(checkpoint)
+            sinks.publish(handles)
+            if step == "complete":
+                job.complete(checkpoint)
+            whole, newest, since = whole + newest, since, []
+        assert sorted(place.seen()) == sorted(whole + newest)
+    job.end()
+    assert sorted(place.seen()) == sorted(whole + newest)
     assert leftovers(place) == []

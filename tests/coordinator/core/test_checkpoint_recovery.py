@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import pytest
 
 from fabric.checkpoint.manifest import (
     FINAL,
+    Manifest,
 )
 from fabric.coordinator.core.checkpoint_effects import (
     Abandon,
@@ -16,12 +20,14 @@ from fabric.coordinator.core.checkpoint_effects import (
     Publish,
     RemoveCheckpoints,
     Restore,
+    TakeBack,
     TriggerSources,
     Verify,
     WriteManifest,
 )
 from fabric.coordinator.core.effects import Note
 from fabric.errors import (
+    ExternalError,
     NotFoundError,
     StorageError,
 )
@@ -84,13 +90,80 @@ def test_a_damaged_checkpoint_is_followed_by_the_one_before(job: Job) -> None:
     effects = job.core.not_verified(2, DAMAGED, 23.0)
     assert any(isinstance(e, Note) and "DAMAGED" in e.event for e in effects)
     assert job.take(effects) == [Verify(1, SEAL)]
-    doubled = (("sink", (b"h0.2", b"h1.2")),)
-    assert job.take(job.core.verified(1, first, 24.0)) == [Restore(first, doubled)]
+    out = TakeBack(1, "sink", (b"h0.2", b"h1.2"))
+    assert job.take(job.core.verified(1, first, 24.0)) == [out]
+    assert job.take(job.core.taken_back(1, "sink", 24.0)) == [Restore(first)]
     assert [s.state for s in job.core.statuses(24.0)] == ["published", "damaged"]
     # the next number is a new one, and with it the damaged one goes
     job.start(25.0)
     job.complete(3, 35.0)
     assert [s.checkpoint for s in job.core.statuses(36.0)] == [1, 3]
+
+
+def damaged_job(**config: Any) -> tuple[Job, Manifest]:
+    """The output of checkpoint 2 is out, the checkpoint is damaged; 1 is whole."""
+    job = Job(**config)
+    job.take(job.core.restore(0.0))
+    job.start()
+    first = job.complete(1, 10.0)
+    job.take(job.core.tick(20.0))
+    job.all_ack(2, 21.0, handles=True)
+    job.take(job.core.written(2, SEAL, 21.0))
+    job.take(job.core.published(2, "sink", 21.0))
+    job.core.lost("agent 1 was lost", 22.0)
+    job.take(job.core.restore(22.0))
+    job.take(job.core.not_verified(2, DAMAGED, 23.0))
+    return job, first
+
+
+OUT = TakeBack(1, "sink", (b"h0.2", b"h1.2"))
+
+
+def test_what_is_out_is_taken_back_until_it_is() -> None:
+    job, first = damaged_job()
+    assert job.take(job.core.verified(1, first, 24.0)) == [OUT]
+    assert job.core.due == math.inf, "an answer is awaited"
+    assert job.core.outstanding() == [OUT], "an agent was lost, another one is asked"
+    assert job.take(job.core.not_taken_back(1, "sink", ExternalError("away"), 25.0)) == []
+    assert job.core.due == 25.5
+    assert job.take(job.core.tick(25.4)) == []
+    assert job.take(job.core.tick(25.5)) == [OUT]
+    for odd in ((2, "sink"), (1, "other")):
+        assert job.core.taken_back(*odd, 26.0) == []
+    assert job.take(job.core.taken_back(1, "sink", 26.0)) == [Restore(first)]
+    assert job.core.taken_back(1, "sink", 26.0) == [], "once"
+    assert job.refused["checkpoint: taking back not awaited"] == 3
+
+
+def test_a_coordinator_that_dies_meanwhile_takes_back_again() -> None:
+    job, first = damaged_job()
+    job.take(job.core.verified(1, first, 24.0))
+    job.restart()
+    assert job.take(job.core.restore(0.0))[-1] == Verify(1, SEAL)
+    assert job.take(job.core.verified(1, first, 1.0)) == [OUT]
+    assert job.take(job.core.taken_back(1, "sink", 1.0)) == [Restore(first)]
+    # before another checkpoint is complete the same holds again
+    job.start(2.0, attempt=1)
+    job.core.lost("agent 2 was lost", 3.0)
+    assert job.take(job.core.restore(3.0)) == [Verify(1, SEAL)]
+    assert job.take(job.core.verified(1, first, 3.0)) == [OUT]
+
+
+@pytest.mark.parametrize("seen_twice", [False, True])
+def test_what_can_not_be_taken_back_ends_the_job_unless_it_may_be_seen_twice(
+    *, seen_twice: bool
+) -> None:
+    job, first = damaged_job(seen_twice=seen_twice)
+    job.take(job.core.verified(1, first, 24.0))
+    effects = job.core.not_taken_back(1, "sink", NotFoundError("a.parquet is gone"), 25.0)
+    if seen_twice:
+        assert any(isinstance(e, Note) and "TWICE" in e.event for e in effects)
+        assert job.take(effects) == [Restore(first)]
+        return
+    (fail,) = job.take(effects)
+    assert isinstance(fail, Fail)
+    assert "a.parquet is gone" in fail.error.message
+    assert "SEEN_TWICE" in fail.error.message
 
 
 def test_without_a_whole_checkpoint_the_job_fails(job: Job) -> None:

@@ -4,9 +4,9 @@
     out/.name.<job>.stream/small/...          published, kept back to be merged (`merging.py`)
     out/name/<key>.parquet                    seen
 
-One job: `Portion`, `publish`, `abandon`, `discard`. `<key>` is job, stage, task, run and a
-number that only grows, so that nothing is ever written twice under one name; how far a task is
-published is written down beside, and what lies before that was published, wherever it is now.
+One job: `Portion`, `publish`, `take_back`, `abandon`, `discard`. `<key>` is job, stage, task, run
+and a number that only grows, so that nothing is ever written twice under one name; how far a task
+is published is written down beside, and what lies before that was published, wherever it is now.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from fabric.ids import TaskId
 from fabric.io.faults import writing
 from fabric.io.sinks.encoders import check_options, check_schema, open_encoder
 from fabric.io.sinks.protocol import Handle
+from fabric.io.streams.sinks import taken_back
 from fabric.io.streams.sinks.folders import Folders, synced
 from fabric.io.streams.sinks.merging import merge_small
 from fabric.plan.sources import StreamFileTarget
@@ -199,6 +200,23 @@ def abandon(handles: Sequence[Handle]) -> None:
 
 
 drop = abandon
+
+
+def take_back(handles: Sequence[Handle]) -> None:
+    """Have nobody see any more what these portions published; may be repeated.
+
+    Raises
+    ------
+    NotFoundError, DataError
+        Files are not where they were put, or not what was written.
+    """
+    for facts in _by_folder(handles):
+        first = facts[0]
+        folders = Folders.of(first["path"], first["job"], first["stage"])
+        if not folders.root.exists():  # the job has ended
+            continue
+        with writing(first["path"]), folders.locked():
+            taken_back.take_back(folders, facts)
 
 
 def discard(target: StreamFileTarget, job: str, stage: int) -> None:

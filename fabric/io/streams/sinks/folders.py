@@ -44,6 +44,11 @@ class Folders:
         """Published files that wait to be merged."""
         return self.root / "small"
 
+    @property
+    def merged(self) -> Path:
+        """What is in merged files, one small file for each."""
+        return self.root / "merged"
+
     def make(self) -> None:
         """Have all of them there."""
         for folder in (self.root, self.working, self.small, self.target):

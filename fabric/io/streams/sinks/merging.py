@@ -2,26 +2,52 @@
 
 One job: `merge_small`. What is to be merged is written down first, so that after a crash at any
 step the same is done again: a merged file is seen only whole, and its parts are removed only then.
+What is in a merged file is known for as long as somebody may want a part out of it again: `Merged`.
 The caller holds the lock.
 """
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from fabric import failpoints
-from fabric.io.sinks.encoders import open_encoder
 from fabric.io.streams.sinks.folders import Folders, synced, write_whole
+from fabric.io.streams.sinks.joined import join
 
-_BATCH_ROWS = 65_536
+MERGED_MAX = 1000
+"""So many merged files can be told apart again, many times what is kept of checkpoints."""
 Groups = list[tuple[str, list[str]]]
 """The name of each merged file, and of its parts in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The file `name` has these parts, in order, with so many rows (of CSV bytes) each."""
+
+    name: str
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+
+    @staticmethod
+    def all(folders: Folders) -> list[Merged]:
+        """Those that are known."""
+        found = []
+        for path in sorted(folders.merged.iterdir()) if folders.merged.exists() else ():
+            names, sizes = json.loads(path.read_text())
+            found.append(Merged(path.name, tuple(names), tuple(sizes)))
+        return found
+
+    def note(self, folders: Folders) -> None:
+        """Write that down, before anybody sees the file."""
+        folders.merged.mkdir(exist_ok=True)
+        write_whole(folders.merged / self.name, json.dumps([self.names, self.sizes]))
+        known = list(folders.merged.iterdir())
+        if len(known) > MERGED_MAX:
+            min(known, key=lambda path: path.stat().st_mtime_ns).unlink()
 
 
 def merge_small(folders: Folders, facts: dict[str, Any], now_s: float) -> None:
@@ -29,9 +55,7 @@ def merge_small(folders: Folders, facts: dict[str, Any], now_s: float) -> None:
 
     It is time when the oldest has waited for `compact_s`, or all together make a whole file.
     """
-    plan = folders.root / "merge.json"
-    if plan.exists():
-        _carry_out(folders, json.loads(plan.read_text()), facts, plan)
+    finish_merge(folders, facts)
     waiting = {path.name: path.stat() for path in folders.small.iterdir()}
     if not waiting:
         return
@@ -40,8 +64,18 @@ def merge_small(folders: Folders, facts: dict[str, Any], now_s: float) -> None:
     if now_s - oldest_s < facts["compact_s"] and total < max(1, facts["compact_bytes"]):
         return
     groups = _grouped({name: found.st_size for name, found in waiting.items()}, facts)
-    write_whole(plan, json.dumps(groups))
-    _carry_out(folders, groups, facts, plan)
+    write_whole(_plan(folders), json.dumps(groups))
+    _carry_out(folders, groups, facts)
+
+
+def finish_merge(folders: Folders, facts: dict[str, Any]) -> None:
+    """Do what was begun and not finished."""
+    if (plan := _plan(folders)).exists():
+        _carry_out(folders, json.loads(plan.read_text()), facts)
+
+
+def _plan(folders: Folders) -> Path:
+    return folders.root / "merge.json"
 
 
 def _grouped(sizes: dict[str, int], facts: dict[str, Any]) -> Groups:
@@ -65,83 +99,26 @@ def _name_of(group: list[str]) -> str:
     return f"{stem}.{len(group)}-merged.{ending}"
 
 
-def _carry_out(folders: Folders, groups: Groups, facts: dict[str, Any], plan: Path) -> None:
+def _carry_out(folders: Folders, groups: Groups, facts: dict[str, Any]) -> None:
     for name, parts in groups:
         paths = [folders.small / part for part in parts]
-        seen = folders.target / name
         # A part that is gone was removed behind the merged file, which somebody may have taken.
-        if not seen.exists() and all(path.exists() for path in paths):
-            if len(paths) == 1:
-                paths[0].rename(seen)
-            else:
-                aside = folders.root / "merged"
-                _write(aside, paths, facts)
-                synced(aside)
-                aside.rename(seen)
+        if not (folders.target / name).exists() and all(path.exists() for path in paths):
+            _merge(folders, name, paths, facts)
             synced(folders.target)
         failpoints.reach("stream.merging")
         for path in paths:
             path.unlink(missing_ok=True)
     synced(folders.small)
-    plan.unlink()
+    _plan(folders).unlink()
 
 
-def _write(to: Path, parts: list[Path], facts: dict[str, Any]) -> None:
-    if facts["format"] == "csv":
-        _write_csv(to, parts, facts["options"])
+def _merge(folders: Folders, name: str, paths: Sequence[Path], facts: dict[str, Any]) -> None:
+    if len(paths) == 1:
+        paths[0].rename(folders.target / name)
         return
-    first = _schema_of(parts[0], facts["format"])
-    with pa.OSFile(str(to), "wb") as file:
-        encoder = open_encoder(facts["format"], file, first, facts["options"])
-        for part in parts:
-            for batch in _batches(part, facts["format"]):
-                encoder.write(batch)
-        encoder.close()
-
-
-def _write_csv(to: Path, parts: list[Path], options: dict[str, str]) -> None:
-    """The header once, then the lines of all as they are."""
-    has_header = options.get("header", "true") == "true"
-    with to.open("wb") as out:
-        for number, part in enumerate(parts):
-            with part.open("rb") as file:
-                if number and has_header:
-                    file.seek(_after_header(part))
-                while data := file.read(1 << 20):
-                    out.write(data)
-
-
-def _after_header(path: Path) -> int:
-    """Where the rows begin: behind the first newline outside quotes."""
-    quoted, at = False, 0
-    with path.open("rb") as file:
-        while data := file.read(1 << 16):
-            for byte in data:
-                at += 1
-                if byte == 0x22:
-                    quoted = not quoted
-                elif byte == 0x0A and not quoted:
-                    return at
-    return os.stat(path).st_size
-
-
-def _schema_of(path: Path, format: str) -> pa.Schema:
-    import pyarrow.parquet as pq
-
-    if format == "parquet":
-        return pq.read_schema(path)
-    with pa.OSFile(str(path)) as file:
-        return pa.ipc.open_file(file).schema
-
-
-def _batches(path: Path, format: str) -> Iterator[pa.RecordBatch]:
-    import pyarrow.parquet as pq
-
-    if format == "parquet":
-        with pq.ParquetFile(path, pre_buffer=False) as file:
-            yield from file.iter_batches(_BATCH_ROWS, use_threads=False)
-        return
-    with pa.OSFile(str(path)) as source:
-        reader = pa.ipc.open_file(source)
-        for index in range(reader.num_record_batches):
-            yield reader.get_batch(index)
+    aside = folders.root / "merged.new"
+    sizes = join(aside, paths, facts["format"], facts["options"])
+    synced(aside)
+    Merged(name, tuple(path.name for path in paths), tuple(sizes)).note(folders)
+    aside.rename(folders.target / name)

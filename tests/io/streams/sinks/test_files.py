@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import product
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from fabric.ids import TaskId
 from fabric.io import sinks
 from fabric.io.streams.sinks import check_stream_target, folders, open_stream_sink
 from fabric.plan.sources import DatasetTarget, StreamFileTarget
+from fabric.testing.sampled import sampled
 
 SCHEMA = pa.schema([("n", pa.int64())])
 TASK = TaskId("job-1", 2, 0)
@@ -138,6 +140,81 @@ def test_a_crash_at_any_step_of_publishing_loses_and_doubles_nothing(
         sinks.discard(to, "job-1", 2)
         assert sorted(n for path in out.iterdir() for n in values(path, format)) == rows
     assert n_crashes > 20
+
+
+@pytest.mark.parametrize(
+    ("format", "merged"),
+    sampled(list(product(["parquet", "csv", "ipc"], [True, False])), 2, salt="taking back"),
+)
+def test_a_crash_at_any_step_of_taking_back_loses_and_doubles_nothing(
+    tmp_path: Path, monkeypatch, format: str, *, merged: bool
+) -> None:
+    """Rows of two checkpoints lie in one file; those of the second are taken out again."""
+    n_crashes, finished = 0, False
+    while not finished:
+        out = tmp_path / f"out-{n_crashes}"
+        options = {"compact_bytes": 10_000, "compact_s": 3_600.0} if merged else {}
+        to = StreamFileTarget(format, str(out), roll_rows=2, **options)
+        writers = [opened(to, TaskId("job-1", 2, n)) for n in range(2)]
+        handles = {}
+        for checkpoint in (1, 2):
+            for n, writer in enumerate(writers):
+                writer.write(
+                    batch(*range(checkpoint * 100 + n * 10, checkpoint * 100 + n * 10 + 5))
+                )
+            handles[checkpoint] = [writer.prepare(checkpoint) for writer in writers]
+            if merged and checkpoint == 2:
+                for path in Path(folders.Folders.of(str(out), "job-1", 2).small).iterdir():
+                    os.utime(path, (1, 1))
+            sinks.publish(handles[checkpoint])
+        assert len(list(out.iterdir())) == 1 or not merged
+        with monkeypatch.context() as patch:
+            crash_at(patch, n_crashes)
+            try:
+                sinks.take_back(handles[2], handles[1])
+                finished = True
+            except Crash:
+                n_crashes += 1
+        sinks.take_back(handles[2], handles[1])
+        sinks.publish(handles[2])
+        rows = sorted(n for path in out.iterdir() for n in values(path, format))
+        assert rows == [100, 101, 102, 103, 104, 110, 111, 112, 113, 114]
+        sinks.discard(to, "job-1", 2)
+        assert sorted(n for path in out.iterdir() for n in values(path, format)) == rows
+    assert n_crashes >= 5
+
+
+def merged_out(tmp_path: Path) -> tuple[Path, list[bytes], list[bytes]]:
+    """One seen file of two checkpoints."""
+    out = tmp_path / "out"
+    writer = opened(target(out, compact_s=3_600.0))
+    handles = []
+    for checkpoint in (1, 2):
+        writer.write(batch(checkpoint))
+        handles.append([writer.prepare(checkpoint)])
+        writer.on_complete(checkpoint)
+        for path in (tmp_path / ".out.job-1-2.stream" / "small").iterdir():
+            os.utime(path, (1, 1))
+        sinks.publish(handles[-1])
+    assert seen(out) == [[1, 2]]
+    return out, *handles
+
+
+def test_what_somebody_took_away_can_not_be_taken_back(tmp_path: Path) -> None:
+    out, kept, gone = merged_out(tmp_path)
+    (path,) = out.iterdir()
+    path.unlink()
+    with pytest.raises(NotFoundError, match=r"merged.parquet can't be taken out of .*by hand"):
+        sinks.take_back(gone, kept)
+
+
+def test_a_file_that_somebody_changed_is_left_alone(tmp_path: Path) -> None:
+    out, kept, gone = merged_out(tmp_path)
+    (path,) = out.iterdir()
+    pq.write_table(pa.table({"n": [1, 2, 3]}), path)
+    with pytest.raises(DataError, match="holds 3 rows or bytes, 2 were written"):
+        sinks.take_back(gone, kept)
+    assert seen(out) == [[1, 2, 3]]
 
 
 def crash_at(patch, step: int) -> None:

@@ -1,0 +1,107 @@
+"""A stream for minutes, a fault in each: rows are right, nothing grows (reliability 4, soak).
+
+`make test` runs half a minute of it; ``FABRIC_SOAK=1`` ten minutes, then five at full speed without
+faults. ``FABRIC_SOAK_S`` and ``FABRIC_SEED`` change that.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from fabric.testing.local import LocalFabric, local_fabric
+from fabric.testing.netns import why_not
+from fabric.testing.netns_fabric import netns_fabric
+from fabric.testing.sampled import SEED, SOAK
+from fabric.testing.soak.job import SoakJob
+from fabric.testing.soak.slopes import Slope
+from fabric.testing.soak.trial import Trial
+from fabric.testing.soak.watch import Series, Watch
+
+pytestmark = pytest.mark.timeout(1800)
+SECONDS = float(os.environ.get("FABRIC_SOAK_S") or (600 if SOAK else 24))
+EVERY_S = max(8.0, SECONDS / 10)
+RATE = int(os.environ.get("FABRIC_SOAK_RATE") or 50_000)
+N_AGENTS, SLOTS = 3, 4
+ENVIRON = {
+    "FABRIC_CHECKPOINT_INTERVAL_S": "2",
+    "FABRIC_AGENT_GIVE_BACK_S": "5",
+    "FABRIC_COORDINATOR_TIMEOUT_S": "10",  # more than a restart takes on a busy machine
+}
+LONG_S, WARM_S = 300.0, 120.0
+"""A slope is judged of processes that were watched for so long, after the first so long."""
+MB_PER_HOUR_MAX, KB_PER_MILLION_MAX = 5.0, 20.0
+
+
+@pytest.fixture
+def running() -> Iterator[LocalFabric]:
+    with ExitStack() as stack:
+        if reason := why_not():
+            assert os.environ.get("CI") != "true", reason
+            yield stack.enter_context(local_fabric(N_AGENTS, slots=SLOTS, environ=ENVIRON))
+        else:
+            yield stack.enter_context(netns_fabric(N_AGENTS, slots=SLOTS, environ=ENVIRON))
+
+
+def told(series: Series) -> str:
+    """A line about one process."""
+    last = series.samples[-1]
+    text = f"{series.name}: {series.seconds():.0f} s, {last.rss_bytes / 1e6:.0f} MB, "
+    text += f"{last.threads} threads, {last.descriptors} descriptors"
+    if series.seconds() > LONG_S:
+        text += f", MB/h {series.mb_per_hour(WARM_S)}"
+    return text
+
+
+def test_a_soak_with_a_fault_each_minute(running: LocalFabric, tmp_path: Path) -> None:
+    print(f"seed {SEED}, {SECONDS:g} s, a fault each {EVERY_S:g} s, {RATE} rows/s")
+    with Watch() as watch:
+        trial = Trial(running, SoakJob(tmp_path / "out", RATE, seed=SEED), watch, SEED)
+        trial.start()
+        trial.run(SECONDS, EVERY_S)
+        watch.stop()
+        trial.finish()
+    print(trial.facts)
+    for series in watch.series():
+        print(told(series))
+    check_growth(watch)
+
+
+if SOAK:
+
+    def test_memory_at_full_speed(tmp_path: Path) -> None:
+        """What is lost with each row shows here."""
+        job = SoakJob(tmp_path / "out", 0, n_keys=50, window_us=100_000_000, seed=SEED)
+        with local_fabric(N_AGENTS, slots=SLOTS, environ=ENVIRON) as running, Watch() as watch:
+            trial = Trial(running, job, watch, SEED)
+            trial.start()
+            trial.run(SECONDS / 4, SECONDS)
+            watch.stop()
+            trial.finish()
+        n_million = trial.facts.rows / 1e6
+        print(f"{trial.facts}, {n_million / (SECONDS / 4):.2f} M rows/s")
+        for series in watch.series():
+            print(told(series), f"KB per million rows {kb_per_million(series, n_million)}")
+        for series in watch.series():
+            assert kb_per_million(series, n_million).least <= KB_PER_MILLION_MAX, told(series)
+
+
+def kb_per_million(series: Series, n_million: float) -> Slope:
+    """How fast memory grows by what is read, after the first third."""
+    warm_s = series.seconds() / 3
+    hours = series.seconds() / 3600
+    return series.mb_per_hour(warm_s).times(1e3 * hours / n_million)
+
+
+def check_growth(watch: Watch) -> None:
+    """Memory, threads and descriptors of what lived for long."""
+    long = [series for series in watch.series() if series.seconds() > LONG_S]
+    assert len(long) >= 2 or SECONDS < 2 * LONG_S, "nothing lived long enough to be judged"
+    for series in long:
+        assert series.mb_per_hour(WARM_S).least <= MB_PER_HOUR_MAX, told(series)
+        assert abs(series.spread("threads", WARM_S)) <= 2, told(series)
+        assert abs(series.spread("descriptors", WARM_S)) <= 2, told(series)
