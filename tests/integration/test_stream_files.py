@@ -148,7 +148,9 @@ def test_a_dataset_takes_back_what_a_damaged_checkpoint_published(tmp_path: Path
     source = GeneratorStream(n_rows=N_ROWS, n_splits=N_SPLITS, rows_per_s=2000)
     made = StreamScan(source, stream_schema(source), path="made")
     with running(tmp_path, 1.0) as fabric:
-        job = fabric.submit(Sink(made, DatasetTarget("d", (), 1, mode="append"), path="out"), parallelism=3)
+        job = fabric.submit(
+            Sink(made, DatasetTarget("d", (), 1, mode="append"), path="out"), parallelism=3
+        )
         further(fabric, job, 2)
         damage_newest(tmp_path)
         (location,) = fabric.control.locate(pb.LocateRequest(dataset="d")).datasets
