@@ -99,6 +99,7 @@ class Session(ABC):
         failures_max: int | None = None,
         retained: int | None = None,
         held_bytes_max: int | None = None,
+        seen_twice: bool | None = None,
         state: StateBackend | None = None,
     ) -> Session:
         """How streams submitted from now on keep their state, and are checkpointed.
@@ -119,6 +120,7 @@ class Session(ABC):
             "failures_max": failures_max,
             "retained": retained,
             "held_bytes_max": held_bytes_max,
+            "seen_twice": seen_twice,
             "state": state,
         }
         changed = {name: value for name, value in given.items() if value is not None}

@@ -118,8 +118,8 @@ class Restoring:
         self._manifest, self._decided = None, True
         message = (
             f"checkpoint {checkpoint} is the newest one that is whole, and what was put out since "
-            f"would be seen twice: {error.message}. To go on all the same, restart the job where "
-            "FABRIC_CHECKPOINT_SEEN_TWICE=1"
+            f"would be seen twice: {error.message}. Streams that shall go on all the same are "
+            "submitted after session.checkpoints(seen_twice=True)"
         )
         return [Fail(ExternalError(message, job=self._job, node=node))]
 

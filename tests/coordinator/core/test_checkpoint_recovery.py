@@ -163,7 +163,7 @@ def test_what_can_not_be_taken_back_ends_the_job_unless_it_may_be_seen_twice(
     (fail,) = job.take(effects)
     assert isinstance(fail, Fail)
     assert "a.parquet is gone" in fail.error.message
-    assert "SEEN_TWICE" in fail.error.message
+    assert "seen_twice" in fail.error.message
 
 
 def test_without_a_whole_checkpoint_the_job_fails(job: Job) -> None:
