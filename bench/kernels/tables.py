@@ -107,7 +107,8 @@ def fabric(case: Case) -> TableRun:
     def probe(one: bool) -> Iterator[tuple[pa.Array, pa.Array]]:
         for batch in batches:
             rows, places, _ = kept.probe([batch["k"]])
-            yield take(batch["v"], rows), kept.take(places, ["w"])["w"]
+            v = batch["v"] if rows is None else take(batch["v"], rows)
+            yield v, kept.take(places, ["w"])["w"]
 
     def joined(found: list[tuple[pa.Array, pa.Array]]) -> pa.Table:
         return pa.table([pa.chunked_array(side) for side in zip(*found, strict=True)], ["v", "w"])

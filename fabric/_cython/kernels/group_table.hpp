@@ -77,7 +77,7 @@ class GroupTable {
   void number(const Types& types, const Arrays& arrays, int cpu, int32_t* ids) {
     const bool single = keys_.rows().is_single();
     block_.each(types, arrays, 0, cpu, [&](int64_t row, int64_t n) {
-      block_.begin(slots_, n);
+      block_.look_up(slots_, n);
       if (!single) number_rows<INSERT>(n, ids + row);
       else if (block_.may_be_null()) number_words<INSERT, true>(n, ids + row);
       else number_words<INSERT, false>(n, ids + row);
@@ -88,17 +88,15 @@ class GroupTable {
   template <bool INSERT, bool NULLS>
   void number_words(int64_t n, int32_t* ids) {
     for (int64_t i = 0; i < n; ++i) {
-      block_.ahead(slots_, i, n);
       if (NULLS && block_.single_is_null(i)) {
         if (INSERT && null_id_ < 0) null_id_ = add(0, nullptr, nullptr);
         ids[i] = null_id_;
         continue;
       }
-      ids[i] = static_cast<int32_t>(slots_.value_of(block_.home(i), block_.tag(i))) - 1;
+      ids[i] = static_cast<int32_t>(block_.value(i)) - 1;
       if (INSERT && ids[i] < 0) {
         const uint64_t word = block_.single(i);
-        ids[i] = add(block_.tag(i), &word, nullptr);
-        block_.settle(slots_, i, n);
+        ids[i] = find_or_add(block_.tag(i), &word, nullptr, [](uint64_t) { return true; });
       }
     }
   }
@@ -106,28 +104,33 @@ class GroupTable {
   template <bool INSERT>
   void number_rows(int64_t n, int32_t* ids) {
     for (int64_t i = 0; i < n; ++i) {
-      block_.ahead(slots_, i, n);
-      if (i + SLOTS_AHEAD / 2 < n) fetch_row(i + SLOTS_AHEAD / 2);
+      if (block_.value(i) != 0) keys_.fetch(static_cast<int64_t>(block_.value(i)) - 1);
+    }
+    for (int64_t i = 0; i < n; ++i) {
+      const uint64_t first = block_.value(i);
       const uint64_t* words = block_.words(i);
       const uint8_t* const* tails = block_.tails(i);
-      const Slots::Place place = slots_.find(
-          block_.home(i), block_.tag(i), [&](uint64_t value) FABRIC_LAMBDA {
-            return keys_.same(static_cast<int64_t>(value) - 1, words, tails);
-          });
-      if (place.slot >= 0) {
-        ids[i] = static_cast<int32_t>(place.value()) - 1;
-      } else if (INSERT) {
-        ids[i] = add(block_.tag(i), words, tails);
-        block_.settle(slots_, i, n);
-      } else {
-        ids[i] = -1;
-      }
+      const auto same = [&](uint64_t value) FABRIC_LAMBDA {
+        return keys_.same(static_cast<int64_t>(value) - 1, words, tails);
+      };
+      if (first != 0 && same(first)) ids[i] = static_cast<int32_t>(first) - 1;
+      else if (INSERT) ids[i] = find_or_add(block_.tag(i), words, tails, same);
+      else ids[i] = first == 0 ? -1 : id_of(block_.tag(i), same);
     }
   }
 
-  void fetch_row(int64_t i) const {
-    const uint64_t value = slots_.value_of(block_.home(i), block_.tag(i));
-    if (value != 0) keys_.fetch(static_cast<int64_t>(value) - 1);
+  // The id of the slot for which `same(value)` holds, -1 when there is none.
+  template <class Same>
+  int32_t id_of(uint64_t tag, Same same) const {
+    const Slots::Place place = slots_.find(slots_.home(tag), tag, same);
+    return place.slot < 0 ? -1 : static_cast<int32_t>(place.value()) - 1;
+  }
+
+  // For a key that was not there before its block: an earlier row may have made its group.
+  template <class Same>
+  int32_t find_or_add(uint64_t tag, const uint64_t* words, const uint8_t* const* tails, Same same) {
+    const int32_t id = id_of(tag, same);
+    return id < 0 ? add(tag, words, tails) : id;
   }
 
   // A new group; `words` is nullptr for the null of a single key, which has no slot.

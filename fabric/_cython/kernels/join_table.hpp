@@ -39,13 +39,11 @@ class JoinTable {
       throw;
     }
     block_.each(key_types, keys, 0, cpu, [&](int64_t row, int64_t count) {
-      block_.begin(slots_, count);
       for (int64_t i = 0; i < count; ++i) {
         block_.ahead(slots_, i, count);
         const int32_t place = places_[static_cast<size_t>(row + i)];
         set_time(place, times == nullptr ? NEVER : times[row + i]);
         add(i, place);
-        block_.settle(slots_, i, count);
       }
       return true;
     });
@@ -58,6 +56,7 @@ class JoinTable {
   int64_t probe(const Types& types, const Arrays& arrays, int64_t begin, int64_t most, bool outer,
                 int cpu) {
     n_pairs_ = 0;
+    each_has_one_ = true;
     int64_t end = arrays[0]->length;
     block_.each(types, arrays, begin, cpu, [&](int64_t row, int64_t n) {
       const int64_t done = outer ? probe_block<true>(row, n, begin, most)
@@ -68,17 +67,15 @@ class JoinTable {
     return end;
   }
   int64_t n_pairs() const { return n_pairs_; }
+  bool each_has_one() const { return each_has_one_; }  // the pairs' probe rows are all, one by one
   const uint32_t* probed() const { return probed_.data(); }
   const int32_t* found() const { return found_.data(); }
 
   // Whether each probe row has any: 1 or 0.
   void contains(const Types& types, const Arrays& arrays, int cpu, uint8_t* out) {
     block_.each(types, arrays, 0, cpu, [&](int64_t row, int64_t n) {
-      block_.begin(slots_, n);
-      for (int64_t i = 0; i < n; ++i) {
-        block_.ahead(slots_, i, n);
-        out[row + i] = value_of(i) != 0;
-      }
+      look_up(n);
+      for (int64_t i = 0; i < n; ++i) out[row + i] = value_of(i) != 0;
       return true;
     });
   }
@@ -223,19 +220,30 @@ class JoinTable {
 
   Slots::Place find(int64_t i) const {
     if (keys_.rows().is_single()) {
-      return slots_.find(block_.home(i), block_.tag(i), [](uint64_t) { return true; });
+      return slots_.find(slots_.home(block_.tag(i)), block_.tag(i), [](uint64_t) { return true; });
     }
-    const uint64_t* words = block_.words(i);
-    const uint8_t* const* tails = block_.tails(i);
-    return slots_.find(block_.home(i), block_.tag(i), [&](uint64_t value) {
-      return keys_.same(int64_t{first_in(value)} - 1, words, tails);
-    });
+    return slots_.find(slots_.home(block_.tag(i)), block_.tag(i),
+                       [&](uint64_t value) { return is_key(value, i); });
+  }
+
+  bool is_key(uint64_t value, int64_t i) const {
+    return keys_.same(int64_t{first_in(value)} - 1, block_.words(i), block_.tails(i));
+  }
+
+  // Look up a block of rows, and fetch the keys they are compared with.
+  void look_up(int64_t n) {
+    block_.look_up(slots_, n);
+    if (keys_.rows().is_single()) return;
+    for (int64_t i = 0; i < n; ++i) {
+      if (block_.value(i) != 0) keys_.fetch(int64_t{first_in(block_.value(i))} - 1);
+    }
   }
 
   // The rows of the key of row i of the block; 0 when there is none.
   FABRIC_INLINE uint64_t value_of(int64_t i) const {
     if (block_.may_be_null() && block_.any_is_null(i)) return 0;
-    if (keys_.rows().is_single()) return slots_.value_of(block_.home(i), block_.tag(i));
+    const uint64_t first = block_.value(i);
+    if (first == 0 || keys_.rows().is_single() || is_key(first, i)) return first;
     const Slots::Place place = find(i);
     return place.slot < 0 ? 0 : place.value();
   }
@@ -243,9 +251,13 @@ class JoinTable {
   template <bool OUTER>
   int64_t probe_block(int64_t row, int64_t n, int64_t begin, int64_t most) {
     room(n);
-    block_.begin(slots_, n);
+    look_up(n);
+    if (n_pairs_ + n <= most && one_each(n)) {
+      pair_each(row, n);
+      return row + n;
+    }
+    each_has_one_ = false;
     for (int64_t i = 0; i < n; ++i) {
-      block_.ahead(slots_, i, n);
       const uint64_t value = value_of(i);
       const int64_t before = n_pairs_;
       probed_[static_cast<size_t>(n_pairs_)] = static_cast<uint32_t>(row + i);
@@ -261,6 +273,25 @@ class JoinTable {
       }
     }
     return row + n;
+  }
+
+  // Whether each row of the block has exactly one row here; told of single keys without nulls.
+  bool one_each(int64_t n) const {
+    if (!keys_.rows().is_single() || block_.may_be_null()) return false;
+    uint64_t other = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const uint64_t value = block_.value(i);
+      other |= (value >> 32 ^ (value & 0xFFFFFFFF)) | static_cast<uint64_t>(value == 0);
+    }
+    return other == 0;
+  }
+
+  void pair_each(int64_t row, int64_t n) {
+    uint32_t* probed = probed_.data() + n_pairs_;
+    int32_t* found = found_.data() + n_pairs_;
+    for (int64_t i = 0; i < n; ++i) probed[i] = static_cast<uint32_t>(row + i);
+    for (int64_t i = 0; i < n; ++i) found[i] = static_cast<int32_t>(first_in(block_.value(i))) - 1;
+    n_pairs_ += n;
   }
 
   // Room for `n` more pairs, and one to write in vain.
@@ -318,6 +349,7 @@ class JoinTable {
   std::vector<int32_t> places_, free_, found_;
   std::vector<uint32_t> probed_;
   int64_t n_rows_ = 0, n_places_ = 0, n_pairs_ = 0;
+  bool each_has_one_ = false;
 };
 
 }  // namespace fabric

@@ -14,6 +14,7 @@ cdef extern from "join_table.hpp" namespace "fabric" nogil:
         int64_t probe(const vector[Type]& types, const vector[ArrowArray*]& arrays, int64_t begin,
                       int64_t most, bool outer, int cpu) except +
         int64_t n_pairs() noexcept
+        bool each_has_one() noexcept
         const uint32_t* probed() noexcept
         const int32_t* found() noexcept
         void contains(const vector[Type]& types, const vector[ArrowArray*]& arrays, int cpu,

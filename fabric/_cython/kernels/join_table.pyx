@@ -154,8 +154,9 @@ cdef class JoinTable:
         -------
         probe_rows, places, end
             uint32 and int32, shapes (pairs,), to be taken from the probe side and by `take`; and
-            the probe row to go on with, the number of rows at the end. Places hold until rows are
-            inserted or removed.
+            the probe row to go on with, the number of rows at the end. `probe_rows` is None when
+            every probe row has made one pair, so that there is nothing to take. Places hold until
+            rows are inserted or removed.
         Raises
         ------
         ValueError
@@ -169,18 +170,23 @@ cdef class JoinTable:
         cdef vector[ArrowArray*] arrays
         cdef int cpu = current_cpu()
         cdef int64_t n = 0
+        cdef bool whole = begin == 0
         if begin < n_rows:
             _kept = exported(columns, types, arrays)
             with nogil:
                 end = self.core.probe(types, arrays, begin, pairs_max, outer, cpu)
-                n = self.core.n_pairs()
-        rows, places = np.empty(n, np.uint32), np.empty(n, np.int32)
-        cdef uint32_t[::1] rows_view = rows
+            n = self.core.n_pairs()
+            whole = n == n_rows and self.core.each_has_one()
+        places, rows = np.empty(n, np.int32), None
         cdef int32_t[::1] places_view = places
+        cdef uint32_t[::1] rows_view
         if n > 0:
-            with nogil:
+            memcpy(&places_view[0], self.core.found(), n * sizeof(int32_t))
+        if not whole:
+            rows = np.empty(n, np.uint32)
+            rows_view = rows
+            if n > 0:
                 memcpy(&rows_view[0], self.core.probed(), n * sizeof(uint32_t))
-                memcpy(&places_view[0], self.core.found(), n * sizeof(int32_t))
         return rows, places, end
 
     def contains(self, keys not None):

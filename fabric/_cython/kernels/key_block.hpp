@@ -1,4 +1,4 @@
-// Key columns a block of rows at a time: words, tags, and the buckets to look in, fetched ahead.
+// Key columns a block of rows at a time: words, tags, and what a table has for them.
 //
 // One job: what tables do before they look anything up. A single key of one word is its own tag,
 // for the hash of a word is a bijection; of other keys the tag is the hash of the row.
@@ -14,11 +14,13 @@ namespace fabric {
 using Types = std::vector<Type>;
 using Arrays = std::vector<ArrowArray*>;
 
+static_assert(HASH_BLOCK <= LOOKED_UP_MAX);
+
 class KeyBlock {
  public:
   // Of a table whose keys lie as `rows` says.
   explicit KeyBlock(const KeyRows& rows)
-      : rows_(rows), tags_(HASH_BLOCK), homes_(HASH_BLOCK),
+      : rows_(rows), tags_(HASH_BLOCK), values_(HASH_BLOCK),
         words_(static_cast<size_t>(HASH_BLOCK * rows.n_words)),
         nulls_(rows.is_single() ? HASH_BLOCK : 0),
         tails_(static_cast<size_t>(HASH_BLOCK * rows.n_tails)) {}
@@ -34,6 +36,7 @@ class KeyBlock {
     }
     plain_ = rows_.is_single() ? readers[0].plain() : nullptr;
     may_be_null_ = !rows_.is_single() || readers[0].may_be_null();
+    cpu_ = cpu;
     const int64_t n_rows = arrays[0]->length;
     for (int64_t row = begin; row < n_rows; row += HASH_BLOCK) {
       const int64_t n = std::min(HASH_BLOCK, n_rows - row);
@@ -44,7 +47,6 @@ class KeyBlock {
   }
 
   uint64_t tag(int64_t i) const { return tags_[static_cast<size_t>(i)]; }
-  Bucket* home(int64_t i) const { return homes_[static_cast<size_t>(i)]; }
   const uint64_t* words(int64_t i) const { return words_.data() + i * rows_.n_words; }
   const uint8_t* const* tails(int64_t i) const { return tails_.data() + i * rows_.n_tails; }
 
@@ -62,33 +64,19 @@ class KeyBlock {
   // The tag of a kept single key.
   uint64_t tag_of(uint64_t word) const { return finish(start_ * GOLDEN + word); }
 
-  // Fetch the buckets of the first rows; then of row i + SLOTS_AHEAD at row i, and, half way, those
-  // that full ones run over into.
-  void begin(const Slots& slots, int64_t n) { fetch(slots, 0, std::min(n, SLOTS_AHEAD)); }
-  FABRIC_INLINE void ahead(const Slots& slots, int64_t i, int64_t n) {
-    if (i + SLOTS_AHEAD < n) fetch(slots, i + SLOTS_AHEAD, i + SLOTS_AHEAD + 1);
-    if (i + SLOTS_AHEAD / 2 < n) {
-      const Bucket* home = homes_[static_cast<size_t>(i + SLOTS_AHEAD / 2)];
-      __builtin_prefetch(home + home->full());
-    }
+  // Look up the tags of all rows; for a single key `value` is then that of its slot. Of other keys
+  // it is that of the first slot with the row's tag, which is almost always its own.
+  void look_up(const Slots& slots, int64_t n) {
+    slots.look_up(tags_.data(), n, cpu_, values_.data());
   }
+  uint64_t value(int64_t i) const { return values_[static_cast<size_t>(i)]; }
 
-  // After row i changed the table: buckets looked up before are looked up again.
-  void settle(const Slots& slots, int64_t i, int64_t n) {
-    if (slots.version() == version_) return;
-    version_ = slots.version();
-    fetch(slots, i + 1, std::min(n, i + 1 + SLOTS_AHEAD));
+  // Fetch what row i + SLOTS_AHEAD will change.
+  FABRIC_INLINE void ahead(const Slots& slots, int64_t i, int64_t n) const {
+    slots.fetch(tag(std::min(i + SLOTS_AHEAD, n - 1)));
   }
 
  private:
-  FABRIC_INLINE void fetch(const Slots& slots, int64_t from, int64_t to) {
-    for (int64_t i = from; i < to; ++i) {
-      Bucket* home = slots.home(tags_[static_cast<size_t>(i)]);
-      homes_[static_cast<size_t>(i)] = home;
-      __builtin_prefetch(home);
-    }
-  }
-
   void read_single(const KeyReader& reader, int64_t row, int64_t n, int cpu) {
     now_ = plain_ + row * 8;
     const uint8_t* words = now_;
@@ -118,14 +106,13 @@ class KeyBlock {
 
   const KeyRows& rows_;
   const uint64_t start_ = start_of(0);
-  std::vector<uint64_t> tags_;
-  std::vector<Bucket*> homes_;
+  std::vector<uint64_t> tags_, values_;
   std::vector<uint64_t> words_, nulls_;
   std::vector<const uint8_t*> tails_;
   const uint8_t* plain_ = nullptr;  // the words of the column, and of the block, where they lie
   const uint8_t* now_ = nullptr;
   bool may_be_null_ = false;
-  uint64_t version_ = 0;
+  int cpu_ = CPU_SCALAR;
 };
 
 }  // namespace fabric

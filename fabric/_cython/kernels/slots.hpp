@@ -7,6 +7,7 @@
 // is ever looked for in two places, and the old table is not held beside the new one.
 #pragma once
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -20,7 +21,8 @@ constexpr uint32_t BUCKETS_FIRST = 4;     // a segment begins with so many
 constexpr uint32_t BUCKETS_SPLIT = 1024;  // and is split from here on
 constexpr int DIRECTORY_SHIFT = 20;       // tag bits below choose the bucket; the top 15 are shared
 constexpr int DIRECTORY_BITS_MAX = 29;    // by all rows of a task
-constexpr int64_t SLOTS_AHEAD = 32;       // how many rows ahead buckets are fetched
+constexpr int64_t SLOTS_AHEAD = 64;       // how many rows ahead buckets are fetched
+constexpr int64_t LOOKED_UP_MAX = 1024;   // how many tags are looked up together
 
 struct alignas(64) Bucket {  // slots are used from the front; a value is 0 where there is none
   uint64_t tags[SLOTS_A_BUCKET];
@@ -91,18 +93,27 @@ class Slots {
     directory_.push_back({segments_[0]->buckets, segments_[0]->mask, 0});
   }
 
-  // Where a tag is looked for first; holds until `version` changes.
+  // Where a tag is looked for first; holds until a slot is put.
   FABRIC_INLINE Bucket* home(uint64_t tag) const {
     const Entry& entry = directory_[(tag >> DIRECTORY_SHIFT) & directory_mask_];
     return entry.buckets + (tag & entry.mask);
   }
-  uint64_t version() const { return version_; }
+  void fetch(uint64_t tag) const { __builtin_prefetch(home(tag)); }
 
-  // The value of the one slot that has this tag, or 0. For tables where tags are keys.
-  FABRIC_INLINE uint64_t value_of(const Bucket* bucket, uint64_t tag) const {
-    uint64_t found = value_in(*bucket, tag);
-    if (__builtin_expect(found == 0 && bucket->full(), 0)) found = value_beyond(bucket, tag);
-    return found;
+  // For each of at most LOOKED_UP_MAX tags the value of the first slot that has it, or 0.
+  void look_up(const uint64_t* tags, int64_t n, int cpu, uint64_t* values) const {
+    std::array<uint16_t, LOOKED_UP_MAX + 1> beyond;
+    int64_t n_beyond = 0;
+    by_cpu<InHomes>(cpu, directory_.data(), directory_mask_, tags, n, values, beyond.data(),
+                    &n_beyond);
+    for (int64_t i = 0; i < n_beyond; ++i) {
+      const uint64_t tag = tags[beyond[static_cast<size_t>(i)]];
+      __builtin_prefetch(next(home(tag), tag));
+    }
+    for (int64_t i = 0; i < n_beyond; ++i) {
+      const uint16_t row = beyond[static_cast<size_t>(i)];
+      values[row] = value_beyond(home(tags[row]), tags[row]);
+    }
   }
 
   // The slot of a tag for which `same(value)` holds.
@@ -168,13 +179,40 @@ class Slots {
     uint32_t segment;
   };
 
+  // No branches but the loops': which slot it is, and whether it is there, can't be guessed, and a
+  // wrong guess costs more than the cache line does.
   static FABRIC_INLINE uint64_t value_in(const Bucket& bucket, uint64_t tag) {
-    uint64_t found = 0;  // without branches: which slot it is can't be guessed
-    for (int64_t i = 0; i < SLOTS_A_BUCKET; ++i) {
-      found |= bucket.tags[i] == tag ? bucket.values[i] : 0;
+    uint64_t found = 0;
+    for (int64_t i = SLOTS_A_BUCKET - 1; i >= 0; --i) {
+      const uint64_t same = -static_cast<uint64_t>(bucket.tags[i] == tag);
+      found = (bucket.values[i] & same) | (found & ~same);
     }
     return found;
   }
+
+  // `values` of `n` tags; `beyond` are the rows whose homes are full and do not have them.
+  struct InHomes {
+    static FABRIC_INLINE void run(const Entry* directory, uint64_t mask,
+                                  const uint64_t* __restrict tags, int64_t n,
+                                  uint64_t* __restrict values, uint16_t* __restrict beyond,
+                                  int64_t* n_beyond) {
+      const auto home = [=](uint64_t tag) FABRIC_LAMBDA {
+        const Entry& entry = directory[(tag >> DIRECTORY_SHIFT) & mask];
+        return entry.buckets + (tag & entry.mask);
+      };
+      for (int64_t i = 0; i < std::min(n, SLOTS_AHEAD); ++i) __builtin_prefetch(home(tags[i]));
+      int64_t m = 0;
+      for (int64_t i = 0; i < n; ++i) {
+        __builtin_prefetch(home(tags[std::min(i + SLOTS_AHEAD, n - 1)]));
+        const Bucket& bucket = *home(tags[i]);
+        const uint64_t found = value_in(bucket, tags[i]);
+        values[i] = found;
+        beyond[m] = static_cast<uint16_t>(i);
+        m += static_cast<int64_t>((found == 0) & bucket.full());
+      }
+      *n_beyond = m;
+    }
+  };
 
   __attribute__((noinline)) uint64_t value_beyond(const Bucket* bucket, uint64_t tag) const {
     uint64_t found = 0;
@@ -243,7 +281,6 @@ class Slots {
     const bool small = segment.mask + 1 < BUCKETS_SPLIT;
     if (small || !may_split(segment)) enlarge(segment, tag);
     else split(segment, tag);
-    ++version_;
   }
 
   // Tags that agree in all bits of a large directory are no accident: then the segment grows.
@@ -307,7 +344,7 @@ class Slots {
   std::vector<std::unique_ptr<Segment>> segments_;
   std::vector<Entry> directory_;
   std::vector<Bucket> lifted_;
-  uint64_t directory_mask_ = 0, version_ = 0;
+  uint64_t directory_mask_ = 0;
   int64_t n_slots_ = 0;
 };
 

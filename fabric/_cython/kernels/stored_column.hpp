@@ -3,6 +3,7 @@
 // One job: put the rows of arrays at places, forget them, gather them. Values of fixed width lie in
 // one array; strings and binary as 16 bytes each, short ones within. Rows from place -1 are null.
 #pragma once
+#include <algorithm>
 #include <limits>
 
 #include "growing.hpp"
@@ -79,6 +80,7 @@ class StoredColumn {
   int64_t n_bytes() const { return data_.n_bytes() + nulls_.n_bytes() + text_bytes_; }
 
  private:
+  static constexpr int64_t GATHERED_AHEAD = 64;  // how many rows ahead values are fetched
   static constexpr uint32_t SHORT = 12;  // bytes that need no memory of their own
   struct Text {
     uint32_t size;
@@ -190,7 +192,10 @@ class StoredColumn {
   void copy(const int32_t* places, int64_t n, uint8_t* made) const {
     const T* from = reinterpret_cast<const T*>(data_.data());
     T* to = reinterpret_cast<T*>(made);
-    for (int64_t i = 0; i < n; ++i) to[i] = places[i] < 0 ? T{} : from[places[i]];
+    for (int64_t i = 0; i < n; ++i) {
+      __builtin_prefetch(from + places[std::min(i + GATHERED_AHEAD, n - 1)]);
+      to[i] = places[i] < 0 ? T{} : from[places[i]];
+    }
   }
 
   void gather_booleans(Holder& holder, const int32_t* places, int64_t n, ArrowArray& out) const {
