@@ -197,6 +197,7 @@ class TaskRun:
             clock=self._services.clock,
             scratch=self._services.scratch,
             splits=self._splits(),
+            slots=self._services.slots,
         )
         self._stream = done = run_stream(root, parts)
         self._written = done.written

@@ -2,13 +2,14 @@
 
 One job: `Channel`: one end of a Unix stream socket. A frame is its length (4 bytes) and a protobuf
 message of the one type that may come; whatever else comes is an error, never an object. Waiting for
-a frame is the caller's business (`fileno`).
+a frame is the caller's business (`fileno`). Any thread may place and send, one at a time receives.
 """
 
 from __future__ import annotations
 
 import socket
 from collections import deque
+from threading import Lock
 from typing import Generic, TypeVar
 
 import pyarrow as pa
@@ -35,6 +36,8 @@ class Channel(Generic[In]):
 
     def __init__(self, end: socket.socket, incoming: type[In]) -> None:
         self._socket = end
+        self._lock = Lock()
+        """Of the chunks, and of the order in which messages tell of them."""
         self._incoming: type[In] = incoming
         self._bytes = bytearray()
         self._descriptors: deque[int] = deque()
@@ -51,7 +54,8 @@ class Channel(Generic[In]):
 
     def place(self, batch: pa.RecordBatch) -> sp.Placed:
         """Put rows where the next message may name them."""
-        return self._outbox.place(batch)
+        with self._lock:
+            return self._outbox.place(batch)
 
     def batch(self, placed: sp.Placed) -> pa.RecordBatch:
         """The rows that a message names; not yet validated."""
@@ -60,18 +64,19 @@ class Channel(Generic[In]):
     def send(self, message: sp.ToSlot | sp.FromSlot) -> None:
         """Send one message, and what changed in shared memory; `ChannelClosedError` when nobody
         listens."""
-        descriptors = self._outbox.announce(message.memory)
-        message.memory.freed.extend(self._inbox.released())
-        body = message.SerializeToString()
-        frame = memoryview(len(body).to_bytes(_LENGTH, "little") + body)
-        try:
-            sent = socket.send_fds(self._socket, [frame], descriptors)
-            self._socket.sendall(frame[sent:])
-        except OSError as error:
-            raise ChannelClosedError from error
-        finally:
-            for descriptor in descriptors:
-                socket.close(descriptor)
+        with self._lock:
+            descriptors = self._outbox.announce(message.memory)
+            message.memory.freed.extend(self._inbox.released())
+            body = message.SerializeToString()
+            frame = memoryview(len(body).to_bytes(_LENGTH, "little") + body)
+            try:
+                sent = socket.send_fds(self._socket, [frame], descriptors)
+                self._socket.sendall(frame[sent:])
+            except OSError as error:
+                raise ChannelClosedError from error
+            finally:
+                for descriptor in descriptors:
+                    socket.close(descriptor)
 
     def receive(self) -> In:
         """The next message; waits for it."""
@@ -84,8 +89,9 @@ class Channel(Generic[In]):
         except DecodeError as error:
             raise InternalError("what came is no message") from error
         taken = [self._descriptors.popleft() for _ in message.memory.opened if self._descriptors]
-        self._inbox.apply(message.memory, taken)
-        self._outbox.told(message.memory.freed)
+        with self._lock:
+            self._inbox.apply(message.memory, taken)
+            self._outbox.told(message.memory.freed)
         return message
 
     def close(self) -> None:

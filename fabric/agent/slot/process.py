@@ -37,11 +37,11 @@ class SlotEndedError(Exception):
 
 
 class HangsError(Exception):
-    """A call takes too long; or there is none, and the process does nothing at all."""
+    """A call takes longer than `limit_s`; or there is none, and the process does nothing at all."""
 
-    def __init__(self, call: Call | None) -> None:
+    def __init__(self, call: Call | None, limit_s: float) -> None:
         super().__init__(call)
-        self.call = call
+        self.call, self.limit_s = call, limit_s
 
 
 class TooLargeError(Exception):
@@ -182,7 +182,7 @@ class SlotProcess:
         since_s = self._working_since() if call is None else call.since_s
         left_s = since_s + batch_s - self._clock.monotonic_s()
         if left_s <= 0:
-            raise HangsError(call)
+            raise HangsError(call, batch_s)
         return left_s
 
     def _working_since(self) -> float:

@@ -14,43 +14,23 @@ import pyarrow as pa
 
 from fabric.agent.held import TaskSpec
 from fabric.agent.slot import slot_pb2 as sp
-from fabric.agent.slot.calls import Call
-from fabric.agent.slot.endings import (
-    Function,
-    crashed,
-    functions_by_number,
-    hung,
-    stack_of_function,
-    too_large,
-)
+from fabric.agent.slot.attended import Attended
 from fabric.agent.slot.pool import SlotLimits
-from fabric.agent.slot.process import (
-    HangsError,
-    SlotEndedError,
-    SlotProcess,
-    TooLargeError,
-)
+from fabric.agent.slot.process import SlotProcess
 from fabric.control.errors import from_detail
-from fabric.errors import InternalError, UserError
+from fabric.errors import InternalError
 from fabric.io import registry
 from fabric.operators.functions.trust import functions_of
 from fabric.plan.nodes import Node, Scan
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import Split
 from fabric.plan.walk import walk
-from fabric.telemetry.logs import logger
 
-_log = logger("fabric.agent.slot")
-
-LINES_MAX = 1000
-"""Lines of one task that are logged."""
 HELD_SHARE = 4
 """Where memory is bounded, inputs of more than such a part of the pool are read when needed."""
 
 TAKE_ITEMS, TAKE_BYTES = 16, 2 << 20
 """What a slot is given at once: each time costs two switches between processes."""
-
-_FATAL = "Fatal Python error"
 
 Items = Iterator[tuple[int, pa.RecordBatch | None]]
 
@@ -91,31 +71,13 @@ class ServedTask:
         self._items, self._inputs, self._splits = items, dict(inputs), splits
         self._schema = schema_of(root)
         self._readers: dict[int, Items] = {}
-        self._n_lines = 0
-        self._dump: list[str] = []
-        """What Python's fault handler says."""
+        self._attended = Attended(slot, limits, spec, root)
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """Run it; raises what it failed by."""
-        self._slot.output.listener = self._hear
-        try:
+        with self._attended.explaining():
             self._slot.send(sp.ToSlot(run=self._run()))
             yield from self._answer_all()
-        except TooLargeError as error:
-            raise too_large(error.taken_bytes, self._limits.bytes_max, self._running()) from None
-        except SlotEndedError:
-            running = self._running()
-            status = self._slot.end()
-            if self._dump:
-                at = stack_of_function("\n".join(self._dump))
-                _log.warning("a task's process crashed", **self._names, why=self._dump[0], at=at)
-            raise crashed(status, running) from None
-        except HangsError as error:
-            running = self._function(error.call)
-            _log.warning(
-                "a function hangs", **self._names, at=stack_of_function(self._slot.stack())
-            )
-            raise hung(running, self._limits.batch_s) from None
 
     def _run(self) -> sp.Run:
         spec, limits = self._spec, self._limits
@@ -155,7 +117,7 @@ class ServedTask:
                 case "take":
                     self._slot.send(sp.ToSlot(rows=self._next(asked.take)))
                 case "put":
-                    batch = self._checked(asked.put.batch)
+                    batch = self._attended.checked(asked.put.batch, self._schema)
                     if asked.put.waits:
                         self._slot.send(sp.ToSlot(accepted=sp.Accepted()))
                     yield batch
@@ -211,42 +173,6 @@ class ServedTask:
                 split = self._splits[ask.scan_id][ask.split]
                 return registry.read_split(node.source, node.schema, split, list(ask.columns))
         raise InternalError(f"a slot wants to read scan {ask.scan_id}")
-
-    def _checked(self, placed: sp.Placed) -> pa.RecordBatch:
-        """Rows that a function may have made; what is wrong in them would kill this process."""
-        batch = self._slot.channel.batch(placed)
-        found = batch.schema
-        if found.names != self._schema.names or found.types != self._schema.types:
-            raise InternalError(f"the stage makes {self._schema}, its slot made {found}")
-        try:
-            batch.validate(full=True)
-        except pa.ArrowInvalid as error:
-            raise UserError(
-                f"a function made an array that is not valid: {str(error)[:300]}; make arrays with "
-                "pyarrow.array or pyarrow.compute"
-            ) from None
-        return batch
-
-    def _hear(self, line: str) -> None:
-        if (self._dump or line.startswith(_FATAL)) and len(self._dump) < LINES_MAX:
-            self._dump.append(line)
-            return
-        self._n_lines += 1
-        if self._n_lines <= LINES_MAX:
-            _log.info("a function says", **self._names, text=line)
-        elif self._n_lines == LINES_MAX + 1:
-            _log.info("a function says more, which is left out", **self._names)
-
-    @property
-    def _names(self) -> dict[str, str]:
-        return {"job": self._spec.id.job, "task": str(self._spec.id)}
-
-    def _running(self) -> Function | None:
-        """The function that runs now."""
-        return self._function(self._slot.calls.oldest())
-
-    def _function(self, call: Call | None) -> Function | None:
-        return functions_by_number(self._root).get(call.function) if call else None
 
 
 def compiles_functions(root: Node) -> bool:

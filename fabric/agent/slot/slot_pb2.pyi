@@ -36,16 +36,20 @@ class Placed(_message.Message):
     def __init__(self, chunk: _Optional[int] = ..., begin: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
 
 class ToSlot(_message.Message):
-    __slots__ = ("memory", "run", "rows", "accepted")
+    __slots__ = ("memory", "run", "rows", "accepted", "begin", "step")
     MEMORY_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
     memory: Memory
     run: Run
     rows: Rows
     accepted: Accepted
-    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., run: _Optional[_Union[Run, _Mapping]] = ..., rows: _Optional[_Union[Rows, _Mapping]] = ..., accepted: _Optional[_Union[Accepted, _Mapping]] = ...) -> None: ...
+    begin: Begin
+    step: Step
+    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., run: _Optional[_Union[Run, _Mapping]] = ..., rows: _Optional[_Union[Rows, _Mapping]] = ..., accepted: _Optional[_Union[Accepted, _Mapping]] = ..., begin: _Optional[_Union[Begin, _Mapping]] = ..., step: _Optional[_Union[Step, _Mapping]] = ...) -> None: ...
 
 class Run(_message.Message):
     __slots__ = ("task", "fragment", "kind", "inputs", "scans", "target_partitions", "pool_bytes", "spill_folders")
@@ -95,21 +99,91 @@ class Accepted(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class Begin(_message.Message):
+    __slots__ = ("fragment", "job", "stage", "task", "n_tasks", "attempt", "scratch", "splits", "stream")
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    N_TASKS_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    SCRATCH_FIELD_NUMBER: _ClassVar[int]
+    SPLITS_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    fragment: bytes
+    job: str
+    stage: int
+    task: int
+    n_tasks: int
+    attempt: int
+    scratch: str
+    splits: _containers.RepeatedScalarFieldContainer[str]
+    stream: _control_pb2.StreamDeploy
+    def __init__(self, fragment: _Optional[bytes] = ..., job: _Optional[str] = ..., stage: _Optional[int] = ..., task: _Optional[int] = ..., n_tasks: _Optional[int] = ..., attempt: _Optional[int] = ..., scratch: _Optional[str] = ..., splits: _Optional[_Iterable[str]] = ..., stream: _Optional[_Union[_control_pb2.StreamDeploy, _Mapping]] = ...) -> None: ...
+
+class Step(_message.Message):
+    __slots__ = ("split", "rows", "split_over", "time", "now_us", "edge_over", "barrier", "complete", "abort", "close")
+    SPLIT_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    SPLIT_OVER_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    NOW_US_FIELD_NUMBER: _ClassVar[int]
+    EDGE_OVER_FIELD_NUMBER: _ClassVar[int]
+    BARRIER_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    ABORT_FIELD_NUMBER: _ClassVar[int]
+    CLOSE_FIELD_NUMBER: _ClassVar[int]
+    split: str
+    rows: Came
+    split_over: str
+    time: At
+    now_us: int
+    edge_over: int
+    barrier: int
+    complete: int
+    abort: int
+    close: Close
+    def __init__(self, split: _Optional[str] = ..., rows: _Optional[_Union[Came, _Mapping]] = ..., split_over: _Optional[str] = ..., time: _Optional[_Union[At, _Mapping]] = ..., now_us: _Optional[int] = ..., edge_over: _Optional[int] = ..., barrier: _Optional[int] = ..., complete: _Optional[int] = ..., abort: _Optional[int] = ..., close: _Optional[_Union[Close, _Mapping]] = ...) -> None: ...
+
+class Came(_message.Message):
+    __slots__ = ("edge", "batch")
+    EDGE_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    edge: int
+    batch: Placed
+    def __init__(self, edge: _Optional[int] = ..., batch: _Optional[_Union[Placed, _Mapping]] = ...) -> None: ...
+
+class At(_message.Message):
+    __slots__ = ("edge", "time_us")
+    EDGE_FIELD_NUMBER: _ClassVar[int]
+    TIME_US_FIELD_NUMBER: _ClassVar[int]
+    edge: int
+    time_us: int
+    def __init__(self, edge: _Optional[int] = ..., time_us: _Optional[int] = ...) -> None: ...
+
+class Close(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class FromSlot(_message.Message):
-    __slots__ = ("memory", "take", "put", "done", "failed", "let_go")
+    __slots__ = ("memory", "take", "put", "done", "failed", "stepped", "stored", "let_go")
     MEMORY_FIELD_NUMBER: _ClassVar[int]
     TAKE_FIELD_NUMBER: _ClassVar[int]
     PUT_FIELD_NUMBER: _ClassVar[int]
     DONE_FIELD_NUMBER: _ClassVar[int]
     FAILED_FIELD_NUMBER: _ClassVar[int]
+    STEPPED_FIELD_NUMBER: _ClassVar[int]
+    STORED_FIELD_NUMBER: _ClassVar[int]
     LET_GO_FIELD_NUMBER: _ClassVar[int]
     memory: Memory
     take: Take
     put: Put
     done: Done
     failed: _control_pb2.ErrorDetail
+    stepped: Stepped
+    stored: Stored
     let_go: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., take: _Optional[_Union[Take, _Mapping]] = ..., put: _Optional[_Union[Put, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., failed: _Optional[_Union[_control_pb2.ErrorDetail, _Mapping]] = ..., let_go: _Optional[_Iterable[int]] = ...) -> None: ...
+    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., take: _Optional[_Union[Take, _Mapping]] = ..., put: _Optional[_Union[Put, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., failed: _Optional[_Union[_control_pb2.ErrorDetail, _Mapping]] = ..., stepped: _Optional[_Union[Stepped, _Mapping]] = ..., stored: _Optional[_Union[Stored, _Mapping]] = ..., let_go: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Put(_message.Message):
     __slots__ = ("batch", "waits")
@@ -158,3 +232,65 @@ class Done(_message.Message):
     LINGERS_FIELD_NUMBER: _ClassVar[int]
     lingers: bool
     def __init__(self, lingers: _Optional[bool] = ...) -> None: ...
+
+class Stepped(_message.Message):
+    __slots__ = ("rows", "aside", "watermark", "done", "held_back", "states", "counted", "lingers")
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    ASIDE_FIELD_NUMBER: _ClassVar[int]
+    WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    HELD_BACK_FIELD_NUMBER: _ClassVar[int]
+    STATES_FIELD_NUMBER: _ClassVar[int]
+    COUNTED_FIELD_NUMBER: _ClassVar[int]
+    LINGERS_FIELD_NUMBER: _ClassVar[int]
+    rows: _containers.RepeatedCompositeFieldContainer[Placed]
+    aside: _containers.RepeatedCompositeFieldContainer[Aside]
+    watermark: int
+    done: bool
+    held_back: _containers.RepeatedScalarFieldContainer[str]
+    states: _containers.RepeatedScalarFieldContainer[str]
+    counted: _containers.RepeatedCompositeFieldContainer[Counted]
+    lingers: bool
+    def __init__(self, rows: _Optional[_Iterable[_Union[Placed, _Mapping]]] = ..., aside: _Optional[_Iterable[_Union[Aside, _Mapping]]] = ..., watermark: _Optional[int] = ..., done: _Optional[bool] = ..., held_back: _Optional[_Iterable[str]] = ..., states: _Optional[_Iterable[str]] = ..., counted: _Optional[_Iterable[_Union[Counted, _Mapping]]] = ..., lingers: _Optional[bool] = ...) -> None: ...
+
+class Aside(_message.Message):
+    __slots__ = ("tag", "rows")
+    TAG_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    tag: str
+    rows: _containers.RepeatedCompositeFieldContainer[Placed]
+    def __init__(self, tag: _Optional[str] = ..., rows: _Optional[_Iterable[_Union[Placed, _Mapping]]] = ...) -> None: ...
+
+class Counted(_message.Message):
+    __slots__ = ("node", "name", "n")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    N_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    name: str
+    n: int
+    def __init__(self, node: _Optional[str] = ..., name: _Optional[str] = ..., n: _Optional[int] = ...) -> None: ...
+
+class Stored(_message.Message):
+    __slots__ = ("checkpoint", "node", "files", "failed")
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    checkpoint: int
+    node: str
+    files: _containers.RepeatedCompositeFieldContainer[File]
+    failed: _control_pb2.ErrorDetail
+    def __init__(self, checkpoint: _Optional[int] = ..., node: _Optional[str] = ..., files: _Optional[_Iterable[_Union[File, _Mapping]]] = ..., failed: _Optional[_Union[_control_pb2.ErrorDetail, _Mapping]] = ...) -> None: ...
+
+class File(_message.Message):
+    __slots__ = ("name", "size", "crc32c", "content")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    CRC32C_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    size: int
+    crc32c: int
+    content: str
+    def __init__(self, name: _Optional[str] = ..., size: _Optional[int] = ..., crc32c: _Optional[int] = ..., content: _Optional[str] = ...) -> None: ...

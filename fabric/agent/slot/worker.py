@@ -21,6 +21,7 @@ from fabric.agent.slot import slot_pb2 as sp
 from fabric.agent.slot.calls import CallPage
 from fabric.agent.slot.channel import Channel, ChannelClosedError
 from fabric.agent.slot.remote import Agent
+from fabric.agent.slot.stepping import step_until_closed
 from fabric.control import control_pb2 as pb
 from fabric.control.errors import to_detail
 from fabric.errors import InternalError
@@ -61,9 +62,13 @@ def serve(end: socket.socket, page: int) -> None:
     try:
         while True:
             message = channel.receive()
-            if message.WhichOneof("kind") != "run":
-                raise InternalError("a slot waits for a task, and something else came")
-            _work(Agent(channel), message.run)
+            match message.WhichOneof("kind"):
+                case "run":
+                    _work(Agent(channel), message.run)
+                case "begin":
+                    _step(channel, message.begin)
+                case other:
+                    raise InternalError(f"a slot waits for a task, and {other} came")
     except ChannelClosedError:
         return  # the agent hung up
 
@@ -76,14 +81,25 @@ def _work(agent: Agent, run: sp.Run) -> None:
     except ChannelClosedError:
         raise
     except BaseException as error:  # also a panic of DataFusion, or what a function raised
-        known = as_fabric(error)
-        if isinstance(known, InternalError):
-            traceback.print_exception(error)
-        failed = to_detail(known)
-        del error
-        agent.end(sp.FromSlot(failed=failed))
+        agent.end(_failed(error))
         return
     agent.end(sp.FromSlot(done=sp.Done(lingers=threading.active_count() > 1)))
+
+
+def _step(channel: Channel[sp.ToSlot], begin: sp.Begin) -> None:
+    try:
+        step_until_closed(channel, begin)
+    except ChannelClosedError:
+        raise
+    except BaseException as error:
+        channel.send(_failed(error))
+
+
+def _failed(error: BaseException) -> sp.FromSlot:
+    known = as_fabric(error)
+    if isinstance(known, InternalError):
+        traceback.print_exception(error)
+    return sp.FromSlot(failed=to_detail(known))
 
 
 def _rows(agent: Agent, run: sp.Run) -> Batches:

@@ -8,37 +8,37 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 
-from fabric import failpoints
 from fabric.agent.cancellation import Cancellation
 from fabric.agent.engine import Engine
 from fabric.agent.held import TaskSpec
 from fabric.agent.inputs import Inputs
 from fabric.agent.outputs import Outputs
+from fabric.agent.slot import slot_pb2 as sp
+from fabric.agent.slot.attended import Attended
+from fabric.agent.slot.chained import SlotChain
+from fabric.agent.slot.pool import SlotPool
+from fabric.agent.slot.served import compiles_functions
 from fabric.agent.streams.edges import Edges
 from fabric.agent.streams.inputs import Channels
 from fabric.agent.streams.orders import Orders
 from fabric.agent.streams.progress import Progress
+from fabric.agent.streams.restoring import Restored, context_of
 from fabric.agent.streams.results import Results
 from fabric.agent.streams.sink import StreamSink
 from fabric.agent.streams.sources import Sources
+from fabric.agent.streams.steps import Steps
 from fabric.agent.streams.task import StreamTask
 from fabric.agent.streams.uploads import Uploads
-from fabric.checkpoint.manifest import Manifest, Seal
-from fabric.checkpoint.storage import FolderStorage, SnapshotStorage
+from fabric.checkpoint.storage import FolderStorage
 from fabric.clock import Clock
-from fabric.config import StateBackend
 from fabric.control import control_pb2 as pb
 from fabric.io.streams.protocol import StreamReader
-from fabric.operators.chain import Chain
-from fabric.operators.contract import Context, SnapshotReader
-from fabric.operators.key_groups import key_groups
 from fabric.plan.nodes import Node, Sink
 from fabric.plan.sources import Split
 from fabric.plan.streams import StreamScan
@@ -72,6 +72,13 @@ class Parts:
     """Where operators may keep files; None: where the system has its temporary ones."""
     splits: dict[int, list[Split]]
     """By scan."""
+    slots: SlotPool | None = None
+    """Processes for chains with Python functions; None: these run here, too."""
+
+    @property
+    def split_names(self) -> tuple[str, ...]:
+        """All that the task reads."""
+        return tuple(split.uri for found in self.splits.values() for split in found)
 
     @property
     def n_tasks(self) -> int:
@@ -96,15 +103,13 @@ def run_stream(root: Node, parts: Parts) -> StreamDone:
         sources = Sources(readers)
         stack.callback(sources.close)
         stack.enter_context(parts.cancellation.waking(sources.interrupt))
-        chain = parts.engine.chain(top, _context(root.path, parts, folder))
-        stack.callback(chain.close)
+        restored = Restored(storage, spec.id.job, spec.id.task, parts.n_tasks, stream)
+        chain = _chain(root, parts, folder, restored, stack)
         sink = _sink(root, parts, stack)
         results = _results(parts, folder)
-        restored = _Restored(storage, parts)
-        restored.chain(chain)
         restored.sink(sink)
-        restored.results(f"{root.path}#result", results)
-        restored.sources(readers)
+        restored.results(f"{root.path}#result", results, parts.outputs)
+        restored.sources(readers, parts.splits)
         edges = Edges(parts.inputs)
         _read_tables(chain, parts)
         task = StreamTask(
@@ -126,16 +131,49 @@ def run_stream(root: Node, parts: Parts) -> StreamDone:
             progress=Progress(spec.key, parts.outputs, parts.orders.say, parts.clock.monotonic_s()),
             cancellation=parts.cancellation,
             clock=parts.clock,
+            lent=isinstance(chain, SlotChain),
         )
         ack = task.run()
         written = None if sink is None else sink.rows
         return StreamDone(ack, task.rows_in, task.rows_out, written, chain.counts())
 
 
-def _context(node: str, parts: Parts, folder: Path) -> Context:
-    splits = tuple(split.uri for found in parts.splits.values() for split in found)
-    state: StateBackend = "rocksdb" if parts.spec.deploy.stream.state == "rocksdb" else "memory"
-    return Context(node, parts.spec.id.task, parts.n_tasks, folder, splits, state)
+def _chain(root: Node, parts: Parts, folder: Path, restored: Restored, stack: ExitStack) -> Steps:
+    """The operators with their state: in a process of their own where functions are among them."""
+    top = root.input if isinstance(root, Sink) else root
+    if parts.slots is not None and parts.engine.has_functions(top):
+        return _in_slot(top, parts, parts.slots, folder, stack)
+    begin = _begin(parts, folder)
+    chain = parts.engine.chain(top, context_of(root.path, begin))
+    stack.callback(chain.close)
+    restored.chain(chain)
+    return chain
+
+
+def _in_slot(top: Node, parts: Parts, slots: SlotPool, folder: Path, stack: ExitStack) -> Steps:
+    spec = parts.spec
+    slot = stack.enter_context(slots.slot(spec.id.job, compiles=compiles_functions(top)))
+    stack.enter_context(parts.cancellation.waking(slot.kill))
+    attended = Attended(slot, slots.limits, spec, top)
+    chain = stack.enter_context(SlotChain(slot, slots.limits, attended, top))
+    chain.begin(_begin(parts, folder))
+    return chain
+
+
+def _begin(parts: Parts, folder: Path) -> sp.Begin:
+    """What a chain must know to begin, wherever it is."""
+    spec = parts.spec
+    return sp.Begin(
+        fragment=spec.deploy.fragment,
+        job=spec.id.job,
+        stage=spec.id.stage,
+        task=spec.id.task,
+        n_tasks=parts.n_tasks,
+        attempt=spec.id.attempt,
+        scratch=str(folder),
+        splits=parts.split_names,
+        stream=spec.deploy.stream,
+    )
 
 
 def _readers(top: Node, parts: Parts) -> dict[int, tuple[str, StreamReader]]:
@@ -163,59 +201,9 @@ def _results(parts: Parts, folder: Path) -> Results | None:
     return Results(pa.ipc.read_schema(pa.py_buffer(edges[0].schema)), folder) if edges else None
 
 
-def _read_tables(chain: Chain, parts: Parts) -> None:
+def _read_tables(chain: Steps, parts: Parts) -> None:
     """What lies whole beside the stream is read first, by every attempt anew."""
     for edge in parts.inputs.materialised:
         for batch in parts.inputs.stream(edge):
             chain.on_batch(edge, batch)
         chain.on_end(edge)
-
-
-class _Restored:
-    """What the checkpoint that a task goes on from has of it; nothing where there is none."""
-
-    def __init__(self, storage: SnapshotStorage, parts: Parts) -> None:
-        stream = parts.spec.deploy.stream
-        self._storage, self._parts = storage, parts
-        self._manifest: Manifest | None = None
-        if stream.checkpoint:
-            failpoints.reach("stream.restoring")
-            seal = Seal(stream.seal_bytes, stream.seal_crc32c)
-            self._manifest = storage.load(parts.spec.id.job, stream.checkpoint, seal)
-
-    def chain(self, chain: Chain) -> None:
-        """The state of every operator."""
-        if self._manifest is not None:
-            groups = key_groups(self._parts.spec.id.task, self._parts.n_tasks)
-            chain.restore(lambda path: [r for _, r in self._of(path)], groups)
-            failpoints.reach("stream.state-restored")
-
-    def sink(self, sink: StreamSink | None) -> None:
-        """How many rows were written; the first task counts those of all."""
-        if sink is not None and self._parts.spec.id.task == 0:
-            for _, reader in self._of(sink.node):
-                sink.rows += int.from_bytes(reader.read("rows").to_pybytes(), "little")
-
-    def results(self, node: str, results: Results | None) -> None:
-        """Rows that wait for whoever collects them."""
-        if results is None:
-            return
-        for task, reader in self._of(node):
-            if task % self._parts.n_tasks == self._parts.spec.id.task:
-                for batch in results.restore([reader]):
-                    self._parts.outputs.write(batch)
-
-    def sources(self, readers: dict[int, tuple[str, StreamReader]]) -> None:
-        """Where each split goes on."""
-        if self._manifest is None:
-            return
-        failpoints.reach("stream.restored")
-        for edge, (path, reader) in readers.items():
-            mine = {split.uri for split in self._parts.splits.get(-1 - edge, [])}
-            positions = self._manifest.positions(path)
-            reader.seek({split: at for split, at in positions.items() if split in mine})
-
-    def _of(self, node: str) -> Iterator[tuple[int, SnapshotReader]]:
-        if self._manifest is not None:
-            for snapshot in self._manifest.of_node(node):
-                yield snapshot.task, self._storage.reader(self._manifest, snapshot)

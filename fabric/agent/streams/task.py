@@ -29,6 +29,7 @@ from fabric.agent.streams.progress import Progress
 from fabric.agent.streams.results import Results
 from fabric.agent.streams.sink import StreamSink
 from fabric.agent.streams.sources import Read, Sources
+from fabric.agent.streams.steps import Away, Steps
 from fabric.agent.streams.uploads import Taken, Uploads
 from fabric.checkpoint.manifest import FINAL, SinkHandle
 from fabric.clock import Clock
@@ -36,7 +37,6 @@ from fabric.errors import ExternalError, FabricError
 from fabric.event_time import BEGINNING
 from fabric.flight.header import Event
 from fabric.io.streams.protocol import Ended
-from fabric.operators.chain import Chain
 from fabric.operators.contract import Batches, Files, Snapshot
 
 TICK_S = 0.05
@@ -50,7 +50,7 @@ class StreamTask:
         self,
         *,
         node: str,
-        chain: Chain,
+        chain: Steps,
         sources: Sources,
         channels: Channels,
         edges: Edges,
@@ -62,6 +62,7 @@ class StreamTask:
         progress: Progress,
         cancellation: Cancellation,
         clock: Clock,
+        lent: bool = False,
     ) -> None:
         self._node, self._chain, self._sources = node, chain, sources
         self._channels, self._edges, self._outputs = channels, edges, outputs
@@ -70,6 +71,8 @@ class StreamTask:
         self._progress = progress
         self._told_us = BEGINNING
         """The watermark that consumers were told."""
+        self._lent = lent
+        """Whether rows lie in memory that is not to be kept, see `Outputs.write`."""
         self._now_us = 0
         self._ticked_s = -TICK_S
         self._split = ""
@@ -159,15 +162,20 @@ class StreamTask:
             self._write(batch)
         for tag, rows in self._chain.take_side().items():
             for batch in rows:
-                self._outputs.write(batch, side=tag)
+                self._outputs.write(batch, lent=self._lent, side=tag)
 
     def _write(self, batch: pa.RecordBatch) -> None:
         self.rows_out += batch.num_rows
         if self._sink is not None:
             self._sink.write(batch)
             return
+        if self._results is None:
+            self._outputs.write(batch, lent=self._lent)
+            return
+        if self._lent:
+            batch = batch.copy_to(pa.default_cpu_memory_manager())
         self._outputs.write(batch)
-        if self._results is not None and batch.num_rows:
+        if batch.num_rows:
             self._results.add(batch)
 
     def _tick(self) -> None:
@@ -200,7 +208,9 @@ class StreamTask:
 
     def _taken(self, checkpoint: int) -> Taken:
         last = checkpoint == FINAL
-        states: dict[str, Snapshot] = {} if last else dict(self._chain.on_barrier(checkpoint))
+        states: dict[str, Snapshot | Away] = (
+            {} if last else dict(self._chain.on_barrier(checkpoint))
+        )
         handles: dict[str, tuple[SinkHandle, ...]] = {}
         if (sink := self._sink) is not None:
             handles[sink.node] = sink.on_end() if last else sink.on_barrier(checkpoint)

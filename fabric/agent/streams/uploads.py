@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from fabric import failpoints
 from fabric.agent.held import TaskSpec
 from fabric.agent.streams.orders import Say
+from fabric.agent.streams.steps import Away
 from fabric.checkpoint.codec import encode_ack
-from fabric.checkpoint.manifest import Ack, SinkHandle, TaskSnapshot
+from fabric.checkpoint.manifest import Ack, FileRecord, SinkHandle, TaskSnapshot
 from fabric.checkpoint.storage import SnapshotStorage
 from fabric.clock import Clock
 from fabric.control import control_pb2 as pb
@@ -29,7 +30,7 @@ class Taken:
     """What a task has at a barrier, by node: state, positions of sources, what sinks prepared."""
 
     checkpoint: int
-    states: Mapping[str, Snapshot] = field(default_factory=dict)
+    states: Mapping[str, Snapshot | Away] = field(default_factory=dict)
     positions: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
     handles: Mapping[str, tuple[SinkHandle, ...]] = field(default_factory=dict)
     through: int = 0
@@ -104,17 +105,7 @@ class Uploads:
         spec = self._spec
         if self._closed:
             raise CancelledError("the task has ended")
-        writer = self._storage.writer(
-            spec.id.job, taken.checkpoint, node, spec.id.task, spec.id.attempt
-        )
-        try:
-            if (state := taken.states.get(node)) is not None:
-                state.write(writer)
-            failpoints.reach("stream.snapshot-storing")
-            files = writer.finish()
-        except BaseException:
-            writer.abandon()
-            raise
+        files = self._files(taken, node)
         return TaskSnapshot(
             node=node,
             task=spec.id.task,
@@ -124,3 +115,21 @@ class Uploads:
             positions=tuple(sorted(taken.positions.get(node, {}).items())),
             handles=taken.handles.get(node, ()),
         )
+
+    def _files(self, taken: Taken, node: str) -> tuple[FileRecord, ...]:
+        """The state of a node, stored here or where it is."""
+        spec, state = self._spec, taken.states.get(node)
+        if isinstance(state, Away):
+            failpoints.reach("stream.snapshot-storing")
+            return state.files()
+        writer = self._storage.writer(
+            spec.id.job, taken.checkpoint, node, spec.id.task, spec.id.attempt
+        )
+        try:
+            if state is not None:
+                state.write(writer)
+            failpoints.reach("stream.snapshot-storing")
+            return writer.finish()
+        except BaseException:
+            writer.abandon()
+            raise

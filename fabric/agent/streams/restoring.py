@@ -1,0 +1,86 @@
+"""Where a task of a stream begins: what its operators are told, and what its checkpoint has of it.
+
+One job: `context_of`, and `Restored`, which hands every part of a task its own; in the process
+where that part is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from fabric import failpoints
+from fabric.agent.outputs import Outputs
+from fabric.agent.slot import slot_pb2 as sp
+from fabric.agent.streams.results import Results
+from fabric.agent.streams.sink import StreamSink
+from fabric.checkpoint.manifest import Manifest, Seal
+from fabric.checkpoint.storage import SnapshotStorage
+from fabric.config import StateBackend
+from fabric.control import control_pb2 as pb
+from fabric.io.streams.protocol import StreamReader
+from fabric.operators.chain import Chain
+from fabric.operators.contract import Context, SnapshotReader
+from fabric.operators.key_groups import key_groups
+from fabric.plan.sources import Split
+
+
+def context_of(node: str, begin: sp.Begin) -> Context:
+    """The context of a chain below `node`."""
+    state: StateBackend = "rocksdb" if begin.stream.state == "rocksdb" else "memory"
+    return Context(node, begin.task, begin.n_tasks, Path(begin.scratch), tuple(begin.splits), state)
+
+
+class Restored:
+    """Of task `task` of `n_tasks` of a job; nothing where `stream` names no checkpoint."""
+
+    def __init__(
+        self, storage: SnapshotStorage, job: str, task: int, n_tasks: int, stream: pb.StreamDeploy
+    ) -> None:
+        self._storage, self._task, self._n_tasks = storage, task, n_tasks
+        self._manifest: Manifest | None = None
+        if stream.checkpoint:
+            failpoints.reach("stream.restoring")
+            seal = Seal(stream.seal_bytes, stream.seal_crc32c)
+            self._manifest = storage.load(job, stream.checkpoint, seal)
+
+    def chain(self, chain: Chain) -> None:
+        """The state of every operator."""
+        if self._manifest is not None:
+            groups = key_groups(self._task, self._n_tasks)
+            chain.restore(lambda path: [r for _, r in self._of(path)], groups)
+            failpoints.reach("stream.state-restored")
+
+    def sink(self, sink: StreamSink | None) -> None:
+        """How many rows were written; the first task counts those of all."""
+        if sink is not None and self._task == 0:
+            for _, reader in self._of(sink.node):
+                sink.rows += int.from_bytes(reader.read("rows").to_pybytes(), "little")
+
+    def results(self, node: str, results: Results | None, outputs: Outputs) -> None:
+        """Rows that wait for whoever collects them."""
+        if results is None:
+            return
+        for task, reader in self._of(node):
+            if task % self._n_tasks == self._task:
+                for batch in results.restore([reader]):
+                    outputs.write(batch)
+
+    def sources(
+        self,
+        readers: Mapping[int, tuple[str, StreamReader]],
+        splits: Mapping[int, Sequence[Split]],
+    ) -> None:
+        """Where each split goes on."""
+        if self._manifest is None:
+            return
+        failpoints.reach("stream.restored")
+        for edge, (path, reader) in readers.items():
+            mine = {split.uri for split in splits.get(-1 - edge, [])}
+            positions = self._manifest.positions(path)
+            reader.seek({split: at for split, at in positions.items() if split in mine})
+
+    def _of(self, node: str) -> Iterator[tuple[int, SnapshotReader]]:
+        if self._manifest is not None:
+            for snapshot in self._manifest.of_node(node):
+                yield snapshot.task, self._storage.reader(self._manifest, snapshot)

@@ -1,0 +1,70 @@
+"""What a task of a stream calls its operators by, wherever they run.
+
+One job: the protocol `Steps`: a `Chain` in this process, or one in a slot that does the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
+
+import pyarrow as pa
+
+from fabric.checkpoint.manifest import FileRecord
+from fabric.operators.contract import Batches, Snapshot
+
+
+@runtime_checkable
+class Away(Protocol):
+    """A snapshot that its process stores by itself."""
+
+    def files(self) -> tuple[FileRecord, ...]:
+        """Wait until it is stored; raises why it can't be."""
+
+
+class Steps(Protocol):
+    """See `fabric.operators.chain.Chain`."""
+
+    @property
+    def watermark(self) -> int:
+        """What no row that still comes out is earlier than."""
+
+    @property
+    def done(self) -> bool:
+        """Whether no input can change the output any more."""
+
+    def on_split(self, split: str) -> None:
+        """The batches that follow are of this split."""
+
+    def on_split_end(self, split: str) -> Batches:
+        """A split has no more rows."""
+
+    def held_back(self) -> frozenset[str]:
+        """Splits that are not to be read."""
+
+    def on_batch(self, edge: int, batch: pa.RecordBatch) -> Batches:
+        """Rows of `edge`; returns what comes out."""
+
+    def on_watermark(self, edge: int, time_us: int) -> Batches:
+        """No row of `edge` will be earlier."""
+
+    def on_time(self, now_us: int) -> Batches:
+        """It is `now_us`."""
+
+    def on_end(self, edge: int) -> Batches:
+        """`edge` has ended."""
+
+    def take_side(self) -> dict[str, Batches]:
+        """Rows for side outputs since the last call."""
+
+    def on_barrier(self, checkpoint: int) -> Mapping[str, Snapshot | Away]:
+        """The state of every operator as of now."""
+
+    def on_complete(self, checkpoint: int) -> None:
+        """That checkpoint is complete."""
+
+    def on_abort(self, checkpoint: int) -> None:
+        """That checkpoint will not be."""
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """What the operators have counted, by node path."""
