@@ -33,7 +33,8 @@ class Context:
     What lies in `folder` (None: operators without files; it need not be there yet) is gone with the
     attempt. `splits` are all
     that this task reads of the source below, before any row came; empty where there is none.
-    `state` says where users' states lie; on disk it is in `folder`.
+    `state` says where users' states lie; on disk it is in `folder`. `attempt` counts how often the
+    task was begun.
     """
 
     node: str = ""
@@ -42,6 +43,7 @@ class Context:
     folder: Path | None = None
     splits: tuple[str, ...] = ()
     state: StateBackend = "memory"
+    attempt: int = 0
 
 
 class SnapshotWriter(Protocol):

@@ -218,10 +218,21 @@ def sides_of(node: Node, schema: pa.Schema) -> dict[str, pa.Schema]:
             return {LATE: rows}
         case KeyedProcess(sides=sides, on_error=on_error):
             found = {tag: pa.schema(visible(side)) for tag, side in sides}
-            failed = pa.schema([*rows, pa.field(free_name("error", rows.names), pa.string())])
-            return {**found, ERRORS: failed} if on_error == "side" else found
+            return {**found, ERRORS: dead_letters(rows)} if on_error == "side" else found
         case _:
             return {}
+
+
+def dead_letters(rows: pa.Schema) -> pa.Schema:
+    """Rows that something failed on: with the error, where, and in which attempt of the task.
+
+    >>> dead_letters(pa.schema([("a", pa.int8())])).names
+    ['a', 'error', 'error_node', 'error_attempt']
+    """
+    added = ("error", pa.string()), ("error_node", pa.string()), ("error_attempt", pa.int32())
+    return pa.schema(
+        [*rows, *(pa.field(free_name(name, rows.names), dtype) for name, dtype in added)]
+    )
 
 
 def _side_output(node: SideOutput, schema: pa.Schema) -> pa.Schema:

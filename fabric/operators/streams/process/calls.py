@@ -23,6 +23,8 @@ from fabric.plan.process import Returned
 from fabric.plan.streams import OnBad
 from fabric.state import StateStore
 
+_SHOWN = 80
+
 
 class Calls:
     """Calls the function `name`, whose rows are of `schema`."""
@@ -60,7 +62,7 @@ class Calls:
         except BaseException as error:  # it is the user's, also a SystemExit
             reason = self._reason(error)
             if not undoes:
-                raise ExpressionError(reason) from error
+                raise ExpressionError(reason + self._whose()) from error
             self._requests.forget(n_asked)
             self._context.forget_sides(n_aside)
             self._store.rollback()
@@ -71,6 +73,17 @@ class Calls:
 
     def _limited(self) -> AbstractContextManager[None]:
         return nullcontext() if self._deadline is None else self._deadline.call()
+
+    def _whose(self) -> str:
+        """Whose call it is, where it is a single key's."""
+        context = self._context
+        if context.row is None:
+            return ""
+        try:
+            key = repr(context.key)
+        except Exception:  # of whatever a key is made
+            return ""
+        return f", for the key {key if len(key) <= _SHOWN else key[:_SHOWN] + '…'}"
 
     def _reason(self, error: BaseException) -> str:
         if isinstance(error, TookTooLongError) and self._deadline is not None:

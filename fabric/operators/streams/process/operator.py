@@ -11,7 +11,7 @@ time end with it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -36,7 +36,14 @@ from fabric.operators.streams.process.requests import Requests
 from fabric.operators.streams.process.specs import state_specs
 from fabric.operators.streams.process.stored import Joint, parts_of
 from fabric.plan.expr import output_name
-from fabric.plan.process import Process, TimerDomain, check_process, per_key, timers_by_key
+from fabric.plan.process import (
+    Process,
+    Returned,
+    TimerDomain,
+    check_process,
+    per_key,
+    timers_by_key,
+)
 from fabric.plan.stream_rules import sides_of
 from fabric.plan.streams import ERRORS, KeyedProcess
 from fabric.state import StateStore, open_states
@@ -44,6 +51,9 @@ from fabric.state import StateStore, open_states
 _WATERMARK, _NOW, _TIMERS = "watermark", "now", "timers"
 _SPARE = 1024
 """So many keys without timers are kept before they are looked for."""
+
+Part = Callable[[int, int], Returned]
+"""Calls a user's function about some rows: the first one's number, how many."""
 
 
 class ProcessOperator(Operator):
@@ -61,11 +71,12 @@ class ProcessOperator(Operator):
         self._requests = Requests(node.timers)
         self._deadline = Deadline(node.timeout_us) if node.timeout_us else None
         self._n_failed = 0
+        self._place = Context()
         self._process: Process | None = None
 
     def open(self, context: Context) -> None:
         """Make the function, and its states in the task's folder."""
-        node = self._node
+        node, self._place = self._node, context
         found = check_process(load_anew(node.function), node.timers)
         specs = state_specs(node.states, self._key_schema)
         undo = node.on_error != "fail"
@@ -143,9 +154,13 @@ class ProcessOperator(Operator):
 
     def _at_once(self, rows: pa.RecordBatch) -> Batches:
         keys = rows.select(self._names)
-        self._context.of_all(keys)
-        found = self._calls.run(lambda: self._user.on_batch(self._context, keys, rows))
-        return self._kept(found, rows)
+
+        def call(begin: int, n: int) -> Returned:
+            some = keys.slice(begin, n)
+            self._context.of_all(some)
+            return self._user.on_batch(self._context, some, rows.slice(begin, n))
+
+        return self._tried(call, rows)
 
     def _by_key(self, rows: pa.RecordBatch) -> Batches:
         """A call a key, in the order in which keys are first seen."""
@@ -157,12 +172,13 @@ class ProcessOperator(Operator):
         out: Batches = []
         begin = 0
         for row, (key, count) in enumerate(zip(_values(keys), counts, strict=True)):
-            some = rows.slice(begin, count)
-            begin += count
             self._context.of_one(keys, row, key)
-            call = partial(self._user.on_rows, self._context, key, some)
-            out += self._kept(self._calls.run(call), some)
+            out += self._tried(self._of_key(key, some := rows.slice(begin, count)), some)
+            begin += count
         return out
+
+    def _of_key(self, key: Any, rows: pa.RecordBatch) -> Part:
+        return lambda begin, n: self._user.on_rows(self._context, key, rows.slice(begin, n))
 
     # ---- timers
 
@@ -184,10 +200,14 @@ class ProcessOperator(Operator):
     def _timed(self, domain: TimerDomain, keys: pa.RecordBatch, times: Ints) -> Batches:
         user, context = self._user, self._context
         if not timers_by_key(user):
-            context.of_all(keys)
             when = pa.array(times)
-            found = self._calls.run(lambda: user.on_timers(context, keys, when, domain))
-            return self._kept(found, self._without_rows(keys))
+
+            def call(begin: int, n: int) -> Returned:
+                some = keys.slice(begin, n)
+                context.of_all(some)
+                return user.on_timers(context, some, when.slice(begin, n), domain)
+
+            return self._tried(call, self._without_rows(keys))
         out: Batches = []
         for row, (key, time) in enumerate(zip(_values(keys), times.tolist(), strict=True)):
             context.of_one(keys, row, key)
@@ -226,16 +246,31 @@ class ProcessOperator(Operator):
         assert self._process is not None
         return self._process
 
+    def _tried(self, call: Part, rows: pa.RecordBatch, begin: int = 0) -> Batches:
+        """A call about `rows`, which begin at `begin` of what is called about.
+
+        One that fails is made again with each half, down to single rows: which rows a policy takes
+        does not depend on what came together with them.
+        """
+        n = rows.num_rows
+        found = self._calls.run(partial(call, begin, n))
+        if not isinstance(found, str) or n == 1:
+            return self._kept(found, rows)
+        half = n // 2
+        first = self._tried(call, rows.slice(0, half), begin)
+        return first + self._tried(call, rows.slice(half), begin + half)
+
     def _kept(self, found: Batches | str, rows: pa.RecordBatch) -> Batches:
         """The rows of a call; of one that failed none, and its input goes where policy says."""
         if not isinstance(found, str):
             return found
         self._n_failed += rows.num_rows
         if self._node.on_error == "side":
-            reasons = pa.array([found] * rows.num_rows, pa.string())
+            letter = (found, self._place.node, self._place.attempt)
+            said = [pa.array([value] * rows.num_rows) for value in letter]
             schema = self._sides[ERRORS]
-            failed = pa.RecordBatch.from_arrays([*rows.columns, reasons], schema=schema)
-            self._context.put_aside(ERRORS, failed)
+            columns = [*rows.columns, *said[:2], said[2].cast(pa.int32())]
+            self._context.put_aside(ERRORS, pa.RecordBatch.from_arrays(columns, schema=schema))
         return []
 
     def _without_rows(self, keys: pa.RecordBatch) -> pa.RecordBatch:

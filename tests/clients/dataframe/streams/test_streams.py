@@ -235,7 +235,7 @@ def test_process() -> None:
     assert node.states[1].kind == "reducing"
     assert (node.timers, node.time, node.timeout_us) == (("event",), "at", 5 * SECOND)
     assert frame.side_output("odd").columns == ["a"]
-    assert frame.side_output("errors").columns[-1] == "error"
+    assert frame.side_output("errors").columns[-3:] == ["error", "error_node", "error_attempt"]
     assert frame.window("1 minute").count().columns == ["window_start", "window_end", "count"]
     with pytest.raises(PlanError, match=r"process takes columns as keys; .* write: \.with_columns"):
         rows().process(Seen(), keys=col("key") + 1, schema={"a": "int8"})

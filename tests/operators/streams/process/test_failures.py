@@ -55,7 +55,7 @@ class Fragile(Process):
             yield {"k": key, "n": v}
             if v < 0:
                 raise ValueError(f"{v} is below 0")
-        yield {"k": f"{key} {self.states(ctx)}", "n": 0}
+            yield {"k": f"{key} {self.states(ctx)}", "n": 0}
 
     def on_timer(self, ctx, key, time, domain):
         ctx.state("n").put(-time)
@@ -78,13 +78,9 @@ def node(policy, **more):
 
 
 def fine(parts):
-    """The rows without those of keys that have a bad one in their batch."""
-    kept, failed = [], Counter()
-    for rows in parts:
-        bad = {k for k, _, v in rows if v < 0}
-        kept.append([row for row in rows if row[0] not in bad])
-        failed.update(row for row in rows if row[0] in bad)
-    return kept, failed
+    """The rows without the bad ones, whatever came together with them."""
+    kept = [[row for row in rows if row[2] >= 0] for rows in parts]
+    return kept, Counter(row for rows in parts for row in rows if row[2] < 0)
 
 
 def steps_of(parts):
@@ -124,7 +120,35 @@ def test_failed_rows_are_counted():
     operator = make(node("skip"))()
     operator.open(Context())
     operator.on_batch(0, batch_of([("a", 1, 1), ("a", 1, -1), ("b", 1, 1)]))
-    assert operator.counts() == {"failed_rows": 2}
+    assert operator.counts() == {"failed_rows": 1}
+    operator.close()
+
+
+def test_a_dead_letter_says_what_where_and_in_which_attempt():
+    class Long(Process):
+        def on_rows(self, ctx, key, rows):
+            raise ValueError("x" * 1_000_000)
+
+    operator = make(node_of(Long(), on_error="side", path="process_1"))()
+    operator.open(Context("process_1", attempt=3))
+    operator.on_batch(0, batch_of([("a", 1, 1)]))
+    (letters,) = operator.take_side()["errors"]
+    (letter,) = letters.to_pylist()
+    assert letter["error"].startswith("the function Long raised ValueError: xxx")
+    assert len(letter["error"]) < 2200
+    assert (letter["error_node"], letter["error_attempt"]) == ("process_1", 3)
+    operator.close()
+
+
+def test_policy_fail_names_the_key():
+    class Raising(Process):
+        def on_rows(self, ctx, key, rows):
+            raise KeyError("price")
+
+    operator = make(node_of(Raising()))()
+    operator.open(Context())
+    with pytest.raises(ExpressionError, match="raised KeyError: 'price', for the key 'b'"):
+        operator.on_batch(0, batch_of([("b", 1, 1)]))
     operator.close()
 
 
