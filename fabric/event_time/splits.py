@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabric._cython.kernels.watermark import row_watermarks
-from fabric.errors import UserError
+from fabric.errors import FabricError, UserError
 from fabric.event_time import BEGINNING, END_OF_TIME, IDLE
 from fabric.event_time.strategies import DEFAULT, Bounded, Custom, Strategy, Times
 
@@ -112,6 +112,8 @@ class SplitWatermark:
 def _called(strategy: Custom, times: Times, greatest: Times) -> Times:
     try:
         found = np.asarray(strategy.function(times, greatest))
+    except FabricError:
+        raise
     except Exception as error:  # whatever a user's function raises is the user's to mend
         raise UserError(
             f"the watermark function failed: {type(error).__name__}: {error}"

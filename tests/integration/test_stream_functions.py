@@ -1,14 +1,14 @@
-"""Streams with Python functions, whose chains run in processes of their own: nothing else differs."""
+"""Streams with Python functions, whose chains run in processes of their own: the rows stay."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -18,10 +18,14 @@ from fabric.agent.slot.pool import SlotLimits, SlotPool
 from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
+from fabric.io.streams import generator
+from fabric.plan.sources import GeneratorStream
 from fabric.testing import running
 from fabric.testing.embedded import EmbeddedFabric, embedded_pair
+from fabric.testing.sampled import SOAK
 from fabric.testing.wait import wait_until
 
+START = datetime(2026, 1, 1, tzinfo=UTC)
 N_ROWS, N_SPLITS, RATE = 30_000, 4, 6000
 
 
@@ -99,16 +103,37 @@ def doubled(frame: DataFrame) -> DataFrame:
 
 def windows(frame: DataFrame) -> DataFrame:
     """Event time by a function of the user's."""
-    made = frame.select("row", "key", at=col("at"))
-    strategy = made.with_watermark("at", strategy=lambda times, most: most - 2_000_000)
-    return strategy.group_by("key").window("10 seconds").agg(n=col("row").sum())
+    made = streams.generator(n_rows=N_ROWS, n_splits=N_SPLITS, n_keys=97, seed=3, start=START)
+    timed = made.with_watermark("ts", strategy=lambda times, most: most - 2_000_000)
+    return timed.group_by("key").window("1 second").agg(n=col("row").sum())
 
 
 ASKS: dict[str, Callable[[DataFrame], DataFrame]] = {
     "rows of a process": lambda frame: summed(frame).filter(col("n") < 0),
     "a side of its own": lambda frame: summed(frame).side_output("last"),
-    "functions": lambda frame: doubled(frame).filter(col("key") >= 0),
+    "dead letters": lambda frame: dead(summed(frame)),
+    "functions": lambda frame: doubled(frame).filter(col("key") >= 0).select("key"),
+    "event time of its own": windows,
 }
+
+
+def dead(frame: DataFrame) -> DataFrame:
+    return frame.side_output("errors").select("split", "row", "key", "error", "error_node")
+
+
+def model() -> tuple[dict[int, int], list[tuple[int, int, int]]]:
+    """Sums by key of the rows without fault, and (split, row, key) of the others."""
+    source = GeneratorStream(n_rows=N_ROWS, n_splits=N_SPLITS, n_keys=97, seed=3)
+    sums: dict[int, int] = {}
+    faulty = []
+    for split in range(N_SPLITS):
+        made = generator.rows(source, split, 0, N_ROWS // N_SPLITS, 0)
+        for row, key in zip(made["row"].to_pylist(), made["key"].to_pylist(), strict=True):
+            if row % 1000 == 999:
+                faulty.append((split, row, key))
+            else:
+                sums[key] = sums.get(key, 0) + row
+    return sums, sorted(faulty)
 
 
 def table_of(fabric: EmbeddedFabric, job: str) -> list[tuple[object, ...]]:
@@ -120,3 +145,73 @@ def ran(fabric: EmbeddedFabric, frame: DataFrame, parallelism: int = 3) -> list[
     job = fabric.submit(frame.plan.root, parallelism=parallelism)
     fabric.wait(job)
     return table_of(fabric, job)
+
+
+def complete(fabric: EmbeddedFabric, job: str) -> int:
+    told = fabric.control.list_checkpoints(pb.CheckpointsRequest(job_id=job)).checkpoints
+    return max((c.checkpoint for c in told if c.state not in {"under way", "aborted"}), default=0)
+
+
+@pytest.mark.parametrize("name", ASKS)
+def test_rows_are_those_of_threads(
+    slots: EmbeddedFabric, threads: EmbeddedFabric, name: str
+) -> None:
+    frame = ASKS[name](rows())
+    assert ran(slots, frame) == ran(threads, frame)
+
+
+def test_each_task_has_a_process_of_its_own(slots: EmbeddedFabric, pool: SlotPool) -> None:
+    pid = arrow_udf(lambda a: pa.array([os.getpid()] * len(a)), returns="int64")
+    found = {pid for (pid,) in ran(slots, rows().select(pid=pid("row")))}
+    assert len(found) == 3
+    assert found <= set(pool.pids) - {os.getpid()}
+
+
+def test_faulty_rows_alone_are_dead_letters(slots: EmbeddedFabric) -> None:
+    sums, faulty = model()
+    job = slots.submit(summed(rows()).filter(col("n") < 0).plan.root, parallelism=3)
+    slots.wait(job)
+    assert {key: total for key, _, total in table_of(slots, job)} == sums
+    letters = ran(slots, dead(summed(rows())))
+    assert [letter[:3] for letter in letters] == faulty
+    assert {letter[3:] for letter in letters} == {
+        (f"the function Summing raised ValueError: row {row}", "keyed_process_1")
+        for _, row, _ in faulty
+    }
+
+
+@pytest.mark.parametrize("ask", ["rows of a process", "dead letters"] if SOAK else ["dead letters"])
+def test_agents_that_leave_change_no_result(slots: EmbeddedFabric, ask: str) -> None:
+    """State, timers and letters come back from what slot processes stored."""
+    job = slots.submit(ASKS[ask](rows(RATE)).plan.root, parallelism=3)
+    for agent in (slots.agents[1], slots.agents[2]):
+        seen = complete(slots, job)
+        wait_until(lambda seen=seen: complete(slots, job) >= seen + 2, 60)
+        agent.close()
+    slots.wait(job)
+    sums, faulty = model()
+    found = table_of(slots, job)
+    if ask == "dead letters":
+        assert [letter[:3] for letter in found] == faulty
+    else:
+        assert {key: total for key, _, total in found} == sums
+
+
+def test_a_process_that_crashes_once_is_another_attempt(
+    slots: EmbeddedFabric, tmp_path: Path
+) -> None:
+    """The stream goes on from its checkpoint: nothing is lost, nothing comes twice."""
+    crashed = tmp_path / "crashed"
+
+    def crash(row: int) -> None:
+        if row == N_ROWS // N_SPLITS // 2 and not crashed.exists():
+            crashed.touch()
+            ctypes.string_at(0)
+
+    frame = summed(rows(RATE), counting(crash)).filter(col("n") < 0)
+    job = slots.submit(frame.plan.root, parallelism=3)
+    slots.wait(job)
+    assert crashed.exists()
+    assert {key: total for key, _, total in table_of(slots, job)} == model()[0]
+    kinds = [e.kind for e in slots.control.list_events(pb.EventsRequest(job_id=job)).events]
+    assert kinds.count("job restored") == 2

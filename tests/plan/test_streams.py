@@ -191,7 +191,12 @@ def test_what_is_put_out() -> None:
         "window_start", "window_end"]  # fmt: skip
     assert schema_of(Changes(HOURLY)).names[0] == "row_kind"
     failed = KeyedProcess(TIMED, (K,), FUNCTION, SCHEMA, on_error="side")
-    assert schema_of(SideOutput(failed, "errors")).names == [*SCHEMA.names, "error", "error_node", "error_attempt"]
+    assert schema_of(SideOutput(failed, "errors")).names == [
+        *SCHEMA.names,
+        "error",
+        "error_node",
+        "error_attempt",
+    ]
 
 
 def test_zone_of_windows_is_that_of_their_time() -> None:

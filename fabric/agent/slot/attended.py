@@ -21,11 +21,13 @@ from fabric.agent.slot.endings import (
     functions_by_number,
     hung,
     stack_of_function,
+    stuck,
+    timeouts,
     too_large,
 )
 from fabric.agent.slot.pool import SlotLimits
 from fabric.agent.slot.process import HangsError, SlotEndedError, SlotProcess, TooLargeError
-from fabric.errors import InternalError, UserError
+from fabric.errors import FabricError, InternalError, UserError
 from fabric.plan.nodes import Node
 from fabric.telemetry.logs import logger
 
@@ -33,6 +35,8 @@ _log = logger("fabric.agent.slot")
 
 LINES_MAX = 1000
 """Lines of one task that are logged."""
+STUCK_S = 5.0
+"""So long after its own timeout a call has come back, or it never will."""
 _FATAL = "Fatal Python error"
 
 
@@ -41,6 +45,8 @@ class Attended:
 
     def __init__(self, slot: SlotProcess, limits: SlotLimits, spec: TaskSpec, root: Node) -> None:
         self._slot, self._limits, self._root = slot, limits, root
+        self._timeouts = timeouts(root)
+        self._until_stuck_s = {number: s + STUCK_S for number, s in self._timeouts.items()}
         self._names = {"job": spec.id.job, "task": str(spec.id)}
         self._n_lines = 0
         self._dump: list[str] = []
@@ -66,7 +72,12 @@ class Attended:
             _log.warning(
                 "a function hangs", **self._names, at=stack_of_function(self._slot.stack())
             )
-            raise hung(running, error.limit_s) from None
+            raise self._late(error, running) from None
+
+    def receive(self) -> sp.FromSlot:
+        """What the slot says next, see `SlotProcess.receive`."""
+        limits = self._limits
+        return self._slot.receive(limits.batch_s, limits.bytes_max, self._until_stuck_s)
 
     def checked(self, placed: sp.Placed, schema: pa.Schema) -> pa.RecordBatch:
         """Rows that a function may have made; what is wrong in them would kill this process."""
@@ -92,6 +103,12 @@ class Attended:
             _log.info("a function says", **self._names, text=line)
         elif self._n_lines == LINES_MAX + 1:
             _log.info("a function says more, which is left out", **self._names)
+
+    def _late(self, error: HangsError, running: Function | None) -> FabricError:
+        limit_s = self._timeouts.get(error.call.function) if error.call else None
+        if running is None or limit_s is None:
+            return hung(running, error.limit_s)
+        return stuck(running, limit_s)
 
     def _running(self) -> Function | None:
         """The function that runs now."""

@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from fabric.agent.slot import slot_pb2 as sp
 from fabric.agent.slot.attended import Attended
-from fabric.agent.slot.pool import SlotLimits
 from fabric.agent.slot.process import SlotProcess
 from fabric.checkpoint.manifest import FileRecord
 from fabric.control.errors import from_detail
@@ -34,10 +33,8 @@ class SlotChain:
     One thread calls it; what `on_barrier` returns may be waited for in another.
     """
 
-    def __init__(
-        self, slot: SlotProcess, limits: SlotLimits, attended: Attended, top: Node
-    ) -> None:
-        self._slot, self._limits, self._attended = slot, limits, attended
+    def __init__(self, slot: SlotProcess, attended: Attended, top: Node) -> None:
+        self._slot, self._attended = slot, attended
         self._schema = schema_of(top)
         below = [schema_of(child) for child in top.children]
         self._sides = sides_of(top, below[0]) if below else {}
@@ -183,7 +180,7 @@ class SlotChain:
         self._reads = True
         self._turn.release()
         try:
-            message = self._slot.receive(self._limits.batch_s, self._limits.bytes_max)
+            message = self._attended.receive()
         except Exception as error:
             self._turn.acquire()
             self._over = error
@@ -219,7 +216,7 @@ class Stored:
     checkpoint: int
     node: str
 
-    def files(self) -> tuple[FileRecord, ...]:
+    def stored_files(self) -> tuple[FileRecord, ...]:
         """Wait for them."""
         stored = self.chain.stored(self.checkpoint, self.node)
         if stored.HasField("failed"):

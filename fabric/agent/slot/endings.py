@@ -14,6 +14,8 @@ from fabric.errors import ConfigError, ExternalError, FabricError, UserError
 from fabric.operators.functions.trust import placed_functions
 from fabric.operators.functions.watched import number_of
 from fabric.plan.nodes import Node
+from fabric.plan.streams import KeyedProcess
+from fabric.plan.walk import walk
 
 STACK_LINES_MAX = 20
 _OURS = re.compile(r'File ".*fabric/operators/functions/')
@@ -60,6 +62,29 @@ def hung(running: Function | None, batch_s: float) -> FabricError:
         f"the function {running.name} took longer than {batch_s:g} s for one batch and was "
         "stopped; the agent's log shows where it was. If it may take so long, give agents a larger "
         "batch_s (FABRIC_AGENT_BATCH_S)",
+        node=running.node,
+    )
+
+
+def timeouts(root: Node) -> dict[int, float]:
+    """The limits that functions of a stage have of their own, in seconds, by number."""
+    return {
+        number_of(node.function.payload): node.timeout_us / 1e6
+        for node in walk(root)
+        if isinstance(node, KeyedProcess) and node.timeout_us
+    }
+
+
+def stuck(running: Function, timeout_s: float) -> FabricError:
+    """The error of a task whose function took too long where Python can't end the call.
+
+    >>> print(stuck(Function("f", "process_1"), 2.0).message)  # doctest: +ELLIPSIS
+    the function f took longer than its timeout of 2 s and did not return to Python, so its ...
+    """
+    return UserError(
+        f"the function {running.name} took longer than its timeout of {timeout_s:g} s and did not "
+        "return to Python, so its process was stopped and no row could be skipped; the agent's log "
+        "shows where it was",
         node=running.node,
     )
 

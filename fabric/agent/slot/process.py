@@ -11,7 +11,7 @@ import select
 import shutil
 import signal
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -30,6 +30,8 @@ STACK_S, QUIET_S = 2.0, 0.1
 MEASURE_S = 0.1
 """How often memory is looked at where it is bounded: some 100 MB may be filled in that time. A
 limit by the system counts what allocators reserve, and these crash when they are refused."""
+
+_NO_LIMITS: Mapping[int, float] = {}
 
 
 class SlotEndedError(Exception):
@@ -101,8 +103,12 @@ class SlotProcess:
         except ChannelClosedError as error:
             raise SlotEndedError from error
 
-    def receive(self, batch_s: float, bytes_max: int = 0) -> sp.FromSlot:
+    def receive(
+        self, batch_s: float, bytes_max: int = 0, limits_s: Mapping[int, float] = _NO_LIMITS
+    ) -> sp.FromSlot:
         """What it asks next; meanwhile it may take `bytes_max` of memory (0: as much as it wants).
+
+        Calls of the functions in `limits_s` have their own limit instead of `batch_s`.
 
         Raises
         ------
@@ -118,7 +124,7 @@ class SlotProcess:
         poll.register(self.output.descriptor, select.POLLIN)
         self._worked = (-1, 0.0)
         while not self.channel.has_more:
-            left_s = self._left_s(batch_s)
+            left_s = self._left_s(batch_s, limits_s)
             if bytes_max:
                 self._measure(bytes_max)
                 left_s = min(left_s, MEASURE_S)
@@ -176,14 +182,15 @@ class SlotProcess:
             shutil.rmtree(folder, ignore_errors=True)
         return self._status
 
-    def _left_s(self, batch_s: float) -> float:
+    def _left_s(self, batch_s: float, limits_s: Mapping[int, float]) -> float:
         """How long nothing can be too long."""
         call = self.calls.oldest()
         since_s = self._working_since() if call is None else call.since_s
-        left_s = since_s + batch_s - self._clock.monotonic_s()
+        limit_s = batch_s if call is None else limits_s.get(call.function, batch_s)
+        left_s = since_s + limit_s - self._clock.monotonic_s()
         if left_s <= 0:
-            raise HangsError(call, batch_s)
-        return left_s
+            raise HangsError(call, limit_s)
+        return min(left_s, batch_s, *limits_s.values())  # a call may begin meanwhile
 
     def _working_since(self) -> float:
         """When it was last seen to have used the processor: one that never does is stuck."""

@@ -108,9 +108,8 @@ class ServedTask:
         )
 
     def _answer_all(self) -> Iterator[pa.RecordBatch]:
-        limits = self._limits
         while True:
-            asked = self._slot.receive(limits.batch_s, limits.bytes_max)
+            asked = self._attended.receive()
             for reader in asked.let_go:
                 self._readers.pop(reader, None)
             match asked.WhichOneof("kind"):

@@ -155,7 +155,7 @@ def _in_slot(top: Node, parts: Parts, slots: SlotPool, folder: Path, stack: Exit
     slot = stack.enter_context(slots.slot(spec.id.job, compiles=compiles_functions(top)))
     stack.enter_context(parts.cancellation.waking(slot.kill))
     attended = Attended(slot, slots.limits, spec, top)
-    chain = stack.enter_context(SlotChain(slot, slots.limits, attended, top))
+    chain = stack.enter_context(SlotChain(slot, attended, top))
     chain.begin(_begin(parts, folder))
     return chain
 

@@ -18,7 +18,7 @@ from fabric.operators.contract import Batches, Snapshot
 class Away(Protocol):
     """A snapshot that its process stores by itself."""
 
-    def files(self) -> tuple[FileRecord, ...]:
+    def stored_files(self) -> tuple[FileRecord, ...]:
         """Wait until it is stored; raises why it can't be."""
 
 

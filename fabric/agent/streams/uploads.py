@@ -121,7 +121,7 @@ class Uploads:
         spec, state = self._spec, taken.states.get(node)
         if isinstance(state, Away):
             failpoints.reach("stream.snapshot-storing")
-            return state.files()
+            return state.stored_files()
         writer = self._storage.writer(
             spec.id.job, taken.checkpoint, node, spec.id.task, spec.id.attempt
         )

@@ -7,13 +7,14 @@ usable time, and the watermark of the task. What time means is `fabric.event_tim
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fabric.errors import DataError, InternalError
+from fabric.errors import DataError, ExpressionError, InternalError
 from fabric.event_time import BEGINNING, END_OF_TIME
 from fabric.event_time.source import SourceWatermarks
 from fabric.event_time.splits import GOOD, MISSING
@@ -26,8 +27,11 @@ from fabric.operators.contract import (
     Snapshot,
     SnapshotReader,
 )
+from fabric.operators.functions.raised import said
 from fabric.operators.functions.trust import load
+from fabric.operators.functions.watched import watched
 from fabric.operators.streams.columns import shown, us
+from fabric.plan.expr import Udf
 from fabric.plan.streams import BAD, WATERMARK, Watermark
 
 _SPLITS = "splits.json"
@@ -160,4 +164,18 @@ def _strategy(node: Watermark) -> Strategy:
     if node.strategy == "bounded":
         return Bounded(node.bound_us)
     assert node.function is not None
-    return Custom(load(node.function))
+    return Custom(_called(node.function))
+
+
+def _called(function: Udf) -> Callable[..., Any]:
+    """The user's function; somebody may look on while it runs, and it is named when it fails."""
+    loaded = load(function)
+
+    def call(*args: Any) -> Any:
+        try:
+            with watched(function.payload):
+                return loaded(*args)
+        except BaseException as error:  # it is the user's, also a SystemExit
+            raise ExpressionError(f"the function {function.name} raised {said(error)}") from error
+
+    return call

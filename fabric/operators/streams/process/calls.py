@@ -7,18 +7,20 @@ why. Errors of Fabric and of the world outside are nobody's policy: they end the
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pyarrow as pa
 
 from fabric.errors import ExpressionError, ExternalError, InternalError
 from fabric.operators.contract import Batches
 from fabric.operators.functions.raised import said
+from fabric.operators.functions.watched import watched
 from fabric.operators.streams.process.context import CallContext
 from fabric.operators.streams.process.deadline import Deadline, TookTooLongError
 from fabric.operators.streams.process.requests import Requests
 from fabric.operators.streams.process.returned import rows_of_returned
+from fabric.plan.expr import Udf
 from fabric.plan.process import Returned
 from fabric.plan.streams import OnBad
 from fabric.state import StateStore
@@ -27,11 +29,11 @@ _SHOWN = 80
 
 
 class Calls:
-    """Calls the function `name`, whose rows are of `schema`."""
+    """Calls `function`, whose rows are of `schema`."""
 
     def __init__(
         self,
-        name: str,
+        function: Udf,
         schema: pa.Schema,
         on_error: OnBad,
         *,
@@ -40,7 +42,7 @@ class Calls:
         store: StateStore,
         deadline: Deadline | None,
     ) -> None:
-        self._name = name
+        self._function, self._name = function, function.name
         self._schema = schema
         self._on_error = on_error
         self._context = context
@@ -71,8 +73,15 @@ class Calls:
             self._store.commit()
         return rows
 
-    def _limited(self) -> AbstractContextManager[None]:
-        return nullcontext() if self._deadline is None else self._deadline.call()
+    @contextmanager
+    def _limited(self) -> Iterator[None]:
+        """Somebody looks on, and ends what takes too long."""
+        with watched(self._function.payload):
+            if self._deadline is None:
+                yield
+            else:
+                with self._deadline.call():
+                    yield
 
     def _whose(self) -> str:
         """Whose call it is, where it is a single key's."""

@@ -84,7 +84,7 @@ class ProcessOperator(Operator):
         sides = {tag: schema for tag, schema in self._sides.items() if tag != ERRORS}
         self._context = CallContext(self._store, self._requests, sides)
         self._calls = Calls(
-            node.function.name, self._output, node.on_error, context=self._context,
+            node.function, self._output, node.on_error, context=self._context,
             requests=self._requests, store=self._store, deadline=self._deadline,
         )  # fmt: skip
         self._process = found
@@ -95,8 +95,7 @@ class ProcessOperator(Operator):
         rows = only(batch, self._rows.names)
         if not rows.num_rows:
             return []
-        with watched(self._node.function.payload):
-            out = self._by_key(rows) if per_key(self._user) else self._at_once(rows)
+        out = self._by_key(rows) if per_key(self._user) else self._at_once(rows)
         self._heard()
         return _whole(out)
 
@@ -189,8 +188,7 @@ class ProcessOperator(Operator):
         while layers:
             ids, times = layers.pop()
             keys = self._timer_keys.keys(ids.astype(np.int32))
-            with watched(self._node.function.payload):
-                out += self._timed(domain, keys, times)
+            out += self._timed(domain, keys, times)
             layers.drop(*self._heard(domain))
             if time_us != END_OF_TIME:
                 layers.add(*self._timers.due(domain, time_us))
