@@ -26,11 +26,15 @@ def stage_rows(stage: pb.StageStatus) -> str:
     '1,000 rows'
     >>> stage_rows(pb.StageStatus(rows_in=1000, rows=2, watermark_us=0))
     '1,000 rows in, 2 out, at 1970-01-01 00:00:00'
+    >>> late = pb.Counted(node_path="by", name="late_rows", n=3)
+    >>> stage_rows(pb.StageStatus(rows_in=1000, rows=2, watermark_us=0, counts=[late]))
+    '1,000 rows in, 2 out, at 1970-01-01 00:00:00, 3 late rows'
     """
     if not stage.HasField("watermark_us"):
         return f"{stage.rows:,} rows" if stage.rows else ""
-    text = f"{stage.rows_in:,} rows in, {stage.rows:,} out"
-    return f"{text}, at {shown(stage.watermark_us)}"
+    text = f"{stage.rows_in:,} rows in, {stage.rows:,} out, at {shown(stage.watermark_us)}"
+    aside = (f"{each.n:,} {each.name.replace('_', ' ')}" for each in stage.counts if each.n)
+    return ", ".join([text, *aside])
 
 
 class JobProgress:

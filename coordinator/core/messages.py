@@ -186,7 +186,14 @@ def _stage_status(job: Job, stage: Stage) -> pb.StageStatus:
         adapted=stage.adapted,
         rows_in=sum(task.rows_in for task in tasks),
         watermark_us=_least(task.watermark_us for task in tasks),
+        counts=_counted(tasks),
     )
+
+
+def _counted(tasks: Iterable[Task]) -> list[pb.Counted]:
+    """What all of them have counted."""
+    total = sum((Counter(task.counts) for task in tasks), Counter[tuple[str, str]]())
+    return [pb.Counted(node_path=node, name=name, n=n) for (node, name), n in sorted(total.items())]
 
 
 def _least(times_us: Iterable[int | None]) -> int | None:

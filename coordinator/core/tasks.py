@@ -47,6 +47,8 @@ class Task(NamedTuple):
     backpressure_ratio: float = 0.0
     watermark_us: int | None = None
     """Of a stream: its event time so far."""
+    counts: Mapping[tuple[str, str], int] = MappingProxyType({})
+    """Of a stream: what it has counted, such as late rows, by node path and name."""
     started_s: float = 0.0
     ended_s: float = 0.0
     error: FabricError | None = None
@@ -83,6 +85,7 @@ class Task(NamedTuple):
             rows_out=report.rows_out,
             backpressure_ratio=report.backpressure_ratio,
             watermark_us=report.watermark_us if report.HasField("watermark_us") else None,
+            counts=_counted(report),
         )
 
     def ends(self, report: pb.TaskReport, wall_s: float) -> Task:
@@ -95,6 +98,7 @@ class Task(NamedTuple):
             rows_in=report.rows_in,
             rows_out=report.rows_out,
             backpressure_ratio=report.backpressure_ratio,
+            counts=_counted(report),
             totals={total.edge: (total.rows, total.bytes) for total in outputs},
             sizes={t.edge: tuple(t.partition_bytes) for t in outputs if t.partition_bytes},
         )
@@ -102,6 +106,10 @@ class Task(NamedTuple):
     def again(self, not_before: float = 0.0) -> Task:
         """The next attempt, which waits."""
         return Task(self.agent_id, self.attempt + 1, failures=self.failures, not_before=not_before)
+
+
+def _counted(report: pb.TaskReport) -> dict[tuple[str, str], int]:
+    return {(each.node_path, each.name): each.n for each in report.counts}
 
 
 @dataclass(slots=True)

@@ -59,6 +59,8 @@ class Stage(BaseModel):
     adapted: list[str]
     rows_in: int
     watermark: str | None
+    counts: dict[str, dict[str, int]]
+    """What a stream has counted, such as ``late_rows``, by node path."""
 
     @classmethod
     def of(cls, told: pb.StageStatus) -> Self:
@@ -75,7 +77,15 @@ class Stage(BaseModel):
             adapted=list(told.adapted),
             rows_in=told.rows_in,
             watermark=shown(told.watermark_us) if told.HasField("watermark_us") else None,
+            counts=_counts(told.counts),
         )
+
+
+def _counts(told: Iterable[pb.Counted]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for each in told:
+        found.setdefault(each.node_path, {})[each.name] = each.n
+    return found
 
 
 class Job(BaseModel):

@@ -26,6 +26,7 @@ from fabric.agent.slot.pool import SlotPool
 from fabric.agent.slot.served import ServedTask, compiles_functions
 from fabric.agent.store import PartitionStore
 from fabric.agent.streams.orders import Orders
+from fabric.agent.streams.progress import add_counts
 from fabric.agent.streams.start import Parts, StreamDone, run_stream
 from fabric.agent.tally import TaskTally
 from fabric.clock import Clock
@@ -306,6 +307,4 @@ class TaskRun:
 
 def _add_stream(report: pb.TaskReport, done: StreamDone) -> None:
     report.ack, report.rows_in = done.ack, done.rows_in
-    for node, counts in sorted(done.counts.items()):
-        for name, n in sorted(counts.items()):
-            report.counts.add(node_path=node, name=name, n=n)
+    add_counts(report, done.counts)

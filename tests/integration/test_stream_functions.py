@@ -170,7 +170,11 @@ def test_each_task_has_a_process_of_its_own(slots: EmbeddedFabric, pool: SlotPoo
 def test_faulty_rows_alone_are_dead_letters(slots: EmbeddedFabric) -> None:
     sums, faulty = model()
     job = slots.submit(summed(rows()).filter(col("n") < 0).plan.root, parallelism=3)
-    slots.wait(job)
+    status = slots.wait(job)
+    counts = [each for stage in status.stages for each in stage.counts if each.n]
+    assert [(each.node_path, each.name, each.n) for each in counts] == [
+        ("keyed_process_1", "failed_rows", len(faulty))
+    ]
     assert {key: total for key, _, total in table_of(slots, job)} == sums
     letters = ran(slots, dead(summed(rows())))
     assert [letter[:3] for letter in letters] == faulty

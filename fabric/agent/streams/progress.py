@@ -6,6 +6,8 @@ depends on one of them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from fabric.agent.outputs import Outputs
 from fabric.agent.streams.orders import Say
 from fabric.control import control_pb2 as pb
@@ -20,7 +22,14 @@ class Progress:
         self._key, self._outputs, self._say = key, outputs, say
         self._began_s = self._told_s = began_s
 
-    def tell(self, now_s: float, rows_in: int, written: int | None, watermark_us: int) -> None:
+    def tell(
+        self,
+        now_s: float,
+        rows_in: int,
+        written: int | None,
+        watermark_us: int,
+        counts: Mapping[str, Mapping[str, int]],
+    ) -> None:
         """Say it, unless that was lately; `written` None: the task has no sink."""
         if now_s - self._told_s < EVERY_S:
             return
@@ -35,4 +44,18 @@ class Progress:
             backpressure_ratio=min(1.0, waited_s / (now_s - self._began_s)),
             watermark_us=watermark_us,
         )
+        add_counts(report, counts)
         self._say(report)
+
+
+def add_counts(report: pb.TaskReport, counts: Mapping[str, Mapping[str, int]]) -> None:
+    """What operators have counted, by node path and name.
+
+    >>> report = pb.TaskReport()
+    >>> add_counts(report, {"by": {"late_rows": 2}})
+    >>> [(each.node_path, each.name, each.n) for each in report.counts]
+    [('by', 'late_rows', 2)]
+    """
+    for node, found in sorted(counts.items()):
+        for name, n in sorted(found.items()):
+            report.counts.add(node_path=node, name=name, n=n)

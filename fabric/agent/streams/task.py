@@ -186,7 +186,8 @@ class StreamTask:
         self._now_us = max(self._now_us, int(self._clock.wall_s() * 1e6))
         self._emit(self._chain.on_time(self._now_us))
         written = None if self._sink is None else self._sink.rows
-        self._progress.tell(now_s, self.rows_in, written, self._chain.watermark)
+        chain = self._chain
+        self._progress.tell(now_s, self.rows_in, written, chain.watermark, chain.counts())
 
     def _tell_time(self) -> None:
         if (time_us := self._chain.watermark) != self._told_us:

@@ -1,7 +1,7 @@
 """What a snapshot sees of each channel: exactly what came before the barrier."""
 
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabric.agent.pipe import Mark, Rows
@@ -42,6 +42,7 @@ def channel_items(draw, producer):
     return [*items, end(producer)]
 
 
+@settings(deadline=None)
 @given(data=st.data(), n=st.integers(1, 4))
 def test_a_snapshot_holds_what_came_before_its_barrier_on_every_channel(data, n):
     queues = [data.draw(channel_items(p)) for p in range(n)]
