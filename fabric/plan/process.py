@@ -72,7 +72,8 @@ class Process:
     """A function of the rows of each key; write `on_rows`, or `on_batch` for all keys at once.
 
     A call that fails under "skip" or "side" has changed nothing: what it wrote to state, set as
-    timers and put out is taken back.
+    timers and put out is taken back. Then it is called again with fewer of the rows, until those
+    that fail alone are known; attributes of the instance and the world outside see each try.
 
     >>> class Count(Process):
     ...     def on_rows(self, ctx, key, rows):

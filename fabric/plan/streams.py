@@ -180,7 +180,7 @@ class KeyedProcess(Unary):
 
     It puts out rows of `schema`, and of `sides` by tag. What it fails on ends the job, is skipped,
     or goes to side `ERRORS` with the error as text; longer than `timeout_us` (0: any) for one
-    batch is such a failure. `time` names the column put out that is event time ("": none is).
+    call is such a failure. `time` names the column put out that is event time ("": none is).
     """
 
     keys: tuple[Expr, ...]

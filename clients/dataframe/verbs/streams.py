@@ -248,7 +248,30 @@ class StreamVerbs(Verbs):
             The columns of each side output, by tag.
         on_error
             When it raises, takes longer than `timeout` or returns other columns: ``fail``, ``skip``
-            the rows, or ``side``: they are ``.side_output("errors")``, with the error.
+            the row, or ``side``: it is in ``.side_output("errors")``, with the columns ``error``,
+            ``error_node`` and ``error_attempt``. A call about many rows that fails is made again
+            with fewer, so only the rows that fail alone are taken. They have changed no state.
+        timeout
+            For each call. Python code is interrupted, and the rows go by `on_error`; on agents a
+            call that does not come back has its process ended 5 s later, which ends the job.
+
+        Examples
+        --------
+        >>> import fabric
+        >>> class Halves(fabric.Process):
+        ...     def on_rows(self, ctx, key, rows):
+        ...         for row in rows["row"].to_pylist():
+        ...             if row % 4 == 3:
+        ...                 raise ValueError(f"{row} is no use")
+        ...             yield {"key": key, "row": row}
+        >>> rows = fabric.streams.generator(n_rows=8, n_splits=1, n_keys=1)
+        >>> halves = rows.process(
+        ...     Halves(), keys="key", schema={"key": "int64", "row": "int64"}, on_error="side"
+        ... )
+        >>> halves.collect()["row"].to_pylist()
+        [0, 1, 2, 4, 5, 6]
+        >>> halves.side_output("errors").select("row", "error").collect().to_pylist()[0]
+        {'row': 3, 'error': 'the function Halves raised ValueError: 3 is no use'}
         """
         chosen = args.expressions(args.flatten([keys]), {}, self.columns)
         fields = tuple(replace(field, name=name) for name, field in (state or {}).items())
