@@ -1,0 +1,119 @@
+"""Barriers between the tasks of a running stream are doubled, repeated late, or lost (F15).
+
+Agents leave meanwhile, so that what the checkpoints hold is used. Windows are those of no fault.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from random import Random
+from threading import Lock
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from fabric.agent import outputs
+from fabric.agent.pipe import Item, Mark, Port
+from fabric.config import CheckpointConfig
+from fabric.control import control_pb2 as pb
+from fabric.coordinator.config import CoordinatorConfig
+from fabric.flight.header import Event
+from fabric.io.streams import generator, stream_schema
+from fabric.plan.expr import Agg, Alias, Column
+from fabric.plan.nodes import Node
+from fabric.plan.sources import GeneratorStream
+from fabric.plan.streams import StreamAggregate, StreamScan, Watermark
+from fabric.plan.windowing import Tumbling
+from fabric.testing import running
+from fabric.testing.compare import unlike
+from fabric.testing.embedded import EmbeddedFabric, embedded_pair
+from fabric.testing.sampled import SEED
+from fabric.testing.wait import wait_until
+
+N_ROWS, RATE = 60_000, 6_000
+SOURCE = GeneratorStream(
+    n_rows=N_ROWS, n_splits=3, rows_per_s=RATE, start_us=1_767_225_600_000_000, disorder_us=50_000
+)
+CONFIG = CheckpointConfig(interval_s=0.1, timeout_s=0.8, retained=2)
+
+
+class Disturbed:
+    """What `marks` of an edge gave, with barriers too many or too few."""
+
+    def __init__(self) -> None:
+        self._rng, self._lock = Random(SEED), Lock()
+        self.did: Counter[str] = Counter()
+
+    def __call__(self, sends: list[tuple[Port, Item]]) -> list[tuple[Port, Item]]:
+        with self._lock:  # tasks are threads here
+            return [send for each in sends for send in self._one(*each)]
+
+    def _one(self, port: Port, mark: Item) -> list[tuple[Port, Item]]:
+        if not isinstance(mark, Mark) or mark.event != Event.BARRIER:
+            return [(port, mark)]
+        what = self._rng.choice(["", "", "doubled", "late", "lost" if mark.value % 3 == 0 else ""])
+        self.did[what] += 1
+        late = Mark(mark.producer, Event.BARRIER, max(1, mark.value - self._rng.randint(1, 5)))
+        return {
+            "": [(port, mark)],
+            "doubled": [(port, mark), (port, mark)],
+            "late": [(port, late), (port, mark), (port, late)],
+            "lost": [],
+        }[what]
+
+
+@pytest.fixture
+def disturbed(monkeypatch: pytest.MonkeyPatch) -> Disturbed:
+    made, marks = Disturbed(), outputs.EdgeOutput.marks
+    monkeypatch.setattr(
+        outputs.EdgeOutput, "marks", lambda self, event, value: made(marks(self, event, value))
+    )
+    return made
+
+
+def windows() -> Node:
+    rows = Watermark(StreamScan(SOURCE, stream_schema(SOURCE), path="made"), "ts", bound_us=100_000)
+    sums = Alias(Agg("sum", Column("row")), "rows"), Alias(Agg("count", Column("row")), "n")
+    return StreamAggregate(
+        rows, (Column("key"),), sums, window=Tumbling(500_000), time="ts", path="windows"
+    )
+
+
+def expected() -> pa.Table:
+    each = N_ROWS // SOURCE.n_splits
+    parts = [generator.rows(SOURCE, i, 0, each, SOURCE.start_us) for i in range(SOURCE.n_splits)]
+    duck = duckdb.connect()
+    duck.register("everything", pa.concat_tables(parts))
+    return duck.sql(
+        "SELECT key, time_bucket(INTERVAL '500 milliseconds', ts) AS window_start, "
+        "sum(row)::int64 AS rows, count(*) AS n FROM everything GROUP BY ALL"
+    ).to_arrow_table()
+
+
+def told(fabric: EmbeddedFabric, job: str) -> list[pb.CheckpointStatus]:
+    return list(fabric.control.list_checkpoints(pb.CheckpointsRequest(job_id=job)).checkpoints)
+
+
+def newest(fabric: EmbeddedFabric, job: str) -> int:
+    over = {"under way", "aborted"}
+    return max((c.checkpoint for c in told(fabric, job) if c.state not in over), default=0)
+
+
+def test_windows_are_the_same(tmp_path: Path, disturbed: Disturbed) -> None:
+    config = CoordinatorConfig(checkpoints=str(tmp_path), checkpoint=CONFIG)
+    with embedded_pair(3, slots=4, config=config) as fabric:
+        job = fabric.submit(windows(), parallelism=3)
+        for agent in (fabric.agents[1], fabric.agents[2]):
+            seen = newest(fabric, job)
+            wait_until(lambda seen=seen: newest(fabric, job) >= seen + 2, 60)
+            agent.close()
+        seen = newest(fabric, job)
+        fabric.wait(job)
+        assert newest(fabric, job) >= seen + 2, "it did not go on after the last loss"
+        late = [one.reason for one in told(fabric, job) if one.state == "aborted"]
+        found = running.result(fabric.control, fabric.transport, job)
+    assert unlike(found.drop_columns("window_end"), expected()) == ""
+    assert {"doubled", "late", "lost"} <= disturbed.did.keys(), disturbed.did
+    assert any("no answer in" in reason or "before all its barriers" in reason for reason in late)
