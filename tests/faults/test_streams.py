@@ -19,12 +19,12 @@ from fabric.testing.stream_ordeal import PARALLELISM, StreamOrdeal
 pytestmark = pytest.mark.timeout(300)
 PATIENCE_S = 120.0
 POINTS = {
-    "stream.barrier-came": (1, 9, 16),
+    "stream.barrier-came": (1, 9, 13),
     "stream.barrier-sent": (1, 9),
     "stream.rows-came": (1, 400, 1500),
     "stream.sink-prepared": (1, 4, 6),
     "stream.snapshot-storing": (1, 9, 30),
-    "stream.snapshot-stored": (1, 9, 16),
+    "stream.snapshot-stored": (1, 9, 13),
     "stream.told-complete": (1, 2, 7),
     "stream.publishing": (1, 2, 3),
     "stream.merging": (1, 2),
