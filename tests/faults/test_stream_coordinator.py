@@ -15,7 +15,7 @@ from fabric import failpoints
 from fabric.testing import local_fabric
 from fabric.testing.faults import hit_coordinator, overcome
 from fabric.testing.sampled import sampled
-from fabric.testing.stream_ordeal import PARALLELISM, StreamOrdeal
+from fabric.testing.stream_ordeal import PARALLELISM, StreamOrdeal, source
 from fabric.testing.wait import wait_until
 
 pytestmark = pytest.mark.timeout(300)
@@ -24,6 +24,8 @@ RESTORING = "checkpoint.verified"
 POINTS = [name for name in failpoints.POINTS if name.startswith("checkpoint.")]
 WHILE_ROWS_FLOW = [name for name in POINTS if name != RESTORING]
 STOPS = ["checkpoint.begun", "checkpoint.stored", "checkpoint.complete", "checkpoint.publishing"]
+LONG = source(rows_per_s=50_000)
+"""Rows flow while nobody coordinates; there must be some left when somebody does."""
 CASES = [
     *product(WHILE_ROWS_FLOW, (1, 2), ["exit"]),
     ("checkpoint.publishing", 3, "exit"),
@@ -45,7 +47,7 @@ def test_a_coordinator_at(
     environ = patient if action == "exit" else short
     faults = {"coordinator": f"{name}:{nth}:{action}"}
     with local_fabric(PARALLELISM, slots=1, environ=environ, faults=faults) as running:
-        ordeal = StreamOrdeal(running, tmp_path)
+        ordeal = StreamOrdeal(running, tmp_path, made=LONG)
         ordeal.submit()
         wait_until(lambda: hit_coordinator(running, name), PATIENCE_S)
         overcome(running, action)
@@ -56,7 +58,7 @@ def test_it_dies_as_it_brings_a_stream_back(short: dict[str, str], tmp_path: Pat
     """An agent is lost, the checkpoint to go on from is found whole, and nobody hears of it."""
     faults = {"coordinator": f"{RESTORING}:1:exit"}
     with local_fabric(PARALLELISM, slots=1, environ=short, faults=faults) as running:
-        ordeal = StreamOrdeal(running, tmp_path)
+        ordeal = StreamOrdeal(running, tmp_path, made=LONG)
         ordeal.submit()
         ordeal.go_on(1, PATIENCE_S)
         running.kill(0)
@@ -70,7 +72,7 @@ def test_an_agent_dies_while_nobody_coordinates(short: dict[str, str], tmp_path:
     """Amid a checkpoint, which nobody will complete."""
     faults = {"coordinator": "checkpoint.acknowledged:2:exit"}
     with local_fabric(PARALLELISM, slots=1, environ=short, faults=faults) as running:
-        ordeal = StreamOrdeal(running, tmp_path)
+        ordeal = StreamOrdeal(running, tmp_path, made=LONG)
         ordeal.submit()
         wait_until(lambda: hit_coordinator(running, "checkpoint.acknowledged"), PATIENCE_S)
         running.kill(1)
@@ -83,7 +85,7 @@ def test_an_agent_dies_while_nobody_coordinates(short: dict[str, str], tmp_path:
 def test_everybody_dies(short: dict[str, str], tmp_path: Path) -> None:
     """Nothing is left but what was written (F24)."""
     with local_fabric(PARALLELISM, slots=1, environ=short) as running:
-        ordeal = StreamOrdeal(running, tmp_path)
+        ordeal = StreamOrdeal(running, tmp_path, made=LONG)
         ordeal.submit()
         ordeal.go_on(1, PATIENCE_S)
         for i in range(PARALLELISM):

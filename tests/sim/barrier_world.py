@@ -78,7 +78,6 @@ class BarrierWorld(World):
         self.happened["restore"] += 1
         self.attempt += 1
         manifest = restore.manifest
-        self.published -= {h for _, each in restore.doubled for h in each}
         at = manifest.positions(NODE) if manifest is not None else {}
         taken = manifest.checkpoint if manifest is not None else 0
         positions = [int(at.get(f"s{n}", b"0")) for n in range(N_SOURCES)]
