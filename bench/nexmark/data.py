@@ -46,24 +46,29 @@ def folder(n_events: int, n_files: int) -> Path:
 
 def paths(n_events: int, n_files: int, ending: str) -> list[str]:
     """The files of so many events, ``arrow`` or ``parquet``."""
-    return sorted(str(path) for path in folder(n_events, n_files).glob(f"*.{ending}"))
+    found = folder(n_events, n_files) / ending
+    return sorted(str(path) for path in found.iterdir())
 
 
 def write(at: Path, n_events: int, n_files: int) -> None:
-    """Files ``bid-<i>.arrow`` and ``bid-<i>.parquet``."""
+    """Files ``arrow/bid-<i>.arrow`` and ``parquet/bid-<i>.parquet``."""
     import pyarrow.parquet as pq
 
     from fabric.io.streams.nexmark import BID, n_rows, rows
     from fabric.plan.sources import NexmarkStream
 
     source = NexmarkStream("bid", n_events=n_events, n_splits=n_files, event_rate=EVENTS_A_SECOND)
+    for ending in ("arrow", "parquet"):
+        (at / ending).mkdir()
     for index in range(n_files):
-        path = at / f"bid-{index}.arrow"
+        name = f"bid-{index}"
         total = n_rows(source, index)
         with (
-            pa.OSFile(str(path), "wb") as file,
+            pa.OSFile(str(at / "arrow" / f"{name}.arrow"), "wb") as file,
             pa.ipc.new_file(file, BID) as arrow,
-            pq.ParquetWriter(path.with_suffix(".parquet"), BID, compression="none") as parquet,
+            pq.ParquetWriter(
+                at / "parquet" / f"{name}.parquet", BID, compression="none"
+            ) as parquet,
         ):
             group: list[pa.RecordBatch] = []
             for begin in range(0, total, BATCH_ROWS):

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from fabric._cython.kernels.take import take
 from fabric.event_time import END_OF_TIME
 from fabric.plan.streams import HIDDEN, WATERMARK
 
@@ -88,4 +89,15 @@ def rows_of(batch: pa.RecordBatch, rows: Ints | Bools) -> pa.RecordBatch:
         rows = np.flatnonzero(rows)
     if len(rows) == batch.num_rows and len(rows) and rows[0] == 0 and (np.diff(rows) == 1).all():
         return batch
-    return batch.take(pa.array(rows))
+    return gathered(batch, rows)
+
+
+def gathered(batch: pa.RecordBatch, rows: Ints) -> pa.RecordBatch:
+    """Row i of the result is row ``rows[i]``; a half of what Arrow's own takes with texts.
+
+    >>> gathered(pa.record_batch({"a": ["x", "y"]}), np.array([1, 1, 0])).column(0).to_pylist()
+    ['y', 'y', 'x']
+    """
+    narrow = rows.astype(np.uint32)
+    columns = [take(column, narrow) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)

@@ -6,8 +6,8 @@
 
 One job: `BestRows`. What a group keeps is the number of each of its rows (`rows.py`) in order, with
 its rank. Everything goes by whole batches: O(rows that enter + rows of the groups they enter). Rows
-that are worse than the last of a full group are found by one comparison each, where one number
-orders them.
+that are worse than the last of a full group are found by one comparison each, where a number
+orders them by the first key.
 """
 
 from __future__ import annotations
@@ -254,7 +254,7 @@ class _Side:
 
 
 class _Worst:
-    """One number a group: a row with a greater one can't be among its best.
+    """One number a group, by the first key: a row with a greater one can't be among its best.
 
     Smaller is better; where nulls and the ends of int64 fall together, rows are let in.
     """
@@ -269,7 +269,7 @@ class _Worst:
         worst = self._numbers[groups]
         numbers = self._of(batch.column(self._ranking.names[0]))
         may: Bools = numbers <= worst
-        if not (self._ranking.ties or self._ranking.latest):
+        if len(self._ranking.by) == 1 and not (self._ranking.ties or self._ranking.latest):
             may &= (numbers < worst) | (worst == _MOST) | (worst == _LEAST)
         return may
 
@@ -278,7 +278,7 @@ class _Worst:
         self._reach(groups)
         full = counts >= self._ranking.n
         last = numbers[np.cumsum(counts)[full] - 1]
-        column = rows.take(last, self._ranking.names).column(0)
+        column = rows.take(last, self._ranking.names[:1]).column(0)
         self._numbers[groups[full]] = self._of(column)
 
     def forget(self, groups: Ints) -> None:
@@ -290,7 +290,7 @@ class _Worst:
         self._numbers = grown(self._numbers, int(groups.max()) + 1 if len(groups) else 0, _MOST)
 
     def _of(self, column: pa.Array) -> Ints:
-        """Numbers in the order of the one key."""
+        """Numbers in the order of the first key."""
         key = self._ranking.by[0]
         found = order_keys(column.drop_null() if column.null_count else column)[0]
         found = ~found if key.descending else found
@@ -302,8 +302,8 @@ class _Worst:
 
 
 def _has_number(ranking: Ranking, schema: pa.Schema) -> bool:
-    """Whether one integer orders the rows."""
-    return len(ranking.by) == 1 and has_words(schema.field(ranking.names[0]).type)
+    """Whether an integer orders the rows by the first key."""
+    return bool(ranking.by) and has_words(schema.field(ranking.names[0]).type)
 
 
 def _differs(columns: Sequence[pa.Array]) -> Bools:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from fabric.operators.streams.columns import Ints, grown, rows_of
+from fabric.operators.streams.columns import Ints, gathered, grown, rows_of
 
 _FAN = 8
 _ROWS_MAX = 1 << 17
@@ -153,13 +153,17 @@ def _taken(
         return _empty(wanted)
     chunk_of, row = places >> _CHUNK_SHIFT, places & _ROW
     if (chunk_of == chunk_of[0]).all():
-        return chunks[int(chunk_of[0])].select(wanted.names).take(pa.array(row))
-    numbers = np.fromiter(chunks, np.int64, len(chunks))
-    lengths = np.fromiter((c.num_rows for c in chunks.values()), np.int64, len(chunks))
-    starts = np.cumsum(lengths) - lengths
-    table = pa.Table.from_batches([c.select(wanted.names) for c in chunks.values()], wanted)
-    found = table.take(pa.array(starts[np.searchsorted(numbers, chunk_of)] + row))
-    return pa.concat_batches(found.to_batches())
+        return gathered(chunks[int(chunk_of[0])].select(wanted.names), row)
+    order = np.argsort(chunk_of, kind="stable")
+    cuts = np.flatnonzero(np.diff(chunk_of[order], prepend=-1))
+    pieces = np.split(row[order], cuts[1:])
+    found = [
+        gathered(chunks[at].select(wanted.names), piece)
+        for at, piece in zip(chunk_of[order[cuts]].tolist(), pieces, strict=True)
+    ]
+    back = np.empty(len(order), np.int64)
+    back[order] = np.arange(len(order))
+    return gathered(pa.concat_batches(found), back)
 
 
 def _level(n_rows: int) -> int:

@@ -1,0 +1,166 @@
+"""Flink SQL: one session for all questions, a slot a core, Parquet files to nowhere."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import subprocess
+import tempfile
+import time
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.json as paj
+import pyarrow.parquet as pq
+
+from bench.harness import Answer, Case
+from bench.nexmark import flink_home, flink_sql
+from bench.nexmark.answers import KIND, answer_of
+from bench.nexmark.data import START_EVENTS, n_bids, paths
+
+_BID = {
+    **dict.fromkeys(("auction", "bidder", "price", "rank_number"), pa.int64()),
+    "dateTime": pa.timestamp("us"),
+}
+_CHANGED = {"day": pa.date32(), "avg_price": pa.float64(), **_BID}
+"""Types that JSON does not tell."""
+
+
+def run(case: Case) -> FlinkRun:
+    """In the session of this process."""
+    return FlinkRun(case, server(case.parameters["cores"]))
+
+
+@lru_cache(maxsize=1)
+def server(slots: int) -> FlinkServer:
+    """The session; it ends with this process."""
+    started = FlinkServer(slots)
+    atexit.register(started.close)
+    return started
+
+
+class FlinkServer:
+    """The other end of `flink_server.py`."""
+
+    def __init__(self, slots: int) -> None:
+        home = flink_home.home()
+        script = Path(__file__).with_name("flink_server.py")
+        begin = time.perf_counter()
+        self._process = subprocess.Popen(
+            [flink_home.python(home), str(script)], env=flink_home.environment(home), text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        self.ask("start", settings=flink_sql.SETTINGS, slots=slots)
+        self.start_s = time.perf_counter() - begin
+
+    def ask(self, command: str, **facts: object) -> dict[str, Any]:
+        """Its answer; `RuntimeError` when there is none, or Flink failed."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"do": command, **facts}) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError("Flink's session has died")
+        found: dict[str, Any] = json.loads(line)
+        if "error" in found:
+            raise RuntimeError(found["error"])
+        return found
+
+    def close(self) -> None:
+        """End the session."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+class FlinkRun:
+    """One question."""
+
+    def __init__(self, case: Case, server: FlinkServer) -> None:
+        self._case, self._server = case, server
+        self._cores = case.parameters["cores"]
+        self._n_events, self._n_checked = case.parameters["events"], case.parameters["checked"]
+        self._start_s = self._cpu_s = 0.0
+
+    def work(self) -> object:
+        """One job over all files."""
+        done = self._run(flink_sql.to_nowhere(self._case.name), self._n_events)
+        self._cpu_s = done["cpu_s"]
+        return None
+
+    def beside(self) -> None:
+        """Start and end a job."""
+        done = self._run(flink_sql.to_nowhere(self._case.name), START_EVENTS)
+        self._start_s = done["seconds"]
+
+    def answer(self) -> Answer:
+        """Of the first bids; and how long it takes to read all of them."""
+        parsing = self._run(flink_sql.only_parsing(self._case.name), self._n_events)
+        parsing_s = parsing["seconds"] - self._start_s
+        return answer_of(
+            self._case.name, self.batches(), cores=self._cores, slots=self._cores,
+            session_s=round(self._server.start_s, 1), start_s=round(self._start_s, 3),
+            cpu_s=round(self._cpu_s, 2), parsing_s=round(parsing_s, 3),
+        )  # fmt: skip
+
+    def batches(self) -> list[pa.RecordBatch]:
+        """What is found of the first bids."""
+        if self._case.name == "q12":
+            return [pa.record_batch({"bid_count": [self._sum()]})]
+        with tempfile.TemporaryDirectory(prefix="fabric-bench-flink-") as folder:
+            self._run(flink_sql.to_files(self._case.name, folder), self._n_checked)
+            files = sorted(path for path in Path(folder).iterdir() if path.name[0] not in "._")
+            read = _changes if self._case.name in flink_sql.CHANGING else pq.read_table
+            return [batch for path in files for batch in read(path).to_batches()]
+
+    def close(self) -> None:
+        """The session stays for the next question."""
+
+    def _run(self, statement: str, n_events: int) -> dict[str, Any]:
+        return self._server.ask("sql", statements=[*self._tables(n_events), statement])
+
+    def _sum(self) -> int:
+        """Flink forgets what windows of its clock hold when the input ends, so it must not end."""
+        query = f"SELECT bid_count FROM ({flink_sql.FLINK['q12']})"
+        tables = self._tables(self._n_checked, endless=True)
+        found = self._server.ask("sum", statements=[*tables, query], until=n_bids(self._n_checked))
+        total: int = found["sum"]
+        return total
+
+    def _tables(self, n_events: int, *, endless: bool = False) -> list[str]:
+        folder = Path(paths(n_events, self._cores, "parquet")[0]).parent
+        return [
+            "DROP TEMPORARY TABLE IF EXISTS bid", "DROP TABLE IF EXISTS found",
+            flink_sql.bid(str(folder), endless=endless),
+        ]  # fmt: skip
+
+
+def _changes(path: Path) -> pa.Table:
+    """Changes as rows with their kind."""
+    if not path.stat().st_size:
+        return pa.table({})
+    first = paj.read_json(path, paj.ReadOptions(block_size=64 << 20))
+    row = first.schema.field("after").type
+    if pa.types.is_null(row):
+        row = first.schema.field("before").type
+    fields = [pa.field(f.name, _CHANGED.get(f.name, f.type)) for f in row]
+    schema = pa.schema([(name, pa.struct(fields)) for name in ("before", "after")])
+    told = paj.read_json(
+        path, paj.ReadOptions(block_size=64 << 20), paj.ParseOptions(explicit_schema=schema)
+    )
+    tables = []
+    for kind, column in (("-U", "before"), ("+U", "after")):
+        rows = told.filter(told[column].is_valid())[column]
+        flat = pa.Table.from_batches(
+            [pa.RecordBatch.from_struct_array(chunk) for chunk in rows.chunks], pa.schema(fields)
+        )
+        kinds = pa.array([kind] * flat.num_rows, pa.string())
+        tables.append(flat.add_column(0, KIND, kinds))
+    return pa.concat_tables(tables)
