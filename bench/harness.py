@@ -24,6 +24,9 @@ from typing import Any, Protocol
 
 from bench.worker import WorkerError, Workers
 
+PARSING = "parsing_s"
+"""A field of a peer's line: what it takes only to read its input; a ratio without it stands by."""
+
 
 class BenchError(Exception):
     """An engine failed, or its answer differs from ours."""
@@ -136,17 +139,20 @@ class _Turns:
     def lines(self, rounds: int, round_s: float) -> list[Line]:
         """Measure, compare, and leave every engine closed."""
         calls: dict[Engine, int] = {}
+        seconds: dict[Engine, list[float]] = {engine: [] for engine in self._engines}
         for engine in list(self._engines):
             self._call(engine, "prepare", self._case)
         for engine in list(self._engines):
             self._call(engine, "time", 1)  # what is done once (imports, pages, caches)
             once = self._call(engine, "time", 1)
             calls[engine] = max(1, math.ceil(round_s / once)) if once else 1
-        seconds: dict[Engine, list[float]] = {engine: [] for engine in self._engines}
+            if rounds == 1 and once and once >= round_s:
+                seconds[engine].append(once)  # a long call is a round by itself
         for turn in range(rounds):
             first = turn % len(self._engines)
             for engine in self._engines[first:] + self._engines[:first]:
-                seconds[engine].append(self._call(engine, "time", calls[engine]))
+                if len(seconds[engine]) <= turn:
+                    seconds[engine].append(self._call(engine, "time", calls[engine]))
         answers = {engine: self._call(engine, "answer") for engine in list(self._engines)}
         for engine in list(self._engines):
             self._call(engine, "close")
@@ -184,8 +190,11 @@ class _Turns:
                 )
                 continue
             ratio = None if engine.peer is None else seconds / medians[ours]
+            extra = dict(answer.extra)
+            if PARSING in extra:
+                extra["ratio_without_parsing"] = (seconds - extra[PARSING]) / medians[ours]
             lines.append(
                 Line(self._benchmark.name, case.name, answer.rows, case.n_bytes, seconds,
-                     case.rows / seconds, engine.peer, ratio, answer.checksum, answer.extra)
+                     case.rows / seconds, engine.peer, ratio, answer.checksum, extra)
             )  # fmt: skip
         return sorted(lines, key=lambda line: line.peer is not None)

@@ -47,6 +47,7 @@ def engines(case: Case) -> Sequence[Engine]:
     return [
         Engine(None, "bench.nexmark.fabric_engine:run"),
         Engine("duckdb", "bench.nexmark.duckdb_engine:run"),
+        Engine("flink", "bench.nexmark.flink_engine:run"),
     ]
 
 
@@ -59,4 +60,5 @@ BENCHMARK = Benchmark(
     quick_rounds=1,
     round_s=20.0,
     quick_round_s=5.0,
+    timeout_s=1_800.0,  # Flink is installed the first time
 )

@@ -14,7 +14,7 @@ from pathlib import Path
 
 VERSION = "2.3.0"
 PARQUET = f"org.apache.flink:flink-sql-parquet:{VERSION}"
-HADOOP = ("org.apache.hadoop:hadoop-client-api:3.4.1", "org.apache.hadoop:hadoop-client-runtime:3.4.1")
+HADOOP = tuple(f"org.apache.hadoop:hadoop-client-{part}:3.4.1" for part in ("api", "runtime"))
 _WHOLE = "whole"
 
 
@@ -54,4 +54,5 @@ def _install(at: Path) -> None:
 def _call(*command: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        told = (done.stdout + done.stderr)[-2_000:]
+        raise RuntimeError(f"{' '.join(command)} failed:\n{told}")

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from bench.harness import Answer, Case
-from bench.nexmark import QUESTIONS, cases, data, duckdb_engine, fabric_engine
+from bench.nexmark import (
+    QUESTIONS,
+    cases,
+    data,
+    duckdb_engine,
+    fabric_engine,
+    flink_engine,
+    flink_sql,
+)
 from bench.nexmark.answers import answer_of
 
 N_EVENTS = 40_000
@@ -31,15 +43,47 @@ def told(answer: Answer) -> tuple[int, str]:
     return answer.rows, answer.checksum
 
 
+@pytest.fixture(scope="module")
+def oracle() -> dict[str, tuple[int, str]]:
+    """What DuckDB says."""
+    found = {}
+    for question in QUESTIONS:
+        run = duckdb_engine.run(case(question))
+        found[question] = told(run.answer())
+        run.close()
+    return found
+
+
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_the_answer_is_the_oracles(question: str) -> None:
-    ours, oracle = fabric_engine.run(case(question)), duckdb_engine.run(case(question))
+def test_the_answer_is_the_oracles(question: str, oracle: dict[str, tuple[int, str]]) -> None:
+    ours = fabric_engine.run(case(question))
     try:
-        assert told(ours.answer()) == told(oracle.answer())
+        assert told(ours.answer()) == oracle[question]
         ours.work()  # the same to nowhere
     finally:
         ours.close()
-        oracle.close()
+
+
+@pytest.mark.skipif(not os.environ.get("FABRIC_SOAK"), reason="installs Flink: make soak")
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_flink_finds_the_same(question: str, oracle: dict[str, tuple[int, str]]) -> None:
+    assert told(flink_engine.run(case(question)).answer()) == oracle[question]
+
+
+def test_flink_is_asked_the_same_questions() -> None:
+    assert list(flink_sql.FLINK) == list(flink_sql.READS) == list(QUESTIONS)
+
+
+def test_changes_of_flink_are_read(tmp_path: Path) -> None:
+    row = {"auction": 1, "day": "2020-09-13", "avg_price": 2, "dateTime": "2020-09-13T12:26:40.004"}
+    written = tmp_path / "part-0"
+    lines = [{"before": None, "after": row, "op": "c"}, {"before": row, "after": None, "op": "d"}]
+    written.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    table = flink_engine.changes(written)
+    assert table["row_kind"].to_pylist() == ["-U", "+U"]
+    assert table["avg_price"].to_pylist() == [2.0, 2.0]
+    assert table["dateTime"][0].as_py() == datetime(2020, 9, 13, 12, 26, 40, 4_000)
+    assert answer_of("q17", table.to_batches()).rows == 0
 
 
 def test_bids_are_every_event_but_persons_and_auctions() -> None:

@@ -85,11 +85,13 @@ def grown(array: Numbers, length: int, fill: int = 0) -> Numbers:
 
 def rows_of(batch: pa.RecordBatch, rows: Ints | Bools) -> pa.RecordBatch:
     """The rows with these numbers, or those where a mask is true; `batch` itself for all."""
-    if rows.dtype == np.bool_:
-        rows = np.flatnonzero(rows)
-    if len(rows) == batch.num_rows and len(rows) and rows[0] == 0 and (np.diff(rows) == 1).all():
+    places: Ints = (
+        np.flatnonzero(rows) if rows.dtype == np.bool_ else rows.astype(np.int64, copy=False)
+    )
+    n = len(places)
+    if n == batch.num_rows and n and places[0] == 0 and (np.diff(places) == 1).all():
         return batch
-    return gathered(batch, rows)
+    return gathered(batch, places)
 
 
 def gathered(batch: pa.RecordBatch, rows: Ints) -> pa.RecordBatch:
@@ -99,5 +101,7 @@ def gathered(batch: pa.RecordBatch, rows: Ints) -> pa.RecordBatch:
     ['y', 'y', 'x']
     """
     narrow = rows.astype(np.uint32)
+    if not batch.num_columns:  # only it knows how many rows there are
+        return batch.take(pa.array(narrow))
     columns = [take(column, narrow) for column in batch.columns]
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
