@@ -292,6 +292,8 @@ class CoordinatorCore:
                 return self._draining.adopted(agent, message.adopted, now)
             case "checkpointed":
                 return self._progress.checkpointed(agent, message.checkpointed, now)
+            case "slowest":
+                return self._progress.streams.slowest(agent, message.slowest)
             case "replicated":
                 return self._replication.copied(agent, message.replicated, now)
             case "goodbye":

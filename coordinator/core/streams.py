@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from fabric.checkpoint.codec import decode_ack
@@ -38,6 +38,7 @@ from fabric.coordinator.core.checkpoint_effects import (
 )
 from fabric.coordinator.core.checkpoint_flight import TaskRun
 from fabric.coordinator.core.checkpoints import Checkpoints
+from fabric.coordinator.core.drifts import Drifts
 from fabric.coordinator.core.effects import Effect, Note, StorageWork
 from fabric.coordinator.core.endings import Endings
 from fabric.coordinator.core.jobs import Job
@@ -64,6 +65,7 @@ class Stream:
     phase: Phase = "quiet"
     manifest: Manifest | None = None
     seal: Seal | None = None
+    drifts: Drifts = field(default_factory=Drifts)
 
     def may_start(self, region: int) -> bool:
         """Whether a region is another one than the stream's, or it is known where it begins."""
@@ -157,6 +159,7 @@ class Streams:
         if stream is None or not any(_is_in(job, stream, key) for key in keys):
             return []
         stream.phase, stream.manifest, stream.seal = "quiet", None, None
+        stream.drifts = Drifts()
         return self._follow(job, stream.checkpoints.lost(reason, now), now)
 
     def _stops(self, job: Job, now: float) -> list[Effect]:
@@ -198,10 +201,23 @@ class Streams:
             return self._follow(job, checkpoints.declined(declined, now), now)
         return self._follow(job, checkpoints.ack(decode_ack(report.ack), now), now)
 
+    def slowest(self, agent: Agent, report: pb.SlowestSplit) -> list[Effect]:
+        """A task says how far its slowest split is; it hears how far those of the others are."""
+        job, key = self._book.jobs.get(report.key.job_id), (report.key.stage, report.key.task)
+        task = job.tasks.get(key) if job is not None else None
+        if job is None or job.stream is None or task is None or not job.active:
+            return self._refuse("slowest split of an unknown task")
+        if task.agent_id != agent.agent_id or task.attempt != report.key.attempt or task.ended:
+            return self._refuse("slowest split of an old attempt")
+        least = job.stream.drifts.said(report.node_path, key, report.time_us)
+        others = pb.SlowestSplit(key=report.key, node_path=report.node_path, time_us=least)
+        return self._announcer.send_to(agent.agent_id, pb.CoordinatorMessage(others=others))
+
     def finished(self, job: Job, report: pb.TaskReport, now: float) -> list[Effect]:
         """A task of a stream has ended wholly."""
         if job.stream is None or not report.ack:
             return []
+        job.stream.drifts.ended((report.key.stage, report.key.task))
         effects = job.stream.checkpoints.finished(decode_ack(report.ack), now)
         return self._follow(job, effects, now)
 

@@ -38,9 +38,10 @@ from fabric.agent.events import (
     LeaseOver,
     Said,
     SinkDone,
+    SlowestSplit,
 )
 from fabric.agent.held import HeldJob, HeldTask, TaskSpec
-from fabric.agent.streams.orders import CheckpointOver, Trigger
+from fabric.agent.streams.orders import CheckpointOver, Others, Trigger
 from fabric.control import control_pb2 as pb
 from fabric.ids import TaskId
 
@@ -93,6 +94,8 @@ class AgentCore:
                 effects = [Send(pb.AgentMessage(checkpointed=stored))]
             case CameFurther(report=far):
                 effects = [Send(pb.AgentMessage(task=far))]
+            case SlowestSplit(report=slowest):
+                effects = [Send(pb.AgentMessage(slowest=slowest))]
             case LeaseOver(reason=reason):
                 self._fenced = True
                 effects = [e for job in self._jobs.values() for e in self._stop_all(job, reason)]
@@ -134,6 +137,8 @@ class AgentCore:
                 yield from self._trigger(message.trigger)
             case "ended":
                 yield from self._checkpoint_over(message.ended)
+            case "others":
+                yield from self._others(message.others)
             case _:
                 self.refused["unknown message"] += 1
 
@@ -294,6 +299,15 @@ class AgentCore:
                 self.refused["checkpoint"] += 1
             else:
                 yield Tell(task.id, Trigger(trigger.checkpoint))
+
+    def _others(self, others: pb.SlowestSplit) -> Iterator[Effect]:
+        key = others.key
+        job = self._jobs.get(key.job_id)
+        task = job.tasks.get((key.stage, key.task)) if job is not None else None
+        if task is None or task.id.attempt != key.attempt or task.phase != "running":
+            self.refused["slowest split"] += 1
+        else:
+            yield Tell(task.id, Others(others.node_path, others.time_us))
 
     def _checkpoint_over(self, ended: pb.CheckpointEnded) -> Iterator[Effect]:
         job = self._jobs.get(ended.job_id)

@@ -62,11 +62,28 @@ class CameFurther:
 
 
 @dataclass(frozen=True, slots=True)
+class SlowestSplit:
+    """A task of a stream says how far its slowest split is."""
+
+    report: pb.SlowestSplit
+
+
+@dataclass(frozen=True, slots=True)
 class LeaseOver:
     """No word from the coordinator for longer than it waits for one of ours."""
 
     reason: str
 
 
-Event = Said | Ended | SinkDone | Fetched | Copied | Checkpointed | CameFurther | LeaseOver
+Event = (
+    Said
+    | Ended
+    | SinkDone
+    | Fetched
+    | Copied
+    | Checkpointed
+    | CameFurther
+    | SlowestSplit
+    | LeaseOver
+)
 """Whatever `handle` takes."""

@@ -49,6 +49,7 @@ from fabric.agent.events import (
     LeaseOver,
     Said,
     SinkDone,
+    SlowestSplit,
 )
 from fabric.agent.exchanges import Exchanges
 from fabric.agent.held import TaskSpec
@@ -343,12 +344,15 @@ class AgentRuntime:
         self._running[spec.id] = _Running(cancellation, orders, thread)
         thread.start()
 
-    def _said(self, report: pb.Checkpointed | pb.TaskReport) -> None:
+    def _said(self, report: pb.Checkpointed | pb.TaskReport | pb.SlowestSplit) -> None:
         """A task's own thread says what it has of a checkpoint, or how far it is."""
-        if isinstance(report, pb.Checkpointed):
-            self._inbox.put(Checkpointed(report))
-        else:
-            self._inbox.put(CameFurther(report))
+        match report:
+            case pb.Checkpointed():
+                self._inbox.put(Checkpointed(report))
+            case pb.SlowestSplit():
+                self._inbox.put(SlowestSplit(report))
+            case _:
+                self._inbox.put(CameFurther(report))
 
     def _pipes_of(self, spec: TaskSpec) -> Pipes:
         """The pipes of the task's job, joined with those of its producers on other agents."""

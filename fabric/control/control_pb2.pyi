@@ -73,7 +73,7 @@ JOB_CANCELLED: JobState
 JOB_RELEASED: JobState
 
 class AgentMessage(_message.Message):
-    __slots__ = ("hello", "heartbeat", "task", "sink", "goodbye", "adopted", "replicated", "checkpointed")
+    __slots__ = ("hello", "heartbeat", "task", "sink", "goodbye", "adopted", "replicated", "checkpointed", "slowest")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
@@ -82,6 +82,7 @@ class AgentMessage(_message.Message):
     ADOPTED_FIELD_NUMBER: _ClassVar[int]
     REPLICATED_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINTED_FIELD_NUMBER: _ClassVar[int]
+    SLOWEST_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     heartbeat: Heartbeat
     task: TaskReport
@@ -90,7 +91,8 @@ class AgentMessage(_message.Message):
     adopted: Adopted
     replicated: Replicated
     checkpointed: Checkpointed
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., task: _Optional[_Union[TaskReport, _Mapping]] = ..., sink: _Optional[_Union[SinkReport, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., adopted: _Optional[_Union[Adopted, _Mapping]] = ..., replicated: _Optional[_Union[Replicated, _Mapping]] = ..., checkpointed: _Optional[_Union[Checkpointed, _Mapping]] = ...) -> None: ...
+    slowest: SlowestSplit
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., task: _Optional[_Union[TaskReport, _Mapping]] = ..., sink: _Optional[_Union[SinkReport, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., adopted: _Optional[_Union[Adopted, _Mapping]] = ..., replicated: _Optional[_Union[Replicated, _Mapping]] = ..., checkpointed: _Optional[_Union[Checkpointed, _Mapping]] = ..., slowest: _Optional[_Union[SlowestSplit, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("agent_id", "address", "host", "slots", "cpus", "memory_bytes", "version", "socket", "epoch", "tasks")
@@ -232,6 +234,16 @@ class Checkpointed(_message.Message):
     counts: _containers.RepeatedCompositeFieldContainer[Counted]
     def __init__(self, key: _Optional[_Union[TaskKey, _Mapping]] = ..., checkpoint: _Optional[int] = ..., ack: _Optional[bytes] = ..., declined: _Optional[_Union[ErrorDetail, _Mapping]] = ..., seconds: _Optional[float] = ..., bytes: _Optional[int] = ..., counts: _Optional[_Iterable[_Union[Counted, _Mapping]]] = ...) -> None: ...
 
+class SlowestSplit(_message.Message):
+    __slots__ = ("key", "node_path", "time_us")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    NODE_PATH_FIELD_NUMBER: _ClassVar[int]
+    TIME_US_FIELD_NUMBER: _ClassVar[int]
+    key: TaskKey
+    node_path: str
+    time_us: int
+    def __init__(self, key: _Optional[_Union[TaskKey, _Mapping]] = ..., node_path: _Optional[str] = ..., time_us: _Optional[int] = ...) -> None: ...
+
 class LostInput(_message.Message):
     __slots__ = ("edge", "task", "attempt", "agent_id", "gone")
     EDGE_FIELD_NUMBER: _ClassVar[int]
@@ -273,7 +285,7 @@ class SinkReport(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., published: _Optional[bool] = ..., checkpoint: _Optional[int] = ...) -> None: ...
 
 class CoordinatorMessage(_message.Message):
-    __slots__ = ("welcome", "deploy", "cancel", "release", "locations", "sink", "heard", "adopt", "replicate", "keep", "trigger", "ended", "epoch")
+    __slots__ = ("welcome", "deploy", "cancel", "release", "locations", "sink", "heard", "adopt", "replicate", "keep", "trigger", "ended", "others", "epoch")
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     DEPLOY_FIELD_NUMBER: _ClassVar[int]
     CANCEL_FIELD_NUMBER: _ClassVar[int]
@@ -286,6 +298,7 @@ class CoordinatorMessage(_message.Message):
     KEEP_FIELD_NUMBER: _ClassVar[int]
     TRIGGER_FIELD_NUMBER: _ClassVar[int]
     ENDED_FIELD_NUMBER: _ClassVar[int]
+    OTHERS_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     welcome: Welcome
     deploy: Deploy
@@ -299,8 +312,9 @@ class CoordinatorMessage(_message.Message):
     keep: KeepPartitions
     trigger: TriggerCheckpoint
     ended: CheckpointEnded
+    others: SlowestSplit
     epoch: int
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., deploy: _Optional[_Union[Deploy, _Mapping]] = ..., cancel: _Optional[_Union[CancelTasks, _Mapping]] = ..., release: _Optional[_Union[ReleaseJob, _Mapping]] = ..., locations: _Optional[_Union[Locations, _Mapping]] = ..., sink: _Optional[_Union[SinkCommand, _Mapping]] = ..., heard: _Optional[_Union[Heard, _Mapping]] = ..., adopt: _Optional[_Union[Adopt, _Mapping]] = ..., replicate: _Optional[_Union[Replicate, _Mapping]] = ..., keep: _Optional[_Union[KeepPartitions, _Mapping]] = ..., trigger: _Optional[_Union[TriggerCheckpoint, _Mapping]] = ..., ended: _Optional[_Union[CheckpointEnded, _Mapping]] = ..., epoch: _Optional[int] = ...) -> None: ...
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., deploy: _Optional[_Union[Deploy, _Mapping]] = ..., cancel: _Optional[_Union[CancelTasks, _Mapping]] = ..., release: _Optional[_Union[ReleaseJob, _Mapping]] = ..., locations: _Optional[_Union[Locations, _Mapping]] = ..., sink: _Optional[_Union[SinkCommand, _Mapping]] = ..., heard: _Optional[_Union[Heard, _Mapping]] = ..., adopt: _Optional[_Union[Adopt, _Mapping]] = ..., replicate: _Optional[_Union[Replicate, _Mapping]] = ..., keep: _Optional[_Union[KeepPartitions, _Mapping]] = ..., trigger: _Optional[_Union[TriggerCheckpoint, _Mapping]] = ..., ended: _Optional[_Union[CheckpointEnded, _Mapping]] = ..., others: _Optional[_Union[SlowestSplit, _Mapping]] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("epoch", "heartbeat_s", "timeout_s")

@@ -5,7 +5,7 @@ One job: which splits are not to be read now. Pure: watermarks in, names out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fabric.errors import ConfigError
@@ -17,7 +17,7 @@ class Alignment:
     """No split is read while its watermark is more than `drift_us` ahead of the slowest one.
 
     Splits that are idle, have ended or have had no row yet hold nobody back: they may never have
-    one. The slowest split is never held back, so something can always be read.
+    one. The slowest split of all is never held back, so something can always be read.
 
     >>> sorted(Alignment(10).held_back({"a": 100, "b": 85, "c": 90, "d": IDLE}))
     ['a']
@@ -35,9 +35,17 @@ class Alignment:
         `least` is the watermark of the slowest split elsewhere, where that is known.
         """
         moving = {split: time for split, time in times.items() if _is_moving(time)}
-        slowest = min(moving.values(), default=END_OF_TIME)
-        slowest = min(slowest, least) if _is_moving(least) else slowest
-        return frozenset(s for s, time in moving.items() if time - self.drift_us > slowest)
+        last = slowest([least, *moving.values()])
+        return frozenset(s for s, time in moving.items() if time - self.drift_us > last)
+
+
+def slowest(times: Iterable[int]) -> int:
+    """The least watermark of splits that hold others back; `END_OF_TIME` where none does.
+
+    >>> slowest([85, IDLE, 100]), slowest([IDLE]) == END_OF_TIME
+    (85, True)
+    """
+    return min(filter(_is_moving, times), default=END_OF_TIME)
 
 
 def _is_moving(time: int) -> bool:

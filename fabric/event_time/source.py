@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabric.event_time import END_OF_TIME, IDLE
-from fabric.event_time.alignment import Alignment
+from fabric.event_time.alignment import Alignment, slowest
 from fabric.event_time.splits import RowTimes, SplitWatermark
 from fabric.event_time.strategies import DEFAULT, Strategy, Times
 from fabric.event_time.task import TaskWatermark
@@ -62,6 +62,8 @@ class SourceWatermarks:
         self._task = TaskWatermark(self._splits)
         self._times = {split: each.watermark for split, each in self._splits.items()}
         self._quiet_since: dict[str, int] = {}
+        self.others_us = END_OF_TIME
+        """The watermark of the slowest split that other tasks read, where that is known."""
 
     @property
     def watermark(self) -> int:
@@ -103,7 +105,13 @@ class SourceWatermarks:
 
     def held_back(self) -> frozenset[str]:
         """The splits to be left alone until others caught up."""
-        return frozenset() if self._alignment is None else self._alignment.held_back(self._times)
+        if self._alignment is None:
+            return frozenset()
+        return self._alignment.held_back(self._times, self.others_us)
+
+    def slowest(self) -> int | None:
+        """What other tasks are to be told for `others_us`; None: splits are read as they come."""
+        return None if self._alignment is None else slowest(self._times.values())
 
     def state(self) -> State:
         """What a snapshot keeps, by split."""

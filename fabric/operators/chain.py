@@ -123,6 +123,17 @@ class Chain:
         """Splits that are not to be read until others have caught up."""
         return frozenset[str]().union(*(o.held_back() for o in self._operators.values()))
 
+    def slowest(self) -> dict[str, int]:
+        """By node whose splits stay together: the watermark of the slowest."""
+        found = {path: operator.slowest() for path, operator in self._by_path()}
+        return {path: time for path, time in found.items() if time is not None}
+
+    def on_others(self, node: str, time_us: int) -> None:
+        """The slowest split of `node` that other tasks read."""
+        for path, operator in self._by_path():
+            if path == node:
+                operator.on_others(time_us)
+
     def on_batch(self, edge: int, batch: pa.RecordBatch) -> Batches:
         """Push rows of `edge` through; returns what comes out at the root."""
         self._check(edge)

@@ -107,6 +107,14 @@ class Operator(ABC):
         """Splits that are not to be read until others have caught up with them."""
         return frozenset()
 
+    def slowest(self) -> int | None:
+        """The watermark of its slowest split, for the tasks that read the others (`END_OF_TIME`:
+        none moves); None: splits need not stay together."""
+        return None
+
+    def on_others(self, time_us: int) -> None:  # noqa: B027
+        """The `slowest` of all other tasks."""
+
     @abstractmethod
     def on_batch(self, input: int, batch: pa.RecordBatch) -> Batches:
         """Take rows of `input` (0 is the first); returns what comes out, in order."""

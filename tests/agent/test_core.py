@@ -21,9 +21,18 @@ from fabric.agent.effects import (
     Start,
     Tell,
 )
-from fabric.agent.events import Checkpointed, Copied, Ended, Fetched, LeaseOver, Said, SinkDone
+from fabric.agent.events import (
+    Checkpointed,
+    Copied,
+    Ended,
+    Fetched,
+    LeaseOver,
+    Said,
+    SinkDone,
+    SlowestSplit,
+)
 from fabric.agent.held import TaskSpec
-from fabric.agent.streams.orders import CheckpointOver, Trigger
+from fabric.agent.streams.orders import CheckpointOver, Others, Trigger
 from fabric.control import control_pb2 as pb
 from fabric.ids import TaskId
 
@@ -340,3 +349,15 @@ def test_what_is_for_an_older_attempt_of_a_stream_is_refused() -> None:
 def test_a_stored_snapshot_is_told() -> None:
     report = pb.Checkpointed(key=pb.TaskKey(job_id="j"), checkpoint=3, ack=b"a")
     assert AgentCore(1).handle(Checkpointed(report)) == [Send(pb.AgentMessage(checkpointed=report))]
+
+
+def test_how_far_splits_of_others_are_goes_to_the_task_that_asked() -> None:
+    core = AgentCore(slots=1)
+    (task,) = started(core.handle(stream([0])))
+    said = pb.SlowestSplit(key=task.key, node_path="w", time_us=5)
+    assert core.handle(SlowestSplit(said)) == [Send(pb.AgentMessage(slowest=said))]
+    answer = pb.CoordinatorMessage(others=said, epoch=1)
+    assert core.handle(Said(answer)) == [Tell(task.id, Others("w", 5))]
+    answer.others.key.attempt = 3
+    assert core.handle(Said(answer)) == []
+    assert core.refused["slowest split"] == 1

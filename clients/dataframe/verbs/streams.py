@@ -81,7 +81,8 @@ class StreamVerbs(Verbs):
         future
             A row may be so far ahead of all earlier ones of its split; by default any.
         drift
-            A split that is so far ahead of the slowest one waits for it.
+            A split that is so far ahead of the slowest one waits for it, also where other tasks
+            read that; they tell each other every 200 ms, and a batch is read whole.
         strategy
             ``monotonic`` where rows come in order; or a function of your own.
         on_bad

@@ -83,6 +83,10 @@ class SlotChain:
         """As of the last call."""
         return frozenset(self._state.held_back)
 
+    def slowest(self) -> dict[str, int]:
+        """As of the last call."""
+        return {each.node: each.time_us for each in self._state.slowest}
+
     def counts(self) -> dict[str, dict[str, int]]:
         """As of the last call."""
         return self._counts
@@ -117,6 +121,10 @@ class SlotChain:
     def on_end(self, edge: int) -> Batches:
         """See `Steps`."""
         return self._call(edge_over=edge)
+
+    def on_others(self, node: str, time_us: int) -> None:
+        """See `Steps`."""
+        self._call(others=sp.NodeTime(node=node, time_us=time_us))
 
     def on_barrier(self, checkpoint: int) -> Mapping[str, Stored]:
         """Snapshots that the slot is storing."""

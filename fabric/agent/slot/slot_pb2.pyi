@@ -122,7 +122,7 @@ class Begin(_message.Message):
     def __init__(self, fragment: _Optional[bytes] = ..., job: _Optional[str] = ..., stage: _Optional[int] = ..., task: _Optional[int] = ..., n_tasks: _Optional[int] = ..., attempt: _Optional[int] = ..., scratch: _Optional[str] = ..., splits: _Optional[_Iterable[str]] = ..., stream: _Optional[_Union[_control_pb2.StreamDeploy, _Mapping]] = ...) -> None: ...
 
 class Step(_message.Message):
-    __slots__ = ("split", "rows", "split_over", "time", "now_us", "edge_over", "barrier", "complete", "abort", "close")
+    __slots__ = ("split", "rows", "split_over", "time", "now_us", "edge_over", "barrier", "complete", "abort", "close", "others")
     SPLIT_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     SPLIT_OVER_FIELD_NUMBER: _ClassVar[int]
@@ -133,6 +133,7 @@ class Step(_message.Message):
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
     ABORT_FIELD_NUMBER: _ClassVar[int]
     CLOSE_FIELD_NUMBER: _ClassVar[int]
+    OTHERS_FIELD_NUMBER: _ClassVar[int]
     split: str
     rows: Came
     split_over: str
@@ -143,7 +144,8 @@ class Step(_message.Message):
     complete: int
     abort: int
     close: Close
-    def __init__(self, split: _Optional[str] = ..., rows: _Optional[_Union[Came, _Mapping]] = ..., split_over: _Optional[str] = ..., time: _Optional[_Union[At, _Mapping]] = ..., now_us: _Optional[int] = ..., edge_over: _Optional[int] = ..., barrier: _Optional[int] = ..., complete: _Optional[int] = ..., abort: _Optional[int] = ..., close: _Optional[_Union[Close, _Mapping]] = ...) -> None: ...
+    others: NodeTime
+    def __init__(self, split: _Optional[str] = ..., rows: _Optional[_Union[Came, _Mapping]] = ..., split_over: _Optional[str] = ..., time: _Optional[_Union[At, _Mapping]] = ..., now_us: _Optional[int] = ..., edge_over: _Optional[int] = ..., barrier: _Optional[int] = ..., complete: _Optional[int] = ..., abort: _Optional[int] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., others: _Optional[_Union[NodeTime, _Mapping]] = ...) -> None: ...
 
 class Came(_message.Message):
     __slots__ = ("edge", "batch")
@@ -164,6 +166,14 @@ class At(_message.Message):
 class Close(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class NodeTime(_message.Message):
+    __slots__ = ("node", "time_us")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    TIME_US_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    time_us: int
+    def __init__(self, node: _Optional[str] = ..., time_us: _Optional[int] = ...) -> None: ...
 
 class FromSlot(_message.Message):
     __slots__ = ("memory", "take", "put", "done", "failed", "stepped", "stored", "let_go")
@@ -234,7 +244,7 @@ class Done(_message.Message):
     def __init__(self, lingers: _Optional[bool] = ...) -> None: ...
 
 class Stepped(_message.Message):
-    __slots__ = ("rows", "aside", "watermark", "done", "held_back", "states", "counted", "lingers")
+    __slots__ = ("rows", "aside", "watermark", "done", "held_back", "states", "counted", "slowest", "lingers")
     ROWS_FIELD_NUMBER: _ClassVar[int]
     ASIDE_FIELD_NUMBER: _ClassVar[int]
     WATERMARK_FIELD_NUMBER: _ClassVar[int]
@@ -242,6 +252,7 @@ class Stepped(_message.Message):
     HELD_BACK_FIELD_NUMBER: _ClassVar[int]
     STATES_FIELD_NUMBER: _ClassVar[int]
     COUNTED_FIELD_NUMBER: _ClassVar[int]
+    SLOWEST_FIELD_NUMBER: _ClassVar[int]
     LINGERS_FIELD_NUMBER: _ClassVar[int]
     rows: _containers.RepeatedCompositeFieldContainer[Placed]
     aside: _containers.RepeatedCompositeFieldContainer[Aside]
@@ -250,8 +261,9 @@ class Stepped(_message.Message):
     held_back: _containers.RepeatedScalarFieldContainer[str]
     states: _containers.RepeatedScalarFieldContainer[str]
     counted: _containers.RepeatedCompositeFieldContainer[Counted]
+    slowest: _containers.RepeatedCompositeFieldContainer[NodeTime]
     lingers: bool
-    def __init__(self, rows: _Optional[_Iterable[_Union[Placed, _Mapping]]] = ..., aside: _Optional[_Iterable[_Union[Aside, _Mapping]]] = ..., watermark: _Optional[int] = ..., done: _Optional[bool] = ..., held_back: _Optional[_Iterable[str]] = ..., states: _Optional[_Iterable[str]] = ..., counted: _Optional[_Iterable[_Union[Counted, _Mapping]]] = ..., lingers: _Optional[bool] = ...) -> None: ...
+    def __init__(self, rows: _Optional[_Iterable[_Union[Placed, _Mapping]]] = ..., aside: _Optional[_Iterable[_Union[Aside, _Mapping]]] = ..., watermark: _Optional[int] = ..., done: _Optional[bool] = ..., held_back: _Optional[_Iterable[str]] = ..., states: _Optional[_Iterable[str]] = ..., counted: _Optional[_Iterable[_Union[Counted, _Mapping]]] = ..., slowest: _Optional[_Iterable[_Union[NodeTime, _Mapping]]] = ..., lingers: _Optional[bool] = ...) -> None: ...
 
 class Aside(_message.Message):
     __slots__ = ("tag", "rows")

@@ -99,6 +99,8 @@ class _Stepper:
                 chain.on_complete(step.complete)
             case "abort":
                 chain.on_abort(step.abort)
+            case "others":
+                chain.on_others(step.others.node, step.others.time_us)
             case other:
                 raise InternalError(f"a chain was called by {other}")
         return []
@@ -116,6 +118,7 @@ class _Stepper:
             done=chain.done,
             held_back=chain.held_back(),
             states=states,
+            slowest=[sp.NodeTime(node=n, time_us=us) for n, us in chain.slowest().items()],
         )
         for node, counts in chain.counts().items():
             for name, n in counts.items():

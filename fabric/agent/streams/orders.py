@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from fabric.control import control_pb2 as pb
 
-Said = pb.Checkpointed | pb.TaskReport
+Said = pb.Checkpointed | pb.TaskReport | pb.SlowestSplit
 Say = Callable[[Said], None]
 
 
@@ -32,7 +32,15 @@ class CheckpointOver:
     reason: str = ""
 
 
-Order = Trigger | CheckpointOver
+@dataclass(frozen=True, slots=True)
+class Others:
+    """How far the slowest split is that other tasks read of what `node` keeps together."""
+
+    node: str
+    time_us: int
+
+
+Order = Trigger | CheckpointOver | Others
 
 
 class Orders:

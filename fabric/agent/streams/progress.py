@@ -1,7 +1,8 @@
-"""How far a running task of a stream is, told once a second.
+"""How far a running task of a stream is, told again and again.
 
-One job: turn what the task has counted into reports. They are for whoever looks at the job; nothing
-depends on one of them.
+One job: turn what the task has counted into reports, once a second: they are for whoever looks at
+the job, and nothing depends on one of them. How far its slowest split is, where splits stay
+together, goes out more often, for the other tasks wait for it; lost, it is said anew.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from fabric.agent.streams.orders import Say
 from fabric.control import control_pb2 as pb
 
 EVERY_S = 1.0
+SLOWEST_EVERY_S = 0.2
+"""Tasks are at most `max_drift`, and what is read in so long, ahead of each other."""
 
 
 class Progress:
@@ -21,6 +24,7 @@ class Progress:
     def __init__(self, key: pb.TaskKey, outputs: Outputs, say: Say, began_s: float) -> None:
         self._key, self._outputs, self._say = key, outputs, say
         self._began_s = self._told_s = began_s
+        self._told_slowest_s = began_s - SLOWEST_EVERY_S
 
     def tell(
         self,
@@ -46,6 +50,14 @@ class Progress:
         )
         add_counts(report, counts)
         self._say(report)
+
+    def tell_slowest(self, now_s: float, slowest: Mapping[str, int]) -> None:
+        """Say how far the slowest split of each node is, unless that was lately."""
+        if not slowest or now_s - self._told_slowest_s < SLOWEST_EVERY_S:
+            return
+        self._told_slowest_s = now_s
+        for node, time_us in slowest.items():
+            self._say(pb.SlowestSplit(key=self._key, node_path=node, time_us=time_us))
 
 
 def add_counts(report: pb.TaskReport, counts: Mapping[str, Mapping[str, int]]) -> None:

@@ -42,6 +42,12 @@ class Steps(Protocol):
     def held_back(self) -> frozenset[str]:
         """Splits that are not to be read."""
 
+    def slowest(self) -> dict[str, int]:
+        """By node whose splits stay together: the watermark of the slowest."""
+
+    def on_others(self, node: str, time_us: int) -> None:
+        """The slowest split of `node` that other tasks read."""
+
     def on_batch(self, edge: int, batch: pa.RecordBatch) -> Batches:
         """Rows of `edge`; returns what comes out."""
 

@@ -24,7 +24,7 @@ from fabric.agent.streams.inputs import (
     Time,
 )
 from fabric.agent.streams.joining import joined
-from fabric.agent.streams.orders import CheckpointOver, Order, Orders, Trigger
+from fabric.agent.streams.orders import CheckpointOver, Order, Orders, Others, Trigger
 from fabric.agent.streams.progress import Progress
 from fabric.agent.streams.results import Results
 from fabric.agent.streams.sink import StreamSink
@@ -151,6 +151,8 @@ class StreamTask:
                 self._sources.on_complete(checkpoint)
                 if self._sink is not None:
                     self._sink.on_complete(checkpoint)
+            case Others(node=node, time_us=time_us):
+                self._chain.on_others(node, time_us)
             case CheckpointOver(checkpoint=checkpoint):
                 self._chain.on_abort(checkpoint)
                 self._follow(self._channels.aborted(checkpoint))
@@ -188,6 +190,7 @@ class StreamTask:
         written = None if self._sink is None else self._sink.rows
         chain = self._chain
         self._progress.tell(now_s, self.rows_in, written, chain.watermark, chain.counts())
+        self._progress.tell_slowest(now_s, chain.slowest())
 
     def _tell_time(self) -> None:
         if (time_us := self._chain.watermark) != self._told_us:

@@ -72,6 +72,14 @@ class WatermarkOperator(Operator):
         """Splits that are too far ahead of others."""
         return self._source.held_back()
 
+    def slowest(self) -> int | None:
+        """The split that other tasks may have to wait for."""
+        return self._source.slowest()
+
+    def on_others(self, time_us: int) -> None:
+        """Splits wait for those of other tasks, too."""
+        self._source.others_us = time_us
+
     def on_batch(self, input: int, batch: pa.RecordBatch) -> Batches:
         """The rows with usable times, and what each knew."""
         column = batch.column(self._node.column)

@@ -18,6 +18,7 @@ from fabric.coordinator.core.events import (
     Tick,
 )
 from fabric.coordinator.planner.stages import RESULT, Stage, StageGraph
+from fabric.event_time import END_OF_TIME
 from fabric.io.streams import stream_schema
 from fabric.plan.nodes import Sink
 from fabric.plan.sources import GateTarget, GeneratorStream
@@ -138,3 +139,21 @@ def test_a_restarted_coordinator_knows_its_checkpoints(stream: Stream) -> None:
     assert stream.work[-1] == Verify(1, Seal(1, 1))
     stream.do(CheckpointVerified("job-1", 1, (manifest, Seal(1, 1))))
     assert world.heard("y", "deploy")[-1].stream.checkpoint == 1
+
+
+def test_tasks_hear_how_far_the_slowest_split_of_the_others_is(stream: Stream) -> None:
+    def says(agent: str, task: int, time_us: int, attempt: int = 0) -> None:
+        key = pb.TaskKey(job_id="job-1", stage=0, task=task, attempt=attempt, epoch=1)
+        said = pb.SlowestSplit(key=key, node_path="w", time_us=time_us)
+        stream.keep(stream.world.say(agent, slowest=said))
+
+    def heard(agent: str) -> list[int]:
+        return [each.time_us for each in stream.world.heard(agent, "others")]
+
+    says("x", 0, 100)
+    says("y", 1, 900)
+    says("x", 0, 200)
+    assert (heard("x"), heard("y")) == ([END_OF_TIME, 900], [100])
+    says("y", 1, 901, attempt=7)
+    says("x", 1, 901)
+    assert (heard("x"), heard("y")) == ([END_OF_TIME, 900], [100]), "of no task that runs there"
