@@ -176,6 +176,8 @@ def _asked(join: Join) -> tuple[Names, Names]:
 def _pruned(node: Node, mine: Names) -> Node:
     """`node` over its pruned children, without what is not in `mine`."""
     match node:
+        case StreamScan() if sides_of(node, node.schema):
+            return node  # whoever reads what it puts aside reads the same scan
         case Scan(schema=schema, columns=columns) | StreamScan(schema=schema, columns=columns):
             names = schema.names if columns is None else columns
             kept = tuple(name for name in names if name in mine)

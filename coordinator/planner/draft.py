@@ -14,7 +14,7 @@ from fabric.coordinator.planner.stages import EdgeKind
 from fabric.errors import PlanError
 from fabric.plan.nodes import Compression, ExchangeMode, Node, NodeConfig, StageInput
 from fabric.plan.schema import schema_of
-from fabric.plan.stream_rules import sides_of
+from fabric.plan.stream_rules import sides_at
 from fabric.plan.streams import StreamScan
 from fabric.plan.walk import walk
 
@@ -149,7 +149,7 @@ def _put_out(root: Node, side: str) -> pa.Schema:
     """The rows that leave a stage by its root, or aside from there."""
     if not side:
         return schema_of(root)
-    return sides_of(root, schema_of(root.children[0]))[side]
+    return sides_at(root)[side]
 
 
 def check_parallelism(n_tasks: int, path: str) -> int:

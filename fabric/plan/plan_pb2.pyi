@@ -676,7 +676,7 @@ class ReplayStream(_message.Message):
     def __init__(self, source: _Optional[_Union[Source, _Mapping]] = ..., order_by: _Optional[str] = ..., split_by: _Optional[str] = ..., by_file: _Optional[bool] = ..., speed: _Optional[float] = ...) -> None: ...
 
 class FollowedFiles(_message.Message):
-    __slots__ = ("format", "path", "grows", "until", "n_splits", "poll_s", "settle_s", "options")
+    __slots__ = ("format", "path", "grows", "until", "n_splits", "poll_s", "settle_s", "options", "on_bad")
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     GROWS_FIELD_NUMBER: _ClassVar[int]
@@ -685,6 +685,7 @@ class FollowedFiles(_message.Message):
     POLL_S_FIELD_NUMBER: _ClassVar[int]
     SETTLE_S_FIELD_NUMBER: _ClassVar[int]
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    ON_BAD_FIELD_NUMBER: _ClassVar[int]
     format: str
     path: str
     grows: bool
@@ -693,7 +694,8 @@ class FollowedFiles(_message.Message):
     poll_s: float
     settle_s: float
     options: _containers.RepeatedCompositeFieldContainer[Option]
-    def __init__(self, format: _Optional[str] = ..., path: _Optional[str] = ..., grows: _Optional[bool] = ..., until: _Optional[str] = ..., n_splits: _Optional[int] = ..., poll_s: _Optional[float] = ..., settle_s: _Optional[float] = ..., options: _Optional[_Iterable[_Union[Option, _Mapping]]] = ...) -> None: ...
+    on_bad: str
+    def __init__(self, format: _Optional[str] = ..., path: _Optional[str] = ..., grows: _Optional[bool] = ..., until: _Optional[str] = ..., n_splits: _Optional[int] = ..., poll_s: _Optional[float] = ..., settle_s: _Optional[float] = ..., options: _Optional[_Iterable[_Union[Option, _Mapping]]] = ..., on_bad: _Optional[str] = ...) -> None: ...
 
 class FlightStream(_message.Message):
     __slots__ = ("name", "acknowledge", "n_splits", "buffer_bytes")

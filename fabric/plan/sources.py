@@ -13,6 +13,7 @@ import pyarrow as pa
 FileFormat = Literal["parquet", "csv", "ipc"]
 StreamFormat = Literal["parquet", "csv", "ipc", "ndjson"]
 Until = Literal["", "now"]
+OnUnreadable = Literal["fail", "skip", "side"]
 Acknowledge = Literal["received", "checkpoint"]
 NexmarkTable = Literal["event", "person", "auction", "bid"]
 FileMode = Literal["error", "overwrite"]
@@ -124,6 +125,9 @@ class FollowedFiles:
     `settle_s`: leave those alone that changed less than this ago. `until` "now" ends with what was
     there at the start. Files go to `n_splits` splits by their name. A growing file is CSV or NDJSON
     and ends each row by a newline that is in no value; `until` its length at the start.
+
+    What can't be read (a line of a growing file, else the rest of a file) fails the task, is left
+    out and counted ("skip"), or goes to side "unreadable" ("side").
     """
 
     format: StreamFormat
@@ -134,6 +138,7 @@ class FollowedFiles:
     poll_s: float = 1.0
     settle_s: float = 0.0
     options: tuple[tuple[str, str], ...] = ()
+    on_bad: OnUnreadable = "fail"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from fabric.plan.join import join_columns
 from fabric.plan.mend import free_name, mended
 from fabric.plan.nodes import Node
 from fabric.plan.python import expr_text
+from fabric.plan.sources import FollowedFiles
 from fabric.plan.stream_kinds import as_join, has_window_columns
 from fabric.plan.streams import (
     BAD,
@@ -29,6 +30,8 @@ from fabric.plan.streams import (
     HIDDEN_TYPES,
     KIND,
     LATE,
+    UNREADABLE,
+    UNREADABLE_SCHEMA,
     WATERMARK,
     AssignWindows,
     Changes,
@@ -219,8 +222,18 @@ def sides_of(node: Node, schema: pa.Schema) -> dict[str, pa.Schema]:
         case KeyedProcess(sides=sides, on_error=on_error):
             found = {tag: pa.schema(visible(side)) for tag, side in sides}
             return {**found, ERRORS: dead_letters(rows)} if on_error == "side" else found
+        case StreamScan(source=FollowedFiles(on_bad="side")):
+            return {UNREADABLE: UNREADABLE_SCHEMA}
         case _:
             return {}
+
+
+def sides_at(node: Node) -> dict[str, pa.Schema]:
+    """`sides_of` a node where it stands in a plan."""
+    from fabric.plan.schema import schema_of
+
+    below = node.children[0] if node.children else node
+    return sides_of(node, schema_of(below))
 
 
 def dead_letters(rows: pa.Schema) -> pa.Schema:
@@ -237,10 +250,7 @@ def dead_letters(rows: pa.Schema) -> pa.Schema:
 
 def _side_output(node: SideOutput, schema: pa.Schema) -> pa.Schema:
     del schema
-    from fabric.plan.schema import schema_of
-
-    below = [schema_of(child) for child in node.input.children]
-    sides = sides_of(node.input, below[0]) if below else {}
+    sides = sides_at(node.input)
     if node.tag not in sides:
         raise _no_side(node, sides)
     return sides[node.tag]
@@ -257,6 +267,8 @@ def _no_side(node: SideOutput, sides: dict[str, pa.Schema]) -> PlanError:
         message += ', .with_watermark(…, on_bad="side") makes it'
     elif line is None and node.tag == ERRORS:
         message += ', .process(…, on_error="side") makes it'
+    elif line is None and node.tag == UNREADABLE:
+        message += ', streams.files(…, on_bad="side") makes it'
     return mended(message, line)
 
 

@@ -45,6 +45,7 @@ from fabric.plan.streams import (
     LookupJoin,
     SideOutput,
     StreamAggregate,
+    StreamScan,
     TopN,
     Watermark,
 )
@@ -216,8 +217,8 @@ def _by_time(column: str, stream: Stream) -> None:
 # ---- sides, tables, ends
 def _side_output(node: SideOutput, stream: Stream) -> Stream:
     del stream
-    assert isinstance(node.input, Watermark | Keyed)  # else its schema was refused
-    return Stream(timed=not isinstance(node.input, Watermark))
+    assert isinstance(node.input, StreamScan | Watermark | Keyed)  # else its schema was refused
+    return Stream(timed=isinstance(node.input, Keyed))
 
 
 def _lookup_join(node: LookupJoin, stream: Stream | None, table: Stream | None) -> Stream:

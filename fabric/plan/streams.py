@@ -33,8 +33,14 @@ HIDDEN_TYPES = {WATERMARK: pa.int64(), KIND: pa.int8()}
 
 BOUND_US, EMIT_US = 5_000_000, 200_000
 ON_CLOSE = Trigger()
-BAD, LATE, ERRORS = "bad", "late", "errors"
-"""Tags: rows without usable event time, rows behind the watermark, rows a function failed on."""
+BAD, LATE, ERRORS, UNREADABLE = "bad", "late", "errors", "unreadable"
+"""Tags: rows without usable event time, rows behind the watermark, rows a function failed on, parts
+of files that can't be read."""
+UNREADABLE_SCHEMA = pa.schema(
+    [("file", pa.string()), ("offset", pa.int64()), ("data", pa.binary()), ("error", pa.string())]
+)
+"""`offset`: the byte of a growing file's line, whose bytes are `data`; else the row from which on
+a file can't be read."""
 
 Strategy = Literal["bounded", "monotonic", "custom"]
 OnBad = Literal["fail", "skip", "side"]

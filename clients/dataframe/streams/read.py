@@ -66,6 +66,7 @@ def files(
     n_splits: int = 1,
     poll: Length = "1 second",
     settle: Length = "0 seconds",
+    on_bad: sources.OnUnreadable = "fail",
     session: Session | None = None,
     **options: Any,
 ) -> DataFrame:
@@ -83,8 +84,24 @@ def files(
         Among so many splits the files are dealt by their names.
     poll, settle
         How often to look, and how long a file must have been left alone.
+    on_bad
+        What can't be read, or has other columns: ``fail`` names file and place; ``skip`` leaves out
+        the line of a growing file, of others the rest; ``side`` also puts each out as a row of
+        ``.side_output("unreadable")``: its ``file``, ``offset``, ``data`` and ``error``.
     options
         Of the reader, as in `fabric.read_csv`.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> log = pathlib.Path(tempfile.mkdtemp(), "log.csv")
+    >>> _ = log.write_text("a,b\\n1,x\\n2\\n3,y\\n")
+    >>> columns = {"a": "int64", "b": "string"}
+    >>> rows = files(log, grows=True, until="now", on_bad="side", schema=columns)
+    >>> rows.collect()["a"].to_pylist()
+    [1, 3]
+    >>> rows.side_output("unreadable").select("offset", "data").collect().to_pylist()
+    [{'offset': 8, 'data': b'2\\n'}]
     """
     from fabric.clients.dataframe.read import option_text
 
@@ -98,6 +115,7 @@ def files(
         us(poll, "poll") / 1e6,
         us(settle, "settle") / 1e6,
         tuple(sorted((name, option_text(value)) for name, value in options.items())),
+        choice(on_bad, ("fail", "skip", "side"), "files", "on_bad"),  # type: ignore[arg-type]
     )
     return _stream(source, schema, session)
 

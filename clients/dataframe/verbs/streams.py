@@ -26,11 +26,10 @@ from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
 from fabric.plan.process import Process, check_process
-from fabric.plan.schema import schema_of
 from fabric.plan.sources import BlackholeTarget, FileFormat
 from fabric.plan.stream_check import stream_of
 from fabric.plan.stream_facts import Stream, closing
-from fabric.plan.stream_rules import sides_of
+from fabric.plan.stream_rules import sides_at
 from fabric.plan.streams import (
     AssignWindows,
     Changes,
@@ -372,4 +371,4 @@ def _step_with(node: nodes.Node, tag: str) -> nodes.Node:
 
 
 def _tags(step: nodes.Node) -> Mapping[str, pa.Schema]:
-    return sides_of(step, schema_of(step.children[0])) if step.children else {}
+    return sides_at(step) if stream_of(step) is not None else {}

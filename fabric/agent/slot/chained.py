@@ -24,7 +24,7 @@ from fabric.errors import CancelledError, ExternalError, FabricError, InternalEr
 from fabric.operators.contract import Batches
 from fabric.plan.nodes import Node
 from fabric.plan.schema import schema_of
-from fabric.plan.stream_rules import sides_of
+from fabric.plan.stream_rules import sides_at
 
 
 class SlotChain:
@@ -36,8 +36,7 @@ class SlotChain:
     def __init__(self, slot: SlotProcess, attended: Attended, top: Node) -> None:
         self._slot, self._attended = slot, attended
         self._schema = schema_of(top)
-        below = [schema_of(child) for child in top.children]
-        self._sides = sides_of(top, below[0]) if below else {}
+        self._sides = sides_at(top)
         self._aside: dict[str, Batches] = {}
         self._counts: dict[str, dict[str, int]] = {}
         self._split = ""

@@ -6,9 +6,15 @@ One job: poll the readers of a task in turn, without waiting in one for what ano
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
-from fabric.io.streams.protocol import END, IDLE, Ended, Polled, StreamReader
+import pyarrow as pa
+
+from fabric.io.streams.protocol import END, IDLE, Ended, Polled, StreamReader, Unreadable
+from fabric.plan.streams import UNREADABLE, UNREADABLE_SCHEMA
+from fabric.telemetry.logs import logger
+
+_log = logger("fabric.agent")
 
 ROWS_MAX = 1 << 16
 """Rows of one batch at most: it lies in the cache, and a barrier never waits for long."""
@@ -29,6 +35,7 @@ class Sources:
     def __init__(self, readers: Mapping[int, tuple[str, StreamReader]]) -> None:
         self._readers = dict(readers)
         self._open = list(self._readers)
+        self._n_unreadable: dict[str, int] = {}
 
     @property
     def open(self) -> bool:
@@ -57,6 +64,24 @@ class Sources:
             answer = reader.poll(ROWS_MAX, wait_s / len(self._open))
             if isinstance(answer, Polled | Ended):
                 yield Read(edge, path, answer)
+
+    def take_unreadable(self) -> pa.RecordBatch | None:
+        """What readers have left out since the last call, counted."""
+        found: list[Unreadable] = []
+        for path, reader in self._readers.values():
+            some = reader.take_unreadable()
+            if some:
+                self._n_unreadable[path] = self._n_unreadable.get(path, 0) + len(some)
+                found += some
+        if not found:
+            return None
+        _log.warning("a part of a file can't be read", file=found[0].file, offset=found[0].offset,
+                     why=found[0].error, n=len(found))  # fmt: skip
+        return pa.RecordBatch.from_pylist([asdict(one) for one in found], UNREADABLE_SCHEMA)
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """What was left out, by the path of the scan."""
+        return {path: {UNREADABLE: n} for path, n in self._n_unreadable.items()}
 
     def pause(self, splits: frozenset[str]) -> None:
         """Read nothing of these until the next call."""

@@ -135,7 +135,7 @@ def run_stream(root: Node, parts: Parts) -> StreamDone:
         )
         ack = task.run()
         written = None if sink is None else sink.rows
-        return StreamDone(ack, task.rows_in, task.rows_out, written, chain.counts())
+        return StreamDone(ack, task.rows_in, task.rows_out, written, task.counts())
 
 
 def _chain(root: Node, parts: Parts, folder: Path, restored: Restored, stack: ExitStack) -> Steps:

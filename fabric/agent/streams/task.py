@@ -38,6 +38,7 @@ from fabric.event_time import BEGINNING
 from fabric.flight.header import Event
 from fabric.io.streams.protocol import Ended
 from fabric.operators.contract import Batches, Files, Snapshot
+from fabric.plan.streams import UNREADABLE
 
 TICK_S = 0.05
 """How often time passes for a task that has nothing to do."""
@@ -93,6 +94,10 @@ class StreamTask:
                 break
         return self._uploads.last(self._taken(FINAL))
 
+    def counts(self) -> dict[str, dict[str, int]]:
+        """What sources and operators have counted, by node path."""
+        return {**self._sources.counts(), **self._chain.counts()}
+
     # ---- in
 
     def _read(self) -> None:
@@ -105,7 +110,13 @@ class StreamTask:
         if sources:
             self._sources.pause(self._chain.held_back())
             for read in self._sources.poll(wait_s):
+                self._put_aside()  # before what may bring a barrier
                 self._take(read)
+            self._put_aside()
+
+    def _put_aside(self) -> None:
+        if (left_out := self._sources.take_unreadable()) is not None:
+            self._outputs.write(left_out, side=UNREADABLE)
 
     def _take(self, read: Read | int) -> None:
         if isinstance(read, int):
@@ -189,7 +200,7 @@ class StreamTask:
         self._emit(self._chain.on_time(self._now_us))
         written = None if self._sink is None else self._sink.rows
         chain = self._chain
-        self._progress.tell(now_s, self.rows_in, written, chain.watermark, chain.counts())
+        self._progress.tell(now_s, self.rows_in, written, chain.watermark, self.counts())
         self._progress.tell_slowest(now_s, chain.slowest())
 
     def _tell_time(self) -> None:

@@ -21,7 +21,7 @@ from fabric.clock import Clock
 from fabric.errors import ConfigError, DataError, NotFoundError
 from fabric.io.faults import reading
 from fabric.io.streams.ordered import FORMATS, Pieces, rows_of_file
-from fabric.io.streams.protocol import Later
+from fabric.io.streams.protocol import Later, Unreadable
 from fabric.io.streams.reader import Plain, whole
 from fabric.plan.sources import FollowedFiles, Split
 
@@ -86,6 +86,7 @@ class FolderCursor(Plain):
         self._left: list[str] | None = None
         self._name, self._n_bytes, self._row = "", 0, 0
         self._pieces: Pieces | None = None
+        self._unreadable: list[Unreadable] = []
 
     def read(self, rows_max: int) -> pa.RecordBatch | Later | None:
         """See `Cursor.read`."""
@@ -95,11 +96,23 @@ class FolderCursor(Plain):
                 if not isinstance(name, str):
                     return name
                 self._begin_file(name)
-            batch = self._open().next(rows_max)
+            try:
+                batch = self._open().next(rows_max)
+            except DataError as error:
+                if self._source.on_bad == "fail":
+                    raise DataError(f"{error.message} (behind row {self._row})") from error
+                left_out = Unreadable(self._path, self._row, None, error.message)
+                self._unreadable.append(left_out)
+                batch = None
             if batch is not None:
                 self._row += batch.num_rows
                 return batch
             self._end_file()
+
+    def take_unreadable(self) -> list[Unreadable]:
+        """Files whose rest is no use."""
+        found, self._unreadable = self._unreadable, []
+        return found
 
     def position(self) -> dict[str, Any]:
         """The file in work, and what was read before."""

@@ -15,11 +15,13 @@ from fabric.errors import DataError, NotFoundError
 from fabric.io.faults import first_line, reading
 from fabric.io.files import csv, ndjson
 from fabric.io.streams.ordered import Pieces
-from fabric.io.streams.protocol import Later
+from fabric.io.streams.protocol import Later, Unreadable
 from fabric.io.streams.reader import Plain, whole
 from fabric.plan.sources import FollowedFiles
 
 BLOCK_BYTES, LINE_BYTES_MAX = 4 << 20, 64 << 20
+DATA_BYTES_MAX = 64 << 10
+"""Of a line that can't be read so much is told."""
 
 
 class GrowingCursor(Plain):
@@ -34,6 +36,9 @@ class GrowingCursor(Plain):
         self._end: int | None = None
         self._begin = self._skip = self._n_bytes = 0
         """The block in work begins at byte `_begin`, `_skip` of its rows are out."""
+        self._told = 0
+        """Lines of it that can't be read and were told of."""
+        self._unreadable: list[Unreadable] = []
         self._pieces: Pieces | None = None
 
     def read(self, rows_max: int) -> pa.RecordBatch | Later | None:
@@ -48,10 +53,18 @@ class GrowingCursor(Plain):
                     self._skip = self._pieces.row
                     return batch
                 self._begin, self._skip, self._pieces = self._begin + self._n_bytes, 0, None
+                self._told = 0
+
+    def take_unreadable(self) -> list[Unreadable]:
+        """Lines that are no use."""
+        found, self._unreadable = self._unreadable, []
+        return found
 
     def position(self) -> dict[str, Any]:
-        """Byte and row, and where it ends."""
+        """Byte and row, and where it ends; a block may have grown when it is read again."""
         position = {"byte": self._begin, "rows": self._skip}
+        if self._told:
+            position["told"] = self._told
         if self._source.until:
             position["end"] = self._last_byte()
         return position
@@ -59,6 +72,7 @@ class GrowingCursor(Plain):
     def seek(self, position: dict[str, Any]) -> None:
         """See `Cursor.seek`."""
         self._begin, self._skip = whole(position, "byte"), whole(position, "rows")
+        self._told = whole(position, "told") if "told" in position else 0
         self._end = whole(position, "end") if self._source.until else None
 
     def close(self) -> None:
@@ -77,7 +91,7 @@ class GrowingCursor(Plain):
         if not data:
             return False
         self._n_bytes = len(data)
-        table = self._parsed(data)
+        table = self._salvaged(data)
         if table.num_rows < self._skip:
             raise DataError(
                 f"{self._source.path} has {table.num_rows} rows from byte {self._begin} on, "
@@ -129,7 +143,30 @@ class GrowingCursor(Plain):
                 )
             n_wanted *= 4
 
-    def _parsed(self, data: bytes) -> pa.Table:
+    def _salvaged(self, data: bytes) -> pa.Table:
+        """The rows of the lines that can be read; the others are told of, each once."""
+        found: list[Unreadable] = []
+        table = pa.concat_tables(self._good(data, self._begin, found))
+        self._unreadable += found[self._told :]
+        self._told = max(self._told, len(found))
+        return table
+
+    def _good(self, data: bytes, begin: int, found: list[Unreadable]) -> list[pa.Table]:
+        """Parse it whole, else each half of its lines, down to single ones."""
+        try:
+            return [self._parsed(data, begin)]
+        except DataError as error:
+            cut = data.rfind(b"\n", 0, len(data) // 2) + 1 or data.find(b"\n") + 1
+            if cut in (0, len(data)):
+                if self._source.on_bad == "fail":
+                    raise
+                line = data[:DATA_BYTES_MAX]
+                found.append(Unreadable(self._source.path, begin, line, error.message))
+                return [self._schema.empty_table()]
+        first = self._good(data[:cut], begin, found)
+        return first + self._good(data[cut:], begin + cut, found)
+
+    def _parsed(self, data: bytes, begin: int) -> pa.Table:
         if not data.strip():
             return self._schema.empty_table()
         try:
@@ -140,7 +177,7 @@ class GrowingCursor(Plain):
             return csv.parse(block, self._options, self._schema)
         except pa.ArrowInvalid as error:
             raise DataError(
-                f"{self._source.path} can't be read behind byte {self._begin}: {first_line(error)}"
+                f"{self._source.path} can't be read behind byte {begin}: {first_line(error)}"
             ) from error
 
     def _last_byte(self) -> int:

@@ -55,6 +55,9 @@ class StreamReader(Protocol):
     def poll(self, rows_max: int, wait_s: float) -> Polled | Ended | Poll:
         """At most `rows_max` rows of one split, or `IDLE` after about `wait_s` without any."""
 
+    def take_unreadable(self) -> list[Unreadable]:
+        """What `poll` has left out since the last call; positions count it as read."""
+
     def pause(self, splits: frozenset[str]) -> None:
         """Hand out nothing of these until the next call says otherwise."""
 
@@ -75,6 +78,16 @@ class StreamReader(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A part of a file that was left out: from byte or row `offset` on; `data` when it is known."""
+
+    file: str
+    offset: int
+    data: bytes | None
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
 class Later:
     """A cursor's answer: nothing now, ask again after `seconds`, or when `wake` was called."""
 
@@ -86,6 +99,9 @@ class Cursor(Protocol):
 
     def read(self, rows_max: int) -> pa.RecordBatch | Later | None:
         """The next rows (at least one), or when to ask again; None at the end, for ever."""
+
+    def take_unreadable(self) -> list[Unreadable]:
+        """What `read` has left out since the last call."""
 
     def head(self) -> float:
         """Who has the least is read first, e.g. event time; the same for all: in turn."""

@@ -25,6 +25,7 @@ from fabric.io.streams.protocol import (
     OpenCursor,
     Poll,
     Polled,
+    Unreadable,
 )
 from fabric.plan.sources import Split
 
@@ -74,6 +75,10 @@ class CursorReader:
             waited = min(wait_s, found.seconds)
             self._woken.wait(waited)
             wait_s -= waited
+
+    def take_unreadable(self) -> list[Unreadable]:
+        """See `StreamReader.take_unreadable`."""
+        return [one for turn in self._turns.values() for one in turn.cursor.take_unreadable()]
 
     def pause(self, splits: frozenset[str]) -> None:
         """See `StreamReader.pause`."""
@@ -135,6 +140,10 @@ def _order(entry: tuple[str, _Turn]) -> tuple[float, int]:
 
 class Plain:
     """What most cursors have in common: no preference, no acknowledgement, nothing to close."""
+
+    def take_unreadable(self) -> list[Unreadable]:
+        """All can be read, or is an error."""
+        return []
 
     def head(self) -> float:
         """See `Cursor.head`."""

@@ -16,6 +16,7 @@ from fabric.plan.sources import (
     GeneratorStream,
     NexmarkStream,
     NexmarkTable,
+    OnUnreadable,
     ReplayStream,
     StreamFormat,
     StreamSource,
@@ -132,6 +133,7 @@ def _files(source: FollowedFiles) -> pb.FollowedFiles:
         poll_s=source.poll_s,
         settle_s=source.settle_s,
         options=write_options(source.options),
+        on_bad=source.on_bad,
     )
 
 
@@ -145,6 +147,7 @@ def _read_files(message: pb.FollowedFiles) -> FollowedFiles:
         message.poll_s,
         message.settle_s,
         read_options(message.options),
+        choice(message.on_bad, OnUnreadable, "on_bad"),
     )
 
 
