@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from fabric.checkpoint.layout import checkpoint_folder
-from fabric.checkpoint.manifest import Seal
-from fabric.checkpoint.storage import FolderStorage
 from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
@@ -23,8 +19,8 @@ from fabric.io.streams import stream_schema
 from fabric.plan.nodes import Scan, Sink
 from fabric.plan.sources import DatasetSource, DatasetTarget, GeneratorStream, StreamFileTarget
 from fabric.plan.streams import StreamScan
+from fabric.testing.damage import damaged_when_read, flip
 from fabric.testing.embedded import EmbeddedFabric, embedded_pair
-from fabric.testing.soak.trial import flip
 from fabric.testing.wait import wait_until
 
 N_ROWS, N_SPLITS = 12_000, 3
@@ -76,9 +72,9 @@ def further(fabric: EmbeddedFabric, job: str, n: int) -> None:
 
 def test_rows_are_seen_once_when_agents_leave(fabric: EmbeddedFabric, tmp_path: Path) -> None:
     target = tmp_path / "out"
-    job = fabric.submit(into(target, 3000), parallelism=3)
+    job = fabric.submit(into(target, 2000), parallelism=3)
     for agent in (fabric.agents[2], fabric.agents[1]):
-        further(fabric, job, 2)
+        further(fabric, job, 1)
         agent.close()
     fabric.wait(job)
     found = seen(target)
@@ -105,29 +101,8 @@ def test_a_cancelled_stream_leaves_whole_checkpoints(
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
-@dataclass
-class Damage:
-    """The first checkpoint that a job is to go on from has a wrong byte by then."""
-
-    number: int = 0
-    then: Callable[[], object] = int
-    """Called at that time."""
-
-
-@pytest.fixture
-def damage(monkeypatch: pytest.MonkeyPatch) -> Damage:
-    made, load = Damage(), FolderStorage.load
-
-    def damaged(self: FolderStorage, job: str, checkpoint: int, seal: Seal | None = None) -> object:
-        if not made.number:
-            made.number = checkpoint
-            manifest = checkpoint_folder(self._root, job, checkpoint) / "MANIFEST"
-            flip(manifest, manifest.stat().st_size - 2)
-            made.then()
-        return load(self, job, checkpoint, seal)
-
-    monkeypatch.setattr(FolderStorage, "load", damaged)
-    return made
+def flip_manifest(folder: Path) -> None:
+    flip(folder / "MANIFEST", (folder / "MANIFEST").stat().st_size - 2)
 
 
 def told(fabric: EmbeddedFabric, job: str) -> list[str]:
@@ -136,11 +111,11 @@ def told(fabric: EmbeddedFabric, job: str) -> list[str]:
 
 @pytest.mark.parametrize("compact_s", [0.0, 3_600.0])
 def test_what_a_damaged_checkpoint_published_is_taken_back(
-    tmp_path: Path, damage: Damage, compact_s: float
+    tmp_path: Path, compact_s: float
 ) -> None:
     """One byte of the newest manifest is another one: its rows come again, and are seen once."""
     target = tmp_path / "out"
-    with running(tmp_path, 0.2) as fabric:
+    with running(tmp_path, 0.2) as fabric, damaged_when_read(flip_manifest) as damaged:
         job = fabric.submit(into(target, 4000, compact_s), parallelism=3)
         further(fabric, job, 2)
         fabric.agents[2].close()
@@ -149,28 +124,32 @@ def test_what_a_damaged_checkpoint_published_is_taken_back(
         assert set(found) == ALL
         assert set(found.values()) == {1}
         kinds = told(fabric, job)
-    assert damage.number > 1
+    assert damaged.checkpoint > 1
     assert "CHECKPOINT IS DAMAGED, an older one is tried" in kinds
     assert "OUTPUT IS TAKEN BACK, its rows come again" in kinds
 
 
-def test_what_somebody_took_away_ends_the_job(tmp_path: Path, damage: Damage) -> None:
+def test_what_somebody_took_away_ends_the_job(tmp_path: Path) -> None:
     """It can't be taken back, and its rows must not be seen twice."""
     target = tmp_path / "out"
-    with running(tmp_path, 0.2) as fabric:
+
+    def take_away(folder: Path) -> None:
+        flip_manifest(folder)
+        for path in target.iterdir():
+            path.rename(tmp_path / path.name)
+
+    with running(tmp_path, 0.2) as fabric, damaged_when_read(take_away):
         job = fabric.submit(into(target, 4000), parallelism=3)
         further(fabric, job, 2)
-        damage.then = lambda: [path.rename(tmp_path / path.name) for path in target.iterdir()]
         fabric.agents[2].close()
         with pytest.raises(ExternalError, match=r"would be seen twice: .*moved or removed by hand"):
             fabric.wait(job)
 
 
-@pytest.mark.usefixtures("damage")
 def test_a_dataset_takes_back_what_a_damaged_checkpoint_published(tmp_path: Path) -> None:
     source = GeneratorStream(n_rows=N_ROWS, n_splits=N_SPLITS, rows_per_s=4000)
     made = StreamScan(source, stream_schema(source), path="made")
-    with running(tmp_path, 0.2) as fabric:
+    with running(tmp_path, 0.2) as fabric, damaged_when_read(flip_manifest):
         job = fabric.submit(
             Sink(made, DatasetTarget("d", (), 1, mode="append"), path="out"), parallelism=3
         )

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from fabric.control import control_pb2 as pb
 from fabric.errors import PeerLostError
+from fabric.testing.damage import flip
 from fabric.testing.local import LocalFabric
 from fabric.testing.netns_fabric import NetnsFabric
 from fabric.testing.ordeal import patiently
@@ -224,12 +225,3 @@ class Trial:
     def _watch_coordinator(self) -> None:
         assert self._fabric.coordinator is not None
         self._watch.add("coordinator", self._fabric.coordinator.process.pid)
-
-
-def flip(path: Path, at: int) -> None:
-    """Change one bit of one byte of a file, under all of its names."""
-    with path.open("r+b") as file:
-        file.seek(at)
-        (byte,) = file.read(1)
-        file.seek(at)
-        file.write(bytes([byte ^ 0x10]))
