@@ -79,10 +79,14 @@ class TakeBack:
 
 @dataclass(frozen=True, slots=True)
 class Abandon:
-    """Remove what the sink `node` prepared and nobody will publish; no answer."""
+    """Remove what the sink `node` prepared and nobody will publish; no answer.
+
+    What is `kept` may be among the `handles`: it is complete, which a task did not know.
+    """
 
     node: str
     handles: tuple[bytes, ...]
+    kept: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,11 @@ class Shelf:
         found = self._pointers.get(self.newest)
         return found if found is not None and found.state == "complete" else None
 
+    def handles(self) -> Handles:
+        """What the newest complete checkpoint published, or still owes."""
+        found = self._pointers.get(self.newest)
+        return dict(found.handles) if found is not None else {}
+
     def doubled(self, checkpoint: int) -> Handles:
         """What was published after a checkpoint: its rows come again when that is restored."""
         found: Handles = {}

@@ -479,5 +479,9 @@ class Checkpoints:
         handles = handles_of(unpublished, kept)
         if not handles:
             return []
-        gone = [Abandon(node, each) for node, each in sorted(handles.items())]
+        newest = self._shelf.handles()
+        gone = [
+            Abandon(node, each, newest.get(node, ()) + kept.get(node, ()))
+            for node, each in sorted(handles.items())
+        ]
         return [CommitPointer((self._shelf.fence(),)), *gone]

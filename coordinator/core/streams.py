@@ -348,8 +348,8 @@ class Streams:
                 return self._sink(job, node, handles, publish=True, checkpoint=number)
             case TakeBack(checkpoint=number, node=node, handles=handles, kept=kept):
                 return self._sink(job, node, handles, publish=False, checkpoint=number, kept=kept)
-            case Abandon(node=node, handles=handles):
-                return self._sink(job, node, handles, publish=False)
+            case Abandon(node=node, handles=handles, kept=kept):
+                return self._sink(job, node, handles, publish=False, kept=kept)
         return []
 
     def _trigger(self, job: Job, number: int, keys: Iterable[Key]) -> list[Effect]:

@@ -95,8 +95,8 @@ class Engine(Protocol):
     def abandon(self, handles: Sequence[bytes]) -> None:
         """Remove prepared output; may be repeated."""
 
-    def drop(self, handles: Sequence[bytes]) -> None:
-        """Remove what single attempts prepared; may be repeated."""
+    def drop(self, handles: Sequence[bytes], kept: Sequence[bytes] = ()) -> None:
+        """Remove what single attempts prepared, but what is kept; may be repeated."""
 
     def discard(self, fragment: bytes, job: str, stage: int) -> None:
         """Remove whatever a sink stage has written aside, known or not; may be repeated."""
@@ -192,11 +192,11 @@ class FabricEngine:
 
         abandon(handles)
 
-    def drop(self, handles: Sequence[bytes]) -> None:
+    def drop(self, handles: Sequence[bytes], kept: Sequence[bytes] = ()) -> None:
         """See `Engine`."""
         from fabric.io.sinks import drop
 
-        drop(handles)
+        drop(handles, kept)
 
     def discard(self, fragment: bytes, job: str, stage: int) -> None:
         """See `Engine`."""

@@ -437,7 +437,7 @@ class AgentRuntime:
     def _run_sink(self, command: pb.SinkCommand) -> None:
         engine = self._services.engine
         if command.attempts:  # nobody waits for it
-            engine.drop(command.handles)
+            engine.drop(command.handles, command.kept)
             return
         report = pb.SinkReport(
             job_id=command.job_id,

@@ -188,9 +188,10 @@ class World:
                 self.down += [("complete", number, n) for number in sorted(self.tasks)]
             case fx.NotifyAborted(checkpoint=n):
                 self.down += [("aborted", number, n) for number in sorted(self.tasks)]
-            case fx.Abandon(handles=handles):
-                assert not set(handles) & self.published, "output that is out was removed"
-                self.prepared -= set(handles)
+            case fx.Abandon(handles=handles, kept=kept):
+                gone = set(handles) - set(kept)
+                assert not gone & self.published, "output that is out was removed"
+                self.prepared -= gone
             case fx.Restore():
                 self.start(effect)
             case fx.Ended():

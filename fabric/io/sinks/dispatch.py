@@ -82,9 +82,7 @@ def take_back(handles: Sequence[bytes], kept: Sequence[bytes]) -> None:
     FabricError
         It is still seen; unless the error is `retryable`, it always will be.
     """
-    stays = {handle.encode() for handle in unfolded(kept)}
-    gone = [handle for handle in unfolded(handles) if handle.encode() not in stays]
-    for kind, group in _grouped(gone).items():
+    for kind, group in _grouped(_without(handles, kept)).items():
         if kind not in ("stream-file", "dataset", "flight"):
             raise InternalError(f"a sink of kind {kind!r} is not one of a stream")
         _module(kind).take_back(group)
@@ -96,12 +94,13 @@ def abandon(handles: Sequence[bytes]) -> None:
         _module(module).abandon(group)
 
 
-def drop(handles: Sequence[bytes]) -> None:
+def drop(handles: Sequence[bytes], kept: Sequence[bytes] = ()) -> None:
     """Remove the prepared output of single attempts: others took over; may be repeated.
 
-    Only files lie where somebody would find them: a dataset's commit lists the attempts it wants.
+    What is among `kept` too stays, see `take_back`. Only files lie where somebody would find them:
+    a dataset's commit lists the attempts it wants.
     """
-    for kind, group in _grouped(unfolded(handles)).items():
+    for kind, group in _grouped(_without(handles, kept)).items():
         if kind in ("file", "stream-file"):
             _module(kind).drop(group)
 
@@ -116,6 +115,11 @@ def discard(target: Target | StreamTarget, job: str, stage: int) -> None:
         from fabric.io.streams.sinks import files as stream_files
 
         stream_files.discard(target, job, stage)
+
+
+def _without(handles: Sequence[bytes], kept: Sequence[bytes]) -> list[Handle]:
+    stays = {handle.encode() for handle in unfolded(kept)}
+    return [handle for handle in unfolded(handles) if handle.encode() not in stays]
 
 
 def _grouped(handles: Iterable[Handle]) -> dict[str, list[Handle]]:

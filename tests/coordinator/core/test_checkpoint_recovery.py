@@ -166,6 +166,17 @@ def test_what_can_not_be_taken_back_ends_the_job_unless_it_may_be_seen_twice(
     assert "seen_twice" in fail.error.message
 
 
+def test_what_is_complete_is_not_removed_with_what_is_not(job: Job) -> None:
+    """A task that did not hear of checkpoint 1 in time names its output again with checkpoint 2."""
+    job.take(job.core.tick(10.0))
+    job.all_ack(1, 11.0, handles=True)
+    job.take(job.core.written(1, SEAL, 11.0))
+    job.take(job.core.tick(20.0))
+    job.take(job.core.ack(ack(SINK, 2, handles=True), 21.0))
+    effects = job.take(job.core.lost("agent 1 was lost", 22.0))
+    assert Abandon("sink", (b"h0.2",), (b"h0.1", b"h1.1")) in effects
+
+
 def test_without_a_whole_checkpoint_the_job_fails(job: Job) -> None:
     job.complete(1, 10.0)
     job.core.lost("agent 1 was lost", 22.0)
