@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from fabric.errors import CancelledError, NotFoundError, PlanError
@@ -286,6 +286,7 @@ STEPS = st.lists(
 
 @PLAIN
 @given(steps=STEPS)
+@example(steps=["write", "complete, out late", "write", "abort", "crash"])
 def test_what_is_seen_is_what_complete_checkpoints_hold(make, steps):
     place = make()
     job = Job(place)
