@@ -1,0 +1,226 @@
+"""How long a row takes from its creation to whoever reads the stream, at 10 K rows/s.
+
+    generator ──hash by key──► function with state a key ──► tap ──Flight──► this process
+    (a split a task)           (its how-manieth of its key)
+
+Rows are created evenly in time, whatever the fabric does; `ts` says when, and that is what counts:
+a row that waits because its source was late, or behind a batch, has waited. Both ends look at the
+clock of one host. "embedded": fabric and reader in one process, with an exchange; "two agents": two
+processes, each with sources, functions and a tap. A second of warm-up is dropped. `p99_ms` and its
+kin are of all rows behind that; the reader must have had each row of theirs once, and each key's
+rows counted from one to the next. The two calls of `work` that the harness makes to warm an engine
+are a second long; `seconds` is a whole job, with its start.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.harness import Answer, BenchError, Benchmark, Case, Engine
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    import fabric
+    from fabric.clients.session.partition import Partition
+
+RATE, N_KEYS = 10_000, 1_000
+ROW_BYTES = 36
+WARM_S, SECONDS, QUICK_SECONDS = 1.0, 20.0, 5.0
+SPARE_S = 2.0
+START_S = 30.0
+CLOCKS_APART_US = 200
+PARALLELISM = {"embedded": 1, "two agents": 2}
+Ints = NDArray[np.int64]
+
+
+def cases(quick: bool) -> list[Case]:
+    """One engine process, and one on two agents."""
+    seconds = QUICK_SECONDS if quick else SECONDS
+    rows = int(RATE * seconds)
+    return [Case(name, rows, rows * ROW_BYTES, {"seconds": seconds}) for name in PARALLELISM]
+
+
+def engines(case: Case) -> list[Engine]:
+    """Ours: what others measure begins and ends elsewhere."""
+    return [Engine(None, "bench.latency:run")]
+
+
+def run(case: Case) -> LatencyRun:
+    """A fabric, ready."""
+    return LatencyRun(case)
+
+
+class LatencyRun:
+    """The fabric of a case; every call of `work` is a job, the last one is what is told."""
+
+    def __init__(self, case: Case) -> None:
+        import fabric
+        from fabric.testing import local_fabric
+
+        self._case, self._stack, self._n_calls = case, ExitStack(), 0
+        enter, parallelism = self._stack.enter_context, PARALLELISM[case.name]
+        if case.name == "embedded":
+            self._session = enter(fabric.connect(serve=True, parallelism=parallelism))
+        else:
+            local = enter(local_fabric(parallelism, slots=4))
+            self._session = enter(fabric.connect(f"fabric://{local.address}", token=local.token))
+        self._seen: list[tuple[int, pa.RecordBatch]] = []
+
+    def work(self) -> None:
+        """One job."""
+        self._n_calls += 1
+        seconds = self._case.parameters["seconds"] if self._n_calls > 2 else WARM_S
+        self._seen.clear()
+        offset_us, n_tasks = _offset_us(), PARALLELISM[self._case.name]
+        plan = _plan(int(RATE * (seconds + WARM_S + SPARE_S)), n_tasks)
+        with self._session.submit(plan, parallelism=n_tasks) as job:
+            taps = _taps(job)
+            with ThreadPoolExecutor(len(taps)) as pool:
+                list(pool.map(self._read, taps))
+            job.wait(START_S)
+        if abs(_offset_us() - offset_us) > CLOCKS_APART_US:
+            raise BenchError("the machine's clock was set meanwhile: measure again")
+
+    def answer(self) -> Answer:
+        """Percentiles of what came behind the warm-up, each row of it once."""
+        from fabric.testing import checksum
+
+        table = _checked(self._seen, self._case.parameters["seconds"])
+        late_ms = (table["seen"] - table["ts"]) / 1e3
+        if abs(len(late_ms) - self._case.rows) > PARALLELISM[self._case.name]:
+            raise BenchError(f"{len(late_ms)} of {self._case.rows} rows were measured")
+        extra = {f"p{p}_ms": round(float(np.percentile(late_ms, p)), 3) for p in (50, 99)}
+        extra["max_ms"] = round(float(late_ms.max()), 3)
+        extra["rows_a_batch"] = round(sum(b.num_rows for _, b in self._seen) / len(self._seen), 1)
+        import pyarrow as pa
+
+        measured = pa.table({"split": table["split"], "row": table["row"]})
+        return Answer(len(late_ms), checksum(measured)[1], extra)
+
+    def close(self) -> None:
+        """Stop it."""
+        self._stack.close()
+
+    def _read(self, partition: Partition) -> None:
+        """Every batch of a tap, and when it was seen."""
+        from pyarrow import flight
+
+        auth = [(b"authorization", b"Bearer " + self._session.token.encode())]
+        with flight.connect(partition.locations[0]) as client:
+            reader = client.do_get(
+                flight.Ticket(partition.ticket), flight.FlightCallOptions(headers=auth)
+            )
+            for chunk in reader:
+                if chunk.data.num_rows:
+                    self._seen.append((time.time_ns() // 1000, chunk.data))
+
+
+def _plan(n_rows: int, n_splits: int) -> fabric.DataFrame:
+    """Rows of which none is left at the end: they are seen on the way."""
+    import fabric
+    from fabric import streams
+
+    made = streams.generator(rows_per_s=RATE, n_rows=n_rows, n_splits=n_splits, n_keys=N_KEYS)
+    counted = made.exchange("key", mode="pipelined").process(
+        _counting(),
+        keys="key",
+        schema={"split": "int32", "row": "int64", "key": "int64", "ts": "int64", "n": "int64"},
+        state={"n": streams.value_state("int64")},
+    )
+    return counted.named("out").configure("out", tap=True).filter(fabric.col("n") < 0)
+
+
+def _counting() -> fabric.Process:
+    """How many rows of its key there were with each row."""
+    import numpy as np
+    import pyarrow as pa
+
+    import fabric
+
+    class Counting(fabric.Process):
+        def on_batch(
+            self, ctx: fabric.ProcessContext, keys: pa.RecordBatch, rows: pa.RecordBatch
+        ) -> pa.RecordBatch:
+            key = keys.column(0).to_numpy()
+            order = np.argsort(key, kind="stable")
+            ordered = key[order]
+            first = np.flatnonzero(np.diff(ordered, prepend=-1))
+            counts = np.diff(first, append=len(key))
+            known = pa.record_batch({"key": ordered[first]})
+            state = ctx.state("n")
+            before = state.get_many(known).fill_null(0).to_numpy()
+            state.put_many(known, pa.array(before + counts))
+            n = np.empty(len(key), np.int64)
+            n[order] = np.repeat(before - first, counts) + np.arange(1, len(key) + 1)
+            columns = [rows["split"], rows["row"], rows["key"], rows["ts"].cast(pa.int64()), n]
+            return pa.record_batch(columns, names=["split", "row", "key", "ts", "n"])
+
+    return Counting()
+
+
+def _taps(job: fabric.Job) -> list[Partition]:
+    """The partitions of the last step, once its tasks run; they make it wait, and miss no row."""
+    from fabric.errors import NotFoundError
+
+    end_s = time.monotonic() + START_S
+    while True:
+        try:
+            return job.partitions("out", lossless=True)
+        except NotFoundError:
+            if time.monotonic() > end_s:
+                raise
+            time.sleep(0.002)
+
+
+def _checked(seen: Sequence[tuple[int, pa.RecordBatch]], seconds: float) -> dict[str, Ints]:
+    """The rows behind the warm-up by column, with the time at which each was seen: each once."""
+    found = {
+        name: np.concatenate([batch[name].to_numpy() for _, batch in seen]).astype(np.int64)
+        for name in ("split", "row", "key", "ts", "n")
+    }
+    found["seen"] = np.concatenate([np.full(b.num_rows, at_us) for at_us, b in seen])
+    _check_next(found, "key", "n")  # from the first that was seen
+    begun_us = found["ts"].min() + int(WARM_S * 1e6)
+    measured = (found["ts"] >= begun_us) & (found["ts"] < begun_us + int(seconds * 1e6))
+    found = {name: values[measured] for name, values in found.items()}
+    _check_next(found, "split", "row")
+    return found
+
+
+def _check_next(found: dict[str, Ints], part: str, number: str) -> None:
+    """Raise unless the numbers of each part go up one by one."""
+    order = np.lexsort((found[number], found[part]))
+    same = np.diff(found[part][order]) == 0
+    if np.any(np.diff(found[number][order])[same] != 1):
+        raise BenchError(f"rows of a {part} are missing or came twice")
+
+
+def _offset_us() -> int:
+    """How far the clock of the day is from that which only goes on; the closest of some looks."""
+    looks = []
+    for _ in range(50):
+        before = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        day = time.time_ns()
+        after = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        looks.append((after - before, day - before))
+    return min(looks)[1] // 1000
+
+
+BENCHMARK = Benchmark(
+    name="latency",
+    about="from a row's creation to its reader, through a keyed function with state, at 10 K/s",
+    cases=cases,
+    engines=engines,
+    rounds=1,
+    quick_rounds=1,
+    round_s=0.001,
+    timeout_s=300.0,
+)
