@@ -47,7 +47,8 @@ class ProcessContext(Protocol):
     """What a call may use; only while it runs."""
 
     watermark: int
-    """No row earlier than this is expected."""
+    """No row earlier than this is expected; once the input has ended it is
+    `fabric.streams.END_OF_TIME`. A timer that sets itself again must not do so then."""
     now: int
     """Processing time."""
 

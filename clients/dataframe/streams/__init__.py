@@ -34,8 +34,10 @@ from fabric.clients.dataframe.streams.windows import (
     sliding,
     tumbling,
 )
+from fabric.event_time import END_OF_TIME
 
 __all__ = [
+    "END_OF_TIME",
     "aggregating_state",
     "count_window",
     "cumulative",

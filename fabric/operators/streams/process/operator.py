@@ -5,8 +5,8 @@
 
 One job: what is called when, and what is kept. States lie in `fabric.state`, timers in
 `fabric.event_time`; a call that fails leaves no trace of itself (`calls.py`). Timers of event time
-all fire at the end of the input, and those set then are not called any more; timers of processing
-time end with it.
+all fire at the end of the input, also those that are set then; a function that goes on setting them
+for ever is stopped with an error. Timers of processing time end with the input.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from fabric._cython.kernels.group_table import GroupTable
-from fabric.errors import PlanError
+from fabric.errors import ExpressionError, PlanError
 from fabric.event_time import BEGINNING, END_OF_TIME
 from fabric.event_time.timers import Timers
 from fabric.operators.contract import Batches, Context, Operator, Snapshot, SnapshotReader
@@ -51,6 +51,8 @@ from fabric.state import StateStore, open_states
 _WATERMARK, _NOW, _TIMERS = "watermark", "now", "timers"
 _SPARE = 1024
 """So many keys without timers are kept before they are looked for."""
+LAST_ROUNDS = 10_000
+"""How often the end of the input may set further timers: one that repeats itself has no end."""
 
 Part = Callable[[int, int], Returned]
 """Calls a user's function about some rows: the first one's number, how many."""
@@ -185,13 +187,21 @@ class ProcessOperator(Operator):
         """Call all timers until `time_us`, also those that such calls set."""
         layers = Layers(*self._timers.due(domain, time_us))
         out: Batches = []
+        n_rounds = 0
         while layers:
             ids, times = layers.pop()
             keys = self._timer_keys.keys(ids.astype(np.int32))
             out += self._timed(domain, keys, times)
             layers.drop(*self._heard(domain))
-            if time_us != END_OF_TIME:
-                layers.add(*self._timers.due(domain, time_us))
+            further = self._timers.due(domain, time_us)
+            layers.add(*further)
+            n_rounds += len(further[0]) > 0
+            if time_us == END_OF_TIME and n_rounds > LAST_ROUNDS:
+                raise ExpressionError(
+                    f"the function {self._node.function.name} sets timers without end: its input "
+                    f"has ended and timers were set {LAST_ROUNDS:,} times since; at the end "
+                    "ctx.watermark is fabric.streams.END_OF_TIME: set none then"
+                )
         self._tidy()
         return _whole(out)
 

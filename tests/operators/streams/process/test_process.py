@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from fabric.errors import ExpressionError, PlanError
 from fabric.event_time import END_OF_TIME
 from fabric.operators.contract import Context
+from fabric.operators.streams.process import operator as process_operator
 from fabric.plan.process import Process
 from fabric.plan.streams import StateField
 from fabric.testing.operators import Clock, Rows, Until, check_operator, run_straight
@@ -172,7 +173,8 @@ class Periodic(Process):
         ctx.timers.set(10)
 
     def on_timer(self, ctx, key, time, domain):
-        ctx.timers.set(time + 10)
+        if ctx.watermark < END_OF_TIME:
+            ctx.timers.set(time + 10)
         return {"k": key, "n": time}
 
 
@@ -299,3 +301,32 @@ def test_hidden_columns_are_not_the_functions():
     assert rows_of(operator.on_batch(0, batch)) == [("a", 7)]
     operator.close()
     assert OUTPUT.names == ["k", "n"]
+
+
+class Chained(Process):
+    """Each timer sets the next one, up to `last`; without it for ever, also when all has ended."""
+
+    def __init__(self, last):
+        self.last = last
+
+    def on_rows(self, ctx, key, rows):
+        ctx.timers.set(1)
+
+    def on_timer(self, ctx, key, time, domain):
+        if self.last is None or time < self.last:
+            ctx.timers.set(time + 10)
+        return {"k": key, "n": time}
+
+
+def test_timers_that_are_set_at_the_end_are_called():
+    node = node_of(Chained(last=61), timers=("event",))
+    steps = [Rows(batch_of([("a", 1, 1), ("b", 1, 1)])), Until(25)]
+    found = rows_of(run_straight(make(node), steps).rows)
+    assert sorted(found) == [(k, n) for k in ("a", "b") for n in range(1, 62, 10)]
+
+
+def test_timers_without_end_are_an_error(monkeypatch):
+    monkeypatch.setattr(process_operator, "LAST_ROUNDS", 20)
+    node = node_of(Chained(last=None), timers=("event",))
+    with pytest.raises(ExpressionError, match="Chained sets timers without end"):
+        run_straight(make(node), [Rows(batch_of([("a", 1, 1)])), Until(5)])
