@@ -14,10 +14,12 @@ from fabric.agent.outputs import read_schema
 from fabric.agent.pipe import Pipes
 from fabric.agent.routing import partitions_of, producers_of
 from fabric.control import control_pb2 as pb
-from fabric.flight.transport import ExchangeRequest, OpenExchange, Transport
+from fabric.flight.transport import WINDOW_BYTES, ExchangeRequest, OpenExchange, Transport
 
 Key = tuple[int, str]
 """(edge, the producers' agent)."""
+STREAM_WINDOW_BYTES = 2 << 20
+"""Of a stream: a barrier waits for all that is on its way before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class Exchanges:
                 key = (wanted.edge.edge, wanted.agent_id)
                 if key not in here:
                     address = deploy.addresses[wanted.agent_id]
-                    request = _request(deploy.job_id, wanted)
+                    request = _request(deploy, wanted)
                     here[key] = self._transport.open_exchange(address, request, pipes)
 
     def check(self, job: str) -> None:
@@ -86,9 +88,9 @@ def wanted_of(deploy: pb.Deploy, agent_id: str) -> Iterator[Wanted]:
                 yield Wanted(edge, other, tuple(sorted(set(producers))))
 
 
-def _request(job: str, wanted: Wanted) -> ExchangeRequest:
+def _request(deploy: pb.Deploy, wanted: Wanted) -> ExchangeRequest:
     return ExchangeRequest(
-        job=job,
+        job=deploy.job_id,
         node_path=wanted.edge.node_path,
         edge=wanted.edge.edge,
         n_partitions=wanted.edge.n_partitions,
@@ -96,4 +98,5 @@ def _request(job: str, wanted: Wanted) -> ExchangeRequest:
         schema=read_schema(wanted.edge.schema),
         agent_id=wanted.agent_id,
         compression=wanted.edge.compression,
+        window_bytes=STREAM_WINDOW_BYTES if deploy.HasField("stream") else WINDOW_BYTES,
     )

@@ -27,6 +27,8 @@ _MEASURED = (pb.EDGE_HASH, pb.EDGE_RANGE)
 """Kinds of edges whose partitions the coordinator may coalesce or split."""
 RING_BYTES_MAX = 8 << 20
 """What the ring of a partition holds at most; a batch that is larger goes in alone."""
+STREAM_RING_BYTES = 1 << 20
+"""The same of a stream: a barrier waits behind all that lies before it, and so does each row."""
 
 
 def read_schema(data: bytes) -> pa.Schema:
@@ -103,7 +105,7 @@ class Outputs:
     """All output edges of one task attempt: `write` batches, then `finish` or `abort`.
 
     `waited_ns` is how long it waited for room in pipelined edges, each of which may hold
-    `ring_bytes` (0: 8 MiB for each partition).
+    `ring_bytes` (0: any number), and each of their partitions `partition_bytes`.
     """
 
     def __init__(
@@ -114,13 +116,15 @@ class Outputs:
         pipes: Pipes,
         *,
         ring_bytes: int = 0,
+        partition_bytes: int = RING_BYTES_MAX,
     ) -> None:
         self._task, self._store, self._pipes = task, store, pipes
         self._edges = [EdgeOutput(edge, task) for edge in edges]
         self.rows = self.waited_ns = 0
         for out in self._edges:
             if out.pipelined:
-                of_each = min(RING_BYTES_MAX, ring_bytes // out.n_partitions)
+                share = ring_bytes // out.n_partitions
+                of_each = min(partition_bytes, share) if ring_bytes else partition_bytes
                 pipes.declare(out.edge.edge, out.n_partitions, out.buffer_batches, of_each)
             else:
                 store.begin(

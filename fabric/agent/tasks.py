@@ -20,7 +20,7 @@ from fabric.agent.exchanges import Exchanges
 from fabric.agent.gathered import Gathered
 from fabric.agent.held import TaskSpec
 from fabric.agent.inputs import Inputs, closed
-from fabric.agent.outputs import Outputs, read_schema
+from fabric.agent.outputs import RING_BYTES_MAX, STREAM_RING_BYTES, Outputs, read_schema
 from fabric.agent.pipe import Pipes
 from fabric.agent.slot.pool import SlotPool
 from fabric.agent.slot.served import ServedTask, compiles_functions
@@ -145,14 +145,16 @@ class TaskRun:
         failpoints.reach("agent.task-started")
         spec = self._spec
         root = self._services.engine.decode(spec.deploy.fragment)
+        is_stream = spec.deploy.HasField("stream")
         self._outputs = outputs = Outputs(
             spec.deploy.outputs,
             spec.id,
             self._services.store,
             self._pipes,
             ring_bytes=self._services.ring_bytes,
+            partition_bytes=STREAM_RING_BYTES if is_stream else RING_BYTES_MAX,
         )
-        if spec.deploy.HasField("stream"):
+        if is_stream:
             self._run_stream(root, outputs)
         elif isinstance(root, Sink):
             self._write_sink(root, outputs)

@@ -133,6 +133,7 @@ class FlightTransport:
             idle_s=self._idle_s,
             agent=request.agent_id,
             compression=request.compression,
+            window_bytes=request.window_bytes,
         )
 
     def discard(self, address: str, name: str, transaction: str) -> None:

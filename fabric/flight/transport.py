@@ -107,6 +107,9 @@ class RowStream(Protocol):
         """Stop early; any thread may, and a `take` that waits fails then."""
 
 
+WINDOW_BYTES = 8 << 20
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExchangeRequest:
     """What the tasks of one agent want of a pipelined edge from the producers on another one."""
@@ -122,6 +125,8 @@ class ExchangeRequest:
     """The producers' agent, for errors."""
     compression: str = ""
     """Of rows between processes: "", "lz4" or "zstd"."""
+    window_bytes: int = WINDOW_BYTES
+    """What a partition may have on its way between processes, and unread."""
 
 
 class OpenExchange(Protocol):
