@@ -219,7 +219,8 @@ def _touching(n_keys: int, interval_s: float, progress: str) -> fabric.Process:
     class Touching(fabric.Process):
         def open(self) -> None:
             self._pool = np.random.default_rng(os.getpid()).bytes(1 << 24)
-            self._out = open(f"{progress}/{os.getpid()}-{time.time_ns()}.ticks", "ab", buffering=0)  # noqa: SIM115
+            name = f"{progress}/{os.getpid()}-{time.time_ns()}.ticks"
+            self._out = open(name, "ab", buffering=0)  # noqa: SIM115
             self._began_s, self._written, self._n = 0.0, 0, 0
             self._through = set[int]()
 
