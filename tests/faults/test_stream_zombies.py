@@ -15,7 +15,7 @@ import fabric
 from fabric.plan.sources import DatasetTarget
 from fabric.testing import local_fabric
 from fabric.testing.faults import wait_hit
-from fabric.testing.sampled import sampled
+from fabric.testing.sampled import SOAK, sampled
 from fabric.testing.stream_ordeal import (
     PARALLELISM,
     StreamOrdeal,
@@ -51,6 +51,7 @@ def test_a_zombie(name: str, nth: int, short: dict[str, str], tmp_path: Path) ->
         assert "lease over" in running.agents[zombie].log.read_text()
 
 
+@pytest.mark.skipif(not SOAK, reason="make soak tries it")
 def test_a_zombie_that_keeps_others_from_publishing(short: dict[str, str], tmp_path: Path) -> None:
     """It stopped amid publishing: nobody may go on with that before it does; the job waits."""
     faults = {f"agent {i}": f"{HOLDING}:2:stop" for i in range(PARALLELISM)}
@@ -64,6 +65,7 @@ def test_a_zombie_that_keeps_others_from_publishing(short: dict[str, str], tmp_p
         ordeal.end(at_fault)
 
 
+@pytest.mark.skipif(not SOAK, reason="make soak tries it")
 def test_a_checkpoint_that_takes_too_long_is_given_up(
     short: dict[str, str], tmp_path: Path
 ) -> None:
@@ -79,7 +81,8 @@ def test_a_checkpoint_that_takes_too_long_is_given_up(
         assert kinds.count("job restored") == 1, "the job went on all the while"
 
 
-@pytest.mark.parametrize(("name", "nth"), sampled(PUTS, 0, salt="stream puts"))
+@pytest.mark.skipif(not SOAK, reason="make soak tries it")
+@pytest.mark.parametrize(("name", "nth"), PUTS)
 def test_an_owner_of_a_dataset(name: str, nth: int, short: dict[str, str], tmp_path: Path) -> None:
     """An agent dies with rows of a put in its hands; it owns them again when it is back."""
     faults = {f"agent {i}": f"{name}:{nth}:exit" for i in range(PARALLELISM)}

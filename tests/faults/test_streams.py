@@ -1,6 +1,6 @@
 """An agent of a stream dies at every named place, and its successor as it comes back (F1).
 
-More than a million rows flow meanwhile. What was written is what would have been without faults:
+A million rows flow meanwhile. What was written is what would have been without faults:
 nothing lost, nothing doubled, the rows of each key in order, nothing left beside.
 """
 
