@@ -25,7 +25,7 @@ class DuckRun:
 
         self._case, self._cores = case, case.parameters["cores"]
         self._connection = duckdb.connect(config={"threads": self._cores})
-        self._connection.execute("SET TimeZone = 'UTC'")
+        self._connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")
 
     def work(self) -> object:
         """One query over all files."""
