@@ -18,6 +18,7 @@ from fabric.agent.slot.pool import SlotLimits, SlotPool
 from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
+from fabric.errors import ExpressionError
 from fabric.io.streams import generator
 from fabric.plan.sources import GeneratorStream
 from fabric.testing import running
@@ -219,3 +220,18 @@ def test_a_process_that_crashes_once_is_another_attempt(
     assert {key: total for key, _, total in table_of(slots, job)} == model()[0]
     kinds = [e.kind for e in slots.control.list_events(pb.EventsRequest(job_id=job)).events]
     assert kinds.count("job restored") == 2
+
+
+def test_a_failure_says_which_rows_it_was_among(slots: EmbeddedFabric) -> None:
+    def check(values: pa.Array) -> pa.Array:
+        if 5000 in values.to_pylist():
+            raise ValueError("5000 is no use")
+        return values
+
+    checked = arrow_udf(check, returns="int64")
+    frame = rows().select("split", row=checked("row"))
+    with pytest.raises(ExpressionError) as raised:
+        ran(slots, frame, parallelism=2)
+    words = ["raised ValueError: 5000 is no use", "rows of the split '", '"kind":"generator"']
+    assert [word for word in words if word not in str(raised.value)] == []
+    assert raised.value.where.node

@@ -16,6 +16,8 @@ from fabric.telemetry.logs import logger
 
 _log = logger("fabric.agent")
 
+SHOWN_CHARS = 200
+"""Of a position in a message."""
 ROWS_MAX = 1 << 16
 """Rows of one batch at most: it lies in the cache, and a barrier never waits for long."""
 
@@ -82,6 +84,16 @@ class Sources:
     def counts(self) -> dict[str, dict[str, int]]:
         """What was left out, by the path of the scan."""
         return {path: {UNREADABLE: n} for path, n in self._n_unreadable.items()}
+
+    def whereabouts(self, edge: int, rows: Polled) -> str:
+        """Where rows that were just read came from, in words."""
+        _, reader = self._readers[edge]
+        behind = reader.positions()[rows.split].decode(errors="replace")
+        shown = behind if len(behind) <= SHOWN_CHARS else f"{behind[:SHOWN_CHARS]}…"
+        return (
+            f"it is one of the {rows.batch.num_rows} rows of the split {rows.split!r} that end at "
+            f"the position {shown}"
+        )
 
     def pause(self, splits: frozenset[str]) -> None:
         """Read nothing of these until the next call."""

@@ -7,6 +7,7 @@ edges or the sink, and at each barrier everything that the task knows is taken a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 
 import pyarrow as pa
 
@@ -33,7 +34,7 @@ from fabric.agent.streams.steps import Away, Steps
 from fabric.agent.streams.uploads import Taken, Uploads
 from fabric.checkpoint.manifest import FINAL, SinkHandle
 from fabric.clock import Clock
-from fabric.errors import ExternalError, FabricError
+from fabric.errors import DataError, ExpressionError, ExternalError, FabricError
 from fabric.event_time import BEGINNING
 from fabric.flight.header import Event
 from fabric.io.streams.protocol import Ended
@@ -130,7 +131,12 @@ class StreamTask:
                 self._split = read.rows.split
                 self._chain.on_split(self._split)
             self.rows_in += read.rows.batch.num_rows
-            self._emit(self._chain.on_batch(read.edge, read.rows.batch))
+            try:
+                self._emit(self._chain.on_batch(read.edge, read.rows.batch))
+            except (DataError, ExpressionError) as error:  # of a value: say where it came from
+                where = self._sources.whereabouts(read.edge, read.rows)
+                told = type(error)(f"{error.message}; {where}", **asdict(error.where))
+                raise told from error
             self._tell_time()
 
     def _follow(self, events: Iterator[Event_]) -> None:
