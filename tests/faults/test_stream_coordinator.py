@@ -24,7 +24,7 @@ RESTORING = "checkpoint.verified"
 POINTS = [name for name in failpoints.POINTS if name.startswith("checkpoint.")]
 WHILE_ROWS_FLOW = [name for name in POINTS if name != RESTORING]
 STOPS = ["checkpoint.begun", "checkpoint.stored", "checkpoint.complete", "checkpoint.publishing"]
-LONG = source(rows_per_s=ROWS_PER_S // 2)
+LONG = source(rows_per_s=ROWS_PER_S // 4)
 """Rows flow while nobody coordinates; there must be some left when somebody does."""
 CASES = [
     *product(WHILE_ROWS_FLOW, (1, 2), ["exit"]),
