@@ -6,17 +6,17 @@ windows; when a sliding or cumulative window closes, the groups that lie in it a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from fabric._cython.kernels.group_table import GroupTable
 from fabric.event_time import BEGINNING, END_OF_TIME
 from fabric.event_time.windows import expanded, starts
 from fabric.operators.contract import Batches
 from fabric.operators.streams.accumulators import Ids, RowGroups
-from fabric.operators.streams.group_state import GroupState
 from fabric.operators.streams.windows.windowed import Windowed
 from fabric.plan.streams import StreamAggregate
 from fabric.plan.windowing import Cumulative, Sliding
@@ -24,6 +24,8 @@ from fabric.plan.windowing import Cumulative, Sliding
 Ints = NDArray[np.int64]
 _PAIRS = 1 << 18
 """About how many groups are merged into windows at once."""
+_ROOM = 8
+"""Places for each pair, at most, in a table by code: beyond, codes are sorted."""
 _FIRED = "fired_us"
 
 
@@ -97,47 +99,77 @@ class TimeWindows(Windowed):
         if len(ids) and ends.min() != ends.max():
             order = np.argsort(ends, kind="stable")
             ids, ends = ids[order], ends[order]
-        return self._rows(self.state, ids, ends)
+        return self._rows(ids, ends, self.state.aggregates.results(ids))
 
     def _windows(self, ids: Ids, passed: int) -> Batches:
         """Windows that are made of several groups."""
         first = self._after_fired(self._first(ids))
         last = np.minimum(self._last(ids), passed)
-        found: Batches = []
-        for members, ends in _portions(first, last, self.ends.step):
-            merged = GroupState(self.shape.keys, self.state.aggregates.fresh(), marks=["last"])
+        keys, n_keys = self._numbered_keys(ids)
+        step, found = self.ends.step, Batches()
+        for members, ends in _portions(first, last, step):
             of = ids[members]
-            targets = merged.number(self.state.keys(of).columns, {"last": ends})
-            merged.aggregates.merge(RowGroups(targets), self.state.aggregates.states(of))
-            made = merged.ids()
-            found += self._rows(merged, made, merged.marks["last"].values[made])
+            windows, some = _numbered((ends - ends.min()) // step * n_keys + keys[members])
+            merged = self.state.aggregates.fresh()
+            merged.resize(len(some))
+            merged.merge(RowGroups(windows), self.state.aggregates.states(of))
+            found += self._rows(of[some], ends[some], merged.results(np.arange(len(some))))
         return found
 
-    def _rows(self, state: GroupState, ids: Ids, ends: Ints) -> Batches:
-        columns = state.aggregates.results(ids)
+    def _numbered_keys(self, ids: Ids) -> tuple[Ints, int]:
+        """The number of each group's key, once for all windows that it lies in, and how many."""
+        if not len(self.shape.keys):
+            return np.zeros(len(ids), np.int64), 1
+        table = GroupTable(self.shape.keys)
+        return table.upsert(self.state.keys(ids).columns).astype(np.int64), table.n_ids
+
+    def _rows(self, ids: Ids, ends: Ints, results: Sequence[pa.Array]) -> Batches:
+        """Windows under the keys of `ids`."""
+        columns = list(results)
         if self.ends.window is not None:
             columns = [pa.array(starts(self.ends.window, ends)), pa.array(ends), *columns]
-        return self.shape.rows(state.keys(ids), columns)
+        return self.shape.rows(self.state.keys(ids), columns)
+
+
+def _numbered(codes: Ints) -> tuple[Ints, Ints]:
+    """Numbers from 0 for the different `codes`, in their order, and where one of each stands.
+
+    >>> numbers, some = _numbered(np.array([7, 3, 7]))
+    >>> numbers.tolist(), some.tolist() in ([1, 0], [1, 2])
+    ([1, 0, 1], True)
+    """
+    room = int(codes.max()) + 1
+    if room > _ROOM * len(codes):
+        _, some, numbers = np.unique(codes, return_index=True, return_inverse=True)
+        return numbers, some
+    met = np.zeros(room, np.bool_)
+    met[codes] = True
+    numbers = (np.cumsum(met) - 1)[codes]
+    some = np.empty(int(numbers.max()) + 1, np.int64)
+    some[numbers] = np.arange(len(codes))
+    return numbers, some
 
 
 def _portions(first: Ints, last: Ints, step: int) -> Iterator[tuple[Ints, Ints]]:
-    """Pairs of a member and the end of a window it is in, in order of ends, some windows at a time.
+    """Pairs of a member and the end of a window it is in, some windows at a time, by their ends.
 
     >>> [(m.tolist(), e.tolist()) for m, e in _portions(np.array([1, 2]), np.array([2, 3]), 1)]
     [([0, 0, 1, 1], [1, 2, 2, 3])]
     """
     while len(first) and (open_ := first <= last).any():
-        until = _until(first[open_], last[open_], step)
-        members, ends = expanded(first, np.minimum(last, until), step)
-        order = np.argsort(ends, kind="stable")
-        yield members[order], ends[order]
+        begin, until = _until(first[open_], last[open_], step)
+        if begin == until:
+            members = np.flatnonzero(open_ & (first == begin))
+            yield members, np.full(len(members), begin)
+        else:
+            yield expanded(first, np.minimum(last, until), step)
         first = np.where(first > until, first, first + (until - first) // step * step + step)
 
 
-def _until(first: Ints, last: Ints, step: int) -> int:
-    """An end up to which there are about `_PAIRS` pairs, and at least one window."""
+def _until(first: Ints, last: Ints, step: int) -> tuple[int, int]:
+    """The first end, and one up to which there are about `_PAIRS` pairs; at least one window."""
     total = int(((last - first) // step + 1).sum())
     begin, end = int(first.min()), int(last.max())
     if total <= _PAIRS:
-        return end
-    return begin + (end - begin) // step * _PAIRS // total * step
+        return begin, end
+    return begin, begin + (end - begin) // step * _PAIRS // total * step
