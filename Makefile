@@ -29,7 +29,7 @@ bench: .venv/dev.stamp ## every benchmark, quick
 
 soak: .venv/dev.stamp ## the long ones: more generated plans, more examples a property
 	FABRIC_SOAK=1 .venv/bin/pytest -q tests/integration tests/_cython tests/sim tests/faults \
-		tests/coordinator/metadata tests/flight/test_leaks.py
+		tests/coordinator/metadata tests/flight/test_leaks.py tests/bench
 
 sanitize: .venv/dev.stamp ## kernels, data plane and server under AddressSanitizer and UBSan: a build of their own
 	.ci/sanitize

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from fabric.coordinator.metadata.postgres.database import Database
 from fabric.testing.postgres import PostgresServer
+from fabric.testing.sampled import SOAK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,6 +42,16 @@ def pytest_configure() -> None:
     ``nohup``) ignores it, and what ignores it when it starts would go on ignoring it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests marked ``soak`` run in `make soak` alone: elsewhere they are not there."""
+    if SOAK:
+        return
+    long = [item for item in items if item.get_closest_marker("soak")]
+    if long:
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
 
 
 @pytest.fixture(scope="session")

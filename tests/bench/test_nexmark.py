@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -64,7 +63,7 @@ def test_the_answer_is_the_oracles(question: str, oracle: dict[str, tuple[int, s
         ours.close()
 
 
-@pytest.mark.skipif(not os.environ.get("FABRIC_SOAK"), reason="installs Flink: make soak")
+@pytest.mark.soak  # it installs Flink
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_flink_finds_the_same(question: str, oracle: dict[str, tuple[int, str]]) -> None:
     assert told(flink_engine.run(case(question)).answer()) == oracle[question]

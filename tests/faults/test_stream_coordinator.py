@@ -14,7 +14,7 @@ import pytest
 from fabric import failpoints
 from fabric.testing import local_fabric
 from fabric.testing.faults import hit_coordinator, overcome
-from fabric.testing.sampled import SOAK, sampled
+from fabric.testing.sampled import sampled
 from fabric.testing.stream_ordeal import PARALLELISM, ROWS_PER_S, StreamOrdeal, source
 from fabric.testing.wait import wait_until
 
@@ -54,7 +54,7 @@ def test_a_coordinator_at(
         ordeal.end(ordeal.complete())
 
 
-@pytest.mark.skipif(not SOAK, reason="make soak tries it")
+@pytest.mark.soak
 def test_it_dies_as_it_brings_a_stream_back(short: dict[str, str], tmp_path: Path) -> None:
     """An agent is lost, the checkpoint to go on from is found whole, and nobody hears of it."""
     faults = {"coordinator": f"{RESTORING}:1:exit"}
@@ -69,7 +69,7 @@ def test_it_dies_as_it_brings_a_stream_back(short: dict[str, str], tmp_path: Pat
         ordeal.end(ordeal.complete())
 
 
-@pytest.mark.skipif(not SOAK, reason="make soak tries it")
+@pytest.mark.soak
 def test_an_agent_dies_while_nobody_coordinates(short: dict[str, str], tmp_path: Path) -> None:
     """Amid a checkpoint, which nobody will complete."""
     faults = {"coordinator": "checkpoint.acknowledged:2:exit"}
@@ -93,6 +93,7 @@ def test_everybody_dies(short: dict[str, str], tmp_path: Path) -> None:
         for i in range(PARALLELISM):
             running.kill(i)
         running.kill_coordinator()
+        running.agents = []
         running.start_coordinator()
         running.agents = [running.start_agent(i) for i in range(PARALLELISM)]
         running.wait_attached()
