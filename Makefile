@@ -14,7 +14,7 @@ run: .venv/run.stamp ## the main job: real flights through Fabric, two agents an
 	.venv/bin/fabric demo flights
 
 test: .venv/dev.stamp lint ## lint, then every test with real servers; nothing is skipped
-	.venv/bin/pytest -q -n $(WORKERS) --dist loadfile
+	.venv/bin/pytest -q -n $(WORKERS) --dist loadgroup
 
 lint: .venv/dev.stamp
 	.venv/bin/ruff check .

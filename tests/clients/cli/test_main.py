@@ -11,6 +11,7 @@ import pytest
 import fabric
 from fabric.clients.cli import doctor
 from fabric.clients.cli.main import main
+from fabric.clients.session import default
 from fabric.clients.spark import java
 
 Captured = pytest.CaptureFixture[str]
@@ -89,9 +90,15 @@ def test_ctrl_c_says_that_it_stopped(file: Path, capsys: Captured) -> None:
     assert capsys.readouterr().err == "fabric: stopped\n"
 
 
-def test_explain_takes_the_last_frame(file: Path, capsys: Captured) -> None:
+def test_explain_takes_the_last_frame(
+    file: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(default, "_open", [])  # other tests of this process may have some
     file.write_text(SCRIPT)
-    assert main(["explain", str(file)]) == 0
+    try:
+        assert main(["explain", str(file)]) == 0
+    finally:
+        default.close_all()
     out = capsys.readouterr().out
     assert "DataFrame(2 rows)" in out
     assert "\n2 rows" not in out  # nothing ran
