@@ -1,7 +1,6 @@
 # Fabric's commands. `make run` and `make test` work on a fresh machine; a second run does no work twice.
 SHELL := /bin/bash
 PY := .venv/bin/python
-WORKERS ?= 2
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 NATIVE := $(shell find fabric/_cython -name '*.pyx' -o -name '*.pxd' -o -name '*.hpp' -o -name '*.h')
 PROTOS := fabric/control/control.proto fabric/flight/wire.proto fabric/plan/plan.proto \
@@ -14,7 +13,7 @@ run: .venv/run.stamp ## the main job: real flights through Fabric, two agents an
 	.venv/bin/fabric demo flights
 
 test: .venv/dev.stamp lint ## lint, then every test with real servers; nothing is skipped
-	.venv/bin/pytest -q -n $(WORKERS) --dist loadgroup
+	.venv/bin/pytest -q
 
 lint: .venv/dev.stamp
 	.venv/bin/ruff check .
