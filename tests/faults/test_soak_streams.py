@@ -57,6 +57,7 @@ def told(series: Series) -> str:
     return text
 
 
+@pytest.mark.soak
 def test_a_soak_with_a_fault_each_minute(running: LocalFabric, tmp_path: Path) -> None:
     print(f"seed {SEED}, {SECONDS:g} s, a fault each {EVERY_S:g} s, {RATE} rows/s")
     with Watch() as watch:
