@@ -77,7 +77,7 @@ class LatencyRun:
     def work(self) -> None:
         """One job."""
         self._n_calls += 1
-        seconds = self._case.parameters["seconds"] if self._n_calls > 2 else WARM_S
+        seconds = self._case.parameters["seconds"] if self._n_calls > 1 else WARM_S
         self._seen.clear()
         offset_us, n_tasks = _offset_us(), PARALLELISM[self._case.name]
         plan = _plan(int(RATE * (seconds + WARM_S + SPARE_S)), n_tasks)
