@@ -12,9 +12,9 @@ from __future__ import annotations
 import atexit
 import functools
 import hmac
-import queue
 import secrets
 import threading
+from collections import deque
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
@@ -37,37 +37,51 @@ class Feed:
 
     def __init__(self, patience_s: float) -> None:
         self._patience_s = patience_s
-        self._batches: queue.Queue[pa.RecordBatch] = queue.Queue(BATCHES)
-        self._end = threading.Event()
+        self._batches: deque[pa.RecordBatch] = deque()
+        self._changed = threading.Condition()
+        self._ended = False
         self._error: FabricError | None = None
 
     def put(self, batch: pa.RecordBatch) -> None:
         """Wait for room; `fl.FlightServerError` when nobody reads any more."""
-        if not self._end.is_set():
-            try:
-                return self._batches.put(batch, timeout=self._patience_s)
-            except queue.Full:
-                self.end(ExternalError(
+        with self._changed:
+            if not self._changed.wait_for(self._has_room, self._patience_s):
+                self._end(ExternalError(
                     f"the reader of this stream took nothing for {self._patience_s:.0f} s, so it "
                     "was stopped; a stream that waits for nobody: .write_stream(…)"
                 ))  # fmt: skip
-        raise fl.FlightServerError("nobody reads this stream any more")
+            if self._ended:
+                raise fl.FlightServerError("nobody reads this stream any more")
+            self._batches.append(batch)
+            self._changed.notify_all()
 
     def end(self, error: FabricError | None = None) -> None:
-        """No more rows will come."""
-        if not self._end.is_set():
-            self._error = error
-            self._end.set()
+        """No more rows will come; the first call counts."""
+        with self._changed:
+            self._end(error)
 
     def take(self) -> Generator[pa.RecordBatch]:
         """Batches until the end, those that lie here then included; then raises what it was."""
-        while not (ended := self._end.is_set()) or not self._batches.empty():
-            try:
-                yield self._batches.get(timeout=0.0 if ended else 0.05)
-            except queue.Empty:
-                continue
+        while (batch := self._next()) is not None:
+            yield batch
         if self._error is not None:
             raise self._error
+
+    def _next(self) -> pa.RecordBatch | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._batches or self._ended)
+            if not self._batches:
+                return None
+            self._changed.notify_all()
+            return self._batches.popleft()
+
+    def _has_room(self) -> bool:
+        return self._ended or len(self._batches) < BATCHES
+
+    def _end(self, error: FabricError | None) -> None:
+        if not self._ended:
+            self._ended, self._error = True, error
+            self._changed.notify_all()
 
 
 class _Guard(fl.ServerMiddlewareFactory):  # type: ignore[misc]

@@ -275,8 +275,10 @@ class Progress:
     def _say_what_waits(self, jobs: list[Job], now: float) -> list[Effect]:
         """A stream without slots says so: it needs all of them at once, perhaps for ever."""
         effects: list[Effect] = []
-        for job in (job for job in jobs if job.stream is not None):
-            room = scheduling.free_slots(self._agents.attached(), self._book.active())
+        if not (waiting := [job for job in jobs if job.stream is not None]):
+            return effects
+        room = scheduling.free_slots(self._agents.attached(), self._book.active())
+        for job in waiting:
             why = scheduling.waiting_for(job, self._agents.n_slots, room)
             if why != job.waiting:
                 job.waiting = why

@@ -29,16 +29,13 @@ from fabric.agent.effects import (
     Tell,
 )
 from fabric.agent.events import (
-    CameFurther,
-    Checkpointed,
-    Copied,
     Ended,
     Event,
     Fetched,
     LeaseOver,
     Said,
     SinkDone,
-    SlowestSplit,
+    Told,
 )
 from fabric.agent.held import HeldJob, HeldTask, TaskSpec
 from fabric.agent.streams.orders import CheckpointOver, Others, Trigger
@@ -88,14 +85,8 @@ class AgentCore:
                 effects = [Send(pb.AgentMessage(sink=report))]
             case Fetched():
                 effects = list(self._fetched(event))
-            case Copied(report=copied):
-                effects = [Send(pb.AgentMessage(replicated=copied))]
-            case Checkpointed(report=stored):
-                effects = [Send(pb.AgentMessage(checkpointed=stored))]
-            case CameFurther(report=far):
-                effects = [Send(pb.AgentMessage(task=far))]
-            case SlowestSplit(report=slowest):
-                effects = [Send(pb.AgentMessage(slowest=slowest))]
+            case Told(message=message):
+                effects = [Send(message)]
             case LeaseOver(reason=reason):
                 self._fenced = True
                 effects = [e for job in self._jobs.values() for e in self._stop_all(job, reason)]

@@ -93,7 +93,7 @@ class AbandonSinks:
 
 @dataclass(frozen=True, slots=True)
 class CopyReplica:
-    """Copy a partition of a dataset from another owner, then say `Copied`."""
+    """Copy a partition of a dataset from another owner, then say so."""
 
     order: pb.Replicate
 

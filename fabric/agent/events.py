@@ -41,31 +41,10 @@ class Fetched:
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
-    """The partition of a dataset that a `Replicate` asked for is here, or could not be had."""
+class Told:
+    """A thread of this agent has something to tell the coordinator, which changes nothing here."""
 
-    report: pb.Replicated
-
-
-@dataclass(frozen=True, slots=True)
-class Checkpointed:
-    """A task of a stream has stored its part of a checkpoint, or has none."""
-
-    report: pb.Checkpointed
-
-
-@dataclass(frozen=True, slots=True)
-class CameFurther:
-    """A task of a stream says what it has done so far."""
-
-    report: pb.TaskReport
-
-
-@dataclass(frozen=True, slots=True)
-class SlowestSplit:
-    """A task of a stream says how far its slowest split is."""
-
-    report: pb.SlowestSplit
+    message: pb.AgentMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +54,5 @@ class LeaseOver:
     reason: str
 
 
-Event = (
-    Said
-    | Ended
-    | SinkDone
-    | Fetched
-    | Copied
-    | Checkpointed
-    | CameFurther
-    | SlowestSplit
-    | LeaseOver
-)
+Event = Said | Ended | SinkDone | Fetched | Told | LeaseOver
 """Whatever `handle` takes."""

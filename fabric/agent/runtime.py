@@ -40,16 +40,13 @@ from fabric.agent.effects import (
 )
 from fabric.agent.engine import Engine
 from fabric.agent.events import (
-    CameFurther,
-    Checkpointed,
-    Copied,
     Ended,
     Event,
     Fetched,
     LeaseOver,
     Said,
     SinkDone,
-    SlowestSplit,
+    Told,
 )
 from fabric.agent.exchanges import Exchanges
 from fabric.agent.held import TaskSpec
@@ -330,7 +327,10 @@ class AgentRuntime:
                 return
 
     def _start_task(self, spec: TaskSpec) -> None:
-        cancellation, orders = Cancellation(), Orders(self._said)
+        cancellation, orders = (
+            Cancellation(),
+            Orders(lambda message: self._inbox.put(Told(message))),
+        )
         pipes = self._pipes_of(spec)
         run = TaskRun(spec, self._services, pipes, cancellation, orders)
 
@@ -343,16 +343,6 @@ class AgentRuntime:
         thread = threading.Thread(target=work, name=f"task {spec.id}", daemon=True)
         self._running[spec.id] = _Running(cancellation, orders, thread)
         thread.start()
-
-    def _said(self, report: pb.Checkpointed | pb.TaskReport | pb.SlowestSplit) -> None:
-        """A task's own thread says what it has of a checkpoint, or how far it is."""
-        match report:
-            case pb.Checkpointed():
-                self._inbox.put(Checkpointed(report))
-            case pb.SlowestSplit():
-                self._inbox.put(SlowestSplit(report))
-            case _:
-                self._inbox.put(CameFurther(report))
 
     def _pipes_of(self, spec: TaskSpec) -> Pipes:
         """The pipes of the task's job, joined with those of its producers on other agents."""
@@ -468,7 +458,7 @@ class AgentRuntime:
             self._copying().replicate(order)
         except Exception as error:
             report.error.CopyFrom(to_detail(self._services.engine.as_fabric(error)))
-        self._inbox.put(Copied(report))
+        self._inbox.put(Told(pb.AgentMessage(replicated=report)))
 
     def _copying(self) -> Copying:
         if self._datasets is None:

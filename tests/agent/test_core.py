@@ -22,14 +22,12 @@ from fabric.agent.effects import (
     Tell,
 )
 from fabric.agent.events import (
-    Checkpointed,
-    Copied,
     Ended,
     Fetched,
     LeaseOver,
     Said,
     SinkDone,
-    SlowestSplit,
+    Told,
 )
 from fabric.agent.held import TaskSpec
 from fabric.agent.streams.orders import CheckpointOver, Others, Trigger
@@ -116,8 +114,6 @@ def test_replicas_are_ordered_by_the_newest_coordinator_only() -> None:
     effects = [effect for event in said for effect in core.handle(event)]
     assert effects == [CopyReplica(replicate), KeepPartitions(keep)]
     assert core.refused == {"older epoch": 2}
-    report = pb.Replicated(number=1)
-    assert core.handle(Copied(report)) == [Send(pb.AgentMessage(replicated=report))]
 
 
 def test_the_report_of_an_ended_task_is_said_again_when_it_is_asked_for_again() -> None:
@@ -346,16 +342,20 @@ def test_what_is_for_an_older_attempt_of_a_stream_is_refused() -> None:
     assert core.handle(trigger((0, 1))) == [Tell(TaskId("j", 0, 0, 1), Trigger(7))]
 
 
-def test_a_stored_snapshot_is_told() -> None:
-    report = pb.Checkpointed(key=pb.TaskKey(job_id="j"), checkpoint=3, ack=b"a")
-    assert AgentCore(1).handle(Checkpointed(report)) == [Send(pb.AgentMessage(checkpointed=report))]
+@pytest.mark.parametrize("message", [
+    pb.AgentMessage(replicated=pb.Replicated(number=1)),
+    pb.AgentMessage(checkpointed=pb.Checkpointed(checkpoint=3, ack=b"a")),
+    pb.AgentMessage(task=pb.TaskReport(state=pb.TASK_RUNNING, rows_in=2, watermark_us=1)),
+    pb.AgentMessage(slowest=pb.SlowestSplit(node_path="w", time_us=5)),
+])  # fmt: skip
+def test_what_a_thread_of_the_agent_says_is_told(message: pb.AgentMessage) -> None:
+    assert AgentCore(1).handle(Told(message)) == [Send(message)]
 
 
 def test_how_far_splits_of_others_are_goes_to_the_task_that_asked() -> None:
     core = AgentCore(slots=1)
     (task,) = started(core.handle(stream([0])))
     said = pb.SlowestSplit(key=task.key, node_path="w", time_us=5)
-    assert core.handle(SlowestSplit(said)) == [Send(pb.AgentMessage(slowest=said))]
     answer = pb.CoordinatorMessage(others=said, epoch=1)
     assert core.handle(Said(answer)) == [Tell(task.id, Others("w", 5))]
     answer.others.key.attempt = 3

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from fabric.control import control_pb2 as pb
 
-Said = pb.Checkpointed | pb.TaskReport | pb.SlowestSplit
-Say = Callable[[Said], None]
+Say = Callable[[pb.AgentMessage], None]
 
 
 @dataclass(frozen=True, slots=True)

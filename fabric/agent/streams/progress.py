@@ -7,12 +7,14 @@ together, goes out more often, for the other tasks wait for it; lost, it is said
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from fabric.agent.outputs import Outputs
 from fabric.agent.streams.orders import Say
 from fabric.control import control_pb2 as pb
 
+Counts = Mapping[str, Mapping[str, int]]
+"""By node path and name."""
 EVERY_S = 1.0
 SLOWEST_EVERY_S = 0.2
 """Tasks are at most `max_drift`, and what is read in so long, ahead of each other."""
@@ -32,7 +34,7 @@ class Progress:
         rows_in: int,
         written: int | None,
         watermark_us: int,
-        counts: Mapping[str, Mapping[str, int]],
+        counts: Callable[[], Counts],
     ) -> None:
         """Say it, unless that was lately; `written` None: the task has no sink."""
         if now_s - self._told_s < EVERY_S:
@@ -48,19 +50,20 @@ class Progress:
             backpressure_ratio=min(1.0, waited_s / (now_s - self._began_s)),
             watermark_us=watermark_us,
         )
-        add_counts(report, counts)
-        self._say(report)
+        add_counts(report, counts())
+        self._say(pb.AgentMessage(task=report))
 
-    def tell_slowest(self, now_s: float, slowest: Mapping[str, int]) -> None:
+    def tell_slowest(self, now_s: float, slowest: Callable[[], Mapping[str, int]]) -> None:
         """Say how far the slowest split of each node is, unless that was lately."""
-        if not slowest or now_s - self._told_slowest_s < SLOWEST_EVERY_S:
+        if now_s - self._told_slowest_s < SLOWEST_EVERY_S:
             return
         self._told_slowest_s = now_s
-        for node, time_us in slowest.items():
-            self._say(pb.SlowestSplit(key=self._key, node_path=node, time_us=time_us))
+        for node, time_us in slowest().items():
+            said = pb.SlowestSplit(key=self._key, node_path=node, time_us=time_us)
+            self._say(pb.AgentMessage(slowest=said))
 
 
-def add_counts(report: pb.TaskReport, counts: Mapping[str, Mapping[str, int]]) -> None:
+def add_counts(report: pb.TaskReport, counts: Counts) -> None:
     """What operators have counted, by node path and name.
 
     >>> report = pb.TaskReport()

@@ -206,8 +206,8 @@ class StreamTask:
         self._emit(self._chain.on_time(self._now_us))
         written = None if self._sink is None else self._sink.rows
         chain = self._chain
-        self._progress.tell(now_s, self.rows_in, written, chain.watermark, self.counts())
-        self._progress.tell_slowest(now_s, chain.slowest())
+        self._progress.tell(now_s, self.rows_in, written, chain.watermark, self.counts)
+        self._progress.tell_slowest(now_s, chain.slowest)
 
     def _tell_time(self) -> None:
         if (time_us := self._chain.watermark) != self._told_us:

@@ -56,8 +56,7 @@ class Uploads:
 
     def decline(self, checkpoint: int, error: FabricError) -> None:
         """Say that this task has nothing in `checkpoint`."""
-        key = self._spec.key
-        self._say(pb.Checkpointed(key=key, checkpoint=checkpoint, declined=to_detail(error)))
+        self._tell(pb.Checkpointed(checkpoint=checkpoint, declined=to_detail(error)))
 
     def last(self, taken: Taken) -> bytes:
         """Store what the task has at its end, after all that was begun; returns its ack."""
@@ -79,15 +78,18 @@ class Uploads:
             return
         failpoints.reach("stream.snapshot-stored")
         if not self._closed:
-            self._say(
+            self._tell(
                 pb.Checkpointed(
-                    key=self._spec.key,
                     checkpoint=taken.checkpoint,
                     ack=encode_ack(ack),
                     seconds=self._clock.monotonic_s() - began_s,
                     bytes=sum(snapshot.n_bytes for snapshot in ack.snapshots),
                 )
             )
+
+    def _tell(self, report: pb.Checkpointed) -> None:
+        report.key.CopyFrom(self._spec.key)
+        self._say(pb.AgentMessage(checkpointed=report))
 
     def _store(self, taken: Taken) -> Ack:
         spec = self._spec

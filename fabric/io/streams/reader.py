@@ -46,6 +46,7 @@ class CursorReader:
         self._turns: dict[str, _Turn] = {}
         self._paused: frozenset[str] = frozenset()
         self._n_polls = 0
+        self._unreadable: list[Unreadable] = []
         self._woken, self._interrupted = Event(), Event()
 
     def open(self, splits: Sequence[Split]) -> None:
@@ -78,7 +79,8 @@ class CursorReader:
 
     def take_unreadable(self) -> list[Unreadable]:
         """See `StreamReader.take_unreadable`."""
-        return [one for turn in self._turns.values() for one in turn.cursor.take_unreadable()]
+        found, self._unreadable = self._unreadable, []
+        return found
 
     def pause(self, splits: frozenset[str]) -> None:
         """See `StreamReader.pause`."""
@@ -123,6 +125,7 @@ class CursorReader:
             if name in self._paused:
                 continue
             found = turn.cursor.read(rows_max)
+            self._unreadable += turn.cursor.take_unreadable()
             if isinstance(found, Later):
                 soonest = min(soonest, found.seconds)
                 continue
