@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import duckdb
-import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
@@ -20,16 +18,13 @@ from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.errors import ExternalError
-from fabric.io.streams import generator, stream_schema
-from fabric.plan.expr import Agg, Alias, Column
 from fabric.plan.nodes import Sink
 from fabric.plan.sources import GeneratorStream, StreamFileTarget
-from fabric.plan.streams import StreamAggregate, StreamScan, Watermark
-from fabric.plan.windowing import Tumbling
 from fabric.testing.compare import unlike
 from fabric.testing.damage import damaged_when_read, flip
 from fabric.testing.embedded import EmbeddedFabric, embedded_pair
 from fabric.testing.sampled import sampled
+from fabric.testing.stream_windows import half_seconds, half_seconds_model
 from fabric.testing.wait import wait_until
 
 pytestmark = pytest.mark.timeout(240)
@@ -41,23 +36,7 @@ N_FILES = 16
 
 
 def plan(out: Path) -> Sink:
-    rows = Watermark(StreamScan(SOURCE, stream_schema(SOURCE), path="made"), "ts", bound_us=1)
-    sums = Alias(Agg("sum", Column("row")), "rows"), Alias(Agg("count", Column("row")), "n")
-    windows = StreamAggregate(
-        rows, (Column("key"),), sums, window=Tumbling(500_000), time="ts", path="windows"
-    )
-    return Sink(windows, StreamFileTarget("parquet", str(out)), path="out")
-
-
-def expected() -> pa.Table:
-    each = SOURCE.n_rows // SOURCE.n_splits
-    parts = [generator.rows(SOURCE, i, 0, each, SOURCE.start_us) for i in range(SOURCE.n_splits)]
-    duck = duckdb.connect()
-    duck.register("everything", pa.concat_tables(parts))
-    return duck.sql(
-        "SELECT key, time_bucket(INTERVAL '500 milliseconds', ts) AS window_start, "
-        "sum(row)::int64 AS rows, count(*) AS n FROM everything GROUP BY ALL"
-    ).to_arrow_table()
+    return Sink(half_seconds(SOURCE, 1), StreamFileTarget("parquet", str(out)), path="out")
 
 
 @contextmanager
@@ -124,7 +103,10 @@ def check_goes_on(tmp_path: Path, change: Callable[[Path], str]) -> None:
         fabric.agents[2].close()
         fabric.wait(job)
         events = fabric.control.list_events(pb.EventsRequest(job_id=job)).events
-    assert unlike(ds.dataset(out).to_table().drop_columns("window_end"), expected()) == ""
+    assert (
+        unlike(ds.dataset(out).to_table().drop_columns("window_end"), half_seconds_model(SOURCE))
+        == ""
+    )
     (told,) = [event.text for event in events if event.kind.startswith("CHECKPOINT IS DAMAGED")]
     assert f"checkpoint {damaged.checkpoint}," in told
     assert named[0] in told, told

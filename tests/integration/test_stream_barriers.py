@@ -10,8 +10,6 @@ from pathlib import Path
 from random import Random
 from threading import Lock
 
-import duckdb
-import pyarrow as pa
 import pytest
 
 from fabric.agent import outputs
@@ -20,16 +18,12 @@ from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.flight.header import Event
-from fabric.io.streams import generator, stream_schema
-from fabric.plan.expr import Agg, Alias, Column
-from fabric.plan.nodes import Node
 from fabric.plan.sources import GeneratorStream
-from fabric.plan.streams import StreamAggregate, StreamScan, Watermark
-from fabric.plan.windowing import Tumbling
 from fabric.testing import running
 from fabric.testing.compare import unlike
 from fabric.testing.embedded import EmbeddedFabric, embedded_pair
 from fabric.testing.sampled import SEED
+from fabric.testing.stream_windows import half_seconds, half_seconds_model
 from fabric.testing.wait import wait_until
 
 N_ROWS, RATE = 60_000, 6_000
@@ -73,25 +67,6 @@ def disturbed(monkeypatch: pytest.MonkeyPatch) -> Disturbed:
     return made
 
 
-def windows() -> Node:
-    rows = Watermark(StreamScan(SOURCE, stream_schema(SOURCE), path="made"), "ts", bound_us=100_000)
-    sums = Alias(Agg("sum", Column("row")), "rows"), Alias(Agg("count", Column("row")), "n")
-    return StreamAggregate(
-        rows, (Column("key"),), sums, window=Tumbling(500_000), time="ts", path="windows"
-    )
-
-
-def expected() -> pa.Table:
-    each = N_ROWS // SOURCE.n_splits
-    parts = [generator.rows(SOURCE, i, 0, each, SOURCE.start_us) for i in range(SOURCE.n_splits)]
-    duck = duckdb.connect()
-    duck.register("everything", pa.concat_tables(parts))
-    return duck.sql(
-        "SELECT key, time_bucket(INTERVAL '500 milliseconds', ts) AS window_start, "
-        "sum(row)::int64 AS rows, count(*) AS n FROM everything GROUP BY ALL"
-    ).to_arrow_table()
-
-
 def told(fabric: EmbeddedFabric, job: str) -> list[pb.CheckpointStatus]:
     return list(fabric.control.list_checkpoints(pb.CheckpointsRequest(job_id=job)).checkpoints)
 
@@ -104,7 +79,7 @@ def newest(fabric: EmbeddedFabric, job: str) -> int:
 def test_windows_are_the_same(tmp_path: Path, disturbed: Disturbed) -> None:
     config = CoordinatorConfig(checkpoints=str(tmp_path), checkpoint=CONFIG)
     with embedded_pair(3, slots=4, config=config) as fabric:
-        job = fabric.submit(windows(), parallelism=3)
+        job = fabric.submit(half_seconds(SOURCE, 100_000), parallelism=3)
         for agent in (fabric.agents[1], fabric.agents[2]):
             seen = newest(fabric, job)
             wait_until(lambda seen=seen: newest(fabric, job) >= seen + 2, 60)
@@ -114,6 +89,6 @@ def test_windows_are_the_same(tmp_path: Path, disturbed: Disturbed) -> None:
         assert newest(fabric, job) >= seen + 2, "it did not go on after the last loss"
         late = [one.reason for one in told(fabric, job) if one.state == "aborted"]
         found = running.result(fabric.control, fabric.transport, job)
-    assert unlike(found.drop_columns("window_end"), expected()) == ""
+    assert unlike(found.drop_columns("window_end"), half_seconds_model(SOURCE)) == ""
     assert {"doubled", "late", "lost"} <= disturbed.did.keys(), disturbed.did
     assert any("no answer in" in reason or "before all its barriers" in reason for reason in late)

@@ -18,7 +18,8 @@ import pytest
 import fabric
 from fabric import Process, streams
 from fabric.errors import ExpressionError, ExternalError, FabricError, UserError
-from fabric.testing import LocalFabric, local_fabric
+from fabric.testing import LocalFabric
+from fabric.testing.lone import lone_agent, unharmed
 from fabric.testing.sampled import SOAK
 from fabric.testing.wait import wait_until
 
@@ -29,13 +30,9 @@ HELD_S = 30 if SOAK else 7
 
 @pytest.fixture(scope="module")
 def one() -> Iterator[LocalFabric]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FABRIC_AGENT_BATCH_S", "60")
-        patch.setenv("FABRIC_COORDINATOR_RETRY_S", "0.05")
-        with local_fabric(1, slots=6) as running:
-            log = running.agents[0].log
-            wait_until(lambda: "agent attached" in log.read_text())
-            yield running
+    environ = {"FABRIC_AGENT_BATCH_S": "60", "FABRIC_COORDINATOR_RETRY_S": "0.05"}
+    with lone_agent(6, environ) as running:
+        yield running
 
 
 @pytest.fixture
@@ -47,12 +44,8 @@ def session(one: LocalFabric) -> Iterator[fabric.Session]:
 @pytest.fixture(autouse=True)
 def kept(one: LocalFabric) -> Iterator[None]:
     """The agent is that of before, and was never away."""
-    log = one.agents[0].log
-    attached = log.read_text().count("agent attached")
-    yield
-    assert one.agents[0].process.poll() is None
-    assert log.read_text().count("agent attached") == attached
-    assert "coordinator lost" not in log.read_text()
+    with unharmed(one):
+        yield
 
 
 def processed(

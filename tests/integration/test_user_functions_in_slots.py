@@ -25,6 +25,7 @@ import fabric
 from fabric import arrow_udf
 from fabric.errors import CancelledError, ExpressionError, ExternalError, FabricError, UserError
 from fabric.testing import LocalFabric, local_fabric
+from fabric.testing.lone import lone_agent, unharmed
 from fabric.testing.sampled import SOAK
 from fabric.testing.wait import wait_until
 
@@ -37,13 +38,9 @@ ROWS = 2000
 @pytest.fixture(scope="module")
 def one() -> Iterator[LocalFabric]:
     """One agent: all jobs share it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FABRIC_AGENT_BATCH_S", str(BATCH_S))
-        patch.setenv("THE_SECRET_OF_THE_SHOP", "abc")
-        with local_fabric(1, slots=4) as running:
-            log = running.agents[0].log
-            wait_until(lambda: "agent attached" in log.read_text())
-            yield running
+    environ = {"FABRIC_AGENT_BATCH_S": str(BATCH_S), "THE_SECRET_OF_THE_SHOP": "abc"}
+    with lone_agent(4, environ) as running:
+        yield running
 
 
 @pytest.fixture
@@ -55,13 +52,9 @@ def session(one: LocalFabric) -> Iterator[fabric.Session]:
 @pytest.fixture(autouse=True)
 def kept(one: LocalFabric) -> Iterator[None]:
     """The agent's process and lease are those of before, and it holds no more than before."""
-    pid, log = one.agents[0].process.pid, one.agents[0].log
-    attached = log.read_text().count("agent attached")
-    yield
-    assert one.agents[0].process.poll() is None
-    assert one.agents[0].process.pid == pid
-    assert log.read_text().count("agent attached") == attached
-    assert "coordinator lost" not in log.read_text()
+    with unharmed(one):
+        yield
+    pid = one.agents[0].process.pid
     wait_until(lambda: not slots_of(pid))
 
 

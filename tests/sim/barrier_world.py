@@ -126,14 +126,9 @@ class BarrierWorld(World):
                 self.up.append(each.final)
 
     def tell(self) -> None:
-        if not self.down:
+        if (message := self.message()) is None:
             return
-        kind, number, checkpoint = self.down.pop(self.rng.randrange(len(self.down)))
-        task = self.tasks.get(number)
-        if task is None or self.chance(0.05):
-            return
-        if self.chance(0.1):
-            self.down.append((kind, number, checkpoint))
+        kind, number, checkpoint, task = message
         if kind == "complete":
             task.pending = [h for h in task.pending if h.checkpoint > checkpoint]
         elif kind == "aborted" and isinstance(task, Consumer):

@@ -21,6 +21,7 @@ from fabric.coordinator.core.checkpoints import Checkpoints
 from fabric.errors import DataError, ExternalError, StorageError
 
 JOB, NODE = "job-1", "sink"
+STEPS, HEALED_STEPS = 1500, 6000
 CONFIG = CheckpointConfig(interval_s=3, timeout_s=40, retained=2)
 
 
@@ -91,6 +92,26 @@ class World:
 
     # ---- time
 
+    def run(self) -> None:
+        """With faults, then without, until the job has ended."""
+        for step in range(STEPS + HEALED_STEPS):
+            if self.ended or self.failed:
+                return
+            if step == STEPS:
+                self.faults = 0.0
+            self.step()
+        raise AssertionError("nothing fails any more, and the job does not end")
+
+    def check(self, n_sources: int) -> None:
+        """What must hold once it has ended: each row of each source is out once."""
+        assert self.completed == sorted(set(self.completed))
+        assert set(self.out().values()) <= {1}, "rows came twice"
+        if self.ended:
+            wanted = {(n, row) for n in range(n_sources) for row in range(self.last)}
+            assert set(self.out()) == wanted, "rows are lost"
+        else:
+            assert self.damaged, "the job failed for nothing"
+
     def step(self) -> None:
         """Something happens."""
         self.now += self.rng.random()
@@ -136,14 +157,9 @@ class World:
 
     def tell(self) -> None:
         """A task gets a message."""
-        if not self.down:
+        if (message := self.message()) is None:
             return
-        kind, number, checkpoint = self.down.pop(self.rng.randrange(len(self.down)))
-        task = self.tasks.get(number)
-        if task is None or self.chance(0.05):
-            return
-        if self.chance(0.1):
-            self.down.append((kind, number, checkpoint))
+        kind, number, checkpoint, task = message
         if kind == "complete":
             task.pending = [h for h in task.pending if h.checkpoint > checkpoint]
         if kind != "trigger" or checkpoint <= task.taken or task.final is not None:
@@ -155,6 +171,18 @@ class World:
         task.prepare(checkpoint)
         self.prepared |= {h.data for h in task.pending}
         self.up.append(task.ack(checkpoint))
+
+    def message(self) -> tuple[str, int, int, Task] | None:
+        """One that is on its way to a task, which may be lost or come again."""
+        if not self.down:
+            return None
+        kind, number, checkpoint = self.down.pop(self.rng.randrange(len(self.down)))
+        task = self.tasks.get(number)
+        if task is None or self.chance(0.05):
+            return None
+        if self.chance(0.1):
+            self.down.append((kind, number, checkpoint))
+        return kind, number, checkpoint, task
 
     def answer(self) -> None:
         """The coordinator hears of what it ordered."""
