@@ -12,8 +12,8 @@ COMPILE := .venv/bin/uv pip compile --quiet --generate-hashes --no-emit-index-ur
 run: .venv/run.stamp ## the main job: real flights through Fabric, two agents and Spark
 	.venv/bin/fabric demo flights
 
-test: .venv/dev.stamp lint ## lint, then every test with real servers; nothing is skipped
-	.venv/bin/pytest -q
+test: .venv/dev.stamp lint ## lint, then every test with real servers, on two workers; nothing is skipped
+	.venv/bin/pytest -q -n 2
 
 lint: .venv/dev.stamp
 	.venv/bin/ruff check .

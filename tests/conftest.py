@@ -16,9 +16,11 @@ from hypothesis import HealthCheck, settings
 from fabric.coordinator.metadata.postgres.database import Database
 from fabric.testing.postgres import PostgresServer
 from fabric.testing.sampled import SOAK
+from fabric.testing.workers import Groups
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from xdist.remote import Producer
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -42,6 +44,12 @@ def pytest_configure() -> None:
     ``nohup``) ignores it, and what ignores it when it starts would go on ignoring it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Groups:
+    """With ``-n``: tests that share servers stay together."""
+    return Groups(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
