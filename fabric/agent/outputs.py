@@ -139,6 +139,11 @@ class Outputs:
             return True
         return any(self._pipes.wanted(out.edge.edge) for out in self._edges)
 
+    @property
+    def waiting(self) -> bool:
+        """Whether rows of this job lie in pipelined edges here, which nobody has taken yet."""
+        return self._pipes.waiting_bytes() > 0
+
     def write(self, batch: pa.RecordBatch, *, lent: bool = False, side: str = "") -> None:
         """Give the rows to every edge of that `side`; waits while a pipelined one is full.
 

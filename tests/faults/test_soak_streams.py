@@ -26,7 +26,8 @@ pytestmark = pytest.mark.timeout(1800)
 SECONDS = float(os.environ.get("FABRIC_SOAK_S") or (600 if SOAK else 24))
 EVERY_S = max(8.0, SECONDS / 10)
 RATE = int(os.environ.get("FABRIC_SOAK_RATE") or 50_000)
-N_AGENTS, SLOTS = 3, 4
+N_AGENTS, SLOTS = 3, 9
+"""One agent has room for all tasks."""
 ENVIRON = {
     "FABRIC_CHECKPOINT_INTERVAL_S": "2",
     "FABRIC_AGENT_GIVE_BACK_S": "5",
@@ -63,6 +64,7 @@ def test_a_soak_with_a_fault_each_minute(running: LocalFabric, tmp_path: Path) -
     with Watch() as watch:
         trial = Trial(running, SoakJob(tmp_path / "out", RATE, seed=SEED), watch, SEED)
         trial.start()
+        trial.crowd()
         trial.run(SECONDS, EVERY_S)
         watch.stop()
         trial.finish()
@@ -76,7 +78,9 @@ if SOAK:
 
     def test_memory_at_full_speed(tmp_path: Path) -> None:
         """What is lost with each row shows here."""
-        job = SoakJob(tmp_path / "out", 0, n_keys=50, window_us=100_000_000, seed=SEED)
+        job = SoakJob(  # which soon remembers as much as it ever will
+            tmp_path / "out", 0, n_keys=50, window_us=100_000_000, seed=SEED, known="5 seconds"
+        )
         with local_fabric(N_AGENTS, slots=SLOTS, environ=ENVIRON) as running, Watch() as watch:
             trial = Trial(running, job, watch, SEED)
             trial.start()

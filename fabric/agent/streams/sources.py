@@ -44,15 +44,15 @@ class Sources:
         """Whether rows may still come."""
         return bool(self._open)
 
-    def poll(self, wait_s: float) -> Iterator[Read | int]:
+    def poll(self, wait_s: float, busy: bool = False) -> Iterator[Read | int]:
         """What each open reader has, in turn; a number: that edge has ended.
 
-        Waits at most `wait_s`, and only where nothing came.
+        Waits at most `wait_s`, and only where nothing came. `busy`: see `Cursor`.
         """
         nothing = True
         for edge in list(self._open):
             path, reader = self._readers[edge]
-            answer = reader.poll(ROWS_MAX, 0.0)
+            answer = reader.poll(ROWS_MAX, 0.0, busy)
             if answer is END:
                 self._open.remove(edge)
                 yield edge
@@ -63,7 +63,7 @@ class Sources:
             edge = self._open.pop(0)
             self._open.append(edge)  # the next one waits the next time
             path, reader = self._readers[edge]
-            answer = reader.poll(ROWS_MAX, wait_s / len(self._open))
+            answer = reader.poll(ROWS_MAX, wait_s / len(self._open), busy)
             if isinstance(answer, Polled | Ended):
                 yield Read(edge, path, answer)
 

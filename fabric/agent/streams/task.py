@@ -110,7 +110,7 @@ class StreamTask:
             wait_s = 0.001
         if sources:
             self._sources.pause(self._chain.held_back())
-            for read in self._sources.poll(wait_s):
+            for read in self._sources.poll(wait_s, self._outputs.waiting):
                 self._put_aside()  # before what may bring a barrier
                 self._take(read)
             self._put_aside()

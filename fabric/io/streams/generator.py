@@ -111,7 +111,7 @@ class GeneratorCursor(Plain):
             if end <= self._row:
                 return None
         if self._pace is not None:
-            end = min(end, self._pace.due(self._row))
+            end = min(end, self._pace.due(self._row, self.busy))
             if end <= self._row:
                 return Later(self._pace.wait_s(self._row))
         make = self._made if self._pace is None else self._ahead.rows

@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from fabric.clock import Clock
 
-STEP_S = 2.5e-4
-"""Rows come due together so often: a batch for each single one would cost more than they do."""
+STEP_S, BUSY_STEP_S = 2.5e-4, 1e-3
+"""Rows come due together so often: a batch for each single one would cost more than they do. While
+those who read them are busy with earlier ones, they would only wait there, one by one."""
 _ROUNDING = 1e-6
 _AHEAD_ROWS = 1_024
 
@@ -23,7 +24,8 @@ _AHEAD_ROWS = 1_024
 class Pace:
     """Row `r` of split `index` of `n_splits` is due ``(r * n_splits + index) / rate`` s after 0.
 
-    It comes with the first step of `STEP_S` that is not before that.
+    It comes with the first step that is not before that: of `STEP_S`, or `BUSY_STEP_S` where
+    `busy`.
 
     Examples
     --------
@@ -41,12 +43,13 @@ class Pace:
         self._rate, self._index, self._n_splits, self._clock = rate, index, n_splits, clock
         self._begun_s: float | None = None
 
-    def due(self, row: int) -> int:
+    def due(self, row: int, busy: bool = False) -> int:
         """How many rows of the split are due in all, where the next one is `row`."""
         now_s = self._clock.monotonic_s()
         if self._begun_s is None:
             self._begun_s = now_s - row * self._n_splits / self._rate
-        passed_s = int((now_s - self._begun_s) / STEP_S + _ROUNDING) * STEP_S
+        step_s = BUSY_STEP_S if busy else STEP_S
+        passed_s = int((now_s - self._begun_s) / step_s + _ROUNDING) * step_s
         return max(0, int((passed_s * self._rate - self._index + _ROUNDING) // self._n_splits) + 1)
 
     def wait_s(self, row: int) -> float:

@@ -52,8 +52,11 @@ class StreamReader(Protocol):
     def seek(self, positions: Mapping[str, bytes]) -> None:
         """Go on where `positions` say; splits that they leave out begin at the beginning."""
 
-    def poll(self, rows_max: int, wait_s: float) -> Polled | Ended | Poll:
-        """At most `rows_max` rows of one split, or `IDLE` after about `wait_s` without any."""
+    def poll(self, rows_max: int, wait_s: float, busy: bool = False) -> Polled | Ended | Poll:
+        """At most `rows_max` rows of one split, or `IDLE` after about `wait_s` without any.
+
+        `busy`: see `Cursor`.
+        """
 
     def take_unreadable(self) -> list[Unreadable]:
         """What `poll` has left out since the last call; positions count it as read."""
@@ -96,6 +99,9 @@ class Later:
 
 class Cursor(Protocol):
     """One split being read, without any waiting."""
+
+    busy: bool
+    """Those who get its rows have others to work on: a clock that deals out may take its time."""
 
     def read(self, rows_max: int) -> pa.RecordBatch | Later | None:
         """The next rows (at least one), or when to ask again; None at the end, for ever."""

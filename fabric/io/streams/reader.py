@@ -63,8 +63,10 @@ class CursorReader:
         for split, data in positions.items():
             self._turns[split].cursor.seek(decode(self._kind, split, data))
 
-    def poll(self, rows_max: int, wait_s: float) -> Polled | Ended | Poll:
+    def poll(self, rows_max: int, wait_s: float, busy: bool = False) -> Polled | Ended | Poll:
         """See `StreamReader.poll`."""
+        for turn in self._turns.values():
+            turn.cursor.busy = busy
         while True:
             self._woken.clear()
             found = self._read(rows_max)
@@ -143,6 +145,9 @@ def _order(entry: tuple[str, _Turn]) -> tuple[float, int]:
 
 class Plain:
     """What most cursors have in common: no preference, no acknowledgement, nothing to close."""
+
+    busy = False
+    """See `Cursor.busy`."""
 
     def take_unreadable(self) -> list[Unreadable]:
         """All can be read, or is an error."""

@@ -54,6 +54,8 @@ class SoakJob:
     n_splits: int = 6
     seed: int = 1
     window_us: int = _WINDOW_US
+    known: str = "90 seconds"
+    """How long the job remembers what it put out."""
 
     def plan(self) -> Node:
         """What is submitted."""
@@ -79,7 +81,7 @@ class SoakJob:
                 "windows": streams.value_state("int64", ttl="1 hour"),
             },
         )
-        return said.deduplicate("key", "window_start", ttl="90 seconds")
+        return said.deduplicate("key", "window_start", ttl=self.known)
 
     def seen(self) -> pa.Table:
         """What anybody may read now."""

@@ -23,10 +23,11 @@ _BLOCKS = 48
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Of one process; `rss_bytes` without what it maps from files."""
+    """Of one process and the `processes` it started; `rss_bytes` without what they map of files."""
 
     at_s: float
     rss_bytes: int
+    processes: int
     threads: int
     descriptors: int
 
@@ -48,9 +49,13 @@ class Series:
         return self.samples[-1].at_s - self.samples[0].at_s if self.samples else 0.0
 
     def mb_per_hour(self, warm_s: float) -> Slope:
-        """How fast its memory grows."""
+        """How fast its memory grows while it has as many processes, one for each task."""
         blocks = _medians(self.after(warm_s))
-        return theil_sen([at / 3600 for at, _ in blocks], [rss / 1e6 for _, rss in blocks])
+        return theil_sen(
+            [block.at_s / 3600 for block in blocks],
+            [block.rss_bytes / 1e6 for block in blocks],
+            [block.processes for block in blocks],
+        )
 
     def spread(self, name: str, warm_s: float) -> int:
         """The median of the last quarter of a count less that of the second quarter."""
@@ -101,10 +106,11 @@ def sample(pid: int) -> Sample | None:
     try:
         descriptors = len(os.listdir(f"/proc/{pid}/fd"))
         threads = len(os.listdir(f"/proc/{pid}/task"))
-        rss = sum(_anonymous(each) for each in (pid, *children(pid)))
+        started = list(children(pid))
+        rss = sum(_anonymous(each) for each in (pid, *started))
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
-    return Sample(time.monotonic(), rss, threads, descriptors)
+    return Sample(time.monotonic(), rss, len(started), threads, descriptors)
 
 
 def children(pid: int) -> Iterable[int]:
@@ -133,13 +139,14 @@ def _anonymous(pid: int) -> int:
     return (int(resident) - int(shared)) * _PAGE
 
 
-def _medians(samples: list[Sample]) -> list[tuple[float, float]]:
+def _medians(samples: list[Sample]) -> list[Sample]:
+    """The middle one of each block; of those with an even number the lower one."""
     begin, end = samples[0].at_s, samples[-1].at_s
     width = max(1e-9, (end - begin) / _BLOCKS)
     blocks: dict[int, list[Sample]] = {}
     for each in samples:
         blocks.setdefault(int((each.at_s - begin) / width), []).append(each)
     return [
-        (median(s.at_s for s in block), median(s.rss_bytes for s in block))
+        sorted(block, key=lambda sample: sample.rss_bytes)[(len(block) - 1) // 2]
         for block in blocks.values()
     ]
