@@ -57,12 +57,13 @@ class Series:
             [block.processes for block in blocks],
         )
 
-    def spread(self, name: str, warm_s: float) -> int:
-        """The median of the last quarter of a count less that of the second quarter."""
-        values = [getattr(sample, name) for sample in self.after(warm_s)]
-        quarter = len(values) // 4
-        second, last = values[quarter : 2 * quarter], values[3 * quarter :]
-        return int(median(last) - median(second))
+    def risen(self, name: str, warm_s: float) -> int:
+        """How far a count rose, at most, from the earlier to the later samples of as many tasks."""
+        by_tasks: dict[int, list[int]] = {}
+        for each in self.after(warm_s):
+            by_tasks.setdefault(each.processes, []).append(getattr(each, name))
+        halves = [(n[: len(n) // 2], n[len(n) // 2 :]) for n in by_tasks.values() if len(n) > 1]
+        return max(int(median(later) - median(earlier)) for earlier, later in halves)
 
 
 class Watch:
