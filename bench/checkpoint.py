@@ -96,6 +96,8 @@ class CheckpointRun:
             plan.write_stream(fabric.streams.to_blackhole(), name="state", parallelism=N_AGENTS)
         )
         self._known: dict[int, pb.CheckpointStatus] = {}
+        self._new_bytes: dict[int, int] = {}
+        self._inodes: set[int] = set()
         self._first = 1 << 62  # not filled yet
         self._filled_s = self._fill()
 
@@ -120,10 +122,13 @@ class CheckpointRun:
             "p50_s": round(statistics.median(seconds), 3),
             "p99_s": round(float(np.percentile(seconds, 99)), 3),
             "checkpoints": len(found),
+            "new_mb": round(
+                statistics.median(self._new_bytes[c.checkpoint] for c in found) / 1e6, 1
+            ),
             "total_mb": round(total / 1e6),
             "dip": round(_dip(found, ticks), 3),
             "rows_s": round(_between(found, ticks)),
-            "folder_ratio": round(_disk_bytes(self._checkpoints) / (RETAINED * total), 3),
+            "folder_ratio": round(sum(_sizes(self._checkpoints).values()) / (RETAINED * total), 3),
             "fill_s": round(self._filled_s, 1),
         }
         restored_s = self._lose()
@@ -159,6 +164,18 @@ class CheckpointRun:
             if one.state == "aborted" and one.checkpoint >= self._first:
                 raise BenchError(f"checkpoint {one.checkpoint} was given up: {one.reason}")
             self._known[one.checkpoint] = one
+            if _done(one) and one.checkpoint not in self._new_bytes:
+                self._new_bytes[one.checkpoint] = self._added(one.checkpoint)
+
+    def _added(self, checkpoint: int) -> int:
+        """Bytes of files that no checkpoint had which was seen before this one."""
+        sizes = {}
+        for manifest in self._checkpoints.glob("*/*/MANIFEST"):
+            if int(manifest.parent.name) == checkpoint:
+                sizes = _sizes(manifest.parent)
+        new = sizes.keys() - self._inodes
+        self._inodes |= new
+        return sum(sizes[inode] for inode in new)
 
     def _lose(self) -> float:
         """Kill an agent, start it anew, and wait for its rows."""
@@ -303,8 +320,8 @@ def _dip(found: Sequence[pb.CheckpointStatus], ticks: np.ndarray) -> float:
     return 1 - statistics.median(during) / _between(found, ticks)
 
 
-def _disk_bytes(folder: Path) -> int:
-    """What lies in a folder; a file with several names once."""
+def _sizes(folder: Path) -> dict[int, int]:
+    """Bytes by inode of what lies in a folder; a file with several names comes once."""
     found: dict[int, int] = {}
     for path in folder.rglob("*"):
         try:
@@ -313,7 +330,7 @@ def _disk_bytes(folder: Path) -> int:
             continue
         if path.is_file():
             found[stat.st_ino] = stat.st_size
-    return sum(found.values())
+    return found
 
 
 BENCHMARK = Benchmark(

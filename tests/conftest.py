@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from fabric.coordinator.metadata.postgres.database import Database
+from fabric.telemetry import logs
 from fabric.testing.postgres import PostgresServer
 from fabric.testing.sampled import SOAK
 from fabric.testing.workers import Groups
@@ -58,6 +59,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if long:
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in long]
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that is run in here says everything, to a stream that is closed after its test."""
+    for name in ("stream", "level", "renderers", "bound"):
+        monkeypatch.setattr(logs._OUTPUT, name, getattr(logs._OUTPUT, name))
 
 
 @pytest.fixture(scope="session")

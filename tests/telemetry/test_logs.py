@@ -8,14 +8,7 @@ import json
 import pytest
 import structlog
 
-from fabric.telemetry import logs
 from fabric.telemetry.logs import bind_process, configure_logs, logger
-
-
-@pytest.fixture(autouse=True)
-def _as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("stream", "level", "renderers", "bound"):
-        monkeypatch.setattr(logs._OUTPUT, name, getattr(logs._OUTPUT, name))
 
 
 def fail(password: str) -> None:
