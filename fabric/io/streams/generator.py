@@ -113,7 +113,7 @@ class GeneratorCursor(Plain):
         if self._pace is not None:
             end = min(end, self._pace.due(self._row, self.busy))
             if end <= self._row:
-                return Later(self._pace.wait_s(self._row))
+                return Later(self._pace.wait_s(self._row, self.busy))
         make = self._made if self._pace is None else self._ahead.rows
         batch = make(self._row, end)
         self._row = end

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from fabric.clock import Clock
 
-STEP_S, BUSY_STEP_S = 2.5e-4, 1e-3
+STEP_S, BUSY_STEP_S = 5e-4, 1e-3
 """Rows come due together so often: a batch for each single one would cost more than they do. While
 those who read them are busy with earlier ones, they would only wait there, one by one."""
 _ROUNDING = 1e-6
@@ -52,11 +52,12 @@ class Pace:
         passed_s = int((now_s - self._begun_s) / step_s + _ROUNDING) * step_s
         return max(0, int((passed_s * self._rate - self._index + _ROUNDING) // self._n_splits) + 1)
 
-    def wait_s(self, row: int) -> float:
+    def wait_s(self, row: int, busy: bool = False) -> float:
         """How long until `row` is due; `due` was asked before."""
         assert self._begun_s is not None
         after_s = (row * self._n_splits + self._index) / self._rate
-        at_s = self._begun_s + math.ceil(after_s / STEP_S - _ROUNDING) * STEP_S
+        step_s = BUSY_STEP_S if busy else STEP_S
+        at_s = self._begun_s + math.ceil(after_s / step_s - _ROUNDING) * step_s
         return max(_ROUNDING, at_s - self._clock.monotonic_s())
 
 
