@@ -151,7 +151,7 @@ def changes(path: Path) -> pa.Table:
     pieces = []
     for kind, side in (("-U", "before"), ("+U", "after")):
         rows = pa.chunked_array(told.filter(told[side].is_valid())[side].chunks, row)
-        flat = pa.Table.from_struct_array(rows)
+        flat = pa.Table.from_struct_array(rows.combine_chunks())  # which may be none
         for name in _TEXTS.keys() & set(flat.column_names):
             at = flat.column_names.index(name)
             flat = flat.set_column(at, name, flat[name].cast(_TEXTS[name]))
