@@ -18,7 +18,7 @@ from fabric.flight.transport import WINDOW_BYTES, ExchangeRequest, OpenExchange,
 
 Key = tuple[int, str]
 """(edge, the producers' agent)."""
-STREAM_WINDOW_BYTES = 2 << 20
+STREAM_WINDOW_BYTES = 1 << 20
 """Of a stream: a barrier waits for all that is on its way before it."""
 
 

@@ -27,7 +27,7 @@ _MEASURED = (pb.EDGE_HASH, pb.EDGE_RANGE)
 """Kinds of edges whose partitions the coordinator may coalesce or split."""
 RING_BYTES_MAX = 8 << 20
 """What the ring of a partition holds at most; a batch that is larger goes in alone."""
-STREAM_RING_BYTES = 1 << 20
+STREAM_RING_BYTES = 512 << 10
 """The same of a stream: a barrier waits behind all that lies before it, and so does each row."""
 
 
