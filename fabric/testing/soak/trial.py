@@ -27,6 +27,8 @@ from fabric.testing.wait import wait_until
 HEALS_S = 60.0
 """After a fault everything must go on within so long."""
 PAUSE_S = 3.0
+DISK_RATIO_MAX = 3.0
+"""What the folder of checkpoints may take beside what is kept: one under way, one being removed."""
 COMPLETE = ("complete", "published", "damaged")
 """What a checkpoint is that was complete at some time."""
 
@@ -89,6 +91,7 @@ class Trial:
         wait_until(lambda: self._status().state == pb.JOB_CANCELLED, HEALS_S)
         seen = self._job.seen()
         assert seen.num_rows, "nothing was put out"
+        assert self.facts.disk_ratio <= DISK_RATIO_MAX, self.facts
         self.facts.rows = sum(seen["n"].to_pylist())
         assert not (unlike := self._job.unlike_model(seen)), unlike
         patiently(lambda: self._fabric.control.release(self._request))
