@@ -81,6 +81,10 @@ def source(n_rows: int = N_ROWS, rows_per_s: int = ROWS_PER_S) -> GeneratorStrea
     )
 
 
+LONG = source(rows_per_s=N_ROWS // 34)
+"""Half a minute of rows: some are left when much has happened, on a busy machine, too."""
+
+
 class StreamOrdeal(Submitted):
     """One stream on a fabric; what it writes lies in `folder`."""
 

@@ -14,7 +14,7 @@ import pytest
 from fabric import failpoints
 from fabric.testing import local_fabric
 from fabric.testing.faults import hit_coordinator, overcome
-from fabric.testing.stream_ordeal import N_ROWS, PARALLELISM, StreamOrdeal, source
+from fabric.testing.stream_ordeal import LONG, PARALLELISM, StreamOrdeal
 from fabric.testing.wait import wait_until
 
 pytestmark = pytest.mark.timeout(300)
@@ -23,8 +23,6 @@ RESTORING = "checkpoint.verified"
 POINTS = [name for name in failpoints.POINTS if name.startswith("checkpoint.")]
 WHILE_ROWS_FLOW = [name for name in POINTS if name != RESTORING]
 STOPS = ["checkpoint.begun", "checkpoint.stored", "checkpoint.complete", "checkpoint.publishing"]
-LONG = source(rows_per_s=N_ROWS // 34)
-"""Rows flow while nobody coordinates; there must be some left when somebody does."""
 CASES = [
     *product(WHILE_ROWS_FLOW, (1, 2), ["exit"]),
     ("checkpoint.publishing", 3, "exit"),

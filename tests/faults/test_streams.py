@@ -14,7 +14,7 @@ from fabric import failpoints
 from fabric.testing import LocalFabric, local_fabric
 from fabric.testing.faults import wait_hit
 from fabric.testing.sampled import sampled
-from fabric.testing.stream_ordeal import PARALLELISM, StreamOrdeal
+from fabric.testing.stream_ordeal import LONG, PARALLELISM, StreamOrdeal, source
 
 pytestmark = pytest.mark.timeout(300)
 PATIENCE_S = 120.0
@@ -33,6 +33,8 @@ POINTS = {
     "agent.task-ran": (1,),
 }
 """Where an agent comes by while rows flow, and the time at which it dies there."""
+SOON = 4
+"""More often a place is passed only after some checkpoints, each of which takes a while."""
 RESTORING = ["stream.restoring", "stream.state-restored", "stream.restored"]
 RETURNS = [*RESTORING, "agent.attaching", "stream.barrier-came"]
 """Where the next one dies, the first time it comes by: as it takes its tasks over."""
@@ -46,7 +48,7 @@ def test_an_agent_dies_twice(
 ) -> None:
     faults = {f"agent {i}": f"{name}:{nth}:exit" for i in range(PARALLELISM)}
     with local_fabric(PARALLELISM, slots=1, environ=short, faults=faults) as running:
-        ordeal = StreamOrdeal(running, tmp_path)
+        ordeal = StreamOrdeal(running, tmp_path, made=LONG if nth > SOON else source())
         ordeal.submit()
         victim = wait_hit(running, name, PATIENCE_S)
         assert running.agents[victim].process.wait(30) == 137
