@@ -112,6 +112,21 @@ def test_polls_until_an_exchange_is_complete(rig: FlightRig) -> None:
     assert rig.control.n_located == 0
 
 
+def test_an_info_is_whole_as_soon_as_the_coordinator_knows_of_it(rig: FlightRig) -> None:
+    """Who was told that the job has finished may be here before the news is."""
+    rig.add_edge("j", "n", {("a0", 0, 0): ROWS, ("a1", 1, 0): ROWS})
+    before = pb.EdgeLocation()
+    before.CopyFrom(rig.control.edges[0])
+    before.complete = False
+    del before.producers[1:]
+    rig.control.push(edges=[before])
+    with rig.client() as client:
+        assert len(client.info(["job", "j", "n"]).endpoints) == 2
+        assert rig.control.n_located == 1
+        assert len(client.info(["job", "j", "n"]).endpoints) == 2  # which is known now
+    assert rig.control.n_located == 1
+
+
 def test_polling_a_dataset_is_asking_for_its_info(rig: FlightRig) -> None:
     with rig.client() as client:
         client.put(["dataset", "d"], SCHEMA, ROWS.to_batches())

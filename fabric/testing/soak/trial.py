@@ -66,15 +66,6 @@ class Trial:
         self._job_id = self._fabric.submit(self._job.plan(), parallelism=3)
         self._goes_on(HEALS_S)
 
-    def crowd(self) -> None:
-        """Let agent 0 have all tasks once, so that no later number of them is its first."""
-        others = range(1, len(self._fabric.agents))
-        for i in others:
-            self._fabric.kill(i)
-        self._goes_on(HEALS_S)
-        for i in others:
-            self._start_agent(i)
-
     def run(self, seconds: float, every_s: float) -> None:
         """Break something each `every_s`, for so long; the last time is without a fault."""
         end_s = self._clock() + seconds

@@ -47,12 +47,13 @@ class Listing {
     return found;
   }
 
-  // All endpoints of what `descriptor` names; those of pipelined edges are taps.
+  // All endpoints of what `descriptor` names; those of pipelined edges are taps. Who `polls` is
+  // told what is complete, and asks again; others must have all there is now.
   arrow::Result<fl::FlightInfo> info(const fl::FlightDescriptor& descriptor, const Named& named,
-                                     const View& view) const {
-    ARROW_ASSIGN_OR_RAISE(fl::FlightInfo::Data info, of_path(named.paths[0], view));
+                                     const View& view, bool polls = false) const {
+    ARROW_ASSIGN_OR_RAISE(fl::FlightInfo::Data info, of_path(named.paths[0], view, polls));
     for (size_t i = 1; i < named.paths.size(); ++i) {
-      ARROW_ASSIGN_OR_RAISE(fl::FlightInfo::Data more, of_path(named.paths[i], view));
+      ARROW_ASSIGN_OR_RAISE(fl::FlightInfo::Data more, of_path(named.paths[i], view, polls));
       append(info, std::move(more));
     }
     if (named.said) {
@@ -108,13 +109,16 @@ class Listing {
   }
 
  private:
-  arrow::Result<fl::FlightInfo::Data> of_path(const AnyPath& path, const View& view) const {
+  arrow::Result<fl::FlightInfo::Data> of_path(const AnyPath& path, const View& view,
+                                              bool polls) const {
     if (const auto* dataset = std::get_if<DatasetPath>(&path)) {
       ARROW_ASSIGN_OR_RAISE(const DatasetPtr found, finder_.dataset(dataset->name));
       return of_dataset(*found, view);
     }
     if (const auto* job = std::get_if<JobPath>(&path)) {
-      ARROW_ASSIGN_OR_RAISE(const EdgePtr found, finder_.edge(job->job, job->node_path));
+      ARROW_ASSIGN_OR_RAISE(const EdgePtr found, polls
+                                                     ? finder_.edge(job->job, job->node_path)
+                                                     : finder_.edge_now(job->job, job->node_path));
       return of_edge(*found, job->partition, view);
     }
     return not_readable();
