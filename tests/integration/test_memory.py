@@ -140,10 +140,14 @@ def test_files_of_a_killed_agent_go_when_it_starts_again(tight: Tight, rows: Pat
         assert all(f.exists() for f in of_agent)
         running.restart(0)
         assert not any(f.exists() for f in of_agent)
-        with pytest.raises(fabric.FabricError):
-            jobs[0].collect()
-        for job in jobs:
+        n_lost = 0
+        for job in jobs:  # an agent that was short of memory may have got no task of some
+            try:
+                assert job.collect().num_rows == N_ROWS
+            except fabric.FabricError:
+                n_lost += 1
             job.release()
+        assert n_lost
     wait_until(lambda: not files(folders), 60.0)
 
 
