@@ -169,10 +169,9 @@ class CheckpointRun:
 
     def _added(self, checkpoint: int) -> int:
         """Bytes of files that no checkpoint had which was seen before this one."""
-        sizes = {}
-        for manifest in self._checkpoints.glob("*/*/MANIFEST"):
-            if int(manifest.parent.name) == checkpoint:
-                sizes = _sizes(manifest.parent)
+        folders = [manifest.parent for manifest in self._checkpoints.glob("*/*/MANIFEST")]
+        folder = next((each for each in folders if int(each.name) == checkpoint), None)
+        sizes = {} if folder is None else _sizes(folder)  # it may have been removed
         new = sizes.keys() - self._inodes
         self._inodes |= new
         return sum(sizes[inode] for inode in new)

@@ -37,10 +37,12 @@ ENVIRONMENT = {
     "MIMALLOC_ARENA_EAGER_COMMIT": "0",
 }
 TIGHT_ENVIRONMENT = {"MIMALLOC_PURGE_DELAY": "10", "MIMALLOC_ARENA_PURGE_MULT": "1"}
-TIGHT_LARGE_BYTES = 8 << 20  # a row of 64 MB left 200 MB behind for half a second; Arrow sets none
 """Read by Arrow, numpy and DataFusion's allocator when they are first imported; where memory is
 bounded the latter come first."""
 _JEMALLOC = "JE_ARROW_MALLOC_CONF"  # likewise
+TIGHT_LARGE_BYTES = 8 << 20
+"""Buffers from here on go back when they are freed, where memory is bounded (Arrow sets no such
+size): a row of 64 MB left 200 MB behind for half a second."""
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 
 
@@ -63,11 +65,9 @@ def prepare_process(memory: int | None = None, kept_s: float = KEPT_S) -> None:
 
 
 def _jemalloc_options(memory: int | None, kept_s: float) -> str:
-    """Pages are kept for a while; with a bound, those of large buffers go as these are freed."""
-    if memory is None:
-        return f"dirty_decay_ms:{int(1000 * kept_s)},muzzy_decay_ms:0"
-    decay_ms = int(1000 * TIGHT_KEPT_S)
-    return f"dirty_decay_ms:{decay_ms},muzzy_decay_ms:0,oversize_threshold:{TIGHT_LARGE_BYTES}"
+    decay_ms = int(1000 * (kept_s if memory is None else TIGHT_KEPT_S))
+    large = "" if memory is None else f",oversize_threshold:{TIGHT_LARGE_BYTES}"
+    return f"dirty_decay_ms:{decay_ms},muzzy_decay_ms:0{large}"
 
 
 def give_back() -> None:

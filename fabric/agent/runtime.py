@@ -327,10 +327,8 @@ class AgentRuntime:
                 return
 
     def _start_task(self, spec: TaskSpec) -> None:
-        cancellation, orders = (
-            Cancellation(),
-            Orders(lambda message: self._inbox.put(Told(message))),
-        )
+        cancellation = Cancellation()
+        orders = Orders(lambda message: self._inbox.put(Told(message)))
         pipes = self._pipes_of(spec)
         run = TaskRun(spec, self._services, pipes, cancellation, orders)
 

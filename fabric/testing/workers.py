@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from xdist.scheduler import LoadScopeScheduling
-
-if TYPE_CHECKING:
-    import pytest
-    from xdist.remote import Producer
 
 SPARK = (  # one JVM a process, in which one Spark session lives: a second would be the same one
     "tests/clients/demo/test_flights.py",
@@ -33,9 +27,6 @@ def group_of(nodeid: str) -> str:
 
 class Groups(LoadScopeScheduling):  # type: ignore[misc]
     """Gives a worker that is free the next group, the one of most tests first."""
-
-    def __init__(self, config: pytest.Config, log: Producer | None = None) -> None:
-        super().__init__(config, log)
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)

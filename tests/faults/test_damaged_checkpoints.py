@@ -103,10 +103,8 @@ def check_goes_on(tmp_path: Path, change: Callable[[Path], str]) -> None:
         fabric.agents[2].close()
         fabric.wait(job)
         events = fabric.control.list_events(pb.EventsRequest(job_id=job)).events
-    assert (
-        unlike(ds.dataset(out).to_table().drop_columns("window_end"), half_seconds_model(SOURCE))
-        == ""
-    )
+    found = ds.dataset(out).to_table().drop_columns("window_end")
+    assert unlike(found, half_seconds_model(SOURCE)) == ""
     (told,) = [event.text for event in events if event.kind.startswith("CHECKPOINT IS DAMAGED")]
     assert f"checkpoint {damaged.checkpoint}," in told
     assert named[0] in told, told

@@ -106,5 +106,5 @@ def check_growth(watch: Watch) -> None:
     assert len(long) >= 2 or SECONDS < 2 * LONG_S, "nothing lived long enough to be judged"
     for series in long:
         assert series.mb_per_hour(WARM_S).least <= MB_PER_HOUR_MAX, told(series)
-        assert series.risen("threads", WARM_S) <= 2, told(series)
-        assert series.risen("descriptors", WARM_S) <= 2, told(series)
+        assert abs(series.spread("threads", WARM_S)) <= 2, told(series)
+        assert abs(series.spread("descriptors", WARM_S)) <= 2, told(series)

@@ -14,7 +14,7 @@ from fabric import failpoints
 from fabric.testing import LocalFabric, local_fabric
 from fabric.testing.faults import wait_hit
 from fabric.testing.sampled import sampled
-from fabric.testing.stream_ordeal import LONG, PARALLELISM, StreamOrdeal, source
+from fabric.testing.stream_ordeal import LONG, PARALLELISM, StreamOrdeal
 
 pytestmark = pytest.mark.timeout(300)
 PATIENCE_S = 120.0
@@ -48,7 +48,7 @@ def test_an_agent_dies_twice(
 ) -> None:
     faults = {f"agent {i}": f"{name}:{nth}:exit" for i in range(PARALLELISM)}
     with local_fabric(PARALLELISM, slots=1, environ=short, faults=faults) as running:
-        ordeal = StreamOrdeal(running, tmp_path, made=LONG if nth > SOON else source())
+        ordeal = StreamOrdeal(running, tmp_path, made=LONG if nth > SOON else None)
         ordeal.submit()
         victim = wait_hit(running, name, PATIENCE_S)
         assert running.agents[victim].process.wait(30) == 137

@@ -48,7 +48,7 @@ class Pace:
         now_s = self._clock.monotonic_s()
         if self._begun_s is None:
             self._begun_s = now_s - row * self._n_splits / self._rate
-        step_s = BUSY_STEP_S if busy else STEP_S
+        step_s = _step_s(busy)
         passed_s = int((now_s - self._begun_s) / step_s + _ROUNDING) * step_s
         return max(0, int((passed_s * self._rate - self._index + _ROUNDING) // self._n_splits) + 1)
 
@@ -56,9 +56,13 @@ class Pace:
         """How long until `row` is due; `due` was asked before."""
         assert self._begun_s is not None
         after_s = (row * self._n_splits + self._index) / self._rate
-        step_s = BUSY_STEP_S if busy else STEP_S
+        step_s = _step_s(busy)
         at_s = self._begun_s + math.ceil(after_s / step_s - _ROUNDING) * step_s
         return max(_ROUNDING, at_s - self._clock.monotonic_s())
+
+
+def _step_s(busy: bool) -> float:
+    return BUSY_STEP_S if busy else STEP_S
 
 
 class Ahead:

@@ -57,13 +57,13 @@ class Series:
             [block.processes for block in blocks],
         )
 
-    def risen(self, name: str, warm_s: float) -> int:
-        """How far a count rose, at most, from the earlier to the later samples of as many tasks."""
+    def spread(self, name: str, warm_s: float) -> int:
+        """How far a count moved, at most, between halves of the samples of as many tasks."""
         by_tasks: dict[int, list[int]] = {}
         for each in self.after(warm_s):
             by_tasks.setdefault(each.processes, []).append(getattr(each, name))
         halves = [(n[: len(n) // 2], n[len(n) // 2 :]) for n in by_tasks.values() if len(n) > 1]
-        return max(int(median(later) - median(earlier)) for earlier, later in halves)
+        return max((int(median(b) - median(a)) for a, b in halves), key=abs)
 
 
 class Watch:

@@ -18,15 +18,13 @@ class Finder {
   const Directory& table() const { return *table_; }
   const Asking& asking() const { return ask_; }
 
-  // The exchange at `node_path` of `job` as of now. Of one that is not complete the coordinator may
-  // know more: whom it told of the job's end may ask here before the news is here. While it does
-  // not answer, what is known stands.
-  arrow::Result<EdgePtr> edge_now(const std::string& job, const std::string& node_path) const {
-    ARROW_ASSIGN_OR_RAISE(EdgePtr found, edge(job, node_path));
-    if (found->complete || found->mode == MODE_PIPELINED || found->state != 0) return found;
+  // Asks for news of an exchange that is not complete here: whom the coordinator told of the job's
+  // end may be here before the news is. While it does not answer, what is known stands.
+  void refresh(const std::string& job, const std::string& node_path) const {
+    const EdgePtr known = table_->edge(job, node_path);
+    if (known == nullptr || known->complete) return;
+    if (known->mode == MODE_PIPELINED || known->state != 0) return;
     (void)ask_.locate(ask_.face.get(), job, "");
-    EdgePtr newer = table_->edge(job, node_path);
-    return newer == nullptr ? found : newer;
   }
 
   // The exchange at `node_path` of `job`.

@@ -47,13 +47,19 @@ class Listing {
     return found;
   }
 
-  // All endpoints of what `descriptor` names; those of pipelined edges are taps. Who `polls` is
-  // told what is complete, and asks again; others must have all there is now.
+  // What is told of `named` from here on is all there is now. Who polls needs none of this.
+  void refresh(const Named& named) const {
+    for (const AnyPath& path : named.paths) {
+      if (const auto* job = std::get_if<JobPath>(&path)) finder_.refresh(job->job, job->node_path);
+    }
+  }
+
+  // All endpoints of what `descriptor` names; those of pipelined edges are taps.
   arrow::Result<fl::FlightInfo> info(const fl::FlightDescriptor& descriptor, const Named& named,
-                                     const View& view, bool polls = false) const {
-    ARROW_ASSIGN_OR_RAISE(fl::FlightInfo::Data info, of_path(named.paths[0], view, polls));
+                                     const View& view) const {
+    ARROW_ASSIGN_OR_RAISE(fl::FlightInfo::Data info, of_path(named.paths[0], view));
     for (size_t i = 1; i < named.paths.size(); ++i) {
-      ARROW_ASSIGN_OR_RAISE(fl::FlightInfo::Data more, of_path(named.paths[i], view, polls));
+      ARROW_ASSIGN_OR_RAISE(fl::FlightInfo::Data more, of_path(named.paths[i], view));
       append(info, std::move(more));
     }
     if (named.said) {
@@ -109,16 +115,13 @@ class Listing {
   }
 
  private:
-  arrow::Result<fl::FlightInfo::Data> of_path(const AnyPath& path, const View& view,
-                                              bool polls) const {
+  arrow::Result<fl::FlightInfo::Data> of_path(const AnyPath& path, const View& view) const {
     if (const auto* dataset = std::get_if<DatasetPath>(&path)) {
       ARROW_ASSIGN_OR_RAISE(const DatasetPtr found, finder_.dataset(dataset->name));
       return of_dataset(*found, view);
     }
     if (const auto* job = std::get_if<JobPath>(&path)) {
-      ARROW_ASSIGN_OR_RAISE(const EdgePtr found, polls
-                                                     ? finder_.edge(job->job, job->node_path)
-                                                     : finder_.edge_now(job->job, job->node_path));
+      ARROW_ASSIGN_OR_RAISE(const EdgePtr found, finder_.edge(job->job, job->node_path));
       return of_edge(*found, job->partition, view);
     }
     return not_readable();

@@ -29,7 +29,7 @@ class Polling {
       answer.expiration_time = timestamp(ask_.wall_s() + listing_.ticket_s());
     }
     // Last: what is complete now must be told whole.
-    ARROW_ASSIGN_OR_RAISE(fl::FlightInfo info, listing_.info(descriptor, named, view, true));
+    ARROW_ASSIGN_OR_RAISE(fl::FlightInfo info, listing_.info(descriptor, named, view));
     answer.info = std::make_unique<fl::FlightInfo>(std::move(info));
     return answer;
   }

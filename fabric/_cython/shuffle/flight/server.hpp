@@ -105,6 +105,7 @@ class Server : public fl::FlightServerBase {
     return call(context, Scope::READ, [&](const Claims& claims) {
       ARROW_ASSIGN_OR_RAISE(const View view, view_of(context, claims));
       ARROW_ASSIGN_OR_RAISE(const Named named, listing_.named(request, claims));
+      listing_.refresh(named);
       ARROW_ASSIGN_OR_RAISE(fl::FlightInfo found, listing_.info(request, named, view));
       *info = std::make_unique<fl::FlightInfo>(std::move(found));
       return arrow::Status::OK();
