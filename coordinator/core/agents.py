@@ -39,9 +39,17 @@ class Agent:
         return self.hello.agent_id
 
     @property
-    def takes_tasks(self) -> bool:
-        """Whether it may be given more to do."""
-        return self.session is not None and not self.draining and not self.beat.overloaded
+    def is_there(self) -> bool:
+        """Whether it is reached and is to stay."""
+        return self.session is not None and not self.draining
+
+    def takes_tasks(self, n_running: int) -> bool:
+        """Whether it may be given more to do beside the tasks it has.
+
+        Overloaded is said of the tasks of that heartbeat: it says nothing about an agent whose
+        tasks have ended since.
+        """
+        return self.is_there and not (self.beat.overloaded and n_running > 0)
 
 
 class Agents:

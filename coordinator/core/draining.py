@@ -63,7 +63,9 @@ class Draining:
         """Begin as many moves as may be under way."""
         attached = {agent.agent_id for agent in self._agents.attached()}
         self._moves = {n: m for n, m in self._moves.items() if {m.source, m.target} <= attached}
-        targets = [a.agent_id for a in self._agents.attached() if a.takes_tasks]
+        targets = [
+            a.agent_id for a in self._agents.attached() if a.is_there and not a.beat.overloaded
+        ]
         draining = {a.agent_id for a in self._agents.attached() if a.draining}
         if not targets or not draining:
             return []

@@ -79,7 +79,7 @@ def free_slots(agents: Iterable[Agent], jobs: Sequence[Job]) -> dict[str, int]:
     return {
         agent.agent_id: max(1, agent.hello.slots) - used.get(agent.agent_id, 0)
         for agent in agents
-        if agent.takes_tasks
+        if agent.takes_tasks(used.get(agent.agent_id, 0))
     }
 
 

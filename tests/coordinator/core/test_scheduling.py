@@ -48,6 +48,8 @@ def test_tasks_wait_for_slots_and_jobs_take_turns(world: Any, graphs: SimpleName
 def test_an_overloaded_or_draining_agent_is_given_nothing(
     world: Any, graphs: SimpleNamespace
 ) -> None:
+    world.submit(wide(graphs, 1), "job-0")
+    assert given(world, "job-0") == [("x", 0)]
     world.say("x", heartbeat=pb.Heartbeat(sequence=1, overloaded=True))
     world.submit(wide(graphs, 6), "job-1")
     assert {agent for agent, _ in given(world, "job-1")} == {"y"}
@@ -58,6 +60,15 @@ def test_an_overloaded_or_draining_agent_is_given_nothing(
     world.say("x", heartbeat=pb.Heartbeat(sequence=2))
     assert given(world, "job-1")[-1][0] == "y" or ("x", 4) in given(world, "job-1")
     assert len(given(world, "job-1")) == 6
+
+
+def test_overloaded_is_said_of_tasks_that_run(world: Any, graphs: SimpleNamespace) -> None:
+    """Until its next heartbeat an agent was left out, with nothing to do."""
+    world.submit(wide(graphs, 1), "job-0")
+    world.say("x", heartbeat=pb.Heartbeat(sequence=1, overloaded=True))
+    world.finish("x", 0, 0, job_id="job-0")
+    world.submit(wide(graphs, 2), "job-1")
+    assert {agent for agent, _ in given(world, "job-1")} == {"x", "y"}
 
 
 def test_a_failure_that_may_pass_is_tried_again_after_a_pause(
