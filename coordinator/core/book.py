@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from itertools import chain
 
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
@@ -22,6 +23,8 @@ from fabric.errors import NotFoundError
 
 _LAST = 1000
 """How many events are told when nobody says how many."""
+ATTEMPTS_KEPT = 16
+"""Attempts of a task that are remembered beside its newest."""
 
 
 class Book:
@@ -32,8 +35,8 @@ class Book:
         self.jobs: dict[str, Job] = {}
         self._active: dict[str, Job] = {}
         self.history: dict[str, pb.JobStatus] = {}
-        self.attempts: dict[str, list[pb.TaskStatus]] = {}
-        """Attempts that are over and were followed by another one, by job."""
+        self._attempts: dict[str, dict[Key, deque[pb.TaskStatus]]] = {}
+        """Attempts that are over and were followed by another one, by job and task."""
         self._keys: dict[str, str] = {}
         self._events: deque[pb.EventRecord] = deque()
         self._n_events = 0
@@ -99,10 +102,13 @@ class Book:
         return self._keys.get(client_key) if client_key else None
 
     def tasks(self, job_id: str) -> list[pb.TaskStatus]:
-        """Every attempt of a job that was not released, by stage, task and attempt."""
+        """Attempts of a job that was not released, by stage, task and attempt.
+
+        Of a task the newest and `ATTEMPTS_KEPT` before it: streams are restored without end.
+        """
         job = self.live(job_id)
         found = [task_status(job, key, task) for key, task in job.tasks.items()]
-        found += self.attempts.get(job_id, [])
+        found += chain.from_iterable(self._attempts.get(job_id, {}).values())
         return sorted(found, key=lambda t: (t.stage, t.task, t.attempt))
 
     def events(self, request: pb.EventsRequest) -> pb.EventList:
@@ -148,8 +154,14 @@ class Book:
         status = task_status(job, key, task)
         if not task.ended:
             status.state, status.ended_s = pb.TASK_CANCELLED, self.wall_s(now)
-        self.attempts.setdefault(job.job_id, []).append(status)
         self.write(records.attempt_record(job.job_id, status))
+        past = self._attempts.setdefault(job.job_id, {}).setdefault(key, deque())
+        past.append(status)
+        while len(past) > ATTEMPTS_KEPT:
+            self._forget_attempt(job.job_id, past.popleft())
+
+    def _forget_attempt(self, job_id: str, past: pb.TaskStatus) -> None:
+        self.write(Write("attempts", records.attempt_key(job_id, past), None))
 
     def note(self, now: float, event: str, **fields: str | int) -> list[Effect]:
         """Worth a line in the log, and in the history of events."""
@@ -178,8 +190,8 @@ class Book:
         del self.jobs[job_id]
         for key in job.tasks:
             self.write(Write("tasks", records.task_key(job_id, *key), None))
-        for past in self.attempts.pop(job_id, ()):
-            self.write(Write("attempts", records.attempt_key(job_id, past), None))
+        for past in chain.from_iterable(self._attempts.pop(job_id, {}).values()):
+            self._forget_attempt(job_id, past)
         self.write(Write("plans", job_id, None))
         self.write(records.past_record(status))
         self.history[job_id] = status
@@ -215,7 +227,10 @@ class Book:
             if one.job is None:
                 self.history[job_id] = one.status
             else:
-                self.jobs[job_id], self.attempts[job_id] = one.job, one.attempts
+                self.jobs[job_id] = one.job
+                by_task = self._attempts.setdefault(job_id, {})
+                for past in one.attempts:
+                    by_task.setdefault((past.stage, past.task), deque()).append(past)
         self._active = {job_id: job for job_id, job in self.jobs.items() if job.active}
         self._events.extend(pb.EventRecord.FromString(value) for value in events)
         self._n_events = self._events[-1].number if self._events else 0

@@ -8,6 +8,7 @@ from typing import Any
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.core import records
 from fabric.coordinator.core.agents import PAST_KEPT
+from fabric.coordinator.core.book import ATTEMPTS_KEPT
 from fabric.coordinator.core.events import JobReleased, JobRestarted, Tick
 from fabric.coordinator.paging import page
 
@@ -55,6 +56,24 @@ def test_a_restarted_job_is_released_by_its_last_end(
     assert whole(world) == ["job-1"]  # ten seconds after the first end
     world.do(Tick(0.0), after=4.0)
     assert whole(world) == []
+
+
+def test_of_a_task_the_newest_attempts_are_remembered(
+    make_world: Any, graphs: SimpleNamespace
+) -> None:
+    world = make_world(retain_failed_s=1e6, timeout_s=1e6)
+    world.attach("x")
+    fail(world, graphs, "job-1")
+    n_attempts = ATTEMPTS_KEPT + 10
+    for attempt in range(1, n_attempts):
+        world.do(JobRestarted("job-1"), after=1.0)
+        world.report("x", 0, 0, pb.TASK_FAILED, job_id="job-1", attempt=attempt, error=ERROR)
+    newest = list(range(n_attempts - ATTEMPTS_KEPT - 1, n_attempts))
+    for _ in range(2):
+        told = world.core.tasks("job-1")
+        assert [task.attempt for task in told] == newest
+        assert len(list(world.store.scan("attempts"))) == ATTEMPTS_KEPT
+        world.start()  # the next coordinator knows as many
 
 
 def test_of_agents_that_are_gone_few_are_remembered(make_world: Any) -> None:
