@@ -90,7 +90,8 @@ class Failpoint:
         """One more time; `itertools.count` is moved under the GIL, so any thread may come by."""
         if next(self.times) != self.nth or not self._first():
             return
-        print(f"failpoint {self.name}: {self.action}", file=sys.stderr, flush=True)
+        sys.stderr.write(f"failpoint {self.name}: {self.action}\n")  # in one piece, as logs are
+        sys.stderr.flush()
         match self.action:
             case "exit":
                 os._exit(137)

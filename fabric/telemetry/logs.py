@@ -71,9 +71,15 @@ class _Output:
         self.bound: Mapping[str, str] = {}
 
     def msg(self, line: str) -> None:
-        """Print one rendered event; what is called whatever the level."""
-        with suppress(OSError, ValueError):  # a full disk or closed stream must not break the work
-            print(line, file=self.stream or sys.stderr, flush=True)
+        """Print one rendered event; what is called whatever the level.
+
+        Text and end of line in one piece, or another thread's event comes between them.
+        """
+        stream = self.stream or sys.stderr
+        # a full disk, a closed stream or none at all must not break the work
+        with suppress(OSError, ValueError, AttributeError):
+            stream.write(line + "\n")
+            stream.flush()
 
     debug = info = warning = error = critical = exception = msg
 

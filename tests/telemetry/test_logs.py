@@ -30,6 +30,22 @@ def test_one_line_an_event_and_no_secret() -> None:
     assert failure["exception"].endswith("ValueError: it broke")
 
 
+def test_an_event_is_written_in_one_piece() -> None:
+    """Or threads write into each other's lines."""
+    written: list[str] = []
+
+    class Stream(io.StringIO):
+        def write(self, text: str) -> int:
+            written.append(text)
+            return len(text)
+
+    configure_logs(Stream())
+    for n in range(3):
+        logger("fabric.test").info("job", n=n)
+    assert [json.loads(text)["n"] for text in written] == [0, 1, 2]
+    assert all(text.endswith("}\n") for text in written)
+
+
 def test_a_guest_says_only_warnings_and_plainly(capsys: pytest.CaptureFixture[str]) -> None:
     logger("fabric.test").info("not heard")
     fail("tell nobody")

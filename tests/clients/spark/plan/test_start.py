@@ -23,7 +23,7 @@ def test_addresses() -> None:
 def run(file: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "fabric.clients.cli", "run", "--engine", "spark", *arguments]
     return subprocess.run(
-        [*command, str(file)], capture_output=True, text=True, check=False, timeout=120,
+        [*command, str(file)], capture_output=True, text=True, check=False, timeout=240,
         env={**os.environ, **environment}, cwd=file.parent,
     )  # fmt: skip
 
