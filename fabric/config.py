@@ -156,7 +156,8 @@ class AgentConfig(Limits):
     tasks at a time. A message of a stream may take `idle_s`; a ticket holds `ticket_s`; an
     abandoned dataset transaction's files go after `sweep_s`; stopping waits `drain_s` for open
     streams.
-    Idle for `give_back_s`, an agent gives the memory it keeps for the next job back to the system.
+    Every `give_back_s` a busy agent gives memory that is free just then back to the system, and one
+    that is idle for so long all that it keeps for the next job.
     Agents of one host reach each other by `unix_sockets`, but never an agent with TLS.
     A Python function may take `batch_s` for one batch; then its process is stopped.
 
@@ -181,7 +182,7 @@ class AgentConfig(Limits):
     ticket_s: Annotated[float, "a ticket holds"] = 3600.0
     sweep_s: Annotated[float, "files that nobody commits or owns go after"] = 3600.0
     drain_s: Annotated[float, "stopping waits for open streams"] = 5.0
-    give_back_s: Annotated[float, "idle for so long, it gives memory back"] = 180.0
+    give_back_s: Annotated[float, "so often, or idle for so long, it gives memory back"] = 180.0
     batch_s: Annotated[float, "a Python function may take for one batch"] = 300.0
     unix_sockets: Annotated[bool, "agents of one host reach each other by Unix sockets"] = True
     memory: Annotated[ByteSize | None, "of the whole process; off: not bounded"] = None

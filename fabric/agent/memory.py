@@ -4,9 +4,10 @@ One job: allocator settings of an agent process, made before the first allocatio
 Pages given back are faulted in anew by the next batch or job, which costs more than filling them:
 two agents that exchange 10 M rows again and again took 1.6 CPU-s a time when every allocator gave
 back early, and take 1.0 when they keep what they have. So they do, for as long as a pause between
-two queries may last: jemalloc by a thread of its own, the system's malloc until `give_back` empties
-it. Arrow's default, mimalloc, can't be emptied, and its jemalloc only in name: `release_unused`
-asks it for an arena that is called "MALLCTL_ARENAS_ALL". DataFusion brings a mimalloc of its own,
+two queries may last: jemalloc by a thread of its own, the system's malloc until `give_back_free`
+empties it: it would keep what a stream's busiest second took, 70 MB of 160 once. Arrow's default,
+mimalloc, can't be emptied, and its jemalloc only in name: `release_unused` asks it for an arena
+that is called "MALLCTL_ARENAS_ALL". DataFusion brings a mimalloc of its own,
 which gives back after a second, whenever it is next called. Its threads take new segments rather
 than room that other threads freed until they have as many as they may: with no such bound, a scan
 of 2 GB of Parquet that kept nothing filled 2.2 GB of fresh pages, with 2 it takes 0.4 GB and half
@@ -71,12 +72,17 @@ def _jemalloc_options(memory: int | None, kept_s: float) -> str:
 
 
 def give_back() -> None:
+    """Return all memory that nobody needs to the system; stops the interpreter for long."""
+    gc.collect()
+    give_back_free()
+
+
+def give_back_free() -> None:
     """Return free memory of every allocator we know to the system; costs some milliseconds."""
     import pyarrow as pa
 
     from fabric._cython.shuffle.pool import default_pool
 
-    gc.collect()
     default_pool().trim()
     pa.default_memory_pool().release_unused()
     libc = ctypes.CDLL(None)

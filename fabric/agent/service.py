@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 from fabric._cython.shuffle.store.budget import Budget
 from fabric.agent.engine import FabricEngine
 from fabric.agent.folder import AgentFolder
-from fabric.agent.memory import give_back
+from fabric.agent.giving import GiveBackTimes
+from fabric.agent.memory import give_back, give_back_free
 from fabric.agent.runtime import AgentRuntime
 from fabric.agent.slot.pool import SlotLimits, SlotPool
 from fabric.agent.spill import SpillFolders
@@ -65,9 +66,8 @@ class AgentProcess:
         self._attached = threading.Event()
         self._pause_s = RETRY_S
         self._clock = SystemClock()
-        self._quiet_since: float | None = None
-        self._n_events = 0
         self._swept = self._clock.monotonic_s()
+        self._giving = GiveBackTimes(config.give_back_s, self._swept)
         folder = stack.enter_context(AgentFolder(config.files))
         self.agent_id, self._folder = folder.agent_id, folder.path
         self._signer = Signer(load_or_create(FabricHome(config.home).create().secret))
@@ -245,15 +245,15 @@ class AgentProcess:
         self._attached.clear()
 
     def _keep_house(self) -> None:
-        """Give memory back once when idle; remove files that nobody published or left."""
+        """Give memory back; remove files that nobody published or left."""
         now = self._clock.monotonic_s()
         n_events = self.runtime.n_events + self._server.n_changes
-        if self.runtime.running_tasks or n_events != self._n_events:
-            self._quiet_since, self._n_events = now, n_events
-        elif self._quiet_since is not None and now - self._quiet_since > self._config.give_back_s:
-            self._quiet_since = None
+        due = self._giving.due(busy=bool(self.runtime.running_tasks), n_events=n_events, now=now)
+        if due == "all":
             self._slot_processes.trim()
             give_back()
+        elif due == "free":
+            give_back_free()
         if now - self._swept > SWEEP_EVERY_S:
             self._swept = now
             live = {d.name: {p.transaction for p in d.parts} for d in self._locations.datasets()}
