@@ -38,7 +38,8 @@ class Book:
         self._attempts: dict[str, dict[Key, deque[pb.TaskStatus]]] = {}
         """Attempts that are over and were followed by another one, by job and task."""
         self._keys: dict[str, str] = {}
-        self._events: deque[pb.EventRecord] = deque()
+        self._events: deque[tuple[str, bytes]] = deque()
+        """The job of each, or "", and its record as it is stored: a message takes thrice that."""
         self._n_events = 0
         self._offset_s = 0.0
         self._first_offset_s: float | None = None
@@ -114,8 +115,9 @@ class Book:
     def events(self, request: pb.EventsRequest) -> pb.EventList:
         """The newest events of a job, or of all, oldest first."""
         wanted = request.job_id
-        found = [event for event in self._events if not wanted or event.job_id == wanted]
-        return pb.EventList(events=found[-(request.last or _LAST) :])
+        found = [event for job_id, event in self._events if not wanted or job_id == wanted]
+        newest = found[-(request.last or _LAST) :]
+        return pb.EventList(events=[pb.EventRecord.FromString(event) for event in newest])
 
     # ---- writing down
 
@@ -177,11 +179,12 @@ class Book:
             text=", ".join(f"{name} {value}" for name, value in about.items())[:2048],
             epoch=self.epoch,
         )
-        self._events.append(record)
         self.write(records.event_record(record))
+        self._events.append((record.job_id, record.SerializeToString()))
         while len(self._events) > self.config.events_kept_max:
-            old = self._events.popleft()
-            self.write(Write("events", records.event_key(old.number), None))
+            _, old = self._events.popleft()
+            number = pb.EventRecord.FromString(old).number
+            self.write(Write("events", records.event_key(number), None))
         return [Note(event, tuple(fields.items()))]
 
     def drop(self, job: Job, status: pb.JobStatus) -> None:
@@ -232,6 +235,8 @@ class Book:
                 for past in one.attempts:
                     by_task.setdefault((past.stage, past.task), deque()).append(past)
         self._active = {job_id: job for job_id, job in self.jobs.items() if job.active}
-        self._events.extend(pb.EventRecord.FromString(value) for value in events)
-        self._n_events = self._events[-1].number if self._events else 0
+        for value in events:
+            event = pb.EventRecord.FromString(value)
+            self._events.append((event.job_id, value))
+            self._n_events = event.number
         self._prune()

@@ -145,7 +145,7 @@ def _options() -> Any:
     options.set_paranoid_checks(True)
     options.set_keep_log_file_num(2)
     options.set_max_open_files(64)
-    options.set_write_buffer_size(512 << 10)  # full soon, so that memory is soon what it stays
+    options.set_write_buffer_size(128 << 10)  # full soon, so that memory is soon what it stays
     return options
 
 
