@@ -57,16 +57,17 @@ def test_jobs_of_a_thousand_tasks_leave_memory_flat() -> None:
 def test_what_came_and_nobody_took_counts(rig: FlightRig) -> None:
     budget = Budget(1 << 40)
     store = PartitionStore("a9", budget)
-    rig.add_edge("job-1", "n", {("a0", 0, 0): pa.Table.from_batches([ROWS] * 100)})
+    n_bytes = 200 * 8000  # more than the MiB that is reserved before the first message came
+    rig.add_edge("job-1", "n", {("a0", 0, 0): pa.Table.from_batches([ROWS] * 200)})
     request = PartitionRequest(job="job-1", edge=0, node_path="n", partition=0, producers=((0, 0),))
     reader = FlightTransport(rig.signer, agent_id="a9", budget=budget)
     rows = reader.open_rows(rig.address("a0"), request)
-    wait_until(lambda: budget.used_bytes >= 100 * 8000)
+    wait_until(lambda: budget.used_bytes >= n_bytes)
     store.begin(EdgeId("job-2", 0), SCHEMA, 1, 0, 0)
     store.append(EdgeId("job-2", 0), 0, 0, ROWS, None)
-    assert budget.used_bytes >= 101 * 8000
+    assert budget.used_bytes >= n_bytes + 8000
     assert sum(batch.num_rows for batch in rows.take()) > 0
-    wait_until(lambda: budget.used_bytes < 100 * 8000)
+    wait_until(lambda: budget.used_bytes < n_bytes)
     rows.close()
     del rows
     store.release("job-2")
