@@ -1,7 +1,7 @@
 """A stream for minutes, a fault in each: rows are right, nothing grows (reliability 4, soak).
 
-`make test` runs half a minute of it; ``FABRIC_SOAK=1`` ten minutes, then five at full speed without
-faults. ``FABRIC_SOAK_S`` and ``FABRIC_SEED`` change that.
+`make soak` runs it for ten minutes, then a quarter of that at full speed without faults.
+``FABRIC_SOAK_S`` and ``FABRIC_SEED`` change that.
 """
 
 from __future__ import annotations

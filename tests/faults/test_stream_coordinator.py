@@ -14,6 +14,7 @@ import pytest
 from fabric import failpoints
 from fabric.testing import local_fabric
 from fabric.testing.faults import hit_coordinator, overcome
+from fabric.testing.sampled import sampled
 from fabric.testing.stream_ordeal import LONG, PARALLELISM, StreamOrdeal
 from fabric.testing.wait import wait_until
 
@@ -31,8 +32,7 @@ CASES = [
 ]
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize(("name", "nth", "action"), CASES)
+@pytest.mark.parametrize(("name", "nth", "action"), sampled(CASES, 1, salt="stream coordinator"))
 def test_a_coordinator_at(
     *,
     name: str,
