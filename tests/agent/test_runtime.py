@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,17 +22,9 @@ from fabric.io.dataset.files import DatasetFiles
 from fabric.operators.expressions.errors import as_fabric
 from fabric.plan.nodes import Node, StageInput
 from fabric.testing.clock import ManualClock
+from fabric.testing.wait import wait_until
 
 SCHEMA = pa.schema([("a", pa.int64())])
-
-
-def until(condition: Callable[[], Any], what: str = "condition") -> Any:
-    """Poll with a deadline."""
-    deadline = time.monotonic() + 20
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"never: {what}"
-        threading.Event().wait(0.005)
-    return found
 
 
 class FakeLink:
@@ -186,7 +177,7 @@ class Running:
             ends = {t: s for t, s in self.link.states() if s != "RUNNING" and t in wanted}
             return ends if len(ends) == len(wanted) else {}
 
-        ends = until(found, f"the end of {tasks}")
+        ends = wait_until(found)
         return [ends[task] for task in tasks]
 
 
@@ -219,12 +210,12 @@ def test_a_task_runs_reports_and_its_partitions_stay_until_release(agent: Runnin
     assert (beat.running_tasks, beat.stored_bytes) == (0, 24)
     assert 10 << 20 < beat.rss_bytes == pytest.approx(resident_bytes(), rel=0.2)
     agent.say(release=pb.ReleaseJob(job_id="job"))
-    until(lambda: agent.runtime.store.stored_bytes == 0)
+    wait_until(lambda: agent.runtime.store.stored_bytes == 0)
 
 
 def test_slots_bound_the_threads(agent: Running) -> None:
     agent.deploy(b"wait", tasks=(0, 1, 2, 3))
-    until(lambda: agent.runtime.running_tasks == 2)
+    wait_until(lambda: agent.runtime.running_tasks == 2)
     names = [t.name for t in threading.enumerate() if t.name.startswith("task ")]
     assert sorted(names) == ["task job/0.0#0", "task job/0.1#0"]
     agent.say(cancel=pb.CancelTasks(job_id="job", reason="stop"))
@@ -272,7 +263,7 @@ def test_cancel_wakes_a_region_that_waits_for_itself(agent: Running) -> None:
         producers=[pb.Producer(agent_id="agent-1")],
     )  # fmt: skip
     agent.deploy(b"union", stage=1, inputs=[waiting], kind=pb.STAGE_CHAIN)  # nobody gives
-    until(lambda: agent.runtime.running_tasks == 2)
+    wait_until(lambda: agent.runtime.running_tasks == 2)
     agent.say(cancel=pb.CancelTasks(job_id="job", reason="stop"))
     assert agent.ended("0.0", "1.0") == ["CANCELLED"] * 2
 
@@ -280,21 +271,21 @@ def test_cancel_wakes_a_region_that_waits_for_itself(agent: Running) -> None:
 def test_sink_commands_are_carried_out_and_told(agent: Running) -> None:
     agent.say(sink=pb.SinkCommand(job_id="job", stage=4, publish=True, handles=[b"1", b"2"]))
     agent.say(sink=pb.SinkCommand(job_id="job", stage=4, publish=False, handles=[b"3"]))
-    reports = until(lambda: [m.sink for m in agent.link.sent if m.HasField("sink")][1:])
+    reports = wait_until(lambda: [m.sink for m in agent.link.sent if m.HasField("sink")][1:])
     assert agent.engine.calls == [("publish", (b"1", b"2")), ("abandon", (b"3",))]
     assert not reports[0].HasField("error")
     agent.say(sink=pb.SinkCommand(job_id="job", stage=4, fragment=b"rows"))
-    until(lambda: len(agent.engine.calls) == 3)
+    wait_until(lambda: len(agent.engine.calls) == 3)
     assert agent.engine.calls[2] == ("discard", (b"rows", b"job", b"4"))
     agent.engine.publish_error = StorageError("no space left on /out")
     agent.say(sink=pb.SinkCommand(job_id="job", stage=5, publish=True))
-    report = until(lambda: [m.sink for m in agent.link.sent if m.sink.stage == 5])[0]
+    report = wait_until(lambda: [m.sink for m in agent.link.sent if m.sink.stage == 5])[0]
     assert (report.error.kind, report.error.message) == ("StorageError", "no space left on /out")
 
 
 def test_a_lost_link_stops_nothing_and_what_runs_is_said_again(agent: Running) -> None:
     agent.deploy(b"wait")
-    until(lambda: agent.runtime.running_tasks == 1)
+    wait_until(lambda: agent.runtime.running_tasks == 1)
     agent.link.lose(PeerLostError("gone"))
     assert [str(error) for error in agent.lost] == ["gone"]
     agent.link.refuse = True
@@ -323,7 +314,7 @@ def test_a_lease_goes_by_the_monotonic_clock(jump_s: float) -> None:
         agent.runtime.attach()
         agent.say(welcome=pb.Welcome(heartbeat_s=1.0, timeout_s=20.0))
         agent.deploy(b"wait")
-        until(lambda: agent.runtime.running_tasks == 1)
+        wait_until(lambda: agent.runtime.running_tasks == 1)
         clock.jump_wall(jump_s)
         agent.deploy(b"rows", stage=1)  # what comes is dealt with after a look at the lease
         assert agent.ended("1.0") == ["FINISHED"]
@@ -339,13 +330,13 @@ def test_jobs_that_locations_drop_are_released(agent: Running) -> None:
     location = pb.EdgeLocation(job_id="job", node_path="rows", edge=1)
     agent.say(locations=pb.Locations(version=1, full=True, edges=[location]))
     agent.say(locations=pb.Locations(version=2, full=True))
-    until(lambda: agent.runtime.store.stored_bytes == 0)
+    wait_until(lambda: agent.runtime.store.stored_bytes == 0)
     assert agent.runtime.locations.version == 2
 
 
 def test_close_stops_running_tasks(agent: Running) -> None:
     agent.deploy(b"wait", tasks=(0, 1, 2), outputs=[output(1, 2)])
-    until(lambda: agent.runtime.running_tasks == 2)
+    wait_until(lambda: agent.runtime.running_tasks == 2)
     agent.runtime.close()
     agent.runtime.close()
 
@@ -378,7 +369,7 @@ def test_partitions_of_datasets_are_copied_and_given_away_in_order(tmp_path: Pat
         agent.say(replicate=replicate(2, 1, source))
         agent.say(replicate=replicate(3, 2, source))
         agent.say(replicate=replicate(4, 1))  # it is here already
-        told = until(lambda: reports if len(reports := copied(agent)) == 4 else None, "answers")
+        told = wait_until(lambda: reports if len(reports := copied(agent)) == 4 else None)
         assert [(r.number, r.error.kind) for r in told] == [
             (1, ""), (2, ""), (3, "PartitionLostError"), (4, ""),
         ]  # fmt: skip
@@ -391,5 +382,5 @@ def copied(agent: Running) -> list[pb.Replicated]:
 
 def test_an_agent_without_datasets_says_so(agent: Running) -> None:
     agent.say(replicate=pb.Replicate(number=7))
-    (told,) = until(lambda: copied(agent), "the answer")
+    (told,) = wait_until(lambda: copied(agent))
     assert (told.number, told.error.kind) == (7, "InternalError")

@@ -23,7 +23,7 @@ from fabric.plan.nodes import Aggregate, Node, Plan, Scan
 from fabric.plan.sources import FileSource
 from fabric.security.tokens import Signer
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 
 class ObedientAgent:

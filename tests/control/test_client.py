@@ -259,7 +259,7 @@ def test_nobody_there(free_port: int) -> None:
     before = time.monotonic()
     with pytest.raises(PeerLostError, match=f"no coordinator answers at {address}; is it running"):
         control.list_jobs(pb.ListRequest())
-    assert time.monotonic() - before < 5.0
+    assert time.monotonic() - before < 30.0
     control.close()
     with pytest.raises(PeerLostError, match="is closed"):
         control.list_jobs(pb.ListRequest())

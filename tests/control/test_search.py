@@ -187,7 +187,7 @@ def test_not_for_ever_and_not_after_it_was_closed(make: Any) -> None:
     before = one.n_calls
     wait_until(lambda: one.n_calls > before)
     control.close()
-    caller.join(10)
+    caller.join(60)
     assert not caller.is_alive()
     assert failed
 
@@ -234,10 +234,10 @@ def test_a_deposed_leader_is_told(make: Any) -> None:
     with closing(GrpcControl(one.address, one.token("agent"))) as control:
         ready: Any = control._ready()
         metadata = [("authorization", f"Bearer {one.token('agent')}")]
-        assert ready.Depose(stub, metadata=metadata, timeout=10) == stub  # alone: nothing to it
+        assert ready.Depose(stub, metadata=metadata, timeout=60) == stub  # alone: nothing to it
         one.front.on_deposed = heard.append
-        ready.Depose(stub, metadata=metadata, timeout=10)
+        ready.Depose(stub, metadata=metadata, timeout=60)
         submit = [("authorization", f"Bearer {one.token('submit')}")]
         with pytest.raises(grpc.RpcError):
-            ready.Depose(stub, metadata=submit, timeout=10)
+            ready.Depose(stub, metadata=submit, timeout=60)
     assert heard == [7]

@@ -32,7 +32,7 @@ from fabric.plan.expr import Column
 from fabric.plan.nodes import Filter, Limit, Plan, Scan, Select, Sink
 from fabric.plan.sources import DatasetSource, DatasetTarget, FileSource, FileTarget, MemorySource
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 
 class Agent:

@@ -29,7 +29,7 @@ def raw_put(rig: FlightRig) -> RawPut:
         with grpc.insecure_channel(address) as channel:
             call = channel.stream_stream("/arrow.flight.protocol.FlightService/DoPut")
             try:
-                list(call(iter(messages), metadata=metadata, timeout=10.0))
+                list(call(iter(messages), metadata=metadata, timeout=60))
             except grpc.RpcError as error:
                 return error
         return None

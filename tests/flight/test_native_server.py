@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import mmap
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import textwrap
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,17 +32,19 @@ from fabric.io.dataset.files import DatasetFiles
 from fabric.security.tokens import Signer
 from fabric.testing import ManualClock
 from fabric.testing.flight_rig import FlightRig, RigControl, TableSource
+from fabric.testing.wait import wait_until
 
 ROWS = pa.table({"k": list(range(100))})
+N_CALLS, HELD_S = 6, 30.0
 
 CLIENT = """
-import sys, time
+import mmap, sys
 import grpc
 import pyarrow.flight as fl
 
-address, token, verb = sys.argv[1:]
+address, token, verb, shared, n_calls = *sys.argv[1:5], int(sys.argv[5])
 header = (b"authorization", b"Bearer " + token.encode())
-options = fl.FlightCallOptions(timeout=30, headers=[header])
+options = fl.FlightCallOptions(timeout=60, headers=[header])
 client = fl.connect(address)
 path = fl.FlightDescriptor.for_path("job", "j", "n")
 ticket = client.get_flight_info(path, options).endpoints[0].ticket
@@ -52,17 +55,17 @@ call = {
     "list": lambda: list(client.list_flights(b"", options)),
     "info": lambda: client.get_flight_info(path, options),
     "schema": lambda: client.get_schema(path, options),
-    "poll": lambda: poll(path.serialize(), metadata=metadata, timeout=30),
+    "poll": lambda: poll(path.serialize(), metadata=metadata, timeout=60),
     "get": lambda: client.do_get(ticket, options).read_all(),
 }[verb]
 call()
+with open(shared, "r+b") as file:
+    n_answered = mmap.mmap(file.fileno(), 1)
 print("ready", flush=True)
 sys.stdin.readline()
-count, end = 0, time.monotonic() + 1.5
-while time.monotonic() < end:
+for n in range(1, n_calls + 1):
     call()
-    count += 1
-print(count, flush=True)
+    n_answered[0] = n
 """
 
 
@@ -97,29 +100,36 @@ def test_answers_while_python_is_busy(
     monkeypatch.setattr("fabric.testing.flight_rig.TableSource", NativeSource)
     with FlightRig(tmp_path) as rig:
         rig.add_edge("j", "n", {("a0", 0, 0): ROWS})
-        assert answered_meanwhile(rig, verb) > 5  # who needs Python answers one, after the loop
+        assert answered_meanwhile(rig, verb, tmp_path / "shared") == N_CALLS
 
 
-def answered_meanwhile(rig: FlightRig, verb: str) -> int:
-    """Calls that another process made while this one held the GIL."""
+def answered_meanwhile(rig: FlightRig, verb: str, shared: Path) -> int:
+    """Of `N_CALLS` of another process, those that had an answer while this one held the GIL."""
+    shared.write_bytes(bytes(1))
     client = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(CLIENT), rig.address(), rig.token(), verb],
+        [
+            sys.executable, "-c", textwrap.dedent(CLIENT),
+            rig.address(), rig.token(), verb, str(shared), str(N_CALLS),
+        ],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert client.stdin is not None
     assert client.stdout is not None
+    with shared.open("r+b") as file:
+        n_answered = mmap.mmap(file.fileno(), 1)
     assert client.stdout.readline() == "ready\n"
     interval = sys.getswitchinterval()
     sys.setswitchinterval(60)  # whoever asks for the GIL waits until the loop below is over
     try:
         client.stdin.write("go\n")
         client.stdin.flush()
-        end = time.monotonic() + 2.5
-        while time.monotonic() < end:
+        end = time.monotonic() + HELD_S
+        while n_answered[0] < N_CALLS and time.monotonic() < end:
             pass
+        return n_answered[0]
     finally:
         sys.setswitchinterval(interval)
-    return int(client.communicate()[0])
+        client.communicate()
 
 
 def test_a_token_is_shown_to_python_once(timed: FlightRig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +190,7 @@ def waiting_get(rig: FlightRig) -> Any:
         endpoint.ticket, fl.FlightCallOptions(timeout=60, headers=[token])
     )
     assert reader.read_chunk().data.num_rows == 100
-    assert rig.sources["a0"].reached.wait(10)  # type: ignore[attr-defined]
+    assert rig.sources["a0"].reached.wait(60)  # type: ignore[attr-defined]
     client.close()
     return reader
 
@@ -308,13 +318,6 @@ def usage() -> tuple[int, int, int]:
         len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd")),
         pages * os.sysconf("SC_PAGE_SIZE"),
     )  # fmt: skip
-
-
-def wait_until(done: Callable[[], bool], seconds: float = 20.0) -> None:
-    end = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < end, "it did not happen"
-        threading.Event().wait(0.02)
 
 
 @pytest.fixture

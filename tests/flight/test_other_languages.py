@@ -50,7 +50,7 @@ def info_call(
             "/arrow.flight.protocol.FlightService/GetFlightInfo"
         )
         try:
-            _, done = call.with_call(descriptor.serialize(), metadata=metadata, timeout=10.0)
+            _, done = call.with_call(descriptor.serialize(), metadata=metadata, timeout=60)
         except grpc.RpcError as error:
             refused: Any = error
             return refused, dict([*refused.initial_metadata(), *refused.trailing_metadata()])
@@ -171,7 +171,7 @@ def locations(
     client: fl.FlightClient, rig: FlightRig, *headers: tuple[bytes, bytes]
 ) -> list[list[bytes]]:
     auth = (b"authorization", b"Bearer " + rig.token("read", "who").encode())
-    options = fl.FlightCallOptions(timeout=10.0, headers=[auth, *headers])
+    options = fl.FlightCallOptions(timeout=60, headers=[auth, *headers])
     info = client.get_flight_info(EDGE, options)
     return [[location.uri for location in endpoint.locations] for endpoint in info.endpoints]
 
@@ -200,7 +200,7 @@ def test_what_is_released_soon_expires_then(rig: FlightRig) -> None:
 
 def test_commands_are_refused_in_words(rig: FlightRig) -> None:
     auth = (b"authorization", b"Bearer " + rig.token().encode())
-    options = fl.FlightCallOptions(timeout=10.0, headers=[auth])
+    options = fl.FlightCallOptions(timeout=60, headers=[auth])
     with connect(rig.address()) as client:
         for ask in (client.get_flight_info, client.get_schema):
             with pytest.raises((pa.ArrowException, OSError)) as caught:

@@ -37,7 +37,7 @@ def act(rig: FlightRig) -> Callable[..., bytes]:
 
 
 def raw_action(client: fl.FlightClient, name: str, body: bytes, header: tuple[bytes, bytes]) -> Any:
-    options = fl.FlightCallOptions(timeout=10.0, headers=[header])
+    options = fl.FlightCallOptions(timeout=60, headers=[header])
     try:
         (answer,) = client.do_action(fl.Action(name, body), options)
     except (pa.ArrowException, OSError) as error:
@@ -86,7 +86,7 @@ def poll(rig: FlightRig, *path: str) -> tuple[fl.FlightInfo, bool, float | None]
             "/arrow.flight.protocol.FlightService/PollFlightInfo"
         )
         request = fl.FlightDescriptor.for_path(*path).serialize()
-        answer = fields_of(call(request, metadata=metadata, timeout=10.0))
+        answer = fields_of(call(request, metadata=metadata, timeout=60))
     again = answer.get(2, [])
     if again:
         assert fl.FlightDescriptor.deserialize(again[0]).path == [p.encode() for p in path]
@@ -268,7 +268,7 @@ def test_own_options_are_checked_and_obeyed(rig: FlightRig) -> None:
             return {entry[1][0]: fields_of(entry[2][0])[1][0] for entry in entries}
 
         def n_locations() -> int:
-            options = fl.FlightCallOptions(timeout=10.0, headers=[header])
+            options = fl.FlightCallOptions(timeout=60, headers=[header])
             info = client.get_flight_info(fl.FlightDescriptor.for_path("job", "j", "n"), options)
             return len(info.endpoints[0].locations)
 

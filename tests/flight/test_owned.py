@@ -130,7 +130,7 @@ def test_damaged_rows_reach_no_kernel(client: Client, rig: FlightRig) -> None:
     header = EdgeHeader(job=transaction, edge=0, producer=0, partitions=((0, 2),))
     token = (b"authorization", f"Bearer {rig.token('write')}".encode())
     with connect(addresses["a0"]) as raw:
-        options = fl.FlightCallOptions(headers=[token], timeout=10.0)
+        options = fl.FlightCallOptions(headers=[token], timeout=60)
         writer, _ = raw.do_put(fl.FlightDescriptor.for_path(*path), SCHEMA, options)
         writer.write_with_metadata(batch, encode_header(header))
         with pytest.raises(pa.ArrowException, match="a batch of the stream is damaged"):

@@ -57,7 +57,7 @@ VERBS: dict[str, Call] = {
 
 def options_with(*values: str) -> fl.FlightCallOptions:
     headers = [(b"authorization", value.encode()) for value in values]
-    return fl.FlightCallOptions(timeout=10.0, headers=headers)
+    return fl.FlightCallOptions(timeout=60, headers=headers)
 
 
 @pytest.mark.parametrize("verb", VERBS)

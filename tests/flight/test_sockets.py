@@ -54,7 +54,7 @@ def rows_at(transport: FlightTransport, address: str) -> pa.Table:
 
 def call(path: Path, *headers: tuple[bytes, bytes]) -> list[Any]:
     with fl.connect(f"grpc+unix://{path}") as client:
-        return list(client.list_flights(b"", fl.FlightCallOptions(timeout=10, headers=headers)))
+        return list(client.list_flights(b"", fl.FlightCallOptions(timeout=60, headers=headers)))
 
 
 def test_rows_come_by_the_socket(rig: FlightRig, path: Path, transport: FlightTransport) -> None:

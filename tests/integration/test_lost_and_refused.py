@@ -17,17 +17,16 @@ import pytest
 
 import fabric
 from fabric import col
-from fabric.clock import SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.control.client import GrpcControl
 from fabric.errors import AuthError, ExternalError, PeerLostError
 from fabric.plan.nodes import Plan, Sink
 from fabric.security.tokens import Signer
 from fabric.testing import Gate, LocalFabric, checksum, local_fabric
+from fabric.testing.wait import wait_until
 
 Told = Callable[..., None]
 TABLE = pa.table({"k": range(5_000), "v": [n % 7 for n in range(5_000)]})
-AWAY_S = 30.0
 pytestmark = pytest.mark.timeout(180)
 
 
@@ -58,14 +57,6 @@ def submit(session: fabric.Session, frame: fabric.DataFrame, gate: Gate) -> fabr
     return session.submit(Plan(Sink(frame.plan.root, gate.target)), parallelism=2)
 
 
-def until(reached: Callable[[], bool]) -> None:
-    clock = SystemClock()
-    end_s = clock.monotonic_s() + AWAY_S
-    while not reached():
-        assert clock.monotonic_s() < end_s
-        time.sleep(0.02)
-
-
 def n_tasks_running(running: LocalFabric, agent_id: str) -> int:
     return sum(a.running_tasks for a in running.attached() if a.agent_id == agent_id)
 
@@ -76,10 +67,10 @@ def test_a_killed_agent(own: LocalFabric, tmp_path: Path) -> None:
     with connect(own) as session, Gate() as gate:
         frame = session.read_parquet(path).exchange("k")
         held = [submit(session, frame, gate) for _ in range(2)]
-        until(lambda: all(job.status.stages[0].finished == 2 for job in held))
+        wait_until(lambda: all(job.status.stages[0].finished == 2 for job in held))
         lost = own.agent_id(1)
         own.kill(1)
-        until(lambda: all(job.status.n_attempts > 0 for job in held))
+        wait_until(lambda: all(job.status.n_attempts > 0 for job in held))
         gate.open()
         for job in held:
             assert job.wait().status.result_rows == TABLE.num_rows
@@ -93,7 +84,7 @@ def test_tables_of_a_killed_agent(own: LocalFabric, told: Told) -> None:
     """A table of this process was sent to the agents: with one of them a part of it is gone."""
     with connect(own) as session, Gate() as gate:
         job = held(session, gate, 2)
-        until(lambda: all(n_tasks_running(own, own.agent_id(i)) == 1 for i in range(2)))
+        wait_until(lambda: all(n_tasks_running(own, own.agent_id(i)) == 1 for i in range(2)))
         own.kill(1)
         with pytest.raises(ExternalError, match="is not connected; start it again") as caught:
             job.wait()
@@ -105,7 +96,7 @@ def test_rows_of_a_killed_agent(own: LocalFabric, told: Told) -> None:
     with connect(own) as session:
         job = session.submit(session.read_arrow(TABLE).exchange("k")).wait()
         own.kill(1)
-        until(lambda: len(session.agents()) == 1)
+        wait_until(lambda: len(session.agents()) == 1)
         with pytest.raises(ExternalError) as caught:
             job.collect()
         told(caught.value)
@@ -116,12 +107,12 @@ def test_a_paused_agent(own: LocalFabric, tmp_path: Path) -> None:
     pq.write_table(TABLE, path := tmp_path / "t.parquet", row_group_size=1000)
     with connect(own) as session, Gate() as gate:
         job = submit(session, session.read_parquet(path).exchange("k"), gate)
-        until(lambda: all(n_tasks_running(own, own.agent_id(i)) == 1 for i in range(2)))
+        wait_until(lambda: all(n_tasks_running(own, own.agent_id(i)) == 1 for i in range(2)))
         own.pause(0)
-        until(lambda: job.status.n_attempts > 0)
+        wait_until(lambda: job.status.n_attempts > 0)
         assert any("no heartbeat" in error.message for error in job.status.errors)
         own.resume(0)
-        until(lambda: len(session.agents()) == 2)  # it comes back by itself
+        wait_until(lambda: len(session.agents()) == 2)  # it comes back by itself
         gate.open()
         assert job.wait().status.result_rows == TABLE.num_rows
 

@@ -25,7 +25,7 @@ EVIL = 'x"\\\n{}'
 
 
 def read(url: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    text = httpx.get(url, timeout=10).raise_for_status().text
+    text = httpx.get(url, timeout=60).raise_for_status().text
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(text)

@@ -7,8 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from fabric.config import FabricHome
 from fabric.errors import AuthError, CancelledError, ExpressionError
 from fabric.plan.nodes import Plan, Sink
 from fabric.testing.gate import Gate
+from fabric.testing.wait import wait_until
 
 ROWS = pa.table({"k": [f"k{i % 5}" for i in range(1000)], "x": list(range(1000))})
 
@@ -30,13 +30,6 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def _until(reached: Callable[[], bool], deadline_s: float = 30.0) -> None:
-    end_s = time.monotonic() + deadline_s
-    while not reached():
-        assert time.monotonic() < end_s, "it did not come about in time"
-        time.sleep(0.02)
 
 
 def _children(pid: int) -> list[int]:
@@ -66,7 +59,7 @@ class Up:
                 stdout=out,
                 stderr=subprocess.STDOUT,
             )
-        _until(lambda: "Ctrl-C stops" in self.text() or self.process.poll() is not None)
+        wait_until(lambda: "Ctrl-C stops" in self.text() or self.process.poll() is not None)
         assert self.process.poll() is None, self.text()
 
     def text(self) -> str:
@@ -170,7 +163,7 @@ def test_a_job_outlives_its_session(up: Up) -> None:
         with fabric.connect(up.address, token=up.token) as first:
             scan = fabric.read_arrow(ROWS).plan.root
             held = first.submit(Plan(Sink(scan, gate.target)), "held")
-            _until(lambda: held.state == "running")
+            wait_until(lambda: held.state == "running")
         with fabric.connect(up.address, token=up.token) as second:
             assert second.job(held.id).state == "running"
             gate.open()
@@ -226,7 +219,7 @@ def test_ctrl_c_stops_everything(tmp_path: Path) -> None:
 def test_a_killed_up_leaves_nothing(tmp_path: Path) -> None:
     running = Up(tmp_path / "home")
     running.stop(signal.SIGKILL)
-    _until(lambda: _children(running.process.pid) == [])
+    wait_until(lambda: _children(running.process.pid) == [])
 
 
 def test_a_dead_agent_ends_it_with_an_error(tmp_path: Path) -> None:

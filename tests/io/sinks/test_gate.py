@@ -40,7 +40,7 @@ def test_opens_when_its_file_appears(gate):
     gate.write(BATCH)
     thread, ended = waiting(gate)
     gate_file("g1").touch()
-    thread.join(10)
+    thread.join(60)
     assert b'"rows": 2' in ended[0]
     publish(ended)
     abandon(ended)
@@ -49,7 +49,7 @@ def test_opens_when_its_file_appears(gate):
 def test_giving_up_ends_the_wait(gate):
     thread, ended = waiting(gate)
     gate.abandon()
-    thread.join(10)
+    thread.join(60)
     assert ended == ["gate g1 was abandoned before it opened"]
     with pytest.raises(CancelledError):
         gate.write(BATCH)

