@@ -8,7 +8,6 @@ there may be several of it, `elected.py` goes on from there.
 from __future__ import annotations
 
 import argparse
-import gc
 import os
 import signal
 import threading
@@ -24,6 +23,7 @@ from fabric.coordinator.metadata.rocksdb import RocksStore
 from fabric.coordinator.runtime import CoordinatorRuntime
 from fabric.coordinator.serving import Parts, serving
 from fabric.errors import StorageError
+from fabric.heap import bound_arenas, settle_heap
 from fabric.security.secret import load_or_create
 from fabric.security.tokens import Signer
 from fabric.settings import load
@@ -47,6 +47,7 @@ def run_coordinator(
         When the address, the folder or the secret can't be used; nothing is left running then.
     """
     failpoints.arm()
+    bound_arenas()
     config.check_bind()
     clock = SystemClock()
     signer = Signer(load_or_create(config.home / "secret"))
@@ -57,22 +58,13 @@ def run_coordinator(
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: halted.set())
-            _settle_heap()
+            settle_heap()
         write_token(config.home / "token", signer, clock)
         if ready is not None:
             ready(address)
 
     run = run_elected if config.metadata else _run_alone
     run(parts, listening, halted)
-
-
-def _settle_heap() -> None:
-    """Leave out of later collections what was loaded so far: it stays as long as the process does.
-
-    A full collection went through all of it, and nobody was answered meanwhile.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 def _run_alone(parts: Parts, listening: Callable[[str], None], halted: threading.Event) -> None:

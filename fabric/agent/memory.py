@@ -23,12 +23,12 @@ import os
 import sys
 from typing import Any
 
+from fabric.heap import bound_arenas
+
 KEPT_S, TIGHT_KEPT_S = 180.0, 0.5
 """How long jemalloc keeps pages nobody uses; where memory is bounded."""
 MALLOC_KEPT_BYTES, MALLOC_MAPPED_BYTES = 256 << 20, 32 << 20
 """What the system's malloc keeps at its end, and what it maps and unmaps by itself."""
-ARENAS_MAX = 2
-"""Arenas of the system's malloc: one for each thread keeps memory in each."""
 ENVIRONMENT = {
     "ARROW_DEFAULT_MEMORY_POOL": "jemalloc",
     "OPENBLAS_NUM_THREADS": "1",
@@ -44,7 +44,7 @@ _JEMALLOC = "JE_ARROW_MALLOC_CONF"  # likewise
 TIGHT_LARGE_BYTES = 8 << 20
 """Buffers from here on go back when they are freed, where memory is bounded (Arrow sets no such
 size): a row of 64 MB left 200 MB behind for half a second."""
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
 def prepare_process(memory: int | None = None, kept_s: float = KEPT_S) -> None:
@@ -57,9 +57,9 @@ def prepare_process(memory: int | None = None, kept_s: float = KEPT_S) -> None:
         os.environ.setdefault(name, value)
     os.environ.setdefault(_JEMALLOC, _jemalloc_options(memory, kept_s))
     hide_pandas()
+    bound_arenas()
     libc = ctypes.CDLL(None)
     if hasattr(libc, "mallopt"):
-        libc.mallopt(_M_ARENA_MAX, ARENAS_MAX)
         kept = MALLOC_KEPT_BYTES if memory is None else min(MALLOC_KEPT_BYTES, memory // 32)
         libc.mallopt(_M_TRIM_THRESHOLD, kept)
         libc.mallopt(_M_MMAP_THRESHOLD, MALLOC_MAPPED_BYTES)

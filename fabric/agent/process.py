@@ -20,6 +20,7 @@ from fabric import failpoints
 from fabric.agent.memory import prepare_process
 from fabric.config import AgentConfig
 from fabric.errors import FabricError
+from fabric.heap import settle_heap
 from fabric.signals import sets
 
 SWITCH_S = 0.0005
@@ -58,6 +59,7 @@ def run_agent(
         process = AgentProcess(config, stack)
         bind_process(agent=process.agent_id)
         stack.callback(bind_process)
+        settle_heap()
         if ready is not None:
             ready(process.agent_id, process.address)
         process.run(halted)

@@ -172,7 +172,8 @@ class LocalFabric:
     def start_coordinator(self) -> None:
         """Start the coordinator, on the same port when there was one before."""
         started, prefix = self.spawn_coordinator(), "coordinator listening on "
-        self._until(lambda: started.said(prefix), "the coordinator did not start")
+        said = "the coordinator did not start"
+        self._until(lambda: started.said(prefix), said, [started])  # agents may be dead by intent
         self.address = started.said(prefix) or ""
         self.control = GrpcControl(self.address, self.token, tls_roots=self.tls_roots)
 
@@ -194,7 +195,8 @@ class LocalFabric:
 
     def wait_attached(self) -> None:
         """Wait until every agent is attached."""
-        self._until(self._all_attached, "not all agents attached")
+        all_here = [*self.agents, *([self.coordinator] if self.coordinator else [])]
+        self._until(self._all_attached, "not all agents attached", all_here)
 
     def stop(self) -> None:
         """End every process; agents first, so that none looks for a coordinator."""
@@ -248,11 +250,13 @@ class LocalFabric:
             subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
         )
 
-    def _until(self, reached: Callable[[], object], otherwise: str) -> None:
+    def _until(
+        self, reached: Callable[[], object], otherwise: str, children: Sequence[Child]
+    ) -> None:
         clock = SystemClock()
         deadline = clock.monotonic_s() + START_S
         while not reached():
-            for child in [*self.agents, *([self.coordinator] if self.coordinator else [])]:
+            for child in children:
                 child.check()
             if clock.monotonic_s() > deadline:
                 raise PeerLostError(f"{otherwise} within {START_S:.0f} s")

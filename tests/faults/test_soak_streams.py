@@ -28,14 +28,15 @@ EVERY_S = max(8.0, SECONDS / 10)
 RATE = int(os.environ.get("FABRIC_SOAK_RATE") or 50_000)
 N_AGENTS, SLOTS = 3, 4
 ENVIRON = {
-    "FABRIC_CHECKPOINT_INTERVAL_S": "2",
+    "FABRIC_CHECKPOINT_INTERVAL_S": "1",
     "FABRIC_AGENT_GIVE_BACK_S": "5",
     "FABRIC_COORDINATOR_TIMEOUT_S": "10",  # more than a restart takes on a busy machine
+    "FABRIC_COORDINATOR_EVENTS_KEPT_MAX": "200",  # so many happen before memory is judged
     "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0",
 }
 """Malloc keeps up to 0.2 MB of freed memory for each of 50 threads, which takes longer to fill than
 this lasts, 15 MB in 8 minutes, and would hide what is lost: heaptrack saw none of it."""
-LONG_S, WARM_S = 300.0, 120.0
+LONG_S, WARM_S = 300.0, 240.0
 """A slope is judged of processes that were watched for so long, after the first so long."""
 MB_PER_HOUR_MAX, KB_PER_MILLION_MAX = 5.0, 20.0
 

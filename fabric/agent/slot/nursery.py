@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
-import gc
 import os
 import resource
 import select
@@ -19,6 +18,8 @@ import socket
 import struct
 import sys
 from contextlib import suppress
+
+from fabric.heap import settle_heap
 
 REQUEST, REPLY = struct.Struct("<Bq"), struct.Struct("<q")
 """Kind and number. SPAWN is answered by a process id; for REAP the number is one, answered by its
@@ -38,8 +39,7 @@ def main(descriptor: int) -> None:
     agent = socket.socket(fileno=descriptor)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _import()
-    gc.collect()
-    gc.freeze()  # else collecting in a slot would write to pages that all share
+    settle_heap()  # else collecting in a slot would write to pages that all share
     agent.send(REPLY.pack(os.getpid()))
     slots: set[int] = set()
     while True:
@@ -79,8 +79,7 @@ def _prepare_compiler() -> int:
 
     with suppress(NotCompiledError):  # Numba is not installed: who needs it will say so
         compiled(lambda value: value + 0.5, (pa.float64(),), pa.float64())(np.zeros(1))
-    gc.collect()
-    gc.freeze()
+    settle_heap()
     return 0
 
 

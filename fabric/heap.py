@@ -1,0 +1,32 @@
+"""What a process that serves for long does about its heap when it starts.
+
+One job: `bound_arenas`, before threads are started, and `settle_heap`, when it is ready.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+
+ARENAS_MAX = 2
+"""Arenas of the system's malloc: one for each thread keeps memory in each, and each grows for as
+long as the thread has not done everything once."""
+_M_ARENA_MAX = -8
+
+
+def bound_arenas() -> None:
+    """Let the threads of this process share `ARENAS_MAX` arenas; nothing where malloc has none."""
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt"):
+        libc.mallopt(_M_ARENA_MAX, ARENAS_MAX)
+
+
+def settle_heap() -> None:
+    """Leave what is loaded now out of later collections: it stays as long as the process does.
+
+    A full collection went through all of it, and nobody was answered meanwhile. The last of these
+    sees next to nothing, which is what Python measures by when the next full one is worth it.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.collect()
