@@ -26,7 +26,9 @@ pytestmark = pytest.mark.timeout(1800)
 SECONDS = float(os.environ.get("FABRIC_SOAK_S") or (600 if SOAK else 24))
 EVERY_S = max(8.0, SECONDS / 10)
 RATE = int(os.environ.get("FABRIC_SOAK_RATE") or 50_000)
-N_AGENTS, SLOTS = 3, 4
+N_AGENTS, SLOTS = 3, 1
+"""One slot: tasks wait for the agent that was killed, so that those of the others, whose memory is
+compared with what it was, stay what they are."""
 ENVIRON = {
     "FABRIC_CHECKPOINT_INTERVAL_S": "1",
     "FABRIC_AGENT_GIVE_BACK_S": "5",
@@ -91,9 +93,10 @@ if SOAK:
             trial.finish()
         n_million = trial.facts.rows / 1e6
         print(f"{trial.facts}, {n_million / (SECONDS / 4):.2f} M rows/s")
-        for series in watch.series():
+        long = [series for series in watch.series() if series.seconds() > SECONDS / 8]
+        for series in long:
             print(told(series), f"KB per million rows {kb_per_million(series, n_million)}")
-        for series in watch.series():
+        for series in long:
             assert kb_per_million(series, n_million).least <= KB_PER_MILLION_MAX, told(series)
 
 

@@ -2,9 +2,7 @@
 
 One job: `theil_sen`, the median of the slopes of all pairs of samples, with the interval that holds
 the true slope with 95 %. Theil, A rank-invariant method, 1950; Sen, Estimates of the regression
-coefficient based on Kendall's tau, 1968 (its normal approximation). What goes up and down for a
-reason of its own is compared with its like alone: Hirsch, Slack, Smith, Techniques of trend
-analysis for monthly water quality data, 1982.
+coefficient based on Kendall's tau, 1968 (its normal approximation).
 """
 
 from __future__ import annotations
@@ -34,25 +32,17 @@ class Slope:
         return f"{self.median:+.2f} [{self.least:+.2f}, {self.most:+.2f}]"
 
 
-def theil_sen(x: Sequence[float], y: Sequence[float], kinds: Sequence[int] = ()) -> Slope:
-    """The slope of `y` over `x`, which grows, of samples that are of one of the `kinds`.
-
-    Two samples of a kind at least; without kinds all are of one.
+def theil_sen(x: Sequence[float], y: Sequence[float]) -> Slope:
+    """The slope of `y` over `x`, which grows; two samples at least.
 
     >>> print(theil_sen([0, 1, 2, 3, 4], [1, 3, 5, 70, 9]))
     +2.00 [-61.00, +65.00]
-    >>> print(theil_sen([0, 1, 2, 3, 4, 5], [10, 11, 92, 93, 14, 15], [1, 1, 2, 2, 1, 1]))
-    +1.00 [+1.00, +1.00]
     """
     at, values = np.asarray(x, np.float64), np.asarray(y, np.float64)
-    of = np.asarray(kinds) if len(kinds) else np.zeros(len(at), np.int64)
     i, j = np.triu_indices(len(at), 1)
-    alike = of[i] == of[j]
-    i, j = i[alike], j[alike]
     slopes = np.sort((values[j] - values[i]) / (at[j] - at[i]))
-    counts = np.unique_counts(of).counts.tolist()
-    spread = _Z * math.sqrt(sum(n * (n - 1) * (2 * n + 5) / 18 for n in counts))
-    n_pairs = len(slopes)
+    n, n_pairs = len(at), len(slopes)
+    spread = _Z * math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
     low = max(0, int((n_pairs - spread) / 2))
     high = min(n_pairs - 1, math.ceil((n_pairs + spread) / 2))
     return Slope(float(slopes[low]), float(np.median(slopes)), float(slopes[high]))

@@ -42,7 +42,6 @@ class Facts:
     checkpoints: int = 0
     """The newest that was complete."""
     aborted: int = 0
-    restores: int = 0
     rows: int = 0
     disk_ratio: float = 0.0
     """What the folder of checkpoints took at most, by what the ones that are kept have in them."""
@@ -77,7 +76,6 @@ class Trial:
 
     def finish(self) -> None:
         """End the job and say how what was put out differs from what should be."""
-        self.facts.restores = self._events("job restored") - 1
         patiently(lambda: self._fabric.control.cancel(self._request))
         wait_until(lambda: self._status().state == pb.JOB_CANCELLED, HEALS_S)
         seen = self._job.seen()
@@ -193,11 +191,6 @@ class Trial:
     def _told(self) -> list[pb.CheckpointStatus]:
         asked = pb.CheckpointsRequest(job_id=self._job_id)
         return list(patiently(lambda: self._fabric.control.list_checkpoints(asked)).checkpoints)
-
-    def _events(self, kind: str) -> int:
-        asked = pb.EventsRequest(job_id=self._job_id)
-        told = patiently(lambda: self._fabric.control.list_events(asked)).events
-        return sum(event.kind == kind for event in told)
 
     def _status(self) -> pb.JobStatus:
         return patiently(lambda: next(iter(self._fabric.control.watch(self._request))))

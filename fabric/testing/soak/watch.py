@@ -1,7 +1,8 @@
 """What processes hold while they run, sampled.
 
-One job: `Watch`, a thread that reads of each process that it was told of, and of their children:
-memory, threads, descriptors; and once a while the bytes of some folders.
+One job: `Watch`, a thread that reads of each process that it was told of, and of each that these
+start, memory, threads and descriptors; and once a while the bytes of some folders. Each is judged
+by itself: a slot's process is a new one after each restore, and as large as it will be only then.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -23,11 +23,10 @@ _BLOCKS = 48
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Of one process and the `processes` it started; `rss_bytes` without what they map of files."""
+    """Of one process; `rss_bytes` without what it maps of files."""
 
     at_s: float
     rss_bytes: int
-    processes: int
     threads: int
     descriptors: int
 
@@ -49,25 +48,21 @@ class Series:
         return self.samples[-1].at_s - self.samples[0].at_s if self.samples else 0.0
 
     def mb_per_hour(self, warm_s: float) -> Slope:
-        """How fast its memory grows while it has as many processes, one for each task."""
+        """How fast its memory grows."""
         blocks = _medians(self.after(warm_s))
         return theil_sen(
-            [block.at_s / 3600 for block in blocks],
-            [block.rss_bytes / 1e6 for block in blocks],
-            [block.processes for block in blocks],
+            [block.at_s / 3600 for block in blocks], [block.rss_bytes / 1e6 for block in blocks]
         )
 
     def spread(self, name: str, warm_s: float) -> int:
-        """How far a count moved, at most, between halves of the samples of as many tasks."""
-        by_tasks: dict[int, list[int]] = {}
-        for each in self.after(warm_s):
-            by_tasks.setdefault(each.processes, []).append(getattr(each, name))
-        halves = [(n[: len(n) // 2], n[len(n) // 2 :]) for n in by_tasks.values() if len(n) > 1]
-        return max((int(median(b) - median(a)) for a, b in halves), key=abs)
+        """How far a count moved between the halves of its samples."""
+        counts = [getattr(each, name) for each in self.after(warm_s)]
+        half = len(counts) // 2
+        return int(median(counts[half:]) - median(counts[:half]))
 
 
 class Watch:
-    """Use it in a ``with``; `add` processes as they start."""
+    """Use it in a ``with``; `add` processes as they start, those they start are found."""
 
     def __init__(self, every_s: float = 0.5) -> None:
         self._every_s = every_s
@@ -100,26 +95,35 @@ class Watch:
             for pid, series in list(self._series.items()):
                 if (found := sample(pid)) is not None:
                     series.samples.append(found)
+                    self._add_children(pid, series.name)
+
+    def _add_children(self, pid: int, name: str) -> None:
+        """An agent has a nursery, and that a process for each slot with a user's function."""
+        for child in children(pid):
+            if child not in self._series:
+                self._series[child] = Series(f"{name}/{child}")
 
 
 def sample(pid: int) -> Sample | None:
-    """What a process holds now, its children's memory too; None: it is gone."""
+    """What a process holds now; None: it is gone."""
     try:
         descriptors = len(os.listdir(f"/proc/{pid}/fd"))
         threads = len(os.listdir(f"/proc/{pid}/task"))
-        started = list(children(pid))
-        rss = sum(_anonymous(each) for each in (pid, *started))
+        rss = _anonymous(pid)
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
-    return Sample(time.monotonic(), rss, len(started), threads, descriptors)
+    return Sample(time.monotonic(), rss, threads, descriptors)
 
 
-def children(pid: int) -> Iterable[int]:
-    """The processes that a process started, and theirs."""
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in map(int, (task / "children").read_text().split()):
-            yield child
-            yield from children(child)
+def children(pid: int) -> list[int]:
+    """The processes that a process started itself; none when it is gone."""
+    found: list[int] = []
+    try:
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            found += map(int, (task / "children").read_text().split())
+    except (FileNotFoundError, ProcessLookupError):
+        return found
+    return found
 
 
 def folder_bytes(folder: Path) -> int:
