@@ -23,8 +23,8 @@ from collections.abc import Sequence
 from bench.harness import Benchmark, Case, Engine
 from bench.nexmark import data
 
-N_EVENTS, N_EVENTS_QUICK = 25_000_000, 6_000_000
-N_CHECKED, N_CHECKED_QUICK = 5_000_000, 1_000_000
+N_EVENTS, N_EVENTS_QUICK = 25_000_000, 4_000_000
+N_CHECKED, N_CHECKED_QUICK = 5_000_000, 500_000
 QUESTIONS = ("q0", "q1", "q2", "q5", "q7", "q11", "q12", "q15", "q17", "q18", "q19")
 BYTES_A_BID = 110
 """About, as Arrow."""
