@@ -193,7 +193,8 @@ class StoredColumn {
     const T* from = reinterpret_cast<const T*>(data_.data());
     T* to = reinterpret_cast<T*>(made);
     for (int64_t i = 0; i < n; ++i) {
-      __builtin_prefetch(from + places[std::min(i + GATHERED_AHEAD, n - 1)]);
+      const int32_t ahead = places[std::min(i + GATHERED_AHEAD, n - 1)];
+      __builtin_prefetch(from + std::max(ahead, 0));  // -1 is no row, and there may be none at all
       to[i] = places[i] < 0 ? T{} : from[places[i]];
     }
   }
