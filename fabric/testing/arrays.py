@@ -240,7 +240,9 @@ def batches(draw: st.DrawFn, max_rows: int = 30) -> pa.RecordBatch:
 
 
 def rendered(array: pa.Array) -> list[str]:
-    """Values as text: NaN equals NaN, -0.0 differs from 0.0."""
+    """Values as text: NaN equals NaN, -0.0 differs from 0.0, and a nanosecond is not lost."""
+    if pa.types.is_time64(array.type):
+        array = array.cast(pa.int64())
     return [_render(value) for value in array.to_pylist()]
 
 

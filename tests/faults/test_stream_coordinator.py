@@ -14,7 +14,6 @@ import pytest
 from fabric import failpoints
 from fabric.testing import local_fabric
 from fabric.testing.faults import hit_coordinator, overcome
-from fabric.testing.sampled import sampled
 from fabric.testing.stream_ordeal import LONG, PARALLELISM, StreamOrdeal
 from fabric.testing.wait import wait_until
 
@@ -32,7 +31,8 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "nth", "action"), sampled(CASES, 1, salt="stream coordinator"))
+@pytest.mark.soak  # its restart takes as long as all the rows where two tests share the machine
+@pytest.mark.parametrize(("name", "nth", "action"), CASES)
 def test_a_coordinator_at(
     *,
     name: str,

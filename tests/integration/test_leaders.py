@@ -44,7 +44,7 @@ class Pair(LocalFabric):
         for number in range(2):
             arguments = ["coordinator", "--home", str(self.home), "--port", "0"]
             child = self._spawn(f"coordinator {number}", arguments, self.home / str(number))
-            self._until(lambda child=child: child.said(PREFIX), "a coordinator did not start")
+            self._until(lambda child=child: child.said(PREFIX), "no coordinator", [child])
             both.append(child)
             addresses.append(child.said(PREFIX) or "")
         self.both, self.address = tuple(both), ",".join(addresses)
