@@ -15,7 +15,6 @@ import fabric
 from fabric.plan.sources import DatasetTarget
 from fabric.testing import local_fabric
 from fabric.testing.faults import wait_hit
-from fabric.testing.sampled import sampled
 from fabric.testing.stream_ordeal import (
     PARALLELISM,
     StreamOrdeal,
@@ -36,7 +35,8 @@ HOLDING = "stream.publishing"
 PUTS = list(product(("agent.put-batch", "agent.put-sealed"), (1, 3)))
 
 
-@pytest.mark.parametrize(("name", "nth"), sampled(ZOMBIES, 1, salt="zombies"))
+@pytest.mark.soak
+@pytest.mark.parametrize(("name", "nth"), ZOMBIES)
 def test_a_zombie(name: str, nth: int, short: dict[str, str], tmp_path: Path) -> None:
     faults = {f"agent {i}": f"{name}:{nth}:stop" for i in range(PARALLELISM)}
     with local_fabric(PARALLELISM, slots=2, environ=short, faults=faults) as running:
