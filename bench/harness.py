@@ -16,7 +16,6 @@ function takes the `Case` and gives a `Run`. Modules import engines inside those
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -138,21 +137,15 @@ class _Turns:
 
     def lines(self, rounds: int, round_s: float) -> list[Line]:
         """Measure, compare, and leave every engine closed."""
-        calls: dict[Engine, int] = {}
         seconds: dict[Engine, list[float]] = {engine: [] for engine in self._engines}
         for engine in list(self._engines):
             self._call(engine, "prepare", self._case)
         for engine in list(self._engines):
-            self._call(engine, "time", 1)  # what is done once (imports, pages, caches)
-            once = self._call(engine, "time", 1)
-            calls[engine] = max(1, math.ceil(round_s / once)) if once else 1
-            if rounds == 1 and once and once >= round_s:
-                seconds[engine].append(once)  # a long call is a round by itself
+            self._call(engine, "time", 0.0)  # what is done once (imports, pages, caches)
         for turn in range(rounds):
             first = turn % len(self._engines)
             for engine in self._engines[first:] + self._engines[:first]:
-                if len(seconds[engine]) <= turn:
-                    seconds[engine].append(self._call(engine, "time", calls[engine]))
+                seconds[engine].append(self._call(engine, "time", round_s))
         answers = {engine: self._call(engine, "answer") for engine in list(self._engines)}
         for engine in list(self._engines):
             self._call(engine, "close")

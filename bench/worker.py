@@ -113,22 +113,24 @@ class _Engine:
         module, _, function = self._factory.partition(":")
         self._run = getattr(import_module(module), function)(case)
 
-    def time(self, calls: int) -> float:
-        """Seconds of the median call of many; the collector rests meanwhile.
+    def time(self, round_s: float) -> float:
+        """Seconds of the median call of as many as fill `round_s`, of one at least.
 
         What a run calls `beside` is done in `work` too, and is no part of the case: its time is
-        taken off.
+        taken off, but the round is full when `work` has filled it. The collector rests meanwhile.
         """
         work, clock = self._run.work, time.perf_counter
         beside = getattr(self._run, "beside", None)
-        seconds = []
+        seconds: list[float] = []
+        filled = 0.0
         gc.collect()
         gc.disable()
         try:
-            for _ in range(calls):
+            while not seconds or filled < round_s:
                 start = clock()
                 work()
                 seconds.append(clock() - start)
+                filled += seconds[-1]
                 if beside is not None:
                     start = clock()
                     beside()
