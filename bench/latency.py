@@ -8,8 +8,8 @@ a row that waits because its source was late, or behind a batch, has waited. Bot
 clock of one host. "embedded": fabric and reader in one process, with an exchange; "two agents": two
 processes, each with sources, functions and a tap. A second of warm-up is dropped. `p99_ms` and its
 kin are of all rows behind that; the reader must have had each row of theirs once, and each key's
-rows counted from one to the next. The two calls of `work` that the harness makes to warm an engine
-are a second long; `seconds` is a whole job, with its start.
+rows counted from one to the next. The call of `work` with which the harness warms an engine is a
+second long; `seconds` is a whole job, with its start.
 """
 
 from __future__ import annotations
