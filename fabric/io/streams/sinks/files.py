@@ -205,6 +205,8 @@ drop = abandon
 def take_back(handles: Sequence[Handle]) -> None:
     """Have nobody see any more what these portions published; may be repeated.
 
+    Of a job that had ended, and is restarted, only what was merged can't be told apart any more.
+
     Raises
     ------
     NotFoundError, DataError
@@ -213,10 +215,16 @@ def take_back(handles: Sequence[Handle]) -> None:
     for facts in _by_folder(handles):
         first = facts[0]
         folders = Folders.of(first["path"], first["job"], first["stage"])
-        if not folders.root.exists():  # the job has ended
-            continue
-        with writing(first["path"]), folders.locked():
-            taken_back.take_back(folders, facts)
+        had_ended = not folders.root.exists()
+        try:
+            with writing(first["path"]):
+                folders.make()
+                with folders.locked():
+                    taken_back.take_back(folders, facts)
+        except NotFoundError:
+            if had_ended:
+                shutil.rmtree(folders.root, ignore_errors=True)
+            raise
 
 
 def discard(target: StreamFileTarget, job: str, stage: int) -> None:

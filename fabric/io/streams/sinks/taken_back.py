@@ -57,7 +57,8 @@ def _check_there(folders: Folders, names: set[str], merged: list[Merged]) -> Non
         more = ", ..." if len(lost) > _TOLD_MAX else ""
         raise NotFoundError(
             f"{', '.join(lost[:_TOLD_MAX])}{more} can't be taken out of {folders.target}: not "
-            "there any more; moved or removed by hand? Somebody may have read the rows"
+            "there any more; moved or removed by hand, or merged with others when the job ended? "
+            "Somebody may have read the rows"
         )
 
 

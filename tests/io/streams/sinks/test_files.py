@@ -208,6 +208,32 @@ def test_what_somebody_took_away_can_not_be_taken_back(tmp_path: Path) -> None:
         sinks.take_back(gone, kept)
 
 
+def test_a_job_that_had_ended_takes_back_what_lies_by_itself(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    to = target(out)
+    writer, handles = opened(to), []
+    for checkpoint in (1, 2):
+        writer.write(batch(checkpoint))
+        handles.append([writer.prepare(checkpoint)])
+        writer.on_complete(checkpoint)
+        sinks.publish(handles[-1])
+    sinks.discard(to, "job-1", 2)  # the job failed, and is restarted
+    for _ in range(2):
+        sinks.take_back(handles[1], handles[0])
+        assert seen(out) == [[1]]
+    sinks.discard(to, "job-1", 2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+
+
+def test_a_job_that_had_ended_says_what_it_can_not_take_back(tmp_path: Path) -> None:
+    out, kept, gone = merged_out(tmp_path)
+    sinks.discard(target(out), "job-1", 2)
+    with pytest.raises(NotFoundError, match="merged with others when the job ended"):
+        sinks.take_back(gone, kept)
+    assert seen(out) == [[1, 2]]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+
+
 def test_a_file_that_somebody_changed_is_left_alone(tmp_path: Path) -> None:
     out, kept, gone = merged_out(tmp_path)
     (path,) = out.iterdir()
