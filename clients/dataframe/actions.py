@@ -71,7 +71,9 @@ class Actions:
         """
         from fabric.plan.stream_facts import never_ends
 
-        if not isinstance(self._node, nodes.Sink) and never_ends(self._node):
+        parts = self._node.inputs if isinstance(self._node, nodes.Union) else (self._node,)
+        is_written = all(isinstance(part, nodes.Sink) for part in parts)
+        if not is_written and never_ends(self._node):
             raise PlanError(
                 "this stream has no end, so its rows are never all there; write: "
                 '.write_stream("folder"), or read a part: n_rows=, n_events=, until="now"'

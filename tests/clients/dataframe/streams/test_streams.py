@@ -353,6 +353,15 @@ def test_several_streams_are_written_by_one_job(
     assert len([node for node in walk(made) if isinstance(node, AssignWindows)]) == 0
 
 
+def test_several_streams_without_an_end_are_written_by_one_job(
+    submitted: Callable[[Callable[[], Any]], Asked],
+) -> None:
+    made = streams.generator(rows_per_s=10)
+    also: Mapping[Any, DataFrame] = {"/late": made.filter(col("value") > 0)}
+    root = submitted(lambda: made.write_stream("/out", also=also)).plan.root
+    assert [type(part) for part in root.children] == [Sink, Sink]
+
+
 def test_aggregates_by_name() -> None:
     node = root(rows().group_by("key").agg(total=col("value").sum()))
     assert node == StreamAggregate(node.input, (K,), (Alias(Agg("sum", Column("value")), "total"),))
