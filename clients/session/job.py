@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from fabric.clients.session.progress import JobProgress, stage_rows
+from fabric.clients.session.progress import JobProgress, counted, stage_rows
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED, STATES, ControlApi
 from fabric.control.errors import from_detail
@@ -281,6 +281,13 @@ def _headline(status: pb.JobStatus) -> str:
     elif status.state == pb.JOB_RUNNING:
         done = sum(stage.finished for stage in status.stages)
         text += f", {done} of {sum(stage.n_tasks for stage in status.stages)} tasks done"
+        if n_read := max(
+            (s.rows_in for s in status.stages if s.HasField("watermark_us")), default=0
+        ):
+            text += f", {n_read:,} rows in"
+    text = ", ".join([text, *counted(status.stages)])
+    if status.waiting:
+        text += f", it {status.waiting}"
     if status.HasField("error"):
         text += f", {status.error.kind}: {status.error.message}"
     return text

@@ -1,22 +1,31 @@
 """A progress display for long work on a terminal.
 
 One job: a bar a stage, drawn by rich on stderr. Nothing is drawn in the first half second, and
-nothing ever when stderr is no terminal; rich is imported only when something is drawn.
+nothing ever when stderr is no terminal; rich is imported only when something is drawn. A job that
+waits for slots says so everywhere: it may wait for ever.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 import time
+from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from fabric.control import control_pb2 as pb
 from fabric.event_time import shown
+from fabric.telemetry.logs import logger
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
+_log = logger("fabric.session")
+
 QUIET_S = 0.5
+PATIENT_S = 5.0
+"""How long a job may wait for slots where nothing is drawn before a warning says so."""
 
 
 def stage_rows(stage: pb.StageStatus) -> str:
@@ -29,12 +38,22 @@ def stage_rows(stage: pb.StageStatus) -> str:
     >>> late = pb.Counted(node_path="by", name="late_rows", n=3)
     >>> stage_rows(pb.StageStatus(rows_in=1000, rows=2, watermark_us=0, counts=[late]))
     '1,000 rows in, 2 out, at 1970-01-01 00:00:00, 3 late rows'
+    >>> stage_rows(pb.StageStatus(rows=2, counts=[late]))
+    '2 rows, 3 late rows'
     """
-    if not stage.HasField("watermark_us"):
-        return f"{stage.rows:,} rows" if stage.rows else ""
-    text = f"{stage.rows_in:,} rows in, {stage.rows:,} out, at {shown(stage.watermark_us)}"
-    aside = (f"{each.n:,} {each.name.replace('_', ' ')}" for each in stage.counts if each.n)
-    return ", ".join([text, *aside])
+    found = [f"{stage.rows:,} rows"] if stage.rows else []
+    if stage.HasField("watermark_us"):
+        found = [f"{stage.rows_in:,} rows in, {stage.rows:,} out, at {shown(stage.watermark_us)}"]
+    return ", ".join([*found, *counted([stage])])
+
+
+def counted(stages: Iterable[pb.StageStatus]) -> list[str]:
+    """What their operators have counted, such as rows that came too late."""
+    sums: Counter[str] = Counter()
+    for stage in stages:
+        for each in stage.counts:
+            sums[each.name] += each.n
+    return [f"{n:,} {name.replace('_', ' ')}" for name, n in sums.items() if n]
 
 
 class JobProgress:
@@ -46,6 +65,7 @@ class JobProgress:
         self._display: Progress | None = None
         self._bars: dict[int, TaskID] = {}
         self._said = ""
+        self._waits_since_s = 0.0
 
     def show(self, status: pb.JobStatus) -> None:
         """Draw `status`, or not yet."""
@@ -54,6 +74,7 @@ class JobProgress:
         if self._enabled is None:
             self._enabled = sys.stderr.isatty()
         if not self._enabled:
+            self._warn(status)
             return
         display = self._display or self._start()
         self._say(display, status.waiting)
@@ -74,6 +95,15 @@ class JobProgress:
         if waiting and waiting != self._said:
             display.console.print(f"the job waits: it {waiting}")
         self._said = waiting
+
+    def _warn(self, status: pb.JobStatus) -> None:
+        """The same where nothing is drawn, of a wait that lasts."""
+        now_s = time.monotonic()
+        if status.waiting != self._said:
+            self._said, self._waits_since_s = status.waiting, now_s
+        elif status.waiting and now_s - self._waits_since_s >= PATIENT_S:
+            self._waits_since_s = math.inf
+            _log.warning("the job waits", job=status.job_id, name=status.name, why=status.waiting)
 
     def close(self) -> None:
         """Leave the terminal as it was, the last picture on it."""

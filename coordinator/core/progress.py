@@ -273,13 +273,14 @@ class Progress:
         return effects + self._say_what_waits(jobs, now)
 
     def _say_what_waits(self, jobs: list[Job], now: float) -> list[Effect]:
-        """A stream without slots says so: it needs all of them at once, perhaps for ever."""
+        """A job that streams leave no slots says so: it may wait for ever."""
         effects: list[Effect] = []
-        if not (waiting := [job for job in jobs if job.stream is not None]):
+        if not (streams := [job for job in jobs if job.stream is not None]):
             return effects
         room = scheduling.free_slots(self._agents.attached(), self._book.active())
-        for job in waiting:
-            why = scheduling.waiting_for(job, self._agents.n_slots, room)
+        n_held = sum(scheduling.slots_used(streams).values())
+        for job in jobs:
+            why = scheduling.waiting_for(job, self._agents.n_slots, room, n_held)
             if why != job.waiting:
                 job.waiting = why
                 effects += self._book.changed(job, now)

@@ -83,13 +83,20 @@ def free_slots(agents: Iterable[Agent], jobs: Sequence[Job]) -> dict[str, int]:
     }
 
 
-def waiting_for(job: Job, n_slots: int, room: Mapping[str, int]) -> str:
-    """Why a stream that might start does not, in words; "": nothing that slots could mend."""
+def waiting_for(job: Job, n_slots: int, room: Mapping[str, int], n_held: int) -> str:
+    """Why a job that might start does not, in words; "": it will, or slots could not mend it.
+
+    Streams need all their slots at once; others wait for good where streams hold all, `n_held`.
+    """
+    if job.stream is None:
+        waits = n_held >= n_slots > 0 and job.tasks.n_waiting and not job.busy()
+        return f"needs a slot, and streams hold all {n_slots}" if waits else ""
     needed, n_free = slots_needed(job), sum(n for n in room.values() if n > 0)
     ready = any(job.is_stream(region) for region in job.ready())
     if not ready or needed <= n_free:
         return ""
-    there = f"needs {needed} slots at once, the fabric has {n_slots}"
+    slots = "1 slot" if needed == 1 else f"{needed} slots at once"
+    there = f"needs {slots}, the fabric has {n_slots}"
     return f"{there}, of which {n_free} are free" if needed <= n_slots else there
 
 

@@ -116,6 +116,38 @@ def test_partitions_come_with_a_snippet(job: Job, control: Any) -> None:
     assert "ticket" not in repr(partition)
 
 
+def test_a_wait_for_slots_is_shown(job: Job, control: Any) -> None:
+    control.say(pb.JOB_QUEUED, waiting="needs a slot, and streams hold all 2")
+    assert job.status.state == pb.JOB_QUEUED
+    assert repr(job) == "Job(job-1 'test': queued, it needs a slot, and streams hold all 2)"
+
+
+def test_a_wait_that_lasts_is_a_warning_where_nothing_is_drawn(
+    control: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "QUIET_S", 0.0)
+    display = progress.JobProgress()
+    waiting = control.status(pb.JOB_QUEUED, waiting="needs 1 slot")
+    display.show(waiting)
+    display.show(waiting)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(progress, "PATIENT_S", 0.0)
+    display.show(waiting)
+    display.show(waiting)
+    said = capsys.readouterr().err
+    assert said.count("the job waits") == 1
+    assert "why='needs 1 slot'" in said
+
+
+def test_what_a_stream_counts_is_shown(job: Job, control: Any) -> None:
+    late = pb.Counted(node_path="by", name="late_rows", n=972)
+    stage = pb.StageStatus(stage=0, node_path="by", n_tasks=1, rows_in=1000, counts=[late])
+    stage.watermark_us = 0
+    control.say(pb.JOB_RUNNING, stages=[stage])
+    assert job.status.state == pb.JOB_RUNNING
+    assert repr(job).endswith("running, 0 of 1 tasks done, 1,000 rows in, 972 late rows)")
+
+
 def test_progress_is_for_long_work_on_terminals(
     control: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

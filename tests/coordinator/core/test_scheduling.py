@@ -180,6 +180,16 @@ def test_a_stream_without_slots_says_what_it_waits_for(world: Any, graphs: Simpl
     assert waits(world) == ""
 
 
+def test_what_streams_leave_no_slot_says_so(world: Any, graphs: SimpleNamespace) -> None:
+    world.submit(stream_of(graphs, 8), "job-0")
+    world.submit(wide(graphs, 3), "job-1")
+    assert world.state("job-1") == "queued"
+    assert waits(world) == "needs a slot, and streams hold all 8"
+    world.attach("z")
+    assert waits(world) == ""
+    assert world.state("job-1") == "running"
+
+
 def test_a_stream_says_that_others_have_its_slots(world: Any, graphs: SimpleNamespace) -> None:
     world.submit(wide(graphs, 3), "job-0")
     world.submit(stream_of(graphs, 6), "job-1")
