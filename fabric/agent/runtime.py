@@ -50,6 +50,7 @@ from fabric.agent.events import (
 )
 from fabric.agent.exchanges import Exchanges
 from fabric.agent.held import TaskSpec
+from fabric.agent.interrupting import Interrupter
 from fabric.agent.lease import Lease
 from fabric.agent.load import is_overloaded, meminfo
 from fabric.agent.pipe import Pipes
@@ -74,7 +75,9 @@ _log = logger("fabric.agent")
 LEASE_SHARE = 0.9
 """Of the time after which the coordinator gives an agent up: tasks need a moment to stop."""
 CLOSE_S = 30.0
-"""How long `close` waits for a task's thread that was told to stop."""
+"""How long `close` waits for what it told to stop."""
+LEAVE_S = 10.0
+"""The same for tasks: a function that hangs in C code never comes back."""
 
 Work = Callable[[], None]
 
@@ -140,6 +143,7 @@ class AgentRuntime:
         self._sinks: SimpleQueue[Work | None] = SimpleQueue()
         self._replicas: SimpleQueue[Work | None] = SimpleQueue()
         self._running: dict[TaskId, _Running] = {}
+        self._interrupter = Interrupter()
         self._pipes: dict[str, Pipes] = {}
         self._n_running = self._n_events = 0
         self._threads = [
@@ -188,6 +192,7 @@ class AgentRuntime:
         for queue, thread in zip((self._sinks, self._replicas), self._threads[1:], strict=True):
             queue.put(None)
             thread.join(CLOSE_S)
+        self._interrupter.close()
 
     def __enter__(self) -> AgentRuntime:
         self.start()
@@ -266,7 +271,7 @@ class AgentRuntime:
                     )
 
     def _join_tasks(self) -> None:
-        deadline = self._services.clock.monotonic_s() + CLOSE_S
+        deadline = self._services.clock.monotonic_s() + LEAVE_S
         for running in list(self._running.values()):
             running.thread.join(max(0.0, deadline - self._services.clock.monotonic_s()))
         while not self._inbox.empty():
@@ -357,6 +362,7 @@ class AgentRuntime:
     def _cancel_task(self, task_id: TaskId, reason: str) -> None:
         if running := self._running.get(task_id):
             running.cancellation.cancel(reason)
+            self._interrupter.later(running.thread)
         if pipes := self._pipes.get(task_id.job):
             pipes.cancel(reason)
 

@@ -1,16 +1,20 @@
 """Somebody may look on while a user's function runs.
 
 One job: `watched`, around everything that runs a user's code, and `watch_with`, by which a process
-made for such code names who looks on. Elsewhere nobody does, and it costs nothing to speak of.
+made for such code names who looks on. Elsewhere nobody does, but `interrupt` can end a call there.
 """
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Protocol
+
+from fabric.errors import CancelledError
 
 
 class Watcher(Protocol):
@@ -23,7 +27,14 @@ class Watcher(Protocol):
         """That call returned, or raised."""
 
 
+class InterruptedCallError(BaseException):
+    """Raised in a user's code; not an `Exception`, so that its own handlers leave it alone."""
+
+
 _watcher: Watcher | None = None
+_lock = threading.Lock()
+_depths: dict[int, int] = {}
+"""How many calls each thread is in."""
 
 
 def watch_with(watcher: Watcher | None) -> None:
@@ -41,12 +52,44 @@ def number_of(payload: bytes) -> int:
 @contextmanager
 def watched(payload: bytes) -> Iterator[None]:
     """Around one call of the function that was pickled as `payload`."""
-    watcher = _watcher
-    if watcher is None:
-        yield
+    if (watcher := _watcher) is None:
+        thread_id = threading.get_ident()
+        _depths[thread_id] = _depths.get(thread_id, 0) + 1
+        try:
+            try:
+                yield
+            finally:
+                _leave(thread_id)
+        except InterruptedCallError:
+            _leave(thread_id)  # again: it may have come just now
+            raise CancelledError("the function was interrupted: its task was cancelled") from None
         return
     line = watcher.begin(number_of(payload))
     try:
         yield
     finally:
         watcher.end(line)
+
+
+def interrupt(thread_id: int) -> None:
+    """Raise `InterruptedCallError` in the call that a thread is in, if it is in one.
+
+    It comes when the thread's next line of Python runs, so never where C code hangs.
+    """
+    with _lock:
+        if thread_id in _depths:
+            raise_in(thread_id, InterruptedCallError)
+
+
+def raise_in(thread_id: int, error: type[BaseException] | None) -> None:
+    """Raise in another thread; None: what has not been raised yet is not."""
+    raised = None if error is None else ctypes.py_object(error)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread_id), raised)
+
+
+def _leave(thread_id: int) -> None:
+    with _lock:
+        if (depth := _depths.pop(thread_id, 1) - 1) > 0:
+            _depths[thread_id] = depth  # one call in another: the outer one goes on
+        else:
+            raise_in(thread_id, None)

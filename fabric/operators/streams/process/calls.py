@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from fabric.errors import ExpressionError, ExternalError, InternalError
+from fabric.errors import CancelledError, ExpressionError, ExternalError, InternalError
 from fabric.operators.contract import Batches
 from fabric.operators.functions.raised import said
 from fabric.operators.functions.watched import watched
@@ -59,7 +59,7 @@ class Calls:
         try:
             with self._limited():
                 rows = list(rows_of_returned(call(), self._schema))
-        except (ExternalError, InternalError):
+        except (ExternalError, InternalError, CancelledError):
             raise
         except BaseException as error:  # it is the user's, also a SystemExit
             reason = self._reason(error)

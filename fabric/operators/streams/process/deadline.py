@@ -7,14 +7,14 @@ back; the agent's own deadline ends the process of such a task.
 
 from __future__ import annotations
 
-import ctypes
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from fabric.operators.functions.watched import raise_in
+
 _S = 1_000_000
-_raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
 
 
 class TookTooLongError(BaseException):
@@ -71,7 +71,7 @@ class Deadline:
     def _end(self) -> None:
         with self._lock:
             self._since_s = None
-            _raise_in(ctypes.c_ulong(self._thread_id), None)  # what has not been raised yet
+            raise_in(self._thread_id, None)  # what has not been raised yet
 
     def _watch(self) -> None:
         wait_s = self.limit_s
@@ -87,5 +87,5 @@ class Deadline:
             if left_s > 0:
                 return left_s
             self._since_s = None
-            _raise_in(ctypes.c_ulong(self._thread_id), ctypes.py_object(TookTooLongError))
+            raise_in(self._thread_id, TookTooLongError)
             return self.limit_s
