@@ -32,7 +32,7 @@ def opened(session: Session) -> None:
     """`session` is the newest now."""
     with _lock:
         if not _open:
-            atexit.register(close_all)
+            atexit.register(_leave)
         _open.append(session)
 
 
@@ -62,3 +62,12 @@ def close_all() -> None:
                 return
             session = _open[-1]
         session.close()
+
+
+def _leave() -> None:
+    """The program ends, and who started work and did not wait for it should know."""
+    with _lock:
+        sessions = list(_open)
+    for session in sessions:
+        session.leaving()
+    close_all()

@@ -38,6 +38,9 @@ from fabric.io.dataset.access import DatasetAccess
 from fabric.io.dataset.files import DatasetFiles
 from fabric.plan.nodes import Plan
 from fabric.security.tokens import Signer
+from fabric.telemetry.logs import logger
+
+_log = logger("fabric.session")
 
 _TOKEN_S = 30 * 24 * 3600.0
 _NOT_SERVED = "this session serves no Flight clients; open it with fabric.connect(serve=True)"
@@ -116,6 +119,15 @@ class EmbeddedSession(Session):
     def ended(self, job_id: str) -> None:
         """See `Session`."""
         self._plans.pop(job_id, None)
+
+    def leaving(self) -> None:
+        """See `Session`; jobs here end with the program."""
+        asked = pb.ListRequest(states=[pb.JOB_QUEUED, pb.JOB_RUNNING])
+        for job in self.control.list_jobs(asked).jobs:
+            _log.warning(
+                "the program ends, and a job that runs with it", job=job.job_id, name=job.name,
+                hint="job.wait() waits for its end",
+            )  # fmt: skip
 
     def _stop(self) -> None:
         self._parts.close()

@@ -241,6 +241,9 @@ class Session(ABC):
     def ended(self, job_id: str) -> None:  # noqa: B027
         """A handle saw that its job has ended."""
 
+    def leaving(self) -> None:  # noqa: B027
+        """The program is about to end."""
+
     # ---- what each kind of session does its own way
     @abstractmethod
     def result_batches(self, status: pb.JobStatus) -> Iterator[pa.RecordBatch]:
