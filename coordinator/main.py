@@ -11,7 +11,7 @@ import argparse
 import os
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from fabric import failpoints
@@ -21,15 +21,15 @@ from fabric.coordinator.elected import run_elected
 from fabric.coordinator.front import Front
 from fabric.coordinator.metadata.rocksdb import RocksStore
 from fabric.coordinator.runtime import CoordinatorRuntime
+from fabric.coordinator.saying import say
 from fabric.coordinator.serving import Parts, serving
 from fabric.errors import StorageError
 from fabric.heap import bound_arenas, settle_heap
 from fabric.security.secret import load_or_create
 from fabric.security.tokens import Signer
 from fabric.settings import load
-from fabric.telemetry.logs import configure_logs, logger
+from fabric.telemetry.logs import configure_logs
 
-_logger = logger("fabric.coordinator")
 TOKEN_S = 30 * 86_400.0
 """How long the token in the home folder holds; each start makes a new one."""
 
@@ -51,7 +51,7 @@ def run_coordinator(
     config.check_bind()
     clock = SystemClock()
     signer = Signer(load_or_create(config.home / "secret"))
-    parts = Parts(config, signer, clock, _log)
+    parts = Parts(config, signer, clock, say)
     halted = stop or threading.Event()
 
     def listening(address: str) -> None:
@@ -97,10 +97,6 @@ def write_token(path: Path, signer: Signer, clock: Clock) -> None:
         aside.replace(path)
     except OSError as error:
         raise StorageError(f"can't write the token file {path}: {error.strerror}") from error
-
-
-def _log(event: str, fields: Mapping[str, str | int]) -> None:
-    _logger.info(event, **fields)
 
 
 def main() -> None:

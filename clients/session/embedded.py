@@ -28,6 +28,7 @@ from fabric.control.api import ENDED
 from fabric.control.link import LocalLink
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.runtime import CoordinatorRuntime
+from fabric.coordinator.saying import say
 from fabric.errors import NotFoundError
 from fabric.flight.backend import Backend
 from fabric.flight.inprocess import InProcessTransport
@@ -54,7 +55,7 @@ class EmbeddedSession(Session):
             self._signer = Signer(secrets.token_bytes(32))
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="fabric-"))
             config = CoordinatorConfig(checkpoints=f"{folder}/checkpoints")
-            runtime = CoordinatorRuntime(embedded=True, signer=self._signer, config=config)
+            runtime = CoordinatorRuntime(embedded=True, signer=self._signer, config=config, log=say)
             coordinator = stack.enter_context(runtime)
             self._transport = InProcessTransport()
             stack.callback(self._transport.close)

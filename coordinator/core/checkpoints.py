@@ -428,7 +428,7 @@ class Checkpoints:
         if self._tasks:
             self._aborted = NotifyAborted(flight.checkpoint, reason)
             effects.append(self._aborted)
-        note = Note("checkpoint aborted", (
+        note = Note("checkpoint failed" if fails else "checkpoint aborted", (
             ("job", self._job), ("checkpoint", flight.checkpoint), ("why", reason),
         ))  # fmt: skip
         effects += [self._removal(flight.checkpoint + 1), note]
