@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fabric.errors import DataError, ExpressionError
+from fabric.plan.literals import array_of
 from fabric.state.aging import Now
 from fabric.state.backend import Table
 from fabric.state.base import Keys, SingleState
@@ -130,7 +131,7 @@ class ReducingState(SingleState):
 
     def _array(self, found: list[Any]) -> pa.Array:
         try:
-            return pa.array(found, self.spec.dtype)
+            return array_of(found, self.spec.dtype)
         except (TypeError, ValueError, OverflowError) as error:
             raise self._wrong(error) from error
 
@@ -166,7 +167,7 @@ class AggregatingState(SingleState):
         if result is None:
             return accumulators
         found = [None if old is None else result(old) for old in accumulators.to_pylist()]
-        return pa.array(found, self._aggregate.result_dtype or self.spec.dtype)
+        return array_of(found, self._aggregate.result_dtype or self.spec.dtype)
 
     def add_many(self, keys: Keys, values: pa.Array) -> None:
         """Fold values into their keys' accumulators, in the order of the rows."""
@@ -183,7 +184,7 @@ class AggregatingState(SingleState):
             before = self._aggregate.create() if found[i] is None else found[i]
             found[i] = self._aggregate.add(before, value)
         try:
-            return pa.array(found, self.spec.dtype)
+            return array_of(found, self.spec.dtype)
         except (TypeError, ValueError, OverflowError) as error:
             raise self._wrong(error) from error
 

@@ -113,6 +113,11 @@ def test_what_is_no_value_is_refused() -> None:
     text.add(1, "a")
     with pytest.raises(DataError, match="state 'f'"):
         text.add_many([pa.array([1])], pa.array(["x"]))
+    half = reducing(pa.int64(), lambda a, b: (a + b) / 2)
+    half.add_many([pa.array([1, 1])], pa.array([1, 3]))
+    assert half.get(1) == 2
+    with pytest.raises(DataError, match=r"state 'f': 2\.5 is not whole"):
+        half.add_many([pa.array([1])], pa.array([3]))
 
 
 @examples(1)

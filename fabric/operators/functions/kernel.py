@@ -19,6 +19,7 @@ from fabric.operators.functions.compiled import NotCompiledError, compiled
 from fabric.operators.functions.raised import said
 from fabric.operators.functions.watched import watched
 from fabric.plan.expr import Udf, UdfKind
+from fabric.plan.literals import array_of
 
 Kernel = Callable[..., pa.Array]
 _SHOWN = 80
@@ -100,7 +101,7 @@ def _by_row(
         lists = [column.to_pylist() for column in columns]
         values = [one(row) for row in zip(*lists, strict=True)]
         try:
-            return pa.array(values, udf.dtype)
+            return array_of(values, udf.dtype)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise ExpressionError(
                 f"the function {udf.name} returned a value that is no {udf.dtype}: "

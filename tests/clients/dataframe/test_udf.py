@@ -84,6 +84,10 @@ def test_an_arrow_function_sees_arrays_and_nulls() -> None:
             udf(lambda a: "x", returns="float64", compile=False),
             "returned a value that is no double",
         ),
+        (
+            udf(lambda a: a + 0.5, returns="int64", compile=False),
+            r"returned a value that is no int64: 1\.5 is not whole",
+        ),
     ],
 )
 def test_a_function_that_is_wrong_fails_the_job_by_name(function: Any, message: str) -> None:

@@ -7,14 +7,13 @@ may come in any order; their types are cast where every value fits.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from fabric.errors import ExpressionError
-from fabric.plan.literals import check_decimal
+from fabric.plan.literals import array_of
 
 _COLUMNS = (list, tuple, np.ndarray, pa.Array, pa.ChunkedArray)
 _SHOWN = 80
@@ -97,11 +96,7 @@ def _array(value: Any, field: pa.Field) -> pa.Array:
     if isinstance(value, pa.Array):
         return _cast(value, field)
     try:
-        if pa.types.is_decimal(field.type):
-            for each in value:
-                if isinstance(each, Decimal):
-                    check_decimal(each)
-        return pa.array(value, field.type)
+        return array_of(value, field.type)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise ExpressionError(
             f"it returned a value for {field.name} that is no {field.type}: {str(error)[:_SHOWN]}"
