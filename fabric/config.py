@@ -316,6 +316,11 @@ class CheckpointConfig:
     seen_twice: Annotated[bool, "go on where rows that are out can't be taken back"] = False
 
     def __post_init__(self) -> None:
+        check_numbers(self, "interval_s", "min_pause_s", "timeout_s")
+        bearable = () if self.failures_max is None else ("failures_max",)
+        check_numbers(self, "retained", "held_bytes_max", *bearable, whole=True)
+        if not isinstance(self.seen_twice, bool):
+            raise ConfigError(f"seen_twice must be True or False, got {self.seen_twice!r}")
         check_positive(self, "interval_s", "timeout_s", "retained", "held_bytes_max")
         if self.min_pause_s < 0 or (self.failures_max is not None and self.failures_max < 0):
             raise ConfigError(
@@ -325,6 +330,16 @@ class CheckpointConfig:
         if self.state not in get_args(StateBackend):
             known = " or ".join(map(repr, get_args(StateBackend)))
             raise ConfigError(f"state must be {known}, got {self.state!r}")
+
+
+def check_numbers(config: object, *names: str, whole: bool = False) -> None:
+    """Raise `ConfigError` unless these fields of `config` are numbers."""
+    for name in names:
+        value = getattr(config, name)
+        fits = isinstance(value, int) or (isinstance(value, float) and not whole)
+        if not fits or isinstance(value, bool):
+            kind = "a whole number" if whole else "a number"
+            raise ConfigError(f"{name} must be {kind}, got {value!r}")
 
 
 def check_positive(config: object, *names: str) -> None:

@@ -108,6 +108,22 @@ def test_checkpoint_settings_from_the_environment_and_the_file(tmp_path: Path) -
         load(CheckpointConfig, "checkpoint", {"FABRIC_CHECKPOINT_STATE": "disk"})
 
 
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"interval_s": "1"}, "interval_s must be a number, got '1'"),
+        ({"min_pause_s": True}, "min_pause_s must be a number, got True"),
+        ({"retained": 2.5}, "retained must be a whole number, got 2.5"),
+        ({"failures_max": "3"}, "failures_max must be a whole number, got '3'"),
+        ({"seen_twice": "no"}, "seen_twice must be True or False, got 'no'"),
+        ({"interval_s": 0}, "interval_s must be positive, got 0"),
+    ],
+)
+def test_checkpoint_settings_are_of_their_kind(given: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        CheckpointConfig(**given)
+
+
 def test_adaptive_settings_from_the_environment() -> None:
     environ = {"FABRIC_ADAPTIVE_ENABLED": "0", "FABRIC_ADAPTIVE_SKEW_FACTOR": "2.5"}
     config = load(AdaptiveConfig, "adaptive", environ, target_bytes=7)

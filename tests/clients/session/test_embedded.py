@@ -239,6 +239,8 @@ def test_where_states_of_streams_lie_is_said_by_the_session() -> None:
     with fabric.connect() as session:
         with pytest.raises(ConfigError, match="state must be 'memory' or 'rocksdb', got 'disk'"):
             session.checkpoints(state="disk")  # type: ignore[arg-type]
+        with pytest.raises(ConfigError, match="interval_s must be a number, got '1'"):
+            session.checkpoints(interval_s="1")  # type: ignore[arg-type]
         session.checkpoints(state="rocksdb")
         job = session.submit(fabric.streams.generator(n_rows=10)).wait()
         assert job.rows == 10
