@@ -66,7 +66,7 @@ def show(context: typer.Context, job: JobId, connect: Connect = "", token: Token
 
 @app.command()
 def cancel(context: typer.Context, job: JobId, connect: Connect = "", token: Token = "") -> None:
-    """Stop a job; nothing it wrote stays."""
+    """Stop a job; nothing it wrote stays, but what a stream has published does."""
     with _session(context, connect, token) as session:
         typer.echo(repr(session.job(job).cancel()))
 

@@ -117,7 +117,10 @@ class Job:
         return self._checked()
 
     def cancel(self) -> Job:
-        """Stop it and wait for its end; nothing it wrote stays. An ended one stays as it is."""
+        """Stop it and wait for its end; an ended one stays as it is.
+
+        Nothing it wrote stays, but of a stream what was published: the rows of its checkpoints.
+        """
         return self._stopped(self.session.control.cancel)
 
     def release(self) -> Job:
