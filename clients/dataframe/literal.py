@@ -7,6 +7,7 @@ Polars; arithmetic then widens to the type of the column beside it.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, TypeAlias
@@ -16,9 +17,12 @@ import pyarrow as pa
 from fabric.clients.dataframe.nested_types import nested_dtype
 from fabric.errors import PlanError
 from fabric.plan.expr import Literal
+from fabric.plan.faults import with_article
 
 DTypeLike: TypeAlias = pa.DataType | str | type
 """What `cast` takes: an Arrow type, a Spark, Polars or Arrow name, or a Python class."""
+SchemaLike: TypeAlias = pa.Schema | Mapping[str, DTypeLike]
+"""Columns by name, in order."""
 
 _CLASSES: dict[type, pa.DataType] = {
     int: pa.int64(),
@@ -82,6 +86,22 @@ def to_dtype(dtype: DTypeLike) -> pa.DataType:
         ) from None
 
 
+def to_schema(given: SchemaLike, verb: str, name: str = "schema") -> pa.Schema:
+    """The Arrow schema that argument `name` of `verb` means.
+
+    >>> to_schema({"a": "bigint"}, "process").names
+    ['a']
+    """
+    if isinstance(given, pa.Schema):
+        return given
+    if isinstance(given, Mapping) and all(isinstance(column, str) for column in given):
+        return pa.schema([(column, to_dtype(dtype)) for column, dtype in given.items()])
+    raise PlanError(
+        f"{verb}: {name} is the type of each column by its name, or a pa.Schema, got "
+        f'{str(given)[:80]}; write: {name}={{"id": "int64", "text": "string"}}'
+    )
+
+
 def to_literal(value: Any) -> Literal:
     """`value` as a constant of the plan.
 
@@ -95,8 +115,8 @@ def to_literal(value: Any) -> Literal:
         return Literal(scalar.as_py(), scalar.type)
     if isinstance(value, list | tuple | set | frozenset | dict):
         raise PlanError(
-            f"a {type(value).__name__} can't be a constant; to test for several values write "
-            'col("x").is_in([...])'
+            f"{with_article(type(value).__name__)} can't be a constant; to test for several values "
+            'write col("x").is_in([...])'
         )
     return Literal(value, _type_of(value))
 
@@ -117,8 +137,9 @@ def _type_of(value: Any) -> pa.DataType:
         case float() | str() | bytes() | date() | timedelta() | time():
             return _CLASSES.get(type(value)) or pa.scalar(value).type
     raise PlanError(
-        f"a {type(value).__name__} can't be a constant in an expression: {str(value)[:80]!r}; "
-        "use None, bool, int, float, str, bytes, Decimal, date, datetime, timedelta or a pa.Scalar"
+        f"{with_article(type(value).__name__)} can't be a constant in an expression: "
+        f"{str(value)[:80]!r}; use None, bool, int, float, str, bytes, Decimal, date, datetime, "
+        "timedelta or a pa.Scalar"
     )
 
 

@@ -1,11 +1,17 @@
-"""Names people nearly got right: nearest columns, mended calls, and PySpark's camelCase methods."""
+"""Names people nearly got right: nearest columns, mended calls, and PySpark's camelCase methods.
+
+One job: the error at the call. Numbers and words out of a few are checked here as well.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from numbers import Integral, Real
 from typing import Any
 
 from fabric.errors import PlanError
+from fabric.plan.expr import Column
 from fabric.plan.faults import listed, nearest, quoted
 
 _CAMEL = {
@@ -46,8 +52,18 @@ def known_names(
     return list(names)
 
 
+def column_name(name: Any, verb: str) -> str:
+    """`name` when it is text; an expression is none."""
+    if isinstance(name, str):
+        return name
+    node = getattr(name, "node", None)
+    hint = f"; write: {quoted(node.name)}" if isinstance(node, Column) else ""
+    raise PlanError(f"{verb} takes names of columns, got {name!r}{hint}")
+
+
 def known_one(name: str, known: Sequence[str], verb: str, **arguments: Any) -> str:
     """`name` when it is among `known`; `arguments` are the call's, in which it stands somewhere."""
+    column_name(name, verb)
 
     def line(near: str) -> str:
         given = {key: near if value is name else value for key, value in arguments.items()}
@@ -98,6 +114,41 @@ def choice(value: Any, allowed: Sequence[str], verb: str, name: str) -> str:
     raise PlanError(
         f"{verb}: {name}={value!r} is not one; use {', '.join(map(repr, allowed))}{hint}"
     )
+
+
+def whole(value: Any, least: int, verb: str, name: str) -> int:
+    """`value` when it is a whole number of at least `least` that fits 64 bits.
+
+    >>> whole("10", 1, "generator", "n_rows")
+    Traceback (most recent call last):
+    fabric.errors.PlanError: generator: n_rows='10' is no whole number of at least 1; write: \
+n_rows=10
+    """
+    fits = isinstance(value, Integral) and not isinstance(value, bool)
+    if fits and least <= value < 1 << 63:
+        return int(value)
+    text = str(value)
+    hint = f"; write: {name}={text}" if text.isdecimal() and not fits else ""
+    raise PlanError(f"{verb}: {name}={value!r} is no whole number of at least {least}{hint}")
+
+
+def number(value: Any, verb: str, name: str) -> float:
+    """`value` when it is a finite number of at least 0."""
+    if isinstance(value, Real) and not isinstance(value, bool):
+        given = float(value)
+        if 0 <= given < math.inf:
+            return given
+    raise PlanError(f"{verb}: {name}={value!r} is no number of at least 0")
+
+
+def no_frame(groups: Any, name: str) -> AttributeError:
+    """The error for a method of frames that is asked of groups."""
+    from fabric.clients.dataframe.frame import DataFrame
+
+    text = f"{type(groups).__name__} has no attribute {name!r}"
+    if not name.startswith("_") and hasattr(DataFrame, name):
+        text += f"; groups become rows by an aggregate: .agg(n=count()).{name}"
+    return AttributeError(text, name=name, obj=groups)
 
 
 def camel_case(owner: Any, name: str) -> Any:

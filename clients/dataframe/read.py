@@ -15,6 +15,7 @@ import pyarrow as pa
 from fabric.clients.dataframe.literal import to_dtype
 from fabric.errors import DataError, NotFoundError, PlanError
 from fabric.plan import nodes, sources
+from fabric.plan.faults import with_article
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame
@@ -105,10 +106,12 @@ def to_table(data: Any) -> pa.Table:
         if hasattr(data, "__arrow_c_array__"):
             return pa.Table.from_batches([pa.record_batch(data)])
     except (pa.ArrowException, TypeError) as error:
-        raise DataError(f"can't read a {type(data).__name__} as a table: {error}") from error
+        raise DataError(
+            f"can't read {with_article(type(data).__name__)} as a table: {error}"
+        ) from error
     raise PlanError(
-        f"can't read a {type(data).__name__} as a table; give a dict of lists, a list of dicts, "
-        "or a pyarrow, Polars or pandas table"
+        f"can't read {with_article(type(data).__name__)} as a table; give a dict of lists, a list "
+        "of dicts, or a pyarrow, Polars or pandas table"
     )
 
 

@@ -29,7 +29,8 @@ def duration_us(text: str) -> int:
     >>> duration_us("soon")
     Traceback (most recent call last):
     fabric.errors.PlanError: 'soon' is no duration; write for example "5 seconds" or "1 hour 30 \
-minutes"
+minutes"; the units are us, ms, s, min, h, microseconds, milliseconds, seconds, minutes, hours, \
+days, weeks
     """
     words = text.split()
     total = 0
@@ -68,6 +69,8 @@ def _scale(unit: str) -> int | None:
 
 
 def _no_duration(text: str) -> PlanError:
+    units = ", ".join([*_SHORT, *(f"{unit}s" for unit in _UNITS)])
     return PlanError(
-        f'{text[:80]!r} is no duration; write for example "5 seconds" or "1 hour 30 minutes"'
+        f'{text[:80]!r} is no duration; write for example "5 seconds" or "1 hour 30 minutes"; the '
+        f"units are {units}"
     )

@@ -45,6 +45,15 @@ def _escaped(character: str) -> str:
     return character if character.isprintable() else repr(character)[1:-1]
 
 
+def with_article(noun: str) -> str:
+    """`noun` with its article.
+
+    >>> with_article("int"), with_article("str")
+    ('an int', 'a str')
+    """
+    return f"{'an' if noun[:1].lower() in 'aeio' else 'a'} {noun}"
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The one of `known` that `name` was most likely meant to be, or None.
 

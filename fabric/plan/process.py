@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 import pyarrow as pa
 
 from fabric.errors import PlanError
+from fabric.plan.faults import with_article
 
 Rows: TypeAlias = pa.RecordBatch | pa.Table | Mapping[str, Any]
 """Rows: a batch, a table, columns by name, or the values of one row by name."""
@@ -121,7 +122,7 @@ not a builtin_function_or_method
     if not isinstance(function, Process):
         given = f"the class {function.__name__}; write {function.__name__}(…)" if isinstance(
             function, type
-        ) else f"a {type(function).__name__}"  # fmt: skip
+        ) else with_article(type(function).__name__)  # fmt: skip
         raise PlanError(
             f"process takes an instance of a class derived from fabric.Process, not {given}"
         )

@@ -77,10 +77,14 @@ def _refuse_bounded(node: Node) -> None:
         )
     if isinstance(node, Sink) and isinstance(node.target, BlackholeTarget):
         raise PlanError("to_blackhole is for streams, and these rows have an end; leave it out")
-    ways = _BOUNDED_WAYS.get(type(node))
-    if ways is not None:
-        what, way = ways
-        raise PlanError(f"{what} is for streams, and these rows have an end; {way}")
+    if type(node) in _BOUNDED_WAYS:
+        raise needs_stream(type(node))
+
+
+def needs_stream(step: type[Node]) -> PlanError:
+    """The refusal of such a step over rows with an end."""
+    what, way = _BOUNDED_WAYS[step]
+    return PlanError(f"{what} is for streams, and these rows have an end; {way}")
 
 
 _BOUNDED_WAYS: dict[type, tuple[str, str]] = {

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyarrow import types as t
 
 from fabric.errors import PlanError
+from fabric.plan.durations import duration_text
 from fabric.plan.expr import Agg, Alias, Column, Expr, output_name
 from fabric.plan.faults import ExprFault, listed, nearest, quoted
 from fabric.plan.infer import infer, infer_agg
@@ -65,12 +66,15 @@ def _scan(node: StreamScan) -> Columns:
 
 def _watermark(node: Watermark, schema: pa.Schema) -> pa.Schema:
     time_type(node, "column", schema, "event time")
-    for name, least in (("bound_us", 0), ("idle_us", 1), ("future_us", 0), ("drift_us", 0)):
-        value = getattr(node, name)
-        if value is not None and value < least:
-            raise PlanError(f"with_watermark needs {name} of at least {least}, got {value}")
-    if node.emit_us < 1:
-        raise PlanError(f"with_watermark needs emit_us of at least 1, got {node.emit_us}")
+    for name, us, least in (
+        ("bound", node.bound_us, 0), ("idle", node.idle_us, 1), ("future", node.future_us, 0),
+        ("drift", node.drift_us, 0), ("every", node.emit_us, 1),
+    ):  # fmt: skip
+        if us is not None and us < least:
+            raise PlanError(
+                f"with_watermark needs {name} of at least {duration_text(least)}, got "
+                f"{duration_text(us)}"
+            )
     if (node.strategy == "custom") != (node.function is not None):
         raise PlanError("a custom watermark needs a function, and only a custom one takes it")
     return schema.append(pa.field(WATERMARK, pa.int64())) if node.rows else schema

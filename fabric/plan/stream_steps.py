@@ -79,7 +79,9 @@ def _exchange(node: Exchange, stream: Stream) -> Stream:
     if node.kind == "broadcast":
         raise PlanError("a stream can't be broadcast; leave the exchange out")
     if node.mode == "materialised":
-        raise mended("a stream never ends, so it can't be materialised", replace(node, mode="auto"))
+        raise mended(
+            "a stream counts as endless, so it can't be materialised", replace(node, mode="auto")
+        )
     return replace(stream, split=False)
 
 
@@ -241,13 +243,14 @@ def _sink(node: Sink, stream: Stream) -> Stream:
         )
     if isinstance(target, FileTarget):
         way = f"write_stream({quoted(target.path)}, format={quoted(target.format)})"
-        raise PlanError(f"a stream never ends, so no file of it would be finished; write: .{way}")
+        raise PlanError(
+            f"a stream counts as endless, so no file of it would be finished; write: .{way}"
+        )
     if isinstance(target, DatasetTarget) and target.mode != "append":
-        line = replace(node, target=replace(target, mode="append"))
-        raise mended(
-            "a stream is written to a dataset bit by bit, a transaction a checkpoint; use mode "
-            '"append"', line,
-        )  # fmt: skip
+        raise PlanError(
+            "a stream is written to a dataset bit by bit, a transaction a checkpoint; write: "
+            f'.{target_text(target)[:-1]}, mode="append")'
+        )
     return Stream(sinks=True)
 
 
@@ -278,7 +281,7 @@ def _join(node: Join, left: Stream | None, right: Stream | None) -> Stream:
 
 def _refused(what: str, way: str) -> Callable[..., Stream]:
     def refuse(node: Node, *_: Stream | None) -> Stream:
-        raise PlanError(f"a stream never ends, so {what}; {way}")
+        raise PlanError(f"a stream counts as endless, so {what}; {way}")
 
     return refuse
 

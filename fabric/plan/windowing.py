@@ -12,6 +12,7 @@ from typing import Literal
 
 from fabric.errors import PlanError
 from fabric.plan.durations import DURATION_US_MAX, duration_text
+from fabric.plan.faults import with_article
 
 LateResults = Literal["close", "each"]
 
@@ -227,11 +228,12 @@ def _whole(what: str, value: object) -> None:
 
 
 def _length(kind: str, what: str, us: int, thing: str = "window") -> None:
-    _whole(f"the {what} of a {kind} {thing}, in microseconds,", us)
+    length = f"the {what} of {with_article(kind)} {thing}"
+    _whole(f"{length}, in microseconds,", us)
     if us < 1:
-        raise PlanError(f"the {what} of a {kind} {thing} must be at least 1 microsecond, got {us}")
+        raise PlanError(f"{length} must be at least 1 microsecond, got {us}")
     if us > DURATION_US_MAX:
-        raise PlanError(f"the {what} of a {kind} {thing} is longer than 36,000 years: {us}")
+        raise PlanError(f"{length} is longer than 36,000 years: {us}")
 
 
 def _offset(kind: str, us: int) -> None:

@@ -105,7 +105,7 @@ FAILS: dict[str, tuple[Callable[[Any], object], str]] = {
     "a huge text": (lengthy, "… (50000000 characters)"),
     "another column": (lambda rows: {"k": 1, "n": 1}, "returned the columns k, n; declared are"),
     "another type": (lambda rows: {"key": 1, "n": "x"}, "a value for n that is no int64"),
-    "no rows": (lambda rows: 7, "it returned a int; return a batch, a table"),
+    "no rows": (lambda rows: 7, "it returned an int; return a batch, a table"),
 }
 
 

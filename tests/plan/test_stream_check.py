@@ -64,7 +64,7 @@ def with_state(state: StateField) -> KeyedProcess:
 
 REFUSED: list[tuple[Node, str]] = [
     (Sort(TIMED, (SortKey(K),)), r"can't be sorted; use \.top_n"),
-    (Limit(TIMED, 3), r"a stream never ends, so a limit .*\.top_n"),
+    (Limit(TIMED, 3), r"a stream counts as endless, so a limit .*\.top_n"),
     (Distinct(TIMED), r"write: \.deduplicate"),
     (Aggregate(TIMED, (K,), COUNT), r'write: \.group_by\(…\)\.window\("1 hour"\)\.agg'),
     (Join(TIMED, TIMED, (K,), (K,)), "a join of two streams would keep all rows .* with a table"),
@@ -77,7 +77,7 @@ REFUSED: list[tuple[Node, str]] = [
     (Exchange(TIMED, "broadcast"), "a stream can't be broadcast"),
     (Exchange(TIMED, "hash", ("k",), mode="materialised"), r'write: \.exchange\("k"\)'),
     (Sink(TIMED, FileTarget("csv", "/a", False)), r'write: \.write_stream\("/a", format="csv"\)'),
-    (Sink(TIMED, DatasetTarget("d")), 'use mode "append"'),
+    (Sink(TIMED, DatasetTarget("d")), r'write: \.write_dataset\("d", mode="append"\)'),
     (Sink(TOTALS, OUT), r'write: \.changes\(\)\.write_stream\("/out"'),
     (Sink(TABLE, OUT), r'rows have an end; write: \.write_parquet\("/out"\)'),
     (Limit(Sink(TIMED, OUT), 1), "a write is the last step"),
@@ -88,7 +88,7 @@ REFUSED: list[tuple[Node, str]] = [
     (Watermark(Select(TIMED, (K,)), "k"), '"k" is string'),
     (Watermark(Union((SCAN, SCAN)), "ts"), "right after each read_stream, before union"),
     (Watermark(TABLE, "k"), '"k" is string'),
-    (Watermark(SCAN, "ts", bound_us=-1), "bound_us of at least 0, got -1"),
+    (Watermark(SCAN, "ts", bound_us=-1), "bound of at least 0 seconds, got -1 microsecond"),
     (Watermark(SCAN, "ts", strategy="custom"), "a custom watermark needs a function"),
     (replace(HOURLY, input=SCAN), r'needs event time; write, .*\.with_watermark\("ts"'),
     (replace(HOURLY, input=WithColumns(TIMED, (Alias(TS, "at"),)), time="at"),

@@ -15,10 +15,11 @@ from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.actions import Actions
 from fabric.clients.dataframe.lowering.checks import checked_types, exprs_text
 from fabric.clients.dataframe.lowering.windows import Windowed, check_open, has_window, windowed
-from fabric.clients.dataframe.names import call_text, known_names
+from fabric.clients.dataframe.names import call_text, column_name, known_names
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
+from fabric.plan.faults import with_article
 from fabric.plan.printer import expr_text
 
 if TYPE_CHECKING:
@@ -58,8 +59,7 @@ class Verbs(Actions):
         """Column names given one by one or as lists, each of which there is."""
         names = args.flatten(args.flatten(given))
         for name in names:
-            if not isinstance(name, str):
-                raise PlanError(f"{verb} takes names of columns, got {name!r}")
+            column_name(name, verb)
         return known_names(names, self.columns, verb, lambda mended: call_text(verb, *mended))
 
     def _order(
@@ -114,7 +114,7 @@ class Verbs(Actions):
         from fabric.clients.dataframe.frame import DataFrame
 
         if not isinstance(other, DataFrame):
-            raise PlanError(f"{verb} takes a DataFrame, got a {type(other).__name__}")
+            raise PlanError(f"{verb} takes a DataFrame, got {with_article(type(other).__name__)}")
         return other
 
 

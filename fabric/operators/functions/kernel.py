@@ -19,6 +19,7 @@ from fabric.operators.functions.compiled import NotCompiledError, compiled
 from fabric.operators.functions.raised import said
 from fabric.operators.functions.watched import watched
 from fabric.plan.expr import Udf, UdfKind
+from fabric.plan.faults import with_article
 from fabric.plan.literals import array_of
 
 Kernel = Callable[..., pa.Array]
@@ -63,8 +64,8 @@ def _as_array(udf: Udf, found: object) -> pa.Array:
     if isinstance(found, np.ndarray) and found.ndim == 1:
         return pa.array(found)
     raise ExpressionError(
-        f"the function {udf.name} returned a {type(found).__name__}, not an array; a function of "
-        "single values is declared with udf, one of arrays with arrow_udf"
+        f"the function {udf.name} returned {with_article(type(found).__name__)}, not an array; a "
+        "function of single values is declared with udf, one of arrays with arrow_udf"
     )
 
 

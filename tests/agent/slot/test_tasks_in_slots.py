@@ -229,7 +229,7 @@ def test_a_crash_fails_its_task(slots: Slots, function: Any, words: str) -> None
         (lambda a: list(a)[-1 << 40], "raised IndexError: list index out of range"),
         (lambda a: exec('raise ValueError("x" * 10_000_000)'), "… (10000000 characters)"),
         (lambda a: a[:1], "returned 1 values for"),
-        (lambda a: 3, "returned a int, not an array"),
+        (lambda a: 3, "returned an int, not an array"),
     ],
 )
 def test_what_is_raised_is_the_users_error(slots: Slots, function: Any, words: str) -> None:

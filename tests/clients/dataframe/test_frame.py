@@ -118,7 +118,7 @@ def test_shared_parts_stay_one_object(flights: DataFrame) -> None:
         (lambda f: f.write_parquet("x", mode="append"), "use 'error' or 'overwrite'"),
         (lambda f: f.explain("png"), "no format 'png'"),
         (lambda f: fabric.concat([]), "at least one frame"),
-        (lambda f: fabric.read_arrow(1), "can't read a int as a table"),
+        (lambda f: fabric.read_arrow(1), "can't read an int as a table"),
         (lambda f: fabric.read_arrow([1]), "one dict a row"),
         (lambda f: fabric.read_parquet("no/such/*.parquet"), "no file matches"),
         (lambda f: fabric.read_parquet("no/such"), "there is no file or folder"),

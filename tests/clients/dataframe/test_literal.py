@@ -56,7 +56,7 @@ def test_integers_keep_their_value(value: int) -> None:
         ({"a"}, "is_in"),
         (1 << 63, r"does not fit 64 bits; use decimal.Decimal\('9223372036854775808'\)"),
         (Decimal("NaN"), "must be finite"),
-        (object(), "a object can't be a constant"),
+        (object(), "an object can't be a constant"),
     ],
 )
 def test_what_is_no_constant(value: Any, says: str) -> None:

@@ -69,7 +69,7 @@ def test_an_arrow_function_sees_arrays_and_nulls() -> None:
     ("function", "message"),
     [
         (arrow_udf(lambda a: a[:1], returns="float64"), r"returned \d values for \d rows"),
-        (arrow_udf(lambda a: 3, returns="float64"), "returned a int, not an array"),
+        (arrow_udf(lambda a: 3, returns="float64"), "returned an int, not an array"),
         (
             arrow_udf(lambda a: a.cast("string"), returns="bool"),
             "returned string, declared is bool",

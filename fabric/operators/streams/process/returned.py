@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from fabric.errors import ExpressionError
+from fabric.plan.faults import with_article
 from fabric.plan.literals import array_of
 
 _COLUMNS = (list, tuple, np.ndarray, pa.Array, pa.ChunkedArray)
@@ -54,8 +55,8 @@ def rows_of_returned(found: object, schema: pa.Schema) -> Iterator[pa.RecordBatc
 
 def _no_rows(found: object) -> ExpressionError:
     return ExpressionError(
-        f"it returned a {type(found).__name__}; return a batch, a table, a dict of columns or of "
-        "one row, several of these, or None"
+        f"it returned {with_article(type(found).__name__)}; return a batch, a table, a dict of "
+        "columns or of one row, several of these, or None"
     )
 
 

@@ -199,7 +199,7 @@ def test_asof_keeps_settings_of_both() -> None:
         (lambda a, b: a.join_asof(b, on="id", tolerance="2h"), "tolerance of at least 0 for keys"),
         (lambda a, b: a.join_asof(b, on="id", tolerance=-1), "tolerance of at least 0"),
         (lambda a, b: a.join_asof(b, on="id", suffix=""), 'two columns called "v"'),
-        (lambda a, b: a.join_asof(1, on="id"), "takes a DataFrame, got a int"),
+        (lambda a, b: a.join_asof(1, on="id"), "takes a DataFrame, got an int"),
         (lambda a, b: a.join_interval(b, "a", "b"), "needs a range on a side"),
         (lambda a, b: a.join_interval(b, "aa", ("b", "v")),
          r'left side: .*write: \.join_interval\(other, "a", right\)'),

@@ -52,7 +52,7 @@ def test_a_list_may_be_a_value():
 @pytest.mark.parametrize(
     ("found", "text"),
     [
-        (7, "it returned a int; return a batch"),
+        (7, "it returned an int; return a batch"),
         ("text", "it returned a str"),
         ({"a": 1}, "it returned the columns a; declared are a, b"),
         ({}, "it returned the columns none"),
@@ -68,7 +68,7 @@ def test_a_list_may_be_a_value():
         (pa.record_batch({"a": [1.5], "b": ["x"]}), "it returned double for a, declared is int8"),
         (pa.record_batch({"a": [300], "b": ["x"]}), "it returned int64 for a, declared is int8"),
         (pa.record_batch({"a": [[1]], "b": ["x"]}), "it returned list<.*> for a"),
-        ([ROW[0], 5], "it returned a int"),
+        ([ROW[0], 5], "it returned an int"),
     ],
 )
 def test_something_else_is_named(found, text):
