@@ -69,8 +69,13 @@ class Actions:
         >>> job.wait().state
         'finished'
         """
+        from fabric.clients.dataframe.names import whole
         from fabric.plan.stream_facts import never_ends
 
+        if not isinstance(name, str):
+            raise PlanError(f'the name of a job is text, got {name!r}; write: name="{name}"')
+        if parallelism is not None:
+            whole(parallelism, 1, "submit", "parallelism")
         parts = self._node.inputs if isinstance(self._node, nodes.Union) else (self._node,)
         is_written = all(isinstance(part, nodes.Sink) for part in parts)
         if not is_written and never_ends(self._node):
@@ -136,14 +141,18 @@ class Actions:
         return rows
 
     def count(self) -> int:
-        """Run and return how many rows there are.
+        """Run and return how many rows there are; a stream must end by itself.
 
         >>> from fabric import DataFrame
         >>> DataFrame({"a": [1, 2]}).count()
         2
         """
         from fabric.clients.dataframe.functions import count
+        from fabric.plan.stream_facts import is_endless
 
+        if is_endless(self._node):
+            with self.submit() as job:
+                return job.wait().rows
         one: int = (
             self._then(nodes.Aggregate(self._node, (), (count().node,))).collect()[0][0].as_py()
         )
@@ -164,8 +173,10 @@ class Actions:
         └───────┴────────┘
         2 rows
         """
+        from fabric.clients.dataframe.names import whole
         from fabric.clients.dataframe.render import text_table
 
+        whole(n, 0, "show", "n")
         print(text_table(self._first(n + 1), n, width))
 
     # ---- writing

@@ -19,7 +19,7 @@ from fabric.clients.dataframe.lowering.grouping import (
     rollup_sets,
 )
 from fabric.clients.dataframe.lowering.streams import DOMAINS, Windows, stream_aggregate
-from fabric.clients.dataframe.names import call_text, choice, known_names
+from fabric.clients.dataframe.names import call_text, choice, known_names, no_frame
 from fabric.clients.dataframe.streams.lengths import Length, maybe_us, us
 from fabric.clients.dataframe.streams.windows import window_of
 from fabric.errors import PlanError
@@ -326,6 +326,12 @@ class GroupBy:
         fields = [field for field in self._frame.schema if field.name not in keys]
         return [f.name for f in fields if not numbers or types.is_integer(f.type)
                 or types.is_floating(f.type) or types.is_decimal(f.type)]  # fmt: skip
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Nothing; what frames have needs an aggregate first."""
+            raise no_frame(self, name)
 
     def __repr__(self) -> str:
         from fabric.plan.printer import expr_text

@@ -13,7 +13,7 @@ from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.expr import Expr
 from fabric.clients.dataframe.lowering.checks import check_aggregates
 from fabric.clients.dataframe.lowering.pivot import pivot_values, pivoted, value_name
-from fabric.clients.dataframe.names import call_text, known_one
+from fabric.clients.dataframe.names import call_text, known_one, no_frame
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan.python import column_text
@@ -87,6 +87,12 @@ class PivotedGroupBy:
             line = call_text(function, "x")
             raise PlanError(f"{function} of a pivot needs a column, for example {line}")
         return self.agg(*(Expr(plan.Agg(function, plan.Column(name))) for name in columns))
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Nothing; what frames have needs an aggregate first."""
+            raise no_frame(self, name)
 
     avg = mean
 

@@ -19,7 +19,7 @@ from fabric.clients.dataframe.aggregates import aggregate
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
-from fabric.plan.stream_check import stream_of
+from fabric.plan.stream_check import needs_stream, stream_of
 from fabric.plan.stream_facts import Stream, closing
 from fabric.plan.stream_kinds import has_window_columns
 from fabric.plan.streams import Domain, Late, StreamAggregate
@@ -72,8 +72,9 @@ def stream_aggregate(
 
 
 def _grouped(node: nodes.Aggregate, windows: Windows | None) -> StreamAggregate:
-    stream = stream_of(node.input) or Stream()
+    stream = stream_of(node.input)
     if windows is None:
+        stream = stream or Stream()
         closes = closing(node.keys, stream) if stream.timed else ""
         return StreamAggregate(node.input, node.keys, node.aggs, closes=closes)
     return StreamAggregate(
@@ -81,7 +82,7 @@ def _grouped(node: nodes.Aggregate, windows: Windows | None) -> StreamAggregate:
         node.keys,
         node.aggs,
         windows.window,
-        event_time(stream) if _by_event_time(windows) else "",
+        event_time(stream, StreamAggregate) if _by_event_time(windows) else "",
         windows.trigger,
         windows.lateness_us,
         windows.late,
@@ -92,8 +93,10 @@ def _by_event_time(windows: Windows) -> bool:
     return windows.time == "event" and not isinstance(windows.window, Count | Global)
 
 
-def event_time(stream: Stream) -> str:
-    """The column of event time; refuses a stream that has none."""
+def event_time(stream: Stream | None, step: type[nodes.Node]) -> str:
+    """The column of event time for a `step`; refuses a stream that has none, and a table (None)."""
+    if stream is None:
+        raise needs_stream(step)
     if stream.time:
         return stream.time
     if stream.timed:

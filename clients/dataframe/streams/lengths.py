@@ -9,15 +9,15 @@ from datetime import timedelta
 from typing import TypeAlias
 
 from fabric.errors import PlanError
-from fabric.plan.durations import duration_us
+from fabric.plan.durations import duration_text, duration_us
 
 Length: TypeAlias = str | timedelta
 
 _MICROSECOND = timedelta(microseconds=1)
 
 
-def us(length: Length, what: str) -> int:
-    """Microseconds of `length`, the argument called `what`.
+def us(length: Length, what: str, *, least: int = 0, way: str = "") -> int:
+    """Microseconds of `length`, the argument called `what`; less than `least` is refused.
 
     >>> us("5 seconds", "bound"), us(timedelta(minutes=1), "bound")
     (5000000, 60000000)
@@ -25,17 +25,20 @@ def us(length: Length, what: str) -> int:
     Traceback (most recent call last):
     fabric.errors.PlanError: bound is a length of time, got 5; write: bound="5 seconds"
     """
-    if isinstance(length, timedelta):
-        return length // _MICROSECOND
-    if isinstance(length, str):
-        return duration_us(length)
-    number = length if isinstance(length, int) and not isinstance(length, bool) else 1
-    raise PlanError(
-        f'{what} is a length of time, got {length!r}; write: {what}="{number} second'
-        f'{"s" * (number != 1)}"'
-    )
+    if not isinstance(length, str | timedelta):
+        number = length if type(length) is int and length * 1_000_000 >= least else 1
+        raise PlanError(
+            f'{what} is a length of time, got {length!r}; write: {what}="{number} second'
+            f'{"s" * (number != 1)}"'
+        )
+    found = duration_us(length) if isinstance(length, str) else length // _MICROSECOND
+    if found < least:
+        raise PlanError(f"{what} must be at least {duration_text(least)}, got {length!r}{way}")
+    return found
 
 
-def maybe_us(length: Length | None, what: str) -> int | None:
+def maybe_us(length: Length | None, what: str, *, least: int = 0) -> int | None:
     """The same for what may be left out."""
-    return None if length is None else us(length, what)
+    if length is None:
+        return None
+    return us(length, what, least=least, way=f"; leave {what} out for none")

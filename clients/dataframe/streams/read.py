@@ -5,15 +5,12 @@ One job: a `StreamScan` with its schema. Rows have event time only after ``.with
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from fabric.clients.dataframe.literal import DTypeLike, to_dtype
-from fabric.clients.dataframe.names import choice
+from fabric.clients.dataframe.literal import SchemaLike, to_schema
+from fabric.clients.dataframe.names import choice, column_name, number, unknown_name, whole
 from fabric.clients.dataframe.streams.lengths import Length, us
 from fabric.errors import PlanError
 from fabric.plan import sources
@@ -25,7 +22,7 @@ if TYPE_CHECKING:
     from fabric.clients.session.session import Session
 
 _NEXMARK, _FLIGHT = sources.NexmarkStream(), sources.FlightStream("")
-Columns: TypeAlias = pa.Schema | Mapping[str, DTypeLike]
+_SEED_MAX = 1 << 63
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FORMATS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".arrow": "ipc",
             ".ipc": "ipc", ".feather": "ipc", ".ndjson": "ndjson", ".jsonl": "ndjson"}  # fmt: skip
@@ -60,7 +57,7 @@ def files(
     path: str | Path,
     *,
     format: sources.StreamFormat | None = None,
-    schema: Columns | None = None,
+    schema: SchemaLike | None = None,
     grows: bool = False,
     until: sources.Until = "",
     n_splits: int = 1,
@@ -111,8 +108,8 @@ def files(
         str(where),
         grows,
         choice(until, ("", "now"), "files", "until"),  # type: ignore[arg-type]
-        n_splits,
-        us(poll, "poll") / 1e6,
+        whole(n_splits, 1, "files", "n_splits"),
+        us(poll, "poll", least=1) / 1e6,
         us(settle, "settle") / 1e6,
         tuple(sorted((name, option_text(value)) for name, value in options.items())),
         choice(on_bad, ("fail", "skip", "side"), "files", "on_bad"),  # type: ignore[arg-type]
@@ -162,7 +159,13 @@ def generator(
     ['split', 'row', 'key', 'value', 'ts']
     """
     source = sources.GeneratorStream(
-        rows_per_s, n_rows, n_keys, n_splits, seed, _start(start, 0), us(disorder, "disorder")
+        whole(rows_per_s, 0, "generator", "rows_per_s"),
+        whole(n_rows, 0, "generator", "n_rows"),
+        whole(n_keys, 1, "generator", "n_keys"),
+        whole(n_splits, 1, "generator", "n_splits"),
+        whole(seed, -_SEED_MAX, "generator", "seed"),
+        _start(start, 0, "generator"),
+        us(disorder, "disorder"),
     )
     return _stream(source, None, session)
 
@@ -189,9 +192,14 @@ def nexmark(
     """
     choice(table, ("event", "person", "auction", "bid"), "nexmark", "table")
     source = sources.NexmarkStream(
-        table, events_per_s, n_events, n_splits, seed,
-        _start(start, _NEXMARK.start_us), event_rate,
-    )  # fmt: skip
+        table,
+        whole(events_per_s, 0, "nexmark", "events_per_s"),
+        whole(n_events, 0, "nexmark", "n_events"),
+        whole(n_splits, 1, "nexmark", "n_splits"),
+        whole(seed, -_SEED_MAX, "nexmark", "seed"),
+        _start(start, _NEXMARK.start_us, "nexmark"),
+        whole(event_rate, 1, "nexmark", "event_rate"),
+    )
     return _stream(source, None, session)
 
 
@@ -225,12 +233,13 @@ def replay(
     ['ts', 'v']
     """
     node = _just_read(frame)
-    source = sources.ReplayStream(node.source, time, split_by, by_file, speed)
+    source = sources.ReplayStream(
+        node.source, column_name(time, "replay"), column_name(split_by, "replay"), by_file,
+        number(speed, "replay", "speed"),
+    )  # fmt: skip
     names = node.schema.names
     for column in filter(None, (time, split_by)):
         if column not in names:
-            from fabric.clients.dataframe.names import unknown_name
-
             raise unknown_name(column, names, "replay")
     return _frame(StreamScan(source, node.schema), frame.given_session)
 
@@ -250,7 +259,7 @@ def _just_read(frame: Any) -> Scan:
 
 def flight(
     name: str,
-    schema: Columns,
+    schema: SchemaLike,
     *,
     acknowledge: sources.Acknowledge = "checkpoint",
     n_splits: int = 1,
@@ -266,27 +275,40 @@ def flight(
     ['at', 'page']
     """
     choice(acknowledge, ("received", "checkpoint"), "flight", "acknowledge")
-    source = sources.FlightStream(name, acknowledge, n_splits, buffer_bytes)
+    source = sources.FlightStream(
+        name, acknowledge, whole(n_splits, 1, "flight", "n_splits"),
+        whole(buffer_bytes, 1, "flight", "buffer_bytes"),
+    )  # fmt: skip
     return _stream(source, schema, session)
 
 
-def _start(start: datetime | None, default: int) -> int:
+def _start(start: datetime | None, default: int, verb: str) -> int:
     if start is None:
         return default
+    if not isinstance(start, datetime):
+        raise PlanError(
+            f"{verb}: start is a datetime, got {start!r}; write: start={_as_datetime(start)!r}"
+        )
     aware = start if start.tzinfo else start.replace(tzinfo=UTC)
     return (aware - _EPOCH) // (datetime.resolution)
 
 
+def _as_datetime(start: object) -> datetime:
+    """What was most likely meant."""
+    try:
+        return datetime.fromisoformat(str(start))
+    except ValueError:
+        return datetime(2024, 1, 1)
+
+
 def _stream(
-    source: sources.StreamSource, schema: Columns | None, session: Session | None
+    source: sources.StreamSource, schema: SchemaLike | None, session: Session | None
 ) -> DataFrame:
     if schema is None:
         from fabric.io.streams import stream_schema
 
         schema = stream_schema(source)
-    elif not isinstance(schema, pa.Schema):
-        schema = pa.schema([(name, to_dtype(dtype)) for name, dtype in schema.items()])
-    return _frame(StreamScan(source, schema), session)
+    return _frame(StreamScan(source, to_schema(schema, "read_stream")), session)
 
 
 def _frame(node: Node, session: Session | None) -> DataFrame:

@@ -1,20 +1,26 @@
 """States of a `fabric.Process`, as users declare them.
 
 One job: one function a kind; `DataFrame.process` gives each the name it is declared under. A value
-lives for ``ttl`` after it was last written, or with ``ttl_on="read"`` last written or read.
+lives for ``ttl`` (without one for ever) after it was last written, or with ``ttl_on="read"`` last
+written or read, by the clock of the tasks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
 
 from fabric.clients.dataframe.literal import DTypeLike, to_dtype
-from fabric.clients.dataframe.streams.lengths import Length, us
+from fabric.clients.dataframe.names import choice
+from fabric.clients.dataframe.streams.lengths import Length, maybe_us
 from fabric.clients.dataframe.udf import own_object
+from fabric.errors import PlanError
 from fabric.plan.streams import StateField, StateKind, TtlOn
+from fabric.plan.types import numeric
+from fabric.state import Aggregate
+from fabric.state.spec import Fold
 
 
 def value_state(
@@ -54,6 +60,15 @@ def reducing_state(
     >>> reducing_state("int64", "sum").kind
     'reducing'
     """
+    if isinstance(function, str):
+        choice(function, get_args(Fold), "reducing_state", "function")
+    elif not callable(function):
+        raise PlanError(
+            f"reducing_state takes {', '.join(map(repr, get_args(Fold)))} or a function of two "
+            f"values, got {function!r}"
+        )
+    if function == "sum" and numeric(to_dtype(dtype)) is None:
+        raise PlanError(f"reducing_state: numbers have a sum, {to_dtype(dtype)} has not")
     return _state("reducing", dtype, ttl, ttl_on, function=function)
 
 
@@ -61,6 +76,8 @@ def aggregating_state(
     dtype: DTypeLike, aggregate: Any, *, ttl: Length | None = None, ttl_on: TtlOn = "write"
 ) -> StateField:
     """An accumulator of type `dtype` a key, folded by a `fabric.state.Aggregate`."""
+    if not _is_folding(aggregate):
+        raise PlanError(f"aggregating_state takes a fabric.state.Aggregate, got {aggregate!r}")
     return _state("aggregating", dtype, ttl, ttl_on, function=aggregate)
 
 
@@ -74,5 +91,11 @@ def _state(
     function: Any = None,
 ) -> StateField:
     made = None if function is None else own_object(function, f"{kind} state")
-    ttl_us = 0 if ttl is None else us(ttl, "ttl")
+    ttl_us = maybe_us(ttl, "ttl", least=1) or 0
+    choice(ttl_on, get_args(TtlOn), f"{kind}_state", "ttl_on")
     return StateField("", kind, to_dtype(dtype), key_dtype, made, ttl_us, ttl_on)
+
+
+def _is_folding(aggregate: object) -> bool:
+    parts = aggregate if isinstance(aggregate, tuple) else ()
+    return isinstance(aggregate, Aggregate) or (len(parts) in (2, 3) and all(map(callable, parts)))

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from fabric.clients.dataframe.actions import dataset_target
-from fabric.clients.dataframe.names import choice
-from fabric.clients.dataframe.streams.lengths import Length, us
+from fabric.clients.dataframe.names import choice, whole
+from fabric.clients.dataframe.streams.lengths import Length, maybe_us
 from fabric.errors import PlanError
 from fabric.plan.sources import (
     BlackholeTarget,
@@ -59,11 +59,11 @@ def to_files(
     return StreamFileTarget(
         format,
         str(Path(path).expanduser().absolute()),
-        roll_bytes,
-        roll_rows,
-        0.0 if roll is None else us(roll, "roll") / 1e6,
-        compact_bytes,
-        0.0 if compact is None else us(compact, "compact") / 1e6,
+        whole(roll_bytes, 0, "to_files", "roll_bytes"),
+        whole(roll_rows, 0, "to_files", "roll_rows"),
+        (maybe_us(roll, "roll", least=1) or 0) / 1e6,
+        whole(compact_bytes, 0, "to_files", "compact_bytes"),
+        (maybe_us(compact, "compact", least=1) or 0) / 1e6,
         pairs,
     )
 

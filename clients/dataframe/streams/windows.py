@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from fabric.clients.dataframe.streams.lengths import Length, us
 from fabric.errors import PlanError
+from fabric.plan.durations import DURATION_US_MAX
 from fabric.plan.windowing import (
     Count,
     Cumulative,
@@ -25,7 +26,7 @@ def tumbling(size: Length, *, offset: Length = "0 seconds") -> Tumbling:
     >>> print(tumbling("1 hour"))
     tumbling(1 hour)
     """
-    return Tumbling(us(size, "size"), us(offset, "offset"))
+    return Tumbling(us(size, "size", least=1), _offset_us(offset))
 
 
 def sliding(size: Length, slide: Length, *, offset: Length = "0 seconds") -> Sliding:
@@ -34,7 +35,7 @@ def sliding(size: Length, slide: Length, *, offset: Length = "0 seconds") -> Sli
     >>> print(sliding("1 hour", "5 minutes"))
     sliding(1 hour, slide=5 minutes)
     """
-    return Sliding(us(size, "size"), us(slide, "slide"), us(offset, "offset"))
+    return Sliding(us(size, "size", least=1), us(slide, "slide", least=1), _offset_us(offset))
 
 
 def cumulative(size: Length, step: Length, *, offset: Length = "0 seconds") -> Cumulative:
@@ -43,7 +44,7 @@ def cumulative(size: Length, step: Length, *, offset: Length = "0 seconds") -> C
     >>> print(cumulative("1 day", "1 hour"))
     cumulative(1 day, step=1 hour)
     """
-    return Cumulative(us(size, "size"), us(step, "step"), us(offset, "offset"))
+    return Cumulative(us(size, "size", least=1), us(step, "step", least=1), _offset_us(offset))
 
 
 def session(gap: Length) -> Session:
@@ -52,7 +53,7 @@ def session(gap: Length) -> Session:
     >>> print(session("30 minutes"))
     session(30 minutes)
     """
-    return Session(us(gap, "gap"))
+    return Session(us(gap, "gap", least=1))
 
 
 def count_window(n_rows: int) -> Count:
@@ -67,6 +68,11 @@ def count_window(n_rows: int) -> Count:
 def global_window() -> Global:
     """One window for all time, which gives a result when the stream ends, and by ``early``."""
     return Global()
+
+
+def _offset_us(offset: Length) -> int:
+    """Either way: a timedelta may be negative."""
+    return us(offset, "offset", least=-DURATION_US_MAX)
 
 
 def window_of(

@@ -196,8 +196,9 @@ class RowVerbs(Verbs):
         return self._then(nodes.Select(node, exprs, path="with_row_index_*"))
 
     def is_empty(self) -> bool:
-        """Run as far as needed to say whether there is no row."""
-        return self.limit(1).count() == 0
+        """Run as far as needed to say whether there is no row; waits for the first of a stream."""
+        first: pa.Table = self._first(1)
+        return len(first) == 0
 
     def drop_duplicates(self, subset: str | Iterable[str] | None = None) -> DataFrame:
         """One row for each different `subset`, as in PySpark."""

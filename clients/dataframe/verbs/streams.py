@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.grouped import GroupBy
-from fabric.clients.dataframe.literal import DTypeLike, to_dtype
+from fabric.clients.dataframe.literal import SchemaLike, to_schema
 from fabric.clients.dataframe.lowering.streams import event_time
-from fabric.clients.dataframe.names import choice
+from fabric.clients.dataframe.names import choice, column_name, whole
 from fabric.clients.dataframe.streams.lengths import Length, maybe_us, us
 from fabric.clients.dataframe.streams.targets import Target, stream_target
 from fabric.clients.dataframe.streams.windows import window_of
@@ -25,12 +25,14 @@ from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
+from fabric.plan.faults import quoted
 from fabric.plan.process import Process, check_process
-from fabric.plan.sources import BlackholeTarget, FileFormat
+from fabric.plan.sources import BlackholeTarget, DatasetTarget, FileFormat, FlightTarget
 from fabric.plan.stream_check import stream_of
 from fabric.plan.stream_facts import Stream, closing
 from fabric.plan.stream_rules import sides_at
 from fabric.plan.streams import (
+    BOUND_US,
     AssignWindows,
     Changes,
     Deduplicate,
@@ -51,8 +53,6 @@ if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame
     from fabric.clients.session.job import Job
 
-Schema: TypeAlias = pa.Schema | Mapping[str, DTypeLike]
-
 
 class StreamVerbs(Verbs):
     """What only streams have."""
@@ -62,7 +62,7 @@ class StreamVerbs(Verbs):
     def with_watermark(
         self,
         column: str,
-        bound: Length = "5 seconds",
+        bound: Length | None = None,
         *,
         idle: Length | None = None,
         future: Length | None = None,
@@ -75,6 +75,8 @@ class StreamVerbs(Verbs):
 
         Parameters
         ----------
+        bound
+            By default 5 seconds; another strategy has none.
         idle
             A split without rows for so long holds nobody back; by default it does.
         future
@@ -104,10 +106,16 @@ class StreamVerbs(Verbs):
             kind = strategy
         else:
             own = own_object(strategy, getattr(strategy, "__name__", "strategy"))
+        if kind != "bounded" and bound is not None:
+            raise PlanError(
+                f"with_watermark: bound={bound!r} says nothing where another strategy says how far "
+                "time has come; leave one of them out"
+            )
         node = Watermark(
-            self._node, column, us(bound, "bound"), maybe_us(idle, "idle"),
-            maybe_us(future, "future"), kind, own, on_bad, us(every, "every"),
-            maybe_us(drift, "drift"),
+            self._node, column_name(column, "with_watermark"),
+            BOUND_US if bound is None else us(bound, "bound"),
+            maybe_us(idle, "idle", least=1), maybe_us(future, "future"), kind, own,
+            on_bad, us(every, "every", least=1), maybe_us(drift, "drift"),
         )  # fmt: skip
         return self._then(node)
 
@@ -145,7 +153,9 @@ class StreamVerbs(Verbs):
                 f"rows don't say by themselves where a {chosen} begins; write: "
                 ".group_by(…).window(…).agg(…)"
             )
-        return self._then(AssignWindows(self._node, event_time(self._stream), chosen))
+        return self._then(
+            AssignWindows(self._node, event_time(stream_of(self._node), AssignWindows), chosen)
+        )
 
     def deduplicate(
         self,
@@ -164,7 +174,8 @@ class StreamVerbs(Verbs):
             The ``last`` one, or the first or last by the time in column `by`: then results change,
             unless the end of a window is among the keys.
         ttl
-            Forget a key that had no row for so long; by default none is forgotten.
+            Forget a key that had no row for so long by the clock of the tasks, whatever the times
+            of the rows say; by default none is forgotten.
 
         Examples
         --------
@@ -174,7 +185,8 @@ class StreamVerbs(Verbs):
         """
         chosen = args.expressions(keys or self.columns, {}, self.columns)
         node = Deduplicate(
-            self._node, chosen, keep, by, maybe_us(ttl, "ttl") or 0, self._closing(chosen),
+            self._node, chosen, keep, column_name(by, "deduplicate"),
+            maybe_us(ttl, "ttl", least=1) or 0, self._closing(chosen),
             maybe_us(lateness, "lateness") or 0, late,
         )  # fmt: skip
         return self._then(node)
@@ -212,7 +224,7 @@ class StreamVerbs(Verbs):
         chosen = args.expressions(args.flatten([keys]), {}, self.columns)
         order = args.sort_keys([by], False, None)
         node = TopN(
-            self._node, chosen, order, n, ties, rank, self._closing(chosen),
+            self._node, chosen, order, whole(n, 1, "top_n", "n"), ties, rank, self._closing(chosen),
             maybe_us(lateness, "lateness") or 0, late,
         )  # fmt: skip
         return self._then(node)
@@ -222,11 +234,11 @@ class StreamVerbs(Verbs):
         function: Process,
         *,
         keys: Any,
-        schema: Schema,
+        schema: SchemaLike,
         state: Mapping[str, StateField] | None = None,
         timers: Domain | Sequence[Domain] = (),
         time: str = "",
-        sides: Mapping[str, Schema] | None = None,
+        sides: Mapping[str, SchemaLike] | None = None,
         on_error: OnBad = "fail",
         timeout: Length | None = None,
     ) -> DataFrame:
@@ -252,8 +264,9 @@ class StreamVerbs(Verbs):
             ``error_node`` and ``error_attempt``. A call about many rows that fails is made again
             with fewer, so only the rows that fail alone are taken. They have changed no state.
         timeout
-            For each call. Python code is interrupted, and the rows go by `on_error`; on agents a
-            call that does not come back has its process ended 5 s later, which ends the job.
+            For each call; by default none. Python code is interrupted, and the rows go by
+            `on_error`; on agents a call that does not come back has its process ended 5 s later,
+            which ends the job.
 
         Examples
         --------
@@ -274,13 +287,13 @@ class StreamVerbs(Verbs):
         {'row': 3, 'error': 'the function Halves raised ValueError: 3 is no use'}
         """
         chosen = args.expressions(args.flatten([keys]), {}, self.columns)
-        fields = tuple(replace(field, name=name) for name, field in (state or {}).items())
         domains: tuple[Domain, ...] = (timers,) if isinstance(timers, str) else tuple(timers)
         name = type(check_process(function, domains)).__name__
         node = KeyedProcess(
-            self._node, chosen, own_object(function, name), _schema(schema), fields, domains,
-            tuple((tag, _schema(side)) for tag, side in (sides or {}).items()),
-            on_error, maybe_us(timeout, "timeout") or 0, time,
+            self._node, chosen, own_object(function, name), to_schema(schema, "process"),
+            _states({} if state is None else state), domains,
+            _sides({} if sides is None else sides), on_error,
+            maybe_us(timeout, "timeout", least=1) or 0, column_name(time, "process"),
         )  # fmt: skip
         return self._then(node)
 
@@ -349,15 +362,38 @@ class StreamVerbs(Verbs):
 
 
 def _place(target: Any) -> str:
-    if isinstance(target, BlackholeTarget):
-        return "nowhere"
-    return getattr(target, "path", "") or "dataset"
+    match target:
+        case BlackholeTarget():
+            return "nowhere"
+        case DatasetTarget(name=name):
+            return name
+        case FlightTarget(path=path):
+            return "/".join(path)
+    return str(target.path)
 
 
-def _schema(given: Schema) -> pa.Schema:
-    if isinstance(given, pa.Schema):
-        return given
-    return pa.schema([(name, to_dtype(dtype)) for name, dtype in given.items()])
+def _states(given: Any) -> tuple[StateField, ...]:
+    """States of `process` under the names they are declared by."""
+    named = given.items() if isinstance(given, Mapping) else [("n", given)]
+    for name, field in named:
+        if not isinstance(field, StateField) or not isinstance(given, Mapping):
+            kind = quoted(field) if isinstance(field, str) else quoted("int64")
+            raise PlanError(
+                f"process: state is one of fabric.streams.value_state, list_state, map_state … by "
+                f"its name, got {str(given)[:80]}; write: "
+                f"state={{{quoted(str(name))}: streams.value_state({kind})}}"
+            )
+    return tuple(replace(field, name=name) for name, field in named)
+
+
+def _sides(given: Any) -> tuple[tuple[str, pa.Schema], ...]:
+    """Side outputs of `process` by tag."""
+    if not isinstance(given, Mapping):
+        raise PlanError(
+            f"process: sides are schemas by tag, got {str(given)[:80]}; write: "
+            'sides={"odd": {"id": "int64"}}'
+        )
+    return tuple((tag, to_schema(side, "process", "sides")) for tag, side in given.items())
 
 
 def _step_with(node: nodes.Node, tag: str) -> nodes.Node:

@@ -285,8 +285,13 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: rows().write_stream("/x", format="xml"), "format='xml' is not one"),
     (lambda: rows().group_by("key").count().write_stream("/x"), r"write: \.changes\(\)\.write_str"),
     (lambda: rows().write_parquet("/x/y.parquet"), r"write: \.write_stream\("),
-    (lambda: rows().write_dataset("d"), 'use mode "append"'),
+    (lambda: rows().write_dataset("d"), r'write: \.write_dataset\("d", mode="append"\)'),
     (lambda: streams.to_flight("grpc://x"), "to_flight needs a path"),
+    (lambda: rows().write_stream("/x", name=5), 'name of a job is text, got 5; write: name="5"'),
+    (lambda: rows().write_stream("/x", parallelism="2"), "parallelism='2' is no .* parallelism=2"),
+    (lambda: rows().group_by("key").count().count(), r"can't be taken back; write: \.changes\(\)"),
+    (lambda: streams.generator().count(), "this stream has no end"),
+    (lambda: rows().show(-1), "show: n=-1 is no whole number of at least 0"),
 ]  # fmt: skip
 
 
@@ -332,9 +337,11 @@ def test_where_streams_are_written(submitted: Callable[[Callable[[], Any]], Aske
     table = submitted(lambda: timed().write_stream(streams.to_dataset("d", keys="key")))
     assert isinstance(table.plan.root, Sink)
     assert table.plan.root.target == DatasetTarget("d", ("key",), mode="append")
-    away = submitted(lambda: timed().write_stream(streams.to_flight("grpc://h:1", "x")))
+    assert table.name == "write stream d"
+    away = submitted(lambda: timed().write_stream(streams.to_flight("grpc://h:1", "x", "y")))
+    assert away.name == "write stream x/y"
     assert isinstance(away.plan.root, Sink)
-    assert away.plan.root.target == FlightTarget("grpc://h:1", ("x",))
+    assert away.plan.root.target == FlightTarget("grpc://h:1", ("x", "y"))
 
 
 def test_several_streams_are_written_by_one_job(
