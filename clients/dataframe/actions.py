@@ -365,11 +365,13 @@ def dataset_target(
     replicas: int | None = None,
 ) -> sources.DatasetTarget:
     """The dataset `name` of the fabric, hash-partitioned by `keys`."""
+    from fabric.clients.dataframe.names import whole
     from fabric.ids import check_name
 
-    if replicas is not None and (isinstance(replicas, bool) or replicas < 1):
-        raise PlanError(f"replicas must be at least 1, got {replicas!r}")
+    if replicas is not None:
+        whole(replicas, 1, "write_dataset", "replicas")
     chosen = (keys,) if isinstance(keys, str) else tuple(keys)
     return sources.DatasetTarget(
-        check_name(name, "dataset name"), chosen, n_partitions, mode, replicas or 0
-    )
+        check_name(name, "dataset name"), chosen,
+        whole(n_partitions, 0, "write_dataset", "n_partitions"), mode, replicas or 0,
+    )  # fmt: skip

@@ -17,7 +17,7 @@ from fabric.clients.dataframe.frame import DataFrame
 from fabric.clients.graph.operators import OperatorType, StreamOperatorNode
 from fabric.errors import PlanError
 from fabric.plan import nodes, sources
-from fabric.plan.faults import listed, quoted
+from fabric.plan.faults import listed, quoted, with_article
 
 _READERS: dict[str, Callable[..., DataFrame]] = {
     "parquet": read.read_parquet, "csv": read.read_csv, "ipc": read.read_ipc,
@@ -62,7 +62,9 @@ def _source(operator: StreamOperatorNode, _: Sequence[Flow]) -> Flow:
     match kind:
         case "frame":
             if not isinstance(value, DataFrame):
-                raise PlanError(f"frame takes a DataFrame, got a {type(value).__name__}")
+                raise PlanError(
+                    f"frame takes a DataFrame, got {with_article(type(value).__name__)}"
+                )
             return Flow(value)
         case "data":
             return Flow(read.read_arrow(value))

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from fabric._cython.kernels.rows import RowCodec
 from fabric.errors import ConfigError
+from fabric.plan.faults import with_article
 
 Kind = Literal["value", "list", "map", "reducing", "aggregating"]
 Refresh = Literal["write", "read"]
@@ -91,7 +92,9 @@ class StateSpec:
             case "value" | "list" | "map", None:
                 pass
             case _:
-                raise self._wrong(f"a {self.kind} state can't have function {self.function!r}")
+                raise self._wrong(
+                    f"{with_article(self.kind)} state can't have function {self.function!r}"
+                )
 
     def key_codec(self) -> RowCodec:
         """Rows of the keys."""

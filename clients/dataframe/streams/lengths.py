@@ -31,7 +31,10 @@ def us(length: Length, what: str, *, least: int = 0, way: str = "") -> int:
             f'{what} is a length of time, got {length!r}; write: {what}="{number} second'
             f'{"s" * (number != 1)}"'
         )
-    found = duration_us(length) if isinstance(length, str) else length // _MICROSECOND
+    try:
+        found = duration_us(length) if isinstance(length, str) else length // _MICROSECOND
+    except PlanError as error:
+        raise PlanError(f"{what}: {error.message}") from None
     if found < least:
         raise PlanError(f"{what} must be at least {duration_text(least)}, got {length!r}{way}")
     return found

@@ -279,7 +279,7 @@ def flight(
         name, acknowledge, whole(n_splits, 1, "flight", "n_splits"),
         whole(buffer_bytes, 1, "flight", "buffer_bytes"),
     )  # fmt: skip
-    return _stream(source, schema, session)
+    return _stream(source, to_schema(schema, "flight"), session)
 
 
 def _start(start: datetime | None, default: int, verb: str) -> int:

@@ -86,6 +86,7 @@ def window_of(
         return given
     if slide is not None and step is not None:
         raise PlanError("a window has a slide (sliding) or a step (cumulative), not both")
+    us(given, "window", least=1)  # named as it was given, not by what it becomes
     moved: Length = "0 seconds" if offset is None else offset
     if slide is not None:
         return sliding(given, slide, offset=moved)

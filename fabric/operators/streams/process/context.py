@@ -18,6 +18,7 @@ from fabric.event_time import BEGINNING
 from fabric.operators.contract import Batches
 from fabric.operators.streams.process.requests import Requests, as_us, times_of
 from fabric.operators.streams.process.returned import rows_of_returned
+from fabric.plan.faults import with_article
 from fabric.plan.process import Rows, Time, TimerDomain
 from fabric.state import State, StateStore
 
@@ -116,7 +117,7 @@ class KeyedState:
         if name in self._methods and self._context.row is not None:
             return partial(getattr(self._state, name), self._context.key)
         kind, known = self._state.spec.kind, ", ".join(self._methods)
-        raise AttributeError(f"a {kind} state of one key has {known}, not {name}")
+        raise AttributeError(f"{with_article(kind)} state of one key has {known}, not {name}")
 
 
 class CallTimers:
