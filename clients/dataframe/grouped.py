@@ -19,7 +19,7 @@ from fabric.clients.dataframe.lowering.grouping import (
     rollup_sets,
 )
 from fabric.clients.dataframe.lowering.streams import DOMAINS, Windows, stream_aggregate
-from fabric.clients.dataframe.names import call_text, choice, known_names, no_frame
+from fabric.clients.dataframe.names import call_text, choice, known_names, no_frame, whole
 from fabric.clients.dataframe.streams.lengths import Length, maybe_us, us
 from fabric.clients.dataframe.streams.windows import window_of
 from fabric.errors import PlanError
@@ -105,6 +105,8 @@ class GroupBy:
         """
         if self._sets is not None:
             raise PlanError("a window needs plain groups: write .group_by(...).window(...)")
+        if early_rows is not None:
+            whole(early_rows, 1, "window", "early_rows")
         chosen = Windows(
             window_of(window, slide, step, offset), choice(time, DOMAINS, "window", "time"),
             0 if lateness is None else us(lateness, "lateness"), late,
