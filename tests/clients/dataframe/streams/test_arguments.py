@@ -59,7 +59,7 @@ ARGUMENTS: Refusals = [
     (lambda: streams.to_dataset("d", n_partitions=-1), "n_partitions=-1 is no whole number"),
     (lambda: rows().write_dataset("d", mode="append", replicas="2"), "replicas='2' .* replicas=2"),
     (lambda: streams.to_files("/x", roll_rows=-1), "to_files: roll_rows=-1 is no whole number"),
-    (lambda: timed().window("1 second", early_rows="5"), "early_rows='5' is no .*; write: early_ro"),
+    (lambda: timed().window("1 second", early_rows="5"), "early_rows='5' is no .* early_rows=5"),
     (lambda: streams.count_window("5"), "rows of a count window must be a whole number, got '5'"),
     # schemas, states, sides
     (lambda: process(schema=["a"]),
