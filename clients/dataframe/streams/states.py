@@ -26,7 +26,9 @@ from fabric.state.spec import Fold
 def value_state(
     dtype: DTypeLike, *, ttl: Length | None = None, ttl_on: TtlOn = "write"
 ) -> StateField:
-    """One value a key.
+    """One value a key; gone `ttl` after it was last written, by the clock of the tasks.
+
+    Without `ttl` it stays; with ``ttl_on="read"`` reading it counts, too.
 
     >>> value_state("int64", ttl="1 day").ttl_us
     86400000000
