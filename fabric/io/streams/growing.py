@@ -171,11 +171,11 @@ class GrowingCursor(Plain):
             return self._schema.empty_table()
         try:
             if self._source.format == "ndjson":
-                return ndjson.parse(pa.py_buffer(data), self._schema)
+                return ndjson.parse(data, self._schema)
             header = self._header or b""
             block = pa.py_buffer(header + data)
             return csv.parse(block, self._options, self._schema)
-        except pa.ArrowInvalid as error:
+        except ValueError as error:  # ArrowInvalid is one
             raise DataError(
                 f"{self._source.path} can't be read behind byte {begin}: {first_line(error)}"
             ) from error

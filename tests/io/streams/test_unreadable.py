@@ -65,6 +65,30 @@ def test_policy_fail_names_the_byte(tmp_path):
         read(source)
 
 
+NULLS = '{"a": 1, "b": "x"}\nnull\n\n  {"a": 2}\n[]\n7\n{"a": 3} null\n{"a": 4}\n'
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize(("text", "bad"), [(NULLS, [19, 36, 39, 41]), ("null\n", [0]), ("1", [0])])
+def test_json_lines_that_are_no_objects_are_bad_lines(tmp_path, text, bad, restart):
+    path = tmp_path / "log.ndjson"
+    path.write_text(text)
+    source = FollowedFiles("ndjson", str(path), grows=True, until="now", on_bad="side")
+    rows, left_out = read(source, 1, restart)
+    assert [one.offset for one in left_out] == bad
+    assert rows == [1, 2, 4][: len(bad) - 1]
+
+
+def test_a_half_written_ndjson_file_of_a_folder_is_told_by_line(tmp_path):
+    (tmp_path / "1.ndjson").write_text('{"a": 1}\n\n{"a": 2}\n{"a": 3\n')
+    rows, left_out = read(FollowedFiles("ndjson", str(tmp_path), until="now", on_bad="skip"))
+    assert rows == [1, 2]
+    assert left_out[0].offset == 2
+    assert "1.ndjson can't be read from line 4 on: JSON parse error: Missing" in left_out[0].error
+    with pytest.raises(DataError, match=r"from line 4 on: .* \(behind row 2\)"):
+        read(FollowedFiles("ndjson", str(tmp_path), until="now"))
+
+
 def folder_of(tmp_path: Path) -> Path:
     """Good, drifted, cut and garbage files."""
     folder = tmp_path / "files"
