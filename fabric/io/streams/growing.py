@@ -1,11 +1,15 @@
 """One text file that grows, by whole lines.
 
 One job: the cursor of `FollowedFiles` that `grows`. A position is where a block of lines begins and
-how many of its rows are out, so that it means the same however the file has grown since.
+how many of its rows are out, so that it means the same however the file has grown since, and what
+the file begins with, so that it is never taken for a place in another file. A file that is moved,
+replaced or cut fails the job, whatever `on_bad` says; what was there is read to its end first. What
+is written over in place behind its first KB is not noticed.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 from typing import Any
 
@@ -20,6 +24,7 @@ from fabric.io.streams.reader import Plain, whole
 from fabric.plan.sources import FollowedFiles
 
 BLOCK_BYTES, LINE_BYTES_MAX = 4 << 20, 64 << 20
+HEAD_BYTES_MAX = 1 << 10
 DATA_BYTES_MAX = 64 << 10
 """Of a line that can't be read so much is told."""
 
@@ -38,6 +43,8 @@ class GrowingCursor(Plain):
         """The block in work begins at byte `_begin`, `_skip` of its rows are out."""
         self._told = 0
         """Lines of it that can't be read and were told of."""
+        self._n_head, self._head = 0, ""
+        """The first bytes, which were read and so never change, and their digest."""
         self._unreadable: list[Unreadable] = []
         self._pieces: Pieces | None = None
 
@@ -46,7 +53,10 @@ class GrowingCursor(Plain):
         with reading(self._source.path, self._source.format):
             while True:
                 if self._pieces is None and not self._next_block():
-                    return None if self._is_over() else Later(self._source.poll_s)
+                    if self._is_over():
+                        return None
+                    self._check_place()
+                    return Later(self._source.poll_s)
                 assert self._pieces is not None
                 batch = self._pieces.next(rows_max)
                 if batch is not None:
@@ -62,7 +72,9 @@ class GrowingCursor(Plain):
 
     def position(self) -> dict[str, Any]:
         """Byte and row, and where it ends; a block may have grown when it is read again."""
-        position = {"byte": self._begin, "rows": self._skip}
+        position: dict[str, Any] = {"byte": self._begin, "rows": self._skip}
+        if self._n_head:
+            position |= {"head_bytes": self._n_head, "head": self._head}
         if self._told:
             position["told"] = self._told
         if self._source.until:
@@ -74,6 +86,8 @@ class GrowingCursor(Plain):
         self._begin, self._skip = whole(position, "byte"), whole(position, "rows")
         self._told = whole(position, "told") if "told" in position else 0
         self._end = whole(position, "end") if self._source.until else None
+        if "head" in position:
+            self._n_head, self._head = whole(position, "head_bytes"), position["head"]
 
     def close(self) -> None:
         """Close the file."""
@@ -98,6 +112,9 @@ class GrowingCursor(Plain):
                 f"{self._skip} were read there before; was it replaced?"
             )
         self._pieces = Pieces(iter(table.slice(self._skip).to_batches()), self._skip)
+        if self._n_head < HEAD_BYTES_MAX:
+            self._n_head = min(self._begin + len(data), HEAD_BYTES_MAX)
+            self._head = self._digest()
         return True
 
     def _open(self) -> bool:
@@ -107,14 +124,36 @@ class GrowingCursor(Plain):
             except FileNotFoundError:
                 if self._source.until:
                     raise
+                if self._n_head:
+                    raise self._replaced("was moved or deleted") from None
                 return False
         n_bytes = os.fstat(self._fd).st_size
-        if n_bytes < self._begin:
-            raise DataError(
-                f"{self._source.path} has {n_bytes} bytes, {self._begin} were read before: it was "
-                "cut or replaced; follow a folder of files instead"
-            )
+        if n_bytes < max(self._begin, self._n_head):
+            raise self._replaced(f"has {n_bytes} bytes, {self._begin} were read before: it was cut")
+        if self._digest() != self._head:
+            raise self._replaced("begins with other bytes than were read before: it was replaced")
         return True
+
+    def _digest(self) -> str:
+        data = os.pread(self._fd, self._n_head, 0)
+        return hashlib.blake2b(data, digest_size=8).hexdigest() if data else ""
+
+    def _check_place(self) -> None:
+        """Raise `DataError` when the path names another file than the one that is open."""
+        if self._fd < 0:
+            return
+        try:
+            now = os.stat(self._source.path)
+        except FileNotFoundError:
+            raise self._replaced("was moved or deleted") from None
+        if not os.path.samestat(now, os.fstat(self._fd)):
+            raise self._replaced("was replaced by another file")
+
+    def _replaced(self, what: str) -> DataError:
+        return DataError(
+            f"{self._source.path} {what}, after it was read up to byte {self._begin}; a growing "
+            "file must stay: follow a folder of files instead, or start anew without the checkpoint"
+        )
 
     def _read_header(self) -> bool:
         end = self._last_byte() if self._source.until else None

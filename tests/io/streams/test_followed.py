@@ -203,5 +203,59 @@ def test_a_cut_growing_file_and_a_bad_line_are_named(tmp_path):
     with pytest.raises(DataError, match="log can't be read behind byte 6"):
         reader.poll(1, 0.0)
     path.write_text("n\n")
-    with pytest.raises(DataError, match="cut or replaced"):
+    with pytest.raises(DataError, match="has 2 bytes, 6 were read before: it was cut"):
         following(source, clock, reader.positions()).poll(1, 0.0)
+
+
+@pytest.mark.parametrize("on_bad", ["fail", "skip"])
+@pytest.mark.parametrize(
+    ("put_there", "message"),
+    [
+        (lambda path: path.write_text("n\n7\n8\n9\n10\n11\n"), "was replaced by another file"),
+        (lambda path: path.mkdir(), "was replaced by another file"),
+        (lambda path: None, "was moved or deleted"),
+    ],
+)
+def test_a_growing_file_that_is_moved_away_is_read_to_its_end(tmp_path, on_bad, put_there, message):
+    path, clock = tmp_path / "log", ManualClock()
+    path.write_text("n\n1\n2\n")
+    source = FollowedFiles("csv", str(path), grows=True, on_bad=on_bad)
+    reader = following(source, clock)
+    assert drained(reader) == [1, 2]
+    with path.open("a") as file:
+        file.write("3\n")
+    path.rename(tmp_path / "log.1")
+    put_there(path)
+    assert isinstance(found := reader.poll(10, 0.0), Polled)
+    assert found.batch["n"].to_pylist() == [3]
+    with pytest.raises(DataError, match=f"log {message}, after it was read up to byte 8; .*folder"):
+        reader.poll(1, 0.0)
+    with pytest.raises((DataError, NotFoundError), match=r"was (moved|replaced|cut)|is a folder"):
+        following(source, clock, reader.positions()).poll(1, 0.0)
+
+
+@pytest.mark.parametrize("n_polled", [1, 10])
+def test_a_position_is_not_one_of_a_longer_file_put_in_place(tmp_path, n_polled):
+    path, clock = tmp_path / "log", ManualClock()
+    path.write_text("n\n1\n2\n")
+    source = FollowedFiles("csv", str(path), grows=True)
+    reader = following(source, clock)
+    reader.poll(n_polled, 0.0)
+    path.write_text("n\n7\n8\n9\n")
+    with pytest.raises(DataError, match="begins with other bytes than were read before"):
+        following(source, clock, reader.positions()).poll(1, 0.0)
+    with pytest.raises(DataError, match="begins with other bytes than were read before"):
+        drained(reader)
+
+
+def test_a_growing_file_may_be_copied_elsewhere_with_its_position(tmp_path):
+    path, clock = tmp_path / "log", ManualClock()
+    path.write_text("n\n1\n2\n")
+    source = FollowedFiles("csv", str(path), grows=True)
+    reader = following(source, clock)
+    assert drained(reader) == [1, 2]
+    (tmp_path / "copy").write_text(path.read_text() + "3\n" * 2_000)
+    (tmp_path / "copy").rename(path)
+    again = following(source, clock, reader.positions())
+    assert drained(again) == [3] * 2_000
+    assert drained(following(source, clock, again.positions())) == []
