@@ -10,19 +10,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from fabric._cython.kernels.take import take
 from fabric.clock import Clock
 from fabric.errors import InternalError, NotFoundError
 from fabric.io.registry import read_split
 from fabric.io.streams.protocol import Later
 from fabric.io.streams.reader import Plain, selected, whole
 from fabric.plan.sources import ReplayStream, Split
+from fabric.plan.types import flat_type
 
 NULL_SPLIT = "null"
 ALL = "all"
@@ -34,6 +36,7 @@ _ROWS_MIN_AT_ONCE = 1 << 15
 _SECOND_US = 1_000_000
 
 Places = NDArray[np.float64]
+Rowed = TypeVar("Rowed", pa.Table, pa.RecordBatch)
 
 
 class Headed(Protocol):
@@ -117,7 +120,9 @@ class Rows:
             return
         ids = split_ids(table[self._source.split_by])
         for wanted in self._wanted:
-            yield wanted, self._sorted(table.filter(pc.equal(ids, wanted)))
+            # pyarrow 25 dies of `indices_nonzero` of no chunks at all.
+            among = pc.equal(ids, wanted).combine_chunks()
+            yield wanted, self._sorted(_at(table, pc.indices_nonzero(among)))
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         inner, names = self._source.source, self._schema.names
@@ -127,12 +132,29 @@ class Rows:
                 rows = pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
                 if self._source.split_by:
                     ids = split_ids(rows.column(self._source.split_by))
-                    rows = rows.filter(pc.is_in(ids, wanted))
+                    rows = _at(rows, pc.indices_nonzero(pc.is_in(ids, wanted)))
                 yield rows
 
     def _sorted(self, table: pa.Table) -> pa.Table:
-        order = pc.sort_indices(table, sort_keys=[(self._source.order_by, "ascending", "at_end")])
-        return table.take(order).combine_chunks()
+        by = table[self._source.order_by]
+        if not pa.types.is_temporal(by.type):
+            by = by.cast(flat_type(by.type))  # Arrow sorts no views and no dictionaries
+        keys = [("by", "ascending", "at_end")]
+        return _at(table, pc.sort_indices(pa.table({"by": by}), sort_keys=keys)).combine_chunks()
+
+
+def _at(rows: Rowed, indices: pa.Array) -> Rowed:
+    """Those rows, in that order."""
+    taken = [_taken(column, indices) for column in rows.columns]
+    return type(rows).from_arrays(taken, schema=rows.schema)
+
+
+def _taken(column: pa.Array | pa.ChunkedArray, indices: pa.Array) -> pa.Array | pa.ChunkedArray:
+    try:
+        return column.take(indices)
+    except pa.ArrowNotImplementedError:  # of views, at any depth
+        whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        return take(whole, indices.to_numpy().astype(np.uint32))
 
 
 class ReplayCursor(Plain):
@@ -193,7 +215,10 @@ def places(column: pa.ChunkedArray) -> Places:
     """A column in order as numbers in order: times in microseconds; `LAST` for nulls."""
     dtype = column.type
     if pa.types.is_timestamp(dtype) or pa.types.is_date(dtype):
-        column = column.cast(pa.timestamp("us", tz=getattr(dtype, "tz", None))).cast(pa.int64())
+        us = pa.timestamp("us", tz=getattr(dtype, "tz", None))
+        # What is left of nanoseconds tells nothing of when a row is due.
+        column = pc.cast(column, options=pc.CastOptions(us, allow_time_truncate=True))
+        column = column.cast(pa.int64())
     elif not (pa.types.is_integer(dtype) or pa.types.is_floating(dtype)):
         # Of other types only the order is known.
         return np.where(column.is_null().to_numpy(), LAST, 0.0)
