@@ -71,6 +71,12 @@ def files(
 
     Parameters
     ----------
+    path
+        Of a folder, those files are read that have an ending of the format (as ``.csv``,
+        ``.csv.gz``, ``.jsonl``), but for names that begin with a dot or underscore. A file is read
+        once: write it under another name and rename it when it is whole, or set `settle`; one that
+        is longer later is an error. A file that `grows` must stay: when it was moved, replaced or
+        cut, the job fails.
     format
         ``parquet``, ``csv``, ``ipc`` or ``ndjson``; by default what the path ends with.
     schema

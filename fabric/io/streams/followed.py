@@ -1,8 +1,13 @@
 """The files of a folder as they come, each once and whole.
 
 One job: the cursor of `FollowedFiles`. Files go to a split by their name and are read by age, then
-name. A position names the file in work and its next row, and holds 16 characters for each file that
+name; names that begin with a dot or underscore, or don't end as the format's do, are left out. A
+position names the file in work and its next row, and holds some 20 characters for each file that
 was read and still lies in the folder: move read files away where there are very many.
+
+Each look compares the lengths of files that were read with what they were then: one that was still
+being written is an error, not a silent loss. One that is written over in the same length is not
+noticed, nor with `until` one that grows after it was read.
 """
 
 from __future__ import annotations
@@ -11,7 +16,9 @@ import base64
 import hashlib
 import os
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass
+from glob import has_magic
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +33,15 @@ from fabric.io.streams.reader import Plain, whole
 from fabric.plan.sources import FollowedFiles, Split
 
 _HIDDEN = (".", "_")
+_PACKED = ("", ".gz", ".bz2", ".zst", ".lz4")
+ENDINGS = {
+    "parquet": (".parquet", ".pq"),
+    "csv": tuple(f".csv{packed}" for packed in _PACKED),
+    "ipc": (".arrow", ".ipc", ".feather"),
+    "ndjson": tuple(f"{text}{packed}" for text in (".ndjson", ".jsonl") for packed in _PACKED),
+}
+"""By format: what is read of a folder, in capitals or not."""
+_DIGEST_LETTERS = 16
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -66,10 +82,11 @@ def first_file(source: FollowedFiles) -> str:
     if source.grows:
         if os.path.exists(source.path):
             return source.path
-    elif names := sorted(_names(source.path)):
+    elif names := sorted(_names(source)):
         return str(Path(source.path) / names[0])
+    what = "file" if source.grows else f"file with an ending of {source.format}"
     raise NotFoundError(
-        f"there is no file at {source.path} yet to find columns and types from; give them with "
+        f"there is no {what} at {source.path} yet to find columns and types from; give them with "
         "schema="
     )
 
@@ -80,7 +97,8 @@ class FolderCursor(Plain):
     def __init__(self, source: FollowedFiles, schema: pa.Schema, split: Split, clock: Clock):
         self._source, self._schema, self._clock = source, schema, clock
         self._index = int(split.uri.partition("-")[0])
-        self._done: set[str] = set()
+        self._done: dict[str, int] = {}
+        """The length of each file that was read, by its name's digest; -1: unknown."""
         self._queue: list[str] = []
         self._listed_s: float | None = None
         self._left: list[str] | None = None
@@ -99,10 +117,8 @@ class FolderCursor(Plain):
             try:
                 batch = self._open().next(rows_max)
             except DataError as error:
-                if self._source.on_bad == "fail":
-                    raise DataError(f"{error.message} (behind row {self._row})") from error
-                left_out = Unreadable(self._path, self._row, None, error.message)
-                self._unreadable.append(left_out)
+                message = f"{error.message} (behind row {self._row})"
+                self._leave_out(self._name, self._row, message)
                 batch = None
             if batch is not None:
                 self._row += batch.num_rows
@@ -116,7 +132,8 @@ class FolderCursor(Plain):
 
     def position(self) -> dict[str, Any]:
         """The file in work, and what was read before."""
-        position = {"done": sorted(self._done), "file": self._name, "row": self._row}
+        done = [digest + (f"{n:x}" if n >= 0 else "") for digest, n in sorted(self._done.items())]
+        position = {"done": done, "file": self._name, "row": self._row}
         if self._name:
             position["bytes"] = self._n_bytes
         if self._source.until:
@@ -125,7 +142,11 @@ class FolderCursor(Plain):
 
     def seek(self, position: dict[str, Any]) -> None:
         """See `Cursor.seek`."""
-        self._done, self._row = set(position["done"]), whole(position, "row")
+        self._done = {
+            each[:_DIGEST_LETTERS]: int(each[_DIGEST_LETTERS:] or "-1", 16)
+            for each in position["done"]
+        }
+        self._row = whole(position, "row")
         self._name, self._left = position["file"], position.get("left")
         if self._name:
             self._n_bytes = whole(position, "bytes")
@@ -143,16 +164,41 @@ class FolderCursor(Plain):
 
     @property
     def _path(self) -> str:
-        return str(Path(self._source.path) / self._name)
+        return self._path_of(self._name)
+
+    def _path_of(self, name: str) -> str:
+        return os.path.join(self._source.path, name)
 
     def _open(self) -> Pieces:
         if self._pieces is None:
+            if not _is_text(self._name):
+                raise DataError(f"the name of {_shown(self._path)} is not UTF-8; rename it")
             options = dict(self._source.options)
             batches = rows_of_file(
                 self._source.format, self._path, options, self._schema, self._row
             )
             self._pieces = Pieces(batches, self._row)
         return self._pieces
+
+    def _leave_out(self, name: str, offset: int, message: str) -> None:
+        if self._source.on_bad == "fail":
+            raise DataError(message)
+        self._unreadable.append(Unreadable(_shown(self._path_of(name)), offset, None, message))
+
+    def _check_read(self, name: str, n_bytes: int) -> None:
+        """A file that was read should be what it was: `n_bytes` long."""
+        digest = _digest(name)
+        n_read = self._done.get(digest, -1)
+        if n_read not in (-1, n_bytes):
+            self._leave_out(
+                name,
+                n_read,
+                f"{_shown(self._path_of(name))} had {n_read} bytes when it was "
+                f"read and has {n_bytes} now: a file is read once; write it under another name "
+                "and rename it when it is whole, or say with settle= how long it must be left "
+                "alone; move this one away to go on",
+            )
+            self._done[digest] = n_bytes
 
     def _begin_file(self, name: str) -> None:
         self._name, self._row = name, 0
@@ -166,7 +212,7 @@ class FolderCursor(Plain):
             return left.pop(0) if left else None
         while self._queue:
             name = self._queue.pop(0)
-            if (Path(self._source.path) / name).exists():  # else moved away since it was listed
+            if os.path.exists(self._path_of(name)):  # else moved away since it was listed
                 return name
         wait_s = self._look()
         return self._queue.pop(0) if self._queue else Later(wait_s)
@@ -193,35 +239,70 @@ class FolderCursor(Plain):
         """This split's files, oldest first; what is gone is forgotten."""
         before_ns = (self._clock.wall_s() - settle_s) * 1e9 if settle_s else float("inf")
         files, seen = [], set()
-        for name in _names(self._source.path):
-            if zlib.crc32(name.encode()) % self._source.n_splits != self._index:
+        for name in _names(self._source):
+            if zlib.crc32(_raw(name)) % self._source.n_splits != self._index:
                 continue
             seen.add(_digest(name))
             try:
-                facts = (Path(self._source.path) / name).stat()
+                facts = os.stat(self._path_of(name))
             except FileNotFoundError:  # moved away since it was listed
                 continue
+            self._check_read(name, facts.st_size)
             if facts.st_mtime_ns <= before_ns:
                 files.append(_Found(facts.st_mtime_ns, name, facts.st_size))
-        self._done &= seen
+        self._done = {digest: n for digest, n in self._done.items() if digest in seen}
         return sorted(files)
 
     def _end_file(self) -> None:
-        self._done.add(_digest(self._name))
-        self._name, self._row, self._n_bytes, self._pieces = "", 0, 0, None
+        self._done[_digest(self._name)] = self._n_bytes
+        name, self._pieces = self._name, None
+        self._name, self._row, self._n_bytes = "", 0, 0
+        if self._source.until:  # it is the last look at this one
+            with suppress(FileNotFoundError):
+                self._check_read(name, os.stat(self._path_of(name)).st_size)
 
 
-def _names(folder: str) -> list[str]:
+def _names(source: FollowedFiles) -> list[str]:
+    folder, endings = source.path, ENDINGS[source.format]
     with reading(folder, "folder of files"):
         try:
             with os.scandir(folder) as entries:
-                return [e.name for e in entries if e.is_file() and not e.name.startswith(_HIDDEN)]
+                return [
+                    entry.name
+                    for entry in entries
+                    if entry.name.lower().endswith(endings)
+                    and not entry.name.startswith(_HIDDEN)
+                    and entry.is_file()
+                ]
         except FileNotFoundError as error:
-            raise NotFoundError(f"there is no folder {folder} to follow; create it") from error
+            parent = Path(folder).parent
+            todo = f"patterns are not taken here, name the folder: {parent}"
+            raise NotFoundError(
+                f"there is no folder {folder} to follow; "
+                + (todo if has_magic(folder) else "create it")
+            ) from error
+        except NotADirectoryError as error:
+            raise NotFoundError(
+                f"{folder} is a file, not a folder to follow; name its folder, "
+                f"{Path(folder).parent}, or follow this file by itself with grows=True (CSV and "
+                "NDJSON)"
+            ) from error
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name is UTF-8: Python has other bytes as lone surrogates."""
+    return name.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in name)
+
+
+def _raw(name: str) -> bytes:
+    return name.encode(errors="surrogateescape")
+
+
+def _shown(path: str) -> str:
+    """A path that can be printed and sent."""
+    return _raw(path).decode(errors="backslashreplace")
 
 
 def _digest(name: str) -> str:
     """A name in 16 characters; two of a million names are the same once in 10^17 folders."""
-    return base64.urlsafe_b64encode(
-        hashlib.blake2b(name.encode(), digest_size=12).digest()
-    ).decode()
+    return base64.urlsafe_b64encode(hashlib.blake2b(_raw(name), digest_size=12).digest()).decode()

@@ -144,7 +144,7 @@ def folder_of(format: StreamFormat, n_splits: int) -> Callable[[Path], Case]:
         rows = table().drop_columns(["origin"])
         found: dict[str, Rows] = {f"{i}-of-{n_splits}": [] for i in range(n_splits)}
         for i in range(8):
-            part, path = rows.slice(i * 80, 80), folder / f"part-{7 - i}.x"
+            part, path = rows.slice(i * 80, 80), folder / f"part-{7 - i}.{format}"
             write(path, part, format)
             os.utime(path, ns=(i, i))
             split = zlib.crc32(path.name.encode()) % n_splits

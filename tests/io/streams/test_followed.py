@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,7 +21,7 @@ SCHEMA = pa.schema([("n", pa.int64())])
 
 
 def put(folder, name, values, mtime_s=None):
-    path = folder / name
+    path = folder / f"{name}.parquet"
     pq.write_table(pa.table({"n": values}, SCHEMA), folder / f".{name}")
     (folder / f".{name}").rename(path)
     if mtime_s is not None:
@@ -110,22 +113,106 @@ def test_a_file_that_changed_while_it_was_read_is_an_error(tmp_path):
     put(tmp_path, "a", list(range(1000)))
     with pytest.raises(DataError, match="has changed"):
         following(source, clock, reader.positions())
-    (tmp_path / "a").unlink()
+    (tmp_path / "a.parquet").unlink()
     with pytest.raises(NotFoundError, match="moved or deleted"):
         following(source, clock, reader.positions())
 
 
 def test_files_of_other_columns_are_named(tmp_path):
     clock, source = ManualClock(), FollowedFiles("parquet", str(tmp_path))
-    pq.write_table(pa.table({"m": [1]}), tmp_path / "x")
-    with pytest.raises(DataError, match="x has no column 'n'"):
+    pq.write_table(pa.table({"m": [1]}), tmp_path / "x.parquet")
+    with pytest.raises(DataError, match=r"x.parquet has no column 'n'"):
         following(source, clock).poll(1, 0.0)
-    pq.write_table(pa.table({"n": ["a"]}), tmp_path / "x")
-    with pytest.raises(DataError, match=r"'n' of .*x is string, expected int64"):
+    pq.write_table(pa.table({"n": ["a"]}), tmp_path / "x.parquet")
+    with pytest.raises(DataError, match=r"'n' of .*x.parquet is string, expected int64"):
         following(source, clock).poll(1, 0.0)
-    (tmp_path / "x").write_bytes(b"torn")
-    with pytest.raises(DataError, match="x is not a whole Parquet file"):
+    (tmp_path / "x.parquet").write_bytes(b"torn")
+    with pytest.raises(DataError, match=r"x.parquet is not a whole Parquet file"):
         following(source, clock).poll(1, 0.0)
+
+
+def follow_csv(tmp_path, *texts, **facts):
+    """A reader of a folder that holds `texts` as files, and its clock."""
+    for i, text in enumerate(texts):
+        (tmp_path / f"{i}.csv").write_text(text)
+    clock = ManualClock()
+    return following(FollowedFiles("csv", str(tmp_path), **facts), clock), clock
+
+
+def test_names_with_other_endings_are_left_out(tmp_path):
+    for name in ("2.csv.tmp", "c.txt", "1.csv~", ".3.csv", "_4.csv", "5.csv.part", "6.parquet"):
+        (tmp_path / name).write_text("no\nrows\n")
+    (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "B.CSV").write_text("n\n1\n")
+    (tmp_path / "c.csv.gz").write_bytes(gzip.compress(b"n\n2\n"))
+    reader, clock = follow_csv(tmp_path)
+    assert sorted(drained(reader)) == [1, 2]
+    (tmp_path / "2.csv.tmp").write_text("n\n3\n")
+    (tmp_path / "2.csv.tmp").rename(tmp_path / "2.csv")
+    clock.advance(1.0)
+    assert drained(reader) == [3]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_file_that_grows_after_it_was_read_is_an_error(tmp_path, restart):
+    reader, clock = follow_csv(tmp_path, "n\n1\n", "n\n2\n")
+    assert drained(reader) == [1, 2]
+    if restart:
+        reader = following(FollowedFiles("csv", str(tmp_path)), clock, reader.positions())
+        assert drained(reader) == []
+    (tmp_path / "0.csv").write_text("n\n1\n3\n")
+    clock.advance(1.0)
+    with pytest.raises(
+        DataError, match=r"0.csv had 4 bytes when it was read and has 6 now: .*sett"
+    ):
+        reader.poll(1, 0.0)
+    (tmp_path / "0.csv").unlink()
+    clock.advance(1.0)
+    assert drained(reader) == []
+
+
+def test_a_file_that_grows_after_it_was_read_is_told_once_by_policy(tmp_path):
+    reader, clock = follow_csv(tmp_path, "n\n1\n", on_bad="skip")
+    assert drained(reader) == [1]
+    (tmp_path / "0.csv").write_text("n\n1\n3\n")
+    clock.advance(1.0)
+    assert drained(reader) == []
+    [told] = reader.take_unreadable()
+    assert (Path(told.file).name, told.offset) == ("0.csv", 4)
+    assert "and has 6 now" in told.error
+    source = FollowedFiles("csv", str(tmp_path), on_bad="skip")
+    for again in (reader, following(source, clock, reader.positions())):
+        clock.advance(1.0)
+        assert drained(again) == []
+        assert again.take_unreadable() == []
+
+
+def test_a_position_without_lengths_is_read_too(tmp_path):
+    reader, clock = follow_csv(tmp_path, "n\n1\n")
+    assert drained(reader) == [1]
+    position = json.loads(reader.positions()["0-of-1"])
+    position["done"] = [done[:16] for done in position["done"]]
+    (tmp_path / "0.csv").write_text("n\n1\n3\n")
+    again = {"0-of-1": json.dumps(position).encode()}
+    reader = following(FollowedFiles("csv", str(tmp_path)), clock, again)
+    assert drained(reader) == []
+
+
+@pytest.mark.parametrize("until", ["", "now"])
+def test_a_name_that_is_not_utf_8(tmp_path, until):
+    (tmp_path / os.fsdecode(b"\xff.csv")).write_text("n\n1\n")
+    (tmp_path / "good.csv").write_text("n\n2\n")
+    reader, _ = follow_csv(tmp_path, until=until, on_bad="skip")
+    source = FollowedFiles("csv", str(tmp_path), until=until, on_bad="skip")
+    reader = following(source, ManualClock(), reader.positions())
+    assert drained(reader) == [2]
+    told = reader.take_unreadable()
+    assert [Path(one.file).name for one in told] == ["\\xff.csv"]
+    json.dumps(told[0].error).encode()
+    (tmp_path / "good.csv").unlink()
+    reader, _ = follow_csv(tmp_path, until=until)
+    with pytest.raises(DataError, match=r"\\xff.csv is not UTF-8; rename it"):
+        drained(reader)
 
 
 def test_an_empty_folder_can_not_tell_columns(tmp_path):
@@ -133,6 +220,11 @@ def test_an_empty_folder_can_not_tell_columns(tmp_path):
         stream_schema(FollowedFiles("csv", str(tmp_path)))
     with pytest.raises(NotFoundError, match="create it"):
         following(FollowedFiles("csv", str(tmp_path / "no")), ManualClock()).poll(1, 0.0)
+    with pytest.raises(NotFoundError, match="patterns are not taken here, name the folder"):
+        stream_schema(FollowedFiles("csv", str(tmp_path / "*.csv")))
+    (tmp_path / "x.csv").write_text("n\n1\n")
+    with pytest.raises(NotFoundError, match=r"x.csv is a file, not a folder .* grows=True"):
+        stream_schema(FollowedFiles("csv", str(tmp_path / "x.csv")))
 
 
 @pytest.mark.parametrize(
