@@ -68,6 +68,12 @@ def read_units(
         try:
             with _open(path, options, schema, schema.names, _BLOCK_BYTES) as reader:
                 yield from reader
+        except pa.ArrowKeyError as error:
+            found = file_schema(path, options).names
+            missing = next(name for name in schema.names if name not in found)
+            raise DataError(
+                f"{path} has no column {missing!r}; it has {', '.join(found)}"
+            ) from error
         except pa.ArrowInvalid as error:
             if "conversion error" not in str(error):
                 raise

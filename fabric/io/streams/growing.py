@@ -105,7 +105,12 @@ class GrowingCursor(Plain):
         if not data:
             return False
         self._n_bytes = len(data)
-        table = self._salvaged(data)
+        try:
+            table = self._salvaged(data)
+        except pa.ArrowKeyError as error:  # no line of it is to blame
+            raise DataError(
+                f"{self._source.path} has other columns than the stream: {first_line(error)}"
+            ) from error
         if table.num_rows < self._skip:
             raise DataError(
                 f"{self._source.path} has {table.num_rows} rows from byte {self._begin} on, "

@@ -215,6 +215,16 @@ def test_a_name_that_is_not_utf_8(tmp_path, until):
         drained(reader)
 
 
+@pytest.mark.parametrize("grows", [False, True])
+def test_csv_of_other_columns_is_named(tmp_path, grows):
+    (tmp_path / "x.csv").write_text("m,k\n1,2\n")
+    path = tmp_path / "x.csv" if grows else tmp_path
+    source = FollowedFiles("csv", str(path), grows=grows, on_bad="fail")
+    expected = "other columns than .*'n'" if grows else "no column 'n'; it has m, k"
+    with pytest.raises(DataError, match=f"x.csv has {expected}"):
+        following(source, ManualClock()).poll(1, 0.0)
+
+
 def test_an_empty_folder_can_not_tell_columns(tmp_path):
     with pytest.raises(NotFoundError, match="schema="):
         stream_schema(FollowedFiles("csv", str(tmp_path)))
