@@ -85,6 +85,8 @@ class Tempo:
 
         Those behind where the next other split begins wait for it, but for the least of a batch.
         """
+        if ahead[0] == LAST:  # no clock gets there: without a time they come last, at once
+            return int(ahead.size)
         due = int(np.searchsorted(ahead, self.due_us(), side="right"))
         limit = min((c.head() for c in self._cursors if c is not cursor), default=LAST)
         beside = int(np.searchsorted(ahead, limit, side="right"))
