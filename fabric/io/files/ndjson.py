@@ -43,12 +43,8 @@ def file_schema(path: str, options: dict[str, str]) -> pa.Schema:
         _n_objects(head)
         _check_depth(head)
         found = _rows(head, None).schema
-    return pa.schema(
-        [
-            (field.name, pa.string() if pa.types.is_null(field.type) else field.type)
-            for field in found
-        ]
-    )
+        types = [pa.string() if pa.types.is_null(dtype) else dtype for dtype in found.types]
+        return pa.schema(list(zip(found.names, types, strict=True)))
 
 
 def units(path: str, options: dict[str, str]) -> list[Unit]:

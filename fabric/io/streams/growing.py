@@ -55,8 +55,11 @@ class GrowingCursor(Plain):
                 if self._pieces is None and not self._next_block():
                     if self._is_over():
                         return None
-                    self._check_place()
-                    return Later(self._source.poll_s)
+                    moved = self._moved()
+                    if moved is None:
+                        return Later(self._source.poll_s)
+                    if not self._next_block():  # else it came just before
+                        raise moved
                 assert self._pieces is not None
                 batch = self._pieces.next(rows_max)
                 if batch is not None:
@@ -143,16 +146,17 @@ class GrowingCursor(Plain):
         data = os.pread(self._fd, self._n_head, 0)
         return hashlib.blake2b(data, digest_size=8).hexdigest() if data else ""
 
-    def _check_place(self) -> None:
-        """Raise `DataError` when the path names another file than the one that is open."""
+    def _moved(self) -> DataError | None:
+        """The error to raise when the path names another file than the one that is open."""
         if self._fd < 0:
-            return
+            return None
         try:
             now = os.stat(self._source.path)
         except FileNotFoundError:
-            raise self._replaced("was moved or deleted") from None
-        if not os.path.samestat(now, os.fstat(self._fd)):
-            raise self._replaced("was replaced by another file")
+            return self._replaced("was moved or deleted")
+        if os.path.samestat(now, os.fstat(self._fd)):
+            return None
+        return self._replaced("was replaced by another file")
 
     def _replaced(self, what: str) -> DataError:
         return DataError(

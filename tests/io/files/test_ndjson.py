@@ -60,6 +60,9 @@ def test_text_is_utf_8(tmp_path):
     assert rows(tmp_path / "x", good) == [{"a": None, "b": "\u00e9"}]
     with pytest.raises(DataError, match=r"from line 2 on: .*Invalid UTF8"):
         rows(tmp_path / "x", good + b'{"b": "\xff"}\n')
+    (tmp_path / "x").write_bytes(b'{"\xff": 1}\n')
+    with pytest.raises(DataError, match="x is not a whole NDJSON file: 'utf-8' codec"):
+        ndjson.file_schema(str(tmp_path / "x"), {})
 
 
 def test_packed_files_are_unpacked(tmp_path):
