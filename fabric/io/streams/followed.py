@@ -38,7 +38,9 @@ ENDINGS = {
     "parquet": (".parquet", ".pq"),
     "csv": tuple(f".csv{packed}" for packed in _PACKED),
     "ipc": (".arrow", ".ipc", ".feather"),
-    "ndjson": tuple(f"{text}{packed}" for text in (".ndjson", ".jsonl") for packed in _PACKED),
+    "ndjson": tuple(
+        f"{text}{packed}" for text in (".ndjson", ".jsonl", ".json") for packed in _PACKED
+    ),
 }
 """By format: what is read of a folder, in capitals or not."""
 _DIGEST_LETTERS = 16
@@ -84,7 +86,7 @@ def first_file(source: FollowedFiles) -> str:
             return source.path
     elif names := sorted(_names(source)):
         return str(Path(source.path) / names[0])
-    what = "file" if source.grows else f"file with an ending of {source.format}"
+    what = "file" if source.grows else f"file that ends with {', '.join(ENDINGS[source.format])}"
     raise NotFoundError(
         f"there is no {what} at {source.path} yet to find columns and types from; give them with "
         "schema="
@@ -117,8 +119,8 @@ class FolderCursor(Plain):
             try:
                 batch = self._open().next(rows_max)
             except DataError as error:
-                message = f"{error.message} (behind row {self._row})"
-                self._leave_out(self._name, self._row, message)
+                behind = f" (behind row {self._row})" if self._source.on_bad == "fail" else ""
+                self._leave_out(self._name, self._row, error.message + behind)
                 batch = None
             if batch is not None:
                 self._row += batch.num_rows

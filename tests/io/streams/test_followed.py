@@ -228,6 +228,9 @@ def test_csv_of_other_columns_is_named(tmp_path, grows):
 def test_an_empty_folder_can_not_tell_columns(tmp_path):
     with pytest.raises(NotFoundError, match="schema="):
         stream_schema(FollowedFiles("csv", str(tmp_path)))
+    (tmp_path / "x.txt").write_text("n\n1\n")
+    with pytest.raises(NotFoundError, match=r"no file that ends with .ndjson, .*\.json"):
+        stream_schema(FollowedFiles("ndjson", str(tmp_path)))
     with pytest.raises(NotFoundError, match="create it"):
         following(FollowedFiles("csv", str(tmp_path / "no")), ManualClock()).poll(1, 0.0)
     with pytest.raises(NotFoundError, match="patterns are not taken here, name the folder"):
