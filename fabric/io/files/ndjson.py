@@ -147,7 +147,7 @@ def _blocks(path: str, n_bytes: int) -> Iterator[bytes]:
     """Whole lines, about `n_bytes` at a time; unpacked where the file's ending says so."""
     with pa.input_stream(path) as opened, BufferedReader(opened) as file:
         while data := file.read(n_bytes):
-            data += file.readline(_LINE_BYTES_MAX)
-            if len(data) >= _LINE_BYTES_MAX and not data.endswith(b"\n"):
+            rest = file.readline(_LINE_BYTES_MAX)
+            if len(rest) == _LINE_BYTES_MAX and not rest.endswith(b"\n"):
                 raise ValueError(f"it has a line of more than {_LINE_BYTES_MAX} bytes")
-            yield data
+            yield data + rest
