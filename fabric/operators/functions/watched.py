@@ -35,6 +35,8 @@ _watcher: Watcher | None = None
 _lock = threading.Lock()
 _depths: dict[int, int] = {}
 """How many calls each thread is in."""
+_interrupted: set[int] = set()
+"""Threads in which an error was raised that may not have come yet."""
 
 
 def watch_with(watcher: Watcher | None) -> None:
@@ -78,6 +80,7 @@ def interrupt(thread_id: int) -> None:
     """
     with _lock:
         if thread_id in _depths:
+            _interrupted.add(thread_id)
             raise_in(thread_id, InterruptedCallError)
 
 
@@ -91,5 +94,6 @@ def _leave(thread_id: int) -> None:
     with _lock:
         if (depth := _depths.pop(thread_id, 1) - 1) > 0:
             _depths[thread_id] = depth  # one call in another: the outer one goes on
-        else:
+        elif thread_id in _interrupted:  # to ask for nothing costs all later code some speed
+            _interrupted.discard(thread_id)
             raise_in(thread_id, None)

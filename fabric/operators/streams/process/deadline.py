@@ -70,8 +70,9 @@ class Deadline:
 
     def _end(self) -> None:
         with self._lock:
-            self._since_s = None
-            raise_in(self._thread_id, None)  # what has not been raised yet
+            was_raised, self._since_s = self._since_s is None, None
+            if was_raised:  # perhaps it has not come yet; to ask for nothing makes later code slow
+                raise_in(self._thread_id, None)
 
     def _watch(self) -> None:
         wait_s = self.limit_s
