@@ -147,7 +147,9 @@ def test_policy_fail_names_the_key():
 
     operator = make(node_of(Raising()))()
     operator.open(Context())
-    with pytest.raises(ExpressionError, match="raised KeyError: 'price' .line .*, for the key 'b'"):
+    with pytest.raises(
+        ExpressionError, match=r"raised KeyError: 'price' .line .*, for the key 'b'"
+    ):
         operator.on_batch(0, batch_of([("b", 1, 1)]))
     operator.close()
 
