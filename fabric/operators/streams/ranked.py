@@ -18,6 +18,7 @@ from typing import Literal
 
 import numpy as np
 import pyarrow as pa
+from pyarrow.types import is_dictionary
 
 from fabric.operators.fragment.aggregates.segments import order_keys, unviewed, valid
 from fabric.operators.fragment.order import has_words, order_of
@@ -182,7 +183,7 @@ class BestRows:
         if not names:
             return []
         pairs = zip(self._rows.take(old, names).columns, batch.columns, strict=True)
-        return [unviewed(pa.concat_arrays([before, new])) for before, new in pairs]
+        return [pa.concat_arrays([_values(before), _values(new)]) for before, new in pairs]
 
     def _replace(
         self, touched: Ints, old: _Side, merged: _Merged, came: Ints, wanted: Wanted
@@ -299,6 +300,11 @@ class _Worst:
         numbers = np.full(len(column), _MOST if key.nulls_last else _LEAST)
         numbers[valid(column)] = found
         return numbers
+
+
+def _values(column: pa.Array) -> pa.Array:
+    """Of a dictionary's codes the values: these have an order."""
+    return unviewed(column.dictionary_decode() if is_dictionary(column.type) else column)
 
 
 def _has_number(ranking: Ranking, schema: pa.Schema) -> bool:

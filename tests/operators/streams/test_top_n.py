@@ -169,3 +169,18 @@ def test_a_window_comes_when_its_end_and_lateness_are_reached():
     assert operator.on_batch(0, late) == []
     assert operator.counts() == {"late_rows": 1}
     assert operator.on_watermark(100) == []
+
+
+def test_the_order_of_a_dictionary_is_that_of_its_values():
+    schema = pa.schema([("k", pa.string()), ("d", pa.dictionary(pa.int8(), pa.string()))])
+    by = (SortKey(Column("d"), descending=True, nulls_last=True),)
+    node = TopN(StageInput(0, schema), (Column("k"),), by, n=2, kinds=True)
+    parts = [["b", "z", None], ["a", "y"], ["x", "c"]]  # each with codes of its own
+    steps = [
+        Rows(
+            pa.record_batch([["k"] * len(part), pa.array(part).dictionary_encode()], schema=schema)
+        )
+        for part in parts
+    ]
+    out = check_operator(operator_of(node, schema), steps, keys=["k"])
+    assert settled(out.rows) == {("k", "y"): 1, ("k", "z"): 1}
