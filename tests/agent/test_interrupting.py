@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
@@ -68,3 +70,24 @@ def test_a_thread_in_no_call_is_left_alone(interrupter: Interrupter) -> None:
     task.over.set()
     task.thread.join(60)
     assert task.raised is None
+
+
+def test_a_thread_that_was_interrupted_can_be_traced(interrupter: Interrupter) -> None:
+    """CPython 3.11 stands still there after `PyThreadState_SetAsyncExc(…, NULL)`."""
+
+    def traced() -> None:
+        pass
+
+    def work(task: Task) -> None:
+        with suppress(CancelledError), watched(b"function"):
+            task.hang()
+        sys.settrace(lambda *_: None)
+        traced()
+        sys.settrace(None)
+
+    task = Task(work)
+    interrupter.later(task.thread)
+    task.thread.join(60)
+    assert not task.thread.is_alive()
+    assert task.raised is None
+    interrupter.close()

@@ -10,7 +10,7 @@ import ctypes
 import hashlib
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Protocol
 
@@ -29,6 +29,10 @@ class Watcher(Protocol):
 
 class InterruptedCallError(BaseException):
     """Raised in a user's code; not an `Exception`, so that its own handlers leave it alone."""
+
+
+class _NothingError(BaseException):
+    pass
 
 
 _watcher: Watcher | None = None
@@ -84,16 +88,27 @@ def interrupt(thread_id: int) -> None:
             raise_in(thread_id, InterruptedCallError)
 
 
-def raise_in(thread_id: int, error: type[BaseException] | None) -> None:
-    """Raise in another thread; None: what has not been raised yet is not."""
-    raised = None if error is None else ctypes.py_object(error)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread_id), raised)
+def raise_in(thread_id: int, error: type[BaseException]) -> None:
+    """Raise in another thread, or in this one, instead of what has not been raised there yet."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread_id), ctypes.py_object(error))
+
+
+def raise_nothing() -> None:
+    """Have nothing come any more that was to be raised in this thread.
+
+    To ask CPython 3.11 for nothing leaves its bell ringing: later code is slower, and stands still
+    where somebody traces it. So something else comes instead, here.
+    """
+    with suppress(_NothingError):
+        raise_in(threading.get_ident(), _NothingError)
+        while True:
+            pass
 
 
 def _leave(thread_id: int) -> None:
     with _lock:
         if (depth := _depths.pop(thread_id, 1) - 1) > 0:
             _depths[thread_id] = depth  # one call in another: the outer one goes on
-        elif thread_id in _interrupted:  # to ask for nothing costs all later code some speed
+        elif thread_id in _interrupted:
             _interrupted.discard(thread_id)
-            raise_in(thread_id, None)
+            raise_nothing()

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from fabric.operators.functions.watched import raise_in
+from fabric.operators.functions.watched import raise_in, raise_nothing
 
 _S = 1_000_000
 
@@ -71,8 +71,8 @@ class Deadline:
     def _end(self) -> None:
         with self._lock:
             was_raised, self._since_s = self._since_s is None, None
-            if was_raised:  # perhaps it has not come yet; to ask for nothing makes later code slow
-                raise_in(self._thread_id, None)
+            if was_raised:  # perhaps it has not come yet
+                raise_nothing()
 
     def _watch(self) -> None:
         wait_s = self.limit_s
