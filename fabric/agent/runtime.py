@@ -362,7 +362,8 @@ class AgentRuntime:
     def _cancel_task(self, task_id: TaskId, reason: str) -> None:
         if running := self._running.get(task_id):
             running.cancellation.cancel(reason)
-            self._interrupter.later(running.thread)
+            if self._services.slots is None:  # else functions run in slots, which are killed
+                self._interrupter.later(running.thread)
         if pipes := self._pipes.get(task_id.job):
             pipes.cancel(reason)
 

@@ -35,6 +35,14 @@ def following(source, clock, positions=None):
     return reader
 
 
+def growing(tmp_path, **options):
+    """A growing file of two lines, its source, and a reader of it."""
+    path = tmp_path / "log"
+    path.write_text("n\n1\n2\n")
+    source = FollowedFiles("csv", str(path), grows=True, **options)
+    return path, source, following(source, ManualClock())
+
+
 def drained(reader):
     values = []
     while isinstance(found := reader.poll(100, 0.0), Polled):
@@ -298,10 +306,7 @@ def test_lines_over_the_border_of_blocks(tmp_path):
 
 
 def test_a_cut_growing_file_and_a_bad_line_are_named(tmp_path):
-    path, clock = tmp_path / "log", ManualClock()
-    path.write_text("n\n1\n2\n")
-    source = FollowedFiles("csv", str(path), grows=True)
-    reader = following(source, clock)
+    path, source, reader = growing(tmp_path)
     assert drained(reader) == [1, 2]
     with path.open("a") as file:
         file.write("many\n")
@@ -309,7 +314,7 @@ def test_a_cut_growing_file_and_a_bad_line_are_named(tmp_path):
         reader.poll(1, 0.0)
     path.write_text("n\n")
     with pytest.raises(DataError, match="has 2 bytes, 6 were read before: it was cut"):
-        following(source, clock, reader.positions()).poll(1, 0.0)
+        following(source, ManualClock(), reader.positions()).poll(1, 0.0)
 
 
 @pytest.mark.parametrize("on_bad", ["fail", "skip"])
@@ -322,10 +327,7 @@ def test_a_cut_growing_file_and_a_bad_line_are_named(tmp_path):
     ],
 )
 def test_a_growing_file_that_is_moved_away_is_read_to_its_end(tmp_path, on_bad, put_there, message):
-    path, clock = tmp_path / "log", ManualClock()
-    path.write_text("n\n1\n2\n")
-    source = FollowedFiles("csv", str(path), grows=True, on_bad=on_bad)
-    reader = following(source, clock)
+    path, source, reader = growing(tmp_path, on_bad=on_bad)
     assert drained(reader) == [1, 2]
     with path.open("a") as file:
         file.write("3\n")
@@ -336,31 +338,25 @@ def test_a_growing_file_that_is_moved_away_is_read_to_its_end(tmp_path, on_bad, 
     with pytest.raises(DataError, match=f"log {message}, after it was read up to byte 8; .*folder"):
         reader.poll(1, 0.0)
     with pytest.raises((DataError, NotFoundError), match=r"was (moved|replaced|cut)|is a folder"):
-        following(source, clock, reader.positions()).poll(1, 0.0)
+        following(source, ManualClock(), reader.positions()).poll(1, 0.0)
 
 
 @pytest.mark.parametrize("n_polled", [1, 10])
 def test_a_position_is_not_one_of_a_longer_file_put_in_place(tmp_path, n_polled):
-    path, clock = tmp_path / "log", ManualClock()
-    path.write_text("n\n1\n2\n")
-    source = FollowedFiles("csv", str(path), grows=True)
-    reader = following(source, clock)
+    path, source, reader = growing(tmp_path)
     reader.poll(n_polled, 0.0)
     path.write_text("n\n7\n8\n9\n")
     with pytest.raises(DataError, match="begins with other bytes than were read before"):
-        following(source, clock, reader.positions()).poll(1, 0.0)
+        following(source, ManualClock(), reader.positions()).poll(1, 0.0)
     with pytest.raises(DataError, match="begins with other bytes than were read before"):
         drained(reader)
 
 
 def test_a_growing_file_may_be_copied_elsewhere_with_its_position(tmp_path):
-    path, clock = tmp_path / "log", ManualClock()
-    path.write_text("n\n1\n2\n")
-    source = FollowedFiles("csv", str(path), grows=True)
-    reader = following(source, clock)
+    path, source, reader = growing(tmp_path)
     assert drained(reader) == [1, 2]
     (tmp_path / "copy").write_text(path.read_text() + "3\n" * 2_000)
     (tmp_path / "copy").rename(path)
-    again = following(source, clock, reader.positions())
+    again = following(source, ManualClock(), reader.positions())
     assert drained(again) == [3] * 2_000
-    assert drained(following(source, clock, again.positions())) == []
+    assert drained(following(source, ManualClock(), again.positions())) == []

@@ -30,10 +30,6 @@ def timed() -> DataFrame:
     return rows().with_watermark("ts", "2 seconds")
 
 
-def root(frame: DataFrame) -> Any:
-    return frame.plan.root
-
-
 def process(**given: Any) -> DataFrame:
     return rows().process(Seen(), **({"keys": "key", "schema": {"a": "int8"}} | given))
 
@@ -136,11 +132,13 @@ def test_groups_are_asked_for_what_frames_have() -> None:
 
 
 def test_what_means_the_same_by_default() -> None:
-    assert root(rows().with_watermark("ts")) == root(rows().with_watermark("ts", "5 seconds"))
-    assert root(rows().with_watermark("ts", strategy="monotonic")).strategy == "monotonic"
-    assert root(
-        timed().window(streams.tumbling("1 second", offset=datetime.timedelta(seconds=-1))).count()
-    ).window == (Tumbling(SECOND, -SECOND))
+    given = rows().with_watermark("ts", "5 seconds").plan.root
+    assert rows().with_watermark("ts").plan.root == given
+    monotonic: Any = rows().with_watermark("ts", strategy="monotonic").plan.root
+    assert monotonic.strategy == "monotonic"
+    shifted = streams.tumbling("1 second", offset=datetime.timedelta(seconds=-1))
+    counts: Any = timed().window(shifted).count().plan.root
+    assert counts.window == Tumbling(SECOND, -SECOND)
 
 
 def test_a_stream_that_ends_is_counted() -> None:
