@@ -1,19 +1,21 @@
 """How long a row takes from its creation to whoever reads the stream, at 10 K rows/s.
 
-    generator ──hash by key──► function with state a key ──► tap ──Flight──► this process
+    generator ──hash by key──► function with state a key ──► this process
     (a split a task)           (its how-manieth of its key)
 
 Rows are created evenly in time, whatever the fabric does; `ts` says when, and that is what counts:
 a row that waits because its source was late, or behind a batch, has waited. Both ends look at the
-clock of one host. "embedded": fabric and reader in one process, with an exchange; "two agents": two
-processes, each with sources, functions and a tap. A second of warm-up is dropped. `p99_ms` and its
-kin are of all rows behind that; the reader must have had each row of theirs once, and each key's
-rows counted from one to the next. The call of `work` with which the harness warms an engine is a
-second long; `seconds` is a whole job, with its start.
+clock of one host. "embedded": all in one process, rows are taken with `iter_batches`; "two agents":
+two processes, each with sources, functions and a tap, which this process reads by Flight;
+"embedded, by Flight": one process, with such a tap. A second of warm-up is dropped. `p99_ms` and
+its kin are of all rows behind that; the reader must have had each row of theirs once, and each
+key's rows counted from one to the next. The call of `work` with which the harness warms an engine
+is a second long; `seconds` is a whole job, with its start.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     import fabric
     from fabric.clients.session.partition import Partition
+    from fabric.clients.session.session import Session
 
 RATE, N_KEYS = 10_000, 1_000
 ROW_BYTES = 36
@@ -37,12 +40,12 @@ WARM_S, SECONDS, QUICK_SECONDS = 1.0, 20.0, 5.0
 SPARE_S = 2.0
 START_S = 30.0
 CLOCKS_APART_US = 200
-PARALLELISM = {"embedded": 1, "two agents": 2}
+PARALLELISM = {"embedded": 1, "two agents": 2, "embedded, by Flight": 1}
 Ints = NDArray[np.int64]
 
 
 def cases(quick: bool) -> list[Case]:
-    """One engine process, and one on two agents."""
+    """In one process, on two agents, and in one process with a Flight client."""
     seconds = QUICK_SECONDS if quick else SECONDS
     rows = int(RATE * seconds)
     return [Case(name, rows, rows * ROW_BYTES, {"seconds": seconds}) for name in PARALLELISM]
@@ -67,8 +70,9 @@ class LatencyRun:
 
         self._case, self._stack, self._n_calls = case, ExitStack(), 0
         enter, parallelism = self._stack.enter_context, PARALLELISM[case.name]
-        if case.name == "embedded":
-            self._session = enter(fabric.connect(serve=True, parallelism=parallelism))
+        self._taps = case.name != "embedded"
+        if case.name != "two agents":
+            self._session = enter(fabric.connect(serve=self._taps, parallelism=parallelism))
         else:
             local = enter(local_fabric(parallelism, slots=4))
             self._session = enter(fabric.connect(f"fabric://{local.address}", token=local.token))
@@ -79,13 +83,11 @@ class LatencyRun:
         self._n_calls += 1
         seconds = self._case.parameters["seconds"] if self._n_calls > 1 else WARM_S
         self._seen.clear()
-        offset_us, n_tasks = _offset_us(), PARALLELISM[self._case.name]
-        plan = _plan(int(RATE * (seconds + WARM_S + SPARE_S)), n_tasks)
-        with self._session.submit(plan, parallelism=n_tasks) as job:
-            taps = _taps(job)
-            with ThreadPoolExecutor(len(taps)) as pool:
-                list(pool.map(self._read, taps))
-            job.wait(START_S)
+        offset_us = _offset_us()
+        if self._taps:
+            self._tap(seconds)
+        else:
+            self._iterate(seconds)
         if abs(_offset_us() - offset_us) > CLOCKS_APART_US:
             raise BenchError("the machine's clock was set meanwhile: measure again")
 
@@ -109,6 +111,30 @@ class LatencyRun:
         """Stop it."""
         self._stack.close()
 
+    def _iterate(self, seconds: float) -> None:
+        """Take rows as who embeds the fabric does; to leave the loop ends the job."""
+        end_us = math.inf
+        for batch in _counted(self._session, 0, 1).iter_batches():
+            now_us = time.time_ns() // 1000
+            if not self._seen:
+                end_us = now_us + (seconds + WARM_S + SPARE_S) * 1e6
+            self._seen.append((now_us, batch))
+            if now_us > end_us:
+                break
+
+    def _tap(self, seconds: float) -> None:
+        """Read the last step's partitions beside a job of which no rows are left at the end."""
+        from fabric import col
+
+        n_rows, n_tasks = int(RATE * (seconds + WARM_S + SPARE_S)), PARALLELISM[self._case.name]
+        plan = _counted(self._session, n_rows, n_tasks).named("out").configure("out", tap=True)
+        job = self._session.submit(plan.filter(col("n") < 0), parallelism=n_tasks)
+        with job:
+            taps = _taps(job)
+            with ThreadPoolExecutor(len(taps)) as pool:
+                list(pool.map(self._read, taps))
+            job.wait(START_S)
+
     def _read(self, partition: Partition) -> None:
         """Every batch of a tap, and when it was seen."""
         from pyarrow import flight
@@ -123,19 +149,19 @@ class LatencyRun:
                     self._seen.append((time.time_ns() // 1000, chunk.data))
 
 
-def _plan(n_rows: int, n_splits: int) -> fabric.DataFrame:
-    """Rows of which none is left at the end: they are seen on the way."""
-    import fabric
+def _counted(session: Session, n_rows: int, n_splits: int) -> fabric.DataFrame:
+    """`n_rows` rows (0: without end), each with how many of its key there were."""
     from fabric import streams
 
-    made = streams.generator(rows_per_s=RATE, n_rows=n_rows, n_splits=n_splits, n_keys=N_KEYS)
-    counted = made.exchange("key", mode="pipelined").process(
+    made = streams.generator(
+        rows_per_s=RATE, n_rows=n_rows, n_splits=n_splits, n_keys=N_KEYS, session=session
+    )
+    return made.exchange("key", mode="pipelined").process(
         _counting(),
         keys="key",
         schema={"split": "int32", "row": "int64", "key": "int64", "ts": "int64", "n": "int64"},
         state={"n": streams.value_state("int64")},
     )
-    return counted.named("out").configure("out", tap=True).filter(fabric.col("n") < 0)
 
 
 def _counting() -> fabric.Process:

@@ -316,8 +316,9 @@ class Actions:
         """The rows of a stream as they come."""
         from fabric.clients.session.live import rows_of
 
-        self.session.check_near()
-        return rows_of(lambda target: self._sink(target, "live rows", wait=False))
+        return rows_of(
+            self.session.live, lambda target: self._sink(target, "live rows", wait=False)
+        )
 
     def _append_only(self) -> DataFrame:
         """Itself; where results change, each change is a row."""

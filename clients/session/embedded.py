@@ -12,7 +12,7 @@ import secrets
 import socket
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import pyarrow as pa
@@ -37,7 +37,9 @@ from fabric.flight.results import read_result
 from fabric.ids import new_id
 from fabric.io.dataset.access import DatasetAccess
 from fabric.io.dataset.files import DatasetFiles
+from fabric.io.live import Feed, opened
 from fabric.plan.nodes import Plan
+from fabric.plan.sources import LiveTarget
 from fabric.security.tokens import Signer
 from fabric.telemetry.logs import logger
 
@@ -105,6 +107,10 @@ class EmbeddedSession(Session):
         if not self._url:
             raise NotFoundError(_NOT_SERVED)
         return self._signer.token("submit", "embedded", _TOKEN_S, SystemClock().wall_s())
+
+    def live(self, feed: Feed) -> AbstractContextManager[LiveTarget]:
+        """See `Session`; straight from the tasks."""
+        return opened(feed)
 
     def _prepared(self, plan: Plan) -> Plan:
         """Agents of this process read its tables where they are."""

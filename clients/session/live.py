@@ -1,10 +1,11 @@
 """The rows of a stream as they come, in this process.
 
-One job: `rows_of`. The stream's job puts its rows to a small Flight server of this process, which
-hands them to whoever iterates. The server is on the loopback and takes puts with a token only; it
+One job: `rows_of`. Tasks of this process hand their rows over as they are. Those of agents put them
+to a small Flight server of this process; it is on the loopback and takes puts with a token only,
 starts with the first stream that is looked at and lives as long as the process.
 
-    job ── do_put ──► Receiver ──► Feed (a few batches) ──► for batch in …     close: the job ends
+    embedded task ─────────────────────► Feed (a few batches) ──► for batch in …  close: job ends
+    agent's task ── do_put ► Receiver ─► Feed
 """
 
 from __future__ import annotations
@@ -14,74 +15,23 @@ import functools
 import hmac
 import secrets
 import threading
-from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pyarrow.flight as fl
 
-from fabric.errors import ExternalError, FabricError
-from fabric.plan.sources import FlightTarget
+from fabric.errors import FabricError
+from fabric.io.live import Feed
+from fabric.plan.sources import FlightTarget, StreamTarget
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from fabric.clients.session.job import Job
 
 PATIENCE_S = 25.0
 """How long a reader may hold its stream up; an agent waits a little longer for an answer."""
-BATCHES = 8
-
-
-class Feed:
-    """A few batches between the stream and its reader; ends with the job or with its error."""
-
-    def __init__(self, patience_s: float) -> None:
-        self._patience_s = patience_s
-        self._batches: deque[pa.RecordBatch] = deque()
-        self._changed = threading.Condition()
-        self._ended = False
-        self._error: FabricError | None = None
-
-    def put(self, batch: pa.RecordBatch) -> None:
-        """Wait for room; `fl.FlightServerError` when nobody reads any more."""
-        with self._changed:
-            if not self._changed.wait_for(self._has_room, self._patience_s):
-                self._end(ExternalError(
-                    f"the reader of this stream took nothing for {self._patience_s:.0f} s, so it "
-                    "was stopped; a stream that waits for nobody: .write_stream(…)"
-                ))  # fmt: skip
-            if self._ended:
-                raise fl.FlightServerError("nobody reads this stream any more")
-            self._batches.append(batch)
-            self._changed.notify_all()
-
-    def end(self, error: FabricError | None = None) -> None:
-        """No more rows will come; the first call counts."""
-        with self._changed:
-            self._end(error)
-
-    def take(self) -> Generator[pa.RecordBatch]:
-        """Batches until the end, those that lie here then included; then raises what it was."""
-        while (batch := self._next()) is not None:
-            yield batch
-        if self._error is not None:
-            raise self._error
-
-    def _next(self) -> pa.RecordBatch | None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._batches or self._ended)
-            if not self._batches:
-                return None
-            self._changed.notify_all()
-            return self._batches.popleft()
-
-    def _has_room(self) -> bool:
-        return self._ended or len(self._batches) < BATCHES
-
-    def _end(self, error: FabricError | None) -> None:
-        if not self._ended:
-            self._ended, self._error = True, error
-            self._changed.notify_all()
 
 
 class _Guard(fl.ServerMiddlewareFactory):  # type: ignore[misc]
@@ -105,15 +55,15 @@ class Receiver(fl.FlightServerBase):  # type: ignore[misc]
         self._feeds: dict[bytes, Feed] = {}
         super().__init__("grpc+tcp://127.0.0.1:0", middleware={"guard": _Guard(self.token)})
 
-    def open(self, feed: Feed) -> FlightTarget:
-        """Where rows for `feed` are put."""
+    @contextmanager
+    def opened(self, feed: Feed) -> Iterator[FlightTarget]:
+        """Where rows for `feed` are put, within the block."""
         name = secrets.token_hex(8)
         self._feeds[name.encode()] = feed
-        return FlightTarget(f"grpc+tcp://127.0.0.1:{self.port}", ("live", name), self.token)
-
-    def forget(self, target: FlightTarget) -> None:
-        """Nobody reads it any more."""
-        self._feeds.pop(target.path[-1].encode(), None)
+        try:
+            yield FlightTarget(f"grpc+tcp://127.0.0.1:{self.port}", ("live", name), self.token)
+        finally:
+            del self._feeds[name.encode()]
 
     def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
         """One task's rows between two checkpoints."""
@@ -122,7 +72,10 @@ class Receiver(fl.FlightServerBase):  # type: ignore[misc]
             raise fl.FlightServerError("nobody reads this stream any more")
         for chunk in reader:
             chunk.data.validate(full=True)
-            feed.put(chunk.data)
+            try:
+                feed.put(chunk.data)
+            except FabricError as error:
+                raise fl.FlightServerError(error.message) from error
 
 
 @functools.cache
@@ -133,8 +86,12 @@ def receiver() -> Receiver:
     return server
 
 
+Opens = Callable[[Feed], AbstractContextManager[StreamTarget]]
+"""`Session.live`."""
+
+
 def rows_of(
-    submit: Callable[[FlightTarget], Job], *, patience_s: float = PATIENCE_S
+    opens: Opens, submit: Callable[[StreamTarget], Job], *, patience_s: float = PATIENCE_S
 ) -> Generator[pa.RecordBatch]:
     """The rows of the job that `submit` starts, as they come; closing the generator cancels it.
 
@@ -143,17 +100,15 @@ def rows_of(
     FabricError
         What the job failed with; `ExternalError` when the reader let it wait for too long.
     """
-    feed, server = Feed(patience_s), receiver()
-    target = server.open(feed)
-    try:
-        with submit(target) as job:
-            threading.Thread(
-                target=_watch, args=(job, feed), daemon=True, name=f"watch {job.id}"
-            ).start()
+    feed = Feed(patience_s)
+    with opens(feed) as target, submit(target) as job:
+        threading.Thread(
+            target=_watch, args=(job, feed), daemon=True, name=f"watch {job.id}"
+        ).start()
+        try:
             yield from feed.take()
-    finally:
-        feed.end()
-        server.forget(target)
+        finally:
+            feed.end()  # a task that waits for room would hold up the end of its job
 
 
 def _watch(job: Job, feed: Feed) -> None:

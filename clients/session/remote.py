@@ -14,6 +14,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pyarrow as pa
@@ -34,9 +35,10 @@ from fabric.errors import (
 from fabric.flight.client import Client
 from fabric.flight.descriptor import PutPath
 from fabric.ids import new_id
+from fabric.io.live import Feed
 from fabric.io.memory import table_of
 from fabric.plan.nodes import Node, Plan, Scan
-from fabric.plan.sources import DatasetSource, MemorySource, ReplayStream
+from fabric.plan.sources import DatasetSource, MemorySource, ReplayStream, StreamTarget
 from fabric.plan.streams import StreamScan
 from fabric.plan.walk import rewrite, walk
 
@@ -68,14 +70,15 @@ class RemoteSession(Session):
             raise
         super().__init__(self._grpc, parallelism=parallelism)
 
-    def check_near(self) -> None:
-        """See `Session`."""
+    def live(self, feed: Feed) -> AbstractContextManager[StreamTarget]:
+        """See `Session`; agents of this host put them to it."""
         host = self._address.removeprefix(TLS).rpartition(":")[0].strip("[]")
         if not is_loopback(host):
             raise PlanError(
                 f"the agents of {self._address} can't put rows to this process; write them where "
                 '.write_stream(…) can, or tap an exchange of a running job: job.partitions("node")'
             )
+        return super().live(feed)
 
     def result_batches(self, status: pb.JobStatus) -> Iterator[pa.RecordBatch]:
         """See `Session`; several endpoints are read at once, rows come in their order."""

@@ -24,11 +24,14 @@ from fabric.plan.nodes import Plan
 from fabric.telemetry.logs import lines_of
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from types import TracebackType
 
     from fabric.clients.dataframe.frame import DataFrame
     from fabric.clients.dataframe.read import Paths
     from fabric.clients.session.partition import Partition
+    from fabric.io.live import Feed
+    from fabric.plan.sources import StreamTarget
 
 _KEPT_MAX = 16
 
@@ -232,8 +235,11 @@ class Session(ABC):
 
         return read_stream(source, session=self, **options)
 
-    def check_near(self) -> None:  # noqa: B027
-        """Refuse agents that can't put rows to this process; those of this host can."""
+    def live(self, feed: Feed) -> AbstractContextManager[StreamTarget]:
+        """Where a job writes rows that `feed` is to have; refuses agents that can't reach it."""
+        from fabric.clients.session.live import receiver
+
+        return receiver().opened(feed)
 
     def _started(self, job_id: str, plan: Plan) -> None:  # noqa: B027  (most need not know)
         """A job of `plan` has begun."""

@@ -20,6 +20,7 @@ from fabric.plan.sources import (
     FollowedFiles,
     GateTarget,
     GeneratorStream,
+    LiveTarget,
     MemorySource,
     NexmarkStream,
     ReplayStream,
@@ -62,6 +63,8 @@ def target_text(target: Target) -> str:
             return f"write_stream({quoted(path)}, format={quoted(format)})"
         case BlackholeTarget():
             return "write_stream(streams.to_blackhole())"
+        case LiveTarget():
+            return "iter_batches()"
 
 
 def stream_source_text(source: StreamSource) -> str:

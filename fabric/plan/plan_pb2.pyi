@@ -710,20 +710,22 @@ class FlightStream(_message.Message):
     def __init__(self, name: _Optional[str] = ..., acknowledge: _Optional[str] = ..., n_splits: _Optional[int] = ..., buffer_bytes: _Optional[int] = ...) -> None: ...
 
 class Target(_message.Message):
-    __slots__ = ("file", "dataset", "flight", "gate", "stream_file", "blackhole")
+    __slots__ = ("file", "dataset", "flight", "gate", "stream_file", "blackhole", "live")
     FILE_FIELD_NUMBER: _ClassVar[int]
     DATASET_FIELD_NUMBER: _ClassVar[int]
     FLIGHT_FIELD_NUMBER: _ClassVar[int]
     GATE_FIELD_NUMBER: _ClassVar[int]
     STREAM_FILE_FIELD_NUMBER: _ClassVar[int]
     BLACKHOLE_FIELD_NUMBER: _ClassVar[int]
+    LIVE_FIELD_NUMBER: _ClassVar[int]
     file: FileTarget
     dataset: DatasetTarget
     flight: FlightTarget
     gate: GateTarget
     stream_file: StreamFileTarget
     blackhole: BlackholeTarget
-    def __init__(self, file: _Optional[_Union[FileTarget, _Mapping]] = ..., dataset: _Optional[_Union[DatasetTarget, _Mapping]] = ..., flight: _Optional[_Union[FlightTarget, _Mapping]] = ..., gate: _Optional[_Union[GateTarget, _Mapping]] = ..., stream_file: _Optional[_Union[StreamFileTarget, _Mapping]] = ..., blackhole: _Optional[_Union[BlackholeTarget, _Mapping]] = ...) -> None: ...
+    live: LiveTarget
+    def __init__(self, file: _Optional[_Union[FileTarget, _Mapping]] = ..., dataset: _Optional[_Union[DatasetTarget, _Mapping]] = ..., flight: _Optional[_Union[FlightTarget, _Mapping]] = ..., gate: _Optional[_Union[GateTarget, _Mapping]] = ..., stream_file: _Optional[_Union[StreamFileTarget, _Mapping]] = ..., blackhole: _Optional[_Union[BlackholeTarget, _Mapping]] = ..., live: _Optional[_Union[LiveTarget, _Mapping]] = ...) -> None: ...
 
 class FileTarget(_message.Message):
     __slots__ = ("format", "path", "single", "mode", "options")
@@ -772,6 +774,12 @@ class GateTarget(_message.Message):
 class BlackholeTarget(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class LiveTarget(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
 
 class StreamFileTarget(_message.Message):
     __slots__ = ("format", "path", "roll_bytes", "roll_rows", "roll_s", "compact_bytes", "compact_s", "options")

@@ -224,11 +224,18 @@ class BlackholeTarget:
     """Nowhere: rows of a stream are made, counted and dropped, to measure what makes them."""
 
 
-Target = FileTarget | DatasetTarget | FlightTarget | GateTarget | StreamFileTarget | BlackholeTarget
-"""Whatever a sink can write."""
+@dataclass(frozen=True, slots=True)
+class LiveTarget:
+    """A reader in the process that the tasks run in, by the name it is open under there."""
 
-StreamTarget = StreamFileTarget | DatasetTarget | FlightTarget | BlackholeTarget
+    name: str
+
+
+StreamTarget = StreamFileTarget | DatasetTarget | FlightTarget | BlackholeTarget | LiveTarget
 """Whatever the sink of a stream can write."""
+
+Target = StreamTarget | FileTarget | GateTarget
+"""Whatever a sink can write."""
 
 
 @dataclass(frozen=True, slots=True)

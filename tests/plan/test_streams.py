@@ -27,6 +27,7 @@ from fabric.plan.sources import (
     FlightStream,
     FollowedFiles,
     GeneratorStream,
+    LiveTarget,
     NexmarkStream,
     ReplayStream,
     StreamFileTarget,
@@ -156,6 +157,7 @@ STEPS: list[tuple[Node, str]] = [
     (Sink(TIMED, StreamFileTarget("ipc", "/out", 1, 2, 3.0, 4, 5.0, (("a", "b"),))),
      '.write_stream("/out", format="ipc")'),
     (Sink(TIMED, BlackholeTarget()), ".write_stream(streams.to_blackhole())"),
+    (Sink(TIMED, LiveTarget("live-1")), ".iter_batches()"),
 ]  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from fabric.plan.sources import (
     FlightSource,
     FlightTarget,
     GateTarget,
+    LiveTarget,
     MemorySource,
     Source,
     StreamFileTarget,
@@ -100,6 +101,8 @@ def write_target(target: Target) -> pb.Target:
             return pb.Target(stream_file=_stream_file(target))
         case BlackholeTarget():
             return pb.Target(blackhole=pb.BlackholeTarget())
+        case LiveTarget(name=name):
+            return pb.Target(live=pb.LiveTarget(name=name))
 
 
 def _stream_file(target: StreamFileTarget) -> pb.StreamFileTarget:
@@ -137,6 +140,8 @@ def read_target(message: pb.Target) -> Target:
             return _read_stream_file(message.stream_file)
         case "blackhole":
             return BlackholeTarget()
+        case "live":
+            return LiveTarget(message.live.name)
     raise ValueError("a sink without a target")
 
 

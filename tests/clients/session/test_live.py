@@ -11,10 +11,13 @@ import pytest
 
 import fabric
 from fabric import col, streams
-from fabric.clients.session.live import BATCHES, Feed, Receiver
+from fabric.clients.session.live import Receiver
 from fabric.clients.session.remote import RemoteSession
 from fabric.clients.session.session import Session
-from fabric.errors import ExternalError, FabricError, PlanError
+from fabric.errors import FabricError, PlanError
+from fabric.io import live
+from fabric.io.live import BATCHES, Feed
+from fabric.plan.sources import FlightTarget
 
 ROW = pa.record_batch({"v": pa.array([1], pa.int64())})
 
@@ -60,6 +63,40 @@ def test_rows_come_in_order_and_leaving_the_loop_ends_the_job(session: Session) 
     assert {job.state for job in session.jobs()} == {"released"}
 
 
+def test_tasks_of_this_process_need_no_server(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fabric.clients.session.live.receiver", None)
+    rows = endless(session).iter_batches()
+    assert next(rows).column("row")[0].as_py() == 0
+    rows.close()  # type: ignore[attr-defined]
+
+
+def test_a_reader_that_leaves_while_all_is_full_does_not_wait(session: Session) -> None:
+    rows = endless(session).iter_batches()
+    next(rows)
+    (feed,) = live._FEEDS.values()
+    with feed._changed:
+        assert feed._changed.wait_for(lambda: len(feed._batches) == BATCHES, 60)
+    rows.close()  # type: ignore[attr-defined]
+    assert {job.state for job in session.jobs()} == {"released"}
+    assert not live._FEEDS
+
+
+def test_rows_of_several_tasks_come_each_once() -> None:
+    seen: dict[int, list[int]] = {0: [], 1: [], 2: []}
+    with fabric.connect(parallelism=2) as session:
+        made = streams.generator(rows_per_s=20_000, n_splits=3, session=session)
+        rows = made.exchange("key").select("split", "row").iter_batches()
+        while any(len(of_split) < 500 for of_split in seen.values()):
+            for row in next(rows).to_pylist():
+                seen[row["split"]].append(row["row"])
+        assert {task.task for task in session.jobs()[0].tasks()} == {0, 1}
+        rows.close()  # type: ignore[attr-defined]
+    for of_split in seen.values():
+        assert len(set(of_split)) == len(of_split)
+
+
 def test_show_prints_the_first_that_come(
     session: Session, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -91,28 +128,27 @@ def test_an_error_of_the_job_is_the_readers(session: Session) -> None:
         list(broken.iter_batches())
 
 
-def test_a_reader_that_takes_nothing_is_cut() -> None:
-    feed = Feed(0.01)
-    for _ in range(BATCHES):
-        feed.put(ROW)
-    with pytest.raises(fl.FlightServerError, match="nobody reads"):
-        feed.put(ROW)
-    rows = feed.take()
-    assert next(rows) == ROW  # what lay there is read before
-    with pytest.raises(ExternalError, match=r"took nothing for 0 s.*write_stream"):
-        list(rows)
-
-
 def test_the_server_takes_rows_of_its_own_streams_only(receiver: Receiver) -> None:
     feed = Feed(1.0)
-    target = receiver.open(feed)
-    with pytest.raises(fl.FlightUnauthenticatedError, match="its own streams"):
-        put(receiver, *target.path, token="guessed")
+    with receiver.opened(feed) as target:
+        with pytest.raises(fl.FlightUnauthenticatedError, match="its own streams"):
+            put(receiver, *target.path, token="guessed")
+        with pytest.raises(fl.FlightServerError, match="nobody reads"):
+            put(receiver, "live", "other", token=receiver.token)
+        put(receiver, *target.path, token=receiver.token)
     with pytest.raises(fl.FlightServerError, match="nobody reads"):
-        put(receiver, "live", "other", token=receiver.token)
-    put(receiver, *target.path, token=receiver.token)
+        put(receiver, *target.path, token=receiver.token)
     feed.end()
     assert list(feed.take()) == [ROW]
+
+
+def test_a_put_to_a_reader_that_takes_nothing_says_so(receiver: Receiver) -> None:
+    feed = Feed(0.01)
+    with receiver.opened(feed) as target:
+        for _ in range(BATCHES):
+            put(receiver, *target.path, token=receiver.token)
+        with pytest.raises(fl.FlightServerError, match="took nothing for 0 s"):
+            put(receiver, *target.path, token=receiver.token)
 
 
 def test_agents_of_another_host_are_refused_before_the_job() -> None:
@@ -120,10 +156,11 @@ def test_agents_of_another_host_are_refused_before_the_job() -> None:
     for address in ("10.0.0.9:6123", "grpc+tls://fabric.example:6123"):
         away._address = address
         with pytest.raises(PlanError, match=r"can't put rows to this process"):
-            away.check_near()
+            away.live(Feed(1.0))
     for address in ("127.0.0.1:6123", "localhost:6123", "grpc+tls://[::1]:6123"):
         away._address = address
-        away.check_near()
+        with away.live(Feed(1.0)) as target:
+            assert isinstance(target, FlightTarget)
 
 
 def test_a_running_stream_says_how_far_it_is(session: Session, tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ from fabric.plan.sources import (
     FlightSource,
     FlightTarget,
     GateTarget,
+    LiveTarget,
     MemorySource,
 )
 from fabric.plan.walk import walk
@@ -101,6 +102,7 @@ def test_sources(source: object) -> None:
         DatasetTarget("d", replicas=3),
         FlightTarget("grpc://h:1", ("x",), "secret"),
         GateTarget("g"),
+        LiveTarget("live-1"),
     ],
 )
 def test_targets(target: object) -> None:

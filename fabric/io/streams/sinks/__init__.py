@@ -15,14 +15,17 @@ import pyarrow as pa
 
 from fabric.errors import PlanError
 from fabric.ids import TaskId
+from fabric.io.live import feed_of
 from fabric.io.sinks.protocol import SinkWriter
 from fabric.io.streams.sinks import files
 from fabric.io.streams.sinks.blackhole import Blackhole
 from fabric.io.streams.sinks.epochs import Epochs, StreamWriter
+from fabric.io.streams.sinks.live import Live
 from fabric.plan.sources import (
     BlackholeTarget,
     DatasetTarget,
     FlightTarget,
+    LiveTarget,
     StreamFileTarget,
     StreamTarget,
 )
@@ -70,6 +73,8 @@ def open_stream_sink(
             opened = partial(flight.open_epoch, target, schema, task)
         case BlackholeTarget():
             return Blackhole()
+        case LiveTarget():
+            return Live(feed_of(target))
         case _:
             raise PlanError(f"no stream can be written to a {type(target).__name__}")
 

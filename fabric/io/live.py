@@ -1,0 +1,107 @@
+"""Readers in this process that streams hand their rows to.
+
+One job: `Feed`, a few batches between a stream and its reader, and under which name a task of this
+process finds it. Handing on is zero-copy.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+from fabric.errors import ExternalError, FabricError, NotFoundError
+from fabric.ids import new_id
+from fabric.plan.sources import LiveTarget
+
+BATCHES = 8
+
+
+class Feed:
+    """Ends with the job, with its error, or when its reader has had enough.
+
+    >>> feed = Feed(patience_s=1.0)
+    >>> feed.put(pa.record_batch({"a": [1]}))
+    >>> feed.end()
+    >>> [batch.num_rows for batch in feed.take()]
+    [1]
+    """
+
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s = patience_s
+        self._batches: deque[pa.RecordBatch] = deque()
+        self._changed = threading.Condition()
+        self._ended = False
+        self._error: FabricError | None = None
+
+    def put(self, batch: pa.RecordBatch) -> None:
+        """Wait for room; rows that come behind the end are dropped.
+
+        Raises
+        ------
+        ExternalError
+            The reader took nothing for `patience_s`, now or before.
+        """
+        with self._changed:
+            if not self._changed.wait_for(self._has_room, self._patience_s):
+                self._end(ExternalError(
+                    f"the reader of this stream took nothing for {self._patience_s:.0f} s, so it "
+                    "was stopped; a stream that waits for nobody: .write_stream(…)"
+                ))  # fmt: skip
+            if self._error is not None:
+                raise self._error
+            if not self._ended:
+                self._batches.append(batch)
+                self._changed.notify_all()
+
+    def end(self, error: FabricError | None = None) -> None:
+        """No more rows will come, or none are wanted; the first call counts."""
+        with self._changed:
+            self._end(error)
+
+    def take(self) -> Generator[pa.RecordBatch]:
+        """Batches until the end, those that lie here then included; then raises what it was."""
+        while (batch := self._next()) is not None:
+            yield batch
+        if self._error is not None:
+            raise self._error
+
+    def _next(self) -> pa.RecordBatch | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._batches or self._ended)
+            if not self._batches:
+                return None
+            self._changed.notify_all()
+            return self._batches.popleft()
+
+    def _has_room(self) -> bool:
+        return self._ended or len(self._batches) < BATCHES
+
+    def _end(self, error: FabricError | None) -> None:
+        if not self._ended:
+            self._ended, self._error = True, error
+            self._changed.notify_all()
+
+
+_FEEDS: dict[str, Feed] = {}
+
+
+@contextmanager
+def opened(feed: Feed) -> Iterator[LiveTarget]:
+    """What hands rows to `feed`, within the block and in this process."""
+    target = LiveTarget(new_id("live"))
+    _FEEDS[target.name] = feed
+    try:
+        yield target
+    finally:
+        del _FEEDS[target.name]
+
+
+def feed_of(target: LiveTarget) -> Feed:
+    """The one that `opened` gave `target` for; raises `NotFoundError` where it is not open."""
+    if (feed := _FEEDS.get(target.name)) is None:
+        raise NotFoundError(f"nobody reads {target.name} in this process")
+    return feed
