@@ -13,16 +13,17 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from rocksdict import AccessType, DBRecoveryMode, Options, Rdict, WriteBatch, WriteOptions
+from rocksdict import AccessType, DBRecoveryMode, Options, Rdict, WriteBatch
 
 from fabric.coordinator.metadata.store import Table, Write, fenced, last_of_each
 from fabric.coordinator.metadata.torn import is_cut_short
 from fabric.errors import FencedError, StorageError
+from fabric.state.rocksdb.stalls import impatient, is_stall, taken
 
 _EPOCH = b"epoch"
 _END = b"\xff"
@@ -54,16 +55,11 @@ class RocksStore:
 
     def apply(self, writes: Sequence[Write]) -> None:
         """See `MetadataStore.apply`."""
-        batch = WriteBatch(raw_mode=True)
-        for (table, key), value in last_of_each(writes).items():
-            if value is None:
-                batch.delete(_key(table, key))
-            else:
-                batch.put(_key(table, key), value)
+        rows = {_key(table, key): value for (table, key), value in last_of_each(writes).items()}
         with self._lock:
             if self._epoch != self._stored_epoch:
                 raise FencedError(fenced(self._epoch, self._stored_epoch))
-            self._write(batch)
+            self._write(rows)
 
     def scan(
         self, table: Table, *, prefix: str = "", last: int | None = None
@@ -84,9 +80,7 @@ class RocksStore:
         """See `MetadataStore.next_epoch`."""
         with self._lock:
             epoch = self._stored_epoch + 1
-            batch = WriteBatch(raw_mode=True)
-            batch.put(_EPOCH, epoch.to_bytes(8, "big"))
-            self._write(batch)
+            self._write({_EPOCH: epoch.to_bytes(8, "big")})
             self._epoch = self._stored_epoch = epoch
         return epoch
 
@@ -107,13 +101,21 @@ class RocksStore:
             raise StorageError(f"the metadata store in {self._folder} is closed")
         return self._database
 
-    def _write(self, batch: Any) -> None:
-        options = WriteOptions()
+    def _write(self, rows: Mapping[bytes, bytes | None]) -> None:
+        database, options = self._open(), impatient()
         options.sync = True
+
+        def write() -> None:
+            batch = WriteBatch(raw_mode=True)
+            for key, value in rows.items():
+                if value is None:
+                    batch.delete(key)
+                else:
+                    batch.put(key, value)
+            database.write(batch, options)
+
         try:
-            self._open().write(batch, options)
-        except StorageError:
-            raise
+            taken(database, write)
         except Exception as error:  # rocksdict raises bare Exception
             raise StorageError(_why_not_written(error)) from error
 
@@ -192,7 +194,7 @@ def _check_whole(folder: Path) -> int:
 def _why_not_written(error: Exception) -> str:
     """For clients, too: without the paths that RocksDB names; the coordinator's end tells those."""
     text = str(error)
-    if "no space" in text.lower():
+    if "no space" in text.lower() or is_stall(error):
         return "the disk of the metadata store is full; make room and start the coordinator again"
     return f"the metadata store refused a write: {text.partition(':')[0]}"
 

@@ -17,10 +17,10 @@ from rocksdict import (
     DBCompressionType,
     Options,
     Rdict,
-    WriteOptions,
 )
 
 from fabric.errors import StorageError
+from fabric.state.rocksdb.stalls import impatient, is_stall
 
 CACHE_BYTES = 64 << 20
 BUFFER_BYTES = 32 << 20
@@ -49,7 +49,7 @@ def options(*, create: bool = False) -> Any:
 
 def not_logged() -> Any:
     """How everything is written."""
-    found: Any = WriteOptions()  # its stub calls this a method
+    found = impatient()
     found.disable_wal = True
     return found
 
@@ -129,4 +129,9 @@ def failed(folder: Path, error: Exception) -> StorageError:
     text = str(error)
     if "no space" in text.lower():
         return StorageError(f"the disk of the state in {folder} is full: make room")
+    if is_stall(error):
+        return StorageError(
+            f"the state in {folder} has no room for another write, and what would make some has "
+            "failed: see whether the disk is full or broken"
+        )
     return StorageError(f"the state in {folder} can't be read or written: {text}")

@@ -7,7 +7,7 @@ no row of a key is the beginning of another one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from fabric._cython.kernels.rows import RowCodec
 from fabric.state.backend import Entries
 from fabric.state.evolution import AGE_BYTES
 from fabric.state.rocksdb.database import failed, not_logged
+from fabric.state.rocksdb.stalls import taken
 
 CHUNK_ROWS = 16_384
 _SWEPT_ROWS = 65_536
@@ -48,18 +49,12 @@ class RocksTable:
     def put(self, key: bytes, value: bytes, sub: bytes = b"") -> None:
         """See `Table.put`."""
         row = self._codec.group_key(self._prefix, key, sub)
-        try:
-            self._database.put(row, value, write_opt=self._options)
-        except Exception as error:
-            raise failed(self._folder, error) from error
+        self._write(lambda: self._database.put(row, value, write_opt=self._options))
 
     def remove(self, key: bytes, sub: bytes = b"") -> None:
         """See `Table.remove`."""
         row = self._codec.group_key(self._prefix, key, sub)
-        try:
-            self._database.delete(row, write_opt=self._options)
-        except Exception as error:
-            raise failed(self._folder, error) from error
+        self._write(lambda: self._database.delete(row, write_opt=self._options))
 
     def get_one(self, key: object, values: RowCodec) -> object:
         """See `Table.get_one`."""
@@ -96,11 +91,16 @@ class RocksTable:
         subs: pa.LargeBinaryArray | None = None,
     ) -> None:
         """See `Table.put_many`."""
-        batch = WriteBatch(raw_mode=True)
-        put, rows = batch.put, self._codec.group_keys(self._prefix, keys, subs)
-        for row, value in zip(rows, values.to_pylist(), strict=True):
-            put(row, value)
-        self._write(batch)
+        rows, found = self._codec.group_keys(self._prefix, keys, subs), values.to_pylist()
+
+        def write() -> None:
+            batch = WriteBatch(raw_mode=True)
+            put = batch.put
+            for row, value in zip(rows, found, strict=True):
+                put(row, value)
+            self._database.write(batch, self._options)
+
+        self._write(write)
 
     def remove_many(
         self, keys: pa.LargeBinaryArray, subs: pa.LargeBinaryArray | None = None
@@ -146,10 +146,7 @@ class RocksTable:
         """Remove all entries of these key groups."""
         if groups.start < groups.stop:
             begin, end = self._bound(groups.start), self._bound(groups.stop)
-            try:
-                self._database.delete_range(begin, end, write_opt=self._options)
-            except Exception as error:
-                raise failed(self._folder, error) from error
+            self._write(lambda: self._database.delete_range(begin, end, write_opt=self._options))
 
     def _bound(self, group: int) -> bytes:
         """Before every key of `group` of this state."""
@@ -167,14 +164,17 @@ class RocksTable:
         return [row for row, _ in self._between(begin, _after(begin))]
 
     def _delete(self, rows: list[bytes]) -> None:
-        batch = WriteBatch(raw_mode=True)
-        for row in rows:
-            batch.delete(row)
-        self._write(batch)
-
-    def _write(self, batch: Any) -> None:
-        try:
+        def write() -> None:
+            batch = WriteBatch(raw_mode=True)
+            for row in rows:
+                batch.delete(row)
             self._database.write(batch, self._options)
+
+        self._write(write)
+
+    def _write(self, write: Callable[[], None]) -> None:
+        try:
+            taken(self._database, write)
         except Exception as error:
             raise failed(self._folder, error) from error
 
