@@ -43,7 +43,8 @@ def tasks_table(tasks: Iterable[pb.TaskStatus]) -> Table:
     """One line an attempt of a task."""
     made = table("task", "attempt >", "node", "state", "agent", "rows >", "seconds >", "error")
     for task in tasks:
-        seconds = f"{task.ended_s - task.started_s:.3f}" if task.ended_s else ""
+        known = task.started_s and task.ended_s  # a lost one may never have said that it began
+        seconds = f"{task.ended_s - task.started_s:.3f}" if known else ""
         add(
             made, f"{task.stage}.{task.task}", str(task.attempt), task.node_path,
             _TASKS.get(task.state, "unknown"), task.agent_id, f"{task.rows_out:,}", seconds,

@@ -118,7 +118,7 @@ class LocalProcesses:
     def _spawn_agent(self, number: int) -> None:
         common = ["--coordinator", self.address, "--home", str(self.home.root)]
         arguments = [*common, "--name", str(number + 1), *self._metrics_at(number + 1)]
-        self._spawn("agent", arguments, f"agent {number}")
+        self._spawn("agent", arguments, f"agent {number + 1}")
 
     def _metrics_at(self, n_before: int) -> list[str]:
         """The option for the process that `n_before` others were started before."""
@@ -148,9 +148,8 @@ class LocalProcesses:
         """`PeerLostError` when one of the processes has ended."""
         for name, process in self._running:
             if (code := process.poll()) is not None:
-                raise PeerLostError(
-                    f"the {name} ended by itself with code {code}; what it said is {self._where}"
-                )
+                how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
+                raise PeerLostError(f"the {name} {how}; what it said is {self._where}")
 
     def stop(self) -> None:
         """Ask agents, then the coordinator, to end; what has not after 10 s is killed."""
@@ -191,7 +190,7 @@ class LocalProcesses:
             halted.wait(_POLL_S)
 
     def _answers(self) -> list[pb.AgentStatus] | None:
-        """The coordinator's agents, or None while it does not answer."""
+        """The agents that are attached, or None while the coordinator does not answer."""
         from fabric.clients.session.connect import token_of
         from fabric.control.client import GrpcControl
 
@@ -199,7 +198,8 @@ class LocalProcesses:
             return None
         control = GrpcControl(self.address, token_of(self.home))
         try:
-            return list(control.list_agents(pb.ListRequest()).agents)
+            known = control.list_agents(pb.ListRequest()).agents
+            return [agent for agent in known if agent.state != "starting"]  # as of an earlier run
         except PeerLostError:
             return None
         finally:

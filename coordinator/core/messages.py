@@ -129,8 +129,9 @@ def edge_location(job: Job, edge: Edge, retain_s: float) -> pb.EdgeLocation:
 def job_status(job: Job, now: float) -> pb.JobStatus:
     """What a client is told about a job."""
     result = job.graph.result
-    written = job.graph.stages[result.producer].is_sink
-    n_rows = job.tasks.of(result.producer).rows_out if written else job.edge_totals(result)[0]
+    sinks = [stage.stage for stage in job.graph.stages if stage.is_sink]
+    written = sum(job.tasks.of(stage).rows_out for stage in sinks)
+    n_rows = written if sinks else job.edge_totals(result)[0]
     end = job.ended if job.ended is not None else now
     return pb.JobStatus(
         job_id=job.job_id,

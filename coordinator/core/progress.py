@@ -115,6 +115,13 @@ class Progress:
         if job.active:
             raise ConfigError(f"job {job_id} still runs; cancel it before you restart it")
         stages = stages_from(job.graph, from_path) if from_path else frozenset[int]()
+        stream = job.stream
+        if stream is not None and any(job.graph.stages[s].region == stream.region for s in stages):
+            raise ConfigError(
+                f"{from_path!r} of job {job_id} is part of a stream, which goes on from its last "
+                "checkpoint as a whole: restart the job without a node; for all its rows once "
+                "more, submit it again"
+            )
         sinks = {s.stage for s in job.graph.stages if s.is_sink and s.stage not in job.published}
         job.published -= stages
         job.run, job.state, job.error, job.ended = job.run + 1, pb.JOB_QUEUED, None, None

@@ -164,9 +164,11 @@ class Streams:
 
     def _stops(self, job: Job, now: float) -> list[Effect]:
         """The job was cancelled, or has failed."""
-        if job.stream is None:
+        if (stream := job.stream) is None:
             return []
-        return self._follow(job, job.stream.checkpoints.stop(now), now)
+        if stream.phase in ("restoring", "ready"):  # a restart finds anew what to begin from
+            stream.phase, stream.manifest, stream.seal = "quiet", None, None
+        return self._follow(job, stream.checkpoints.stop(now), now)
 
     def _drops(self, job: Job, now: float) -> list[Effect]:
         """Nobody asks for it any more."""

@@ -31,13 +31,13 @@ def writing(root: Path, path: Path) -> Iterator[None]:
 
 @contextmanager
 def reading(files: Files, root: Path, path: Path) -> Iterator[None]:
-    """The same for reading; what is missing is a `NotFoundError`, unless all of it is away."""
+    """The same for reading; what is missing is a `NotFoundError`, unless all of a job is away."""
     try:
         yield
     except FabricError:
         raise
     except (FileNotFoundError, NotADirectoryError) as error:
-        if not _is_there(files, root):
+        if not _is_there(files, root, path):
             raise StorageError(_away()) from error
         raise NotFoundError(
             f"{_below(root, path)} is missing in the checkpoint folder; was it moved or removed?"
@@ -64,9 +64,11 @@ def _why_not_written(name: str, error: OSError) -> str:
     return f"{name} could not be written in the checkpoint folder: {why}"
 
 
-def _is_there(files: Files, root: Path) -> bool:
+def _is_there(files: Files, root: Path, path: Path) -> bool:
+    """Whether the root is there, and the job's folder in it."""
     try:
-        files.names(root)
+        for folder in (root, *(root / name for name in path.relative_to(root).parts[:1])):
+            files.names(folder)
     except OSError:
         return False
     return True

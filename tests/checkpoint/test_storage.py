@@ -232,6 +232,14 @@ def test_a_folder_that_is_away(storage: FolderStorage, tmp_path: Path) -> None:
     ):
         with pytest.raises(StorageError, match="is not there; is its disk mounted"):
             call()
+    (tmp_path / "elsewhere").rename(tmp_path / "root")
+    (tmp_path / "root" / JOB).rename(tmp_path / "elsewhere")
+    for call in (lambda: storage.load(JOB, 1), lambda: storage.verify(manifest)):
+        with pytest.raises(StorageError, match="the job's part of it, is not there"):
+            call()  # not a damage: it may come back
+    (tmp_path / "elsewhere").rename(tmp_path / "root" / JOB)
+    storage.verify(storage.load(JOB, 1))
+    (tmp_path / "root").rename(tmp_path / "elsewhere")
     (tmp_path / "root").write_bytes(b"")
     with pytest.raises(StorageError, match="could not be written in the checkpoint folder"):
         storage.prepare(JOB)

@@ -57,9 +57,10 @@ def test_results_and_late_rows_are_written_by_one_job(tmp_path: Path) -> None:
         job = counts.write_stream(
             tmp_path / "out", also={tmp_path / "late": counts.side_output("late")}
         )
-        job.wait(120)
+        n_rows = job.wait(120).rows
         written = session.read_parquet(tmp_path / "out").collect()
         late = session.read_parquet(tmp_path / "late").collect()
+    assert n_rows == written.num_rows + late.num_rows
     assert pc.sum(written["n"]).as_py() + late.num_rows == N_ROWS
     windows = zip(written["key"].to_pylist(), written["window_end"].to_pylist(), strict=True)
     assert max(Counter(windows).values()) == 1

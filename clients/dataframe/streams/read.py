@@ -272,9 +272,10 @@ def flight(
     buffer_bytes: int = _FLIGHT.buffer_bytes,
     session: Session | None = None,
 ) -> DataFrame:
-    """What Flight clients ``do_put`` to ``["stream", name]`` of any agent.
+    """What Flight clients ``do_put`` to ``["stream", name]`` of an agent whose task reads it.
 
-    A message is acknowledged once a ``checkpoint`` holds it, or when it was ``received``.
+    Another agent refuses with `NotFoundError`; `job.tasks()` says where they are. A message is
+    acknowledged once a ``checkpoint`` holds it, or when it was ``received``.
 
     >>> from fabric import streams
     >>> streams.flight("clicks", {"at": "timestamp[us]", "page": "string"}).columns

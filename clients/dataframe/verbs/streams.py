@@ -80,7 +80,9 @@ class StreamVerbs(Verbs):
         idle
             A split without rows for so long holds nobody back; by default it does.
         future
-            A row may be so far ahead of all earlier ones of its split; by default any.
+            A row may be so far ahead of all earlier ones of its split; by default any. One that is
+            further ahead is bad and still moves time, by so much: a split whose rows really
+            have jumped catches up, but good rows between may come late.
         drift
             A split that is so far ahead of the slowest one waits for it, also where other tasks
             read that; they tell each other every 200 ms, and a batch is read whole.

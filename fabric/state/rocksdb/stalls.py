@@ -1,8 +1,8 @@
 """Writes that RocksDB has no room for yet.
 
-One job: `taken`. Where RocksDB's buffers wait for a flush it lets a writer wait inside, with the GIL
-held, and on a full disk until somebody makes room: the whole process would stand still. So every
-write is one that may not wait (`impatient`), and is asked again from here.
+One job: `taken`. Where RocksDB's buffers wait for a flush it lets a writer wait inside, with the
+GIL held, and on a full disk until somebody makes room: the whole process would stand still. So
+every write is one that may not wait (`impatient`), and is asked again from here.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -222,9 +223,21 @@ def test_a_killed_up_leaves_nothing(tmp_path: Path) -> None:
     wait_until(lambda: _children(running.process.pid) == [])
 
 
+def test_a_home_that_was_used_before_is_up_once_its_agents_are(tmp_path: Path) -> None:
+    for _ in range(2):
+        running = Up(tmp_path / "home")
+        said = set(re.findall(r"agent +(\S+) at (\S+)", running.text()))
+        with fabric.connect(running.address, token=running.token) as session:
+            agents = session.agents()
+        assert said == {(agent.agent_id, agent.address) for agent in agents}
+        assert len(said) == 2
+        assert {agent.state for agent in agents} == {"active"}
+        running.stop()
+
+
 def test_a_dead_agent_ends_it_with_an_error(tmp_path: Path) -> None:
     running = Up(tmp_path / "home")
     os.kill(max(_children(running.process.pid)), signal.SIGKILL)
     assert running.process.wait(30) == 1
-    assert "ended by itself with code -9" in running.text()
+    assert "the agent 2 was killed by signal 9; what it said is above" in running.text()
     assert _children(running.process.pid) == []

@@ -14,10 +14,12 @@ from fabric.coordinator.core.effects import StorageWork
 from fabric.coordinator.core.events import (
     CheckpointVerified,
     JobCancelled,
+    JobRestarted,
     ManifestWritten,
     Tick,
 )
 from fabric.coordinator.planner.stages import RESULT, Stage, StageGraph
+from fabric.errors import ConfigError, DataError
 from fabric.event_time import END_OF_TIME
 from fabric.io.streams import stream_schema
 from fabric.plan.nodes import Sink
@@ -139,6 +141,37 @@ def test_a_restarted_coordinator_knows_its_checkpoints(stream: Stream) -> None:
     assert stream.work[-1] == Verify(1, Seal(1, 1))
     stream.do(CheckpointVerified("job-1", 1, (manifest, Seal(1, 1))))
     assert world.heard("y", "deploy")[-1].stream.checkpoint == 1
+
+
+def test_a_job_that_finds_nothing_whole_says_so_again(stream: Stream) -> None:
+    world, damage = stream.world, DataError("a file differs")
+    stream.checkpoint(1)
+    stream.do(ManifestWritten("job-1", 1, Seal(1, 1)))
+    stream.published("x")
+    world.sessions.clear()
+    world.start()
+    world.attach("y")  # x is gone with its task: all begin again
+    for _ in range(7):
+        stream.tick(1.0)
+    assert stream.work[-1] == Verify(1, Seal(1, 1))
+    stream.do(CheckpointVerified("job-1", 1, None, damage))
+    assert world.state() == "failed"
+    stream.do(JobRestarted("job-1"))
+    stream.tick(1.0)
+    status = world.core.status("job-1", world.now)
+    assert (status.state, status.run) == (pb.JOB_FAILED, 1), "it does not wait for what never comes"
+    assert "no checkpoint of the job is whole" in status.error.message
+
+
+def test_no_node_of_a_stream_is_restarted_alone(stream: Stream) -> None:
+    stream.do(JobCancelled("job-1", "enough"))
+    stream.say_all(pb.TASK_CANCELLED)
+    stream.tick(stream.world.config.stop_s + 1)
+    with pytest.raises(ConfigError, match=r"'out' of job job-1 is part of a stream, which goes on"):
+        stream.do(JobRestarted("job-1", "out"))
+    assert stream.world.state() == "cancelled"
+    stream.do(JobRestarted("job-1"))
+    assert stream.world.state() == "running"
 
 
 def test_tasks_hear_how_far_the_slowest_split_of_the_others_is(stream: Stream) -> None:

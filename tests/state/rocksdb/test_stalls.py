@@ -80,10 +80,14 @@ def test_a_full_disk_ends_a_states_writes(small_disk: Path) -> None:
     spec = StateSpec(name="v", kind="value", keys=pa.schema({"key": "int64"}), dtype="binary")
     store = open_states("rocksdb", [spec], small_disk / "state")
     state = store.value("v")
-    with pytest.raises(StorageError, match=r"the disk of the state in .* is full|has no room"):
+
+    def fill() -> None:
         for begin in range(0, 400_000, 1_000):
             keys = pa.record_batch({"key": pa.array(range(begin, begin + 1_000), pa.int64())})
             values = pa.array([os.urandom(1_000) for _ in range(1_000)], pa.binary())
             state.put_many(keys, values)
+
+    with pytest.raises(StorageError, match=r"the disk of the state in .* is full|has no room"):
+        fill()
     with pytest.raises(StorageError):
         store.close()
