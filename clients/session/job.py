@@ -256,7 +256,8 @@ class Job:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.release()
+        if self.session.is_open:  # an iterator may outlive the session that its rows came from
+            self.release()
 
     def __repr__(self) -> str:
         return f"Job({_headline(self.last)})"  # debuggers and tracebacks must not wait for anyone

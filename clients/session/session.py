@@ -278,6 +278,11 @@ class Session(ABC):
         """Let go of what this session holds."""
 
     # ---- life
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be asked; once closed it stays so."""
+        return not self._closed
+
     def close(self) -> None:
         """Stop what this session started; may be called again."""
         if self._closed:

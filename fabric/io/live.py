@@ -52,7 +52,7 @@ class Feed:
                     "was stopped; a stream that waits for nobody: .write_stream(…)"
                 ))  # fmt: skip
             if self._error is not None:
-                raise self._error
+                raise ExternalError(self._error.message)  # one each: tasks say where they were
             if not self._ended:
                 self._batches.append(batch)
                 self._changed.notify_all()

@@ -83,6 +83,14 @@ def test_a_reader_that_leaves_while_all_is_full_does_not_wait(session: Session) 
     assert not live._FEEDS
 
 
+def test_an_iterator_may_outlive_its_session() -> None:
+    with fabric.connect() as session:
+        rows = endless(session).iter_batches()
+        next(rows)
+    rows.close()  # type: ignore[attr-defined]
+    assert not live._FEEDS
+
+
 def test_rows_of_several_tasks_come_each_once() -> None:
     seen: dict[int, list[int]] = {0: [], 1: [], 2: []}
     with fabric.connect(parallelism=2) as session:
