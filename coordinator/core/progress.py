@@ -27,7 +27,7 @@ from fabric.coordinator.core.replan import replan
 from fabric.coordinator.core.reruns import Reruns
 from fabric.coordinator.core.retries import failure, lost_inputs, pause_s, with_causes
 from fabric.coordinator.core.scheduling import Assigned, slots_used
-from fabric.coordinator.core.streams import Streams
+from fabric.coordinator.core.streams import Streams, check_whole
 from fabric.coordinator.core.tasks import Task
 from fabric.coordinator.planner.materialise import materialised
 from fabric.coordinator.planner.paths import stages_from
@@ -115,13 +115,7 @@ class Progress:
         if job.active:
             raise ConfigError(f"job {job_id} still runs; cancel it before you restart it")
         stages = stages_from(job.graph, from_path) if from_path else frozenset[int]()
-        stream = job.stream
-        if stream is not None and any(job.graph.stages[s].region == stream.region for s in stages):
-            raise ConfigError(
-                f"{from_path!r} of job {job_id} is part of a stream, which goes on from its last "
-                "checkpoint as a whole: restart the job without a node; for all its rows once "
-                "more, submit it again"
-            )
+        check_whole(job, stages, from_path)
         sinks = {s.stage for s in job.graph.stages if s.is_sink and s.stage not in job.published}
         job.published -= stages
         job.run, job.state, job.error, job.ended = job.run + 1, pb.JOB_QUEUED, None, None

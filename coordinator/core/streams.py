@@ -43,7 +43,7 @@ from fabric.coordinator.core.effects import Effect, Note, StorageWork
 from fabric.coordinator.core.endings import Endings
 from fabric.coordinator.core.jobs import Job
 from fabric.coordinator.core.lineage import Key
-from fabric.errors import FabricError
+from fabric.errors import ConfigError, FabricError
 from fabric.plan.nodes import Node
 from fabric.plan.streams import StreamScan
 from fabric.plan.walk import walk
@@ -78,6 +78,17 @@ def stream_region(job: Job) -> int | None:
         if any(isinstance(node, StreamScan) for node in walk(stage.root)):
             return stage.region
     return None
+
+
+def check_whole(job: Job, stages: Iterable[int], path: str) -> None:
+    """Refuse to restart a part of a stream."""
+    stream = job.stream
+    if stream is not None and any(job.graph.stages[s].region == stream.region for s in stages):
+        raise ConfigError(
+            f"{path!r} of job {job.job_id} is part of a stream, which goes on from its last "
+            "checkpoint as a whole: restart the job without a node; for all its rows once more, "
+            "submit it again"
+        )
 
 
 class Streams:
