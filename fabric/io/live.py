@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -37,8 +37,8 @@ class Feed:
         self._ended = False
         self._error: FabricError | None = None
 
-    def put(self, batch: pa.RecordBatch) -> None:
-        """Wait for room; rows that come behind the end are dropped.
+    def put(self, batch: pa.RecordBatch, stopped: Callable[[], bool] = lambda: False) -> None:
+        """Wait for room, or until a `wake` finds `stopped`; rows behind either are dropped.
 
         Raises
         ------
@@ -46,16 +46,21 @@ class Feed:
             The reader took nothing for `patience_s`, now or before.
         """
         with self._changed:
-            if not self._changed.wait_for(self._has_room, self._patience_s):
+            if not self._changed.wait_for(lambda: self._has_room() or stopped(), self._patience_s):
                 self._end(ExternalError(
                     f"the reader of this stream took nothing for {self._patience_s:.0f} s, so it "
                     "was stopped; a stream that waits for nobody: .write_stream(…)"
                 ))  # fmt: skip
             if self._error is not None:
                 raise ExternalError(self._error.message)  # one each: tasks say where they were
-            if not self._ended:
+            if not self._ended and not stopped():
                 self._batches.append(batch)
                 self._changed.notify_all()
+
+    def wake(self) -> None:
+        """Have whoever waits for room look again."""
+        with self._changed:
+            self._changed.notify_all()
 
     def end(self, error: FabricError | None = None) -> None:
         """No more rows will come, or none are wanted; the first call counts."""

@@ -42,6 +42,21 @@ def test_a_task_that_waits_for_room_goes_on_when_its_reader_leaves() -> None:
     assert list(feed.take()) == [ROW] * BATCHES
 
 
+def test_a_task_that_is_cancelled_waits_for_no_room() -> None:
+    with opened(Feed(60.0)) as target:
+        sink = open_stream_sink(target, ROW.schema, TaskId("job-1", 0, 0), 1, run=1)
+        for _ in range(BATCHES):
+            sink.write(ROW)
+        waiting = threading.Thread(target=sink.write, args=(ROW,))
+        waiting.start()
+        sink.interrupt()
+        waiting.join(60)
+        assert not waiting.is_alive()
+        feed = feed_of(target)
+    feed.end()
+    assert list(feed.take()) == [ROW] * BATCHES
+
+
 def test_rows_wait_for_whoever_takes_them() -> None:
     feed, n_rows = Feed(60.0), 10 * BATCHES
 

@@ -25,6 +25,9 @@ class StreamWriter(Protocol):
     def on_complete(self, checkpoint: int) -> None:
         """What was prepared up to `checkpoint` is published, or will be."""
 
+    def interrupt(self) -> None:
+        """The task is cancelled: wait for nobody any more; any thread may call it."""
+
     def abandon(self) -> None:
         """Remove what was not prepared; any thread may call it, at any time, twice."""
 

@@ -193,6 +193,7 @@ def _sink(root: Node, parts: Parts, stack: ExitStack) -> StreamSink | None:
     turn = parts.spec.deploy.stream.turn
     writer = parts.engine.open_stream_sink(root.target, schema, parts.spec.id, parts.n_tasks, turn)
     stack.callback(writer.abandon)  # what was prepared stays
+    stack.enter_context(parts.cancellation.waking(writer.interrupt))
     return StreamSink(root.path, writer)
 
 

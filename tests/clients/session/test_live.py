@@ -14,9 +14,10 @@ from fabric import col, streams
 from fabric.clients.session.live import Receiver
 from fabric.clients.session.remote import RemoteSession
 from fabric.clients.session.session import Session
-from fabric.errors import FabricError, PlanError
+from fabric.errors import CancelledError, FabricError, PlanError
 from fabric.io import live
 from fabric.io.live import BATCHES, Feed
+from fabric.io.streams.sinks.live import Live
 from fabric.plan.sources import FlightTarget
 
 ROW = pa.record_batch({"v": pa.array([1], pa.int64())})
@@ -81,6 +82,28 @@ def test_a_reader_that_leaves_while_all_is_full_does_not_wait(session: Session) 
     rows.close()  # type: ignore[attr-defined]
     assert {job.state for job in session.jobs()} == {"released"}
     assert not live._FEEDS
+
+
+def test_a_cancel_reaches_a_task_that_waits_for_its_reader(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted: list[Live] = []
+
+    def interrupt(sink: Live) -> None:
+        interrupted.append(sink)
+        told(sink)
+
+    told = Live.interrupt
+    monkeypatch.setattr(Live, "interrupt", interrupt)
+    rows = endless(session).iter_batches()
+    next(rows)
+    (feed,) = live._FEEDS.values()
+    with feed._changed:
+        assert feed._changed.wait_for(lambda: len(feed._batches) == BATCHES, 60)
+    session.jobs()[0].cancel()
+    assert len(interrupted) == 1
+    with pytest.raises(CancelledError):
+        list(rows)
 
 
 def test_an_iterator_may_outlive_its_session() -> None:

@@ -27,5 +27,8 @@ class Blackhole:
     def on_complete(self, checkpoint: int) -> None:
         """Nothing waits for it."""
 
+    def interrupt(self) -> None:
+        """It waits for nobody."""
+
     def abandon(self) -> None:
         """Nothing was written."""

@@ -29,6 +29,9 @@ class StreamWriter(Protocol):
     def on_complete(self, checkpoint: int) -> None:
         """`checkpoint` is complete: its handle has been written down, and will be published."""
 
+    def interrupt(self) -> None:
+        """The task is cancelled: wait for nobody any more; may be called from any thread."""
+
     def abandon(self) -> None:
         """Remove what no handle names; may be called from any thread, at any time, twice."""
 
@@ -67,6 +70,9 @@ class Epochs:
     def on_complete(self, checkpoint: int) -> None:
         """See `StreamWriter.on_complete`."""
         self._prepared = [(id, handle) for id, handle in self._prepared if id > checkpoint]
+
+    def interrupt(self) -> None:
+        """See `StreamWriter.interrupt`: portions wait no longer than their writers' time-outs."""
 
     def abandon(self) -> None:
         """See `StreamWriter.abandon`."""

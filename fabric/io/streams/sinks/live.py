@@ -16,9 +16,14 @@ class Live(Blackhole):
     """See `StreamWriter`; like where nothing is kept, there is nothing to publish or abandon."""
 
     def __init__(self, feed: Feed) -> None:
-        self._feed = feed
+        self._feed, self._interrupted = feed, False
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Wait for room; see `Feed.put`."""
         if batch.num_rows:
-            self._feed.put(batch)
+            self._feed.put(batch, lambda: self._interrupted)
+
+    def interrupt(self) -> None:
+        """See `StreamWriter`."""
+        self._interrupted = True
+        self._feed.wake()
