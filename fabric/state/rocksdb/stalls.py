@@ -14,6 +14,7 @@ from typing import Any
 from rocksdict import WriteOptions
 
 _PAUSE_S, _PAUSE_MAX_S = 5e-4, 5e-3
+_FULL = ("is-write-stopped", "actual-delayed-write-rate")
 PATIENCE_S = 10.0
 """How long a write may find no room once a flush or a compaction has failed."""
 
@@ -28,7 +29,7 @@ def impatient() -> Any:
 def taken(
     database: Any, write: Callable[[], None], pause: Callable[[float], None] = time.sleep
 ) -> None:
-    """Call `write` until `database` takes it; it must make its batch anew each time.
+    """Call `write` until `database` takes it; it makes its batch anew, so room is seen first.
 
     Raises
     ------
@@ -40,10 +41,15 @@ def taken(
         try:
             return write()
         except Exception as error:  # rocksdict raises bare Exception
-            if not is_stall(error) or (waited_s >= PATIENCE_S and _has_failed(database)):
+            if not is_stall(error):
                 raise
-        pause(pause_s)
-        waited_s, pause_s = waited_s + pause_s, min(2 * pause_s, _PAUSE_MAX_S)
+            has_room = False
+            while not has_room:
+                if waited_s >= PATIENCE_S and _ask(database, "background-errors"):
+                    raise
+                pause(pause_s)
+                waited_s, pause_s = waited_s + pause_s, min(2 * pause_s, _PAUSE_MAX_S)
+                has_room = not any(_ask(database, name) for name in _FULL)
 
 
 def is_stall(error: Exception) -> bool:
@@ -55,5 +61,5 @@ def is_stall(error: Exception) -> bool:
     return "Write stall" in str(error)
 
 
-def _has_failed(database: Any) -> bool:
-    return bool(database.property_int_value("rocksdb.background-errors"))
+def _ask(database: Any, name: str) -> int:
+    return database.property_int_value(f"rocksdb.{name}") or 0

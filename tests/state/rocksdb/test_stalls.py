@@ -18,10 +18,10 @@ STALL = Exception("Result incomplete: Write stall")
 
 
 class Fake:
-    """Refuses the first writes."""
+    """Refuses the first writes; for `n_full` looks it has no room."""
 
-    def __init__(self, *refusals: Exception, n_failed: int = 0) -> None:
-        self.refusals, self.n_failed = list(refusals), n_failed
+    def __init__(self, *refusals: Exception, n_failed: int = 0, n_full: int = 0) -> None:
+        self.refusals, self.n_failed, self.n_full = list(refusals), n_failed, n_full
         self.n_taken = 0
         self.paused_s: list[float] = []
 
@@ -31,8 +31,13 @@ class Fake:
         self.n_taken += 1
 
     def property_int_value(self, name: str) -> int:
-        assert name == "rocksdb.background-errors"
-        return self.n_failed
+        if name == "rocksdb.background-errors":
+            return self.n_failed
+        if name == "rocksdb.is-write-stopped":
+            self.n_full -= 1
+            return int(self.n_full >= 0)
+        assert name == "rocksdb.actual-delayed-write-rate"
+        return 0
 
 
 def test_a_write_waits_for_room_and_is_made_once() -> None:
@@ -42,6 +47,13 @@ def test_a_write_waits_for_room_and_is_made_once() -> None:
         assert fake.n_taken == 1
         assert len(fake.paused_s) == 50
         assert fake.paused_s == sorted(fake.paused_s)
+
+
+def test_a_batch_is_not_made_again_before_there_is_room() -> None:
+    fake = Fake(STALL, STALL, n_full=20)
+    taken(fake, fake.write, fake.paused_s.append)
+    assert fake.n_taken == 1
+    assert len(fake.paused_s) == 22  # 20 looks at none, and one each for the two refusals
 
 
 def test_it_waits_for_ever_while_nothing_has_failed() -> None:
