@@ -44,7 +44,6 @@ N_MEASURED, QUICK_MEASURED = 12, 4
 RETAINED = 2
 FILL_S, PATIENCE_S = 900.0, 120.0
 _ROUND_S = 1.0
-_TICK_BYTES = 16
 _COMPLETE = ("complete", "published")
 
 
@@ -246,6 +245,7 @@ def _touching(n_keys: int, interval_s: float, progress: str) -> fabric.Process:
         def on_batch(
             self, ctx: fabric.ProcessContext, keys: pa.RecordBatch, rows: pa.RecordBatch
         ) -> None:
+            began_us = time.time_ns() // 1000
             state = ctx.state("v")
             some = keys.filter(rows["fills"])
             if some.num_rows:
@@ -255,7 +255,8 @@ def _touching(n_keys: int, interval_s: float, progress: str) -> fabric.Process:
                 if state.get_many(others).null_count:
                     raise ValueError("a key has no value")
                 self._churn(state, others)
-            self._out.write(struct.pack("<qq", time.time_ns() // 1000, rows.num_rows))
+            tick = began_us, time.time_ns() // 1000, rows.num_rows
+            self._out.write(struct.pack("<qqq", *tick))
 
         def _is_full(self, rows: pa.RecordBatch) -> bool:
             """Whether each split has come to the rows that fill nothing: a split is in order."""
@@ -285,11 +286,11 @@ def _touching(n_keys: int, interval_s: float, progress: str) -> fabric.Process:
 
 
 def _ticks(folder: Path) -> np.ndarray:
-    """When how many rows were worked on, by all tasks; (n, 2): microseconds, rows."""
-    data = b"".join(path.read_bytes() for path in sorted(folder.glob("*.ticks")))
-    whole = len(data) // _TICK_BYTES * _TICK_BYTES
-    found = np.frombuffer(data[:whole], np.int64).reshape(-1, 2)
-    return found[np.argsort(found[:, 0], kind="stable")]
+    """When batches were worked on, by all tasks; (n, 3): microseconds, from and to, and rows."""
+    tick = 3 * np.dtype(np.int64).itemsize
+    found = [path.read_bytes() for path in sorted(folder.glob("*.ticks"))]
+    whole = [data[: len(data) // tick * tick] for data in found]
+    return np.frombuffer(b"".join(whole), np.int64).reshape(-1, 3)
 
 
 def _flows(folder: Path, wall_s: float) -> bool:
@@ -300,9 +301,15 @@ def _flows(folder: Path, wall_s: float) -> bool:
 
 
 def _rate(ticks: np.ndarray, begin_s: float, end_s: float) -> float:
-    """Rows a second between two moments; a batch counts when it was through."""
-    begin, end = np.searchsorted(ticks[:, 0], (begin_s * 1e6, end_s * 1e6))
-    return float(ticks[begin:end, 1].sum()) / (end_s - begin_s)
+    """Rows a second between two moments; those of a batch are spread over the time it took.
+
+    Counted where it ended, the last batch of a short while would be missing: a checkpoint ends
+    shortly after a barrier, and with it after a batch.
+    """
+    began, ended, rows = ticks.astype(np.float64).T
+    inside = np.minimum(ended, end_s * 1e6) - np.maximum(began, begin_s * 1e6)
+    share = np.clip(inside / np.maximum(ended - began, 1.0), 0.0, 1.0)
+    return float((rows * share).sum()) / (end_s - begin_s)
 
 
 def _between(found: Sequence[pb.CheckpointStatus], ticks: np.ndarray) -> float:

@@ -17,6 +17,8 @@ from fabric.state.backend import SnapshotWriter
 from fabric.state.header import FILE, Header
 from fabric.state.rocksdb.reading import file_name
 
+_DIGEST_CHARS = 32
+
 
 class RocksSnapshot:
     """See `Snapshot`; `contents` are the digests of files that are known, for all snapshots."""
@@ -54,6 +56,9 @@ class RocksSnapshot:
 
 
 def digest(path: Path) -> str:
-    """A name for the bytes of a file."""
+    """A name for the bytes of a file: half of its SHA-256, which processors have instructions for.
+
+    BLAKE2b took a tenth of the processors while a checkpoint was under way.
+    """
     with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()[:_DIGEST_CHARS]
