@@ -20,6 +20,7 @@ from fabric._cython.shuffle.store.store import LocalRows
 from fabric.agent.cancellation import Cancellation
 from fabric.agent.exchanges import Exchanges
 from fabric.agent.gathered import Gathered
+from fabric.agent.outputs import STREAM_WAIT_NS
 from fabric.agent.pipe import Item, Pipes, Port, Rows
 from fabric.agent.routing import partitions_of, producers_of
 from fabric.agent.store import PartitionStore
@@ -181,7 +182,8 @@ class Inputs:
         for edge in self._deploy.inputs:
             if edge.mode != pb.MODE_PIPELINED:
                 continue
-            self._pipes.declare(edge.edge, edge.n_partitions)
+            wait_ns = STREAM_WAIT_NS if self._deploy.HasField("stream") else 0
+            self._pipes.declare(edge.edge, edge.n_partitions, wait_ns=wait_ns)
             for partition in self._partitions(edge):
                 sources = producers_of(edge, partition)
                 producers = {source.task for source in sources}

@@ -29,6 +29,8 @@ RING_BYTES_MAX = 8 << 20
 """What the ring of a partition holds at most; a batch that is larger goes in alone."""
 STREAM_RING_BYTES = 512 << 10
 """The same of a stream: a barrier waits behind all that lies before it, and so does each row."""
+STREAM_WAIT_NS = 100_000_000
+"""What may wait in a ring of a stream is worth so much of its consumer's time."""
 
 
 def read_schema(data: bytes) -> pa.Schema:
@@ -105,7 +107,8 @@ class Outputs:
     """All output edges of one task attempt: `write` batches, then `finish` or `abort`.
 
     `waited_ns` is how long it waited for room in pipelined edges, each of which may hold
-    `ring_bytes` (0: any number), and each of their partitions `partition_bytes`.
+    `ring_bytes` (0: any number), and each of their partitions `partition_bytes` and no more than
+    what its consumer takes in `wait_ns` (0: any time).
     """
 
     def __init__(
@@ -117,6 +120,7 @@ class Outputs:
         *,
         ring_bytes: int = 0,
         partition_bytes: int = RING_BYTES_MAX,
+        wait_ns: int = 0,
     ) -> None:
         self._task, self._store, self._pipes = task, store, pipes
         self._edges = [EdgeOutput(edge, task) for edge in edges]
@@ -125,7 +129,7 @@ class Outputs:
             if out.pipelined:
                 share = ring_bytes // out.n_partitions
                 of_each = min(partition_bytes, share) if ring_bytes else partition_bytes
-                pipes.declare(out.edge.edge, out.n_partitions, out.buffer_batches, of_each)
+                pipes.declare(out.edge.edge, out.n_partitions, out.buffer_batches, of_each, wait_ns)
             else:
                 store.begin(
                     out.edge, out.schema, out.n_partitions, task.task, task.attempt,

@@ -20,7 +20,13 @@ from fabric.agent.exchanges import Exchanges
 from fabric.agent.gathered import Gathered
 from fabric.agent.held import TaskSpec
 from fabric.agent.inputs import Inputs, closed
-from fabric.agent.outputs import RING_BYTES_MAX, STREAM_RING_BYTES, Outputs, read_schema
+from fabric.agent.outputs import (
+    RING_BYTES_MAX,
+    STREAM_RING_BYTES,
+    STREAM_WAIT_NS,
+    Outputs,
+    read_schema,
+)
 from fabric.agent.pipe import Pipes
 from fabric.agent.slot.pool import SlotPool
 from fabric.agent.slot.served import ServedTask, compiles_functions
@@ -153,6 +159,7 @@ class TaskRun:
             self._pipes,
             ring_bytes=self._services.ring_bytes,
             partition_bytes=STREAM_RING_BYTES if is_stream else RING_BYTES_MAX,
+            wait_ns=STREAM_WAIT_NS if is_stream else 0,
         )
         if is_stream:
             self._run_stream(root, outputs)

@@ -32,6 +32,7 @@ class Schedule:
     """Ports whose consumer wants no more after so many items."""
     batches_max: int
     bytes_max: int
+    wait_ns: int
     at_once: int
 
 
@@ -51,6 +52,7 @@ def schedules(draw: st.DrawFn) -> Schedule:
         closed_after=draw(st.dictionaries(st.sampled_from(ports), st.integers(0, 6), max_size=2)),
         batches_max=draw(st.integers(1, 3)),
         bytes_max=draw(st.sampled_from([1, 100, 1 << 20])),
+        wait_ns=draw(st.sampled_from([0, 1, 10**9])),
         at_once=draw(st.integers(1, 7)),
     )
 
@@ -115,7 +117,7 @@ def test_every_schedule_keeps_order_rows_and_totals(schedule: Schedule) -> None:
     pipes = Pipes("job")
     for edge in (1, 2):
         n = sum(port[0] == edge for port in schedule.ports)
-        pipes.declare(edge, n, schedule.batches_max, schedule.bytes_max)
+        pipes.declare(edge, n, schedule.batches_max, schedule.bytes_max, schedule.wait_ns)
     n_producers = len(schedule.calls)
     sent = [items_of(schedule, producer) for producer in range(n_producers)]
     found: Sends = []

@@ -62,6 +62,7 @@ class Plan:
     tasks: list[Task]
     consumers: list[list[int]]
     batches_max: int
+    wait_ns: int
     window_bytes: int
     compression: str
 
@@ -118,6 +119,7 @@ def plans(draw: st.DrawFn) -> Plan:
         [draw(tasks(number, rows, n_partitions)) for number in range(n_tasks)],
         [list(range(n_partitions))[c::n_consumers] for c in range(min(n_consumers, n_partitions))],
         draw(st.sampled_from([1, 2, 64])),
+        draw(st.sampled_from([0, 1])),
         draw(st.sampled_from([1, 100, 3000, 1 << 20])),
         draw(st.sampled_from(["", "lz4", "zstd"])),
     )
@@ -165,17 +167,19 @@ class Edge:
         self._connections = Connections()
 
     def __enter__(self) -> Edge:
+        plan = self._plan
         for agent, pipes in self.sources.items():
-            pipes.declare(EDGE, self._plan.n_partitions, self._plan.batches_max)
+            pipes.declare(EDGE, plan.n_partitions, plan.batches_max, wait_ns=plan.wait_ns)
             self._fabric.rig.exchanges[agent].add(JOB, pipes)
-        for task in self._plan.tasks:
+        for task in plan.tasks:
             self._fabric.rig.exchanges[task.agent].begin(JOB, EDGE, task.number, task.attempt)
         shortcuts = {NOWHERE.format(n + 1): self._fabric.sockets[a] for n, a in enumerate(AGENTS)}
         assert self._connections.shorten(shortcuts) == {}
-        for number, partitions in enumerate(self._plan.consumers):
-            self.targets[number].declare(EDGE, self._plan.n_partitions, self._plan.batches_max)
+        for number, partitions in enumerate(plan.consumers):
+            target = self.targets[number]
+            target.declare(EDGE, plan.n_partitions, plan.batches_max, wait_ns=plan.wait_ns)
             for agent in AGENTS:
-                if producers := self._plan.producers(agent, partitions):
+                if producers := plan.producers(agent, partitions):
                     self.exchanges[number][agent] = self._open(agent, number, producers)
         return self
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -30,6 +31,7 @@ from fabric.flight.header import Event
 from fabric.flight.sockets import new_socket, remove_socket
 from fabric.testing.cut_proxy import CutProxy, How
 from fabric.testing.flight_rig import FlightRig
+from fabric.testing.wait import wait_until
 
 JOB, NODE, EDGE = "job-1", "moved", 3
 WORDS = pa.dictionary(pa.int8(), pa.string())
@@ -227,10 +229,36 @@ def test_a_partition_that_nobody_reads_stalls_no_other(server: Server, place: st
         assert stuck.is_alive()
 
 
-def _put_until_refused(pipes: Pipes, partition: int) -> None:
+@pytest.mark.parametrize("place", PLACES)
+def test_no_more_is_on_its_way_than_a_slow_consumer_takes_in_its_time(
+    server: Server, place: str
+) -> None:
+    """It takes 8 KB a millisecond at most, so a millisecond's worth is next to nothing."""
+    options = {"window_bytes": 1 << 20} if place != "in process" else {}
+    with joined(server, place, 1, [(0, 0, 0)], **options) as ends:
+        for pipes in (ends.source, ends.target):
+            pipes.declare(EDGE, 1, wait_ns=1_000_000)
+        sent = [0]
+        ahead = running(lambda: _put_until_refused(ends.source, 0, sent))
+        wait_until(lambda: ends.target.waiting_bytes() >= 400_000)
+        taken, left = 0, 1 << 30
+        while left > 128_000:
+            [(_, item)] = ends.target.take_many([(EDGE, 0)], 1, 1)
+            assert isinstance(item, Rows)
+            taken += item.batch.nbytes
+            left = sent[0] - taken
+            time.sleep(0.001)  # its work
+        assert ahead.is_alive()
+
+
+def _put_until_refused(pipes: Pipes, partition: int, sent: list[int] | None = None) -> None:
+    """Adds up in `sent` how many bytes went in."""
+    rows = batch(*range(1000))
     try:
         while True:
-            pipes.put([((EDGE, partition), Rows(0, batch(*range(1000))))])
+            pipes.put([((EDGE, partition), Rows(0, rows))])
+            if sent is not None:
+                sent[0] += rows.nbytes
     except CancelledError:
         return
 

@@ -150,7 +150,7 @@ void produce(RowPipes& pipes, const Places& ports, uint32_t producer, uint64_t n
 
 void all_to_all(uint32_t n_producers, uint32_t n_partitions, uint64_t n_rows, uint64_t batches) {
   RowPipes pipes;
-  pipes.declare(3, n_partitions, batches, 150);
+  pipes.declare(3, n_partitions, batches, 150, batches % 2);
   Places ports;
   for (uint32_t i = 0; i < n_partitions; ++i) ports.push_back(place(pipes, 3, i));
   std::vector<std::thread> threads;
@@ -265,6 +265,29 @@ void native_consumer() {
   expect(head.some && head.row && head.bytes == 70, "the head is seen before it is taken");
 }
 
+// What may wait follows what a busy consumer takes, at once upwards and by halves downwards.
+void paced() {
+  using std::chrono::milliseconds;
+  constexpr uint64_t WAIT_NS = 100'000'000, MOST = 1 << 20;
+  Pace pace;
+  Pace::Clock::time_point now{};
+  const auto works = [&](uint64_t bytes, milliseconds time) {
+    pace.took(bytes);
+    pace.look(WAIT_NS, MOST, now += time);
+    return pace.bound(MOST);
+  };
+  pace.look(WAIT_NS, MOST, now);
+  expect(works(1, milliseconds(49)) == MOST, "a short look tells nothing");
+  expect(works(99'999, milliseconds(951)) == MOST / 2, "it shrinks by halves");
+  for (int i = 0; i < 9; ++i) works(100'000, milliseconds(1000));
+  expect(works(100'000, milliseconds(1000)) == 10'000, "a tenth of a second is worth a tenth");
+  pace.rest();
+  expect(works(1, milliseconds(9000)) == 10'000, "who rests has no pace");
+  expect(works(0, milliseconds(50)) == 5'000, "a consumer that stands still has");
+  expect(works(0, milliseconds(50)) == Pace::BYTES_MIN, "something may always wait");
+  expect(works(1 << 20, milliseconds(50)) == MOST, "it grows at once, to what the edge allows");
+}
+
 // A tap sees the rows of its producer as the consumer takes them; one that is cut holds nobody up.
 void tapped(uint64_t n_rows, unsigned seed) {
   using RowTap = Tap<std::shared_ptr<Row>>;
@@ -323,6 +346,7 @@ int main(int count, char** arguments) {
     diamond(200);
     stuck_partition();
     native_consumer();
+    paced();
     tapped(200, round + 1);
     expect(n_live == 0, "no row is left at the end");
   }

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 
+from fabric.agent.streams.batching import BatchSize
 from fabric.io.streams.protocol import END, IDLE, Ended, Polled, StreamReader, Unreadable
 from fabric.plan.streams import UNREADABLE, UNREADABLE_SCHEMA
 from fabric.telemetry.logs import logger
@@ -18,8 +19,6 @@ _log = logger("fabric.agent")
 
 SHOWN_CHARS = 200
 """Of a position in a message."""
-ROWS_MAX = 1 << 16
-"""Rows of one batch at most: it lies in the cache, and a barrier never waits for long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +37,7 @@ class Sources:
         self._readers = dict(readers)
         self._open = list(self._readers)
         self._n_unreadable: dict[str, int] = {}
+        self._size = BatchSize()
 
     @property
     def open(self) -> bool:
@@ -52,7 +52,7 @@ class Sources:
         nothing = True
         for edge in list(self._open):
             path, reader = self._readers[edge]
-            answer = reader.poll(ROWS_MAX, 0.0, busy)
+            answer = reader.poll(self._size.rows, 0.0, busy)
             if answer is END:
                 self._open.remove(edge)
                 yield edge
@@ -63,9 +63,14 @@ class Sources:
             edge = self._open.pop(0)
             self._open.append(edge)  # the next one waits the next time
             path, reader = self._readers[edge]
-            answer = reader.poll(ROWS_MAX, wait_s / len(self._open), busy)
+            answer = reader.poll(self._size.rows, wait_s / len(self._open), busy)
             if isinstance(answer, Polled | Ended):
                 yield Read(edge, path, answer)
+
+    def took(self, read: Read | int, seconds: float) -> None:
+        """How long the task was busy with what `poll` gave it."""
+        if isinstance(read, Read) and isinstance(read.rows, Polled):
+            self._size.took(read.rows.batch.num_rows, seconds)
 
     def take_unreadable(self) -> pa.RecordBatch | None:
         """What readers have left out since the last call, counted."""

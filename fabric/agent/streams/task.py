@@ -112,7 +112,9 @@ class StreamTask:
             self._sources.pause(self._chain.held_back())
             for read in self._sources.poll(wait_s, self._outputs.waiting):
                 self._put_aside()  # before what may bring a barrier
+                began_s = self._clock.monotonic_s()
                 self._take(read)
+                self._sources.took(read, self._clock.monotonic_s() - began_s)
             self._put_aside()
 
     def _put_aside(self) -> None:

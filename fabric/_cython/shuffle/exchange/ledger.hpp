@@ -5,6 +5,7 @@
 // side grants what fits into its window beside what is on its way and what waits unread. Events
 // cost nothing. Not thread-safe: the owner holds a lock.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -70,15 +71,24 @@ class Window {
 
   void received(uint64_t bytes) { granted_ -= static_cast<int64_t>(bytes); }
 
-  // What to grant now that `waiting` bytes lie unread; 0: nothing yet.
-  uint64_t due(uint64_t waiting) {
-    const int64_t room = bytes_ - granted_ - static_cast<int64_t>(waiting);
-    if (room <= 0 || 2 * room < bytes_) return 0;
+  // What to grant now that `waiting` bytes lie unread, of a window that is as narrow as `bytes_max`
+  // for now; 0: nothing yet.
+  uint64_t due(uint64_t waiting, uint64_t bytes_max) {
+    const int64_t bytes = narrowed(bytes_max);
+    const int64_t room = bytes - granted_ - static_cast<int64_t>(waiting);
+    if (room <= 0 || 2 * room < bytes) return 0;
     granted_ += room;
     return static_cast<uint64_t>(room);
   }
 
+  // Room from which on it grants.
+  uint64_t step(uint64_t bytes_max) const { return static_cast<uint64_t>(narrowed(bytes_max)) / 2; }
+
  private:
+  int64_t narrowed(uint64_t bytes_max) const {
+    return static_cast<int64_t>(std::min(static_cast<uint64_t>(bytes_), bytes_max));
+  }
+
   int64_t bytes_;
   int64_t granted_ = 0;  // and not received; below 0 when a message overdrew
 };

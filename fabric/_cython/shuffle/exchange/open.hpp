@@ -51,6 +51,9 @@ class Exchange : public Call {
     Window window;
     uint64_t kept_bytes = 0, n_kept = 0;  // beside the port, for want of room
     bool closed = false;
+
+    // What may be on its way and unread: beside what waits here as much again.
+    uint64_t window_max() const { return 2 * port->bytes_max(); }
   };
 
   arrow::Status serve() override {
@@ -189,7 +192,7 @@ class Exchange : public Call {
       }
       const uint64_t waiting = charge_of(inlet.port->bytes() + inlet.kept_bytes,
                                          inlet.port->batches() + inlet.n_kept);
-      if (const uint64_t bytes = inlet.window.due(waiting)) {
+      if (const uint64_t bytes = inlet.window.due(waiting, inlet.window_max())) {
         credit.grants.push_back({partition, bytes});
       }
     }
@@ -202,10 +205,10 @@ class Exchange : public Call {
   arrow::Result<Credit> awaited() {
     std::vector<BatchPort*> open;
     for (auto& [_, inlet] : inlets_) {
-      if (!inlet.closed) open.push_back(inlet.port);
+      if (inlet.closed) continue;
+      open.push_back(inlet.port);
+      inlet.port->producers.add(news_, {inlet.window.step(inlet.window_max()), true});
     }
-    const Need need{order_.window_bytes / 2, true};
-    for (BatchPort* port : open) port->producers.add(news_, need);
     auto credit = due();  // room may have come before we were in the lists
     if (credit.ok() && credit->empty()) {
       news_.wait(std::chrono::steady_clock::now() + GRANT_LOOK);

@@ -65,8 +65,10 @@ class Pipes {
   Pipes(const Pipes&) = delete;
   Pipes& operator=(const Pipes&) = delete;
 
-  // Makes an edge known, from either end and in any order; a bound of 0 leaves it as it is.
-  Refusal declare(uint32_t edge, uint32_t n_partitions, uint64_t batches_max, uint64_t bytes_max) {
+  // Makes an edge known, from either end and in any order; a bound of 0 leaves it as it is. With
+  // `wait_ns` no more bytes wait for a partition than its consumer takes in that time.
+  Refusal declare(uint32_t edge, uint32_t n_partitions, uint64_t batches_max, uint64_t bytes_max,
+                  uint64_t wait_ns = 0) {
     std::lock_guard held(declaring_);
     auto& known = edges_[edge];
     if (known == nullptr) {
@@ -78,12 +80,14 @@ class Pipes {
                  " partitions at one end and " + std::to_string(n_partitions) + " at the other");
     }
     // relaxed: a bound that is seen late was in force when it was read
+    Limits& limits = known->limits;
     if (batches_max > 0) {
-      known->batches_max.store(std::min(batches_max, ROOM_BATCHES_MAX), std::memory_order_relaxed);
+      limits.batches.store(std::min(batches_max, ROOM_BATCHES_MAX), std::memory_order_relaxed);
     }
     if (bytes_max > 0) {
-      known->bytes_max.store(std::min(bytes_max, ROOM_BYTES_MAX), std::memory_order_relaxed);
+      limits.bytes.store(std::min(bytes_max, ROOM_BYTES_MAX), std::memory_order_relaxed);
     }
+    if (wait_ns > 0) limits.wait_ns.store(wait_ns, std::memory_order_relaxed);
     for (auto& port : known->ports) port->wake_producers();
     return {};
   }
@@ -192,7 +196,10 @@ class Pipes {
   // and may be shared with whoever else has news for it; `ready` is false when `deadline` came.
   Refusal wait_any(std::span<Place* const> ports, Waiter& waiter, bool& ready,
                    Deadline deadline = NEVER) {
-    for (Place* port : ports) port->consumers.add(waiter);
+    for (Place* port : ports) {
+      port->rest();
+      port->consumers.add(waiter);
+    }
     ready = cancelled();
     for (Place* port : ports) ready = ready || port->ready();
     if (!ready) ready = waiter.wait(deadline);
@@ -240,10 +247,10 @@ class Pipes {
   struct Edge {
     Edge(uint32_t edge, uint32_t n_partitions) {
       for (uint32_t partition = 0; partition < n_partitions; ++partition) {
-        ports.push_back(std::make_unique<Place>(edge, partition, batches_max, bytes_max));
+        ports.push_back(std::make_unique<Place>(edge, partition, limits));
       }
     }
-    std::atomic<uint64_t> batches_max{BATCHES_WAITING_MAX}, bytes_max{BYTES_WAITING_MAX};
+    Limits limits{BATCHES_WAITING_MAX, BYTES_WAITING_MAX, 0};
     std::vector<std::unique_ptr<Place>> ports;
   };
   using Table = std::vector<std::pair<uint32_t, const Edge*>>;  // by number

@@ -11,6 +11,7 @@
 #include <set>
 #include <vector>
 
+#include "pace.hpp"
 #include "ring.hpp"
 #include "room.hpp"
 #include "sent.hpp"
@@ -25,6 +26,12 @@ constexpr uint64_t EVENTS_WAITING = 192;
 
 enum class Put { DONE, FULL, WRONG_TOTAL, BAD_PRODUCER };
 
+// What an edge allows to wait for each of its partitions: batches, bytes, and how long its consumer
+// may take for those (0: as long as it likes).
+struct Limits {
+  std::atomic<uint64_t> batches, bytes, wait_ns;
+};
+
 // What lies first: nothing, an event, or a batch of so many bytes.
 struct Head {
   bool some = false, row = false;
@@ -36,9 +43,8 @@ class Port {
  public:
   using Element = Item<Payload>;
 
-  Port(uint32_t edge, uint32_t partition, const std::atomic<uint64_t>& batches_max,
-       const std::atomic<uint64_t>& bytes_max)
-      : edge(edge), partition(partition), batches_max_(batches_max), bytes_max_(bytes_max) {}
+  Port(uint32_t edge, uint32_t partition, const Limits& limits)
+      : edge(edge), partition(partition), limits_(limits) {}
   ~Port() {
     delete ring_.load(std::memory_order_relaxed);
     delete taps_.load(std::memory_order_relaxed);
@@ -137,6 +143,12 @@ class Port {
 
   bool closed() const { return room_.closed(); }
   uint64_t bytes() const { return room_.bytes(); }
+  // How many may wait now.
+  uint64_t bytes_max() const {
+    return pace_.bound(limits_.bytes.load(std::memory_order_relaxed));
+  }
+  // Its consumer waits for an item.
+  void rest() { pace_.rest(); }
   uint64_t batches() const { return room_.batches(); }
   uint64_t sent_rows(uint32_t producer) {
     return sent_.of(producer).load(std::memory_order_relaxed);
@@ -164,8 +176,7 @@ class Port {
   };
 
   Bounds bounds() const {
-    return {batches_max_.load(std::memory_order_relaxed),
-            bytes_max_.load(std::memory_order_relaxed)};
+    return {limits_.batches.load(std::memory_order_relaxed), bytes_max()};
   }
 
   Reserve admit(Element& item) {
@@ -200,6 +211,9 @@ class Port {
       const Consuming mine(consuming_);
       Ring<Payload>* ring = ring_.load(std::memory_order_seq_cst);
       if (!mine.got || ring == nullptr) return 0;
+      if (const uint64_t wait_ns = limits_.wait_ns.load(std::memory_order_relaxed)) {
+        pace_.look(wait_ns, limits_.bytes.load(std::memory_order_relaxed), Pace::Clock::now());
+      }
       const auto more = [&] { return taken < n && bytes < bytes_max; };
       for (const Element* next; more() && (next = ring->front()) != nullptr; ++taken) {
         if (taps != nullptr && !taps->pass(*next)) break;
@@ -209,6 +223,7 @@ class Port {
         if (item.kind == Kind::END) note_end(item.producer);
         out(std::move(item));
       }
+      pace_.took(bytes);
     }
     if (taken == 0) return 0;
     room_.release(batches, bytes);  // also for events alone: it orders their slots before the look
@@ -248,8 +263,7 @@ class Port {
     return *ring;
   }
 
-  const std::atomic<uint64_t>& batches_max_;
-  const std::atomic<uint64_t>& bytes_max_;
+  const Limits& limits_;
   std::atomic<Ring<Payload>*> ring_{nullptr};
   std::atomic<Taps<Payload>*> taps_{nullptr};  // made by the first tap, kept
   mutable std::mutex ending_;
@@ -257,6 +271,7 @@ class Port {
   std::atomic<bool> native_{false};
   alignas(64) Room room_;
   alignas(64) std::atomic<bool> consuming_{false};
+  Pace pace_;  // who consumes looks and tells
   SentRows sent_;
 };
 

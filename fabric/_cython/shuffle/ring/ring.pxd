@@ -59,7 +59,7 @@ cdef extern from "ring/batches.hpp" namespace "fabric" nogil:
         BatchPipes(string job)
         CStatus status(const Refusal& refused)
         Refusal declare(uint32_t edge, uint32_t n_partitions, uint64_t batches_max,
-                        uint64_t bytes_max)
+                        uint64_t bytes_max, uint64_t wait_ns)
         Refusal find(uint32_t edge, uint32_t partition, BatchPort*& port)
         CStatus add(BatchPort* port, uint32_t producer, shared_ptr[CRecordBatch] batch,
                     Putting& put)

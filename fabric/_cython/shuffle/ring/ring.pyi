@@ -35,7 +35,12 @@ class Mark:
 class Pipes:
     def __new__(cls, job: str, events: Iterable[Any] = ()) -> Self: ...
     def declare(
-        self, edge: int, n_partitions: int, batches_max: int = 0, bytes_max: int = 0
+        self,
+        edge: int,
+        n_partitions: int,
+        batches_max: int = 0,
+        bytes_max: int = 0,
+        wait_ns: int = 0,
     ) -> None: ...
     def put(self, sends: Iterable[tuple[tuple[int, int], Rows | Mark]]) -> int: ...
     def put_parts(

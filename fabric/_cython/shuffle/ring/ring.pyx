@@ -73,9 +73,12 @@ cdef class Pipes:
         self.events = tuple(events)
 
     def declare(self, uint32_t edge, uint32_t n_partitions, uint64_t batches_max=0,
-                uint64_t bytes_max=0):
-        """Make an edge known, from either end and in any order; a bound of 0 leaves it as it is."""
-        self.check(self.pipes.get().declare(edge, n_partitions, batches_max, bytes_max))
+                uint64_t bytes_max=0, uint64_t wait_ns=0):
+        """Make an edge known, from either end and in any order; a bound of 0 leaves it as it is.
+
+        With `wait_ns` no more bytes wait for a partition than its consumer takes in that time.
+        """
+        self.check(self.pipes.get().declare(edge, n_partitions, batches_max, bytes_max, wait_ns))
 
     def put(self, sends):
         """Put every item into its ring; waits until all are in, whichever has room first.
