@@ -13,13 +13,12 @@ from threading import Lock
 from fabric.agent.outputs import read_schema
 from fabric.agent.pipe import Pipes
 from fabric.agent.routing import partitions_of, producers_of
+from fabric.agent.waiting import waiting_of
 from fabric.control import control_pb2 as pb
-from fabric.flight.transport import WINDOW_BYTES, ExchangeRequest, OpenExchange, Transport
+from fabric.flight.transport import ExchangeRequest, OpenExchange, Transport
 
 Key = tuple[int, str]
 """(edge, the producers' agent)."""
-STREAM_WINDOW_BYTES = 1 << 20
-"""Of a stream: a barrier waits for all that is on its way before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,5 +97,5 @@ def _request(deploy: pb.Deploy, wanted: Wanted) -> ExchangeRequest:
         schema=read_schema(wanted.edge.schema),
         agent_id=wanted.agent_id,
         compression=wanted.edge.compression,
-        window_bytes=STREAM_WINDOW_BYTES if deploy.HasField("stream") else WINDOW_BYTES,
+        window_bytes=waiting_of(deploy).window_bytes,
     )

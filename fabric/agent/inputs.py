@@ -20,10 +20,10 @@ from fabric._cython.shuffle.store.store import LocalRows
 from fabric.agent.cancellation import Cancellation
 from fabric.agent.exchanges import Exchanges
 from fabric.agent.gathered import Gathered
-from fabric.agent.outputs import STREAM_WAIT_NS
 from fabric.agent.pipe import Item, Pipes, Port, Rows
 from fabric.agent.routing import partitions_of, producers_of
 from fabric.agent.store import PartitionStore
+from fabric.agent.waiting import waiting_of
 from fabric.control import control_pb2 as pb
 from fabric.errors import CancelledError, FabricError, PartitionLostError, PeerLostError
 from fabric.flight.header import Event
@@ -179,10 +179,10 @@ class Inputs:
     def expected(self) -> dict[Port, set[int]]:
         """Producers whose END is awaited, by port."""
         expected: dict[Port, set[int]] = {}
+        wait_ns = waiting_of(self._deploy).wait_ns
         for edge in self._deploy.inputs:
             if edge.mode != pb.MODE_PIPELINED:
                 continue
-            wait_ns = STREAM_WAIT_NS if self._deploy.HasField("stream") else 0
             self._pipes.declare(edge.edge, edge.n_partitions, wait_ns=wait_ns)
             for partition in self._partitions(edge):
                 sources = producers_of(edge, partition)

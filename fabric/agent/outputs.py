@@ -17,6 +17,7 @@ from fabric._cython.shuffle.store.messages import batch_bytes
 from fabric.agent.pipe import Item, Mark, Pipes, Port
 from fabric.agent.routing import Router, make_router, reached
 from fabric.agent.store import Offsets, PartitionStore
+from fabric.agent.waiting import OF_JOBS, Waiting
 from fabric.control import control_pb2 as pb
 from fabric.errors import InternalError
 from fabric.flight.compact import compact, may_waste
@@ -25,12 +26,6 @@ from fabric.ids import EdgeId, TaskId
 
 _MEASURED = (pb.EDGE_HASH, pb.EDGE_RANGE)
 """Kinds of edges whose partitions the coordinator may coalesce or split."""
-RING_BYTES_MAX = 8 << 20
-"""What the ring of a partition holds at most; a batch that is larger goes in alone."""
-STREAM_RING_BYTES = 512 << 10
-"""The same of a stream: a barrier waits behind all that lies before it, and so does each row."""
-STREAM_WAIT_NS = 100_000_000
-"""What may wait in a ring of a stream is worth so much of its consumer's time."""
 
 
 def read_schema(data: bytes) -> pa.Schema:
@@ -107,8 +102,7 @@ class Outputs:
     """All output edges of one task attempt: `write` batches, then `finish` or `abort`.
 
     `waited_ns` is how long it waited for room in pipelined edges, each of which may hold
-    `ring_bytes` (0: any number), and each of their partitions `partition_bytes` and no more than
-    what its consumer takes in `wait_ns` (0: any time).
+    `ring_bytes` (0: any number), and each of their partitions what `waiting` says.
     """
 
     def __init__(
@@ -119,8 +113,7 @@ class Outputs:
         pipes: Pipes,
         *,
         ring_bytes: int = 0,
-        partition_bytes: int = RING_BYTES_MAX,
-        wait_ns: int = 0,
+        waiting: Waiting = OF_JOBS,
     ) -> None:
         self._task, self._store, self._pipes = task, store, pipes
         self._edges = [EdgeOutput(edge, task) for edge in edges]
@@ -128,8 +121,10 @@ class Outputs:
         for out in self._edges:
             if out.pipelined:
                 share = ring_bytes // out.n_partitions
-                of_each = min(partition_bytes, share) if ring_bytes else partition_bytes
-                pipes.declare(out.edge.edge, out.n_partitions, out.buffer_batches, of_each, wait_ns)
+                of_each = min(waiting.ring_bytes, share) if ring_bytes else waiting.ring_bytes
+                pipes.declare(
+                    out.edge.edge, out.n_partitions, out.buffer_batches, of_each, waiting.wait_ns
+                )
             else:
                 store.begin(
                     out.edge, out.schema, out.n_partitions, task.task, task.attempt,

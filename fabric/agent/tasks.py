@@ -20,13 +20,7 @@ from fabric.agent.exchanges import Exchanges
 from fabric.agent.gathered import Gathered
 from fabric.agent.held import TaskSpec
 from fabric.agent.inputs import Inputs, closed
-from fabric.agent.outputs import (
-    RING_BYTES_MAX,
-    STREAM_RING_BYTES,
-    STREAM_WAIT_NS,
-    Outputs,
-    read_schema,
-)
+from fabric.agent.outputs import Outputs, read_schema
 from fabric.agent.pipe import Pipes
 from fabric.agent.slot.pool import SlotPool
 from fabric.agent.slot.served import ServedTask, compiles_functions
@@ -35,6 +29,7 @@ from fabric.agent.streams.orders import Orders
 from fabric.agent.streams.progress import add_counts
 from fabric.agent.streams.start import Parts, StreamDone, run_stream
 from fabric.agent.tally import TaskTally
+from fabric.agent.waiting import waiting_of
 from fabric.clock import Clock
 from fabric.control import control_pb2 as pb
 from fabric.control.errors import to_detail
@@ -151,17 +146,15 @@ class TaskRun:
         failpoints.reach("agent.task-started")
         spec = self._spec
         root = self._services.engine.decode(spec.deploy.fragment)
-        is_stream = spec.deploy.HasField("stream")
         self._outputs = outputs = Outputs(
             spec.deploy.outputs,
             spec.id,
             self._services.store,
             self._pipes,
             ring_bytes=self._services.ring_bytes,
-            partition_bytes=STREAM_RING_BYTES if is_stream else RING_BYTES_MAX,
-            wait_ns=STREAM_WAIT_NS if is_stream else 0,
+            waiting=waiting_of(spec.deploy),
         )
-        if is_stream:
+        if spec.deploy.HasField("stream"):
             self._run_stream(root, outputs)
         elif isinstance(root, Sink):
             self._write_sink(root, outputs)

@@ -67,14 +67,14 @@ class Ledger {
 // The consumer's side, of one partition. Small grants wait until they make up half a window.
 class Window {
  public:
-  explicit Window(uint64_t bytes) : bytes_(static_cast<int64_t>(bytes)) {}
+  explicit Window(uint64_t bytes) : bytes_(bytes) {}
 
   void received(uint64_t bytes) { granted_ -= static_cast<int64_t>(bytes); }
 
   // What to grant now that `waiting` bytes lie unread, of a window that is as narrow as `bytes_max`
   // for now; 0: nothing yet.
   uint64_t due(uint64_t waiting, uint64_t bytes_max) {
-    const int64_t bytes = narrowed(bytes_max);
+    const auto bytes = static_cast<int64_t>(std::min(bytes_, bytes_max));
     const int64_t room = bytes - granted_ - static_cast<int64_t>(waiting);
     if (room <= 0 || 2 * room < bytes) return 0;
     granted_ += room;
@@ -82,14 +82,10 @@ class Window {
   }
 
   // Room from which on it grants.
-  uint64_t step(uint64_t bytes_max) const { return static_cast<uint64_t>(narrowed(bytes_max)) / 2; }
+  uint64_t step(uint64_t bytes_max) const { return std::min(bytes_, bytes_max) / 2; }
 
  private:
-  int64_t narrowed(uint64_t bytes_max) const {
-    return static_cast<int64_t>(std::min(static_cast<uint64_t>(bytes_), bytes_max));
-  }
-
-  int64_t bytes_;
+  uint64_t bytes_;
   int64_t granted_ = 0;  // and not received; below 0 when a message overdrew
 };
 

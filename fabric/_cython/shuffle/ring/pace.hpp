@@ -47,8 +47,8 @@ class Pace {
     taken_ = 0;
   }
 
-  std::atomic<uint64_t> bound_{UINT64_MAX};
-  std::atomic<bool> rests_{true};
+  alignas(64) std::atomic<uint64_t> bound_{UINT64_MAX};  // producers read it, seldom written
+  alignas(64) std::atomic<bool> rests_{true};             // from here on the consumer's own
   Clock::time_point since_;
   uint64_t taken_ = 0;
 };
