@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from rocksdict import Checkpoint
 
@@ -31,7 +32,7 @@ from fabric.state.rocksdb.database import (
     open_database,
 )
 from fabric.state.rocksdb.reading import place
-from fabric.state.rocksdb.snapshot import RocksSnapshot
+from fabric.state.rocksdb.snapshot import RocksSnapshot, content_of
 from fabric.state.rocksdb.table import RocksTable
 from fabric.state.spec import StateSpec
 
@@ -49,6 +50,8 @@ class RocksBackend:
         self._specs, self._dropped = tuple(specs), tuple(dropped)
         self._numbers = {spec.name: number for number, spec in enumerate(specs)}
         self._contents: dict[str, str] = {}
+        """What files are known by that came from elsewhere."""
+        self._maker = uuid4().hex
         self._n_snapshots = 0
         self._reopened = False
         self.next_number = 0
@@ -66,7 +69,7 @@ class RocksBackend:
         self._database: Any = open_database(self._own, create=found is None)
         if found is not None:
             self._reopened, self.next_number = True, found.next_number
-            self._contents = {name: text for name, text in found.contents.items() if text}
+            self._contents = dict(found.contents)
             self._take_over(found, _ALL_GROUPS)
 
     def table(self, name: str) -> RocksTable:
@@ -84,7 +87,7 @@ class RocksBackend:
         except Exception as error:  # rocksdict raises bare Exception
             shutil.rmtree(path, ignore_errors=True)
             raise failed(self._folder, error) from error
-        return RocksSnapshot(path, self._numbered(header), self._contents)
+        return RocksSnapshot(path, self._numbered(header), self._contents, self._maker)
 
     def restore(self, readers: Sequence[SnapshotReader], key_groups: range) -> None:
         """See `Backend.restore`: the snapshot with the most of them is taken over as it is."""
@@ -117,8 +120,7 @@ class RocksBackend:
         except OSError as error:
             raise failed(self._folder, error) from error
         self._database = open_database(self._own, create=False)
-        self._contents.clear()
-        self._contents.update(header.contents)
+        self._contents = dict(header.contents)
         self._take_over(header, key_groups)
 
     def _take_over(self, header: Header, key_groups: range) -> None:
@@ -157,7 +159,8 @@ class RocksBackend:
                 database.flush()
             finally:
                 database.close()
-            contents = {name: self._contents.get(name, "") for name in live_files(self._own)}
+            live, known = live_files(self._own), (self._contents, self._maker)
+            contents = {name: content_of(name, *known) for name in live}
             self._mark(replace(self._numbered(header), closed=True, contents=contents))
         except StorageError:
             raise
