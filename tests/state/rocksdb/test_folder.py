@@ -146,6 +146,23 @@ def test_snapshots_share_what_did_not_change(tmp_path: Path) -> None:
         each.close()
 
 
+def test_two_that_go_on_from_one_snapshot_share_no_new_file(tmp_path: Path) -> None:
+    """Both number their files from the same one on, as one that is opened again does."""
+    shared = dict[str, bytes]()  # a name that got other bytes is an error of the shelf
+    store, before = opened(filled(tmp_path / "a")), Shelf(shared)
+    store.snapshot().write(before)
+    store.close()
+    stores = [opened(tmp_path / "a"), opened(tmp_path / "b"), opened(tmp_path / "c")]
+    for other in stores[1:]:
+        other.restore([before], range(1 << 15))
+    for number, each in enumerate(stores):
+        each.value("n").put(1, number)
+        shelf = Shelf(shared)
+        each.snapshot().write(shelf)
+        assert shelf.n_copied == 1
+        each.close()
+
+
 def test_a_snapshot_that_nobody_writes_is_removed(tmp_path: Path) -> None:
     store = opened(tmp_path / "a")
     snapshot = store.snapshot()
