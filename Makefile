@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 PY := .venv/bin/python
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
-NATIVE := $(shell find fabric/_cython -name '*.pyx' -o -name '*.pxd' -o -name '*.hpp' -o -name '*.h')
+NATIVE := CMakeLists.txt $(shell find fabric/_cython -name '*.pyx' -o -name '*.pxd' -o -name '*.[ch]pp')
 PROTOS := fabric/control/control.proto fabric/flight/wire.proto fabric/plan/plan.proto \
 	fabric/agent/slot/slot.proto
 COMPILE := .venv/bin/uv pip compile --quiet --generate-hashes --no-emit-index-url --python-version 3.11 --custom-compile-command "make lock"
@@ -40,6 +40,7 @@ lock: .venv/dev.stamp
 	$(PY) -m pip install -q uv
 	$(COMPILE) requirements/dev.in -o requirements/dev.lock
 	$(COMPILE) -c requirements/dev.lock requirements/run.in -o requirements/run.lock
+	$(COMPILE) -c requirements/dev.lock requirements/build.in -o requirements/build.lock
 	$(COMPILE) requirements/go.in -o requirements/go.lock
 
 proto: .venv/dev.stamp ## generate the protobuf modules from the .proto files
@@ -47,14 +48,15 @@ proto: .venv/dev.stamp ## generate the protobuf modules from the .proto files
 	$(PY) -m grpc_tools.protoc -I. --python_out=. --pyi_out=. fabric/flight/wire.proto fabric/plan/plan.proto \
 		fabric/agent/slot/slot.proto
 
-.venv/run.stamp: requirements/run.lock pyproject.toml setup.py $(NATIVE)
+.venv/run.stamp: requirements/run.lock requirements/build.lock .ci/setup pyproject.toml $(NATIVE)
 	.ci/setup run
 	@touch $@
 
-.venv/dev.stamp: requirements/dev.lock requirements/go.lock .ci/setup pyproject.toml setup.py $(NATIVE)
+.venv/dev.stamp: requirements/dev.lock requirements/build.lock requirements/go.lock .ci/setup \
+		pyproject.toml $(NATIVE)
 	.ci/setup dev
 	@touch $@ .venv/run.stamp
 
 clean:
 	rm -rf .venv build dist out *.egg-info
-	find fabric/_cython -name '*.so' -delete -o -name '*.cpp' -delete
+	find fabric/_cython -name '*.so' -delete

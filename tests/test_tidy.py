@@ -12,11 +12,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 TOP = {
-    ".ci", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "LICENSE", "MANIFEST.in", "Makefile",
-    "README.md", "SECURITY.md", "bench", "clients", "coordinator", "fabric", "pyproject.toml",
-    "requirements", "setup.py", "tests",
+    ".ci", ".gitignore", ".pre-commit-config.yaml", "ARCHITECTURE.md", "CHANGELOG.md",
+    "CMakeLists.txt", "LICENSE", "Makefile", "README.md", "SECURITY.md", "bench", "clients",
+    "coordinator", "fabric", "pyproject.toml", "requirements", "tests",
 }  # fmt: skip
-CODE = {".py", ".pyi", ".pyx", ".pxd", ".hpp", ".h"}
+CODE = {".py", ".pyi", ".pyx", ".pxd", ".hpp", ".cpp", ".h"}
 # invariant 9: protocol cores take time, randomness and transport as arguments.
 PURE = (
     "coordinator/core/",

@@ -18,7 +18,6 @@ from typing import Literal
 
 import typer
 
-from fabric._cython.shuffle.abi import refusal
 from fabric.clients.cli.options import Home, home_of
 from fabric.clients.cli.ports import port_is_free
 from fabric.clients.spark.java import java_major, java_problem
@@ -77,10 +76,19 @@ def packages() -> Iterator[Finding]:
         version = version_of(name)
         if version is None:
             yield Finding("bad", f"{name} is missing: pip install flight-fabric")
-        elif name == "pyarrow" and (reason := refusal(version)):
+        elif name == "pyarrow" and (reason := _refusal(version)):
             yield Finding("bad", reason)
         else:
             yield Finding("ok", f"{name} {version}")
+
+
+def _refusal(version: str) -> str:
+    """Why the data plane can't run with this pyarrow; `kernels` says it when nothing is built."""
+    try:
+        from fabric._cython.shuffle.abi import refusal
+    except ImportError:
+        return ""
+    return refusal(version)
 
 
 def distributions() -> Iterator[Finding]:
@@ -103,9 +111,7 @@ def kernels() -> Iterator[Finding]:
     try:
         from fabric._cython.kernels.cpu import cpu_path
     except ImportError as error:
-        yield Finding(
-            "bad", f"the kernels are not built ({error}): python setup.py build_ext --inplace"
-        )
+        yield Finding("bad", f"the native code can't be loaded: {error}")
     else:
         yield Finding("ok", f"kernels use {cpu_path()}")
 

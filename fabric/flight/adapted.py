@@ -12,8 +12,10 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
+from fabric._cython.shuffle.flight import adapters
+from fabric._cython.shuffle.flight.handlers import HandlerSet
 from fabric.flight.backend import Backend
-from fabric.flight.ticket import AnyRequest, DatasetRequest, PartitionRequest
+from fabric.flight.ticket import AnyRequest, DatasetRequest, Part, PartitionRequest
 
 Items = Iterator[tuple[bytes | None, pa.RecordBatch]]
 
@@ -33,6 +35,19 @@ class Streams(Protocol):
 
     def fetch(self, address: str, request: AnyRequest) -> Stream:
         """Rows that lie with another agent."""
+
+
+def adapt(handlers: HandlerSet, streams: Streams, *, get: bool = True, fetch: bool = True) -> None:
+    """Set the handlers that are named to ask `streams`."""
+    adapters.adapt(
+        handlers,
+        streams,
+        partition_request=PartitionRequest,
+        dataset_request=DatasetRequest,
+        part=Part,
+        get=get,
+        fetch=fetch,
+    )
 
 
 class Adapted:

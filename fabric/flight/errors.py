@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.flight as fl
 from google.protobuf.message import DecodeError
 
+from fabric._cython.shuffle.wire import faults
 from fabric.control.control_pb2 import ErrorDetail, ErrorFrame
 from fabric.control.errors import from_detail, to_detail
 from fabric.errors import (
@@ -138,3 +139,6 @@ def _detail(extra: bytes) -> ErrorDetail | None:
     except (DecodeError, IndexError):
         return None
     return detail if detail.kind in ERRORS else None
+
+
+faults.install(from_status=from_status, told=told)

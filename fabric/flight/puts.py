@@ -47,8 +47,17 @@ class Puts:
         self._backend.locations.merge(pb.Locations(datasets=[done.location]))
         return int(done.location.version)
 
-    def open(self, put: PutPath, address: str, schema: pa.Schema) -> PutWriter:
+    def open(
+        self,
+        name: str,
+        transaction: str,
+        writer: str,
+        attempt: int,
+        address: str,
+        schema: pa.Schema,
+    ) -> PutWriter:
         """Begin to write one attempt to another owner."""
+        put = PutPath(name, transaction, writer, attempt)
         return self._backend.transport.open_put(address, put, schema)
 
     def undo(self, transaction: str, where: bytes) -> None:

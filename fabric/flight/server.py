@@ -10,7 +10,6 @@ import weakref
 from pathlib import Path
 
 from fabric._cython.shuffle.datasets.puts import serve_datasets
-from fabric._cython.shuffle.flight.adapters import adapt
 from fabric._cython.shuffle.flight.handlers import HandlerSet
 from fabric._cython.shuffle.flight.server import NativeServer
 from fabric._cython.shuffle.flight.stored import serve_store
@@ -18,7 +17,7 @@ from fabric._cython.shuffle.store.store import Store
 from fabric.clock import Clock, SystemClock
 from fabric.config import Limits
 from fabric.flight.actions import Actions
-from fabric.flight.adapted import Adapted
+from fabric.flight.adapted import Adapted, adapt
 from fabric.flight.asked import Answers
 from fabric.flight.backend import Backend
 from fabric.flight.puts import Puts

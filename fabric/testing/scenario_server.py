@@ -9,10 +9,10 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fabric._cython.shuffle.flight.adapters import adapt
 from fabric._cython.shuffle.flight.handlers import HandlerSet
 from fabric._cython.shuffle.flight.server import NativeServer
 from fabric.config import Limits
+from fabric.flight.adapted import adapt
 from fabric.security.tokens import Signer
 from fabric.testing.scenarios import AGENT, SCENARIOS
 

@@ -15,13 +15,14 @@ import pyarrow as pa
 from fabric._cython.shuffle.datasets.files import DatasetFolder, FileWriter
 from fabric.flight.descriptor import PutPath
 from fabric.flight.ticket import DatasetRequest
+from fabric.flight.transport import PartReceipt
 
 
 class DatasetFiles:
     """Reads and writes below `folder`, which is made when it is not there. Thread-safe."""
 
     def __init__(self, folder: str | os.PathLike[str], agent_id: str = "") -> None:
-        self._native = DatasetFolder(os.fspath(folder), agent_id)
+        self._native = DatasetFolder(os.fspath(folder), agent_id, PartReceipt)
 
     @property
     def native(self) -> DatasetFolder:

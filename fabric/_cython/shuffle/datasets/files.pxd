@@ -92,6 +92,8 @@ cdef class Rows:
 
 cdef class FileWriter:
     cdef shared_ptr[CPartWriter] writer
+    cdef object receipt
 
 cdef class DatasetFolder:
     cdef shared_ptr[CDatasetFolder] folder
+    cdef object receipt

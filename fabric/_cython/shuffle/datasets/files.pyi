@@ -1,4 +1,4 @@
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Self, final
 
 import pyarrow as pa
@@ -20,7 +20,9 @@ class FileWriter:
 
 @final
 class DatasetFolder:
-    def __new__(cls, path: str, agent_id: str) -> Self: ...
+    def __new__(
+        cls, path: str, agent_id: str, receipt: Callable[[int, int], PartReceipt]
+    ) -> Self: ...
     @property
     def root(self) -> str: ...
     def open_write(

@@ -66,14 +66,12 @@ cdef class FileWriter:
         raise_fault(status)
 
     def seal(self):
-        """Make the attempt durable and visible to readers of its transaction; a `PartReceipt`."""
-        from fabric.flight.transport import PartReceipt  # late: it is above this package
-
+        """Make the attempt durable and visible to readers of its transaction; its receipt."""
         cdef CResult[Receipt] receipt
         with nogil:
             receipt = self.writer.get().seal()
         raise_fault(receipt.status())
-        return PartReceipt(receipt.ValueUnsafe().rows, receipt.ValueUnsafe().crc32c_sum)
+        return self.receipt(receipt.ValueUnsafe().rows, receipt.ValueUnsafe().crc32c_sum)
 
     def abandon(self):
         """Remove what was written; nothing after `seal`."""
@@ -85,18 +83,21 @@ cdef class FileWriter:
             self.writer.reset()
 
 
-cdef FileWriter writer_of(CResult[shared_ptr[CPartWriter]]& opened):
+cdef FileWriter writer_of(CResult[shared_ptr[CPartWriter]]& opened, object receipt):
     raise_fault(opened.status())
     cdef FileWriter made = FileWriter.__new__(FileWriter)
-    made.writer = opened.ValueUnsafe()
+    made.writer, made.receipt = opened.ValueUnsafe(), receipt
     return made
 
 
 @cython.final
 cdef class DatasetFolder:
-    """What lies below one folder; `fabric.io.dataset.files.DatasetFiles` is its typed face."""
+    """What lies below one folder; `fabric.io.dataset.files.DatasetFiles` is its typed face.
 
-    def __cinit__(self, str path not None, str agent_id not None):
+    `receipt(rows, crc32c_sum)` makes what `FileWriter.seal` returns.
+    """
+
+    def __cinit__(self, str path not None, str agent_id not None, receipt not None):
         cdef string place = path.encode("utf-8", "surrogateescape")
         cdef string agent = agent_id.encode()
         cdef int cpu = current_cpu()
@@ -104,7 +105,7 @@ cdef class DatasetFolder:
         with nogil:
             opened = CDatasetFolder.open(place, agent, cpu)
         raise_fault(opened.status())
-        self.folder = opened.ValueUnsafe()
+        self.folder, self.receipt = opened.ValueUnsafe(), receipt
 
     @property
     def root(self):
@@ -119,7 +120,7 @@ cdef class DatasetFolder:
         cdef CResult[shared_ptr[CPartWriter]] opened
         with nogil:
             opened = self.folder.get().open_write(a, b, c, attempt, columns)
-        return writer_of(opened)
+        return writer_of(opened, self.receipt)
 
     def open_copy(self, request not None, schema not None):
         """Begin to copy one partition of one part from another owner; a `FileWriter`."""
@@ -128,7 +129,7 @@ cdef class DatasetFolder:
         cdef CResult[shared_ptr[CPartWriter]] opened
         with nogil:
             opened = self.folder.get().open_copy(ticket, columns)
-        return writer_of(opened)
+        return writer_of(opened, self.receipt)
 
     def has(self, request not None):
         """Whether the partition was sealed here by every part of the request."""

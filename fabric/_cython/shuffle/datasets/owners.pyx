@@ -7,12 +7,11 @@ cimport cython
 from libcpp.memory cimport static_pointer_cast
 
 from fabric._cython.shuffle.datasets.files cimport CPartWriter, FileWriter
-from fabric._cython.shuffle.flight.told cimport told_status
 from fabric._cython.shuffle.pump.pump cimport CPut, Put
 from fabric._cython.shuffle.wire.arrow_cpp cimport ensure_pyarrow, wrap_batch
+from fabric._cython.shuffle.wire.faults cimport told_status
 
 from fabric.errors import FabricError
-from fabric.flight.owner_put import OwnerPut
 
 
 cdef extern from "<arrow/status.h>" nogil:
@@ -34,9 +33,10 @@ cdef shared_ptr[OwnerWriter] owner_of(object writer, list failures) except *:
     """The native writer behind a `PutWriter`; with `failures`, surprises are kept there."""
     cdef OwnerCalls calls
     cdef _Owner owner
-    if isinstance(writer, OwnerPut):
+    native = getattr(writer, "native", None)  # of a `fabric.flight.owner_put.OwnerPut`
+    if isinstance(native, Put):
         return remote_owner(
-            (<Put> writer.native).put, writer.address.encode(), PyRef(<PyObject*> writer))
+            (<Put> native).put, writer.address.encode(), PyRef(<PyObject*> writer))
     if isinstance(writer, FileWriter):
         return static_pointer_cast[OwnerWriter, CPartWriter]((<FileWriter> writer).writer)
     owner = _Owner.__new__(_Owner)

@@ -10,16 +10,14 @@ from fabric._cython.shuffle.datasets.files cimport DatasetFolder
 from fabric._cython.shuffle.datasets.owners cimport owner_of
 from fabric._cython.shuffle.flight.directory cimport LocationDirectory
 from fabric._cython.shuffle.flight.handlers cimport HandlerSet
-from fabric._cython.shuffle.flight.told cimport told_status
 from fabric._cython.shuffle.pool cimport BufferPool
 from fabric._cython.shuffle.wire.arrow_cpp cimport (
     batch_of, ensure_pyarrow, schema_of, wrap_schema,
 )
-from fabric._cython.shuffle.wire.faults cimport raise_fault
+from fabric._cython.shuffle.wire.faults cimport raise_fault, told_status
 
 from fabric import failpoints
 from fabric._cython.shuffle.pool import default_pool
-from fabric.flight.descriptor import PutPath
 
 
 def serve_datasets(HandlerSet handlers not None, face, DatasetFolder folder not None,
@@ -98,9 +96,9 @@ cdef CStatus _open(PyObject* face, const CPutPath& put, const string& address,
                    const shared_ptr[CSchema]& schema,
                    shared_ptr[OwnerWriter]& out) noexcept with gil:
     try:
-        path = PutPath(
-            put.name.decode(), put.transaction.decode(), put.writer.decode(), put.attempt)
-        writer = (<object> face).open(path, address.decode(), wrap_schema(schema))
+        writer = (<object> face).open(
+            put.name.decode(), put.transaction.decode(), put.writer.decode(), put.attempt,
+            address.decode(), wrap_schema(schema))
         (&out)[0] = owner_of(writer, None)
     except BaseException as error:
         return told_status(error)

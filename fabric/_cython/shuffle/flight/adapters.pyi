@@ -1,4 +1,14 @@
-from fabric._cython.shuffle.flight.handlers import HandlerSet
-from fabric.flight.adapted import Streams
+from collections.abc import Callable
 
-def adapt(handlers: HandlerSet, face: Streams, *, get: bool = True, fetch: bool = True) -> None: ...
+from fabric._cython.shuffle.flight.handlers import HandlerSet
+
+def adapt(
+    handlers: HandlerSet,
+    streams: object,
+    *,
+    partition_request: Callable[..., object],
+    dataset_request: Callable[..., object],
+    part: Callable[..., object],
+    get: bool = True,
+    fetch: bool = True,
+) -> None: ...

@@ -2,8 +2,8 @@
 
 from fabric._cython.kernels.cpu cimport current_cpu
 from fabric._cython.shuffle.flight.handlers cimport HandlerSet
-from fabric._cython.shuffle.flight.told cimport told_status
 from fabric._cython.shuffle.pump.pump cimport Connections
+from fabric._cython.shuffle.wire.faults cimport told_status
 
 
 def serve_passing(HandlerSet handlers not None, Connections connections not None, agent_token, *,

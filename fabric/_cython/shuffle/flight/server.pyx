@@ -17,9 +17,8 @@ from libcpp.vector cimport vector
 from fabric._cython.shuffle.flight.directory cimport LocationDirectory
 from fabric._cython.shuffle.flight.handlers cimport Handlers, HandlerSet
 from fabric._cython.shuffle.flight.streams cimport StreamPuts
-from fabric._cython.shuffle.flight.told cimport told_status
 from fabric._cython.shuffle.wire.arrow_cpp cimport CResult, CStatus, ensure_pyarrow
-from fabric._cython.shuffle.wire.faults cimport raise_fault
+from fabric._cython.shuffle.wire.faults cimport raise_fault, told_status
 
 
 cdef bytes _bytes(const string& data):
