@@ -3,54 +3,29 @@
 // One job: `Groups`, a face of Arrow's grouper. One thread at a time. Errors are C++ exceptions,
 // which Cython turns into Python's.
 #pragma once
-#include <arrow/array.h>
-#include <arrow/compute/exec.h>
-#include <arrow/compute/row/grouper.h>
-#include <arrow/record_batch.h>
+#include <arrow/type_fwd.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <new>
-#include <stdexcept>
-#include <utility>
-#include <vector>
+
+namespace arrow::compute {
+class Grouper;
+}
 
 namespace fabric {
 
 class Groups {
  public:
-  explicit Groups(std::shared_ptr<arrow::Schema> keys) : keys_(std::move(keys)) {
-    std::vector<arrow::TypeHolder> types;
-    for (const auto& field : keys_->fields()) types.emplace_back(field->type());
-    if (types.empty()) throw std::invalid_argument("groups need at least one key, got none");
-    grouper_ = value_of(arrow::compute::Grouper::Make(types));
-  }
+  explicit Groups(std::shared_ptr<arrow::Schema> keys);
+  ~Groups();
 
   // The group of each row of `keys`, into `out`.
-  void number(const arrow::RecordBatch& keys, uint32_t* out) {
-    if (!keys.schema()->Equals(*keys_, false)) {
-      throw std::invalid_argument("keys of another schema: wanted " + keys_->ToString() +
-                                  ", got " + keys.schema()->ToString());
-    }
-    if (keys.num_rows() == 0) return;
-    const arrow::compute::ExecBatch batch(keys);
-    const auto found = value_of(grouper_->Consume(arrow::compute::ExecSpan(batch)));
-    const uint32_t* numbers = found.array()->GetValues<uint32_t>(1);
-    std::copy(numbers, numbers + keys.num_rows(), out);
-  }
+  void number(const arrow::RecordBatch& keys, uint32_t* out);
 
   // How many groups there are: all numbers are smaller.
-  int64_t size() const { return grouper_->num_groups(); }
+  int64_t size() const;
 
  private:
-  template <typename T>
-  static T value_of(arrow::Result<T> result) {
-    if (result.ok()) return std::move(result).ValueUnsafe();
-    if (result.status().IsOutOfMemory()) throw std::bad_alloc();
-    throw std::runtime_error(result.status().ToString());
-  }
-
   std::shared_ptr<arrow::Schema> keys_;
   std::unique_ptr<arrow::compute::Grouper> grouper_;
 };

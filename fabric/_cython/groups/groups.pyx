@@ -7,6 +7,7 @@ released.
 import numpy as np
 
 cimport cython
+from cython.operator cimport dereference
 
 from fabric._cython.shuffle.wire.arrow_cpp cimport batch_of, ensure_pyarrow, schema_of
 
@@ -52,11 +53,11 @@ cdef class Groups:
             If `keys` has another schema.
         """
         cdef shared_ptr[CRecordBatch] rows = batch_of(keys)
-        numbers = np.empty(rows.get().num_rows(), np.uint32)
+        numbers = np.empty(keys.num_rows, np.uint32)
         cdef uint32_t[::1] view = numbers
         cdef uint32_t* out = &view[0] if view.shape[0] > 0 else NULL
         with nogil:
-            self.core.get().number(rows.get()[0], out)
+            self.core.get().number(dereference(rows), out)
             rows.reset()
         return numbers
 

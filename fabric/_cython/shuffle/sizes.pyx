@@ -5,6 +5,7 @@ nothing for plain types; views, unions and list views are walked once. Dictionar
 partitions share them.
 """
 
+from cython.operator cimport dereference
 from libc.stdint cimport int64_t
 from libcpp.memory cimport shared_ptr
 
@@ -54,7 +55,7 @@ def add_partition_bytes(batch not None, const int64_t[::1] offsets not None,
             raise ValueError(f"offsets must not fall, got {offsets[p]}, then {offsets[p + 1]}")
     with nogil:
         for p in range(n):
-            totals[p] += size_of(rows.get()[0], offsets[p], offsets[p + 1] - offsets[p]).body
+            totals[p] += size_of(dereference(rows), offsets[p], offsets[p + 1] - offsets[p]).body
 
 
 ensure_pyarrow()

@@ -124,12 +124,4 @@ struct Asking {
   }
 };
 
-// The status of an error that Python told: see `told` of `fabric/flight/errors.py`.
-inline arrow::Status told_status(const std::string& text, const std::string& flight_kind,
-                                 const std::string& detail) {
-  return arrow::Status(
-      arrow::StatusCode::IOError, text,
-      std::make_shared<fl::FlightStatusDetail>(flight_code(flight_kind), detail));
-}
-
 }  // namespace fabric

@@ -14,12 +14,11 @@ cdef extern from "wire/fault.hpp" namespace "arrow" nogil:
         cbool ok()
         string ToString()
 
-cdef extern from "<arrow/record_batch.h>" namespace "arrow" nogil:
+cdef extern from "<arrow/type_fwd.h>" namespace "arrow" nogil:  # declared, never looked into
     cppclass CSchema "arrow::Schema":
         pass
     cppclass CRecordBatch "arrow::RecordBatch":
-        shared_ptr[CSchema] schema()
-        long long num_rows()
+        pass
 
 cdef extern from "<arrow/result.h>" namespace "arrow" nogil:
     cppclass CResult "arrow::Result"[T]:

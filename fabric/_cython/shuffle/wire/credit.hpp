@@ -3,7 +3,12 @@
 //
 // One job: to and from bytes.
 #pragma once
-#include "wire/header.hpp"
+#include <arrow/result.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace fabric {
 
@@ -18,81 +23,13 @@ struct Credit {
   bool empty() const { return grants.empty() && closed.empty(); }
 };
 
-inline std::string encode_credit(const Credit& credit) {
-  ProtoWriter out;
-  out.number(1, WIRE_VERSION);
-  for (const PartitionCredit& grant : credit.grants) {
-    ProtoWriter inner;
-    inner.number(1, grant.partition);
-    inner.number(2, grant.bytes);
-    out.message(2, inner.bytes());
-  }
-  for (const uint32_t partition : credit.closed) {
-    ProtoWriter inner;
-    inner.number(1, partition);
-    out.message(3, inner.bytes());
-  }
-  return out.take();
-}
-
-inline bool decode_grant(std::string_view bytes, PartitionCredit& out) {
-  ProtoReader in(bytes);
-  while (in.next()) {
-    if (in.field() == 1) out.partition = in.number32();
-    if (in.field() == 2) out.bytes = in.number();
-  }
-  return in.ok();
-}
-
-inline arrow::Result<Credit> decode_credit(std::string_view bytes) {
-  ProtoReader in(bytes);
-  Credit credit;
-  uint32_t version = 0;
-  bool whole = true;
-  while (whole && in.next()) {
-    switch (in.field()) {
-      case 1: version = in.number32(); break;
-      case 2: whole = decode_grant(in.bytes(), credit.grants.emplace_back()); break;
-      case 3: {
-        PartitionCredit closed;
-        whole = decode_grant(in.bytes(), closed);
-        credit.closed.push_back(closed.partition);
-        break;
-      }
-      default: break;
-    }
-  }
-  if (!whole || !in.ok() || version != WIRE_VERSION) {
-    return fault("DataError", "a message of credits is damaged or of another version");
-  }
-  return credit;
-}
+std::string encode_credit(const Credit& credit);
+arrow::Result<Credit> decode_credit(std::string_view bytes);
 
 // How an exchange ended, at its producers' agent.
-inline std::string encode_end(const arrow::Status& status) {
-  ProtoWriter out;
-  out.number(1, WIRE_VERSION);
-  if (!status.ok()) {
-    std::string detail = detail_of(status);
-    if (detail.empty()) detail = detail_of(fault("PeerLostError", "the exchange broke off"));
-    out.message(2, detail);
-  }
-  return out.take();
-}
+std::string encode_end(const arrow::Status& status);
 
 // Fine, or the error that the other side told.
-inline arrow::Status decode_end(std::string_view bytes) {
-  ProtoReader in(bytes);
-  uint32_t version = 0;
-  std::string detail;
-  while (in.next()) {
-    if (in.field() == 1) version = in.number32();
-    if (in.field() == 2) detail = in.bytes();
-  }
-  if (!in.ok() || version != WIRE_VERSION) {
-    return fault("DataError", "the end of an exchange is damaged or of another version");
-  }
-  return detail.empty() ? arrow::Status::OK() : told(std::move(detail));
-}
+arrow::Status decode_end(std::string_view bytes);
 
 }  // namespace fabric

@@ -1,10 +1,10 @@
-"""Headers, tickets and checks of the wire for Python: thin faces over the C++ of this folder.
+"""Headers, checks and digests of the wire for Python: thin faces over the C++ of this folder.
 
 One job: let Python make and read what the data plane does, and tests compare both with protobuf.
 """
 
 cimport cython
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.memory cimport shared_ptr
 from libcpp.string cimport string
@@ -23,6 +23,10 @@ cdef extern from "wire/header.hpp" namespace "fabric" nogil:
         WATERMARK
         BARRIER
         END
+
+    cppclass ProducerAttempt:
+        ProducerAttempt()
+        uint32_t task, attempt
 
     cppclass PartitionRows:
         PartitionRows()
@@ -43,10 +47,14 @@ cdef extern from "wire/header.hpp" namespace "fabric" nogil:
     string c_encode "fabric::encode_header"(const EdgeHeader& header)
     CResult[EdgeHeader] c_decode "fabric::decode_header"(string bytes)
 
-cdef extern from "wire/ticket.hpp" namespace "fabric" nogil:
-    cppclass ProducerAttempt:
-        ProducerAttempt()
-        uint32_t task, attempt
+cdef extern from "wire/sha256.hpp" namespace "fabric" nogil:
+    cppclass Digest "std::array<uint8_t, 32>":
+        Digest()
+        const uint8_t* data()
+        size_t size()
+
+    Digest c_sha256 "fabric::sha256"(string bytes)
+    Digest c_hmac_sha256 "fabric::hmac_sha256"(string key, string bytes)
 
 cdef extern from "wire/check.hpp" namespace "fabric" nogil:
     cppclass OptionalPartition "std::optional<uint32_t>":
@@ -94,6 +102,32 @@ def decode(bytes data not None):
         "event_value": header.event_value, "total_rows": header.total_rows,
         "total_bytes": header.total_bytes,
     }
+
+
+def sha256(bytes data not None):
+    """The SHA-256 of bytes.
+
+    Examples
+    --------
+    >>> import hashlib
+    >>> sha256(b"abc") == hashlib.sha256(b"abc").digest()
+    True
+    """
+    cdef Digest digest = c_sha256(data)
+    return (<const char*> digest.data())[:digest.size()]
+
+
+def hmac_sha256(bytes key not None, bytes data not None):
+    """The HMAC-SHA-256 of bytes, as tickets are signed.
+
+    Examples
+    --------
+    >>> import hmac
+    >>> hmac_sha256(b"key", b"abc") == hmac.digest(b"key", b"abc", "sha256")
+    True
+    """
+    cdef Digest digest = c_hmac_sha256(key, data)
+    return (<const char*> digest.data())[:digest.size()]
 
 
 @cython.final

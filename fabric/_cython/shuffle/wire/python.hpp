@@ -3,36 +3,18 @@
 // One job: wrap and unwrap batches and schemas. A failed unwrap is a C++ exception, which Cython
 // turns into a Python one.
 #pragma once
-#include <arrow/python/pyarrow.h>
-#include <arrow/record_batch.h>
+#include <arrow/type_fwd.h>
 
 #include <memory>
-#include <stdexcept>
+
+typedef struct _object PyObject;  // as Python.h has it
 
 namespace fabric {
 
-inline void ensure_pyarrow() {
-  if (arrow::py::import_pyarrow() != 0) throw std::runtime_error("pyarrow can't be loaded");
-}
-
-inline PyObject* wrap_batch(const std::shared_ptr<arrow::RecordBatch>& batch) {
-  return arrow::py::wrap_batch(batch);
-}
-
-inline PyObject* wrap_schema(const std::shared_ptr<arrow::Schema>& schema) {
-  return arrow::py::wrap_schema(schema);
-}
-
-inline std::shared_ptr<arrow::RecordBatch> batch_of(PyObject* object) {
-  auto found = arrow::py::unwrap_batch(object);
-  if (!found.ok()) throw std::invalid_argument("a pyarrow.RecordBatch is needed");
-  return *found;
-}
-
-inline std::shared_ptr<arrow::Schema> schema_of(PyObject* object) {
-  auto found = arrow::py::unwrap_schema(object);
-  if (!found.ok()) throw std::invalid_argument("a pyarrow.Schema is needed");
-  return *found;
-}
+void ensure_pyarrow();
+PyObject* wrap_batch(const std::shared_ptr<arrow::RecordBatch>& batch);
+PyObject* wrap_schema(const std::shared_ptr<arrow::Schema>& schema);
+std::shared_ptr<arrow::RecordBatch> batch_of(PyObject* object);
+std::shared_ptr<arrow::Schema> schema_of(PyObject* object);
 
 }  // namespace fabric
