@@ -11,7 +11,6 @@
 #include <memory>
 #include <mutex>
 #include <set>
-#include <utility>
 
 namespace fabric {
 
@@ -20,32 +19,17 @@ class Budget {
   explicit Budget(int64_t bytes_max) : bytes_max_(bytes_max) {}
 
   int64_t bytes_max() const { return bytes_max_; }
-  int64_t used_bytes() const {
-    std::lock_guard lock(mutex_);
-    return used_;
-  }
-  bool has_room(int64_t n_bytes) const {
-    std::lock_guard lock(mutex_);
-    return fits(n_bytes);
-  }
+  int64_t used_bytes() const;
+  bool has_room(int64_t n_bytes) const;
   // Called with no lock held when so many bytes find no room.
-  void set_relief(std::function<void(int64_t)> relief) {
-    std::lock_guard lock(mutex_);
-    relief_ = std::move(relief);
-  }
+  void set_relief(std::function<void(int64_t)> relief);
   // How many wait for room now.
-  int64_t n_waiting() const {
-    std::lock_guard lock(mutex_);
-    return static_cast<int64_t>(waiting_.size());
-  }
+  int64_t n_waiting() const;
 
  private:
   friend class Share;
 
-  void give_back(int64_t n_bytes) {  // under the lock
-    used_ -= n_bytes;
-    if (!waiting_.empty()) changed_.notify_all();
-  }
+  void give_back(int64_t n_bytes);  // under the lock
   bool fits(int64_t n_bytes) const { return used_ + n_bytes <= bytes_max_; }
 
   const int64_t bytes_max_;
@@ -66,67 +50,23 @@ class Share {
   Share& operator=(const Share&) = delete;
 
   // Wait for room, never under a lock of yours nor with the GIL; false when closed meanwhile.
-  bool reserve(int64_t n_bytes) {
-    std::unique_lock lock(budget_->mutex_);
-    if (budget_->relief_ && held_ != 0 && !closed_ && !budget_->fits(n_bytes)) {
-      const auto relief = budget_->relief_;
-      lock.unlock();
-      relief(n_bytes);
-      lock.lock();
-    }
-    const uint64_t turn = budget_->turns_++;
-    budget_->waiting_.insert(turn);
-    budget_->changed_.wait(lock, [&] {
-      return closed_ || held_ == 0 ||
-             (*budget_->waiting_.begin() == turn && budget_->fits(n_bytes));
-    });
-    budget_->waiting_.erase(turn);
-    if (!budget_->waiting_.empty()) budget_->changed_.notify_all();
-    return add(n_bytes);
-  }
+  bool reserve(int64_t n_bytes);
 
   // Take room when there is some, nobody waits for it, and it is not closed.
-  bool try_reserve(int64_t n_bytes) {
-    std::lock_guard lock(budget_->mutex_);
-    if (held_ != 0 && !(budget_->waiting_.empty() && budget_->fits(n_bytes))) return false;
-    return add(n_bytes);
-  }
+  bool try_reserve(int64_t n_bytes);
 
   // Count bytes that are there whatever the budget says; nothing when closed.
-  void take(int64_t n_bytes) {
-    std::lock_guard lock(budget_->mutex_);
-    add(n_bytes);
-  }
+  void take(int64_t n_bytes);
 
-  void give_back(int64_t n_bytes) {
-    std::lock_guard lock(budget_->mutex_);
-    if (closed_) return;
-    held_ -= n_bytes;
-    budget_->give_back(n_bytes);
-  }
+  void give_back(int64_t n_bytes);
 
   // Give all back and wake who waits on this share; returns what it held.
-  int64_t close() {
-    std::lock_guard lock(budget_->mutex_);
-    if (closed_) return 0;
-    closed_ = true;
-    const int64_t held = std::exchange(held_, 0);
-    budget_->give_back(held);
-    return held;
-  }
+  int64_t close();
 
-  int64_t held_bytes() const {
-    std::lock_guard lock(budget_->mutex_);
-    return held_;
-  }
+  int64_t held_bytes() const;
 
  private:
-  bool add(int64_t n_bytes) {  // under the lock
-    if (closed_) return false;
-    held_ += n_bytes;
-    budget_->used_ += n_bytes;
-    return true;
-  }
+  bool add(int64_t n_bytes);  // under the lock
 
   const std::shared_ptr<Budget> budget_;
   int64_t held_ = 0;

@@ -1,6 +1,8 @@
 // An output stream that keeps what is written: buffers that are there already stay where they are.
 #pragma once
+#include <arrow/buffer.h>
 #include <arrow/io/interfaces.h>
+#include <arrow/result.h>
 
 #include <memory>
 #include <string>

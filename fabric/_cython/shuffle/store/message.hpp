@@ -2,14 +2,23 @@
 //
 // One job: the shape that stores, rings, servers and pumps hand to each other.
 #pragma once
-#include <arrow/ipc/writer.h>
-#include <arrow/record_batch.h>
 #include <arrow/result.h>
+#include <arrow/type_fwd.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
+namespace arrow::ipc {
+struct IpcPayload;
+}
+
 namespace fabric {
+
+// Of messages or of all that one task attempt wrote, in decoded bytes.
+struct Totals {
+  int64_t rows = 0, bytes = 0;  // a broadcast row counts once
+};
 
 // `header` is an encoded EdgeHeader; events ride on a batch of no rows, plain rows may have none.
 // An edge that compresses stores its rows as IPC bytes: then `payload` is what to send, and `batch`

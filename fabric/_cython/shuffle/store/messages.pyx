@@ -1,9 +1,10 @@
 """How slices become messages, for Python: sizes, coalescing, memory of their own.
 
-One job: faces over `size.hpp`, `coalesce.hpp` and `owned.hpp`, with sizes to choose; the store uses
-these inside.
+One job: faces over `size.hpp` and `coalesce.hpp`, with sizes to choose; the store uses these
+inside.
 """
 
+from cython.operator cimport dereference
 from libc.stdint cimport int64_t
 from libcpp.memory cimport shared_ptr
 from libcpp.utility cimport move
@@ -27,9 +28,9 @@ cdef extern from "store/coalesce.hpp" namespace "fabric" nogil:
 
     CStatus coalesce_all(vector[Rows] slices, MessageSizes sizes,
                          vector[shared_ptr[CRecordBatch]]& out)
-    int64_t bytes_of_batch(const CRecordBatch& batch)
 
-cdef extern from "store/owned.hpp" namespace "fabric" nogil:
+cdef extern from "store/size.hpp" namespace "fabric" nogil:
+    int64_t bytes_of_batch(const CRecordBatch& batch)
     CResult[shared_ptr[CRecordBatch]] c_owned "fabric::owned"(shared_ptr[CRecordBatch] batch)
 
 
@@ -76,7 +77,7 @@ def batch_bytes(batch not None):
     39
     """
     cdef shared_ptr[CRecordBatch] rows = batch_of(batch)
-    return bytes_of_batch(rows.get()[0])
+    return bytes_of_batch(dereference(rows))
 
 
 def owned(batch not None):

@@ -7,6 +7,7 @@ reader takes lists of messages, because each call costs a turn of the GIL beside
 from os import fsencode
 
 cimport cython
+from cython.operator cimport dereference
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libcpp cimport bool as cbool
 from libcpp.memory cimport make_shared, shared_ptr, unique_ptr
@@ -58,14 +59,11 @@ cdef class Store:
                   int64_t keep_free_bytes=64 << 20):
         if budget is None:
             budget = Budget((1 << 63) - 1)
-        cdef vector[FilePath] paths
-        cdef shared_ptr[SpillPlaces] places
+        cdef vector[string] paths
         for folder in folders:
-            paths.push_back(FilePath(<string> fsencode(folder)))
-        if not paths.empty():
-            places = make_shared[SpillPlaces](paths, keep_free_bytes)
+            paths.push_back(<string> fsencode(folder))
         self.core = make_shared[CStore](
-            <string> agent_id.encode(), budget.core, places, current_cpu()
+            <string> agent_id.encode(), budget.core, paths, keep_free_bytes, current_cpu()
         )
 
     def begin(self, str job, uint32_t edge, schema, int32_t n_partitions, uint32_t producer,
@@ -137,7 +135,7 @@ cdef class Store:
 
     def fail_disk(self, int error):
         """Let every write to the spill folders fail with this errno, for tests; 0: none."""
-        self.core.get().places().get().disk().fail(DiskStep.WRITE, error)
+        self.core.get().fail_disk(error)
 
     def jobs(self):
         """Jobs that hold anything here."""
@@ -265,29 +263,12 @@ cdef Stream stream_of(CResult[unique_ptr[MessageStream]]& found):
 cdef class Stream:
     """Messages on their way out; one thread reads."""
 
-    cdef CStatus fill(self, vector[Message]& out, size_t n_messages) noexcept nogil:
-        """Up to `n_messages`; what is stored as IPC bytes is read from them."""
-        cdef CResult[cbool] more
-        cdef CResult[shared_ptr[CRecordBatch]] rows
-        cdef Message message
-        while out.size() < n_messages:
-            more = self.core.get().next(message)
-            if not more.ok() or not more.ValueUnsafe():
-                return more.status()
-            if message.batch.get() == NULL:
-                rows = batch_of_payload(message.payload.get()[0], self.core.get().schema())
-                if not rows.ok():
-                    return rows.status()
-                message.batch = rows.ValueUnsafe()
-            out.push_back(move(message))
-        return CStatus()
-
     def take(self, size_t n_messages=16):
         """The next messages as (header, batch), at most `n_messages`; none when all are out."""
         cdef vector[Message] found
         cdef CStatus status
         with nogil:
-            status = self.fill(found, n_messages)
+            status = read_messages(dereference(self.core), n_messages, found)
         raise_fault(status)
         return [(<bytes> message.header, wrap_batch(message.batch)) for message in found]
 
@@ -296,7 +277,7 @@ cdef class Stream:
         cdef vector[Message] found
         cdef CStatus status
         with nogil:
-            status = self.fill(found, n_messages)
+            status = read_messages(dereference(self.core), n_messages, found)
         raise_fault(status)
         return [wrap_batch(message.batch) for message in found]
 
