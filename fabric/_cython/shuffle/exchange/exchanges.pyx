@@ -5,6 +5,7 @@ agent). No Python runs between a producer's put and a consumer's take.
 """
 
 cimport cython
+from cython.operator cimport dereference as deref
 from libc.stdint cimport uint32_t, uint64_t
 from libcpp.memory cimport make_shared, shared_ptr
 from libcpp.pair cimport pair
@@ -30,21 +31,11 @@ cdef extern from "exchange/jobs.hpp" namespace "fabric" nogil:
         void begin(const string& job, uint32_t edge, uint32_t producer, uint32_t attempt)
         void remove(const string& job)
 
-cdef extern from "exchange/local.hpp" namespace "fabric" nogil:
-    cppclass CLocalExchange "fabric::LocalExchange":
-        CLocalExchange(shared_ptr[CJobPipes] source, shared_ptr[BatchPipes] to,
-                       ExchangeRequest request, double idle_s)
-        void start()
-        void close()
-        CStatus failure()
-        uint64_t rows()
-
-cdef extern from "exchange/bind.hpp" namespace "fabric" nogil:
-    void bind_exchange(Handlers& handlers, shared_ptr[CJobPipes] jobs, double idle_s, int cpu)
-
-cdef extern from "exchange/tap.hpp" namespace "fabric" nogil:
     void bind_taps(Handlers& handlers, shared_ptr[CJobPipes] jobs,
                    shared_ptr[const Directory] table, double idle_s)
+
+cdef extern from "exchange/serve.hpp" namespace "fabric" nogil:
+    void bind_exchange(Handlers& handlers, shared_ptr[CJobPipes] jobs, double idle_s, int cpu)
 
 cdef extern from "exchange/open.hpp" namespace "fabric" nogil:
     const uint64_t WINDOW_BYTES
@@ -75,13 +66,16 @@ cdef extern from "exchange/open.hpp" namespace "fabric" nogil:
         uint64_t window_bytes
         int cpu
 
-    cppclass CExchange "fabric::Exchange":
-        CExchange(shared_ptr[CConnections] pool, shared_ptr[BatchPipes] pipes,
-                  ExchangeOrder order)
-        void start()
+    cppclass OpenExchange:
         void close()
         CStatus failure()
         uint64_t rows()
+
+    shared_ptr[OpenExchange] open_exchange(
+        shared_ptr[CConnections] pool, shared_ptr[BatchPipes] pipes, ExchangeOrder order) except +
+    shared_ptr[OpenExchange] open_local_exchange(
+        shared_ptr[CJobPipes] source, shared_ptr[BatchPipes] to, ExchangeRequest request,
+        double idle_s) except +
 
 
 @cython.final
@@ -107,12 +101,12 @@ cdef class JobPipes:
 
     def serve(self, HandlerSet handlers not None, double idle_s=30.0):
         """Answer DoExchange; a job that is not known within `idle_s` is refused."""
-        bind_exchange(handlers.handlers.get()[0], self.jobs, idle_s, current_cpu())
+        bind_exchange(deref(handlers.handlers), self.jobs, idle_s, current_cpu())
 
     def serve_taps(self, HandlerSet handlers not None, LocationDirectory table not None,
                    double idle_s=30.0):
         """Answer DoGet of pipelined edges; a lossless tap is cut when it holds a job up so long."""
-        bind_taps(handlers.handlers.get()[0], self.jobs,
+        bind_taps(deref(handlers.handlers), self.jobs,
                   <shared_ptr[const Directory]> table.directory, idle_s)
 
 
@@ -146,7 +140,7 @@ cdef class Exchange:
         Of rows on their way: "", "lz4" or "zstd".
     """
 
-    cdef shared_ptr[CExchange] exchange
+    cdef shared_ptr[OpenExchange] exchange
 
     def __cinit__(self, Connections connections not None, Pipes pipes not None, *, str address,
                   str token, str job, str node, uint32_t edge, uint32_t n_partitions, producers,
@@ -166,8 +160,7 @@ cdef class Exchange:
         order.headers.push_back(
             pair[string, string](b"authorization", f"Bearer {token}".encode()))
         order.window_bytes = window_bytes
-        self.exchange = make_shared[CExchange](connections.pool, pipes.pipes, move(order))
-        self.exchange.get().start()
+        self.exchange = open_exchange(connections.pool, pipes.pipes, move(order))
 
     @property
     def rows(self):
@@ -188,13 +181,12 @@ cdef class Exchange:
 cdef class InProcessExchange:
     """The same between two agents of this process: from ring to ring."""
 
-    cdef shared_ptr[CLocalExchange] exchange
+    cdef shared_ptr[OpenExchange] exchange
 
     def __cinit__(self, JobPipes jobs not None, Pipes pipes not None, *, str job, str node,
                   uint32_t edge, uint32_t n_partitions, producers, double idle_s=30.0):
-        self.exchange = make_shared[CLocalExchange](
+        self.exchange = open_local_exchange(
             jobs.jobs, pipes.pipes, request_of(job, node, edge, n_partitions, producers), idle_s)
-        self.exchange.get().start()
 
     @property
     def rows(self):

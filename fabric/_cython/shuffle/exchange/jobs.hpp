@@ -1,28 +1,34 @@
 // The pipelined edges of every job on this agent, for streams that ask by the job's name.
 //
-// One job: names to pipes. A consumer's agent may ask before this one was told of the job, so
-// asking waits, and so does a tap.
+// One job: names to pipes, for exchanges (DoExchange, `serve.hpp`) and taps (DoGet). A consumer's
+// agent may ask before this one was told of the job, so asking waits, and so does a tap.
 #pragma once
-#include <condition_variable>
-#include <map>
-#include <mutex>
+#include <arrow/status.h>
+#include <arrow/type_fwd.h>
 
-#include "ring/batches.hpp"
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
 
 namespace fabric {
+
+class BatchPipes;
+class Directory;
+struct Handlers;
+template <class Payload>
+class Tap;
+using BatchTap = Tap<std::shared_ptr<arrow::RecordBatch>>;
 
 // The attempt of every producer task of a job's pipelined edges.
 class Attempts {
  public:
-  void set(uint32_t edge, uint32_t producer, uint32_t attempt) {
-    const std::lock_guard held(mutex_);
-    attempts_[{edge, producer}] = attempt;
-  }
-  uint32_t of(uint32_t edge, uint32_t producer) const {
-    const std::lock_guard held(mutex_);
-    const auto found = attempts_.find({edge, producer});
-    return found == attempts_.end() ? 0 : found->second;
-  }
+  void set(uint32_t edge, uint32_t producer, uint32_t attempt);
+  uint32_t of(uint32_t edge, uint32_t producer) const;
 
  private:
   mutable std::mutex mutex_;
@@ -40,73 +46,26 @@ struct WantedTap {
   std::shared_ptr<BatchTap> tap;
   uint32_t edge = 0, n_partitions = 0, partition = 0;
 
-  arrow::Status attach(const std::shared_ptr<BatchPipes>& pipes) const {
-    BatchPort* port = nullptr;
-    ARROW_RETURN_NOT_OK(pipes->status(pipes->declare(edge, n_partitions, 0, 0)));
-    ARROW_RETURN_NOT_OK(pipes->status(pipes->find(edge, partition, port)));
-    port->set_native();
-    port->add(tap, pipes);
-    return arrow::Status::OK();
-  }
+  arrow::Status attach(const std::shared_ptr<BatchPipes>& pipes) const;
 };
 
 class JobPipes {
  public:
-  void add(const std::string& job, std::shared_ptr<BatchPipes> pipes) {
-    const std::lock_guard held(mutex_);
-    const auto [first, last] = taps_.equal_range(job);
-    for (auto at = first; at != last; ++at) {
-      if (!at->second.attach(pipes).ok()) at->second.tap->cut();  // its number is out of range
-    }
-    taps_.erase(first, last);
-    jobs_[job] = {std::move(pipes), std::make_shared<Attempts>()};
-    changed_.notify_all();
-  }
+  void add(const std::string& job, std::shared_ptr<BatchPipes> pipes);
 
   // From now on the tap sees the rows of its partition, also when the job's first task is yet to
   // come.
-  arrow::Status tap(const std::string& job, const WantedTap& wanted) {
-    const std::lock_guard held(mutex_);
-    if (const auto found = jobs_.find(job); found != jobs_.end()) {
-      return wanted.attach(found->second.pipes);
-    }
-    taps_.emplace(job, wanted);
-    return arrow::Status::OK();
-  }
-
-  void untap(const std::shared_ptr<BatchTap>& tap) {
-    {
-      const std::lock_guard held(mutex_);
-      std::erase_if(taps_, [&](const auto& one) { return one.second.tap == tap; });
-    }
-    tap->cut();
-    if (BatchPort* port = tap->port()) port->remove(*tap);
-  }
+  arrow::Status tap(const std::string& job, const WantedTap& wanted);
+  void untap(const std::shared_ptr<BatchTap>& tap);
 
   // A task attempt begins to write to `edge`.
-  void begin(const std::string& job, uint32_t edge, uint32_t producer, uint32_t attempt) {
-    const std::lock_guard held(mutex_);
-    if (const auto found = jobs_.find(job); found != jobs_.end()) {
-      found->second.attempts->set(edge, producer, attempt);
-    }
-  }
+  void begin(const std::string& job, uint32_t edge, uint32_t producer, uint32_t attempt);
 
-  void remove(const std::string& job) {
-    Producing gone;  // destroyed without the lock
-    const std::lock_guard held(mutex_);
-    if (const auto found = jobs_.find(job); found != jobs_.end()) {
-      gone = std::move(found->second);
-      jobs_.erase(found);
-    }
-  }
+  void remove(const std::string& job);
 
   // Until the job is known or `deadline`.
-  Producing wait_for(const std::string& job, Deadline deadline) const {
-    std::unique_lock held(mutex_);
-    changed_.wait_until(held, deadline, [&] { return jobs_.contains(job); });
-    const auto found = jobs_.find(job);
-    return found == jobs_.end() ? Producing{} : found->second;
-  }
+  Producing wait_for(const std::string& job,
+                     std::chrono::steady_clock::time_point deadline) const;
 
  private:
   mutable std::mutex mutex_;
@@ -114,5 +73,9 @@ class JobPipes {
   std::map<std::string, Producing> jobs_;
   std::multimap<std::string, WantedTap> taps_;  // of jobs that are not known yet
 };
+
+// Tickets of taps to the jobs; others go where they went before.
+void bind_taps(Handlers& handlers, std::shared_ptr<JobPipes> jobs,
+               std::shared_ptr<const Directory> table, double idle_s);
 
 }  // namespace fabric

@@ -1,252 +1,53 @@
-// A pipelined edge on its producers' agent: rings of some partitions into one DoExchange.
+// A pipelined edge on its producers' agent, and what the agent of a consumer asks it for.
 //
-// One job: drain what has credit, pack it, send it. The stream's own thread reads credits, because
-// only it can; a second one writes. The end, well or not, is a message of metadata alone
-// (`ExchangeEnd`); the consumer's agent answers by ending its side, which ends the call.
+// One job: answer DoExchange. What is asked for rides in a descriptor's path, which is ["exchange",
+// job, node path, edge, partitions of the edge, codec, then for each wanted: partition, how many
+// producers of it are there, …]. Both ends count credit by one charge.
 #pragma once
-#include <thread>
+#include <arrow/result.h>
 
-#include "exchange/jobs.hpp"
-#include "exchange/ledger.hpp"
-#include "exchange/packing.hpp"
-#include "exchange/request.hpp"
-#include "flight/handlers.hpp"
-#include "wire/empty.hpp"
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "wire/fault.hpp"
 
 namespace fabric {
 
-constexpr auto LOOK_UP = std::chrono::milliseconds(500);  // how often a cancel is looked for
+struct ExchangePath;
+struct Handlers;
+class JobPipes;
 
-class ServedExchange {
- public:
-  ServedExchange(const ExchangeRequest& request, Producing producing,
-                 fl::FlightMessageWriter& writer, const Cancelled& cancelled, int cpu)
-      : request_(request), pipes_(std::move(producing.pipes)),
-        attempts_(std::move(producing.attempts)), writer_(writer), cancelled_(cancelled),
-        cpu_(cpu), ledger_(request.partitions()) {}
-
-  // Until the consumer's agent ends its side; `reader` brings its credits.
-  arrow::Status run(fl::FlightMessageReader& reader) {
-    ARROW_ASSIGN_OR_RAISE(const auto schema, reader.GetSchema());
-    ARROW_RETURN_NOT_OK(find_ports());
-    std::thread sender([&] { send_all(schema); });
-    const arrow::Status read = read_credits(reader);
-    over_.store(true);
-    news_.signal();
-    sender.join();
-    return sent_.ok() ? read : sent_;
-  }
-
- private:
-  struct Source {
-    BatchPort* port;
-    uint32_t partition;
-    uint32_t n_open;  // producers that have not ended
-  };
-
-  arrow::Status find_ports() {
-    const Refusal refused = pipes_->declare(request_.edge, request_.n_partitions, 0, 0);
-    ARROW_RETURN_NOT_OK(pipes_->status(refused));
-    for (const WantedPartition& one : request_.wanted) {
-      BatchPort* port = nullptr;
-      ARROW_RETURN_NOT_OK(pipes_->status(pipes_->find(request_.edge, one.partition, port)));
-      port->set_native();  // the sender never has the GIL
-      sources_.push_back({port, one.partition, one.n_producers});
-    }
-    return arrow::Status::OK();
-  }
-
-  arrow::Status read_credits(fl::FlightMessageReader& reader) {
-    for (;;) {
-      ARROW_ASSIGN_OR_RAISE(const auto chunk, reader.Next());
-      if (chunk.app_metadata == nullptr && chunk.data == nullptr) return arrow::Status::OK();
-      if (chunk.app_metadata == nullptr) continue;
-      ARROW_ASSIGN_OR_RAISE(const Credit credit,
-                            decode_credit(std::string_view(*chunk.app_metadata)));
-      {
-        const std::lock_guard held(mutex_);
-        ARROW_RETURN_NOT_OK(ledger_.apply(credit));
-      }
-      news_.signal();
-    }
-  }
-
-  void send_all(const std::shared_ptr<arrow::Schema>& schema) {
-    sent_ = begin(schema);
-    if (sent_.ok()) sent_ = drain();
-    const arrow::Status told = tell_end(sent_);
-    if (sent_.ok()) sent_ = told;
-  }
-
-  arrow::Status begin(const std::shared_ptr<arrow::Schema>& schema) {
-    ARROW_ASSIGN_OR_RAISE(empty_, empty_rows(schema));
-    ARROW_ASSIGN_OR_RAISE(auto codec, codec_named(request_.compression));
-    return writer_.Begin(schema, write_options(std::move(codec)));
-  }
-
-  // Until every producer of every wanted partition has ended, or nobody wants more.
-  arrow::Status drain() {
-    while (!over_.load()) {
-      if (cancelled_()) return fault("PeerLostError", "the exchange was cut", request_.where());
-      bool moved = false, open = false;
-      std::vector<BatchPort*> idle;  // worth waiting for
-      for (Source& source : sources_) {
-        ARROW_ASSIGN_OR_RAISE(const bool some, sweep(source, idle));
-        moved = moved || some;
-        open = open || source.n_open > 0;
-      }
-      ARROW_RETURN_NOT_OK(flush_all());
-      if (!open) return arrow::Status::OK();
-      if (moved) continue;
-      bool ready = false;
-      const auto deadline = std::chrono::steady_clock::now() + LOOK_UP;
-      ARROW_RETURN_NOT_OK(pipes_->status(pipes_->wait_any(idle, news_, ready, deadline)));
-    }
-    return arrow::Status::OK();
-  }
-
-  // What one partition may send now; whether that was anything.
-  arrow::Result<bool> sweep(Source& source, std::vector<BatchPort*>& idle) {
-    bool moved = false;
-    while (source.n_open > 0) {
-      if (closed(source.partition)) {
-        pipes_->close(*source.port);
-        source.n_open = 0;
-        return true;
-      }
-      std::vector<BatchItem> dropped;
-      const Head head = source.port->peek(dropped);
-      if (!head.some) {
-        ARROW_RETURN_NOT_OK(cancellation());
-        idle.push_back(source.port);
-        return moved;
-      }
-      if (head.row && !may_send(source.partition)) return moved;  // a credit will wake us
-      std::vector<BatchItem> taken;
-      source.port->take(1, [&](BatchItem&& item) { taken.push_back(std::move(item)); }, dropped);
-      for (BatchItem& item : taken) ARROW_RETURN_NOT_OK(pass(source, std::move(item)));
-      moved = moved || !taken.empty();
-    }
-    return moved;
-  }
-
-  arrow::Status pass(Source& source, BatchItem item) {
-    Pack& pack = packs_[item.producer];
-    if (item.is_rows()) {
-      const uint64_t charge = charge_of(item.bytes);
-      {
-        const std::lock_guard held(mutex_);
-        ledger_.spend(source.partition, charge);
-      }
-      pack.add(source.partition, std::move(item.payload), item.bytes, charge);
-      return pack.full() ? flush(item.producer, pack) : arrow::Status::OK();
-    }
-    ARROW_RETURN_NOT_OK(flush(item.producer, pack));
-    EdgeHeader header = next_header(item.producer);
-    header.event = static_cast<Event>(item.kind);
-    header.event_value = item.value;
-    header.partitions = {{source.partition, 0}};
-    if (item.kind == Kind::END) {
-      header.total_rows = item.rows;
-      --source.n_open;
-    }
-    return send(header, *empty_);
-  }
-
-  arrow::Status flush_all() {
-    for (auto& [producer, pack] : packs_) ARROW_RETURN_NOT_OK(flush(producer, pack));
-    return arrow::Status::OK();
-  }
-
-  arrow::Status flush(uint32_t producer, Pack& pack) {
-    if (pack.empty()) return arrow::Status::OK();
-    for (Packed& packed : pack.take()) {
-      EdgeHeader header = next_header(producer);
-      header.partitions = std::move(packed.partitions);
-      ARROW_ASSIGN_OR_RAISE(header.crc32c, crc32c_of(*packed.batch, cpu_));
-      ARROW_RETURN_NOT_OK(send(header, *packed.batch));
-    }
-    return arrow::Status::OK();
-  }
-
-  EdgeHeader next_header(uint32_t producer) {
-    EdgeHeader header;
-    header.job = request_.job;
-    header.edge = request_.edge;
-    header.producer = producer;
-    header.attempt = attempts_->of(request_.edge, producer);
-    header.sequence = sequences_[producer]++;
-    return header;
-  }
-
-  arrow::Status send(const EdgeHeader& header, const arrow::RecordBatch& batch) {
-    const auto metadata = arrow::Buffer::FromString(encode_header(header));
-    return written(writer_.WriteWithMetadata(batch, metadata));
-  }
-
-  arrow::Status tell_end(const arrow::Status& status) {
-    return written(writer_.WriteMetadata(arrow::Buffer::FromString(encode_end(status))));
-  }
-
-  // A consumer's agent that went away is no bug of ours.
-  arrow::Status written(const arrow::Status& status) const {
-    if (!fl::FlightStatusDetail::UnwrapStatus(status)) return status;
-    return fault("PeerLostError", "the exchange was cut: its consumers' agent went away",
-                 request_.where());
-  }
-
-  // What a cancelled job's pipes say; fine otherwise.
-  arrow::Status cancellation() const {
-    BatchPipes::Taking nothing;
-    return pipes_->status(pipes_->take_now({}, 0, nothing));
-  }
-
-  bool closed(uint32_t partition) {
-    const std::lock_guard held(mutex_);
-    return ledger_.closed(partition);
-  }
-  bool may_send(uint32_t partition) {
-    const std::lock_guard held(mutex_);
-    return ledger_.may_send(partition);
-  }
-
-  const ExchangeRequest request_;
-  const std::shared_ptr<BatchPipes> pipes_;
-  const std::shared_ptr<const Attempts> attempts_;
-  fl::FlightMessageWriter& writer_;
-  const Cancelled& cancelled_;
-  const int cpu_;
-  std::mutex mutex_;  // of the ledger
-  Ledger ledger_;
-  Waiter news_;  // credits, and the end of the consumer's side
-  std::atomic<bool> over_{false};
-
-  // The sending thread's own.
-  std::vector<Source> sources_;
-  std::map<uint32_t, Pack> packs_;
-  std::map<uint32_t, uint64_t> sequences_;
-  std::shared_ptr<arrow::RecordBatch> empty_;
-  arrow::Status sent_;
+struct WantedPartition {
+  uint32_t partition, n_producers;
 };
 
-// What `Handlers.exchange` does: any agent may ask for what producers of a job put out here.
-inline arrow::Status serve_exchange(const JobPipes& jobs, const ExchangePath& path, bool agent,
-                                    fl::FlightMessageReader& reader,
-                                    fl::FlightMessageWriter& writer, const Cancelled& cancelled,
-                                    double idle_s, int cpu) {
-  if (!agent) return fault("ScopeError", "exchanges are between agents; use do_get");
-  ARROW_ASSIGN_OR_RAISE(const ExchangeRequest request, request_of(path));
-  Producing producing;
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(idle_s);
-  while (producing.pipes == nullptr) {
-    const auto now = std::chrono::steady_clock::now();
-    if (now >= end || cancelled()) {
-      return fault("NotFoundError", "the job has no tasks on this agent; was it released?",
-                   request.where());
-    }
-    producing = jobs.wait_for(request.job, now + LOOK_UP);
+struct ExchangeRequest {
+  std::string job, node_path;
+  uint32_t edge = 0, n_partitions = 0;
+  std::string compression;  // of rows on their way: one of CODECS
+  std::vector<WantedPartition> wanted;
+
+  std::vector<uint32_t> partitions() const {
+    std::vector<uint32_t> found;
+    for (const WantedPartition& one : wanted) found.push_back(one.partition);
+    return found;
   }
-  return ServedExchange(request, std::move(producing), writer, cancelled, cpu).run(reader);
+  Where where() const { return {.job = job, .node = node_path}; }
+};
+
+std::vector<std::string> request_path(const ExchangeRequest& request);
+arrow::Result<ExchangeRequest> request_of(const ExchangePath& path);
+
+// What a batch costs: its bytes, and a little for its slot, so that small ones are bounded too.
+constexpr uint64_t SLOT_BYTES = 1 << 10;
+inline uint64_t charge_of(uint64_t bytes, uint64_t n_batches = 1) {
+  return bytes + SLOT_BYTES * n_batches;
 }
+
+// The exchanges behind a server's DoExchange: any job of `jobs`, once it is known; one that is not
+// within `idle_s` is refused.
+void bind_exchange(Handlers& handlers, std::shared_ptr<JobPipes> jobs, double idle_s, int cpu);
 
 }  // namespace fabric

@@ -4,7 +4,8 @@
 // Finding, putting and taking need no lock; only threads that find nothing to do enter wait lists.
 // A producer waits for room in all its ports at once and a consumer for an item in all of its, so
 // that a diamond with one-batch buffers can't block. No Arrow and no Python in here: the payload is
-// a template, so that tests/native can run all of it under ThreadSanitizer (`batches.hpp`: Arrow).
+// a template, so that tests/native can run all of it under ThreadSanitizer; `batches.cpp` makes it
+// into code for batches.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -22,44 +23,15 @@
 
 namespace fabric {
 
-constexpr uint64_t BATCHES_WAITING_MAX = 64;
-// Batches that may wait for one partition, unless the edge says otherwise.
-constexpr uint64_t BYTES_WAITING_MAX = 8 << 20;
-// Bytes that may wait for one partition; a larger batch is let in when nothing else waits.
-
-// Why something was not done: a class of fabric.errors, and words. Without a kind all is well.
-struct Refusal {
-  const char* kind = nullptr;
-  std::string text;
-  explicit operator bool() const { return kind != nullptr; }
-};
-
 template <class Payload>
 class Pipes {
  public:
   using Element = Item<Payload>;
   using Place = Port<Payload>;
 
-  struct Send {
-    Place* port;
-    Element item;
-  };
-
-  // A put under way: `sends` shrinks to what does not fit yet. `dropped` is what closed ports still
-  // held; the caller destroys it where that may take a while.
-  struct Putting {
-    std::vector<Send> sends;
-    std::vector<Element> dropped;
-    std::vector<std::pair<Place*, Need>> full;  // the ports that had no room, each once
-    uint64_t waited_ns = 0;
-  };
-
-  struct Taking {
-    std::vector<Send> items;  // in the order of each port
-    uint64_t bytes = 0;       // of their rows
-    uint64_t bytes_max = UINT64_MAX;  // with so much of them no more are taken
-    std::vector<Element> dropped;
-  };
+  using Send = fabric::Send<Payload>;
+  using Putting = fabric::Putting<Payload>;
+  using Taking = fabric::Taking<Payload>;
 
   Pipes() = default;
   Pipes(const Pipes&) = delete;
@@ -240,7 +212,7 @@ class Pipes {
 
   bool cancelled() const { return cancelled_.load(std::memory_order_seq_cst); }
 
- protected:
+  // Why a call is refused that nobody should make.
   static Refusal bug(std::string text) { return {"InternalError", std::move(text)}; }
 
  private:

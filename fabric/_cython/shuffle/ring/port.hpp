@@ -11,10 +11,8 @@
 #include <set>
 #include <vector>
 
-#include "pace.hpp"
 #include "ring.hpp"
 #include "room.hpp"
-#include "sent.hpp"
 #include "tap.hpp"
 #include "waiting.hpp"
 
@@ -32,10 +30,55 @@ struct Limits {
   std::atomic<uint64_t> batches, bytes, wait_ns;
 };
 
-// What lies first: nothing, an event, or a batch of so many bytes.
-struct Head {
-  bool some = false, row = false;
-  uint64_t bytes = 0;
+// The taps of one port. Only its consumer calls `pass` and `holds_back`.
+template <class Payload>
+class Taps {
+ public:
+  void add(std::shared_ptr<Tap<Payload>> tap) {
+    const std::lock_guard held(mutex_);
+    taps_.push_back(std::move(tap));
+    n_taps_.store(taps_.size());
+  }
+
+  void remove(const Tap<Payload>& tap) {
+    const std::lock_guard held(mutex_);
+    std::erase_if(taps_, [&](const auto& one) { return one.get() == &tap; });
+    n_taps_.store(taps_.size());
+  }
+
+  bool empty() const { return n_taps_.load() == 0; }
+
+  bool holds_back(const Item<Payload>& item) {
+    const std::lock_guard held(mutex_);
+    return held_back(item);
+  }
+
+  // Shows `item` to all; false, and to none, when one of them has no room.
+  bool pass(const Item<Payload>& item) {
+    const std::lock_guard held(mutex_);
+    if (held_back(item)) return false;
+    for (const auto& tap : taps_) tap->offer(item);
+    return true;
+  }
+
+  bool block() {
+    const std::lock_guard held(mutex_);
+    return std::ranges::any_of(taps_, [](const auto& tap) { return tap->blocks(); });
+  }
+
+  void wake() {
+    const std::lock_guard held(mutex_);
+    for (const auto& tap : taps_) tap->wake();
+  }
+
+ private:
+  bool held_back(const Item<Payload>& item) {
+    return std::ranges::any_of(taps_, [&](const auto& tap) { return tap->holds_back(item); });
+  }
+
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Tap<Payload>>> taps_;
+  std::atomic<size_t> n_taps_{0};
 };
 
 template <class Payload>

@@ -14,23 +14,9 @@
 #include <memory>
 #include <utility>
 
+#include "item.hpp"
+
 namespace fabric {
-
-// What an item is; the numbers are those of `Event` in wire/header.hpp.
-enum class Kind : uint32_t { ROWS = 0, WATERMARK = 1, BARRIER = 2, END = 3 };
-
-// A batch or an event of one producer task. The payload is what is moved; events have none.
-template <class Payload>
-struct Item {
-  Payload payload{};
-  uint64_t bytes = 0;  // of a batch
-  uint64_t rows = 0;   // of a batch; END: of all that the producer sent
-  int64_t value = 0;   // watermark in microseconds, barrier id
-  uint32_t producer = 0;
-  Kind kind = Kind::ROWS;
-
-  bool is_rows() const { return kind == Kind::ROWS; }
-};
 
 #ifdef PLANTED_RACE  // tests/native proves that ThreadSanitizer sees it
 constexpr auto PUBLISH = std::memory_order_relaxed;

@@ -1,4 +1,4 @@
-"""Pipelined edges inside one agent: what `pipes.hpp` does, for Python.
+"""Pipelined edges inside one agent: what `batches.hpp` does, for Python.
 
 One job: items and ports to and from C++. A call first tries with the GIL held, which takes well
 under a microsecond and needs no hand-over; only when it must wait is the GIL released. What a
@@ -6,16 +6,90 @@ close or a cancel drops is destroyed here, with no lock held.
 """
 
 cimport cython
+from cython.operator cimport dereference as deref
 from libc.stdint cimport UINT64_MAX, int64_t, uint32_t, uint64_t
 from libcpp cimport bool as cbool
-from libcpp.memory cimport make_shared
+from libcpp.memory cimport make_shared, shared_ptr
 from libcpp.string cimport string
 from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
-from fabric._cython.shuffle.ring.deadline cimport NEVER, Deadline, deadline_in
-from fabric._cython.shuffle.wire.arrow_cpp cimport batch_of, ensure_pyarrow, wrap_batch
+from fabric._cython.shuffle.wire.arrow_cpp cimport (
+    CRecordBatch, CStatus, batch_of, ensure_pyarrow, wrap_batch,
+)
 from fabric._cython.shuffle.wire.faults cimport raise_fault
+
+
+cdef extern from "<span>" namespace "std" nogil:
+    cppclass Offsets "std::span<const int64_t>":
+        Offsets()
+        Offsets(const int64_t* first, size_t n)
+
+cdef extern from "ring/batches.hpp" namespace "fabric" nogil:
+    cppclass Deadline:
+        pass
+
+    const Deadline NEVER
+    Deadline deadline_in(double seconds)
+
+    enum class Kind(uint32_t):
+        ROWS
+        WATERMARK
+        BARRIER
+        END
+
+    cppclass BatchItem:
+        shared_ptr[CRecordBatch] payload
+        uint64_t rows
+        int64_t value
+        uint32_t producer
+        Kind kind
+        cbool is_rows()
+
+    cppclass BatchPort:
+        pass
+
+    uint32_t edge_of "fabric::BatchPipes::edge_of"(const BatchPort& port)
+    uint32_t partition_of "fabric::BatchPipes::partition_of"(const BatchPort& port)
+    void set_native "fabric::BatchPipes::set_native"(BatchPort& port)
+
+    BatchItem event_item(uint32_t producer, Kind kind, int64_t value, uint64_t total_rows)
+
+    cppclass Refusal:
+        pass
+
+    cppclass Send "fabric::BatchPipes::Send":
+        BatchPort* port
+        BatchItem item
+
+    cppclass Putting "fabric::BatchPipes::Putting":
+        Putting()
+        vector[Send] sends
+        uint64_t waited_ns
+
+    cppclass Taking "fabric::BatchPipes::Taking":
+        Taking()
+        vector[Send] items
+        uint64_t bytes_max
+
+    # What `Pipes.pipes` holds; its methods say what they do in pipes.hpp.
+    cppclass CBatchPipes "fabric::BatchPipes":
+        CStatus status(const Refusal& refused)
+        Refusal declare(uint32_t edge, uint32_t n_partitions, uint64_t batches_max,
+                        uint64_t bytes_max, uint64_t wait_ns)
+        Refusal find(uint32_t edge, uint32_t partition, BatchPort*& port)
+        CStatus add(BatchPort* port, uint32_t producer, shared_ptr[CRecordBatch] batch,
+                    Putting& put)
+        CStatus add_parts(uint32_t edge, uint32_t producer, const shared_ptr[CRecordBatch]& batch,
+                          Offsets offsets, Putting& put)
+        Refusal put_now(Putting& put)
+        Refusal put(Putting& put)
+        Refusal take_now(const vector[BatchPort*]& ports, size_t n, Taking& taking)
+        Refusal take(const vector[BatchPort*]& ports, size_t n, Taking& taking, Deadline deadline)
+        Refusal wanted(uint32_t edge, cbool& answer)
+        uint64_t waiting_bytes()
+        void close(BatchPort& port)
+        void cancel(string reason)
 
 
 @cython.final
@@ -78,7 +152,7 @@ cdef class Pipes:
 
         With `wait_ns` no more bytes wait for a partition than its consumer takes in that time.
         """
-        self.check(self.pipes.get().declare(edge, n_partitions, batches_max, bytes_max, wait_ns))
+        check(self, native(self).declare(edge, n_partitions, batches_max, bytes_max, wait_ns))
 
     def put(self, sends):
         """Put every item into its ring; waits until all are in, whichever has room first.
@@ -90,16 +164,16 @@ cdef class Pipes:
         cdef Send send
         cdef Mark mark
         for port, item in sends:
-            send.port = self.port(port)
+            send.port = find(self, port)
             if type(item) is Rows:
-                raise_fault(self.pipes.get().add(
+                raise_fault(native(self).add(
                     send.port, (<Rows> item).producer, batch_of((<Rows> item).batch), putting))
             else:
                 mark = item
                 send.item = event_item(mark.producer, <Kind> <uint32_t> int(mark.event),
                                        mark.value, mark.total_rows)
                 putting.sends.push_back(move(send))
-        return self.put_all(putting)
+        return put_all(self, putting)
 
     def put_parts(self, uint32_t producer, batches):
         """Put batches that are in partition order: (edge, batch, offsets) of each edge.
@@ -115,8 +189,8 @@ cdef class Pipes:
             if offsets is not None:
                 view = offsets
                 ends = Offsets(&view[0], view.shape[0])
-            raise_fault(self.pipes.get().add_parts(edge, producer, batch_of(batch), ends, putting))
-        return self.put_all(putting)
+            raise_fault(native(self).add_parts(edge, producer, batch_of(batch), ends, putting))
+        return put_all(self, putting)
 
     def take(self, ports):
         """The next item of any of `ports`, earlier ports first; waits for one.
@@ -133,23 +207,23 @@ cdef class Pipes:
         """
         cdef vector[BatchPort*] places
         for port in ports:
-            places.push_back(self.port(port))
+            places.push_back(find(self, port))
         cdef Taking taking
         cdef Deadline deadline = NEVER if timeout_s is None else deadline_in(timeout_s)
         taking.bytes_max = bytes_max
-        cdef BatchPipes* pipes = self.pipes.get()
+        cdef CBatchPipes* pipes = native(self)
         cdef Refusal refused = pipes.take_now(places, n, taking)
-        self.check(refused)
+        check(self, refused)
         if taking.items.empty():
             with nogil:
                 refused = pipes.take(places, n, taking, deadline)
-            self.check(refused)
+            check(self, refused)
             if 0 < taking.items.size() < n:  # more came while this thread waited for the GIL
-                self.check(pipes.take_now(places, n - taking.items.size(), taking))
+                check(self, pipes.take_now(places, n - taking.items.size(), taking))
         cdef list items = []
         cdef size_t i
         for i in range(taking.items.size()):
-            items.append(self.taken(taking.items[i]))
+            items.append(taken(self, taking.items[i]))
         return items
 
     def set_native(self, port):
@@ -157,53 +231,61 @@ cdef class Pipes:
 
         Batches put from here on hold no buffers of Python objects: those are copied.
         """
-        self.port(port).set_native()
+        set_native(deref(find(self, port)))
 
     def close(self, port):
         """The consumer of `port` wants no more: what waits and what comes is dropped."""
-        self.pipes.get().close(self.port(port)[0])
+        native(self).close(deref(find(self, port)))
 
     def wanted(self, uint32_t edge):
         """Whether any partition of `edge` still has, or may get, a consumer."""
         cdef cbool answer = False
-        self.check(self.pipes.get().wanted(edge, answer))
+        check(self, native(self).wanted(edge, answer))
         return <bint> answer
 
     def waiting_bytes(self):
         """Bytes of all batches that wait now."""
-        return self.pipes.get().waiting_bytes()
+        return native(self).waiting_bytes()
 
     def cancel(self, str reason):
         """Wake everyone: each waiting and each later call raises `CancelledError`."""
-        self.pipes.get().cancel(<string> reason.encode())
+        native(self).cancel(<string> reason.encode())
 
-    cdef int check(self, const Refusal& refused) except -1:
-        raise_fault(self.pipes.get().status(refused))
-        return 0
 
-    cdef BatchPort* port(self, object port) except NULL:
-        cdef BatchPort* found = NULL
-        edge, partition = port
-        self.check(self.pipes.get().find(edge, partition, found))
-        return found
+cdef inline CBatchPipes* native(Pipes pipes) noexcept:
+    return <CBatchPipes*> pipes.pipes.get()
 
-    cdef uint64_t put_all(self, Putting& putting) except? 0:
-        cdef BatchPipes* pipes = self.pipes.get()
-        cdef Refusal refused = pipes.put_now(putting)
-        self.check(refused)
-        if not putting.sends.empty():
-            with nogil:
-                refused = pipes.put(putting)
-            self.check(refused)
-        return putting.waited_ns
 
-    cdef object taken(self, Send& send):
-        if send.item.is_rows():
-            item = Rows(send.item.producer, wrap_batch(send.item.payload))
-        else:
-            item = Mark(send.item.producer, self.events[<uint32_t> send.item.kind],
-                        send.item.value, send.item.rows)
-        return (send.port.edge, send.port.partition), item
+cdef int check(Pipes pipes, const Refusal& refused) except -1:
+    raise_fault(native(pipes).status(refused))
+    return 0
+
+
+cdef BatchPort* find(Pipes pipes, object port) except NULL:
+    cdef BatchPort* found = NULL
+    edge, partition = port
+    check(pipes, native(pipes).find(edge, partition, found))
+    return found
+
+
+cdef uint64_t put_all(Pipes pipes, Putting& putting) except? 0:
+    cdef CBatchPipes* into = native(pipes)
+    cdef Refusal refused = into.put_now(putting)
+    check(pipes, refused)
+    if not putting.sends.empty():
+        with nogil:
+            refused = into.put(putting)
+        check(pipes, refused)
+    return putting.waited_ns
+
+
+cdef object taken(Pipes pipes, Send& send):
+    if send.item.is_rows():
+        item = Rows(send.item.producer, wrap_batch(send.item.payload))
+    else:
+        item = Mark(send.item.producer, pipes.events[<uint32_t> send.item.kind],
+                    send.item.value, send.item.rows)
+    return (edge_of(deref(send.port)), partition_of(deref(send.port))), item
 
 
 ensure_pyarrow()

@@ -1,26 +1,26 @@
-// How much waits for one partition, and whether more may come.
+// The books of one partition: how much waits for it and may, how fast it is taken, who sent what.
 //
-// One job: batches, bytes and "closed" in one word, so that one compare-and-swap decides whether a
-// batch is let in. A batch fits when nothing else waits, or both bounds hold with it.
+// One job: counters without a lock, for `port.hpp`.
 #pragma once
 #include <algorithm>
 #include <atomic>
+#include <bit>
+#include <chrono>
 #include <cstdint>
+#include <memory>
 
-#include "waiting.hpp"
+#include "item.hpp"
 
 namespace fabric {
 
 constexpr uint64_t ROOM_BATCHES_MAX = 1 << 14;
 constexpr uint64_t ROOM_BYTES_MAX = uint64_t{1} << 47;
 
-// What an edge allows to wait for each of its partitions.
-struct Bounds {
-  uint64_t batches, bytes;
-};
-
 enum class Reserve { DONE, FULL, CLOSED };
 
+// How much waits, and whether more may come: batches, bytes and "closed" in one word, so that one
+// compare-and-swap decides whether a batch is let in. A batch fits when nothing else waits, or both
+// bounds hold with it.
 class Room {
  public:
   // Every access is seq_cst where a thread decides to sleep, or that nobody does (waiting.hpp).
@@ -68,6 +68,94 @@ class Room {
   }
 
   std::atomic<uint64_t> word_{0};
+};
+
+// How much may wait, by how fast its consumer takes: the bytes that it takes in a given time, seen
+// while it is busy. What waits is then worth that much time, whatever a row costs: a barrier, and
+// each row, stays behind all that lies before it. One that rests for want of rows tells nothing
+// about its pace.
+class Pace {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr auto LOOK = std::chrono::milliseconds(50);
+  static constexpr uint64_t BYTES_MIN = 4 << 10;
+
+  // The consumer, before it takes: `wait_ns` is how long what waits may take it, of at most
+  // `bytes_max`; one number a LOOK, and never less than half of the last.
+  void look(uint64_t wait_ns, uint64_t bytes_max, Clock::time_point now) {
+    if (rests_.exchange(false, std::memory_order_relaxed)) return begin(now);
+    const auto busy = std::chrono::nanoseconds(now - since_).count();
+    if (busy < std::chrono::nanoseconds(LOOK).count()) return;
+    const double worth = static_cast<double>(taken_) * static_cast<double>(wait_ns) /
+                         static_cast<double>(busy);
+    const uint64_t least = std::max(bound(bytes_max) / 2, BYTES_MIN);
+    const uint64_t found = worth < static_cast<double>(bytes_max)
+                               ? std::max(static_cast<uint64_t>(worth), least)
+                               : bytes_max;
+    bound_.store(found, std::memory_order_relaxed);  // who sees it late waits by the last one
+    begin(now);
+  }
+  void took(uint64_t bytes) { taken_ += bytes; }
+
+  // It found nothing to take; from any thread.
+  void rest() { rests_.store(true, std::memory_order_relaxed); }
+
+  uint64_t bound(uint64_t bytes_max) const {
+    return std::min(bytes_max, bound_.load(std::memory_order_relaxed));
+  }
+
+ private:
+  void begin(Clock::time_point now) {
+    since_ = now;
+    taken_ = 0;
+  }
+
+  alignas(64) std::atomic<uint64_t> bound_{UINT64_MAX};  // producers read it, seldom written
+  alignas(64) std::atomic<bool> rests_{true};             // from here on the consumer's own
+  Clock::time_point since_;
+  uint64_t taken_ = 0;
+};
+
+constexpr uint32_t PRODUCERS_MAX = 1 << 20;
+
+// Rows that each producer has put into one partition, which its END must agree with: a counter by
+// producer that grows without a lock and never moves. Producer p lies in bucket
+// floor(log2(p / 64 + 1)); bucket b holds 64 << b counters and is made when first asked for.
+class SentRows {
+ public:
+  SentRows() = default;
+  SentRows(const SentRows&) = delete;
+  SentRows& operator=(const SentRows&) = delete;
+  ~SentRows() {
+    for (auto& bucket : buckets_) delete[] bucket.load(std::memory_order_relaxed);
+  }
+
+  // The counter of `producer` < PRODUCERS_MAX. A producer is one thread at a time, so whoever
+  // reads or writes it may do so relaxed.
+  std::atomic<uint64_t>& of(uint32_t producer) {
+    const uint32_t bucket = std::bit_width(producer / FIRST + 1) - 1;
+    auto& place = buckets_[bucket];
+    auto* counters = place.load(std::memory_order_acquire);  // acquire: their zeros
+    if (counters == nullptr) counters = make(place, FIRST << bucket);
+    return counters[producer - (FIRST << bucket) + FIRST];
+  }
+
+ private:
+  using Counter = std::atomic<uint64_t>;
+  static constexpr uint32_t FIRST = 64;
+  static constexpr int N_BUCKETS = std::bit_width(PRODUCERS_MAX / FIRST) + 1;
+
+  static Counter* make(std::atomic<Counter*>& place, uint32_t size) {
+    auto made = std::make_unique<Counter[]>(size);
+    Counter* found = nullptr;
+    // release: the zeros for others; acquire: those of whoever was faster
+    if (place.compare_exchange_strong(found, made.get(), std::memory_order_acq_rel)) {
+      return made.release();
+    }
+    return found;
+  }
+
+  std::atomic<Counter*> buckets_[N_BUCKETS] = {};
 };
 
 }  // namespace fabric

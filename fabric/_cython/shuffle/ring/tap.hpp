@@ -4,20 +4,19 @@
 // queue of their own. A lossy tap that is full counts the rows that it misses. A lossless one that
 // is full holds the consumer back, and thereby the producers, as if the consumer had no room.
 #pragma once
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <set>
+#include <utility>
 #include <vector>
 
-#include "ring.hpp"
-#include "room.hpp"
+#include "item.hpp"
 #include "waiting.hpp"
 
 namespace fabric {
-
-template <class Payload>
-class Port;
 
 // Rows that a tap has seen since it began: given to its reader, and passed over.
 struct TapTotals {
@@ -159,57 +158,6 @@ class Tap {
   std::atomic<bool> blocks_{false};
   Clock::time_point blocks_since_;
   Waiter news_;
-};
-
-// The taps of one port. Only its consumer calls `pass` and `holds_back`.
-template <class Payload>
-class Taps {
- public:
-  void add(std::shared_ptr<Tap<Payload>> tap) {
-    const std::lock_guard held(mutex_);
-    taps_.push_back(std::move(tap));
-    n_taps_.store(taps_.size());
-  }
-
-  void remove(const Tap<Payload>& tap) {
-    const std::lock_guard held(mutex_);
-    std::erase_if(taps_, [&](const auto& one) { return one.get() == &tap; });
-    n_taps_.store(taps_.size());
-  }
-
-  bool empty() const { return n_taps_.load() == 0; }
-
-  bool holds_back(const Item<Payload>& item) {
-    const std::lock_guard held(mutex_);
-    return held_back(item);
-  }
-
-  // Shows `item` to all; false, and to none, when one of them has no room.
-  bool pass(const Item<Payload>& item) {
-    const std::lock_guard held(mutex_);
-    if (held_back(item)) return false;
-    for (const auto& tap : taps_) tap->offer(item);
-    return true;
-  }
-
-  bool block() {
-    const std::lock_guard held(mutex_);
-    return std::ranges::any_of(taps_, [](const auto& tap) { return tap->blocks(); });
-  }
-
-  void wake() {
-    const std::lock_guard held(mutex_);
-    for (const auto& tap : taps_) tap->wake();
-  }
-
- private:
-  bool held_back(const Item<Payload>& item) {
-    return std::ranges::any_of(taps_, [&](const auto& tap) { return tap->holds_back(item); });
-  }
-
-  std::mutex mutex_;
-  std::vector<std::shared_ptr<Tap<Payload>>> taps_;
-  std::atomic<size_t> n_taps_{0};
 };
 
 }  // namespace fabric

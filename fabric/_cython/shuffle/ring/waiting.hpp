@@ -8,16 +8,15 @@
 // thing and looks at `count_`. In their one total order at least one of the two sees the other.
 #pragma once
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
 #include <vector>
 
-namespace fabric {
+#include "item.hpp"
+#include "wire/condition.hpp"
 
-using Deadline = std::chrono::steady_clock::time_point;
-constexpr Deadline NEVER = Deadline::max();
+namespace fabric {
 
 // A thread that sleeps; a signal that comes before the sleep ends it at once.
 class Waiter {
@@ -35,7 +34,7 @@ class Waiter {
     std::unique_lock held(mutex_);
     const auto ready = [this] { return signalled_; };
     if (deadline == NEVER) {
-      wakes_.wait(held, ready);
+      wait_until_true(wakes_, held, ready);
     } else {
       wakes_.wait_until(held, deadline, ready);
     }
@@ -48,12 +47,6 @@ class Waiter {
   std::mutex mutex_;
   std::condition_variable wakes_;
   bool signalled_ = false;
-};
-
-// What a producer needs room for; consumers need nothing.
-struct Need {
-  uint64_t bytes = 0;
-  bool row = false;  // a batch; events take a slot only
 };
 
 // Those who wait for one thing, in the order in which they came.

@@ -1,17 +1,102 @@
-// Taps: a partition of a pipelined edge, read by anybody while the job runs (design 4.3).
-//
-// One job: a `Tap` of a ring as a stream of messages. Its header is JSON for any client: the rows
-// given so far and those skipped before them. It ends when every producer of the partition on this
-// agent has ended, or with the job when the consumer had enough before; it fails when the job does.
-#pragma once
+// Names to pipes, and taps: a partition of a pipelined edge, read by anybody while the job runs
+// (design 4.3).
 #include "exchange/jobs.hpp"
+
+#include <arrow/record_batch.h>
+#include <arrow/result.h>
+
+#include <atomic>
+#include <set>
+#include <variant>
+
 #include "flight/directory.hpp"
 #include "flight/gets.hpp"
 #include "flight/handlers.hpp"
-#include "flight/text.hpp"
+#include "flight/locations.hpp"
+#include "ring/batches.hpp"
+#include "ring/tap.hpp"
+#include "store/message.hpp"
+#include "wire/fault.hpp"
+#include "wire/ticket.hpp"
 
 namespace fabric {
 
+void Attempts::set(uint32_t edge, uint32_t producer, uint32_t attempt) {
+  const std::lock_guard held(mutex_);
+  attempts_[{edge, producer}] = attempt;
+}
+uint32_t Attempts::of(uint32_t edge, uint32_t producer) const {
+  const std::lock_guard held(mutex_);
+  const auto found = attempts_.find({edge, producer});
+  return found == attempts_.end() ? 0 : found->second;
+}
+
+arrow::Status WantedTap::attach(const std::shared_ptr<BatchPipes>& pipes) const {
+  BatchPort* port = nullptr;
+  ARROW_RETURN_NOT_OK(pipes->status(pipes->declare(edge, n_partitions, 0, 0)));
+  ARROW_RETURN_NOT_OK(pipes->status(pipes->find(edge, partition, port)));
+  pipes->set_native(*port);
+  pipes->add(*port, tap, pipes);
+  return arrow::Status::OK();
+}
+
+void JobPipes::add(const std::string& job, std::shared_ptr<BatchPipes> pipes) {
+  const std::lock_guard held(mutex_);
+  const auto [first, last] = taps_.equal_range(job);
+  for (auto at = first; at != last; ++at) {
+    if (!at->second.attach(pipes).ok()) at->second.tap->cut();  // its number is out of range
+  }
+  taps_.erase(first, last);
+  jobs_[job] = {std::move(pipes), std::make_shared<Attempts>()};
+  changed_.notify_all();
+}
+
+arrow::Status JobPipes::tap(const std::string& job, const WantedTap& wanted) {
+  const std::lock_guard held(mutex_);
+  if (const auto found = jobs_.find(job); found != jobs_.end()) {
+    return wanted.attach(found->second.pipes);
+  }
+  taps_.emplace(job, wanted);
+  return arrow::Status::OK();
+}
+
+void JobPipes::untap(const std::shared_ptr<BatchTap>& tap) {
+  {
+    const std::lock_guard held(mutex_);
+    std::erase_if(taps_, [&](const auto& one) { return one.second.tap == tap; });
+  }
+  tap->cut();
+  if (BatchPort* port = tap->port()) BatchPipes::remove(*port, *tap);
+}
+
+void JobPipes::begin(const std::string& job, uint32_t edge, uint32_t producer, uint32_t attempt) {
+  const std::lock_guard held(mutex_);
+  if (const auto found = jobs_.find(job); found != jobs_.end()) {
+    found->second.attempts->set(edge, producer, attempt);
+  }
+}
+
+void JobPipes::remove(const std::string& job) {
+  Producing gone;  // destroyed without the lock
+  const std::lock_guard held(mutex_);
+  if (const auto found = jobs_.find(job); found != jobs_.end()) {
+    gone = std::move(found->second);
+    jobs_.erase(found);
+  }
+}
+
+Producing JobPipes::wait_for(const std::string& job, Deadline deadline) const {
+  std::unique_lock held(mutex_);
+  changed_.wait_until(held, deadline, [&] { return jobs_.contains(job); });
+  const auto found = jobs_.find(job);
+  return found == jobs_.end() ? Producing{} : found->second;
+}
+
+namespace {
+
+// A `Tap` of a ring as a stream of messages. Its header is JSON for any client: the rows given so
+// far and those skipped before them. It ends when every producer of the partition on this agent has
+// ended, or with the job when the consumer had enough before; it fails when the job does.
 class TapStream : public MessageStream {
  public:
   static constexpr auto LOOK = std::chrono::milliseconds(250);  // at the job's state
@@ -80,7 +165,7 @@ class TapStream : public MessageStream {
   // Whether every row there is was offered.
   bool ended() {
     BatchPort* port = tap_->port();
-    return port != nullptr && port->ended(tap_->producers());
+    return port != nullptr && BatchPipes::ended(*port, tap_->producers());
   }
 
   arrow::Status told_to_stop() const {
@@ -131,8 +216,9 @@ class TapStream : public MessageStream {
   bool greeted_ = false, last_ = false;
 };
 
-// Tickets of taps to the jobs; others go where they went before.
-inline void bind_taps(Handlers& handlers, std::shared_ptr<JobPipes> jobs,
+}  // namespace
+
+void bind_taps(Handlers& handlers, std::shared_ptr<JobPipes> jobs,
                       std::shared_ptr<const Directory> table, double idle_s) {
   handlers.get = [jobs, table, idle_s, others = std::move(handlers.get)](
                      const Ticket& ticket,
