@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "hash_column.hpp"
+#include "partition.hpp"
 #include "take_column.hpp"
 
 namespace fabric {
@@ -40,9 +41,7 @@ class BatchPartitioner {
       return n_rows;
     };
     const Order order = Order::scatter(target.data(), n, allocator);
-    build_array(cpu, allocator, out, [&](Taker taker) {
-      taker.take_placed(type_, batch, order, place, out);
-    });
+    take_placed(type_, batch, order, place, cpu, allocator, out);
     return true;
   }
 

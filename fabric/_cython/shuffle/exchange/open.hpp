@@ -5,11 +5,14 @@
 // it, bounded by the credit it came with, and put in by the granting thread, so that a partition
 // that nobody reads stalls no other. An error cancels the job's pipes, which wakes its tasks.
 #pragma once
+#include <arrow/flight/client.h>
+
 #include <thread>
 
 #include "exchange/check.hpp"
 #include "exchange/ledger.hpp"
 #include "pump/call.hpp"
+#include "pump/ipc_stream.hpp"
 #include "ring/batches.hpp"
 
 namespace fabric {
