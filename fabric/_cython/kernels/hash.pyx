@@ -1,7 +1,7 @@
 """The hash of a row: the same 64 bits on every machine, in every process, for every Arrow type.
 
-One job: hash key columns. Placement by hash lives in `partition.pyx`; the C++ loops in `hash.hpp`
-(values) and `hash_column.hpp` (layouts). One pass, a block of 1,024 rows at a time, GIL released.
+One job: hash key columns. Placement by hash lives in `partition.pyx`; the C++ loops in `hash.cpp`.
+One pass, a block of 1,024 rows at a time, GIL released.
 
 Specification, version 1 (arithmetic modulo 2**64; test vectors in tests/_cython/kernels)::
 

@@ -85,7 +85,7 @@ class KeyBlock {
       reader.read(row, n, words_.data(), 1, nullptr, 0, nulls_.data(), 0);
       words = reinterpret_cast<const uint8_t*>(words_.data());
     }
-    by_cpu<StepFirst>(cpu, tags_.data(), reinterpret_cast<const Raw<uint64_t>*>(words), n, start_);
+    hash_words(reinterpret_cast<const Raw<uint64_t>*>(words), n, start_, cpu, tags_.data());
   }
 
   void read(const std::vector<KeyReader>& readers, const std::vector<Column>& columns, int64_t row,

@@ -1,94 +1,23 @@
-// Moving rows of fixed width, bits and bytes: the loops under take_column.hpp.
+// Reordering whole columns, whatever their layout and nesting, into buffers of a Holder.
 //
-// One job: copy values to new places. *Gather* reads `in[rows[j]]` and writes in order; *scatter*
-// reads in order and writes `out[target[i]]`. No allocation, no layout, no null logic.
+// One job: rows of an array to new places. *Gather* reads `in[rows[j]]` and writes in order;
+// *scatter* reads in order and writes `out[target[i]]`. Dictionaries are kept as they are (moved
+// from the input). Views come out compact, in row order, so that the bytes of a slice lie together;
+// lists and strings of null rows come out empty. Offsets are trusted.
 #pragma once
+#include <functional>
+#include <optional>
+
 #include "arrow_c.hpp"
 #include "cpu.hpp"
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
+#include "memory.hpp"
 
 namespace fabric {
 
 struct Wide16 { uint64_t part[2]; };
-struct Wide32 { uint64_t part[4]; };
 
-// The input is fetched 16 KiB ahead by hand: between a few rising output streams the CPU does not
-// see the input for a stream (4 to 16 partitions, input not in cache: 2.4 times as fast).
-constexpr int64_t FETCH_AHEAD_BYTES = 16384;
-
-template <class T>
-void scatter_values(const Raw<T>* __restrict in, const uint32_t* __restrict target, int64_t n,
-                    T* __restrict out) {
-  int64_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    __builtin_prefetch(reinterpret_cast<const char*>(in + i) + FETCH_AHEAD_BYTES);
-    for (int64_t k = i; k < i + 8; ++k) out[target[k]] = in[k].value;
-  }
-  for (; i < n; ++i) out[target[i]] = in[i].value;
-}
-
-template <class T>
-void gather_values(const Raw<T>* __restrict in, const uint32_t* __restrict rows, int64_t n,
-                   T* __restrict out) {
-  for (int64_t j = 0; j < n; ++j) out[j] = in[rows[j]].value;
-}
-
-template <class T>
-void move_typed(const uint8_t* in, const uint32_t* rows, const uint32_t* target, int64_t n,
-                uint8_t* out) {
-  const auto* from = reinterpret_cast<const Raw<T>*>(in);
-  T* to = reinterpret_cast<T*>(out);
-  if (target != nullptr) scatter_values<T>(from, target, n, to);
-  else gather_values<T>(from, rows, n, to);
-}
-
-// Rows of `width` bytes, by target where there is one, else by rows.
-inline void move_fixed(const uint8_t* in, int64_t width, const uint32_t* rows,
-                       const uint32_t* target, int64_t n, uint8_t* out) {
-  switch (width) {
-    case 1: return move_typed<uint8_t>(in, rows, target, n, out);
-    case 2: return move_typed<uint16_t>(in, rows, target, n, out);
-    case 4: return move_typed<uint32_t>(in, rows, target, n, out);
-    case 8: return move_typed<uint64_t>(in, rows, target, n, out);
-    case 16: return move_typed<Wide16>(in, rows, target, n, out);
-    case 32: return move_typed<Wide32>(in, rows, target, n, out);
-    default: break;
-  }
-  const size_t size = static_cast<size_t>(width);
-  for (int64_t k = 0; k < n; ++k) {
-    const int64_t from = target != nullptr ? k : rows[k], to = target != nullptr ? target[k] : k;
-    std::memcpy(out + to * width, in + from * width, size);
-  }
-}
-
-// Gather bits [first + rows[j]]; the rest of the last byte is zero. Returns how many are set.
-inline int64_t gather_bits(const uint8_t* bits, int64_t first, const uint32_t* rows, int64_t n,
-                           uint8_t* out) {
-  int64_t n_set = 0;
-  for (int64_t j = 0; j < n; j += 8) {
-    const int64_t count = n - j < 8 ? n - j : 8;
-    unsigned byte = 0;
-    for (int64_t k = 0; k < count; ++k) {
-      byte |= static_cast<unsigned>(bit_at(bits, first + rows[j + k])) << k;
-    }
-    n_set += __builtin_popcount(byte);
-    out[j >> 3] = static_cast<uint8_t>(byte);
-  }
-  return n_set;
-}
-
-inline int64_t count_bits(const uint8_t* bits, int64_t first, int64_t n) {
-  int64_t n_set = 0;
-  for (int64_t i = 0; i < n; i += 64) {
-    n_set += __builtin_popcountll(load_bits(bits, first + i, n - i < 64 ? n - i : 64));
-  }
-  return n_set;
-}
-
-constexpr int64_t ROWS_AHEAD = 16;  // how far ahead bytes at random places are fetched
+// How many of the bits [first, first + n) are set.
+int64_t count_bits(const uint8_t* bits, int64_t first, int64_t n);
 
 // Copy `size` bytes in steps of 32 that may run past the end of the target (which the next copy
 // writes over, or slack) but never past `end` of the source: most strings take no second step,
@@ -102,55 +31,41 @@ inline void copy_bytes(const uint8_t* from, const uint8_t* end, int64_t size, ui
   }
 }
 
-// Byte strings of rows[j], one after the other, where `to` says.
-template <class Offset>
-void gather_bytes(const Raw<Offset>* from, const uint8_t* data, const uint8_t* end,
-                  const uint32_t* rows, int64_t n, const Offset* to, uint8_t* out) {
-  for (int64_t j = 0; j < n; ++j) {
-    if (j + ROWS_AHEAD < n) __builtin_prefetch(data + from[rows[j + ROWS_AHEAD]]);
-    copy_bytes(data + from[rows[j]], end, to[j + 1] - to[j], out + to[j]);
+// Which input row goes where: by `rows` (gather), or by `target` for a permutation (scatter).
+class Order {
+ public:
+  static Order gather(const uint32_t* rows, int64_t n) { return Order(rows, nullptr, n, nullptr); }
+  static Order scatter(const uint32_t* target, int64_t n, Allocator& allocator) {
+    return Order(nullptr, target, n, &allocator);
   }
-}
+  int64_t n() const { return n_; }
+  const uint32_t* target() const { return target_; }
+  const uint32_t* rows() const {  // the inverse is made when first asked for
+    if (rows_ == nullptr && target_ != nullptr) make_rows();
+    return rows_;
+  }
 
-// Offsets for strings that are scattered; rows that `valid` (from bit `first` on) calls null are
-// empty. Their sum is no more than the input's, so it fits.
-template <class Offset>
-void scatter_offsets(const Raw<Offset>* from, const uint32_t* target, int64_t n,
-                     const uint8_t* valid, int64_t first, Offset* to) {
-  for (int64_t i = 0; i < n; ++i) {
-    __builtin_prefetch(reinterpret_cast<const char*>(from + i) + FETCH_AHEAD_BYTES / 2);
-    const bool there = valid == nullptr || bit_at(valid, first + i);
-    to[target[i]] = there ? from[i + 1] - from[i] : 0;
-  }
-  Offset sum = 0;
-  for (int64_t j = 0; j < n; ++j) {
-    const Offset size = to[j];
-    to[j] = sum;
-    sum += size;
-  }
-  to[n] = sum;
-}
+ private:
+  Order(const uint32_t* rows, const uint32_t* target, int64_t n, Allocator* allocator)
+      : rows_(rows), target_(target), n_(n), allocator_(allocator) {}
+  void make_rows() const;
 
-#if defined(__x86_64__)
-// Byte strings of row i to where target[i] belongs: the input is read in order, and masks copy the
-// exact bytes without a branch on their number (a quarter of the time of gathering them).
-template <class Offset>
-FABRIC_AVX512 void scatter_bytes(const Raw<Offset>* from, const uint8_t* data,
-                                 const uint32_t* target, int64_t n, const Offset* to,
-                                 uint8_t* out) {
-  for (int64_t i = 0; i < n; ++i) {
-    const uint8_t* source = data + from[i];
-    __builtin_prefetch(source + FETCH_AHEAD_BYTES / 4);
-    if (i + ROWS_AHEAD < n) __builtin_prefetch(out + to[target[i + ROWS_AHEAD]], 1);
-    const int64_t place = target[i];
-    int64_t left = to[place + 1] - to[place];
-    for (uint8_t* at = out + to[place];; at += 64, source += 64, left -= 64) {
-      const __mmask64 mask = _bzhi_u64(~UINT64_C(0), static_cast<unsigned>(left < 64 ? left : 64));
-      _mm512_mask_storeu_epi8(at, mask, _mm512_maskz_loadu_epi8(mask, source));
-      if (__builtin_expect(left <= 64, 1)) break;
-    }
-  }
-}
-#endif
+  mutable const uint32_t* rows_;
+  const uint32_t* target_;
+  int64_t n_;
+  Allocator* allocator_;
+  mutable std::optional<Scratch<uint32_t>> inverse_;
+};
+
+// Reorder an array into `out`; on failure `out` is left released and the error goes on.
+void take_array(const Type& type, ArrowArray& in, const Order& order, int cpu,
+                Allocator& allocator, ArrowArray& out);
+
+// The same for a batch, by a target that `place(row)` fills from `row` on; it returns for how many.
+// One column of plain values moves block by block behind it: stores of one block drain while the
+// next one is placed. More of them at once would write to too many places and be slower.
+void take_placed(const Type& type, ArrowArray& in, const Order& order,
+                 const std::function<int64_t(int64_t)>& place, int cpu, Allocator& allocator,
+                 ArrowArray& out);
 
 }  // namespace fabric

@@ -1,16 +1,10 @@
 from libc.stdint cimport int64_t, uint32_t
 
 from fabric._cython.kernels.arrow_c cimport ArrowArray, Type
+from fabric._cython.kernels.memory cimport Allocator, system_allocator
 
 
-cdef extern from "memory.hpp" namespace "fabric" nogil:
-    cppclass Allocator:
-        pass
-
-    Allocator& system_allocator() noexcept
-
-
-cdef extern from "take_column.hpp" namespace "fabric" nogil:
+cdef extern from "take.hpp" namespace "fabric" nogil:
     cppclass Order:
         @staticmethod
         Order gather(const uint32_t* rows, int64_t n) noexcept

@@ -10,12 +10,11 @@ from libcpp.vector cimport vector
 from fabric._cython.shuffle.wire.arrow_cpp cimport CRecordBatch, CResult
 
 
-cdef extern from "pump/governor.hpp" namespace "fabric" nogil:
+cdef extern from "pump/connection.hpp" namespace "fabric" nogil:
     cppclass Governor:
         int64_t bytes()
         int64_t requests()
 
-cdef extern from "pump/connection.hpp" namespace "fabric" nogil:
     cppclass CConnection "fabric::Connection":
         pass
 
@@ -27,11 +26,12 @@ cdef extern from "pump/connection.hpp" namespace "fabric" nogil:
         size_t n_calls()
         void close()
 
-cdef extern from "pump/put.hpp" namespace "fabric" nogil:
-    ctypedef vector[shared_ptr[CRecordBatch]] Batches
-
+cdef extern from "pump/call.hpp" namespace "fabric" nogil:
     cppclass Patience:
         Patience()
+
+cdef extern from "pump/put.hpp" namespace "fabric" nogil:
+    ctypedef vector[shared_ptr[CRecordBatch]] Batches
 
     cppclass CPut "fabric::PutCall":
         void start() except +

@@ -61,12 +61,11 @@ cdef extern from "wire/check.hpp" namespace "fabric" nogil:
         OptionalCheck()
         OptionalCheck(StreamCheck)
 
-cdef extern from "pump/governor.hpp" namespace "fabric" nogil:
-    cppclass PeerBounds:
-        int64_t bytes, requests
-
 cdef extern from "pump/connection.hpp" namespace "fabric" nogil:
     const size_t C_PER_ADDRESS_MAX "fabric::PER_ADDRESS_MAX"
+
+    cppclass PeerBounds:
+        int64_t bytes, requests
 
     cppclass ConnectOptions:
         ConnectOptions()
@@ -78,9 +77,14 @@ cdef extern from "pump/connection.hpp" namespace "fabric" nogil:
     shared_ptr[CConnections] make_pool "std::make_shared<fabric::Connections>"(
         ConnectOptions) except +
 
-cdef extern from "pump/fetch.hpp" namespace "fabric" nogil:
+cdef extern from "pump/call.hpp" namespace "fabric" nogil:
     ctypedef vector[pair[string, string]] Headers
 
+    CResult[vector[string]] c_act "fabric::act"(
+        CConnections& pool, const string& address, const string& name, const string& body,
+        const Headers& headers, double timeout_s)
+
+cdef extern from "pump/fetch.hpp" namespace "fabric" nogil:
     cppclass FetchOrder:
         FetchOrder()
         string address, ticket, subject
@@ -115,10 +119,6 @@ cdef extern from "pump/put.hpp" namespace "fabric" nogil:
 
     shared_ptr[CPut] make_put "std::make_shared<fabric::PutCall>"(
         shared_ptr[CConnections], PutOrder) except +
-
-    CResult[vector[string]] c_act "fabric::act"(
-        CConnections& pool, const string& address, const string& name, const string& body,
-        const Headers& headers, double timeout_s)
 
 PER_ADDRESS_MAX = C_PER_ADDRESS_MAX
 """Connections to one server at most."""
