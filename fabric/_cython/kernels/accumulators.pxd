@@ -1,4 +1,5 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
+from libcpp.memory cimport unique_ptr
 
 from fabric._cython.kernels.arrow_c cimport ArrowArray, Type
 
@@ -13,20 +14,13 @@ cdef extern from "accumulators.hpp" namespace "fabric" nogil:
         int64_t n_bytes() noexcept
 
     cppclass Counts(CAccumulator):
-        Counts() except +
         void rows(const int32_t* ids, int64_t n) noexcept
 
-    cppclass IntegerSums(CAccumulator):
-        IntegerSums() except +
-
-    cppclass FloatSums(CAccumulator):
-        FloatSums() except +
-
-    cppclass DecimalSums(CAccumulator):
-        DecimalSums() except +
-
-    cppclass MomentSums(CAccumulator):
-        MomentSums() except +
+    unique_ptr[Counts] make_counts() except +
+    unique_ptr[CAccumulator] make_integer_sums() except +
+    unique_ptr[CAccumulator] make_float_sums() except +
+    unique_ptr[CAccumulator] make_decimal_sums() except +
+    unique_ptr[CAccumulator] make_moment_sums() except +
 
 
 cdef class Accumulator:

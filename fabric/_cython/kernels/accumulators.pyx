@@ -107,7 +107,7 @@ cdef class CountAll(Accumulator):
     """
 
     def __cinit__(self):
-        self.core = new Counts()
+        self.core = make_counts().release()
 
     def update(self, const int32_t[::1] ids not None):
         """Count rows by their groups' ids: int32, shape (rows,)."""
@@ -146,7 +146,7 @@ cdef class Count(Accumulator):
     """How many values are not null: int64."""
 
     def __cinit__(self):
-        self.core = new Counts()
+        self.core = make_counts().release()
 
     def update(self, const int32_t[::1] ids not None, column not None):
         """Count the values of an array of any type but unions, one row an id."""
@@ -189,7 +189,7 @@ cdef class SumInt64(Accumulator):
     """
 
     def __cinit__(self):
-        self.core = new IntegerSums()
+        self.core = make_integer_sums().release()
 
     def update(self, const int32_t[::1] ids not None, column not None):
         """Add an array of integers of any width, one row an id.
@@ -234,7 +234,7 @@ cdef class SumFloat64(Accumulator):
     """The sum of floats, added in the order of rows: float64, null when there is no value."""
 
     def __cinit__(self):
-        self.core = new FloatSums()
+        self.core = make_float_sums().release()
 
     def update(self, const int32_t[::1] ids not None, column not None):
         """Add an array of numbers, one row an id; others than floats are cast to float64."""
@@ -271,7 +271,7 @@ cdef class SumDecimal(Accumulator):
 
     def __cinit__(self, precision, scale):
         self.type = pa.decimal128(precision, scale)
-        self.core = new DecimalSums()
+        self.core = make_decimal_sums().release()
 
     def update(self, const int32_t[::1] ids not None, column not None):
         """Add an array of decimals of this scale, one row an id.
@@ -323,7 +323,7 @@ cdef class Moments(Accumulator):
     """
 
     def __cinit__(self):
-        self.core = new MomentSums()
+        self.core = make_moment_sums().release()
 
     def update(self, const int32_t[::1] ids not None, column not None):
         """Take in an array of numbers, cast to float64, one row an id; nulls don't count."""

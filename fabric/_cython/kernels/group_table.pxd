@@ -12,7 +12,7 @@ cdef extern from "group_table.hpp" namespace "fabric" nogil:
                     int32_t* ids) except +
         void find(const vector[Type]& types, const vector[ArrowArray*]& arrays, int cpu,
                   int32_t* ids) except +
-        bool is_group(int64_t id) noexcept
+        int64_t first_stranger(const int32_t* ids, int64_t n) noexcept
         void remove(const int32_t* ids, int64_t n) except +
         void compact() except +
         void list(int32_t* ids) noexcept

@@ -232,10 +232,10 @@ cdef class GroupTable:
         if ids is None:
             return self.ids()
         cdef const int32_t[::1] view = ids
-        cdef int64_t i
-        for i in range(view.shape[0]):
-            if not self.core.is_group(view[i]):
-                raise IndexError(f"there is no group {view[i]}")
+        cdef int64_t n = view.shape[0]
+        cdef int64_t stranger = self.core.first_stranger(&view[0], n) if n > 0 else n
+        if stranger < n:
+            raise IndexError(f"there is no group {view[stranger]}")
         return ids
 
     def keys(self, ids=None):

@@ -11,51 +11,15 @@
 #include <type_traits>
 #include <utility>
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
-
 namespace fabric {
 
 constexpr int64_t OWN_PAGES_BYTES = 1 << 18;  // from here on an array has pages of its own
 constexpr int64_t HUGE_PAGE_BYTES = 1 << 21;
 
-#if defined(__linux__)
-inline void* map_pages(int64_t n_bytes) {
-  void* pages = mmap(nullptr, static_cast<size_t>(n_bytes), PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (pages == MAP_FAILED) throw std::bad_alloc();
-  if (n_bytes >= HUGE_PAGE_BYTES) madvise(pages, static_cast<size_t>(n_bytes), MADV_HUGEPAGE);
-  return pages;
-}
-
-inline void* remap_pages(void* pages, int64_t before, int64_t n_bytes) {
-  void* moved = mremap(pages, static_cast<size_t>(before), static_cast<size_t>(n_bytes),
-                       MREMAP_MAYMOVE);
-  if (moved == MAP_FAILED) throw std::bad_alloc();
-  if (n_bytes >= HUGE_PAGE_BYTES) madvise(moved, static_cast<size_t>(n_bytes), MADV_HUGEPAGE);
-  return moved;
-}
-
-inline void unmap_pages(void* pages, int64_t n_bytes) noexcept {
-  munmap(pages, static_cast<size_t>(n_bytes));
-}
-#else
-inline void* map_pages(int64_t n_bytes) {
-  void* pages = std::aligned_alloc(4096, static_cast<size_t>(n_bytes));
-  if (pages == nullptr) throw std::bad_alloc();
-  return std::memset(pages, 0, static_cast<size_t>(n_bytes));
-}
-
-inline void* remap_pages(void* pages, int64_t before, int64_t n_bytes) {
-  void* moved = std::realloc(pages, static_cast<size_t>(n_bytes));
-  if (moved == nullptr) throw std::bad_alloc();
-  std::memset(static_cast<char*>(moved) + before, 0, static_cast<size_t>(n_bytes - before));
-  return moved;
-}
-
-inline void unmap_pages(void* pages, int64_t) noexcept { std::free(pages); }
-#endif
+// Zeroed pages; `remap_pages` moves what they hold. Both throw std::bad_alloc.
+void* map_pages(int64_t n_bytes);
+void* remap_pages(void* pages, int64_t before, int64_t n_bytes);
+void unmap_pages(void* pages, int64_t n_bytes) noexcept;
 
 template <class T>
 class Growing {

@@ -21,8 +21,8 @@ cdef extern from "join_table.hpp" namespace "fabric" nogil:
                       uint8_t* out) except +
         int64_t remove_before(int64_t bound) except +
         void list(int32_t* places) noexcept
+        void times(const int32_t* places, int64_t n, int64_t* out) noexcept
         int64_t n_places() noexcept
-        int64_t time_of(int64_t place) noexcept
         void gather(const int32_t* places, int64_t n, const vector[int32_t]& which,
                     ArrowArray& out) except +
         int64_t n_rows() noexcept

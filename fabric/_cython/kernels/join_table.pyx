@@ -258,12 +258,10 @@ cdef class JoinTable:
         places, times = np.empty(self.n_rows, np.int32), np.empty(self.n_rows, np.int64)
         cdef int32_t[::1] view = places
         cdef int64_t[::1] times_view = times
-        cdef int64_t i
         if view.shape[0] > 0:
             with nogil:
                 self.core.list(&view[0])
-                for i in range(view.shape[0]):
-                    times_view[i] = self.core.time_of(view[i])
+                self.core.times(&view[0], view.shape[0], &times_view[0])
         batch = self.gathered(places, self.schema.names)
         keys = [batch.column(i) for i in self.key_indices]
         groups = (hash_columns(keys) >> np.uint64(49)).astype(np.uint16)

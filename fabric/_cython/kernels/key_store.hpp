@@ -1,8 +1,10 @@
 // Keys by group id: rows of words that stay, and their way out as Arrow columns.
 //
 // One job: `KeyStore` keeps, compares, hands out and forgets the keys of groups. Which group a key
-// has is group_table.hpp's. Words lie by id; the bytes of a group's strings lie behind one pointer.
+// has is group_core.hpp's. Words lie by id; the bytes of a group's strings lie behind one pointer.
 #pragma once
+#include <limits>
+
 #include "growing.hpp"
 #include "key_words.hpp"
 #include "memory.hpp"

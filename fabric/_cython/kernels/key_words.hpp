@@ -12,11 +12,6 @@
 
 namespace fabric {
 
-struct Bytes {
-  const uint8_t* data;
-  uint64_t size;
-};
-
 // Where one key lies in a row.
 struct KeyField {
   Type type;
@@ -133,6 +128,11 @@ class KeyReader {
   }
 
  private:
+  struct Bytes {
+    const uint8_t* data;
+    uint64_t size;
+  };
+
   // One value; false for a null, whose words are zeros.
   bool one(int64_t row, uint64_t* words, const uint8_t** tail) const {
     row += array_.offset;

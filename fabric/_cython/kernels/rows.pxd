@@ -5,15 +5,19 @@ from libcpp.vector cimport vector
 from fabric._cython.kernels.arrow_c cimport ArrowArray, ArrowSchema, Type
 
 
-cdef extern from "rows.hpp" namespace "fabric" nogil:
+cdef extern from "arrow_c.hpp" namespace "fabric" nogil:
     const uint8_t* bytes_of(const ArrowArray& array, int64_t index) noexcept
 
+
+cdef extern from "rows.hpp" namespace "fabric" nogil:
     cppclass RowTypes:
         RowTypes() except +
         RowTypes(const ArrowSchema& schema) except +
         bint are_flat() noexcept
         int64_t front(const uint8_t* data, int64_t n) except +
         uint64_t hash(const uint8_t* data, int64_t n) except +
+        void hashes(const uint8_t* data, const int64_t* offsets, int64_t n,
+                    uint64_t* out) except +
 
     cppclass RowReader:
         RowReader() noexcept
@@ -24,8 +28,6 @@ cdef extern from "rows.hpp" namespace "fabric" nogil:
         T number[T]() except +
         int64_t length() except +
 
-
-cdef extern from "row_columns.hpp" namespace "fabric" nogil:
     cppclass BytesMaker:
         BytesMaker(int64_t n) except +
         void add(int64_t row, int64_t size) noexcept

@@ -1,8 +1,8 @@
 """One row as bytes: what keyed state is stored by, and a way back to columns.
 
 One job: `RowCodec`, values of plain Arrow types to bytes and back, a column at a time (`rows.hpp`,
-`row_columns.hpp`, GIL released) or one Python value at a time. Stores of such bytes live in
-`value_store.pyx` and `fabric/state`.
+GIL released) or one Python value at a time. Stores of such bytes live in `value_store.pyx` and
+`fabric/state`.
 
 The format, version 1: the values of a row one after the other. A value is a byte, 0 for null or 1,
 and then, little endian:
@@ -368,13 +368,11 @@ cdef class RowCodec:
     def hashes(self, rows):
         """The hash of each row: uint64, shape (rows,); the key group is its top 15 bits."""
         cdef Rows held = Rows(rows)
-        cdef int64_t i
         made = np.empty(held.n, np.uint64)
         cdef uint64_t[::1] view = made
-        with nogil:
-            for i in range(held.n):
-                view[i] = self.types.hash(held.data + held.offsets[i],
-                                          held.offsets[i + 1] - held.offsets[i])
+        if held.n > 0:
+            with nogil:
+                self.types.hashes(held.data, held.offsets, held.n, &view[0])
         return made
 
     def group_key(self, bytes prefix not None, bytes row not None, bytes sub=b""):

@@ -1,4 +1,4 @@
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint8_t
 from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
 
@@ -18,7 +18,7 @@ cdef extern from "sessions.hpp" namespace "fabric" nogil:
         int64_t restore(int64_t group, int64_t start, int64_t end, cbool given) except +
         void close(int64_t limit, vector[int64_t]& slots) except +
         void ended(int64_t limit, vector[int64_t]& slots) except +
-        cbool has_open(int64_t group)
+        void have_open(const int64_t* groups, int64_t n, uint8_t* out)
         const vector[Session]& sessions()
         int64_t n_open()
         int64_t n_bytes()

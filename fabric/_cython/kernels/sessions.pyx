@@ -115,9 +115,10 @@ cdef class SessionTable:
         cdef int64_t[::1] groups_view = groups
         cdef int64_t[::1] starts_view = starts
         cdef int64_t[::1] ends_view = ends
+        cdef const Session* sessions = self.table.sessions().const_data()
         cdef const Session* session
         for i in range(n):
-            session = &self.table.sessions()[slots[i]]
+            session = &sessions[slots[i]]
             groups_view[i], starts_view[i], ends_view[i] = session.group, session.start, session.end
         return from_vector(slots), groups, starts, ends
 
@@ -141,12 +142,11 @@ cdef class SessionTable:
         starts, ends = np.empty(n, np.int64), np.empty(n, np.int64)
         cdef int64_t[::1] starts_view = starts
         cdef int64_t[::1] ends_view = ends
-        cdef const Session* session
+        cdef const Session* sessions = self.table.sessions().const_data()
         for i in range(n):
-            if not 0 <= slots[i] < n_slots or not self.table.sessions()[slots[i]].open:
+            if not 0 <= slots[i] < n_slots or not sessions[slots[i]].open:
                 raise ValueError(f"slot {slots[i]} has no open session")
-            session = &self.table.sessions()[slots[i]]
-            starts_view[i], ends_view[i] = session.start, session.end
+            starts_view[i], ends_view[i] = sessions[slots[i]].start, sessions[slots[i]].end
         return starts, ends
 
     def ended(self, int64_t limit):
@@ -177,12 +177,11 @@ cdef class SessionTable:
 
     def has_open(self, const int64_t[::1] groups not None):
         """Whether each group has an open session: bool, shape (groups,)."""
-        cdef int64_t i
-        found = np.empty(groups.shape[0], np.bool_)
+        cdef int64_t n = checked(groups, groups.shape[0])
+        found = np.empty(n, np.bool_)
         cdef uint8_t[::1] view = found.view(np.uint8)
-        checked(groups, groups.shape[0])
-        for i in range(groups.shape[0]):
-            view[i] = self.table.has_open(groups[i])
+        if n > 0:
+            self.table.have_open(&groups[0], n, &view[0])
         return found
 
     def export(self):
@@ -195,13 +194,14 @@ cdef class SessionTable:
         """
         cdef vector[int64_t] slots
         cdef int64_t i
+        cdef const Session* sessions = self.table.sessions().const_data()
         for i in range(<int64_t>self.table.sessions().size()):
-            if self.table.sessions()[i].open:
+            if sessions[i].open:
                 slots.push_back(i)
         given = np.empty(slots.size(), np.bool_)
         cdef uint8_t[::1] view = given.view(np.uint8)
         for i in range(<int64_t>slots.size()):
-            view[i] = self.table.sessions()[slots[i]].given
+            view[i] = sessions[slots[i]].given
         return *self.columns(slots), given
 
     def restore(self, const int64_t[::1] groups not None, const int64_t[::1] starts not None,

@@ -8,7 +8,6 @@
 
 #include "growing.hpp"
 #include "memory.hpp"
-#include "take.hpp"
 
 namespace fabric {
 
@@ -82,6 +81,7 @@ class StoredColumn {
  private:
   static constexpr int64_t GATHERED_AHEAD = 64;  // how many rows ahead values are fetched
   static constexpr uint32_t SHORT = 12;  // bytes that need no memory of their own
+  struct Wide16 { uint64_t part[2]; };
   struct Text {
     uint32_t size;
     uint8_t bytes[SHORT];  // or, from the fourth on, where they are

@@ -1,4 +1,4 @@
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libcpp.memory cimport shared_ptr
 from libcpp.string cimport string
 from libcpp.vector cimport vector
@@ -14,35 +14,36 @@ cdef extern from "value_store.hpp" namespace "fabric" nogil:
         const uint8_t* data
         int64_t n
 
+    cppclass ByteRows:
+        const uint8_t* data
+        const int64_t* offsets
+        int64_t n
+
     cppclass Entry:
         Bytes key() noexcept
         Bytes sub() noexcept
         Bytes value() noexcept
 
-    cppclass FreezeState:
-        pass
-
-    cppclass Shards:
-        pass
-
     cppclass CFrozen "fabric::Frozen":
-        CFrozen(shared_ptr[StoreCore] core, shared_ptr[FreezeState] state,
-                const Shards& shards) except +
         uint32_t collect(uint32_t shard, uint32_t first_group, uint32_t end_group, int64_t n_bytes,
                          vector[const Entry*]& out) except +
 
     cppclass StoreCore:
         StoreCore(const RowTypes& keys, bint linked) except +
-        uint64_t hash(Bytes key) except +
-        Entry* find(uint64_t key_hash, Bytes key, Bytes sub) except +
-        void put(uint64_t key_hash, Bytes key, Bytes sub, Bytes value) except +
-        bint remove(uint64_t key_hash, Bytes key, Bytes sub) except +
-        void siblings(uint64_t key_hash, Bytes key, vector[const Entry*]& out) except +
-        int64_t clear(uint64_t key_hash, Bytes key) except +
+        const Entry* find(Bytes key, Bytes sub) except +
+        void put(Bytes key, Bytes sub, Bytes value) except +
+        bint remove(Bytes key, Bytes sub) except +
+        void siblings(Bytes key, vector[const Entry*]& out) except +
+        int64_t clear(Bytes key) except +
+        void find_many(const ByteRows& keys, const ByteRows& subs,
+                       vector[const Entry*]& out) except +
+        void put_many(const ByteRows& keys, const ByteRows& subs, const ByteRows& values) except +
+        int64_t remove_many(const ByteRows& keys, const ByteRows& subs) except +
+        void siblings_many(const ByteRows& keys, int64_t* counts,
+                           vector[const Entry*]& out) except +
+        int64_t clear_many(const ByteRows& keys) except +
         int64_t sweep(uint32_t shard, int64_t before) except +
-        shared_ptr[FreezeState] freeze() except +
-        const Shards& table() noexcept
-        void prefetch(uint64_t key_hash) noexcept
+        shared_ptr[CFrozen] freeze() except +
         int64_t size() noexcept
         int64_t nbytes() noexcept
 
@@ -59,4 +60,3 @@ cdef class ValueStore:
     cdef string value_room
     cdef uint32_t sweeping
     cdef int check_linked(self) except -1
-    cdef int hash_all(self, Rows rows, vector[uint64_t]& hashes) except -1 nogil

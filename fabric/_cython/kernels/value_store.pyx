@@ -15,9 +15,6 @@ from libc.string cimport memcpy
 from fabric._cython.kernels.arrow_c cimport ArrowArray
 from fabric._cython.kernels.rows cimport BytesMaker, RowCodec, Rows, bytes_array
 
-cdef enum:
-    AHEAD = 16  # how many keys are hashed and fetched before they are looked up
-
 
 cdef inline Bytes bytes_of_object(bytes value) noexcept:
     cdef Bytes found
@@ -25,17 +22,10 @@ cdef inline Bytes bytes_of_object(bytes value) noexcept:
     return found
 
 
-cdef inline Bytes bytes_at(Rows rows, int64_t i) noexcept nogil:
-    cdef Bytes found
-    found.data, found.n = rows.data + rows.offsets[i], rows.offsets[i + 1] - rows.offsets[i]
-    return found
-
-
-cdef inline Bytes sub_at(Rows subs, bint there, int64_t i) noexcept nogil:
-    cdef Bytes found
-    if there:
-        return bytes_at(subs, i)
-    found.data, found.n = <const uint8_t*> NULL, 0
+cdef inline ByteRows byte_rows(Rows rows) noexcept:
+    """What a kernel takes for held rows."""
+    cdef ByteRows found
+    found.data, found.offsets, found.n = rows.data, rows.offsets, rows.n
     return found
 
 
@@ -142,29 +132,28 @@ cdef class ValueStore:
 
     def get(self, bytes key not None, bytes sub not None=b""):
         """The value, or None."""
-        cdef Bytes row = bytes_of_object(key)
-        cdef Entry* entry = self.core.get().find(
-            self.core.get().hash(row), row, bytes_of_object(sub))
-        return None if entry == NULL else bytes_from(entry.value())
+        cdef const Entry* entry = self.core.get().find(bytes_of_object(key), bytes_of_object(sub))
+        return None if entry == NULL else bytes_from(part_of(entry, 2))
 
     def put(self, bytes key not None, bytes value not None, bytes sub not None=b""):
         """Set it."""
-        cdef Bytes row = bytes_of_object(key)
-        self.core.get().put(
-            self.core.get().hash(row), row, bytes_of_object(sub), bytes_of_object(value))
+        self.core.get().put(bytes_of_object(key), bytes_of_object(sub), bytes_of_object(value))
 
     def get_one(self, key, RowCodec values not None):
         """The value of a key, both of them as Python has them; no sub-key."""
         cdef Bytes row
-        cdef Entry* entry
+        cdef const Entry* entry
         if not self.codec.quick or not values.quick:
             found = self.get(self.codec.encode_one(key))
             return None if found is None else values.decode_one(found)
         self.key_room.clear()
         self.codec.put_all(key, self.key_room)
         row.data, row.n = <const uint8_t*> self.key_room.data(), self.key_room.size()
-        entry = self.core.get().find(self.core.get().hash(row), row, Bytes())
-        return None if entry == NULL else values.take_all(entry.value().data, entry.value().n)
+        entry = self.core.get().find(row, Bytes())
+        if entry == NULL:
+            return None
+        row = part_of(entry, 2)
+        return values.take_all(row.data, row.n)
 
     def put_one(self, key, value, RowCodec values not None):
         """Set the value of a key, both of them as Python has them; no sub-key."""
@@ -178,20 +167,18 @@ cdef class ValueStore:
         values.put_all(value, self.value_room)
         row.data, row.n = <const uint8_t*> self.key_room.data(), self.key_room.size()
         new.data, new.n = <const uint8_t*> self.value_room.data(), self.value_room.size()
-        self.core.get().put(self.core.get().hash(row), row, Bytes(), new)
+        self.core.get().put(row, Bytes(), new)
 
     def remove(self, bytes key not None, bytes sub not None=b""):
         """Whether it was there."""
-        cdef Bytes row = bytes_of_object(key)
-        return self.core.get().remove(self.core.get().hash(row), row, bytes_of_object(sub))
+        return self.core.get().remove(bytes_of_object(key), bytes_of_object(sub))
 
     def children(self, bytes key not None):
         """All sub-keys and values of a key, by sub-key; for a linked store."""
-        cdef Bytes row = bytes_of_object(key)
         cdef vector[const Entry*] entries
         cdef const Entry* entry
         self.check_linked()
-        self.core.get().siblings(self.core.get().hash(row), row, entries)
+        self.core.get().siblings(bytes_of_object(key), entries)
         found = []
         for entry in entries:
             found.append((bytes_from(part_of(entry, 1)), bytes_from(part_of(entry, 2))))
@@ -199,25 +186,16 @@ cdef class ValueStore:
 
     def clear(self, bytes key not None):
         """Remove all of a key; how many there were."""
-        cdef Bytes row = bytes_of_object(key)
         self.check_linked()
-        return self.core.get().clear(self.core.get().hash(row), row)
+        return self.core.get().clear(bytes_of_object(key))
 
     def get_many(self, keys, subs=None):
         """The value of each key, null where there is none."""
         cdef Rows rows = Rows(keys), more = subs_of(subs, rows, self.linked)
+        cdef ByteRows found = byte_rows(rows), beside = byte_rows(more)
         cdef vector[const Entry*] entries
-        cdef vector[uint64_t] hashes
-        cdef int64_t i, n = rows.n
-        cdef bint with_subs = subs is not None
         with nogil:
-            self.hash_all(rows, hashes)
-            entries.resize(n)
-            for i in range(n):
-                if not with_subs and i + AHEAD < n:
-                    self.core.get().prefetch(hashes[i + AHEAD])
-                entries[i] = self.core.get().find(
-                    hashes[i], bytes_at(rows, i), sub_at(more, with_subs, i))
+            self.core.get().find_many(found, beside, entries)
         return gathered(entries, 2)
 
     def put_many(self, keys, values, subs=None):
@@ -229,59 +207,42 @@ cdef class ValueStore:
             If the lengths differ, or sub-keys are missing or not wanted.
         """
         cdef Rows rows = Rows(keys), more = subs_of(subs, rows, self.linked), new = Rows(values)
-        cdef vector[uint64_t] hashes
-        cdef int64_t i, n = rows.n
-        cdef bint with_subs = subs is not None
-        if new.n != n:
-            raise ValueError(f"{n} keys need as many values, got {new.n}")
+        cdef ByteRows found = byte_rows(rows), beside = byte_rows(more), fresh = byte_rows(new)
+        if new.n != rows.n:
+            raise ValueError(f"{rows.n} keys need as many values, got {new.n}")
         with nogil:
-            self.hash_all(rows, hashes)
-            for i in range(n):
-                if not with_subs and i + AHEAD < n:
-                    self.core.get().prefetch(hashes[i + AHEAD])
-                self.core.get().put(hashes[i], bytes_at(rows, i), sub_at(more, with_subs, i),
-                                    bytes_at(new, i))
+            self.core.get().put_many(found, beside, fresh)
 
     def remove_many(self, keys, subs=None):
         """Remove keys; how many were there."""
         cdef Rows rows = Rows(keys), more = subs_of(subs, rows, self.linked)
-        cdef vector[uint64_t] hashes
-        cdef int64_t i, n_removed = 0
-        cdef bint with_subs = subs is not None
+        cdef ByteRows found = byte_rows(rows), beside = byte_rows(more)
+        cdef int64_t n_removed
         with nogil:
-            self.hash_all(rows, hashes)
-            for i in range(rows.n):
-                n_removed += self.core.get().remove(
-                    hashes[i], bytes_at(rows, i), sub_at(more, with_subs, i))
+            n_removed = self.core.get().remove_many(found, beside)
         return n_removed
 
     def children_many(self, keys):
         """How many each key has (int64, shape (keys,)), and all sub-keys and values in order."""
         cdef Rows rows = Rows(keys)
+        cdef ByteRows found = byte_rows(rows)
         cdef vector[const Entry*] entries
-        cdef vector[uint64_t] hashes
-        cdef int64_t i, before
         self.check_linked()
         counts = np.empty(rows.n, np.int64)
         cdef int64_t[::1] view = counts
-        with nogil:
-            self.hash_all(rows, hashes)
-            for i in range(rows.n):
-                before = entries.size()
-                self.core.get().siblings(hashes[i], bytes_at(rows, i), entries)
-                view[i] = entries.size() - before
+        if rows.n > 0:
+            with nogil:
+                self.core.get().siblings_many(found, &view[0], entries)
         return counts, gathered(entries, 1), gathered(entries, 2)
 
     def clear_many(self, keys):
         """Remove all of these keys; how many entries there were."""
         cdef Rows rows = Rows(keys)
-        cdef vector[uint64_t] hashes
-        cdef int64_t i, n_removed = 0
+        cdef ByteRows found = byte_rows(rows)
+        cdef int64_t n_removed
         self.check_linked()
         with nogil:
-            self.hash_all(rows, hashes)
-            for i in range(rows.n):
-                n_removed += self.core.get().clear(hashes[i], bytes_at(rows, i))
+            n_removed = self.core.get().clear_many(found)
         return n_removed
 
     def sweep_shards(self, int64_t before, uint32_t n_shards):
@@ -306,8 +267,7 @@ cdef class ValueStore:
     def freeze(self):
         """A view of the store as it is now; 20 µs, and a copy of what is written meanwhile."""
         cdef FrozenStore frozen = FrozenStore.__new__(FrozenStore)
-        cdef shared_ptr[FreezeState] state = self.core.get().freeze()
-        frozen.core.reset(new CFrozen(self.core, state, self.core.get().table()))
+        frozen.core = self.core.get().freeze()
         return frozen
 
     def __len__(self):
@@ -321,11 +281,4 @@ cdef class ValueStore:
     cdef int check_linked(self) except -1:
         if not self.linked:
             raise ValueError("this store has no sub-keys: ValueStore(codec, linked=True) has")
-        return 0
-
-    cdef int hash_all(self, Rows rows, vector[uint64_t]& hashes) except -1 nogil:
-        cdef int64_t i
-        hashes.resize(rows.n)
-        for i in range(rows.n):
-            hashes[i] = self.core.get().hash(bytes_at(rows, i))
         return 0
