@@ -1,4 +1,4 @@
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.memory cimport shared_ptr, unique_ptr
 from libcpp.string cimport string
@@ -6,29 +6,6 @@ from libcpp.vector cimport vector
 
 from fabric._cython.shuffle.wire.arrow_cpp cimport CRecordBatch, CResult, CSchema, CStatus
 
-
-cdef extern from "store/message.hpp" namespace "fabric" nogil:
-    cppclass Message:
-        Message()
-        string header
-        shared_ptr[CRecordBatch] batch
-
-    cppclass MessageStream:
-        shared_ptr[CSchema] schema()
-        CResult[cbool] next(Message& out) except +
-
-cdef extern from "wire/ticket.hpp" namespace "fabric" nogil:
-    cppclass DatasetPart:
-        DatasetPart()
-        string transaction, writer
-        uint32_t attempt
-
-    cppclass DatasetTicket:
-        DatasetTicket()
-        string name
-        uint64_t version
-        uint32_t partition
-        vector[DatasetPart] parts
 
 cdef extern from "datasets/owner.hpp" namespace "fabric" nogil:
     cppclass Receipt:
@@ -42,14 +19,25 @@ cdef extern from "datasets/owner.hpp" namespace "fabric" nogil:
         void abandon() except +
 
 cdef extern from "datasets/folder.hpp" namespace "fabric" nogil:
-    enum class DiskStep(size_t):
-        MKDIR
-        WRITE
-        SYNC
-        RENAME
+    # Only named here; files.pyx includes what they are.
+    cppclass Message:
+        Message()
+        shared_ptr[CRecordBatch] batch
 
-    cppclass Disk:
-        void fail(DiskStep step, int error)
+    cppclass MessageStream:
+        CResult[cbool] next(Message& out) except +
+
+    cppclass DatasetPart:
+        DatasetPart()
+        string transaction, writer
+        uint32_t attempt
+
+    cppclass DatasetTicket:
+        DatasetTicket()
+        string name
+        uint64_t version
+        uint32_t partition
+        vector[DatasetPart] parts
 
     cppclass TransactionKey:
         TransactionKey(string name, string transaction)
@@ -58,28 +46,22 @@ cdef extern from "datasets/folder.hpp" namespace "fabric" nogil:
         CTransactions()
         void insert(TransactionKey key)
 
-    cppclass CPartitions "fabric::Partitions":
+    cppclass CPartitions "std::set<uint32_t>":
         CPartitions()
         void insert(uint32_t partition)
-
-    cppclass CFilePath "std::filesystem::path":
-        string string()
-
-    cppclass CPartWriter "fabric::PartWriter"(OwnerWriter):
-        pass
 
     cppclass CDatasetFolder "fabric::DatasetFolder":
         @staticmethod
         CResult[shared_ptr[CDatasetFolder]] open(string path, string agent, int cpu) except +
-        CFilePath root()
-        Disk& disk()
-        CResult[shared_ptr[CPartWriter]] open_write(
+        string root()
+        void fail_at(size_t step, int error)
+        CResult[shared_ptr[OwnerWriter]] open_write(
             string name, string transaction, string writer, uint32_t attempt,
             shared_ptr[CSchema] schema) except +
         CResult[cbool] has(const DatasetTicket& ticket) except +
         CResult[unique_ptr[MessageStream]] read(
             const DatasetTicket& ticket, shared_ptr[CSchema] schema, cbool headers) except +
-        CResult[shared_ptr[CPartWriter]] open_copy(
+        CResult[shared_ptr[OwnerWriter]] open_copy(
             const DatasetTicket& ticket, shared_ptr[CSchema] schema) except +
         CStatus discard(string name, string transaction) except +
         CStatus keep(string name, const CPartitions& kept,
@@ -87,11 +69,8 @@ cdef extern from "datasets/folder.hpp" namespace "fabric" nogil:
         vector[string] sweep(const CTransactions& live, double now_s, double age_s) except +
 
 
-cdef class Rows:
-    cdef unique_ptr[MessageStream] stream
-
 cdef class FileWriter:
-    cdef shared_ptr[CPartWriter] writer
+    cdef shared_ptr[OwnerWriter] writer
     cdef object receipt
 
 cdef class DatasetFolder:

@@ -1,7 +1,7 @@
 """Dataset files of one agent, read and written without the GIL.
 
-One job: the Python face of `folder.hpp`, `write.hpp` and `read.hpp`. Flight calls use those; this
-is for tasks of the same process.
+One job: the Python face of `folder.hpp`. Flight calls use that; this is for tasks of the same
+process.
 """
 
 cimport cython
@@ -12,6 +12,13 @@ from fabric._cython.shuffle.wire.arrow_cpp cimport (
     batch_of, ensure_pyarrow, schema_of, wrap_batch,
 )
 from fabric._cython.shuffle.wire.faults cimport raise_fault
+
+
+cdef extern from "store/message.hpp":
+    pass
+
+cdef extern from "wire/ticket.hpp":
+    pass
 
 
 cdef DatasetTicket ticket_of(object request) except *:
@@ -30,6 +37,8 @@ cdef DatasetTicket ticket_of(object request) except *:
 @cython.final
 cdef class Rows:
     """The batches of one partition, in order; all of it was checked before the first."""
+
+    cdef unique_ptr[MessageStream] stream
 
     def __iter__(self):
         return self
@@ -83,7 +92,7 @@ cdef class FileWriter:
             self.writer.reset()
 
 
-cdef FileWriter writer_of(CResult[shared_ptr[CPartWriter]]& opened, object receipt):
+cdef FileWriter writer_of(CResult[shared_ptr[OwnerWriter]]& opened, object receipt):
     raise_fault(opened.status())
     cdef FileWriter made = FileWriter.__new__(FileWriter)
     made.writer, made.receipt = opened.ValueUnsafe(), receipt
@@ -110,14 +119,14 @@ cdef class DatasetFolder:
     @property
     def root(self):
         """The folder's path, resolved."""
-        return self.folder.get().root().string().decode("utf-8", "surrogateescape")
+        return self.folder.get().root().decode("utf-8", "surrogateescape")
 
     def open_write(self, str name not None, str transaction not None, str writer not None,
                    uint32_t attempt, schema not None):
         """Begin one attempt; an earlier try of the same one stays until this one is sealed."""
         cdef string a = name.encode(), b = transaction.encode(), c = writer.encode()
         cdef shared_ptr[CSchema] columns = schema_of(schema)
-        cdef CResult[shared_ptr[CPartWriter]] opened
+        cdef CResult[shared_ptr[OwnerWriter]] opened
         with nogil:
             opened = self.folder.get().open_write(a, b, c, attempt, columns)
         return writer_of(opened, self.receipt)
@@ -126,7 +135,7 @@ cdef class DatasetFolder:
         """Begin to copy one partition of one part from another owner; a `FileWriter`."""
         cdef DatasetTicket ticket = ticket_of(request)
         cdef shared_ptr[CSchema] columns = schema_of(schema)
-        cdef CResult[shared_ptr[CPartWriter]] opened
+        cdef CResult[shared_ptr[OwnerWriter]] opened
         with nogil:
             opened = self.folder.get().open_copy(ticket, columns)
         return writer_of(opened, self.receipt)
@@ -184,7 +193,7 @@ cdef class DatasetFolder:
     def fail_at(self, str step not None, int error):
         """For tests: from now on the disk refuses `step` with this errno; 0 ends that."""
         steps = {"mkdir": 0, "write": 1, "sync": 2, "rename": 3}
-        self.folder.get().disk().fail(<DiskStep> <size_t> steps[step], error)
+        self.folder.get().fail_at(<size_t> steps[step], error)
 
 
 ensure_pyarrow()

@@ -9,10 +9,12 @@ from fabric._cython.shuffle.datasets.files cimport OwnerWriter, Receipt
 from fabric._cython.shuffle.wire.arrow_cpp cimport CRecordBatch, CStatus
 
 
-cdef extern from "datasets/python_owner.hpp" namespace "fabric" nogil:
+cdef extern from "flight/asking.hpp" namespace "fabric" nogil:
     cppclass PyRef:
         PyRef()
         PyRef(PyObject* object)
+
+cdef extern from "datasets/owner.hpp" namespace "fabric" nogil:
     cppclass OwnerCalls:
         OwnerCalls()
         CStatus (*write)(PyObject*, uint32_t, const shared_ptr[CRecordBatch]&) noexcept

@@ -4,9 +4,8 @@ One job: a native writer is used as it is; any other `PutWriter` by way of the G
 """
 
 cimport cython
-from libcpp.memory cimport static_pointer_cast
 
-from fabric._cython.shuffle.datasets.files cimport CPartWriter, FileWriter
+from fabric._cython.shuffle.datasets.files cimport FileWriter
 from fabric._cython.shuffle.pump.pump cimport CPut, Put
 from fabric._cython.shuffle.wire.arrow_cpp cimport ensure_pyarrow, wrap_batch
 from fabric._cython.shuffle.wire.faults cimport told_status
@@ -17,7 +16,7 @@ from fabric.errors import FabricError
 cdef extern from "<arrow/status.h>" nogil:
     CStatus unknown_error "arrow::Status::UnknownError"(string)
 
-cdef extern from "datasets/remote_owner.hpp" namespace "fabric" nogil:
+cdef extern from "datasets/owner.hpp" namespace "fabric" nogil:
     shared_ptr[OwnerWriter] remote_owner(shared_ptr[CPut] put, string address, PyRef face)
 
 
@@ -38,7 +37,7 @@ cdef shared_ptr[OwnerWriter] owner_of(object writer, list failures) except *:
         return remote_owner(
             (<Put> native).put, writer.address.encode(), PyRef(<PyObject*> writer))
     if isinstance(writer, FileWriter):
-        return static_pointer_cast[OwnerWriter, CPartWriter]((<FileWriter> writer).writer)
+        return (<FileWriter> writer).writer
     owner = _Owner.__new__(_Owner)
     owner.writer, owner.failures = writer, failures
     calls.write, calls.seal, calls.abandon = &_write, &_seal, &_abandon

@@ -6,16 +6,22 @@
 // at the end, as JSON: `rows` and `crc32c_sum`, the sum of the CRC32Cs of the batches modulo 2^32.
 // A stream that breaks off leaves nothing.
 #pragma once
-#include "datasets/folder.hpp"
-#include "datasets/owned.hpp"
-#include "datasets/spread.hpp"
+#include <arrow/result.h>
+#include <arrow/type_fwd.h>
+
+#include <memory>
+#include <string>
+
 #include "flight/asking.hpp"
-#include "flight/directory.hpp"
-#include "flight/handlers.hpp"
 
 namespace fabric {
 
-constexpr const char* PLAIN_WRITER = "put";
+class Allocator;
+class DatasetFolder;
+class Directory;
+class OwnerWriter;
+struct Handlers;
+struct PutPath;
 
 // Control calls, by Python (puts.pyx); each takes the GIL. Locations are their protobuf.
 struct PutCalls {
@@ -41,273 +47,7 @@ struct PutBackend {
   Allocator* allocator;  // kept by who uses this
 };
 
-class Puts {
- public:
-  explicit Puts(PutBackend backend) : backend_(std::move(backend)) {
-    backend_.allocator->retain();
-  }
-  ~Puts() { backend_.allocator->drop(); }
-  Puts(const Puts&) = delete;
-  Puts& operator=(const Puts&) = delete;
-
-  arrow::Status take(const PutPath& put, bool agent, fl::FlightMessageReader& reader,
-                     fl::FlightMetadataWriter& writer, const Cancelled& cancelled) const {
-    const Call call{agent, reader, cancelled};
-    const arrow::Result<std::string> answer = put.to_owner              ? owner(put, call)
-                                              : put.transaction.empty() ? plain(put.name, call)
-                                                                        : attempt(put, call);
-    if (!answer.ok()) return of_put(answer.status(), put.name, backend_.agent_id);
-    return writer.WriteMetadata(*arrow::Buffer::FromString(*answer));
-  }
-
- private:
-  struct Call {
-    bool agent;
-    fl::FlightMessageReader& reader;
-    const Cancelled& cancelled;
-
-    arrow::Result<std::shared_ptr<arrow::Schema>> schema() const {
-      auto found = reader.GetSchema();
-      return found.ok() ? found : unreadable(found.status());
-    }
-    // The next message; false at the end.
-    arrow::Result<bool> next(fl::FlightStreamChunk& out) const {
-      auto found = reader.Next();
-      if (!found.ok()) return unreadable(found.status());
-      out = std::move(*found);
-      if (out.data == nullptr && out.app_metadata == nullptr) return false;
-      ARROW_RETURN_NOT_OK(check_whole());
-      return true;
-    }
-    // A killed client's stream ends like a whole one; only the call's state tells them apart.
-    arrow::Status check_whole() const {
-      if (!cancelled()) return arrow::Status::OK();
-      return fault("PeerLostError", "the stream broke off: the client went away before its end, or "
-                                    "this agent is shutting down; ask another one");
-    }
-    static arrow::Status unreadable(const arrow::Status& status) {
-      if (!detail_of(status).empty()) return status;
-      return fault("DataError",
-                   "the stream can't be read: " + first_line(status.message(), 200));
-    }
-  };
-
-  // Write what an agent sends, or a client that splits its rows itself, until its END.
-  arrow::Result<std::string> owner(const PutPath& put, const Call& call) const {
-    ARROW_RETURN_NOT_OK(check_not_committed(put));
-    ARROW_ASSIGN_OR_RAISE(auto schema, call.schema());
-    std::unique_ptr<OwnedRows> client;
-    if (!call.agent) {
-      ARROW_ASSIGN_OR_RAISE(const DatasetPtr location, transaction(put));
-      ARROW_ASSIGN_OR_RAISE(
-          client, OwnedRows::open(location, backend_.agent_id, *schema, backend_.folder->cpu()));
-      schema = client->schema();
-    }
-    ARROW_ASSIGN_OR_RAISE(const auto writer,
-                          backend_.folder->open_write(put.name, put.transaction, put.writer,
-                                                      put.attempt, schema));
-    const arrow::Status status = write_all(put, call, client.get(), *writer);
-    if (!status.ok()) writer->abandon();
-    ARROW_RETURN_NOT_OK(status);
-    ARROW_ASSIGN_OR_RAISE(const Receipt receipt, writer->seal());
-    ARROW_RETURN_NOT_OK(reach("agent.put-sealed"));
-    return "{" + receipt_text(receipt) + "}";
-  }
-
-  arrow::Status write_all(const PutPath& put, const Call& call, OwnedRows* client,
-                          PartWriter& writer) const {
-    StreamCheck check(put.transaction, 0, {{0, put.attempt}}, std::nullopt, {}, true,
-                      backend_.folder->cpu());
-    fl::FlightStreamChunk chunk;
-    while (true) {
-      ARROW_ASSIGN_OR_RAISE(const bool more, call.next(chunk));
-      if (!more) break;
-      const auto header =
-          decode_header(chunk.app_metadata == nullptr ? std::string_view()
-                                                      : std::string_view(*chunk.app_metadata));
-      if (!header.ok()) return check.lost(words(header.status()), "?");
-      if (client != nullptr && chunk.data != nullptr) {
-        ARROW_RETURN_NOT_OK(client->check(*chunk.data));
-      }
-      ARROW_ASSIGN_OR_RAISE(const bool fresh, check.accept(*header, chunk.data.get()));
-      if (!fresh || header->event != Event::ROWS) continue;
-      if (client != nullptr) ARROW_RETURN_NOT_OK(client->place(*chunk.data, header->partitions));
-      ARROW_RETURN_NOT_OK(write_runs(*header, chunk.data, writer));
-      ARROW_RETURN_NOT_OK(reach("agent.put-batch"));
-    }
-    ARROW_RETURN_NOT_OK(check.finish());
-    if (client != nullptr) ARROW_RETURN_NOT_OK(client->finish());
-    return call.check_whole();
-  }
-
-  arrow::Status reach(const char* failpoint) const {
-    return backend_.calls.reach == nullptr ? arrow::Status::OK() : backend_.calls.reach(failpoint);
-  }
-
-  static arrow::Status write_runs(const EdgeHeader& header,
-                                  const std::shared_ptr<arrow::RecordBatch>& batch,
-                                  PartWriter& writer) {
-    if (header.partitions.size() == 1) {
-      return writer.write_checked(header.partitions[0].partition, batch, header.crc32c);
-    }
-    int64_t begin = 0;
-    for (const PartitionRows& run : header.partitions) {
-      const auto n_rows = static_cast<int64_t>(run.rows);
-      ARROW_RETURN_NOT_OK(writer.write(run.partition, batch->Slice(begin, n_rows)));
-      begin += n_rows;
-    }
-    return arrow::Status::OK();
-  }
-
-  arrow::Result<std::string> attempt(const PutPath& put, const Call& call) const {
-    ARROW_ASSIGN_OR_RAISE(const DatasetPtr location, transaction(put));
-    ARROW_ASSIGN_OR_RAISE(const Receipt receipt, spread(put, location, call));
-    return "{" + put_text(put, receipt) + "}";
-  }
-
-  // Begin, put, commit; what fails on the way is aborted.
-  arrow::Result<std::string> plain(const std::string& name, const Call& call) const {
-    ARROW_ASSIGN_OR_RAISE(const auto schema, call.schema());
-    ARROW_RETURN_NOT_OK(check_foreign_schema(*schema));
-    ARROW_ASSIGN_OR_RAISE(const auto bytes, arrow::ipc::SerializeSchema(*schema));
-    PutPath put{name, "", PLAIN_WRITER, 0, false};
-    std::string location;
-    const PutCalls& calls = backend_.calls;
-    ARROW_RETURN_NOT_OK(
-        calls.begin(calls.face.get(), name, bytes->ToString(), put.transaction, location));
-    const arrow::Result<Receipt> receipt = spread_to(put, location, call);
-    arrow::Status status = receipt.status();
-    uint64_t version = 0;
-    if (status.ok()) status = calls.commit(calls.face.get(), put, receipt->rows, version);
-    // A commit of which only the answer was lost can't be undone, and its files stay.
-    if (!status.ok()) calls.undo(calls.face.get(), put.transaction, location);
-    ARROW_RETURN_NOT_OK(status);
-    return "{" + put_text(put, *receipt) + ", \"version\": " + std::to_string(version) + "}";
-  }
-
-  arrow::Result<Receipt> spread_to(const PutPath& put, const std::string& location,
-                                   const Call& call) const {
-    ARROW_ASSIGN_OR_RAISE(const DatasetPtr decoded, decode_location(location));
-    try {
-      return spread(put, decoded, call);
-    } catch (const std::exception& error) {
-      return arrow::Status::UnknownError("a put ended: ", error.what());
-    }
-  }
-
-  // Check, split and send on; returns once all owners have sealed.
-  arrow::Result<Receipt> spread(const PutPath& put, const DatasetPtr& location,
-                                const Call& call) const {
-    const std::map<std::string, std::string> addresses = backend_.table->addresses();
-    ARROW_RETURN_NOT_OK(check_addresses(*location, addresses));
-    ARROW_ASSIGN_OR_RAISE(const auto given, call.schema());
-    ARROW_RETURN_NOT_OK(check_foreign_schema(*given));
-    ARROW_ASSIGN_OR_RAISE(const auto schema, schema_of_location(*location));
-    ARROW_RETURN_NOT_OK(check_columns(*given, *schema, put.name));
-    const auto open = [&](const std::string& owner) {
-      return open_owner(put, owner, addresses.at(owner), schema);
-    };
-    ARROW_ASSIGN_OR_RAISE(
-        const auto spread,
-        Spread::begin(location, open, *backend_.allocator, backend_.folder->cpu()));
-    ARROW_ASSIGN_OR_RAISE(const uint32_t crc32c_sum, send_all(*spread, call));
-    ARROW_RETURN_NOT_OK(call.check_whole());
-    ARROW_ASSIGN_OR_RAISE(Receipt receipt, spread->seal());
-    ARROW_RETURN_NOT_OK(call.check_whole());
-    receipt.crc32c_sum = crc32c_sum;
-    return receipt;
-  }
-
-  // The sum of the checksums of the batches as they came.
-  arrow::Result<uint32_t> send_all(Spread& spread, const Call& call) const {
-    uint32_t crc32c_sum = 0;
-    fl::FlightStreamChunk chunk;
-    while (true) {
-      ARROW_ASSIGN_OR_RAISE(const bool more, call.next(chunk));
-      if (!more) return crc32c_sum;
-      if (chunk.data == nullptr || chunk.data->num_rows() == 0) continue;
-      if (!call.agent) ARROW_RETURN_NOT_OK(check_foreign_batch(*chunk.data, *spread.schema()));
-      ARROW_ASSIGN_OR_RAISE(const uint32_t crc, crc32c_of(*chunk.data, backend_.folder->cpu()));
-      crc32c_sum += crc;
-      ARROW_RETURN_NOT_OK(spread.write(chunk.data));
-    }
-  }
-
-  // Our own partitions are written here; others by way of the transport.
-  arrow::Result<std::shared_ptr<OwnerWriter>> open_owner(
-      const PutPath& put, const std::string& owner, const std::string& address,
-      const std::shared_ptr<arrow::Schema>& schema) const {
-    if (owner == backend_.agent_id) {
-      return backend_.folder->open_write(put.name, put.transaction, put.writer, put.attempt,
-                                         schema);
-    }
-    std::shared_ptr<OwnerWriter> opened;
-    ARROW_RETURN_NOT_OK(backend_.calls.open(backend_.calls.face.get(), put, address, schema,
-                                            opened));
-    return opened;
-  }
-
-  arrow::Status check_not_committed(const PutPath& put) const {
-    const DatasetPtr known = backend_.table->dataset(put.name);
-    if (known == nullptr) return arrow::Status::OK();
-    for (const DatasetPart& part : known->parts) {
-      if (part.transaction != put.transaction) continue;
-      return fault("ConfigError",
-                   "transaction " + put.transaction + " is committed; begin another");
-    }
-    return arrow::Status::OK();
-  }
-
-  arrow::Result<DatasetPtr> transaction(const PutPath& put) const {
-    std::string location;
-    const PutCalls& calls = backend_.calls;
-    ARROW_RETURN_NOT_OK(calls.transaction(calls.face.get(), put.name, put.transaction, location));
-    return decode_location(location);
-  }
-
-  static std::string words(const arrow::Status& status) {
-    const std::string text = status.message();
-    const size_t colon = text.find(": ");
-    return colon == text.npos ? text : text.substr(colon + 2);
-  }
-
-  static std::string receipt_text(const Receipt& receipt) {
-    return "\"rows\": " + std::to_string(receipt.rows) +
-           ", \"crc32c_sum\": " + std::to_string(receipt.crc32c_sum);
-  }
-
-  static std::string put_text(const PutPath& put, const Receipt& receipt) {
-    return "\"transaction\": " + json_text(put.transaction) +
-           ", \"writer\": " + json_text(put.writer) +
-           ", \"attempt\": " + std::to_string(put.attempt) + ", " + receipt_text(receipt);
-  }
-
-  PutBackend backend_;
-};
-
 // Datasets of `folder` behind the verbs of a server; other tickets go where they went before.
-inline void set_datasets(Handlers& handlers, PutBackend backend) {
-  const auto folder = backend.folder;
-  handlers.get = [folder, others = handlers.get](
-                     const Ticket& ticket,
-                     bool agent) -> arrow::Result<std::unique_ptr<MessageStream>> {
-    const auto* dataset = std::get_if<DatasetTicket>(&ticket);
-    if (dataset == nullptr) return others(ticket, agent);
-    return folder->read(*dataset, nullptr, agent);
-  };
-  handlers.has = [folder](const DatasetTicket& ticket) {
-    const auto found = folder->has(ticket);
-    return found.ok() ? *found : true;  // damaged: reading it says what is wrong
-  };
-  handlers.put = [puts = std::make_shared<Puts>(std::move(backend))](
-                     const PutPath& put, bool agent, fl::FlightMessageReader& reader,
-                     fl::FlightMetadataWriter& writer, const Cancelled& cancelled) {
-    try {
-      return puts->take(put, agent, reader, writer, cancelled);
-    } catch (const std::exception& error) {
-      return arrow::Status::UnknownError("a put ended: ", error.what());
-    }
-  };
-}
+void set_datasets(Handlers& handlers, PutBackend backend);
 
 }  // namespace fabric

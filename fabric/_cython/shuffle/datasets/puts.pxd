@@ -13,11 +13,13 @@ from fabric._cython.shuffle.flight.handlers cimport Handlers
 from fabric._cython.shuffle.wire.arrow_cpp cimport CRecordBatch, CSchema, CStatus
 
 
-cdef extern from "datasets/put.hpp" namespace "fabric" nogil:
+cdef extern from "flight/paths.hpp" namespace "fabric" nogil:
     cppclass CPutPath "fabric::PutPath":
         string name, transaction, writer
         uint32_t attempt
         cbool to_owner
+
+cdef extern from "datasets/put.hpp" namespace "fabric" nogil:
     cppclass PutCalls:
         PyRef face
         CStatus (*transaction)(PyObject*, const string&, const string&, string&) noexcept
@@ -34,7 +36,9 @@ cdef extern from "datasets/put.hpp" namespace "fabric" nogil:
         shared_ptr[Directory] table
         string agent_id
         Allocator* allocator
+    void set_datasets(Handlers& handlers, PutBackend backend)
+
+cdef extern from "datasets/strangers.hpp" namespace "fabric" nogil:
     CStatus c_check_schema "fabric::check_foreign_schema"(const CSchema& schema)
     CStatus c_check_batch "fabric::check_foreign_batch"(
         const CRecordBatch& batch, const CSchema& schema)
-    void set_datasets(Handlers& handlers, PutBackend backend)

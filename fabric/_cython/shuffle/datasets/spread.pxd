@@ -12,9 +12,9 @@ from libcpp.memory cimport shared_ptr
 from libcpp.string cimport string
 
 
-cdef extern from "datasets/python_owner.hpp" namespace "fabric" nogil:
+cdef extern from "datasets/owner.hpp" namespace "fabric" nogil:
     ctypedef CStatus (*OpenCall)(PyObject*, const string&, shared_ptr[OwnerWriter]&) noexcept
-    cppclass CSpreadOpen "fabric::Spread::Open":
+    cppclass CSpreadOpen "fabric::OpenOwner":
         pass
     CSpreadOpen opened_by(PyRef object, OpenCall call)
 

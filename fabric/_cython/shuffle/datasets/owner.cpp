@@ -1,14 +1,39 @@
-// Owners on other agents: a native put behind an `OwnerWriter`.
-//
-// One job: wait for room, and read what the owner acknowledges. No Python on the way.
-#pragma once
-#include <charconv>
-
+// Owners that Python writes to, and owners on other agents: wait for room, and read what they
+// acknowledge.
 #include "datasets/owner.hpp"
+
+#include <arrow/record_batch.h>
+
+#include <charconv>
+#include <string_view>
+#include <utility>
+
 #include "flight/asking.hpp"
 #include "pump/put.hpp"
+#include "wire/fault.hpp"
 
 namespace fabric {
+namespace {
+
+class PythonOwner final : public OwnerWriter {
+ public:
+  PythonOwner(PyRef object, const OwnerCalls& calls) : object_(std::move(object)), calls_(calls) {}
+
+  arrow::Status write(uint32_t partition,
+                      const std::shared_ptr<arrow::RecordBatch>& batch) override {
+    return calls_.write(object_.get(), partition, batch);
+  }
+  arrow::Result<Receipt> seal() override {
+    Receipt receipt;
+    ARROW_RETURN_NOT_OK(calls_.seal(object_.get(), receipt));
+    return receipt;
+  }
+  void abandon() override { calls_.abandon(object_.get()); }
+
+ private:
+  PyRef object_;
+  OwnerCalls calls_;
+};
 
 // A number of a flat JSON object as our own agents write it; false when it is not there.
 template <class Number>
@@ -81,9 +106,23 @@ class RemoteOwner final : public OwnerWriter {
   uint64_t rows_ = 0;
 };
 
-inline std::shared_ptr<OwnerWriter> remote_owner(std::shared_ptr<PutCall> put, std::string address,
-                                                 PyRef face) {
+}  // namespace
+
+std::shared_ptr<OwnerWriter> python_owner(PyRef object, const OwnerCalls& calls) {
+  return std::make_shared<PythonOwner>(std::move(object), calls);
+}
+
+std::shared_ptr<OwnerWriter> remote_owner(std::shared_ptr<PutCall> put, std::string address,
+                                          PyRef face) {
   return std::make_shared<RemoteOwner>(std::move(put), std::move(address), std::move(face));
+}
+
+OpenOwner opened_by(PyRef object, OpenCall call) {
+  return [object, call](const std::string& owner) -> arrow::Result<std::shared_ptr<OwnerWriter>> {
+    std::shared_ptr<OwnerWriter> opened;
+    ARROW_RETURN_NOT_OK(call(object.get(), owner, opened));
+    return opened;
+  };
 }
 
 }  // namespace fabric
