@@ -3,7 +3,7 @@
 from libcpp.string cimport string
 
 
-cdef extern from "flight/asking.hpp" namespace "fabric" nogil:
+cdef extern from "wire/fault.hpp" namespace "fabric" nogil:
     CStatus c_told_status "fabric::told_status"(
         const string& text, const string& kind, const string& detail)
 

@@ -63,6 +63,14 @@ inline arrow::Status told(std::string detail) {
                                                                            std::move(detail)));
 }
 
+// The status of an error that Python told: see `told` of `fabric/flight/errors.py`.
+inline arrow::Status told_status(const std::string& text, const std::string& flight_kind,
+                                 const std::string& detail) {
+  return arrow::Status(
+      arrow::StatusCode::IOError, text,
+      std::make_shared<arrow::flight::FlightStatusDetail>(flight_code(flight_kind), detail));
+}
+
 // gRPC's number of a Flight code, as Flight sends it.
 inline uint32_t grpc_code(arrow::flight::FlightStatusCode code) {
   using Code = arrow::flight::FlightStatusCode;
