@@ -11,13 +11,12 @@ from fabric._cython.shuffle.flight.handlers cimport Handlers
 from fabric._cython.shuffle.wire.arrow_cpp cimport CRecordBatch, CSchema, CStatus
 
 
-cdef extern from "flight/adapters.hpp" namespace "fabric" nogil:
-    cppclass PyRef:
-        PyRef()
-        PyRef(PyObject* object)
+cdef extern from "store/message.hpp" namespace "fabric" nogil:
     cppclass Message:
         string header
         shared_ptr[CRecordBatch] batch
+
+cdef extern from "wire/ticket.hpp" namespace "fabric" nogil:
     cppclass CProducer "fabric::ProducerAttempt":
         uint32_t task, attempt
     cppclass CPart "fabric::DatasetPart":
@@ -36,6 +35,11 @@ cdef extern from "flight/adapters.hpp" namespace "fabric" nogil:
         pass
     const PartitionTicket* partition_of "std::get_if<fabric::PartitionTicket>"(const Ticket*)
     const DatasetTicket* dataset_of "std::get_if<fabric::DatasetTicket>"(const Ticket*)
+
+cdef extern from "flight/adapters.hpp" namespace "fabric" nogil:
+    cppclass PyRef:
+        PyRef()
+        PyRef(PyObject* object)
     cppclass Opened:
         shared_ptr[CSchema] schema
         PyRef items

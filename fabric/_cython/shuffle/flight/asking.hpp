@@ -1,47 +1,26 @@
 // What the server asks of Python: decisions, control calls and logs, never rows.
 //
-// One job: the functions by which Python is asked (server.pyx defines them; each takes the GIL) and
-// what keeps a Python object alive in C++. Everything else answers while Python is busy.
+// One job: the functions by which Python is asked (server.pyx defines them; each takes the GIL).
+// Everything else answers while Python is busy.
 #pragma once
-#include <Python.h>
-#include <arrow/result.h>
+#include <arrow/flight/type_fwd.h>
+#include <arrow/type_fwd.h>
 
-#include <chrono>
-#include <memory>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "wire/fault.hpp"
+#include "wire/py_ref.hpp"
 
 namespace fabric {
 
 namespace fl = arrow::flight;
 
-// A counted Python object that any thread may copy and drop; made by one that holds the GIL.
-class PyRef {
- public:
-  PyRef() = default;
-  explicit PyRef(PyObject* object) : object_(object, &release) { Py_INCREF(object); }
-  PyObject* get() const { return object_.get(); }
-
- private:
-  static void release(PyObject* object) {
-    if (!Py_IsInitialized()) return;  // the process ends; its memory goes as a whole
-    const PyGILState_STATE state = PyGILState_Ensure();
-    Py_DECREF(object);
-    PyGILState_Release(state);
-  }
-  std::shared_ptr<PyObject> object_;
-};
-
 // Each includes the former.
 enum class Scope : uint32_t { READ = 0, WRITE = 1, SUBMIT = 2, AGENT = 3 };
 
-inline const char* scope_name(Scope scope) {
-  constexpr const char* names[] = {"read", "write", "submit", "agent"};
-  return names[static_cast<uint32_t>(scope)];
-}
+const char* scope_name(Scope scope);
 
 // What a checked token says.
 struct Claims {
@@ -52,11 +31,7 @@ struct Claims {
 
   bool is_agent() const { return scope == Scope::AGENT; }
   bool allows(Scope wanted) const { return scope >= wanted; }
-  arrow::Status require(Scope wanted, const std::string& what) const {
-    if (allows(wanted)) return arrow::Status::OK();
-    return fault("ScopeError", what + " needs a token of scope '" + scope_name(wanted) +
-                                   "', this one has '" + scope_name(scope) + "'");
-  }
+  arrow::Status require(Scope wanted, const std::string& what) const;
 };
 
 // What a command stands for: the exchanges and datasets it can be read as, by their paths.
@@ -95,33 +70,10 @@ struct Asking {
   arrow::Status (*option)(PyObject*, const std::string& name, const std::string& text,
                           Verdict&) = nullptr;
 
-  double wall_s() const {
-    if (clock != nullptr) return clock(face.get());
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
-    return std::chrono::duration<double>(now).count();
-  }
+  double wall_s() const;
 
   // What may leave: errors made by `fault`; anything else is logged and loses its words.
-  arrow::Status outward(const arrow::Status& status) const {
-    if (status.ok()) return status;
-    if (!detail_of(status).empty()) return framed(with_few_words(status));
-    broken(face.get(), status.ToStringWithoutContextLines());
-    return framed(fault("InternalError", "unexpected " + status.CodeAsString() +
-                                             "; the log of the process it happened in says more"));
-  }
-
- private:
-  static constexpr size_t WORDS_BYTES_MAX = 1000;
-
-  // Flight sends the words three times, as headers, of which clients take 8 or 16 KB; the detail
-  // has them all.
-  static arrow::Status with_few_words(const arrow::Status& status) {
-    if (status.message().size() <= WORDS_BYTES_MAX) return status;
-    size_t n_bytes = WORDS_BYTES_MAX;
-    while (n_bytes > 0 && (status.message()[n_bytes] & 0xC0) == 0x80) --n_bytes;
-    return arrow::Status(status.code(), status.message().substr(0, n_bytes) + "…",
-                         status.detail());
-  }
+  arrow::Status outward(const arrow::Status& status) const;
 };
 
 }  // namespace fabric

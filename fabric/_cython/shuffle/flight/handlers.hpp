@@ -4,17 +4,29 @@
 // ours; everything below may be called by many threads at once, none of which holds the GIL. A
 // status made by `fault` reaches the client as it is, any other as an internal error without text.
 #pragma once
-#include <arrow/flight/server.h>
+#include <arrow/flight/type_fwd.h>
+#include <arrow/type_fwd.h>
 
 #include <functional>
 #include <memory>
 #include <string>
+#include <variant>
 
-#include "flight/paths.hpp"
-#include "store/message.hpp"
-#include "wire/ticket.hpp"
+namespace arrow::flight {
+class FlightMessageReader;
+class FlightMessageWriter;
+}  // namespace arrow::flight
 
 namespace fabric {
+
+namespace fl = arrow::flight;
+
+class MessageStream;   // store/message.hpp
+struct DatasetTicket;  // wire/ticket.hpp
+struct ExchangePath;   // flight/paths.hpp
+struct PartitionTicket;
+struct PutPath;
+using Ticket = std::variant<PartitionTicket, DatasetTicket>;
 
 // Whether the client went away or the server stops; long waits ask it at least twice a second.
 using Cancelled = std::function<bool()>;

@@ -20,6 +20,8 @@ from fabric._cython.shuffle.flight.streams cimport StreamPuts
 from fabric._cython.shuffle.wire.arrow_cpp cimport CResult, CStatus, ensure_pyarrow
 from fabric._cython.shuffle.wire.faults cimport raise_fault, told_status
 
+from fabric._cython.shuffle.grpc.abi import check_grpc, installed_grpc
+
 
 cdef bytes _bytes(const string& data):
     return PyBytes_FromStringAndSize(data.data(), <Py_ssize_t> data.size())
@@ -290,3 +292,4 @@ cdef Asking asking(object face, bint own_clock, bint own_options):
 
 
 ensure_pyarrow()
+check_grpc(installed_grpc())

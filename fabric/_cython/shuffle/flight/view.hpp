@@ -5,18 +5,19 @@
 // same to clients that are older than `arrow-flight-reuse-connection`.
 #pragma once
 #include <array>
-#include <optional>
-#include <string>
+#include <cstdint>
 #include <string_view>
 
-#include "wire/ticket.hpp"
-
 namespace fabric {
+
+enum class TapMode : uint32_t;  // wire/ticket.hpp
 
 enum class Places { ALL, REUSE, NONE };
 
 struct View {
-  TapMode tap = TapMode::LOSSY;
+  View();  // taps are lossy
+
+  TapMode tap;
   Places places = Places::ALL;
 };
 
@@ -27,28 +28,15 @@ struct ViewOption {
   bool (*set)(View&, std::string_view word);  // false: no word of it
 };
 
-inline bool set_tap(View& view, std::string_view word) {
-  if (word != "lossy" && word != "lossless") return false;
-  view.tap = word == "lossy" ? TapMode::LOSSY : TapMode::LOSSLESS;
-  return true;
-}
+bool set_tap(View& view, std::string_view word);
+bool set_places(View& view, std::string_view word);
 
-inline bool set_places(View& view, std::string_view word) {
-  if (word != "all" && word != "reuse" && word != "none") return false;
-  view.places = word == "all" ? Places::ALL : word == "reuse" ? Places::REUSE : Places::NONE;
-  return true;
-}
-
-constexpr std::array VIEW_OPTIONS = {
+inline constexpr std::array VIEW_OPTIONS = {
     ViewOption{"fabric.tap", "'lossy' or 'lossless'", &set_tap},
     ViewOption{"fabric.locations", "'all', 'reuse' or 'none'", &set_places},
 };
 
-inline const ViewOption* view_option(std::string_view name) {
-  for (const ViewOption& option : VIEW_OPTIONS) {
-    if (name == option.name) return &option;
-  }
-  return nullptr;
-}
+// The one of that name, or null.
+const ViewOption* view_option(std::string_view name);
 
 }  // namespace fabric

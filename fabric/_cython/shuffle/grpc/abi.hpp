@@ -1,11 +1,11 @@
-// What gRPC's public headers make part of every caller, declared here again.
+// What gRPC's public headers make part of every caller, declared here again: nowhere else.
 //
 // One job: the shapes. gRPC is hidden inside the wheel's library and its headers are not shipped;
-// Flight's builder hook hands its `ServerBuilder` out all the same. What Flight has put there by
-// then is known, and `GrpcBuilder::known` looks at it first: a wheel that was built otherwise is
-// refused in words.
+// Flight's builder hook hands its `ServerBuilder` out all the same. A wheel with another gRPC is
+// refused when the server is imported (`version.hpp`). What Flight has put into a builder is known,
+// too, and `GrpcBuilder::known` looks at it first: a wheel that was built otherwise is refused in
+// words.
 #pragma once
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <list>
