@@ -7,8 +7,6 @@ from libcpp.memory cimport shared_ptr
 from libcpp.string cimport string
 from libcpp.vector cimport vector
 
-from fabric._cython.shuffle.wire.arrow_cpp cimport CResult
-
 
 cdef extern from "flight/directory.hpp" namespace "fabric" nogil:
     cppclass EdgeLocation:
@@ -23,7 +21,6 @@ cdef extern from "flight/directory.hpp" namespace "fabric" nogil:
         cbool applied
         vector[string] dropped_jobs
         vector[DatasetPtr] dropped_datasets
-    CResult[Locations] decode_locations(const string& data)
     cppclass Directory:
         Directory()
         uint64_t version()

@@ -1,13 +1,16 @@
 // Where one exchange or dataset is, read from the coordinator's protobuf (control.proto).
 //
 // One job: decode. The bytes of each location are kept beside its fields, so that Python gets the
-// same message that was pushed.
+// same message that was pushed. What they do is in `directory.cpp`.
 #pragma once
+#include <arrow/result.h>
+
 #include <algorithm>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "wire/ticket.hpp"
@@ -75,99 +78,9 @@ struct Locations {
   std::vector<std::string> dropped_jobs, dropped_datasets;
 };
 
-inline bool decode_place(std::string_view bytes, ProducerPlace& out) {
-  ProtoReader in(bytes);
-  while (in.next()) {
-    if (in.field() == 1) out.task = in.number32();
-    if (in.field() == 2) out.attempt = in.number32();
-    if (in.field() == 3) out.agent = in.text();
-  }
-  return in.ok();
-}
+// Appends one location; false when its bytes are damaged.
+bool decode_dataset(std::string_view bytes, std::vector<DatasetPtr>& all);
 
-inline bool decode_edge(std::string_view bytes, std::vector<EdgePtr>& all) {
-  auto out = std::make_shared<EdgeLocation>();
-  out->wire = bytes;
-  ProtoReader in(bytes);
-  bool whole = true;
-  while (whole && in.next()) {
-    switch (in.field()) {
-      case 1: out->job = in.text(); break;
-      case 2: out->node_path = in.text(); break;
-      case 3: out->edge = in.number32(); break;
-      case 4: out->schema = in.bytes(); break;
-      case 5: out->n_partitions = in.number32(); break;
-      case 6: out->kind = in.number32(); break;
-      case 7: out->mode = in.number32(); break;
-      case 8: whole = decode_place(in.bytes(), out->producers.emplace_back()); break;
-      case 9: out->complete = in.number() != 0; break;
-      case 10: out->rows = in.number(); break;
-      case 11: out->bytes = in.number(); break;
-      case 12: out->is_result = in.number() != 0; break;
-      case 13: out->n_producers = in.number32(); break;
-      case 14: out->state = in.number32(); break;
-      case 15: out->release_s = in.real(); break;
-      case 16: out->error = in.text(); break;
-      case 17: out->ordered = in.number() != 0; break;
-      default: break;
-    }
-  }
-  all.push_back(std::move(out));
-  return whole && in.ok();
-}
-
-inline bool decode_dataset(std::string_view bytes, std::vector<DatasetPtr>& all) {
-  auto out = std::make_shared<DatasetLocation>();
-  out->wire = bytes;
-  ProtoReader in(bytes);
-  bool whole = true;
-  while (whole && in.next()) {
-    switch (in.field()) {
-      case 1: out->name = in.text(); break;
-      case 2: out->version = in.number(); break;
-      case 3: out->schema = in.bytes(); break;
-      case 4: out->keys.emplace_back(in.text()); break;
-      case 5: out->n_partitions = in.number32(); break;
-      case 6: out->owners.emplace_back(in.text()); break;
-      case 7: whole = decode_part(in.bytes(), out->parts.emplace_back()); break;
-      case 8: out->rows = in.number(); break;
-      case 9: out->replicas = std::max(1u, in.number32()); break;
-      default: break;
-    }
-  }
-  all.push_back(std::move(out));
-  return whole && in.ok();
-}
-
-inline bool decode_address(std::string_view bytes, std::map<std::string, std::string>& all) {
-  ProtoReader in(bytes);
-  std::string agent, address;
-  while (in.next()) {
-    if (in.field() == 1) agent = in.text();
-    if (in.field() == 2) address = in.text();
-  }
-  all[agent] = address;
-  return in.ok();
-}
-
-inline arrow::Result<Locations> decode_locations(std::string_view bytes) {
-  ProtoReader in(bytes);
-  Locations out;
-  bool whole = true;
-  while (whole && in.next()) {
-    switch (in.field()) {
-      case 1: out.version = in.number(); break;
-      case 2: out.full = in.number() != 0; break;
-      case 3: whole = decode_edge(in.bytes(), out.edges); break;
-      case 4: whole = decode_dataset(in.bytes(), out.datasets); break;
-      case 5: whole = decode_address(in.bytes(), out.addresses); break;
-      case 6: out.dropped_jobs.emplace_back(in.text()); break;
-      case 7: out.dropped_datasets.emplace_back(in.text()); break;
-      default: break;
-    }
-  }
-  if (!whole || !in.ok()) return fault("DataError", "the coordinator's locations are damaged");
-  return out;
-}
+arrow::Result<Locations> decode_locations(std::string_view bytes);
 
 }  // namespace fabric

@@ -7,7 +7,7 @@ from fabric._cython.shuffle.pump.pump cimport CConnections
 from fabric._cython.shuffle.wire.arrow_cpp cimport CStatus
 
 
-cdef extern from "flight/passing.hpp" namespace "fabric" nogil:
+cdef extern from "flight/partitions.hpp" namespace "fabric" nogil:
     cppclass PyRef:
         PyRef()
         PyRef(PyObject* object)

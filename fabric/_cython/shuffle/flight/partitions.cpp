@@ -1,23 +1,21 @@
-// Rows that lie with another agent, on their way to a foreign client.
-//
-// One job: `Handlers::fetch` by the native pump, with tickets of our own. The token of the agent is
-// asked of Python once in a while; rows never meet it. Addresses that are no sockets go where they
-// went before.
-#pragma once
-#include "flight/asking.hpp"
+// Where the rows of a ticket come from: the store of this agent, or a fetch from another one.
+#include "flight/partitions.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <optional>
+
 #include "flight/handlers.hpp"
 #include "pump/fetch.hpp"
+#include "store/message.hpp"
+#include "store/store.hpp"
+#include "wire/check.hpp"
+#include "wire/fault.hpp"
+#include "wire/ticket.hpp"
 
 namespace fabric {
-
-struct Passing {
-  std::shared_ptr<Connections> pool;
-  std::string ticket_key;
-  double idle_s = 30;
-  int cpu = 0;
-  PyRef transport;
-  arrow::Status (*token)(PyObject*, std::string& out) = nullptr;
-};
+namespace {
 
 // The agent's token, good for an hour, asked for anew after half of that.
 class AgentToken {
@@ -62,7 +60,7 @@ class Passed : public MessageStream {
   bool tap_;
 };
 
-inline std::string tasks_text(const std::vector<ProducerAttempt>& producers) {
+std::string tasks_text(const std::vector<ProducerAttempt>& producers) {
   std::string text;
   for (size_t i = 0; i < std::min<size_t>(producers.size(), 5); ++i) {
     text += (text.empty() ? "" : ", ") + std::to_string(producers[i].task) + "#" +
@@ -71,8 +69,8 @@ inline std::string tasks_text(const std::vector<ProducerAttempt>& producers) {
   return text;
 }
 
-inline std::shared_ptr<Fetch> fetch_of(const Passing& passing, const std::string& address,
-                                       const Ticket& ticket, const std::string& token) {
+std::shared_ptr<Fetch> fetch_of(const Passing& passing, const std::string& address,
+                                const Ticket& ticket, const std::string& token) {
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
   FetchOrder order;
   order.address = address;
@@ -106,7 +104,18 @@ inline std::shared_ptr<Fetch> fetch_of(const Passing& passing, const std::string
   return std::make_shared<Fetch>(passing.pool, std::move(order), std::move(check));
 }
 
-inline void set_passing(Handlers& handlers, const Passing& passing) {
+}  // namespace
+
+void set_store(Handlers& handlers, std::shared_ptr<const Store> store) {
+  handlers.get = [store = std::move(store), others = std::move(handlers.get)](
+                     const Ticket& ticket,
+                     bool agent) -> arrow::Result<std::unique_ptr<MessageStream>> {
+    const auto* partition = std::get_if<PartitionTicket>(&ticket);
+    return partition == nullptr ? others(ticket, agent) : store->open(*partition, agent);
+  };
+}
+
+void set_passing(Handlers& handlers, const Passing& passing) {
   handlers.fetch = [passing, others = std::move(handlers.fetch),
                     known = std::make_shared<AgentToken>()](
                        const std::string& address,
