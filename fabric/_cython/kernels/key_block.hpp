@@ -5,7 +5,7 @@
 #pragma once
 #include <vector>
 
-#include "hash_column.hpp"
+#include "hash.hpp"
 #include "key_words.hpp"
 #include "slots.hpp"
 

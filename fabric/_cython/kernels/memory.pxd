@@ -1,7 +1,7 @@
 """Where kernels put what they make."""
 
 
-cdef extern from "memory.hpp" namespace "fabric" nogil:
+cdef extern from "allocator.hpp" namespace "fabric" nogil:
     cppclass Allocator:
         pass
 

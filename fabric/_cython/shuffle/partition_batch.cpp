@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "hash_column.hpp"
-#include "take_column.hpp"
+#include "allocator.hpp"
+#include "hash.hpp"
+#include "partition.hpp"
+#include "take.hpp"
 
 namespace fabric {
 
@@ -35,9 +37,7 @@ bool BatchPartitioner::run(ArrowArray& batch, int cpu, Allocator& allocator, int
     return n_rows;
   };
   const Order order = Order::scatter(target.data(), n, allocator);
-  build_array(cpu, allocator, out, [&](Taker taker) {
-    taker.take_placed(*type_, batch, order, place, out);
-  });
+  take_placed(*type_, batch, order, place, cpu, allocator, out);
   return true;
 }
 

@@ -3,7 +3,7 @@ from libcpp cimport bool
 from libcpp.vector cimport vector
 
 from fabric._cython.kernels.arrow_c cimport ArrowArray, ArrowSchema
-from fabric._cython.kernels.take cimport Allocator
+from fabric._cython.kernels.memory cimport Allocator
 from fabric._cython.shuffle.pool cimport BufferPool
 
 

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <vector>
 
-#include "memory.hpp"
+#include "allocator.hpp"
 
 namespace fabric {
 

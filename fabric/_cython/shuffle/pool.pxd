@@ -1,6 +1,6 @@
 from libc.stdint cimport int64_t
 
-from fabric._cython.kernels.take cimport Allocator
+from fabric._cython.kernels.memory cimport Allocator
 
 
 cdef extern from "pool.hpp" namespace "fabric" nogil:

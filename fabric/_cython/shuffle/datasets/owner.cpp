@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "flight/asking.hpp"
+#include "wire/py_ref.hpp"
 #include "pump/put.hpp"
 #include "wire/fault.hpp"
 

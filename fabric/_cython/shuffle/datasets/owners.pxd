@@ -9,7 +9,7 @@ from fabric._cython.shuffle.datasets.files cimport OwnerWriter, Receipt
 from fabric._cython.shuffle.wire.arrow_cpp cimport CRecordBatch, CStatus
 
 
-cdef extern from "flight/asking.hpp" namespace "fabric" nogil:
+cdef extern from "wire/py_ref.hpp" namespace "fabric" nogil:
     cppclass PyRef:
         PyRef()
         PyRef(PyObject* object)

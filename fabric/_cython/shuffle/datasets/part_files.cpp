@@ -25,7 +25,7 @@
 
 #include "store/message.hpp"
 #include "wire/check.hpp"
-#include "wire/empty.hpp"
+#include "wire/batches.hpp"
 #include "wire/fault.hpp"
 #include "wire/header.hpp"
 #include "wire/ticket.hpp"

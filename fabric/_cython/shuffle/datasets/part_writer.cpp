@@ -20,9 +20,9 @@
 
 #include "datasets/part_files.hpp"
 #include "store/gathering.hpp"
-#include "store/union_codes.hpp"
+#include "store/payload.hpp"
 #include "wire/check.hpp"
-#include "wire/exported.hpp"
+#include "wire/batches.hpp"
 #include "wire/fault.hpp"
 
 namespace fabric {

@@ -12,7 +12,7 @@
 #include <memory>
 #include <string>
 
-#include "flight/asking.hpp"
+#include "wire/py_ref.hpp"
 
 namespace fabric {
 

@@ -5,7 +5,7 @@ from libcpp.string cimport string
 
 from cpython.object cimport PyObject
 
-from fabric._cython.kernels.take cimport Allocator
+from fabric._cython.kernels.memory cimport Allocator
 from fabric._cython.shuffle.datasets.files cimport CDatasetFolder, OwnerWriter
 from fabric._cython.shuffle.datasets.owners cimport PyRef
 from fabric._cython.shuffle.flight.directory cimport Directory

@@ -1,7 +1,7 @@
 from libc.stdint cimport int64_t, uint64_t
 from libcpp.memory cimport unique_ptr
 
-from fabric._cython.kernels.take cimport Allocator
+from fabric._cython.kernels.memory cimport Allocator
 from fabric._cython.shuffle.datasets.owners cimport OwnerWriter, PyRef
 from fabric._cython.shuffle.datasets.files cimport Receipt
 from fabric._cython.shuffle.pool cimport BufferPool

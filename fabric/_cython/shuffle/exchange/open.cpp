@@ -22,7 +22,7 @@
 #include "store/message.hpp"
 #include "wire/check.hpp"
 #include "wire/credit.hpp"
-#include "wire/exported.hpp"
+#include "wire/batches.hpp"
 #include "wire/fault.hpp"
 #include "wire/header.hpp"
 

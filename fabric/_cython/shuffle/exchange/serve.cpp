@@ -24,7 +24,7 @@
 #include "store/payload.hpp"
 #include "wire/check.hpp"
 #include "wire/credit.hpp"
-#include "wire/empty.hpp"
+#include "wire/batches.hpp"
 #include "wire/fault.hpp"
 #include "wire/header.hpp"
 

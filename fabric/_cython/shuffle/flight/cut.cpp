@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "wire/descriptors.hpp"
+#include "wire/sockets.hpp"
 
 namespace fabric {
 namespace {

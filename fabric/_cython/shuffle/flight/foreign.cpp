@@ -5,7 +5,6 @@
 #include <arrow/record_batch.h>
 #include <arrow/type_traits.h>
 
-#include "store/compact.hpp"
 #include "store/size.hpp"
 
 namespace fabric {

@@ -1,4 +1,5 @@
 // From tickets to streams of messages: of one agent or several, of one owner or the next.
+#include "flight/inside.hpp"
 #include "flight/gets.hpp"
 
 #include <arrow/io/memory.h>
@@ -11,16 +12,15 @@
 #include <mutex>
 #include <vector>
 
-#include "flight/awaited.hpp"
+#include "flight/watch.hpp"
 #include "flight/foreign.hpp"
 #include "flight/gate.hpp"
 #include "flight/handlers.hpp"
 #include "flight/locations.hpp"
 #include "flight/text.hpp"
-#include "flight/watch.hpp"
 #include "store/message.hpp"
 #include "store/payload.hpp"
-#include "wire/empty.hpp"
+#include "wire/batches.hpp"
 #include "wire/fault.hpp"
 #include "wire/ticket.hpp"
 

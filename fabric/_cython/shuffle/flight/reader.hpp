@@ -5,7 +5,7 @@
 #include <arrow/flight/server.h>
 #include <arrow/ipc/reader.h>
 
-#include "flight/awaited.hpp"
+#include "flight/watch.hpp"
 
 namespace fabric {
 

@@ -15,21 +15,19 @@
 
 #include "flight/actions.hpp"
 #include "flight/gate.hpp"
-#include "flight/get.hpp"
 #include "flight/gets.hpp"
 #include "flight/handlers.hpp"
 #include "flight/listing.hpp"
 #include "flight/paths.hpp"
-#include "flight/poll.hpp"
 #include "flight/reader.hpp"
-#include "flight/stream_door.hpp"
+#include "flight/stream_puts.hpp"
 #include "flight/text.hpp"
 #include "flight/watch.hpp"
 #include "grpc/options.hpp"
 #include "store/message.hpp"
 #include "wire/fault.hpp"
 #include "wire/ticket.hpp"
-#include "wire/widen.hpp"
+#include "wire/sockets.hpp"
 
 namespace fabric {
 namespace {

@@ -19,7 +19,7 @@
 
 #include "store/budget.hpp"
 #include "wire/fault.hpp"
-#include "wire/widen.hpp"
+#include "wire/sockets.hpp"
 
 namespace arrow::flight::transport::grpc {
 void InitializeFlightGrpcClient();  // exported by libarrow_flight, its header is not shipped

@@ -7,7 +7,7 @@
 #include <arrow/ipc/reader.h>
 #include <arrow/ipc/writer.h>
 
-#include "store/union_codes.hpp"
+#include "store/payload.hpp"
 
 namespace fabric {
 namespace {

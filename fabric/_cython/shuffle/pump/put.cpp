@@ -12,7 +12,7 @@
 #include "pump/ipc_stream.hpp"
 #include "wire/check.hpp"
 #include "wire/condition.hpp"
-#include "wire/empty.hpp"
+#include "wire/batches.hpp"
 
 namespace fabric {
 namespace {

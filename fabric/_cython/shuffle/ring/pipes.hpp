@@ -52,7 +52,7 @@ class Pipes {
                  " partitions at one end and " + std::to_string(n_partitions) + " at the other");
     }
     // relaxed: a bound that is seen late was in force when it was read
-    Limits& limits = known->limits;
+    PortLimits& limits = known->limits;
     if (batches_max > 0) {
       limits.batches.store(std::min(batches_max, ROOM_BATCHES_MAX), std::memory_order_relaxed);
     }
@@ -222,7 +222,7 @@ class Pipes {
         ports.push_back(std::make_unique<Place>(edge, partition, limits));
       }
     }
-    Limits limits{BATCHES_WAITING_MAX, BYTES_WAITING_MAX, 0};
+    PortLimits limits{BATCHES_WAITING_MAX, BYTES_WAITING_MAX, 0};
     std::vector<std::unique_ptr<Place>> ports;
   };
   using Table = std::vector<std::pair<uint32_t, const Edge*>>;  // by number

@@ -26,7 +26,7 @@ enum class Put { DONE, FULL, WRONG_TOTAL, BAD_PRODUCER };
 
 // What an edge allows to wait for each of its partitions: batches, bytes, and how long its consumer
 // may take for those (0: as long as it likes).
-struct Limits {
+struct PortLimits {
   std::atomic<uint64_t> batches, bytes, wait_ns;
 };
 
@@ -86,7 +86,7 @@ class Port {
  public:
   using Element = Item<Payload>;
 
-  Port(uint32_t edge, uint32_t partition, const Limits& limits)
+  Port(uint32_t edge, uint32_t partition, const PortLimits& limits)
       : edge(edge), partition(partition), limits_(limits) {}
   ~Port() {
     delete ring_.load(std::memory_order_relaxed);
@@ -306,7 +306,7 @@ class Port {
     return *ring;
   }
 
-  const Limits& limits_;
+  const PortLimits& limits_;
   std::atomic<Ring<Payload>*> ring_{nullptr};
   std::atomic<Taps<Payload>*> taps_{nullptr};  // made by the first tap, kept
   mutable std::mutex ending_;

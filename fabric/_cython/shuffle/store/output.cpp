@@ -16,7 +16,7 @@
 #include "store/size.hpp"
 #include "store/spill/files.hpp"
 #include "wire/check.hpp"
-#include "wire/empty.hpp"
+#include "wire/batches.hpp"
 #include "wire/header.hpp"
 
 namespace fabric {

@@ -24,7 +24,7 @@ typedef struct _PyArray_Descr PyArray_Descr;  // so that the next header needs n
 #include <limits>
 
 #include "store/values.hpp"
-#include "take_column.hpp"
+#include "take.hpp"
 
 namespace fabric {
 namespace {

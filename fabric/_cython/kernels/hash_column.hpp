@@ -1,1 +1,0 @@
-#include "hash.hpp"  // FORWARD

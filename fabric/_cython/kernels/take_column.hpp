@@ -1,1 +1,0 @@
-#include "take.hpp"  // FORWARD

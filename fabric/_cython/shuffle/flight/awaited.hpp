@@ -1,1 +1,0 @@
-#include "flight/watch.hpp"  // FORWARD

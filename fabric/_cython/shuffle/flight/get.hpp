@@ -1,1 +1,0 @@
-#include "flight/gets.hpp"  // FORWARD

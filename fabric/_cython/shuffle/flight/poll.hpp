@@ -1,1 +1,0 @@
-#include "flight/listing.hpp"  // FORWARD

@@ -1,1 +1,0 @@
-#include "flight/stream_puts.hpp"  // FORWARD

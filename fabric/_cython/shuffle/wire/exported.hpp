@@ -1,1 +1,0 @@
-#include "wire/batches.hpp"  // FORWARD

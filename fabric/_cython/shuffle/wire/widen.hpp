@@ -1,1 +1,0 @@
-#include "wire/sockets.hpp"  // FORWARD
