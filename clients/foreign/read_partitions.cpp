@@ -19,7 +19,7 @@ arrow::Status run(const std::string& url, const std::string& job, const std::str
   const auto descriptor = fl::FlightDescriptor::Path({"job", job, path});
   ARROW_ASSIGN_OR_RAISE(const auto info, client->GetFlightInfo(options, descriptor));
   for (const fl::FlightEndpoint& endpoint : info->endpoints()) {
-    // An agent also serves what others hold; endpoint.locations says where it could be got directly.
+    // An agent also serves what others hold; endpoint.locations says where it lies.
     ARROW_ASSIGN_OR_RAISE(auto stream, client->DoGet(options, endpoint.ticket));
     ARROW_ASSIGN_OR_RAISE(const auto rows, stream->ToTable());
     std::cout << "partition " << endpoint.app_metadata << ": " << rows->num_rows() << " rows of "

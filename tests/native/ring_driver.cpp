@@ -328,7 +328,8 @@ void tapped(uint64_t n_rows, unsigned seed) {
     port->remove(*tap);
   });
   for (uint32_t producer = 0; producer < 2; ++producer) {
-    threads.emplace_back([&, producer] { produce(*pipes, {port}, producer, n_rows, producer + 1); });
+    threads.emplace_back(
+        [&, producer] { produce(*pipes, {port}, producer, n_rows, producer + 1); });
   }
   consume(*pipes, {port}, 2, 3);
   run_all(threads);

@@ -16,7 +16,7 @@
 #include "datasets/folder.hpp"
 #include "datasets/owner.hpp"
 #include "datasets/spread.hpp"
-#include "datasets/strangers.hpp"
+#include "flight/strangers.hpp"
 #include "flight/directory.hpp"
 #include "flight/handlers.hpp"
 #include "flight/locations.hpp"

@@ -38,7 +38,7 @@ cdef extern from "datasets/put.hpp" namespace "fabric" nogil:
         Allocator* allocator
     void set_datasets(Handlers& handlers, PutBackend backend)
 
-cdef extern from "datasets/strangers.hpp" namespace "fabric" nogil:
+cdef extern from "flight/strangers.hpp" namespace "fabric" nogil:
     CStatus c_check_schema "fabric::check_foreign_schema"(const CSchema& schema)
     CStatus c_check_batch "fabric::check_foreign_batch"(
         const CRecordBatch& batch, const CSchema& schema)

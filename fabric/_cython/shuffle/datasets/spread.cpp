@@ -18,7 +18,7 @@
 #include <optional>
 #include <utility>
 
-#include "datasets/strangers.hpp"
+#include "flight/strangers.hpp"
 #include "flight/locations.hpp"
 #include "flight/text.hpp"
 #include "hash.hpp"

@@ -25,7 +25,7 @@ def adapt(HandlerSet handlers not None, streams not None, *, partition_request n
           dataset_request not None, part not None, cbool get=True, cbool fetch=True):
     """Set the handlers that are named to call `streams`; see `fabric.flight.adapted.adapt`.
 
-    `partition_request`, `dataset_request` and `part` make what tickets say (`fabric.flight.ticket`).
+    `partition_request`, `dataset_request` and `part` are classes of `fabric.flight.ticket`.
     """
     cdef PythonVerbs python
     cdef _Face face = _Face.__new__(_Face)

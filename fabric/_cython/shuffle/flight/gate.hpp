@@ -18,7 +18,7 @@
 
 #include "flight/asking.hpp"
 #include "flight/inside.hpp"
-#include "flight/limits.hpp"
+#include "grpc/limits.hpp"
 
 namespace fabric {
 

@@ -10,7 +10,7 @@
 
 #include "flight/asking.hpp"
 #include "flight/inside.hpp"
-#include "flight/limits.hpp"
+#include "grpc/limits.hpp"
 #include "flight/view.hpp"
 
 namespace fabric {

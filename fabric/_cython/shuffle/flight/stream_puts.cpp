@@ -9,7 +9,7 @@
 #include <chrono>
 #include <thread>
 
-#include "datasets/strangers.hpp"
+#include "flight/strangers.hpp"
 #include "flight/paths.hpp"
 #include "flight/text.hpp"
 #include "wire/fault.hpp"

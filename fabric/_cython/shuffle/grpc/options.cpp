@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "flight/limits.hpp"
+#include "grpc/limits.hpp"
 #include "grpc/abi.hpp"
 #include "wire/fault.hpp"
 #include "wire/unpacked.hpp"

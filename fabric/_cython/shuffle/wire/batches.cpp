@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "crc32c.hpp"
+#include "wire/crc32c.hpp"
 
 namespace fabric {
 

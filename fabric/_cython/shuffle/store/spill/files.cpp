@@ -19,7 +19,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "crc32c.hpp"
+#include "wire/crc32c.hpp"
 #include "store/payload.hpp"
 #include "wire/fault.hpp"
 #include "wire/proto.hpp"

@@ -1,6 +1,6 @@
 // Schemas and batches from outside: their types, what their rows come to, and nulls where none may
 // be.
-#include "datasets/strangers.hpp"
+#include "flight/strangers.hpp"
 
 #include <arrow/array.h>
 #include <arrow/array/data.h>

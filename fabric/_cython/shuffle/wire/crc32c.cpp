@@ -1,5 +1,5 @@
 // CRC32C by instruction or tables, and the walk over an array's canonical buffers.
-#include "crc32c.hpp"
+#include "wire/crc32c.hpp"
 
 #include <algorithm>
 #include <array>
