@@ -17,17 +17,9 @@ NATIVE = ROOT / "fabric" / "_cython"
 FOLDERS = (NATIVE, NATIVE / "kernels", NATIVE / "shuffle")  # where #include looks
 # Bottom to top; files right in `shuffle` (pool, partitioner, checksum) are the room "shuffle".
 ROOMS = (
-    "kernels",
-    "wire",
-    "shuffle",
-    "store",
-    "ring",
-    "pump",
-    "grpc",
-    "flight",
-    "datasets",
+    "kernels", "wire", "groups", "shuffle", "store", "ring", "pump", "grpc", "flight", "datasets",
     "exchange",
-)
+)  # fmt: skip
 
 IMPORT = re.compile(
     r"^\s*(?:from|import|cimport)\s+(fabric(?:\.\w+)*)(?:\s+c?import\s+(\w+))?", re.M
