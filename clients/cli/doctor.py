@@ -85,7 +85,7 @@ def packages() -> Iterator[Finding]:
 def _refusal(version: str) -> str:
     """Why the data plane can't run with this pyarrow; `kernels` says it when nothing is built."""
     try:
-        from fabric._cython.shuffle.abi import refusal
+        from fabric._cython.abi import refusal
     except ImportError:
         return ""
     return refusal(version)

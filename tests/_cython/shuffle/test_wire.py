@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric._cython.shuffle import wire
+from fabric._cython import abi
 from fabric._cython.shuffle.wire import headers
 from fabric.errors import DataError, PartitionLostError
 from fabric.flight import wire_pb2
@@ -107,7 +107,7 @@ def test_a_check_names_what_is_missing() -> None:
 
 @pytest.mark.parametrize("version", ["26.0.0", "24.9.1", "25.1.0"])
 def test_another_pyarrow_is_refused_in_one_sentence(version: str) -> None:
-    said = wire.refusal(version)
+    said = abi.refusal(version)
     assert said.count("\n") == 0
     assert f"pyarrow {version} is installed" in said
     assert "pip install" in said

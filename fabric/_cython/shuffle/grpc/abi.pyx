@@ -4,7 +4,7 @@ One job: refuse another one before a server is made of it. Versions are those of
 only ones that a wheel tells: 51 belongs to gRPC 1.76.
 """
 
-from fabric._cython.shuffle.abi import BUILT_FOR
+from fabric._cython.abi import BUILT_FOR
 
 
 def known_grpc():

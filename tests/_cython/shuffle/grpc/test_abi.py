@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from fabric._cython.shuffle.abi import BUILT_FOR
+from fabric._cython.abi import BUILT_FOR
 from fabric._cython.shuffle.grpc.abi import check_grpc, installed_grpc, known_grpc
 
 SERVER = "fabric._cython.shuffle.flight.server"
