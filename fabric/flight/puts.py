@@ -47,18 +47,9 @@ class Puts:
         self._backend.locations.merge(pb.Locations(datasets=[done.location]))
         return int(done.location.version)
 
-    def open(
-        self,
-        name: str,
-        transaction: str,
-        writer: str,
-        attempt: int,
-        address: str,
-        schema: pa.Schema,
-    ) -> PutWriter:
-        """Begin to write one attempt to another owner."""
-        put = PutPath(name, transaction, writer, attempt)
-        return self._backend.transport.open_put(address, put, schema)
+    def open(self, put: tuple[str, str, str, int], address: str, schema: pa.Schema) -> PutWriter:
+        """Begin to write one attempt (name, transaction, writer, attempt) to another owner."""
+        return self._backend.transport.open_put(address, PutPath(*put), schema)
 
     def undo(self, transaction: str, where: bytes) -> None:
         """Abort a transaction and have its owners remove the files; the sweep finds the rest."""
