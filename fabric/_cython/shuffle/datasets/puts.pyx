@@ -96,9 +96,8 @@ cdef CStatus _open(PyObject* face, const CPutPath& put, const string& address,
                    const shared_ptr[CSchema]& schema,
                    shared_ptr[OwnerWriter]& out) noexcept with gil:
     try:
-        attempt = (
-            put.name.decode(), put.transaction.decode(), put.writer.decode(), put.attempt)
-        writer = (<object> face).open(attempt, address.decode(), wrap_schema(schema))
+        path = [put.name.decode(), put.transaction.decode(), put.writer.decode(), put.attempt]
+        writer = (<object> face).open(tuple(path), address.decode(), wrap_schema(schema))
         (&out)[0] = owner_of(writer, None)
     except BaseException as error:
         return told_status(error)
