@@ -16,7 +16,7 @@ import pytest
 from fabric import failpoints
 from fabric.clients.cli.main import main
 from fabric.errors import ConfigError, ExternalError
-from fabric.testing.wait import wait_until
+from tests.support.wait import wait_until
 
 ROOT = Path(__file__).resolve().parent.parent
 ON = {"FABRIC_TESTING": "1"}

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fabric._cython.shuffle.store.sizes import add_partition_bytes
 from fabric._cython.shuffle.store.messages import batch_bytes
+from fabric._cython.shuffle.store.sizes import add_partition_bytes
 from fabric.agent.pipe import Item, Mark, Pipes, Port
 from fabric.agent.routing import Router, make_router, reached
 from fabric.agent.store import Offsets, PartitionStore

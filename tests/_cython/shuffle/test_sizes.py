@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric._cython.shuffle.store.sizes import add_partition_bytes
 from fabric._cython.shuffle.store.messages import batch_bytes
-from fabric.testing.arrays import batches, examples
+from fabric._cython.shuffle.store.sizes import add_partition_bytes
+from tests.support.arrays import batches, examples
 
 
 def has_dictionary(dtype: pa.DataType) -> bool:
