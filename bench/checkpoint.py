@@ -75,7 +75,7 @@ class CheckpointRun:
 
     def __init__(self, case: Case) -> None:
         import fabric
-        from fabric.testing import local_fabric
+        from tests.support.local import local_fabric
 
         self._case, self._stack = case, ExitStack()
         enter = self._stack.enter_context
@@ -111,7 +111,7 @@ class CheckpointRun:
 
     def answer(self) -> Answer:
         """Everything the module promises; the state is then lost with an agent, and restored."""
-        from fabric.testing import checksum
+        from fabric.clients.demo.checksum import checksum
 
         wanted, interval_s = (self._case.parameters[each] for each in ("measured", "interval_s"))
         limit_s = PATIENCE_S + 2 * wanted * interval_s
@@ -183,7 +183,7 @@ class CheckpointRun:
         self._local.kill(0)
         begun, wall = time.monotonic(), time.time()
         self._local.restart(0)
-        from fabric.testing.wait import wait_until
+        from tests.support.wait import wait_until
 
         wait_until(lambda: _flows(self._progress, wall), PATIENCE_S)
         return time.monotonic() - begun

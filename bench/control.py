@@ -115,7 +115,7 @@ def postgresql(stack: ExitStack, home: Path) -> MetadataStore:
     """A server of its own with fsync on; the runtime closes the store."""
     from fabric.coordinator.metadata.postgres.database import Database
     from fabric.coordinator.metadata.postgres.store import PostgresStore
-    from fabric.testing.postgres import PostgresServer
+    from tests.support.postgres import PostgresServer
 
     database = Database(stack.enter_context(PostgresServer()).url())
     database.migrate()
@@ -215,7 +215,7 @@ class IdleRun:
     """A fabric of three agent processes that has run one job and has nothing to do."""
 
     def __init__(self, case: Case) -> None:
-        from fabric.testing.local import local_fabric
+        from tests.support.local import local_fabric
 
         self._stack = ExitStack()
         self._fabric = self._stack.enter_context(local_fabric(3))

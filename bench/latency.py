@@ -68,7 +68,7 @@ class LatencyRun:
 
     def __init__(self, case: Case) -> None:
         import fabric
-        from fabric.testing import local_fabric
+        from tests.support.local import local_fabric
 
         self._case, self._stack, self._n_calls = case, ExitStack(), 0
         self._wake_p99_ms = _wake_p99_ms()
@@ -96,7 +96,7 @@ class LatencyRun:
 
     def answer(self) -> Answer:
         """Percentiles of what came behind the warm-up, each row of it once."""
-        from fabric.testing import checksum
+        from fabric.clients.demo.checksum import checksum
 
         table = _checked(self._seen, self._case.parameters["seconds"])
         late_ms = (table["seen"] - table["ts"]) / 1e3

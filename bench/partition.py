@@ -89,7 +89,7 @@ class StreamRun:
 
     def answer(self) -> Answer:
         """Rows and checksum of one batch's partitions, when they are partitions."""
-        from fabric.testing.checksum import checksum
+        from fabric.clients.demo.checksum import checksum
 
         parts = [part for part in self._parts(self._partition(self._first)) if part.num_rows]
         seen: set[int] = set()

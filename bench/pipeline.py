@@ -65,7 +65,7 @@ def mapped(path: Path) -> pa.Table:
 
 def answer_of(table: pa.Table) -> Answer:
     """Rows and checksum of a result."""
-    from fabric.testing import checksum
+    from fabric.clients.demo.checksum import checksum
 
     return Answer(*checksum(table.select(["g", "n", "sum_v", "sum_w"])))
 
@@ -94,7 +94,7 @@ def fabric_run(case: Case) -> QueryRun:
     import fabric
     from fabric import col
     from fabric.plan.nodes import JoinStrategy
-    from fabric.testing import local_fabric
+    from tests.support.local import local_fabric
 
     files = folder(case)
     stack = ExitStack()

@@ -21,9 +21,11 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from bench.harness import Answer, Benchmark, Case, Engine
-from fabric.testing import Gate, LocalFabric, checksum, local_fabric
-from fabric.testing.ordeal import N_ROWS, Ordeal, gate, patiently, reference
-from fabric.testing.wait import wait_until
+from fabric.clients.demo.checksum import checksum
+from fabric.testing import Gate
+from tests.support.local import LocalFabric, local_fabric
+from tests.support.ordeal import N_ROWS, Ordeal, gate, patiently, reference
+from tests.support.wait import wait_until
 
 N_AGENTS, SLOTS = 3, 4
 PATIENCE_S = 60.0

@@ -63,7 +63,7 @@ class Job:
 
     def answer(self) -> Answer:
         """Rows and checksum of the answer."""
-        from fabric.testing import checksum
+        from fabric.clients.demo.checksum import checksum
 
         return Answer(*checksum(self._answer()))
 
@@ -75,7 +75,7 @@ class Job:
 def _fabric() -> Any:
     """Two agents, and a session on them."""
     import fabric
-    from fabric.testing import local_fabric
+    from tests.support.local import local_fabric
 
     stack = ExitStack()
     atexit.register(stack.close)

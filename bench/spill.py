@@ -60,7 +60,7 @@ class SpillRun:
 
     def __init__(self, case: Case) -> None:
         import fabric
-        from fabric.testing import local_fabric
+        from tests.support.local import local_fabric
 
         self._case, self._stack = case, ExitStack()
         enter = self._stack.enter_context
@@ -91,7 +91,7 @@ class SpillRun:
 
     def answer(self) -> Answer:
         """Right sums, the memory it took, and how it compares with the disk."""
-        from fabric.testing import checksum
+        from fabric.clients.demo.checksum import checksum
 
         turns = [self._turn() for _ in range(_TURNS)]
         if self._found.to_pylist() != [self._expected]:

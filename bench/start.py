@@ -77,7 +77,7 @@ class AgentRun:
 
     def __init__(self) -> None:
         import fabric
-        from fabric.testing import local_fabric
+        from tests.support.local import local_fabric
 
         self._stack = ExitStack()
         self._local = self._stack.enter_context(local_fabric(1))
@@ -94,7 +94,7 @@ class AgentRun:
 
     def answer(self) -> Answer:
         """The agent's memory, after a while of idleness."""
-        from fabric.testing import checksum
+        from fabric.clients.demo.checksum import checksum
 
         rows, digits = checksum(self.work())
         time.sleep(IDLE_S)

@@ -68,7 +68,7 @@ class WireRun:
 
     def answer(self) -> Answer:
         """Rows and checksum, and how long single reads took."""
-        from fabric.testing import checksum
+        from fabric.clients.demo.checksum import checksum
 
         p50, p99 = np.percentile(np.array(self._seconds[1:]) * 1e3, [50, 99])
         table = pa.Table.from_batches([b for s in self._streams for b in self._take(s)])
@@ -112,7 +112,7 @@ def agents(case: Case, busy: str) -> WireRun:
     from fabric.flight.remote import FlightTransport
     from fabric.flight.ticket import PartitionRequest
     from fabric.security.tokens import Signer
-    from fabric.testing.flight_rig import SECRET
+    from tests.support.flight_rig import SECRET
 
     prepare_process()  # as agents do; it spares gRPC's buffers most of their page faults
     stack = ExitStack()
@@ -152,7 +152,7 @@ def strangers_run(case: Case) -> WireRun:
     """A foreign client reads an agent's partitions."""
     from fabric.flight.client import Client
     from fabric.security.tokens import Signer
-    from fabric.testing.flight_rig import SECRET
+    from tests.support.flight_rig import SECRET
 
     stack = ExitStack()
     address, _ = serve(case, stack, "fabric", "no").split()

@@ -70,7 +70,7 @@ def agent(streams: list[list[pa.RecordBatch]]) -> Iterator[str]:
     from fabric.control import control_pb2 as pb
     from fabric.flight.sockets import new_socket
     from fabric.ids import EdgeId
-    from fabric.testing.flight_rig import FlightRig
+    from tests.support.flight_rig import FlightRig
 
     prepare_process()
     schema, edge, store = streams[0][0].schema, EdgeId(JOB, EDGE), PartitionStore(AGENT)

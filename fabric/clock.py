@@ -1,7 +1,8 @@
 """Time as an argument: what a pure core may know about it.
 
-One job: the `Clock` protocol and the two clocks processes use. The manual clock for tests is in
-`fabric.testing`. Leases and timeouts use `monotonic_s`; `wall_s` is for people and token expiry.
+One job: the `Clock` protocol and the two clocks processes use. The one that tests move by hand
+is `fabric.testing.ManualClock`. Leases and timeouts use `monotonic_s`; `wall_s` is for people and
+token expiry.
 """
 
 from __future__ import annotations

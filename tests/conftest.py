@@ -8,6 +8,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,14 +16,15 @@ from hypothesis import HealthCheck, settings
 
 from fabric.coordinator.metadata.postgres.database import Database
 from fabric.telemetry import logs
-from fabric.testing.postgres import PostgresServer
-from fabric.testing.sampled import SOAK
-from fabric.testing.workers import Groups
+from tests.support.postgres import PostgresServer
+from tests.support.sampled import SOAK
+from tests.support.workers import Groups
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from xdist.remote import Producer
 
+ROOT = str(Path(__file__).resolve().parent.parent)
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -41,8 +43,12 @@ settings.load_profile("shared")
 
 
 def pytest_configure() -> None:
-    """Have Ctrl-C mean something in all that tests start: a run in a shell's background (``&`` or
-    ``nohup``) ignores it, and what ignores it when it starts would go on ignoring it."""
+    """Have all that tests start find `tests.support`, from whatever folder, and Ctrl-C mean
+    something there: a run in a shell's background (``&`` or ``nohup``) ignores it, and what ignores
+    it when it starts would go on ignoring it."""
+    path = [found for found in os.environ.get("PYTHONPATH", "").split(os.pathsep) if found]
+    if path[:1] != [ROOT]:
+        os.environ["PYTHONPATH"] = os.pathsep.join([ROOT, *path])
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -21,7 +21,7 @@ from fabric.config import (
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.errors import ConfigError, StorageError
 from fabric.settings import explain, load
-from fabric.testing.arrays import examples
+from tests.support.arrays import examples
 
 
 def test_home_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

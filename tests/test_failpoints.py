@@ -16,7 +16,7 @@ import pytest
 from fabric import failpoints
 from fabric.clients.cli.main import main
 from fabric.errors import ConfigError, ExternalError
-from fabric.testing.wait import wait_until
+from tests.support.wait import wait_until
 
 ROOT = Path(__file__).resolve().parent.parent
 ON = {"FABRIC_TESTING": "1"}
@@ -123,7 +123,7 @@ def test_every_point_has_its_place_and_every_place_its_point() -> None:
     reached, text = set(), ""
     for folder in ("fabric", "coordinator"):
         for path in (ROOT / folder).rglob("*"):
-            if path.suffix in (".py", ".hpp") and path.name != "failpoints.py":
+            if path.suffix in (".py", ".hpp", ".cpp") and path.name != "failpoints.py":
                 code = path.read_text()
                 reached |= set(re.findall(r'failpoints?(?:\.|::)reach\("([^"]+)"\)', code))
                 text += code

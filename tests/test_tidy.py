@@ -37,6 +37,7 @@ IMPURE = {
     "subprocess",
     "datetime.now",
 }
+SHIPPED = ("fabric/", "coordinator/", "clients/")
 # Functions a user sends are loaded in one place only, after their MAC was checked.
 UNPICKLERS = {"pickle", "cloudpickle", "marshal", "shelve", "dill"}
 
@@ -85,15 +86,25 @@ def test_compiled_modules_come_in_threes(path: Path) -> None:
     assert path.with_suffix(".pyi").exists()
 
 
+def imported(text: str) -> set[str]:
+    """All that a source imports, each by its full name and those of the packages it lies in."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            parts = name.split(".")
+            found |= {".".join(parts[: n + 1]) for n in range(len(parts))}
+    return found
+
+
 def imports(path: Path) -> set[str]:
     """First names of everything a file imports."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            found |= {alias.name.split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module.split(".")[0])
-    return found
+    return {name for name in imported(path.read_text()) if "." not in name}
 
 
 def pure() -> list[Path]:
@@ -104,6 +115,30 @@ def pure() -> list[Path]:
 @pytest.mark.parametrize("path", pure(), ids=name_of)
 def test_cores_are_pure(path: Path) -> None:
     assert not imports(path) & IMPURE
+
+
+def test_what_is_shipped_needs_nothing_of_our_tests() -> None:
+    """Nor of a test framework: `fabric.testing` is for users, who may have another one."""
+    shipped = [p for p in code() if p.suffix in {".py", ".pyi"} and name_of(p).startswith(SHIPPED)]
+    public = [p for p in shipped if name_of(p).startswith("fabric/testing/")]
+    assert len(public) > 1
+    assert [name_of(p) for p in shipped if imports(p) & {"tests", "bench"}] == []
+    assert [name_of(p) for p in public if imports(p) & {"hypothesis", "duckdb", "pytest"}] == []
+    rest = set(shipped) - set(public)
+    assert [name_of(p) for p in rest if "fabric.testing" in imported(p.read_text())] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("from tests.support.wait import wait_until", "tests"),
+        ("import tests.support", "tests"),
+        ("from fabric import testing", "fabric.testing"),
+        ("from fabric.testing.clock import ManualClock", "fabric.testing"),
+    ],
+)
+def test_a_planted_import_is_found(line: str, name: str) -> None:
+    assert name in imported(f"def f():\n    {line}\n")
 
 
 def test_nothing_unpickles() -> None:

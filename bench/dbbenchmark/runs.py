@@ -35,7 +35,7 @@ class Question:
 
     def answer(self) -> Answer:
         """Rows and checksum, of all columns but the texts of joins (their numbers are there)."""
-        from fabric.testing import checksum
+        from fabric.clients.demo.checksum import checksum
 
         table = _rounded(self._arrow(self._ask()))
         numbers = [i for i, dtype in enumerate(table.schema.types) if not _is_text(dtype)]
@@ -107,7 +107,7 @@ def _agents() -> Any:
     import atexit
 
     import fabric
-    from fabric.testing import local_fabric
+    from tests.support.local import local_fabric
 
     stack = ExitStack()
     atexit.register(stack.close)

@@ -75,7 +75,7 @@ class TableRun:
         return part
 
     def answer(self) -> Answer:
-        from fabric.testing.checksum import checksum
+        from fabric.clients.demo.checksum import checksum
 
         return Answer(*checksum(self._arrow(list(self._query(False)))))
 

@@ -26,7 +26,7 @@ def answer_of(question: str, batches: Iterable[pa.RecordBatch], **extra: object)
     >>> answer_of("q17", [changes]) == answer_of("q17", [pa.record_batch({"n": [2]})])
     True
     """
-    from fabric.testing import checksum
+    from fabric.clients.demo.checksum import checksum
 
     if question == "q12":
         total = sum(pc.sum(batch.column("bid_count")).as_py() or 0 for batch in batches)

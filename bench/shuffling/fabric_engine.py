@@ -18,7 +18,7 @@ def run(case: Case) -> ShuffleRun:
     """As many agents as the case says."""
     import fabric
     from fabric import col
-    from fabric.testing import local_fabric
+    from tests.support.local import local_fabric
 
     n_agents = case.parameters["workers"]
     stack = ExitStack()

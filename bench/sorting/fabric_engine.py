@@ -16,7 +16,7 @@ N_AGENTS = 2
 def run(case: Case) -> SortRun:
     """A coordinator and its agents."""
     import fabric
-    from fabric.testing import local_fabric
+    from tests.support.local import local_fabric
 
     stack = ExitStack()
     local = stack.enter_context(local_fabric(N_AGENTS))

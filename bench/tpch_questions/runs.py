@@ -34,7 +34,7 @@ class Question:
 
     def answer(self) -> Answer:
         """Rows and checksum of all answers."""
-        from fabric.testing import checksum
+        from fabric.clients.demo.checksum import checksum
 
         n_rows, total = 0, 0
         for name in self._names:
@@ -72,7 +72,7 @@ def _asking(session: Any, case: Case) -> Question:
 @cache
 def _agents() -> Any:
     import fabric
-    from fabric.testing import local_fabric
+    from tests.support.local import local_fabric
 
     stack = ExitStack()
     atexit.register(stack.close)

@@ -50,7 +50,7 @@ class WindowsRun:
 
 def answer_of(table: pa.Table, extra: dict[str, Any]) -> Answer:
     """Rows and checksum of key, window where there is one, count and sum."""
-    from fabric.testing import checksum
+    from fabric.clients.demo.checksum import checksum
 
     names = [name for name in ("k", "window_start", "window_end") if name in table.column_names]
     return Answer(*checksum(table.select([*names, "n", "s"])), extra)
@@ -69,7 +69,7 @@ def embedded_run(case: Case) -> WindowsRun:
 def agents_run(case: Case) -> WindowsRun:
     """A coordinator and two agents, warm; rows are exchanged by key."""
     import fabric
-    from fabric.testing import local_fabric
+    from tests.support.local import local_fabric
 
     stack = ExitStack()
     local = stack.enter_context(local_fabric(N_AGENTS, environ=_CHECKPOINTS))

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 from rich.console import Console
 
-from fabric.testing.checksum import checksum
+from fabric.clients.demo.checksum import checksum
 
 __all__ = ["Agreement", "checksum"]
 

@@ -195,7 +195,7 @@ class FlightTarget:
 
 @dataclass(frozen=True, slots=True)
 class GateTarget:
-    """For tests: hold the job at its sink until `fabric.testing` opens gate `name` (a file)."""
+    """For tests: hold the job at its sink until `fabric.testing.Gate` opens `name` (a file)."""
 
     name: str
 

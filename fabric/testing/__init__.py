@@ -1,36 +1,34 @@
-"""Helpers for tests of Fabric and of what is built on it: clocks, gates, checksums, whole fabrics.
+"""For tests of programs that are built on Fabric: an operator's harness, a clock, a gate.
 
-One job: the names. What starts agents is imported when it is first used.
+One job: the names. Nothing here needs a test framework, an oracle or a process of its own:
+
+- `check_operator` runs an operator straight, through failures and restores, and with other numbers
+  of tasks, and refuses any difference. `run_straight`, `run_aborted` and `run_rescaled` are one way
+  each. The steps are `Rows`, `Until` (a watermark), `Clock` (the processing time) and `SplitEnd`;
+  what comes out is an `Outcome`, and `Kept` is a snapshot in memory.
+- `ManualClock` is a `fabric.clock.Clock` that a test moves by hand.
+- `Gate` holds a job open at its sink, whatever processes it runs in, until the test says so.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-from fabric.testing.checksum import checksum, rows
 from fabric.testing.clock import ManualClock
-from fabric.testing.compare import unlike
 from fabric.testing.gate import Gate
-
-if TYPE_CHECKING:
-    from fabric.testing.embedded import EmbeddedFabric, embedded_pair
-    from fabric.testing.local import LocalFabric, local_fabric
-
-_LATE = {
-    "EmbeddedFabric": "fabric.testing.embedded",
-    "embedded_pair": "fabric.testing.embedded",
-    "LocalFabric": "fabric.testing.local",
-    "local_fabric": "fabric.testing.local",
-}
+from fabric.testing.operators import (
+    Clock,
+    Kept,
+    Outcome,
+    Rows,
+    SplitEnd,
+    Step,
+    Until,
+    check_operator,
+    run_aborted,
+    run_rescaled,
+    run_straight,
+)
 
 __all__ = [
-    "EmbeddedFabric", "Gate", "LocalFabric", "ManualClock", "checksum", "embedded_pair",
-    "local_fabric", "rows", "unlike",
+    "Clock", "Gate", "Kept", "ManualClock", "Outcome", "Rows", "SplitEnd", "Step", "Until",
+    "check_operator", "run_aborted", "run_rescaled", "run_straight",
 ]  # fmt: skip
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_LATE[name]), name)

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from fabric.clients.demo.checksum import checksum, rows
 from fabric.control import control_pb2 as pb
 from fabric.errors import CancelledError, ExpressionError
 from fabric.io import memory
@@ -29,8 +30,9 @@ from fabric.plan.nodes import (
     Sort,
     Union,
 )
-from fabric.testing import EmbeddedFabric, Gate, checksum, embedded_pair, rows
-from fabric.testing.wait import wait_until
+from fabric.testing import Gate
+from tests.support.embedded import EmbeddedFabric, embedded_pair
+from tests.support.wait import wait_until
 
 N = 20_000
 TABLE = pa.table({"k": np.arange(N) % 97, "v": np.arange(N)})

@@ -13,13 +13,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from fabric.clients.demo.checksum import checksum, rows
 from fabric.control import control_pb2 as pb
 from fabric.errors import ExpressionError
 from fabric.plan.expr import Agg, Alias, Call, Column
 from fabric.plan.nodes import Aggregate, Exchange, Node, Scan, Select, Sink
 from fabric.plan.sources import FileSource, FileTarget
-from fabric.testing import Gate, LocalFabric, checksum, local_fabric, rows
-from fabric.testing.wait import wait_until
+from fabric.testing import Gate
+from tests.support.local import LocalFabric, local_fabric
+from tests.support.wait import wait_until
 
 N_ROWS = 200_000
 TABLE = pa.table({"k": [i % 7 for i in range(N_ROWS)], "v": range(N_ROWS)})

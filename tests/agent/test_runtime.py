@@ -22,7 +22,7 @@ from fabric.io.dataset.files import DatasetFiles
 from fabric.operators.expressions.errors import as_fabric
 from fabric.plan.nodes import Node, StageInput
 from fabric.testing.clock import ManualClock
-from fabric.testing.wait import wait_until
+from tests.support.wait import wait_until
 
 SCHEMA = pa.schema([("a", pa.int64())])
 

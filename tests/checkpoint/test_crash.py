@@ -13,7 +13,7 @@ import pytest
 from fabric.checkpoint.manifest import FINAL, Manifest, TaskSnapshot
 from fabric.checkpoint.storage import FolderStorage
 from fabric.errors import StorageError
-from fabric.testing.sim.folder import Crashed, SimulatedFiles
+from tests.support.sim.folder import Crashed, SimulatedFiles
 
 JOB = "job-1"
 ROOT, HOST = Path("/root"), Path("/host")

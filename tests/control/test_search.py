@@ -24,7 +24,7 @@ from fabric.coordinator.server import ControlServer
 from fabric.errors import ConfigError, NotLeaderError, PeerLostError
 from fabric.security.tokens import Signer
 from fabric.testing.clock import ManualClock
-from fabric.testing.wait import wait_until
+from tests.support.wait import wait_until
 
 NOBODY = "127.0.0.1:1"
 

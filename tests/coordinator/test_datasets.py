@@ -9,7 +9,7 @@ from fabric.control import control_pb2 as pb
 from fabric.coordinator.datasets import Catalogue, read_schema
 from fabric.coordinator.metadata.memory import MemoryStore
 from fabric.errors import ConfigError, DataError, NotFoundError, PeerLostError
-from fabric.testing.folded import folded
+from tests.support.folded import folded
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])
 

@@ -19,8 +19,8 @@ from fabric.control.client import GrpcControl
 from fabric.control.control_pb2_grpc import ControlStub
 from fabric.control.rpc import bearer, from_rpc
 from fabric.errors import NotLeaderError
-from fabric.testing.postgres import PostgresServer
-from fabric.testing.wait import wait_until
+from tests.support.postgres import PostgresServer
+from tests.support.wait import wait_until
 
 LINE = "coordinator listening on "
 SETTINGS = {"LEASE_S": "1.0", "LEASE_GRACE_S": "30", "METADATA_WAIT_S": "20", "REST_PORT": "off"}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.paging import page
 from fabric.errors import ConfigError
-from fabric.testing.arrays import examples
+from tests.support.arrays import examples
 
 STATES = [pb.JOB_RUNNING, pb.JOB_FINISHED, pb.JOB_FAILED]
 JOBS = st.lists(

@@ -18,7 +18,7 @@ from fabric.plan.nodes import Node, Plan, Sink, Union
 from fabric.plan.sources import StreamFileTarget
 from fabric.plan.streams import KeyedProcess, StateField
 from fabric.security.tokens import Signer
-from fabric.testing.plans.streams import FUNCTION
+from tests.support.plans.streams import FUNCTION
 
 
 def prepared(

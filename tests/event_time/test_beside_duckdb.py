@@ -34,7 +34,7 @@ from fabric.event_time.windows import (
     waits_us,
 )
 from fabric.plan.windowing import Cumulative, Session, Sliding, Tumbling
-from fabric.testing.duckdb.event_time import sessions_sql, watermarks_sql, windows_sql
+from tests.support.duckdb.event_time import sessions_sql, watermarks_sql, windows_sql
 
 WINDOWS = [
     Tumbling(10), Tumbling(7, -3), Sliding(10, 5), Sliding(10, 4, 1), Cumulative(12, 4, 2),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fabric.testing.wait import wait_until
+from tests.support.wait import wait_until
 
 SHORT = {"FABRIC_COORDINATOR_HEARTBEAT_S": "0.5", "FABRIC_COORDINATOR_TIMEOUT_S": "2.5"}
 

@@ -10,11 +10,13 @@ import pytest
 
 import fabric
 from fabric import failpoints
-from fabric.testing import Gate, LocalFabric, checksum, local_fabric
-from fabric.testing.faults import hit_agent
-from fabric.testing.ordeal import Mode, Ordeal, dataset, gate, reference, wait_idle
-from fabric.testing.sampled import sampled
-from fabric.testing.wait import wait_until
+from fabric.clients.demo.checksum import checksum
+from fabric.testing import Gate
+from tests.support.faults import hit_agent
+from tests.support.local import LocalFabric, local_fabric
+from tests.support.ordeal import Mode, Ordeal, dataset, gate, reference, wait_idle
+from tests.support.sampled import sampled
+from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.timeout(240)
 N_AGENTS, SLOTS = 3, 4

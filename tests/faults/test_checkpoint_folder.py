@@ -22,8 +22,8 @@ from fabric.io.streams import stream_schema
 from fabric.plan.nodes import Sink
 from fabric.plan.sources import GeneratorStream, StreamFileTarget
 from fabric.plan.streams import StreamScan
-from fabric.testing.embedded import EmbeddedFabric, embedded_pair
-from fabric.testing.wait import wait_until
+from tests.support.embedded import EmbeddedFabric, embedded_pair
+from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.timeout(240)
 SOURCE = GeneratorStream(n_splits=3, rows_per_s=4_000)

@@ -20,12 +20,12 @@ from fabric.coordinator.config import CoordinatorConfig
 from fabric.errors import ExternalError
 from fabric.plan.nodes import Sink
 from fabric.plan.sources import GeneratorStream, StreamFileTarget
-from fabric.testing.compare import unlike
-from fabric.testing.damage import damaged_when_read, flip
-from fabric.testing.embedded import EmbeddedFabric, embedded_pair
-from fabric.testing.sampled import sampled
-from fabric.testing.stream_windows import half_seconds, half_seconds_model
-from fabric.testing.wait import wait_until
+from tests.support.compare import unlike
+from tests.support.damage import damaged_when_read, flip
+from tests.support.embedded import EmbeddedFabric, embedded_pair
+from tests.support.sampled import sampled
+from tests.support.stream_windows import half_seconds, half_seconds_model
+from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.timeout(240)
 SOURCE = GeneratorStream(

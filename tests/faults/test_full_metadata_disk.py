@@ -15,9 +15,10 @@ import fabric
 from fabric.control import control_pb2 as pb
 from fabric.errors import StorageError
 from fabric.plan.codec import encode
-from fabric.testing import Gate, LocalFabric, local_fabric
-from fabric.testing.ordeal import Ordeal, gate, wait_idle
-from fabric.testing.wait import wait_until
+from fabric.testing import Gate
+from tests.support.local import LocalFabric, local_fabric
+from tests.support.ordeal import Ordeal, gate, wait_idle
+from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.timeout(240)
 N_AGENTS, SLOTS = 2, 4

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from fabric.testing import Gate
-from fabric.testing.netns import why_not
-from fabric.testing.netns_fabric import NetnsFabric, netns_fabric
-from fabric.testing.ordeal import Ordeal, gate, wait_idle
-from fabric.testing.sampled import sampled
-from fabric.testing.wait import wait_until
+from tests.support.netns import why_not
+from tests.support.netns_fabric import NetnsFabric, netns_fabric
+from tests.support.ordeal import Ordeal, gate, wait_idle
+from tests.support.sampled import sampled
+from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.timeout(240)
 N_AGENTS, SLOTS = 3, 4

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from fabric.testing.local import LocalFabric, local_fabric
-from fabric.testing.netns import why_not
-from fabric.testing.netns_fabric import netns_fabric
-from fabric.testing.sampled import SEED, SOAK
-from fabric.testing.soak.job import SoakJob
-from fabric.testing.soak.slopes import Slope
-from fabric.testing.soak.trial import Trial
-from fabric.testing.soak.watch import Series, Watch
+from tests.support.local import LocalFabric, local_fabric
+from tests.support.netns import why_not
+from tests.support.netns_fabric import netns_fabric
+from tests.support.sampled import SEED, SOAK
+from tests.support.soak.job import SoakJob
+from tests.support.soak.slopes import Slope
+from tests.support.soak.trial import Trial
+from tests.support.soak.watch import Series, Watch
 
 pytestmark = pytest.mark.timeout(1800)
 SECONDS = float(os.environ.get("FABRIC_SOAK_S") or (600 if SOAK else 24))

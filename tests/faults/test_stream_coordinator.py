@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from fabric import failpoints
-from fabric.testing import local_fabric
-from fabric.testing.faults import hit_coordinator, overcome
-from fabric.testing.stream_ordeal import LONG, PARALLELISM, StreamOrdeal
-from fabric.testing.wait import wait_until
+from tests.support.faults import hit_coordinator, overcome
+from tests.support.local import local_fabric
+from tests.support.stream_ordeal import LONG, PARALLELISM, StreamOrdeal
+from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.timeout(300)
 PATIENCE_S = 120.0

@@ -13,16 +13,16 @@ import pytest
 
 import fabric
 from fabric.plan.sources import DatasetTarget
-from fabric.testing import local_fabric
-from fabric.testing.faults import wait_hit
-from fabric.testing.stream_ordeal import (
+from tests.support.faults import wait_hit
+from tests.support.local import local_fabric
+from tests.support.stream_ordeal import (
     PARALLELISM,
     StreamOrdeal,
     check_numbered,
     reference,
     source,
 )
-from fabric.testing.wait import wait_until
+from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.timeout(300)
 PATIENCE_S = 120.0

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from fabric import failpoints
-from fabric.testing import LocalFabric, local_fabric
-from fabric.testing.faults import wait_hit
-from fabric.testing.sampled import sampled
-from fabric.testing.stream_ordeal import LONG, PARALLELISM, StreamOrdeal
+from tests.support.faults import wait_hit
+from tests.support.local import LocalFabric, local_fabric
+from tests.support.sampled import sampled
+from tests.support.stream_ordeal import LONG, PARALLELISM, StreamOrdeal
 
 pytestmark = pytest.mark.timeout(300)
 PATIENCE_S = 120.0

@@ -7,8 +7,8 @@ import grpc
 import pyarrow as pa
 import pytest
 
-from fabric.testing.by_hand import field, ipc_messages
-from fabric.testing.flight_rig import FlightRig
+from tests.support.by_hand import field, ipc_messages
+from tests.support.flight_rig import FlightRig
 
 RawPut = Callable[..., grpc.RpcError | None]
 

@@ -25,10 +25,10 @@ from fabric.agent.pipe import Item, Mark, Pipes, Rows
 from fabric.errors import CancelledError, FabricError, PartitionLostError, PeerLostError
 from fabric.flight.header import Event
 from fabric.flight.sockets import new_socket, remove_socket
-from fabric.testing.arrays import batches, examples, rendered
-from fabric.testing.cut_proxy import CutProxy, How
-from fabric.testing.flight_rig import FlightRig
-from fabric.testing.wait import wait_until
+from tests.support.arrays import batches, examples, rendered
+from tests.support.cut_proxy import CutProxy, How
+from tests.support.flight_rig import FlightRig
+from tests.support.wait import wait_until
 
 JOB, NODE, EDGE = "job-1", "moved", 4
 AGENTS = ("a0", "a1")

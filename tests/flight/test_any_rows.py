@@ -23,9 +23,9 @@ from fabric.flight.header import Event
 from fabric.flight.remote import FlightTransport
 from fabric.flight.ticket import PartitionRequest
 from fabric.ids import EdgeId
-from fabric.testing.arrays import batches, examples, rendered
-from fabric.testing.cut_proxy import CutProxy, How
-from fabric.testing.flight_rig import FlightRig
+from tests.support.arrays import batches, examples, rendered
+from tests.support.cut_proxy import CutProxy, How
+from tests.support.flight_rig import FlightRig
 
 JOB, NODE, EDGE = "job-1", "moved", 2
 AGENTS = ("a0", "a1")

@@ -24,9 +24,9 @@ from fabric.errors import DataError, FabricError, NotFoundError
 from fabric.flight.client import Client
 from fabric.flight.connections import connect
 from fabric.flight.ticket import DatasetRequest
-from fabric.testing.arrays import arrays, examples
-from fabric.testing.flight_rig import FlightRig
-from fabric.testing.wait import wait_until
+from tests.support.arrays import arrays, examples
+from tests.support.flight_rig import FlightRig
+from tests.support.wait import wait_until
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])
 

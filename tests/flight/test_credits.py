@@ -24,8 +24,8 @@ from fabric.agent.pipe import Item, Mark, Pipes, Rows
 from fabric.flight import wire_pb2
 from fabric.flight.connections import connect
 from fabric.flight.header import Event, decode_header
-from fabric.testing.arrays import batches, examples, rendered
-from fabric.testing.flight_rig import FlightRig
+from tests.support.arrays import batches, examples, rendered
+from tests.support.flight_rig import FlightRig
 
 JOB, NODE, EDGE = "job-1", "moved", 4
 SLOT_BYTES = 1 << 10  # what a batch costs beside its bytes

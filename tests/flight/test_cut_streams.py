@@ -21,9 +21,9 @@ from fabric.flight.header import Event
 from fabric.flight.remote import FlightTransport
 from fabric.flight.ticket import PartitionRequest
 from fabric.flight.transport import PutWriter
-from fabric.testing.cut_proxy import CutProxy
-from fabric.testing.flight_rig import FlightRig
-from fabric.testing.wait import wait_until
+from tests.support.cut_proxy import CutProxy
+from tests.support.flight_rig import FlightRig
+from tests.support.wait import wait_until
 
 ROWS = pa.table({"k": range(20_000), "v": [f"{n}" * (n % 7) for n in range(20_000)]})
 PRODUCERS = ((0, 0), (3, 0))

@@ -28,8 +28,8 @@ from fabric.errors import (
 from fabric.flight.client import Client
 from fabric.flight.connections import connect
 from fabric.flight.descriptor import PutPath
-from fabric.testing.flight_rig import FlightRig
-from fabric.testing.wait import wait_until
+from tests.support.flight_rig import FlightRig
+from tests.support.wait import wait_until
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])
 

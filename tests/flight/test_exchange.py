@@ -29,9 +29,9 @@ from fabric.errors import (
 )
 from fabric.flight.header import Event
 from fabric.flight.sockets import new_socket, remove_socket
-from fabric.testing.cut_proxy import CutProxy, How
-from fabric.testing.flight_rig import FlightRig
-from fabric.testing.wait import wait_until
+from tests.support.cut_proxy import CutProxy, How
+from tests.support.flight_rig import FlightRig
+from tests.support.wait import wait_until
 
 JOB, NODE, EDGE = "job-1", "moved", 3
 WORDS = pa.dictionary(pa.int8(), pa.string())

@@ -18,8 +18,8 @@ from fabric.flight.server import FabricFlightServer
 from fabric.flight.ticket import PartitionRequest
 from fabric.flight.transport import RowStream
 from fabric.ids import EdgeId
-from fabric.testing.flight_rig import FlightRig
-from fabric.testing.wait import wait_until
+from tests.support.flight_rig import FlightRig
+from tests.support.wait import wait_until
 
 N_STREAMS, N_MESSAGES, MESSAGE_ROWS = 4, 16, 1 << 17
 MESSAGE_BYTES = MESSAGE_ROWS * 8

@@ -9,8 +9,8 @@ import grpc
 import pyarrow as pa
 import pytest
 
-from fabric.testing.flight_rig import FlightRig
-from fabric.testing.wait import wait_until
+from tests.support.flight_rig import FlightRig
+from tests.support.wait import wait_until
 
 PATH = ["dataset", "bad"]
 NUMBERS = pa.record_batch({"k": [1, 2, 3]})

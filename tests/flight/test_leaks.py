@@ -14,8 +14,8 @@ from fabric.agent.store import PartitionStore
 from fabric.flight.remote import FlightTransport
 from fabric.flight.ticket import PartitionRequest
 from fabric.ids import EdgeId
-from fabric.testing.flight_rig import FlightRig
-from fabric.testing.wait import wait_until
+from tests.support.flight_rig import FlightRig
+from tests.support.wait import wait_until
 
 SOAK = bool(os.environ.get("FABRIC_SOAK"))
 SCHEMA = pa.schema([("k", pa.int64())])
@@ -24,7 +24,7 @@ ROWS = pa.record_batch({"k": range(1000)}, SCHEMA)
 
 def grown(kind: str, n: int, n_bytes: int) -> dict[str, int]:
     """How much more a process holds after something was done `n` times, see the module."""
-    command = [sys.executable, "-m", "fabric.testing.leaks", kind, str(n), str(n_bytes)]
+    command = [sys.executable, "-m", "tests.support.leaks", kind, str(n), str(n_bytes)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return dict(json.loads(done.stdout))

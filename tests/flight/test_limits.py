@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from fabric._cython.shuffle.wire.unfolding import check_schema, unpacked_bytes
 from fabric.config import AgentConfig, Limits
 from fabric.errors import ConfigError, DataError, PeerLostError
-from fabric.testing.arrays import batches, examples
-from fabric.testing.by_hand import ipc_messages, varint
-from fabric.testing.flight_rig import FlightRig
-from fabric.testing.folded import folded
-from fabric.testing.wait import wait_until
+from tests.support.arrays import batches, examples
+from tests.support.by_hand import ipc_messages, varint
+from tests.support.flight_rig import FlightRig
+from tests.support.folded import folded
+from tests.support.wait import wait_until
 
 SERVICE = "/arrow.flight.protocol.FlightService/"
 LIMITS = Limits(

@@ -31,8 +31,8 @@ from fabric.ids import EdgeId
 from fabric.io.dataset.files import DatasetFiles
 from fabric.security.tokens import Signer
 from fabric.testing import ManualClock
-from fabric.testing.flight_rig import FlightRig, RigControl, TableSource
-from fabric.testing.wait import wait_until
+from tests.support.flight_rig import FlightRig, RigControl, TableSource
+from tests.support.wait import wait_until
 
 ROWS = pa.table({"k": list(range(100))})
 N_CALLS, HELD_S = 6, 30.0
@@ -97,7 +97,7 @@ class Filled(dict[tuple[str, int, int, tuple[int, int]], pa.Table]):
 def test_answers_while_python_is_busy(
     verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fabric.testing.flight_rig.TableSource", NativeSource)
+    monkeypatch.setattr("tests.support.flight_rig.TableSource", NativeSource)
     with FlightRig(tmp_path) as rig:
         rig.add_edge("j", "n", {("a0", 0, 0): ROWS})
         assert answered_meanwhile(rig, verb, tmp_path / "shared") == N_CALLS
@@ -174,7 +174,7 @@ class StuckSource(TableSource):
 
 @pytest.fixture
 def stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FlightRig]:
-    monkeypatch.setattr("fabric.testing.flight_rig.TableSource", StuckSource)
+    monkeypatch.setattr("tests.support.flight_rig.TableSource", StuckSource)
     with FlightRig(tmp_path) as rig:
         yield rig
         for source in rig.sources.values():

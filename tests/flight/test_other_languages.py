@@ -15,8 +15,8 @@ from fabric.control import control_pb2 as pb
 from fabric.errors import DataError, NotFoundError
 from fabric.flight.connections import connect
 from fabric.flight.errors import from_flight
-from fabric.testing.arrays import examples
-from fabric.testing.flight_rig import FlightRig
+from tests.support.arrays import examples
+from tests.support.flight_rig import FlightRig
 
 ROWS = pa.table({"k": [1, 2, 3]})
 EDGE = fl.FlightDescriptor.for_path("job", "j", "n")

@@ -17,8 +17,8 @@ from fabric.flight.connections import connect
 from fabric.flight.errors import from_flight
 from fabric.security.tokens import Scope
 from fabric.testing import ManualClock
-from fabric.testing.by_hand import field
-from fabric.testing.flight_rig import FlightRig
+from tests.support.by_hand import field
+from tests.support.flight_rig import FlightRig
 
 SCHEMA = pa.schema([("k", pa.int64())])
 ROWS = pa.table({"k": list(range(10))}, SCHEMA)

@@ -19,8 +19,8 @@ from fabric.flight.descriptor import PutPath
 from fabric.flight.header import EdgeHeader, encode_header
 from fabric.flight.spread import Spread
 from fabric.flight.transport import PutWriter
-from fabric.testing.flight_rig import FlightRig
-from fabric.testing.wait import wait_until
+from tests.support.flight_rig import FlightRig
+from tests.support.wait import wait_until
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])
 ROWS = pa.table({"k": range(1000), "v": [f"v{n}" for n in range(1000)]}, SCHEMA)

@@ -22,9 +22,9 @@ from fabric.errors import DataError, FabricError, PartitionLostError
 from fabric.flight.client import Client
 from fabric.flight.connections import connect
 from fabric.flight.errors import from_flight
-from fabric.testing.arrays import arrays, examples, rendered
-from fabric.testing.flight_rig import FlightRig
-from fabric.testing.wait import wait_until
+from tests.support.arrays import arrays, examples, rendered
+from tests.support.flight_rig import FlightRig
+from tests.support.wait import wait_until
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])
 END = 3

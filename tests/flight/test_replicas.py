@@ -19,7 +19,7 @@ from fabric.ids import TaskId
 from fabric.io import registry, sinks
 from fabric.io.dataset.access import use
 from fabric.plan.sources import DatasetSource, DatasetTarget
-from fabric.testing.flight_rig import FlightRig
+from tests.support.flight_rig import FlightRig
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])
 ROWS = pa.table({"k": range(3000), "v": [f"v{n}" for n in range(3000)]}, SCHEMA)

@@ -16,7 +16,7 @@ from fabric.flight.connections import connect
 from fabric.flight.handshake import AgentHandshake
 from fabric.flight.ticket import PartitionRequest, make_ticket
 from fabric.security.tokens import Signer
-from fabric.testing.flight_rig import FlightRig
+from tests.support.flight_rig import FlightRig
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])
 PATH = fl.FlightDescriptor.for_path("dataset", "d")

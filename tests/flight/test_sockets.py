@@ -23,7 +23,7 @@ from fabric.flight import sockets as module
 from fabric.flight.remote import FlightTransport
 from fabric.flight.sockets import PATH_BYTES_MAX, Neighbours, host_id, new_socket, remove_socket
 from fabric.flight.ticket import PartitionRequest
-from fabric.testing.flight_rig import FlightRig
+from tests.support.flight_rig import FlightRig
 
 ROWS = pa.table({"k": range(2500), "v": ["x" * (n % 40) for n in range(2500)]})
 MESSAGE_BYTES = 1 << 20

@@ -21,8 +21,8 @@ from fabric.flight.locations import LocationTable
 from fabric.flight.server import FabricFlightServer
 from fabric.flight.ticket import PartitionRequest
 from fabric.ids import EdgeId
-from fabric.testing.arrays import batches, rendered
-from fabric.testing.flight_rig import FlightRig
+from tests.support.arrays import batches, rendered
+from tests.support.flight_rig import FlightRig
 
 JOBS = itertools.count()
 CODECS = ["", "lz4", "zstd"]

@@ -20,7 +20,7 @@ from fabric.errors import DataError, PeerLostError, StorageError
 from fabric.flight.descriptor import PutPath
 from fabric.flight.spread import Spread
 from fabric.flight.transport import PartReceipt
-from fabric.testing.arrays import arrays, examples, rendered
+from tests.support.arrays import arrays, examples, rendered
 
 PUT = PutPath("d", "tx-1", "w", 0)
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])

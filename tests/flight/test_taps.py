@@ -16,7 +16,7 @@ from fabric._cython.shuffle.exchange.exchanges import JobPipes
 from fabric.agent.pipe import Mark, Pipes, Rows
 from fabric.control import control_pb2 as pb
 from fabric.flight.header import Event
-from fabric.testing.flight_rig import FlightRig
+from tests.support.flight_rig import FlightRig
 
 JOB, NODE, EDGE, N_PARTITIONS = "job-1", "moved", 3, 2
 SCHEMA = pa.schema([("n", pa.int64()), ("d", pa.dictionary(pa.int8(), pa.string()))])

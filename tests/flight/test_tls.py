@@ -17,7 +17,7 @@ from fabric.flight.client import Client
 from fabric.flight.remote import FlightTransport
 from fabric.flight.server import FabricFlightServer
 from fabric.flight.ticket import PartitionRequest
-from fabric.testing.flight_rig import FlightRig
+from tests.support.flight_rig import FlightRig
 
 TLS = Path(__file__).parent / "tls"
 ROWS = pa.table({"k": range(10)})

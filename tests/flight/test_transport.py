@@ -26,8 +26,8 @@ from fabric.flight.ticket import DatasetRequest, Part, PartitionRequest
 from fabric.flight.transport import PutWriter
 from fabric.io.dataset.files import DatasetFiles
 from fabric.security.tokens import Signer
-from fabric.testing.flight_rig import SECRET, FlightRig, TableSource
-from fabric.testing.wait import wait_until
+from tests.support.flight_rig import SECRET, FlightRig, TableSource
+from tests.support.wait import wait_until
 
 ROWS = pa.table({"k": range(2500), "v": ["x" * (n % 40) for n in range(2500)]})
 DICTIONARIES = pa.table({"d": pa.array(["a", "b", None, "a"]).dictionary_encode()})
@@ -181,7 +181,7 @@ FROZEN = """
 import sys, threading
 import pyarrow as pa
 from pathlib import Path
-from fabric.testing.flight_rig import FlightRig
+from tests.support.flight_rig import FlightRig
 with FlightRig(Path(sys.argv[1]), 1) as rig:
     rig.sources["a0"].batch_rows = 1
     rows = pa.table({"s": ["x" * 1_000_000] * 200})

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from golden_expressions import FOLDER, GoldenFile, differences, load
 
-from fabric.testing.duckdb.expressions import expr_sql
+from tests.support.duckdb.expressions import expr_sql
 
 NAMES = (
     "bitwise", "calendar", "dates", "encoding", "epochs", "extremes", "like", "lists", "math",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import fabric
-from fabric.testing import LocalFabric, local_fabric
+from tests.support.local import LocalFabric, local_fabric
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # for `bench`, which is no package of fabric
 

@@ -14,12 +14,14 @@ import pytest
 
 import fabric
 from fabric import DataFrame, col
+from fabric.clients.demo.checksum import checksum
 from fabric.control import control_pb2 as pb
 from fabric.errors import DataError, ExpressionError, NotFoundError, PlanError, StorageError
 from fabric.plan.codec import encode
 from fabric.plan.expr import Column
 from fabric.plan.nodes import Filter, Plan, Sink
-from fabric.testing import Gate, LocalFabric, checksum
+from fabric.testing import Gate
+from tests.support.local import LocalFabric
 
 Told = Callable[..., None]
 Write = Callable[[str, pa.Table], Path]

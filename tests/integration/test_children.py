@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from fabric.testing import LocalFabric
+from tests.support.local import LocalFabric
 
 PROGRAM = """
 import subprocess

@@ -12,8 +12,9 @@ from pyarrow import flight
 
 import fabric
 from fabric import col, max
-from fabric.testing import LocalFabric, checksum, local_fabric
-from fabric.testing.wait import wait_until
+from fabric.clients.demo.checksum import checksum
+from tests.support.local import LocalFabric, local_fabric
+from tests.support.wait import wait_until
 
 N_ROWS = 60_000
 TABLE = pa.table({

@@ -10,8 +10,10 @@ from pyarrow import flight
 
 import fabric
 from fabric import col
+from fabric.clients.demo.checksum import checksum
 from fabric.plan.nodes import Plan, Sink
-from fabric.testing import Gate, LocalFabric, checksum
+from fabric.testing import Gate
+from tests.support.local import LocalFabric
 
 TABLE = pa.table({"k": list(range(5_000)), "v": [n % 7 for n in range(5_000)]})
 

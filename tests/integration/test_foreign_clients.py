@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import fabric
-from fabric.testing import LocalFabric
-from fabric.testing.foreign import BUILD_S, cpp_program, java_command
+from tests.support.foreign import BUILD_S, cpp_program, java_command
+from tests.support.local import LocalFabric
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "clients" / "foreign"

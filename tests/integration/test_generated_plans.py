@@ -20,8 +20,10 @@ import fabric
 from fabric.plan.nodes import Node, Plan, Scan
 from fabric.plan.sources import DatasetSource, MemorySource
 from fabric.plan.walk import rewrite
-from fabric.testing import LocalFabric, duckdb, unlike
-from fabric.testing.plans import random_plan, random_tables
+from tests.support import duckdb
+from tests.support.compare import unlike
+from tests.support.local import LocalFabric
+from tests.support.plans import random_plan, random_tables
 
 N_SETS = 12 if not os.environ.get("FABRIC_SOAK") else 140
 PLANS_A_SET = 15

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fabric.testing.foreign import BUILD_S, go_client
-from fabric.testing.scenario_server import scenario_server
-from fabric.testing.scenarios import SCENARIOS
+from tests.support.foreign import BUILD_S, go_client
+from tests.support.scenario_server import scenario_server
+from tests.support.scenarios import SCENARIOS
 
 BUILD = Path(__file__).parents[2] / "build" / "foreign"
 

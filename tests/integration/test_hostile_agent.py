@@ -23,10 +23,10 @@ import pyarrow as pa
 import pytest
 
 import fabric
-from fabric.testing import local_fabric
-from fabric.testing.by_hand import field, ipc_messages
-from fabric.testing.folded import folded
-from fabric.testing.wait import wait_until
+from tests.support.by_hand import field, ipc_messages
+from tests.support.folded import folded
+from tests.support.local import local_fabric
+from tests.support.wait import wait_until
 
 SERVICE = "/arrow.flight.protocol.FlightService/"
 SETTINGS = {

@@ -23,9 +23,9 @@ from fabric.control.client import GrpcControl
 from fabric.errors import ExternalError, StorageError
 from fabric.plan.nodes import Plan, Sink
 from fabric.testing import Gate
-from fabric.testing.local import Child, LocalFabric
-from fabric.testing.postgres import PostgresServer
-from fabric.testing.wait import wait_until
+from tests.support.local import Child, LocalFabric
+from tests.support.postgres import PostgresServer
+from tests.support.wait import wait_until
 
 TABLE = pa.table({"k": range(5_000), "v": [n % 7 for n in range(5_000)]})
 AWAY_S = 20.0 if os.environ.get("FABRIC_SOAK") else 8.0

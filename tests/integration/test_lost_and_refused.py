@@ -17,13 +17,15 @@ import pytest
 
 import fabric
 from fabric import col
+from fabric.clients.demo.checksum import checksum
 from fabric.control import control_pb2 as pb
 from fabric.control.client import GrpcControl
 from fabric.errors import AuthError, ExternalError, PeerLostError
 from fabric.plan.nodes import Plan, Sink
 from fabric.security.tokens import Signer
-from fabric.testing import Gate, LocalFabric, checksum, local_fabric
-from fabric.testing.wait import wait_until
+from fabric.testing import Gate
+from tests.support.local import LocalFabric, local_fabric
+from tests.support.wait import wait_until
 
 Told = Callable[..., None]
 TABLE = pa.table({"k": range(5_000), "v": [n % 7 for n in range(5_000)]})

@@ -14,8 +14,9 @@ import pytest
 
 import fabric
 from fabric import col
-from fabric.testing import LocalFabric, checksum, local_fabric
-from fabric.testing.wait import wait_until
+from fabric.clients.demo.checksum import checksum
+from tests.support.local import LocalFabric, local_fabric
+from tests.support.wait import wait_until
 
 N_ROWS, N_KEYS = 4_000_000, 400_000
 DEADLINE_S = 240.0

@@ -9,8 +9,9 @@ import pytest
 
 import fabric
 from fabric import col
-from fabric.testing import checksum, local_fabric
-from fabric.testing.embedded import embedded_pair
+from fabric.clients.demo.checksum import checksum
+from tests.support.embedded import embedded_pair
+from tests.support.local import local_fabric
 
 N_ROWS = 60_000
 TABLE = pa.table({

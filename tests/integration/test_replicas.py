@@ -12,11 +12,12 @@ import pytest
 
 import fabric
 from fabric import col
+from fabric.clients.demo.checksum import checksum
 from fabric.control import control_pb2 as pb
 from fabric.control.owners import by_partition, n_lacking
 from fabric.errors import ConfigError
-from fabric.testing import LocalFabric, checksum, local_fabric
-from fabric.testing.wait import wait_until
+from tests.support.local import LocalFabric, local_fabric
+from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.timeout(180)
 AWAY = {"FABRIC_COORDINATOR_REREPLICATE_S": "1.5"}

@@ -11,10 +11,11 @@ import pytest
 
 import fabric
 from fabric import col
+from fabric.clients.demo.checksum import checksum
 from fabric.control import control_pb2 as pb
 from fabric.errors import FabricError, NotFoundError
-from fabric.testing import LocalFabric, checksum, local_fabric
-from fabric.testing.wait import wait_until
+from tests.support.local import LocalFabric, local_fabric
+from tests.support.wait import wait_until
 
 TABLE = pa.table({"k": [n % 7 for n in range(50_000)], "v": range(50_000)})
 pytestmark = pytest.mark.timeout(180)

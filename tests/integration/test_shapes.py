@@ -9,7 +9,7 @@ import pytest
 
 import fabric
 from fabric import col
-from fabric.testing import checksum
+from fabric.clients.demo.checksum import checksum
 
 TABLE = pa.table({"k": [n % 101 for n in range(40_000)], "v": list(range(40_000))})
 DEADLINE_S = 60.0

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fabric
+from fabric.clients.demo.checksum import checksum
 from fabric.control import control_pb2 as pb
 from fabric.io import memory
 from fabric.plan.check import check
@@ -33,8 +34,10 @@ from fabric.plan.nodes import (
     Select,
     Sort,
 )
-from fabric.testing import LocalFabric, checksum, duckdb, running, unlike
-from fabric.testing.embedded import EmbeddedFabric, embedded_pair
+from tests.support import duckdb, running
+from tests.support.compare import unlike
+from tests.support.embedded import EmbeddedFabric, embedded_pair
+from tests.support.local import LocalFabric
 
 K, V, W = Column("k"), Column("v"), Column("w")
 AGENTS = (1, 2, 4)

@@ -15,9 +15,10 @@ import pytest
 
 import fabric
 from fabric import DataFrame
+from fabric.clients.demo.checksum import checksum
 from fabric.errors import PartitionLostError, StorageError
-from fabric.testing import LocalFabric, checksum, local_fabric
-from fabric.testing.wait import wait_until
+from tests.support.local import LocalFabric, local_fabric
+from tests.support.wait import wait_until
 
 N_ROWS = 24 << 20  # 192 MiB, the edges of the agent have 115
 Told = Callable[..., None]

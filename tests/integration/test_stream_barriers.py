@@ -19,12 +19,12 @@ from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.flight.header import Event
 from fabric.plan.sources import GeneratorStream
-from fabric.testing import running
-from fabric.testing.compare import unlike
-from fabric.testing.embedded import EmbeddedFabric, embedded_pair
-from fabric.testing.sampled import SEED
-from fabric.testing.stream_windows import half_seconds, half_seconds_model
-from fabric.testing.wait import wait_until
+from tests.support import running
+from tests.support.compare import unlike
+from tests.support.embedded import EmbeddedFabric, embedded_pair
+from tests.support.sampled import SEED
+from tests.support.stream_windows import half_seconds, half_seconds_model
+from tests.support.wait import wait_until
 
 N_ROWS, RATE = 60_000, 6_000
 SOURCE = GeneratorStream(

@@ -17,8 +17,8 @@ from fabric.event_time.source import SourceWatermarks
 from fabric.operators.streams import watermark
 from fabric.plan.sources import FileSource, ReplayStream
 from fabric.plan.streams import StreamScan, Watermark
-from fabric.testing import running
-from fabric.testing.embedded import embedded_pair
+from tests.support import running
+from tests.support.embedded import embedded_pair
 
 START_US = 1_700_000_000_000_000
 N_ROWS, ROWS_A_POLL = 800, 20

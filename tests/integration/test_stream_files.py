@@ -19,9 +19,9 @@ from fabric.io.streams import stream_schema
 from fabric.plan.nodes import Scan, Sink
 from fabric.plan.sources import DatasetSource, DatasetTarget, GeneratorStream, StreamFileTarget
 from fabric.plan.streams import StreamScan
-from fabric.testing.damage import damaged_when_read, flip
-from fabric.testing.embedded import EmbeddedFabric, embedded_pair
-from fabric.testing.wait import wait_until
+from tests.support.damage import damaged_when_read, flip
+from tests.support.embedded import EmbeddedFabric, embedded_pair
+from tests.support.wait import wait_until
 
 N_ROWS, N_SPLITS = 12_000, 3
 ALL = {(split, row) for split in range(N_SPLITS) for row in range(N_ROWS // N_SPLITS)}

@@ -21,10 +21,10 @@ from fabric.coordinator.config import CoordinatorConfig
 from fabric.errors import ExpressionError
 from fabric.io.streams import generator
 from fabric.plan.sources import GeneratorStream
-from fabric.testing import running
-from fabric.testing.embedded import EmbeddedFabric, embedded_pair
-from fabric.testing.sampled import SOAK
-from fabric.testing.wait import wait_until
+from tests.support import running
+from tests.support.embedded import EmbeddedFabric, embedded_pair
+from tests.support.sampled import SOAK
+from tests.support.wait import wait_until
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 N_ROWS, N_SPLITS, RATE = 30_000, 4, 6000

@@ -18,10 +18,10 @@ import pytest
 import fabric
 from fabric import Process, streams
 from fabric.errors import ExpressionError, ExternalError, FabricError, UserError
-from fabric.testing import LocalFabric
-from fabric.testing.lone import lone_agent, unharmed
-from fabric.testing.sampled import SOAK
-from fabric.testing.wait import wait_until
+from tests.support.local import LocalFabric
+from tests.support.lone import lone_agent, unharmed
+from tests.support.sampled import SOAK
+from tests.support.wait import wait_until
 
 DEADLINE_S = 120.0
 HELD_S = 30 if SOAK else 7

@@ -11,7 +11,7 @@ import pytest
 
 import fabric
 from fabric import DataFrame, Process, ProcessContext, col, streams
-from fabric.testing.changes import Settled, settled
+from tests.support.changes import Settled, settled
 
 N_KEYS = 50
 

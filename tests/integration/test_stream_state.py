@@ -13,10 +13,10 @@ from fabric import DataFrame, Process, ProcessContext, col, from_epoch, streams
 from fabric.config import CheckpointConfig, StateBackend
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
-from fabric.testing import running
-from fabric.testing.changes import Settled, settled
-from fabric.testing.embedded import EmbeddedFabric, embedded_pair
-from fabric.testing.wait import wait_until
+from tests.support import running
+from tests.support.changes import Settled, settled
+from tests.support.embedded import EmbeddedFabric, embedded_pair
+from tests.support.wait import wait_until
 
 N_ROWS, N_SPLITS = 30_000, 4
 SIGNS = {"+I": 0, "-U": 1, "+U": 2, "-D": 3}

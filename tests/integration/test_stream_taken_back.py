@@ -12,8 +12,8 @@ import pytest
 import fabric
 from fabric import streams
 from fabric.errors import ExpressionError
-from fabric.testing.damage import damaged_when_read, flip
-from fabric.testing.wait import wait_until
+from tests.support.damage import damaged_when_read, flip
+from tests.support.wait import wait_until
 
 
 def published(job: fabric.Job) -> int:

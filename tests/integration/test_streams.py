@@ -23,10 +23,10 @@ from fabric.plan.nodes import Filter
 from fabric.plan.sources import GeneratorStream
 from fabric.plan.streams import StreamAggregate, StreamScan, Watermark
 from fabric.plan.windowing import Tumbling
-from fabric.testing import running
-from fabric.testing.compare import unlike
-from fabric.testing.embedded import EmbeddedFabric, embedded_pair
-from fabric.testing.wait import wait_until
+from tests.support import running
+from tests.support.compare import unlike
+from tests.support.embedded import EmbeddedFabric, embedded_pair
+from tests.support.wait import wait_until
 
 N_ROWS, N_SPLITS = 40_000, 4
 START_US = 1_767_225_600_000_000

@@ -16,7 +16,7 @@ from fabric import col
 from fabric.errors import NotFoundError
 from fabric.io.sinks.gate import gate_file
 from fabric.testing import Gate
-from fabric.testing.wait import wait_until
+from tests.support.wait import wait_until
 
 N_ROWS = 600_000
 TABLE = pa.table({"k": list(range(N_ROWS)), "s": [f"text {n % 97}" for n in range(N_ROWS)]})

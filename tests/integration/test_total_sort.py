@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import fabric
-from fabric.testing import LocalFabric
+from tests.support.local import LocalFabric
 
 N_ROWS = 400_000
 RNG = np.random.default_rng(seed=3)

@@ -14,7 +14,8 @@ from bench.tpch_questions import queries
 from bench.tpch_questions.answers import comparable
 from bench.tpch_questions.data import TABLES, Tables, folder, frames
 from bench.tpch_questions.sql import QUERIES
-from fabric.testing import LocalFabric, rows
+from fabric.clients.demo.checksum import rows
+from tests.support.local import LocalFabric
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

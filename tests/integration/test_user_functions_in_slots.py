@@ -24,10 +24,10 @@ import pytest
 import fabric
 from fabric import arrow_udf
 from fabric.errors import CancelledError, ExpressionError, ExternalError, FabricError, UserError
-from fabric.testing import LocalFabric, local_fabric
-from fabric.testing.lone import lone_agent, unharmed
-from fabric.testing.sampled import SOAK
-from fabric.testing.wait import wait_until
+from tests.support.local import LocalFabric, local_fabric
+from tests.support.lone import lone_agent, unharmed
+from tests.support.sampled import SOAK
+from tests.support.wait import wait_until
 
 DEADLINE_S = 120.0
 BATCH_S = 30.0 if SOAK else 12.0

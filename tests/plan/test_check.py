@@ -31,7 +31,7 @@ from fabric.plan.nodes import (
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import MemorySource
 from fabric.plan.walk import walk
-from fabric.testing.plans import random_plan, random_tables
+from tests.support.plans import random_plan, random_tables
 
 TABLES = random_tables(Random(11))
 seeds = st.integers(0, 1 << 32)

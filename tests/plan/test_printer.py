@@ -13,7 +13,7 @@ from fabric.plan.nodes import Filter, Limit, Node, Scan, Select, Union
 from fabric.plan.printer import columns_text, step_text, tree
 from fabric.plan.sources import DatasetSource, MemorySource
 from fabric.plan.walk import walk
-from fabric.testing.plans import random_plan, random_tables
+from tests.support.plans import random_plan, random_tables
 
 
 def test_tree_of_a_diamond() -> None:

@@ -15,8 +15,8 @@ import fabric
 from fabric.plan.expr import Agg, Alias, Call, Case, Cast, Column, Expr, IsIn, Literal, SortKey
 from fabric.plan.faults import quoted
 from fabric.plan.python import expr_text, sort_key_text
-from fabric.testing.plans import random_tables
-from fabric.testing.plans.expressions import Expressions
+from tests.support.plans import random_tables
+from tests.support.plans.expressions import Expressions
 
 NAMES = {
     **vars(fabric.functions),

@@ -44,7 +44,7 @@ from fabric.plan.streams import (
     Watermark,
 )
 from fabric.plan.windowing import Count, Trigger, Tumbling
-from fabric.testing.plans.streams import FUNCTION, SCHEMA, TABLE
+from tests.support.plans.streams import FUNCTION, SCHEMA, TABLE
 
 SECOND = 1_000_000
 K, V, TS, END = Column("k"), Column("v"), Column("ts"), Column("window_end")

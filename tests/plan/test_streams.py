@@ -61,7 +61,7 @@ from fabric.plan.windowing import (
     Tumbling,
     Window,
 )
-from fabric.testing.plans.streams import FUNCTION, SCHEMA, TABLE, random_stream, written
+from tests.support.plans.streams import FUNCTION, SCHEMA, TABLE, random_stream, written
 
 seeds = st.integers(0, 1 << 32)
 SECOND = 1_000_000

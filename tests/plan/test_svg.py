@@ -17,7 +17,7 @@ from fabric.plan.nodes import Join, Limit, Node, Scan, Select, Union
 from fabric.plan.sources import FileSource, MemorySource
 from fabric.plan.svg import svg
 from fabric.plan.walk import walk
-from fabric.testing.plans import random_plan, random_tables
+from tests.support.plans import random_plan, random_tables
 
 TABLES = random_tables(Random(8))
 NS = "{http://www.w3.org/2000/svg}"

@@ -34,7 +34,7 @@ from fabric.plan.schema import schema_of
 from fabric.plan.sources import MemorySource
 from fabric.plan.svg import svg
 from fabric.plan.walk import fold, postorder, rewrite, rewrite_expr, walk, walk_expr
-from fabric.testing.plans import random_plan, random_tables
+from tests.support.plans import random_plan, random_tables
 
 DEPTH = 2_000
 TABLES = random_tables(Random(5))

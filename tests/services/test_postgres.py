@@ -13,8 +13,8 @@ import psycopg
 import pytest
 
 from fabric.errors import ConfigError
-from fabric.testing.postgres import PostgresServer
-from fabric.testing.wait import wait_until
+from tests.support.postgres import PostgresServer
+from tests.support.wait import wait_until
 
 
 def test_from_start_to_end_and_nothing_is_left() -> None:
@@ -47,7 +47,7 @@ def test_an_occupied_port_is_refused() -> None:
 
 def test_it_ends_with_the_process_that_started_it() -> None:
     code = (
-        "from fabric.testing.postgres import PostgresServer as P\n"
+        "from tests.support.postgres import PostgresServer as P\n"
         "s = P()\nprint(s._process.pid, s.folder, flush=True)\ninput()"
     )
     starter = subprocess.Popen(

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 
 from fabric.coordinator.metadata.store import Write
 from fabric.errors import PartitionLostError, PeerLostError, StorageError
-from fabric.testing.sim.disk import File
-from fabric.testing.sim.graphs import random_graph
-from fabric.testing.sim.network import Network
-from fabric.testing.sim.outside import Outside
-from fabric.testing.sim.party import Party
-from fabric.testing.sim.rows import reference
-from fabric.testing.sim.scheduler import Scheduler
-from fabric.testing.sim.session import End, Session
-from fabric.testing.sim.shelf import Place, Shelf
-from fabric.testing.sim.storage import LogStore
-from fabric.testing.sim.trace import Trace
+from tests.support.sim.disk import File
+from tests.support.sim.graphs import random_graph
+from tests.support.sim.network import Network
+from tests.support.sim.outside import Outside
+from tests.support.sim.party import Party
+from tests.support.sim.rows import reference
+from tests.support.sim.scheduler import Scheduler
+from tests.support.sim.session import End, Session
+from tests.support.sim.shelf import Place, Shelf
+from tests.support.sim.storage import LogStore
+from tests.support.sim.trace import Trace
 
 PLACE = Place("job-1", 0, 0, 0)
 

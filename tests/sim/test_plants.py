@@ -19,11 +19,11 @@ from fabric.coordinator.core.effects import Send as Tell
 from fabric.coordinator.core.election import Election
 from fabric.coordinator.core.events import AgentSaid
 from fabric.coordinator.metadata.store import Table
-from fabric.testing.sim import Parts, simulate
-from fabric.testing.sim.database import SharedStore
-from fabric.testing.sim.shelf import Shelf
-from fabric.testing.sim.storage import LogStore
-from fabric.testing.sim.worker import Worker
+from tests.support.sim import Parts, simulate
+from tests.support.sim.database import SharedStore
+from tests.support.sim.shelf import Shelf
+from tests.support.sim.storage import LogStore
+from tests.support.sim.worker import Worker
 
 SEEDS_MAX = 200
 

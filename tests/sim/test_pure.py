@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from fabric.testing import sim
+from tests.support import sim
 
 FORBIDDEN = {"time", "threading", "asyncio", "os", "secrets", "uuid", "socket", "datetime"}
 FOLDER = Path(sim.__file__).parent

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from fabric.coordinator.planner.stages import StageGraph
-from fabric.testing.sim import Parts, draw
-from fabric.testing.sim.invariants import task_of
-from fabric.testing.sim.network import Weather
-from fabric.testing.sim.party import Party
-from fabric.testing.sim.rows import producers
-from fabric.testing.sim.run import live
-from fabric.testing.sim.scenario import Fault, Scenario
-from fabric.testing.sim.world import World
+from tests.support.sim import Parts, draw
+from tests.support.sim.invariants import task_of
+from tests.support.sim.network import Weather
+from tests.support.sim.party import Party
+from tests.support.sim.rows import producers
+from tests.support.sim.run import live
+from tests.support.sim.scenario import Fault, Scenario
+from tests.support.sim.world import World
 
 Key = tuple[int, int]
 AGAIN_MAX = 2

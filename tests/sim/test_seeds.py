@@ -6,10 +6,10 @@ import os
 import subprocess
 import sys
 
-from fabric.testing.sim import simulate
+from tests.support.sim import simulate
 
 DIGESTS = """
-from fabric.testing.sim import simulate
+from tests.support.sim import simulate
 print([simulate(seed).digest for seed in range(500, 512)])
 """
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from fabric.errors import DataError, ExpressionError
 from fabric.state import Aggregate, ReducingState, StateSpec, open_states
-from fabric.testing.arrays import examples
+from tests.support.arrays import examples
 
 KEYS = pa.schema([("user", pa.int64())])
 FLOATS = st.sampled_from([0.5, -2.0, math.nan, math.inf, -math.inf, 0.0])

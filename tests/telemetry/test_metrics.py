@@ -18,8 +18,8 @@ from fabric.control import control_pb2 as pb
 from fabric.coordinator.metrics import JOBS_SHOWN, CoordinatorCollector
 from fabric.errors import ConfigError, PeerLostError
 from fabric.telemetry.metrics import metrics_served
-from fabric.testing.local import local_fabric
-from fabric.testing.wait import wait_until
+from tests.support.local import local_fabric
+from tests.support.wait import wait_until
 
 EVIL = 'x"\\\n{}'
 

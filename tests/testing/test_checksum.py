@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabric.testing.checksum import checksum, rows
+from fabric.clients.demo.checksum import checksum, rows
 
 
 def one(values: object, dtype: pa.DataType) -> tuple[int, str]:

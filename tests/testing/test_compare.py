@@ -5,7 +5,7 @@ import math
 import pyarrow as pa
 import pytest
 
-from fabric.testing import unlike
+from tests.support.compare import unlike
 
 NAN = math.nan
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from fabric.testing.netns import HERE, Network, why_not
-from fabric.testing.wait import wait_until
+from tests.support.netns import HERE, Network, why_not
+from tests.support.wait import wait_until
 
 ECHO = """
 import socket, sys
@@ -109,7 +109,7 @@ def test_a_slow_line(network: Network, line: socket.socket) -> None:
 
 HELD = """
 import sys, time
-from fabric.testing.netns import Network
+from tests.support.netns import Network
 with Network() as network:
     network.add("a")
     print(network.address("a"), flush=True)

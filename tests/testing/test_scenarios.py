@@ -10,7 +10,7 @@ import pyarrow.flight as fl
 import pytest
 
 from fabric.flight.connections import connect
-from fabric.testing.scenario_server import scenario_server
+from tests.support.scenario_server import scenario_server
 
 
 @contextmanager

@@ -29,7 +29,7 @@ class Pace:
 
     Examples
     --------
-    >>> from fabric.testing.clock import ManualClock
+    >>> from fabric.testing import ManualClock
     >>> clock = ManualClock()
     >>> pace = Pace(10, 0, 1, clock)
     >>> pace.due(0), pace.wait_s(1)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric._cython.groups.groups import Groups
-from fabric.testing.arrays import examples
+from tests.support.arrays import examples
 
 VALUES: list[tuple[pa.DataType, list[Any]]] = [
     (pa.int64(), [None, 0, 1, -(2**63), 2**63 - 1]),

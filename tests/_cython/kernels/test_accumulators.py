@@ -22,7 +22,7 @@ from fabric._cython.kernels.accumulators import (
     SumFloat64,
     SumInt64,
 )
-from fabric.testing.arrays import FLAT, INTEGERS, arrays, examples, plain_arrays
+from tests.support.arrays import FLAT, INTEGERS, arrays, examples, plain_arrays
 
 N_GROUPS = 5
 EVERY = np.arange(N_GROUPS, dtype=np.int32)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric._cython.kernels.extremes import Max, Min
-from fabric.testing.arrays import FLAT, examples, plain_arrays
+from tests.support.arrays import FLAT, examples, plain_arrays
 
 N_GROUPS = 4
 EVERY = np.arange(N_GROUPS, dtype=np.int32)

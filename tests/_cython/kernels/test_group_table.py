@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fabric._cython.kernels.group_table import KEY_GROUP, GroupTable
 from fabric._cython.kernels.hash import hash_columns
-from fabric.testing.arrays import FLAT, examples, plain_arrays, rendered
+from tests.support.arrays import FLAT, examples, plain_arrays, rendered
 
 MASK = 2**64 - 1
 GOLDEN = 0x9E3779B97F4A7C15

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from fabric._cython.kernels.cpu import cpu_path, cpu_paths, set_cpu_path
 from fabric._cython.kernels.hash import hash_columns
-from fabric.testing.arrays import (
+from tests.support.arrays import (
     FLAT,
     INTEGERS,
     arrays,

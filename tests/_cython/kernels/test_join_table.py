@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from fabric._cython.kernels.group_table import KEY_GROUP
 from fabric._cython.kernels.join_table import TIME, JoinTable
 from fabric._cython.kernels.take import take
-from fabric.testing.arrays import FLAT, examples, plain_arrays, rendered
-from fabric.testing.checksum import checksum
+from fabric.clients.demo.checksum import checksum
+from tests.support.arrays import FLAT, examples, plain_arrays, rendered
 
 NEVER = 2**63 - 1
 Row = tuple[str, ...]

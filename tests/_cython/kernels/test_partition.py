@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fabric._cython.kernels.hash import hash_columns
 from fabric._cython.kernels.partition import N_KEY_GROUPS, partition_of, partition_rows
-from fabric.testing.arrays import examples
+from tests.support.arrays import examples
 
 Hashes = NDArray[np.uint64]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fabric._cython.kernels.hash import hash_columns
 from fabric._cython.kernels.rows import RowCodec, leading_times
-from fabric.testing.arrays import FLAT, examples, plain_arrays, types, values
+from tests.support.arrays import FLAT, examples, plain_arrays, types, values
 
 ENCODED = (pa.types.is_list_view, pa.types.is_large_list_view, pa.types.is_string_view,
            pa.types.is_binary_view)  # fmt: skip

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fabric._cython.kernels.cpu import cpu_path, cpu_paths, set_cpu_path
 from fabric._cython.kernels.take import scatter, take
-from fabric.testing.arrays import FLAT, arrays, examples, plain_arrays, rendered
+from tests.support.arrays import FLAT, arrays, examples, plain_arrays, rendered
 
 
 def check_take(array: pa.Array, rows: list[int]) -> None:

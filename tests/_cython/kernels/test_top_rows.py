@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric._cython.kernels.top_rows import TopRows
-from fabric.testing.arrays import examples
+from tests.support.arrays import examples
 
 SMALL = st.integers(-3, 3)
 ENDS = st.sampled_from([-(2**63), 2**63 - 1])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fabric._cython.kernels.cpu import cpu_path, cpu_paths, set_cpu_path
 from fabric._cython.shuffle.checksum import RunningCrc32c, batch_crc32c, crc32c
-from fabric.testing.arrays import arrays, batches, examples, plain_arrays, types
+from tests.support.arrays import arrays, batches, examples, plain_arrays, types
 
 
 def bitwise(data: bytes) -> int:

@@ -16,7 +16,7 @@ from fabric._cython.kernels.cpu import cpu_path, cpu_paths, set_cpu_path
 from fabric._cython.kernels.hash import hash_columns
 from fabric._cython.shuffle.partitioner import Partitioner
 from fabric._cython.shuffle.pool import BufferPool
-from fabric.testing.arrays import batches, examples, rendered
+from tests.support.arrays import batches, examples, rendered
 
 ALL_N = [1, 2, 16, 17, 1_024, 1_025, 32_768]
 

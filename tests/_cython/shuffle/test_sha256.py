@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric._cython.shuffle.wire.headers import hmac_sha256, sha256
-from fabric.testing.arrays import examples
+from tests.support.arrays import examples
 
 TEXTS = st.integers(0, 200).flatmap(lambda n: st.binary(min_size=n, max_size=n))
 

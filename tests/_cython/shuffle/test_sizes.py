@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fabric._cython.shuffle.store.messages import batch_bytes
 from fabric._cython.shuffle.store.sizes import add_partition_bytes
-from fabric.testing.arrays import batches, examples
+from tests.support.arrays import batches, examples
 
 
 def has_dictionary(dtype: pa.DataType) -> bool:

@@ -15,7 +15,7 @@ from fabric._cython import abi
 from fabric._cython.shuffle.wire import headers
 from fabric.errors import DataError, PartitionLostError
 from fabric.flight import wire_pb2
-from fabric.testing.arrays import examples
+from tests.support.arrays import examples
 
 U32 = st.integers(0, 2**32 - 1)
 U64 = st.integers(0, 2**64 - 1)

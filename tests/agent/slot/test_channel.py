@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fabric.agent.slot import slot_pb2 as sp
 from fabric.agent.slot.channel import FRAME_BYTES_MAX, Channel, ChannelClosedError
 from fabric.errors import InternalError
-from fabric.testing.arrays import examples
+from tests.support.arrays import examples
 
 BATCH = pa.record_batch({"a": [1, 2, 3]})
 Ends = tuple[Channel[sp.FromSlot], Channel[sp.ToSlot]]

@@ -12,7 +12,7 @@ from hypothesis import given
 from fabric.agent.slot import slot_pb2 as sp
 from fabric.agent.slot.chunks import CHUNK_BYTES, FREE_BYTES_MAX, Inbox, Outbox
 from fabric.errors import InternalError
-from fabric.testing.arrays import batches, examples, rendered
+from tests.support.arrays import batches, examples, rendered
 
 BATCH = pa.record_batch({"a": [1, 2, None], "s": ["x", None, "long enough"]})
 

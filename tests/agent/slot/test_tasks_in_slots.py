@@ -24,6 +24,7 @@ from fabric.agent.held import TaskSpec
 from fabric.agent.slot.pool import SlotLimits, SlotPool
 from fabric.agent.slot.remote import PUTS_MAX
 from fabric.agent.slot.served import ServedTask
+from fabric.clients.demo.checksum import checksum
 from fabric.control import control_pb2 as pb
 from fabric.errors import (
     CancelledError,
@@ -38,8 +39,8 @@ from fabric.ids import TaskId
 from fabric.plan.codec import encode
 from fabric.plan.nodes import Plan, Select, Sink, StageInput
 from fabric.plan.sources import FileTarget
-from fabric.testing import EmbeddedFabric, checksum, embedded_pair
-from fabric.testing.wait import wait_until
+from tests.support.embedded import EmbeddedFabric, embedded_pair
+from tests.support.wait import wait_until
 
 N_ROWS = 30_000
 BATCH_S = 1.5

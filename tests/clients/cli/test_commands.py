@@ -15,7 +15,7 @@ import fabric
 from fabric import col
 from fabric.clients.session.session import Session
 from fabric.errors import ExpressionError
-from fabric.testing.local import LocalFabric, local_fabric
+from tests.support.local import LocalFabric, local_fabric
 
 EVIL = "\x1b[2J[red]<b>\nnext"
 

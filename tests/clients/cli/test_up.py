@@ -22,7 +22,7 @@ from fabric.config import FabricHome
 from fabric.errors import AuthError, CancelledError, ExpressionError
 from fabric.plan.nodes import Plan, Sink
 from fabric.testing.gate import Gate
-from fabric.testing.wait import wait_until
+from tests.support.wait import wait_until
 
 ROWS = pa.table({"k": [f"k{i % 5}" for i in range(1000)], "x": list(range(1000))})
 

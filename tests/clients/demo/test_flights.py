@@ -17,7 +17,7 @@ import pytest
 
 from fabric.clients.cli.main import main
 from fabric.clients.demo import data, flights, questions
-from fabric.testing.wait import wait_until
+from tests.support.wait import wait_until
 
 COMMAND = [sys.executable, "-m", "fabric.clients.cli", "demo", "flights"]
 AGREES = r"agrees with DuckDB: 23,907 rows, checksum [0-9a-f]{16} \((\d) comparisons\)"

@@ -23,7 +23,7 @@ from fabric.errors import (
     NotFoundError,
     PlanError,
 )
-from fabric.testing.wait import wait_until
+from tests.support.wait import wait_until
 
 N = 1000
 ROWS = pa.table(

@@ -13,7 +13,7 @@ import pytest
 import fabric
 from fabric.clients.spark import install
 from fabric.clients.spark.types import spark_schema
-from fabric.testing import LocalFabric, local_fabric
+from tests.support.local import LocalFabric, local_fabric
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 
 import fabric
-from fabric.testing import LocalFabric, checksum
-from fabric.testing.spark_cluster import SparkCluster, spark_cluster
-from fabric.testing.wait import wait_until
+from fabric.clients.demo.checksum import checksum
+from tests.support.local import LocalFabric
+from tests.support.spark_cluster import SparkCluster, spark_cluster
+from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.timeout(900)
 HERE = Path(__file__).parent

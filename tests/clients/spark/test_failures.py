@@ -13,8 +13,9 @@ import pytest
 from pyarrow import flight
 
 import fabric
-from fabric.testing import LocalFabric, checksum, local_fabric
-from fabric.testing.wait import wait_until
+from fabric.clients.demo.checksum import checksum
+from tests.support.local import LocalFabric, local_fabric
+from tests.support.wait import wait_until
 
 ROWS = pa.table({"k": list(range(100)), "v": list(range(100))})
 

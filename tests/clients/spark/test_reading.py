@@ -12,10 +12,12 @@ from pyarrow import flight
 
 import fabric
 from fabric import col
+from fabric.clients.demo.checksum import checksum
 from fabric.clients.spark import install
 from fabric.plan.nodes import Plan, Sink
-from fabric.testing import Gate, LocalFabric, checksum
-from fabric.testing.wait import wait_until
+from fabric.testing import Gate
+from tests.support.local import LocalFabric
+from tests.support.wait import wait_until
 
 ROWS = pa.table(
     {

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
+from fabric.clients.demo.checksum import checksum
 from fabric.flight.backend import Backend
 from fabric.flight.server import FabricFlightServer
-from fabric.testing import checksum
-from fabric.testing.flight_rig import FlightRig
+from tests.support.flight_rig import FlightRig
 
 TLS = Path(__file__).parents[2] / "flight" / "tls"
 OURS, KEY, OTHER = (str(TLS / name) for name in ("ours.pem", "ours.key", "other.pem"))

@@ -12,10 +12,10 @@ import pytest
 
 import fabric
 from fabric._cython.kernels.hash import hash_columns
+from fabric.clients.demo.checksum import checksum
 from fabric.clients.spark.options import parse_options
 from fabric.clients.spark.transaction import Transaction
-from fabric.testing import checksum
-from fabric.testing.wait import wait_until
+from tests.support.wait import wait_until
 
 NOON = datetime.datetime(2013, 1, 1, 12)
 ROWS = pa.table({"k": list(range(1_000)), "s": [f"s{n % 13}" for n in range(1_000)]})

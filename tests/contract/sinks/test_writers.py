@@ -26,7 +26,7 @@ from fabric.plan.sources import (
     StreamFileTarget,
     StreamTarget,
 )
-from fabric.testing.flight_rig import FlightRig
+from tests.support.flight_rig import FlightRig
 
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
 PLAIN = settings(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fabric.errors import DataError, InternalError
 from fabric.io.streams import END, IDLE, Ended, Polled, enumerate_stream, open_reader
-from fabric.testing.streams.cases import CASES
+from tests.support.streams.cases import CASES
 
 PLAIN = settings(
     deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture]

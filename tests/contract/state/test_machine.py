@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 
 from fabric.operators.key_groups import key_groups
 from fabric.state import Aggregate, BackendName, Snapshot, StateSpec, StateStore, open_states
-from fabric.testing.states import Shelf, StateModel
+from tests.support.states import Shelf, StateModel
 
 KEYS = pa.schema([("user", pa.int64()), ("site", pa.string())])
 ALL = [(user, site) for user in (1, None, -7) for site in ("a", "ab", None)]

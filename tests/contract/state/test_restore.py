@@ -14,7 +14,7 @@ from fabric.errors import InternalError, StateSchemaError, StorageError
 from fabric.operators.key_groups import key_groups
 from fabric.state import BackendName, StateSpec, StateStore
 from fabric.testing.operators import Kept
-from fabric.testing.states import Shelf
+from tests.support.states import Shelf
 
 Open = Callable[..., StateStore]
 KEYS = pa.schema([("user", pa.int64())])

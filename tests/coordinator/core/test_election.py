@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from fabric.coordinator.core.election import Ask, Election, Lease, Look, Renew, Take
-from fabric.testing.arrays import examples
+from tests.support.arrays import examples
 
 LEASE_S, GRACE_S = 6.0, 12.0
 NAMES = ("a", "b", "c")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.metadata.projection import TABLES_SQL, row_of
 from fabric.coordinator.metadata.store import TABLES, Table
-from fabric.testing.arrays import examples
+from tests.support.arrays import examples
 
 
 def columns(table: Table, key: str, message: object) -> dict[str, object]:

@@ -19,7 +19,7 @@ from fabric.coordinator.metadata.postgres.store import PostgresStore
 from fabric.coordinator.metadata.rocksdb import RocksStore
 from fabric.coordinator.metadata.store import TABLES, MetadataStore, Table, Write
 from fabric.errors import FencedError, StorageError
-from fabric.testing.arrays import examples
+from tests.support.arrays import examples
 
 KINDS = ["memory", "rocksdb", "postgres"]
 Opens = Callable[[], MetadataStore]

@@ -32,7 +32,7 @@ from fabric.plan.nodes import (
 from fabric.plan.schema import schema_of
 from fabric.plan.statistics import SourceFacts
 from fabric.plan.walk import walk
-from fabric.testing.plans import random_plan, random_tables
+from tests.support.plans import random_plan, random_tables
 
 K, A = (Column("k"),), Column("a")
 

@@ -34,7 +34,7 @@ from fabric.plan.streams import (
 )
 from fabric.plan.walk import walk
 from fabric.plan.windowing import Tumbling
-from fabric.testing.plans.streams import FUNCTION, SCHEMA, TABLE, random_stream, written
+from tests.support.plans.streams import FUNCTION, SCHEMA, TABLE, random_stream, written
 
 K, V, TS, ID = (Column(name) for name in ("k", "v", "ts", "id"))
 SCAN = StreamScan(GeneratorStream(), SCHEMA)

@@ -52,7 +52,7 @@ from fabric.plan.streams import (
 )
 from fabric.plan.walk import walk
 from fabric.plan.windowing import Tumbling
-from fabric.testing.plans.streams import FUNCTION, SCHEMA, TABLE, random_stream, written
+from tests.support.plans.streams import FUNCTION, SCHEMA, TABLE, random_stream, written
 
 seeds = st.integers(0, 1 << 32)
 SECOND = 1_000_000

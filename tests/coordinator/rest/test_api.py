@@ -19,7 +19,7 @@ from fabric.coordinator.rest.app import Behind
 from fabric.coordinator.rest.server import RestServer
 from fabric.plan import plan_pb2
 from fabric.security.tokens import Signer
-from fabric.testing.wait import wait_until
+from tests.support.wait import wait_until
 
 PROBLEM = "application/problem+json"
 CALLS = [

@@ -13,7 +13,7 @@ import pytest
 
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED
-from fabric.testing.wait import wait_until
+from tests.support.wait import wait_until
 
 EVIL = "<script>alert(1)</script>'\"&"
 VOID = {"meta", "link", "input", "br", "path", "rect"}

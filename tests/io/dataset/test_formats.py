@@ -21,7 +21,7 @@ from fabric.errors import DataError, NotFoundError, PartitionLostError, StorageE
 from fabric.flight.descriptor import PutPath
 from fabric.flight.ticket import DatasetRequest, Part
 from fabric.io.dataset.files import DatasetFiles
-from fabric.testing.arrays import batches, examples, rendered
+from tests.support.arrays import batches, examples, rendered
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])
 PUT = PutPath("d", "tx-1", "w", 0)

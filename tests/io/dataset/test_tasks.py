@@ -13,7 +13,7 @@ from fabric.ids import TaskId
 from fabric.io import registry, sinks
 from fabric.io.dataset.access import current, set_default, use
 from fabric.plan.sources import DatasetSource, DatasetTarget
-from fabric.testing.flight_rig import FlightRig
+from tests.support.flight_rig import FlightRig
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])
 SOURCE = DatasetSource("d")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fabric.errors import DataError
 from fabric.io.files import parquet
-from fabric.testing.arrays import examples, plain_arrays, rendered, types
+from tests.support.arrays import examples, plain_arrays, rendered, types
 
 
 @pytest.fixture(scope="module")

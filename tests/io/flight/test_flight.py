@@ -14,7 +14,7 @@ from fabric.errors import AuthError, DataError, ExternalError, NotFoundError, Pe
 from fabric.ids import TaskId
 from fabric.io import registry, sinks
 from fabric.plan.sources import FlightSource, FlightTarget
-from fabric.testing.flight_rig import FlightRig
+from tests.support.flight_rig import FlightRig
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])
 

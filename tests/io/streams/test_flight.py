@@ -16,8 +16,8 @@ from fabric.ids import new_id
 from fabric.io.dataset.access import use
 from fabric.io.streams import IDLE, Polled, enumerate_stream, open_reader
 from fabric.plan.sources import FlightStream
-from fabric.testing.flight_rig import FlightRig
-from fabric.testing.wait import wait_until
+from tests.support.flight_rig import FlightRig
+from tests.support.wait import wait_until
 
 SCHEMA = pa.schema([("n", pa.int64())])
 PLAIN = settings(

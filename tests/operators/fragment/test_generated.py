@@ -13,8 +13,9 @@ from fabric.plan.nodes import Exchange, Scan
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import FileSource
 from fabric.plan.walk import rewrite
-from fabric.testing import duckdb, unlike
-from fabric.testing.plans import random_plan, random_tables
+from tests.support import duckdb
+from tests.support.compare import unlike
+from tests.support.plans import random_plan, random_tables
 
 N_PLANS = 8
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fabric.clients.demo.checksum import checksum
 from fabric.errors import ConfigError, PartitionLostError
 from fabric.operators.fragment import execute_fragment
 from fabric.operators.fragment import run as fragment_run
@@ -21,8 +22,7 @@ from fabric.operators.fragment.memory import FragmentMemory
 from fabric.plan.expr import Agg, Alias, Column, SortKey
 from fabric.plan.nodes import Aggregate, Join, Node, Sort, StageInput
 from fabric.plan.schema import schema_of
-from fabric.testing import checksum
-from fabric.testing.wait import wait_until
+from tests.support.wait import wait_until
 
 K = (Column("k"),)
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fabric.operators.fragment.aggregates.segments import order_keys
 from fabric.operators.fragment.order import has_words, order_of
 from fabric.plan.expr import Column, SortKey
-from fabric.testing.arrays import examples
+from tests.support.arrays import examples
 
 KINDS: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.int64(): st.integers(-(2**63), 2**63 - 1) | st.integers(0, 3),

@@ -23,8 +23,8 @@ from fabric.plan.functions import AGGREGATES
 from fabric.plan.nodes import Aggregate, StageInput
 from fabric.plan.schema import schema_of
 from fabric.plan.types import is_comparable, numeric
-from fabric.testing.compare import unlike
-from fabric.testing.plans.tables import random_tables
+from tests.support.compare import unlike
+from tests.support.plans.tables import random_tables
 
 FRACTION = Literal(0.3, pa.float64())
 ANY_ORDER = {"collect", "min_by", "max_by", "first", "last", "any_value"}

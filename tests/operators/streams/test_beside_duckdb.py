@@ -23,9 +23,9 @@ from fabric.plan.nodes import StageInput
 from fabric.plan.schema import schema_of
 from fabric.plan.streams import StreamAggregate, Watermark
 from fabric.plan.windowing import Cumulative, Session, Sliding, Tumbling, Window
-from fabric.testing.duckdb.event_time import sessions_sql, watermarks_sql, windows_sql
 from fabric.testing.operators import Rows, Step, Until, check_operator
-from fabric.testing.stream_model import folded, rows_of
+from tests.support.duckdb.event_time import sessions_sql, watermarks_sql, windows_sql
+from tests.support.stream_model import folded, rows_of
 
 ROWS = pa.schema([("split", pa.string()), ("n", pa.int64()), ("k", pa.string()),
                   ("v", pa.int64()), ("t", pa.timestamp("us", "UTC"))])  # fmt: skip

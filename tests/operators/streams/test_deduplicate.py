@@ -12,8 +12,8 @@ from fabric.plan.expr import Column
 from fabric.plan.nodes import StageInput
 from fabric.plan.schema import schema_of
 from fabric.plan.streams import KIND, WATERMARK, Deduplicate
-from fabric.testing.changes import settled
 from fabric.testing.operators import Clock, Rows, Until, check_operator, run_straight
+from tests.support.changes import settled
 
 SCHEMA = pa.schema([
     ("k", pa.string()), ("j", pa.int32()), ("t", pa.timestamp("ms")), ("i", pa.int64())

@@ -13,8 +13,8 @@ from fabric.plan.expr import Call, Column, Literal
 from fabric.plan.nodes import StageInput
 from fabric.plan.schema import schema_of
 from fabric.plan.streams import KIND, WATERMARK, LookupJoin
-from fabric.testing.changes import settled
 from fabric.testing.operators import Rows, Until, check_operator
+from tests.support.changes import settled
 
 STREAM_SCHEMA = pa.schema([
     ("k", pa.int32()), (WATERMARK, pa.int64()), ("s", pa.string()), ("v", pa.int64())

@@ -12,8 +12,8 @@ from fabric.plan.expr import Column, SortKey
 from fabric.plan.nodes import StageInput
 from fabric.plan.schema import schema_of
 from fabric.plan.streams import KIND, WATERMARK, TopN
-from fabric.testing.changes import settled
 from fabric.testing.operators import Rows, Until, check_operator, run_straight
+from tests.support.changes import settled
 
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.float64()), ("s", pa.string()), ("i", pa.int64())])
 ENDS = pa.schema([

@@ -33,7 +33,7 @@ from fabric.plan.windowing import (
     Window,
 )
 from fabric.testing.operators import Clock, Rows, Step, Until, check_operator, run_straight
-from fabric.testing.stream_model import (
+from tests.support.stream_model import (
     SCHEMA,
     Row,
     answers,

@@ -46,8 +46,8 @@ from fabric.plan.sources import (
     MemorySource,
 )
 from fabric.plan.walk import walk
-from fabric.testing.folded import folded
-from fabric.testing.plans import random_plan, random_tables
+from tests.support.folded import folded
+from tests.support.plans import random_plan, random_tables
 
 TABLES = random_tables(Random(2))
 SCHEMA = pa.schema([pa.field("a", pa.int32(), nullable=False), ("s", pa.string())])

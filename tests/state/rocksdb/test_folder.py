@@ -13,7 +13,7 @@ import pytest
 from fabric.coordinator.metadata.rocksdb import RocksStore
 from fabric.errors import StateSchemaError, StorageError
 from fabric.state import StateSpec, StateStore, open_states
-from fabric.testing.states import Shelf
+from tests.support.states import Shelf
 
 KEYS = pa.schema([("user", pa.int64())])
 SPEC = StateSpec(name="n", kind="value", keys=KEYS, dtype="int64")

@@ -31,8 +31,8 @@ from fabric.plan.nodes import (
 )
 from fabric.plan.schema import schema_of
 from fabric.plan.sources import FileSource, FileTarget, MemorySource
-from fabric.testing.duckdb import run, to_sql, translated
-from fabric.testing.plans import random_plan, random_tables
+from tests.support.duckdb import run, to_sql, translated
+from tests.support.plans import random_plan, random_tables
 
 NAN, INF = float("nan"), float("inf")
 A, B = Column("a"), Column("b")

@@ -8,11 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from fabric.clients.demo.checksum import rows
 from fabric.plan.expr import Agg, Alias, Call, Column, Expr, Frame, Literal, Over, SortKey
 from fabric.plan.nodes import Aggregate, Explode, Join, Scan, Window
 from fabric.plan.sources import MemorySource
-from fabric.testing import rows, unlike
-from fabric.testing.duckdb import run, translated
+from tests.support.compare import unlike
+from tests.support.duckdb import run, translated
 
 I32, F64 = pa.int32(), pa.float64()
 NAN = math.nan

@@ -17,9 +17,9 @@ from fabric.plan.functions import AGGREGATES, FUNCTIONS, WINDOW_FUNCTIONS
 from fabric.plan.nodes import Limit, Plan, Sort
 from fabric.plan.schema import schema_of, type_of
 from fabric.plan.walk import walk, walk_expr
-from fabric.testing.plans import random_plan, random_tables
-from fabric.testing.plans.calls import CLOSE, EXACT, SELDOM
-from fabric.testing.plans.expressions import FAMILIES, NESTED, Expressions, family
+from tests.support.plans import random_plan, random_tables
+from tests.support.plans.calls import CLOSE, EXACT, SELDOM
+from tests.support.plans.expressions import FAMILIES, NESTED, Expressions, family
 
 N_PLANS = 300
 LEFT_OUT = {

@@ -4,7 +4,7 @@ One job: refuse another one before a server is made of it. Versions are those of
 only ones that a wheel tells: 51 belongs to gRPC 1.76.
 """
 
-from fabric._cython.abi import BUILT_FOR
+from fabric._cython.abi import BUILT_FOR as _BUILT_FOR
 
 
 def known_grpc():
@@ -33,5 +33,5 @@ def check_grpc(str version not None):
     other = f"gRPC core {version}" if version else "a gRPC that tells no version"
     raise ImportError(
         f"the pyarrow that is installed brings {other}; Fabric was built for gRPC core {known}: "
-        f"pip install 'pyarrow=={BUILT_FOR}.*'"
+        f"pip install 'pyarrow=={_BUILT_FOR}.*'"
     )

@@ -9,7 +9,7 @@ from libcpp.string cimport string
 
 from fabric._cython.shuffle.wire.arrow_cpp cimport CStatus, detail_of, ensure_pyarrow
 
-from fabric.errors import ERRORS, ExternalError
+from fabric.errors import ERRORS as _ERRORS, ExternalError as _ExternalError
 
 
 cdef extern from "wire/fault.hpp" namespace "fabric" nogil:
@@ -48,7 +48,7 @@ cdef CStatus told_status(object error) noexcept:
 cdef object _by_kind(str text):
     """An error of the class that `text` begins with: all there is before `install`."""
     kind, _, message = text.removeprefix("IOError: ").partition(": ")
-    return ERRORS[kind](message) if kind in ERRORS else ExternalError(text)
+    return _ERRORS[kind](message) if kind in _ERRORS else _ExternalError(text)
 
 
 ensure_pyarrow()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fabric._cython.shuffle.checksum import batch_crc32c
 from fabric._cython.shuffle.datasets.puts import check_foreign_batch
 from fabric._cython.shuffle.store.messages import batch_bytes, coalesce, owned
-from fabric.testing.arrays import batches, examples, rendered
+from tests.support.arrays import batches, examples, rendered
 
 
 def texts(values: list[str]) -> pa.RecordBatch:

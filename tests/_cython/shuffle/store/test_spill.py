@@ -17,7 +17,7 @@ from fabric._cython.shuffle.store.budget import Budget, Share
 from fabric._cython.shuffle.store.store import Store, Stream
 from fabric._cython.shuffle.wire import headers
 from fabric.errors import PartitionLostError, StorageError
-from fabric.testing.arrays import examples
+from tests.support.arrays import examples
 
 N_PARTITIONS, BATCH_ROWS, SMALL_ROWS = 3, 20_000, 200
 KINDS = ["plain", "lz4", "dictionary", "broadcast"]

@@ -21,7 +21,7 @@ from fabric._cython.shuffle.store.messages import batch_bytes
 from fabric._cython.shuffle.store.store import Store
 from fabric._cython.shuffle.wire import headers
 from fabric.errors import FabricError, InternalError, NotFoundError, PartitionLostError
-from fabric.testing.arrays import batches, examples, rendered
+from tests.support.arrays import batches, examples, rendered
 
 END = 3
 COMPRESSIONS = ["", "lz4", "zstd"]

@@ -15,7 +15,7 @@ from fabric.clients.spark.plan.run import execute
 from fabric.plan.check import check
 from fabric.plan.nodes import Node, Plan
 from fabric.plan.schema import schema_of
-from fabric.testing import unlike
+from tests.support.compare import unlike
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 from plan_frames import ROWS, agg, call, col, lit, scan
 
+from fabric.clients.demo.checksum import rows
 from fabric.errors import ExpressionError
 from fabric.plan.expr import Alias
 from fabric.plan.functions import AGGREGATES
 from fabric.plan.nodes import Aggregate, Filter, Node
-from fabric.testing import rows
 
 Same = Callable[[Node], pa.Table]
 QUARTER = lit(0.25)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import fabric
-from fabric.testing import LocalFabric
-from fabric.testing.spark_cluster import spark_cluster
+from tests.support.local import LocalFabric
+from tests.support.spark_cluster import spark_cluster
 
 pytestmark = pytest.mark.timeout(600)
 PROGRAM = """

@@ -13,7 +13,7 @@ from plan_frames import scan
 from fabric.plan.nodes import Node, Scan
 from fabric.plan.sources import MemorySource
 from fabric.plan.walk import rewrite
-from fabric.testing.plans import random_plan, random_tables
+from tests.support.plans import random_plan, random_tables
 
 N_SETS = 12 if not os.environ.get("FABRIC_SOAK") else 120
 PLANS_A_SET = 5

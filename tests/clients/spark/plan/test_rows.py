@@ -16,7 +16,7 @@ from fabric.clients.spark.plan.rows import cast_back
 from fabric.clients.spark.types import arrow_schema, spark_schema
 from fabric.errors import DataError
 from fabric.plan.nodes import Node
-from fabric.testing.arrays import DECIMALS, FLAT, examples, values
+from tests.support.arrays import DECIMALS, FLAT, examples, values
 
 WHOLE = {
     pa.timestamp("ns"): 1000, pa.duration("ns"): 1000, pa.time64("ns"): 1000,

@@ -10,6 +10,7 @@ import pytest
 from plan_frames import ROWS, call, col, scan
 
 import fabric
+from fabric.clients.demo.checksum import rows
 from fabric.clients.spark.plan.run import execute
 from fabric.clients.spark.plan.sinks import wrote
 from fabric.clients.spark.plan.sources import DatasetHome
@@ -18,7 +19,6 @@ from fabric.plan.check import check
 from fabric.plan.expr import Alias, SortKey
 from fabric.plan.nodes import Exchange, Filter, Node, Plan, Sink, Sort, WithColumns
 from fabric.plan.sources import DatasetTarget, FileTarget
-from fabric.testing import rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,9 +20,9 @@ from fabric.coordinator.metadata.postgres.lease import PostgresLease
 from fabric.coordinator.metadata.postgres.store import PostgresStore
 from fabric.coordinator.metadata.store import Write
 from fabric.errors import FencedError, StorageAwayError, StorageError
-from fabric.testing.cut_proxy import CutProxy, How
-from fabric.testing.postgres import PostgresServer
-from fabric.testing.wait import wait_until
+from tests.support.cut_proxy import CutProxy, How
+from tests.support.postgres import PostgresServer
+from tests.support.wait import wait_until
 
 T = TypeVar("T")
 SOAK = bool(os.environ.get("FABRIC_SOAK"))

@@ -13,7 +13,7 @@ from fabric.coordinator.metadata.postgres.lease import PostgresLease
 from fabric.coordinator.metadata.postgres.store import PostgresStore
 from fabric.coordinator.metadata.store import Write
 from fabric.errors import FencedError
-from fabric.testing.postgres import PostgresServer
+from tests.support.postgres import PostgresServer
 
 LONG_S = 600.0
 Candidate = Callable[..., PostgresLease]

@@ -16,7 +16,7 @@ from fabric.coordinator.metadata.postgres.store import PostgresStore
 from fabric.coordinator.metadata.projection import TABLES_SQL
 from fabric.coordinator.metadata.store import TABLES, Write
 from fabric.errors import ConfigError, StorageError
-from fabric.testing.postgres import PostgresServer
+from tests.support.postgres import PostgresServer
 
 COLUMNS = """SELECT column_name, data_type FROM information_schema.columns
 WHERE table_schema = 'fabric' AND table_name = %s AND column_name <> 'record'"""

@@ -15,7 +15,7 @@ from fabric.coordinator.metadata.postgres.address import parameters_of, shown
 from fabric.coordinator.metadata.postgres.database import Database
 from fabric.coordinator.metadata.postgres.store import PostgresStore
 from fabric.errors import ConfigError, StorageError
-from fabric.testing.postgres import PostgresServer
+from tests.support.postgres import PostgresServer
 
 
 def certificate(folder: Path, name: str) -> tuple[Path, Path]:

@@ -15,7 +15,7 @@ from fabric.ids import TaskId
 from fabric.io import sinks
 from fabric.io.streams.sinks import check_stream_target, folders, open_stream_sink
 from fabric.plan.sources import DatasetTarget, StreamFileTarget
-from fabric.testing.sampled import sampled
+from tests.support.sampled import sampled
 
 SCHEMA = pa.schema([("n", pa.int64())])
 TASK = TaskId("job-1", 2, 0)

@@ -12,7 +12,7 @@ from fabric.operators.contract import Context
 from fabric.plan.process import Process
 from fabric.plan.streams import StateField
 from fabric.testing.operators import Rows, Until, check_operator, run_straight
-from fabric.testing.processing import batch_of, make, node_of, rows_of, udf_of
+from tests.support.processing import batch_of, make, node_of, rows_of, udf_of
 
 ROW = st.tuples(st.sampled_from("abc"), st.integers(0, 30), st.integers(-2, 9))
 PARTS = st.lists(st.lists(ROW, max_size=6), min_size=1, max_size=5)

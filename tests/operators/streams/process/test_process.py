@@ -15,7 +15,7 @@ from fabric.operators.streams.process import operator as process_operator
 from fabric.plan.process import Process
 from fabric.plan.streams import StateField
 from fabric.testing.operators import Clock, Rows, Until, check_operator, run_straight
-from fabric.testing.processing import (
+from tests.support.processing import (
     OUTPUT,
     SCHEMA,
     batch_of,

@@ -1,0 +1,1 @@
+"""What tests and benchmarks share: oracles, generated plans, the simulator, whole fabrics."""
