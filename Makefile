@@ -7,13 +7,18 @@ PROTOS := fabric/control/control.proto fabric/flight/wire.proto fabric/plan/plan
 	fabric/agent/slot/slot.proto
 COMPILE := .venv/bin/uv pip compile --quiet --generate-hashes --no-emit-index-url --python-version 3.11 --custom-compile-command "make lock"
 
-.PHONY: run test lint bench soak sanitize ci lock proto clean
+.PHONY: run build check test lint bench soak sanitize wheel ci lock proto clean
 
 run: .venv/run.stamp ## the main job: real flights through Fabric, two agents and Spark
 	.venv/bin/fabric demo flights
 
+build: .venv/run.stamp ## compile what changed of the native code
+
+check: .venv/dev.stamp lint ## for every save: lint, types, and the tests that start no server
+	.ci/tests units
+
 test: .venv/dev.stamp lint ## lint, then every test with real servers, on two workers; nothing is skipped
-	.venv/bin/pytest -q -n 2
+	.ci/tests
 
 lint: .venv/dev.stamp
 	.venv/bin/ruff check .
@@ -32,6 +37,9 @@ soak: .venv/dev.stamp ## the long ones: more generated plans, more examples a pr
 
 sanitize: .venv/dev.stamp ## kernels, data plane and server under AddressSanitizer and UBSan: a build of their own
 	.ci/sanitize
+
+wheel: .venv/dev.stamp ## dist/*.whl for other Linux systems, tried in an empty environment
+	.ci/wheel
 
 ci: ## what CI runs
 	.ci/run

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from fabric.coordinator.metadata.postgres.database import Database
 from fabric.telemetry import logs
+from tests.support import tiers
 from tests.support.postgres import PostgresServer
 from tests.support.sampled import SOAK
 from tests.support.workers import Groups
@@ -35,6 +36,9 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.warehouse.dir": os.devnull,  # no test makes a table
 }
+
+LONG_S = 60.0
+"""A run of more seconds than these ends with a table of where they went."""
 
 settings.register_profile(  # nothing that takes time is an error: the machine may be busy
     "shared", deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -65,6 +69,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if long:
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in long]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """After a long run, say where its time went."""
+    reports = [
+        report
+        for kind in ("passed", "failed", "error", "skipped", "")
+        for report in terminalreporter.stats.get(kind, [])
+        if isinstance(report, pytest.TestReport)
+    ]
+    if sum(report.duration for report in reports) > LONG_S:
+        for line in tiers.table(reports):
+            terminalreporter.write_line(line)
+
+
+@pytest.fixture(autouse=True)
+def _units_without_servers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if tiers.tier_of(request.node.nodeid) == "units":
+        tiers.forbid_servers(monkeypatch)
 
 
 @pytest.fixture(autouse=True)
