@@ -26,6 +26,8 @@ PEERS = {
     "spark local[2]": "spark_engine:local_run",
     "spark local-cluster": "spark_engine:cluster_run",
 }
+FRESH = {"daft ray"}
+"""Daft's runner can be chosen once in a process."""
 
 
 def cases(quick: bool) -> Sequence[Case]:
@@ -51,7 +53,10 @@ def engines(case: Case) -> Sequence[Engine]:
     if "kind" in case.parameters:
         return wire.engines(case)
     ours = Engine(None, "bench.shuffling.fabric_engine:run")
-    return [ours, *(Engine(name, f"bench.shuffling.{at}") for name, at in PEERS.items())]
+    peers = (
+        Engine(name, f"bench.shuffling.{at}", fresh=name in FRESH) for name, at in PEERS.items()
+    )
+    return [ours, *peers]
 
 
 BENCHMARK = Benchmark(
