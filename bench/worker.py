@@ -13,6 +13,7 @@ import time
 import traceback
 from contextlib import suppress
 from importlib import import_module
+from itertools import takewhile
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
@@ -124,16 +125,20 @@ def serve(pipe: Connection, factory: str) -> None:
 
 
 def reason(error: BaseException) -> str:
-    """What went wrong in one line.
+    """What went wrong in one line, without the calls that an engine's own message lists.
 
-    >>> reason(RuntimeError("out of luck\\n  at line 3"))
-    'RuntimeError: out of luck'
+    >>> reason(RuntimeError("out of luck:\\n  no memory\\n  at line 3"))
+    'RuntimeError: out of luck: no memory'
     """
     lines = [line.strip() for line in str(error).splitlines()]
-    told = next((line for line in lines if line), "")
+    told = " ".join(line for line in takewhile(_is_no_call, lines) if line)
     if len(told) > REASON_CHARS:
         told = f"{told[:REASON_CHARS]}…"
     return f"{type(error).__name__}: {told}" if told else type(error).__name__
+
+
+def _is_no_call(line: str) -> bool:
+    return not line.startswith(("at ", "File ", "Traceback "))
 
 
 class _Engine:

@@ -28,7 +28,7 @@ def ours(case): return Fake(case.rows, "aa")
 def same(case): return Fake(case.rows, "aa")
 def other(case): return Fake(case.rows, "bb")
 def fewer(case): return Fake(case.rows - 1, "aa")
-def broken(case): return Fake(1, "aa", RuntimeError("out of luck\\nfor today"))
+def broken(case): return Fake(1, "aa", RuntimeError("out of luck\\n  at home"))
 def unready(case): raise ValueError()
 
 calls = []
@@ -196,4 +196,4 @@ def test_a_traceback_is_told_who_asks(tmp_path: Path) -> None:
     answer = fake(tmp_path, "broken", "--case=one", "--verbose")
     assert answer.returncode == 0, answer.stderr
     assert answer.stderr.startswith("one, broken:\nTraceback")
-    assert "for today" in answer.stderr
+    assert "at home" in answer.stderr
