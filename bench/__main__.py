@@ -27,6 +27,7 @@ TOOLS = {
     "spark_session",
     "shuffling",
     "sorting",
+    "latencies",
     "wire_server",
 }
 
