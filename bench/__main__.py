@@ -1,7 +1,8 @@
 """`python -m bench NAME… [--quick] [--json]`: run benchmarks and say how they compare.
 
-A bench is a module of this folder with a `BENCHMARK`. Exit code 1 when a peer's rows or checksum
-differ from ours, or an engine fails.
+A bench is a module of this folder with a `BENCHMARK`. A peer that can't run a case has one line
+there with the reason, and the others are measured all the same. Exit code 1 when a peer's rows or
+checksum differ from ours, or when we fail.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 import bench
-from bench.harness import BenchError, Benchmark, Line, run
+from bench.harness import BenchError, Benchmark, Failure, Line, run
 from bench.report import print_json, print_table
 
 TOOLS = {
@@ -26,6 +27,7 @@ TOOLS = {
     "spark_session",
     "shuffling",
     "sorting",
+    "latencies",
     "wire_server",
 }
 
@@ -43,6 +45,7 @@ def arguments(known: dict[str, Benchmark]) -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="say which there are")
     parser.add_argument("--quick", action="store_true", help="fewer cases and rounds")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument("--verbose", action="store_true", help="tracebacks of engines that fail")
     parser.add_argument("--case", default="", help="this case, or all that hold this")
     given = parser.parse_args()
     unknown = [name for name in given.names if name not in known]
@@ -63,18 +66,25 @@ def main() -> int:
             print(f"{name:12} {benchmark.about}")
         return 0
     try:
-        for name in given.names:
-            lines: list[Line] = []
-            for line in run(known[name], quick=given.quick, only=given.case):
-                lines.append(line)
-                if given.json:
-                    print_json(line)
-            if not given.json:
-                print_table(known[name], lines)
+        faults = [_measure(known[name], given) for name in given.names]
     except BenchError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
-    return 0
+    return int(any(faults))
+
+
+def _measure(benchmark: Benchmark, given: argparse.Namespace) -> bool:
+    """Run one and tell; true when it must not pass."""
+    lines: list[Line | Failure] = []
+    for line in run(benchmark, quick=given.quick, only=given.case):
+        lines.append(line)
+        if given.json:
+            print_json(line)
+        if given.verbose and isinstance(line, Failure) and line.trace:
+            print(f"{line.case}, {line.peer or 'fabric'}:\n{line.trace}", file=sys.stderr)
+    if not given.json:
+        print_table(benchmark, lines)
+    return any(isinstance(line, Failure) and line.is_fault for line in lines)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,10 @@ turning too, so a slow moment of the machine hits all alike. A round runs an eng
 fills `round_s` and keeps the median call; the rate is that of the median round. Benchmarks of jobs
 take a second and more, so that a call that is shorter finds its engine warm: what others did in
 their turns has emptied caches, and idle servers give memory back meanwhile. Rows and checksum
-of an engine's answer stand beside its rate. A peer that can't run a case, or whose answer differs
-from ours, has no line there and fails the run at its end: the others are measured all the same.
+of an engine's answer stand beside its rate. An engine that can't run a case, or whose answer
+differs from ours, has a `Failure` with the reason in place of its line; the others are measured all
+the same. A peer that can't run a case is no fault; a different answer is one, and so is a failure
+of ours, which leaves its case without figures.
 
 A benchmark module gives `BENCHMARK = Benchmark(...)`. An engine is named by "module:function"; the
 function takes the `Case` and gives a `Run`. Modules import engines inside those functions.
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -28,7 +31,7 @@ PARSING = "parsing_s"
 
 
 class BenchError(Exception):
-    """An engine failed, or its answer differs from ours."""
+    """There is nothing to measure, or what was measured does not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +46,14 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """`peer` is None for Fabric itself; `factory` is "module:function" from `Case` to `Run`."""
+    """`peer` is None for Fabric itself; `factory` is "module:function" from `Case` to `Run`.
+
+    An engine with settings that last as long as its process takes a `fresh` process for each case.
+    """
 
     peer: str | None
     factory: str
+    fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +113,20 @@ class Line:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
-def run(benchmark: Benchmark, *, quick: bool, only: str = "") -> Iterator[Line]:
-    """Lines of a benchmark, ours before its peers' in each case."""
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an engine has no line in a case; `is_fault` fails the run."""
+
+    bench: str
+    case: str
+    peer: str | None
+    error: str
+    is_fault: bool
+    trace: str = ""
+
+
+def run(benchmark: Benchmark, *, quick: bool, only: str = "") -> Iterator[Line | Failure]:
+    """Lines of a benchmark, ours before its peers' in each case, then who failed there."""
     known = benchmark.cases(quick)
     cases = [case for case in known if case.name == only]
     cases = cases or [case for case in known if only in case.name]
@@ -117,26 +136,36 @@ def run(benchmark: Benchmark, *, quick: bool, only: str = "") -> Iterator[Line]:
     if quick:
         rounds = benchmark.quick_rounds
         round_s = round_s if benchmark.quick_round_s is None else benchmark.quick_round_s
-    problems: list[str] = []
     with Workers(benchmark.timeout_s) as workers:
         for case in cases:
-            turns = _Turns(benchmark, case, workers)
-            yield from turns.lines(rounds, round_s)
-            problems += [f"{benchmark.name}, {case.name}: {what}" for what in turns.problems]
-    if problems:
-        raise BenchError("\n".join(problems))
+            yield from _Turns(benchmark, case, workers).lines(rounds, round_s)
+
+
+class _OursFailed(Exception):
+    """There is nothing to compare with: the case is over."""
 
 
 class _Turns:
-    """One case: the engines take turns. `problems` tells of peers that failed or differ."""
+    """One case: the engines take turns."""
 
     def __init__(self, benchmark: Benchmark, case: Case, workers: Workers) -> None:
         self._benchmark, self._case, self._workers = benchmark, case, workers
         self._engines = list(benchmark.engines(case))
-        self.problems: list[str] = []
+        self._failures: list[Failure] = []
 
-    def lines(self, rounds: int, round_s: float) -> list[Line]:
+    def lines(self, rounds: int, round_s: float) -> list[Line | Failure]:
         """Measure, compare, and leave every engine closed."""
+        lines: list[Line] = []
+        try:
+            medians = self._measured(rounds, round_s)
+            answers = {engine: self._call(engine, "answer") for engine in list(self._engines)}
+            lines = self._compared(medians, answers)
+        except _OursFailed:
+            pass
+        self._close()
+        return [*lines, *self._failures]
+
+    def _measured(self, rounds: int, round_s: float) -> dict[Engine, float]:
         seconds: dict[Engine, list[float]] = {engine: [] for engine in self._engines}
         for engine in list(self._engines):
             self._call(engine, "prepare", self._case)
@@ -146,26 +175,34 @@ class _Turns:
             first = turn % len(self._engines)
             for engine in self._engines[first:] + self._engines[:first]:
                 seconds[engine].append(self._call(engine, "time", round_s))
-        answers = {engine: self._call(engine, "answer") for engine in list(self._engines)}
-        for engine in list(self._engines):
-            self._call(engine, "close")
-        medians = {engine: statistics.median(seconds[engine]) for engine in self._engines}
-        return self._compared(medians, answers)
+        return {engine: statistics.median(seconds[engine]) for engine in self._engines}
 
     def _call(self, engine: Engine, command: str, *arguments: object) -> Any:
-        """What the engine says; None when it failed, now or before, and is left out."""
-        if engine not in self._engines:
-            return None
+        """What the engine says; None when it failed and is left out."""
         try:
             return self._workers.of(engine.factory).call(command, *arguments)
         except WorkerError as error:
-            if engine.peer is None:
-                where = f"{self._benchmark.name}, {self._case.name}"
-                raise BenchError("\n".join([*self.problems, f"{where}: {error}"])) from error
-            self.problems.append(f"{engine.peer} can't run it: {error}")
-            self._engines.remove(engine)
-            self._workers.end(engine.factory)
+            self._drop(engine, error)
             return None
+
+    def _close(self) -> None:
+        for engine in list(self._engines):
+            try:
+                self._workers.close(engine.factory, fresh=engine.fresh)
+            except WorkerError as error:
+                with suppress(_OursFailed):
+                    self._drop(engine, error)
+
+    def _drop(self, engine: Engine, error: WorkerError) -> None:
+        self._fail(engine, str(error), error.trace, is_fault=engine.peer is None)
+        self._engines.remove(engine)
+        self._workers.end(engine.factory)
+        if engine.peer is None:
+            raise _OursFailed
+
+    def _fail(self, engine: Engine, why: str, trace: str = "", *, is_fault: bool) -> None:
+        bench, case = self._benchmark.name, self._case.name
+        self._failures.append(Failure(bench, case, engine.peer, why, is_fault, trace))
 
     def _compared(
         self, medians: Mapping[Engine, float], answers: Mapping[Engine, Answer]
@@ -174,13 +211,14 @@ class _Turns:
         ours = next(engine for engine in self._engines if engine.peer is None)
         own = answers[ours]
         lines = []
-        for engine, seconds in medians.items():
-            answer = answers[engine]
+        for engine in self._engines:
+            answer, seconds = answers[engine], medians[engine]
             if (answer.rows, answer.checksum) != (own.rows, own.checksum):
-                self.problems.append(
-                    f"{engine.peer} gives {answer.rows} rows, checksum {answer.checksum}; "
+                why = (
+                    f"it gives {answer.rows} rows, checksum {answer.checksum}; "
                     f"ours are {own.rows}, {own.checksum}"
                 )
+                self._fail(engine, why, is_fault=True)
                 continue
             ratio = None if engine.peer is None else seconds / medians[ours]
             extra = dict(answer.extra)

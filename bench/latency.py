@@ -12,21 +12,24 @@ its kin are of all rows behind that; the reader must have had each row of theirs
 key's rows counted from one to the next. The call of `work` with which the harness warms an engine
 is a second long; `seconds` is a whole job, with its start. `wake_p99_ms` is the machine's part: how
 late a thread wakes that sleeps for half a millisecond, before the first job, when all is idle.
+
+The peer is Flink, local with two slots, in every case: the same rows at the same pace, the same
+state by key in a Java function, and the engine's process reads what comes by sockets; once with a
+buffer timeout of 0 ms, once with Flink's default of 100.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.harness import Answer, BenchError, Benchmark, Case, Engine
+from bench.latencies.rows import COLUMNS, N_KEYS, RATE, SPARE_S, WARM_S, answer_of, n_rows_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,27 +38,30 @@ if TYPE_CHECKING:
     from fabric.clients.session.partition import Partition
     from fabric.clients.session.session import Session
 
-RATE, N_KEYS = 10_000, 1_000
 ROW_BYTES = 36
-WARM_S, SECONDS, QUICK_SECONDS = 1.0, 20.0, 5.0
-SPARE_S = 2.0
+SECONDS, QUICK_SECONDS = 20.0, 5.0
 START_S = 30.0
 CLOCKS_APART_US = 200
 WAKES, SLEEP_S = 3_000, 5e-4
 PARALLELISM = {"embedded": 1, "two agents": 2, "embedded, by Flight": 1}
-Ints = NDArray[np.int64]
+PEERS = {"flink 0 ms": "at_once_run", "flink 100 ms": "run"}
 
 
 def cases(quick: bool) -> list[Case]:
     """In one process, on two agents, and in one process with a Flight client."""
     seconds = QUICK_SECONDS if quick else SECONDS
     rows = int(RATE * seconds)
-    return [Case(name, rows, rows * ROW_BYTES, {"seconds": seconds}) for name in PARALLELISM]
+    return [
+        Case(name, rows, rows * ROW_BYTES, {"seconds": seconds, "splits": n_splits})
+        for name, n_splits in PARALLELISM.items()
+    ]
 
 
 def engines(case: Case) -> list[Engine]:
-    """Ours: what others measure begins and ends elsewhere."""
-    return [Engine(None, "bench.latency:run")]
+    """Ours, and Flink with both ways to send what it has."""
+    flink = "bench.latencies.flink_engine"
+    peers = (Engine(name, f"{flink}:{function}") for name, function in PEERS.items())
+    return [Engine(None, "bench.latency:run"), *peers]
 
 
 def run(case: Case) -> LatencyRun:
@@ -96,20 +102,20 @@ class LatencyRun:
 
     def answer(self) -> Answer:
         """Percentiles of what came behind the warm-up, each row of it once."""
-        from fabric.clients.demo.checksum import checksum
-
-        table = _checked(self._seen, self._case.parameters["seconds"])
-        late_ms = (table["seen"] - table["ts"]) / 1e3
-        if abs(len(late_ms) - self._case.rows) > PARALLELISM[self._case.name]:
-            raise BenchError(f"{len(late_ms)} of {self._case.rows} rows were measured")
-        extra = {f"p{p}_ms": round(float(np.percentile(late_ms, p)), 3) for p in (50, 99)}
-        extra["max_ms"] = round(float(late_ms.max()), 3)
-        extra["wake_p99_ms"] = self._wake_p99_ms
-        extra["rows_a_batch"] = round(sum(b.num_rows for _, b in self._seen) / len(self._seen), 1)
-        import pyarrow as pa
-
-        measured = pa.table({"split": table["split"], "row": table["row"]})
-        return Answer(len(late_ms), checksum(measured)[1], extra)
+        n_batches = len(self._seen)
+        extra = {
+            "wake_p99_ms": self._wake_p99_ms,
+            "rows_a_batch": round(sum(b.num_rows for _, b in self._seen) / n_batches, 1),
+        }
+        found = {
+            name: np.concatenate([batch[name].to_numpy() for _, batch in self._seen]).astype(
+                np.int64
+            )
+            for name in COLUMNS
+        }
+        found["seen"] = np.concatenate([np.full(b.num_rows, at_us) for at_us, b in self._seen])
+        parameters = self._case.parameters
+        return answer_of(found, parameters["splits"], parameters["seconds"], extra)
 
     def close(self) -> None:
         """Stop it."""
@@ -130,7 +136,7 @@ class LatencyRun:
         """Read the last step's partitions beside a job of which no rows are left at the end."""
         from fabric import col
 
-        n_rows, n_tasks = int(RATE * (seconds + WARM_S + SPARE_S)), PARALLELISM[self._case.name]
+        n_rows, n_tasks = n_rows_of(seconds), PARALLELISM[self._case.name]
         plan = _counted(self._session, n_rows, n_tasks).named("out").configure("out", tap=True)
         job = self._session.submit(plan.filter(col("n") < 0), parallelism=n_tasks)
         with job:
@@ -210,29 +216,6 @@ def _taps(job: fabric.Job) -> list[Partition]:
             time.sleep(0.002)
 
 
-def _checked(seen: Sequence[tuple[int, pa.RecordBatch]], seconds: float) -> dict[str, Ints]:
-    """The rows behind the warm-up by column, with the time at which each was seen: each once."""
-    found = {
-        name: np.concatenate([batch[name].to_numpy() for _, batch in seen]).astype(np.int64)
-        for name in ("split", "row", "key", "ts", "n")
-    }
-    found["seen"] = np.concatenate([np.full(b.num_rows, at_us) for at_us, b in seen])
-    _check_next(found, "key", "n")  # from the first that was seen
-    begun_us = found["ts"].min() + int(WARM_S * 1e6)
-    measured = (found["ts"] >= begun_us) & (found["ts"] < begun_us + int(seconds * 1e6))
-    found = {name: values[measured] for name, values in found.items()}
-    _check_next(found, "split", "row")
-    return found
-
-
-def _check_next(found: dict[str, Ints], part: str, number: str) -> None:
-    """Raise unless the numbers of each part go up one by one."""
-    order = np.lexsort((found[number], found[part]))
-    same = np.diff(found[part][order]) == 0
-    if np.any(np.diff(found[number][order])[same] != 1):
-        raise BenchError(f"rows of a {part} are missing or came twice")
-
-
 def _offset_us() -> int:
     """How far the clock of the day is from that which only goes on; the closest of some looks."""
     looks = []
@@ -255,7 +238,7 @@ def _wake_p99_ms() -> float:
 
 BENCHMARK = Benchmark(
     name="latency",
-    about="from a row's creation to its reader, through a keyed function with state, at 10 K/s",
+    about="from a row's creation to its reader, by a keyed function with state, beside Flink",
     cases=cases,
     engines=engines,
     rounds=1,

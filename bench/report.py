@@ -7,24 +7,30 @@ import json
 import sys
 from collections.abc import Sequence
 
-from bench.harness import Benchmark, Line
+from bench.harness import Benchmark, Failure, Line
 
 PAGE_WIDTH = 120  # of a table that goes to a file
+FAILURE = ("bench", "case", "peer", "error")
+"""What a program is told of a failure."""
 _GIGA, _MEGA = 1e9, 1e6
 
 
-def print_json(line: Line) -> None:
-    """The fields of design 5, then what the engine adds."""
+def print_json(line: Line | Failure) -> None:
+    """The fields of design 5, then what the engine adds; or who failed in what, and why."""
     found = dataclasses.asdict(line)
+    if isinstance(line, Failure):
+        print(json.dumps({name: found[name] for name in FAILURE}), flush=True)
+        return
     extra = found.pop("extra")
     print(json.dumps({**found, **extra}), flush=True)
 
 
-def print_table(benchmark: Benchmark, lines: Sequence[Line]) -> None:
-    """One row an engine, ours first in each case."""
+def print_table(benchmark: Benchmark, found: Sequence[Line | Failure]) -> None:
+    """One row an engine, ours first in each case; below it, a line for each failure."""
     from rich.console import Console
     from rich.table import Table
 
+    lines = [line for line in found if isinstance(line, Line)]
     table = Table(title=f"{benchmark.name}: {benchmark.about}", title_justify="left")
     table.add_column("case", no_wrap=True)
     table.add_column("engine", no_wrap=True)
@@ -43,7 +49,12 @@ def print_table(benchmark: Benchmark, lines: Sequence[Line]) -> None:
             *(str(line.extra.get(name, "")) for name in extras),
             style="bold" if ours else None,
         )  # fmt: skip
-    Console(width=None if sys.stdout.isatty() else PAGE_WIDTH).print(table)
+    console = Console(width=None if sys.stdout.isatty() else PAGE_WIDTH)
+    console.print(table)
+    for failure in found:
+        if isinstance(failure, Failure):
+            told = f"{failure.case}: {failure.peer or 'fabric'} failed: {failure.error}"
+            console.print(told, soft_wrap=True, markup=False, highlight=False)
 
 
 def time_text(seconds: float) -> str:

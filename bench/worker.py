@@ -13,6 +13,7 @@ import time
 import traceback
 from contextlib import suppress
 from importlib import import_module
+from itertools import takewhile
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
@@ -22,8 +23,16 @@ END_S = 30.0
 """How long an engine may take to end before it is killed."""
 
 
+REASON_CHARS = 300
+"""Of what an engine says when it fails; the rest is in its traceback."""
+
+
 class WorkerError(Exception):
-    """The engine raised, died, or did not answer in time."""
+    """The engine raised, died, or did not answer in time: one sentence; and its traceback."""
+
+    def __init__(self, reason: str, trace: str = "") -> None:
+        super().__init__(reason)
+        self.trace = trace
 
 
 class Worker:
@@ -43,13 +52,18 @@ class Worker:
             self._pipe.send((command, arguments))
             if not self._pipe.poll(self._timeout_s):
                 limit = f"{self._timeout_s:.0f} s"
-                raise WorkerError(f"{self._factory} did not {command} within {limit}")
+                raise WorkerError(f"it did not {command} within {limit}")
             done, result = self._pipe.recv()
         except (EOFError, OSError):
-            raise WorkerError(f"{self._factory} died while asked to {command}") from None
+            raise WorkerError(f"it died while asked to {command}{self._ending()}") from None
         if not done:
-            raise WorkerError(f"{self._factory} failed to {command}:\n{result}")
+            raise WorkerError(*result)
         return result
+
+    def _ending(self) -> str:
+        self._process.join(timeout=1.0)
+        code = self._process.exitcode
+        return "" if code is None else f", with exit code {code}"
 
     def stop(self) -> None:
         """End the process."""
@@ -72,6 +86,12 @@ class Workers:
         if factory not in self._known:
             self._known[factory] = Worker(factory, self._timeout_s)
         return self._known[factory]
+
+    def close(self, factory: str, *, fresh: bool) -> None:
+        """End a case; the process too where the next case needs a `fresh` one."""
+        self.of(factory).call("close")
+        if fresh:
+            self.end(factory)
 
     def end(self, factory: str) -> None:
         """Stop it; who asks again gets a fresh one."""
@@ -98,10 +118,27 @@ def serve(pipe: Connection, factory: str) -> None:
             command, arguments = pipe.recv()
             try:
                 pipe.send((True, getattr(engine, command)(*arguments)))
-            except Exception:  # whatever an engine raises is told to the harness
-                pipe.send((False, traceback.format_exc()))
+            except Exception as error:  # whatever an engine raises is told to the harness
+                pipe.send((False, (reason(error), traceback.format_exc())))
     except (EOFError, OSError, KeyboardInterrupt):
         engine.close()
+
+
+def reason(error: BaseException) -> str:
+    """What went wrong in one line, without the calls that an engine's own message lists.
+
+    >>> reason(RuntimeError("out of luck:\\n  no memory\\n  at line 3"))
+    'RuntimeError: out of luck: no memory'
+    """
+    lines = [line.strip() for line in str(error).splitlines()]
+    told = " ".join(line for line in takewhile(_is_no_call, lines) if line)
+    if len(told) > REASON_CHARS:
+        told = f"{told[:REASON_CHARS]}…"
+    return f"{type(error).__name__}: {told}" if told else type(error).__name__
+
+
+def _is_no_call(line: str) -> bool:
+    return not line.startswith(("at ", "File ", "Traceback "))
 
 
 class _Engine:

@@ -1,4 +1,4 @@
-"""Flink, installed for the benchmark alone.
+"""Flink, installed for benchmarks alone.
 
 One job: an environment of its own (its pyarrow is another one than ours), made once in the user's
 cache: `apache-flink` by pip, and by Maven the jars with which it reads Parquet.
@@ -23,7 +23,7 @@ def home() -> Path:
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     found = root / "fabric-bench" / f"flink-{VERSION}"
     if not (found / _WHOLE).exists():
-        for tool in ("java", "mvn"):
+        for tool in ("java", "javac", "mvn"):
             if shutil.which(tool) is None:
                 raise RuntimeError(f"Flink needs {tool}; install it, or leave this peer out")
         shutil.rmtree(found, ignore_errors=True)
@@ -41,6 +41,13 @@ def environment(home: Path) -> dict[str, str]:
     """The variables that its processes need."""
     jars = os.pathsep.join(str(path) for path in sorted((home / "jars").glob("*.jar")))
     return {**os.environ, "HADOOP_CLASSPATH": jars}
+
+
+def classpath(home: Path) -> str:
+    """Flink's own jars, for jobs in Java."""
+    return os.pathsep.join(
+        map(str, sorted(home.glob("lib/python*/site-packages/pyflink/lib/*.jar")))
+    )
 
 
 def _install(at: Path) -> None:

@@ -23,7 +23,7 @@ STORE_BYTES = 3 << 30
 
 
 def run(case: Case) -> ShuffleRun:
-    """Its runner is chosen once a process."""
+    """Its runner is chosen once a process: each case needs a fresh one."""
     os.environ.setdefault("DAFT_PROGRESS_BAR", "0")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     import daft

@@ -1,10 +1,12 @@
 """The tables of TPC-H as Parquet files, made once by `tpchgen-cli`.
 
-One job: `folder` of a scale factor, and frames over it. Parquet is what all engines read natively.
+One job: `folder` of a scale factor, the same for Daft, and frames over it. Parquet is what all
+engines read natively.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -16,6 +18,10 @@ from bench.made import made
 from fabric import DataFrame
 
 TABLES = ("lineitem", "orders", "partsupp", "part", "customer", "supplier", "nation", "region")
+
+_TAIL = 8
+"""Bytes behind a Parquet file's footer: its size, and the magic word."""
+_SCHEMA = b"ARROW:schema"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,28 @@ def folder(scale: float) -> Path:
         )
 
     return made("tpch", f"sf-{scale:g}", write)
+
+
+def plain_folder(scale: float) -> Path:
+    """The same files without Arrow's schema, whose string views Daft can't read.
+
+    Only the name under which the footer holds it is another one: data and layout are the same.
+    """
+    files = folder(scale)
+
+    def write(folder: Path) -> None:
+        for name in TABLES:
+            target = folder / f"{name}.parquet"
+            shutil.copyfile(files / target.name, target)
+            with target.open("r+b") as file:
+                file.seek(-_TAIL, os.SEEK_END)
+                size = int.from_bytes(file.read(4), "little")
+                file.seek(-_TAIL - size, os.SEEK_END)
+                footer = file.read(size).replace(_SCHEMA, _SCHEMA.lower())
+                file.seek(-_TAIL - size, os.SEEK_END)
+                file.write(footer)
+
+    return made("tpch", f"sf-{scale:g}-plain", write)
 
 
 def _generator() -> str:

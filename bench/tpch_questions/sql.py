@@ -1,4 +1,7 @@
-"""The 22 questions of TPC-H in SQL that DuckDB and Spark both take, with the standard's values."""
+"""The 22 questions of TPC-H in SQL that DuckDB, Spark and Sail all take, and Daft of most.
+
+Values are the standard's.
+"""
 
 from __future__ import annotations
 

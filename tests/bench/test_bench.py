@@ -7,17 +7,18 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 ENGINES = """
 import os
-from bench.harness import Answer, Benchmark, Case, Engine, Line, run
+from bench.harness import Answer, Benchmark, Case, Engine
 
 class Fake:
-    def __init__(self, rows, checksum, error=None):
-        self.found, self.error = Answer(rows, checksum, {"rss_mb": 7}), error
+    def __init__(self, rows, checksum, error=None, extra={"rss_mb": 7}):
+        self.found, self.error = Answer(rows, checksum, extra), error
     def work(self):
         if self.error: raise self.error
     def answer(self): return self.found
@@ -27,28 +28,42 @@ def ours(case): return Fake(case.rows, "aa")
 def same(case): return Fake(case.rows, "aa")
 def other(case): return Fake(case.rows, "bb")
 def fewer(case): return Fake(case.rows - 1, "aa")
-def broken(case): return Fake(1, "aa", RuntimeError("out of luck"))
+def broken(case): return Fake(1, "aa", RuntimeError("out of luck\\n  at home"))
+def unready(case): raise ValueError()
+
+calls = []
+
+def counted(case):
+    calls.append(case)
+    return Fake(case.rows, "aa", extra={"nth": len(calls)})
 
 def dead(case): os._exit(3)
 
 def benchmark(*peers):
-    engines = [*(Engine(peer, f"fakes:{peer}") for peer in peers), Engine(None, "fakes:ours")]
+    # by the names of their functions; "fresh:" and "us:" say more
+    engines = []
+    for peer in peers:
+        kind, _, name = peer.rpartition(":")
+        engines.append(Engine(None if kind == "us" else name, f"fakes:{name}", kind == "fresh"))
+    if all(engine.peer for engine in engines):
+        engines.append(Engine(None, "fakes:ours"))
     return Benchmark(
-        name="fake", about="nothing", cases=lambda quick: [Case("one", 10, 80)],
+        name="fake", about="nothing", cases=lambda quick: [Case("one", 10, 80), Case("two", 5, 40)],
         engines=lambda case: engines, rounds=3, round_s=0.001)
 """
 SHOW = """
-import json, sys
+import sys
+import bench.__main__ as command
 import fakes
-from bench.__main__ import main
-from bench.harness import BenchError, run
-from bench.report import print_json
 if __name__ == "__main__":
-    try:
-        for line in run(fakes.benchmark(*sys.argv[1:]), quick=False):
-            print_json(line)
-    except BenchError as error:
-        sys.exit(f"bench: {error}")
+    options, peers = (
+        [name for name in sys.argv[1:] if name.startswith("--") == is_option]
+        for is_option in (True, False)
+    )
+    benchmark = fakes.benchmark(*peers)
+    command.benchmarks = lambda: {"fake": benchmark}
+    sys.argv[1:] = ["fake", *options]
+    sys.exit(command.main())
 """
 
 
@@ -112,34 +127,73 @@ def test_exchange_compares_rings_with_a_queue() -> None:
     }
 
 
+def told(answer: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in answer.stdout.splitlines()]
+
+
 def test_extra_fields_ride_along(tmp_path: Path) -> None:
-    answer = fake(tmp_path, "same")
+    answer = fake(tmp_path, "same", "--json", "--case=one")
     assert answer.returncode == 0, answer.stderr
-    lines = [json.loads(line) for line in answer.stdout.splitlines()]
-    assert [(line["peer"], line["rss_mb"]) for line in lines] == [(None, 7), ("same", 7)]
+    assert [(line["peer"], line["rss_mb"]) for line in told(answer)] == [(None, 7), ("same", 7)]
+
+
+def test_a_process_serves_all_cases_unless_a_fresh_one_is_wanted(tmp_path: Path) -> None:
+    for peer, nth in (("counted", [1, 2]), ("fresh:counted", [1, 1])):
+        answer = fake(tmp_path, peer, "--json")
+        assert answer.returncode == 0, answer.stderr
+        assert [line["nth"] for line in told(answer) if line["peer"]] == nth
 
 
 @pytest.mark.parametrize(
-    ("peer", "message"),
+    ("peer", "error", "code"),
     [
-        ("other", "fake, one: other gives 10 rows, checksum bb; ours are 10, aa"),
-        ("fewer", "fake, one: fewer gives 9 rows, checksum aa; ours are 10, aa"),
-        ("broken", "out of luck"),
-        ("dead", "fake, one: dead can't run it: fakes:dead died while asked to prepare"),
+        ("other", "it gives 10 rows, checksum bb; ours are 10, aa", 1),
+        ("fewer", "it gives 9 rows, checksum aa; ours are 10, aa", 1),
+        ("broken", "RuntimeError: out of luck", 0),
+        ("unready", "ValueError", 0),
+        ("dead", "it died while asked to prepare, with exit code 3", 0),
     ],
 )
-def test_a_peer_that_differs_or_fails_fails_the_run(
-    tmp_path: Path, peer: str, message: str
+def test_a_peer_that_differs_fails_the_run_and_one_that_fails_does_not(
+    tmp_path: Path, peer: str, error: str, code: int
 ) -> None:
-    answer = fake(tmp_path, peer)
-    assert answer.returncode == 1
-    assert message in answer.stderr
+    answer = fake(tmp_path, peer, "--json", "--case=one")
+    assert answer.returncode == code, answer.stderr
+    ours, theirs = told(answer)
+    assert ours["peer"] is None
+    assert theirs == {"bench": "fake", "case": "one", "peer": peer, "error": error}
+    assert answer.stderr == ""
 
 
 def test_a_peer_that_fails_leaves_the_others_alone(tmp_path: Path) -> None:
-    answer = fake(tmp_path, "dead", "same", "broken", "other")
+    answer = fake(tmp_path, "dead", "same", "broken", "--json")
+    assert answer.returncode == 0, answer.stderr
+    lines = told(answer)
+    assert [(line["case"], line["peer"], "error" in line) for line in lines] == [
+        (case, peer, peer in {"dead", "broken"})
+        for case in ("one", "two")
+        for peer in (None, "same", "dead", "broken")
+    ]
+
+
+@pytest.mark.parametrize("ours", ["us:broken", "us:dead"])
+def test_a_failure_of_ours_fails_the_run(tmp_path: Path, ours: str) -> None:
+    answer = fake(tmp_path, "same", ours, "--json")
     assert answer.returncode == 1
-    lines = [json.loads(line) for line in answer.stdout.splitlines()]
-    assert [line["peer"] for line in lines] == [None, "same"]
-    for message in ("dead can't run it", "broken can't run it", "other gives 10 rows"):
-        assert f"fake, one: {message}" in answer.stderr
+    assert [(line["case"], line["peer"], "error" in line) for line in told(answer)] == [
+        ("one", None, True), ("two", None, True),
+    ]  # fmt: skip
+
+
+def test_a_failure_is_one_line_below_the_table(tmp_path: Path) -> None:
+    answer = fake(tmp_path, "same", "broken", "--case=one")
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.splitlines()[-1] == "one: broken failed: RuntimeError: out of luck"
+    assert "same" in answer.stdout
+
+
+def test_a_traceback_is_told_who_asks(tmp_path: Path) -> None:
+    answer = fake(tmp_path, "broken", "--case=one", "--verbose")
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stderr.startswith("one, broken:\nTraceback")
+    assert "at home" in answer.stderr

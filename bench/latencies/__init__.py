@@ -1,0 +1,6 @@
+"""What the engines of bench `latency` share, and the peer: Flink.
+
+rows.py           percentiles of the rows that a reader saw, each of them checked
+flink_engine.py   Flink in a process of its own, and the reader of its rows
+Latency.java      the job
+"""
