@@ -82,21 +82,22 @@ def prepared(
         for name in _ADAPTIVE[field.name]:  # a threshold of 0 would still broadcast what is empty
             wanted = -1 if field.name == "broadcast_bytes" and not value else value
             session.conf.set(f"spark.sql.{name}", str(wanted).lower())
-    session.dataSource.register(FabricDataSource)
     _OURS.add(session)
-    with _thread_kept(spark):
+    with _thread_kept(spark) as jvm:
+        jvm.SparkSession.setActiveSession(session._jsparkSession)  # who is asked for taken names
+        session.dataSource.register(FabricDataSource)
         yield session
 
 
 @contextmanager
-def _thread_kept(spark: SparkSession) -> Iterator[None]:
+def _thread_kept(spark: SparkSession) -> Iterator[Any]:
     """The active session stays the caller's: PySpark changes it as it makes frames."""
     kind: Any = type(spark)
     active, jvm = kind._activeSession, spark._jvm
     assert jvm is not None
     before = jvm.SparkSession.getActiveSession()  # the JVM's is one a thread, Python's one in all
     try:
-        yield
+        yield jvm
     finally:
         kind._activeSession = spark if active in _OURS else active
         if before.isDefined():
