@@ -10,7 +10,6 @@ import pytest
 import fabric
 from fabric import col
 from fabric.clients.session.default import default_session
-from fabric.clients.spark import install
 from fabric.clients.spark.plan import run
 from fabric.clients.spark.plan.session import SparkPlanSession
 from fabric.clients.spark.plan.settings import prepared
@@ -46,17 +45,6 @@ def test_the_callers_session_stays_as_it_was(here: fabric.Session, spark: SparkS
     here.read_arrow(ROWS).group_by("k").count().collect()
     assert dict(spark.conf.getAll) == before
     assert type(spark)._activeSession is active
-
-
-def test_a_session_that_has_the_format_runs_plans(spark: SparkSession) -> None:
-    mine = install(spark.newSession())  # active from here on, and asked for the names it has
-    jvm = mine._jvm
-    assert jvm is not None
-    try:
-        with fabric.connect(spark=mine) as session:
-            assert session.read_arrow(ROWS).count() == 4
-    finally:
-        jvm.SparkSession.setActiveSession(spark._jsparkSession)
 
 
 def test_the_callers_settings_change_no_meaning(spark: SparkSession) -> None:

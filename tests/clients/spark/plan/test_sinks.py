@@ -11,6 +11,7 @@ from plan_frames import ROWS, call, col, scan
 
 import fabric
 from fabric.clients.demo.checksum import rows
+from fabric.clients.spark import install
 from fabric.clients.spark.plan.run import execute
 from fabric.clients.spark.plan.sinks import wrote
 from fabric.clients.spark.plan.sources import DatasetHome
@@ -63,6 +64,15 @@ def test_a_folder_of_parts(tmp_path: Path, spark: SparkSession) -> None:
     assert write(spark, scan(ROWS.slice(0, 2)), overwriting) == 2
     assert pq.read_table(tmp_path / "out").num_rows == 2
     assert left_behind(tmp_path) == ["out"]
+
+
+def test_in_a_thread_whose_session_has_the_format(tmp_path: Path, spark: SparkSession) -> None:
+    """Spark asks the thread's session whether the name of a format is taken."""
+    mine = install(spark.newSession())
+    try:
+        assert write(mine, scan(ROWS), FileTarget("ipc", str(tmp_path / "out"), True)) > 0
+    finally:
+        install(spark)
 
 
 def test_no_rows_are_one_empty_part(tmp_path: Path, spark: SparkSession) -> None:
