@@ -2,7 +2,7 @@
 
 One job: the client's side. The client sends its agent id, the server a nonce, the client the HMAC
 of both, the server a token of scope agent. The secret itself never travels. The server's side is
-`fabric/_cython/shuffle/flight/handshake.hpp`.
+`fabric/_cython/shuffle/flight/gate.cpp`.
 """
 
 from __future__ import annotations
