@@ -7,7 +7,7 @@ PROTOS := fabric/control/control.proto fabric/flight/wire.proto fabric/plan/plan
 	fabric/agent/slot/slot.proto
 COMPILE := .venv/bin/uv pip compile --quiet --generate-hashes --no-emit-index-url --python-version 3.11 --custom-compile-command "make lock"
 
-.PHONY: run build check test lint bench soak sanitize wheel ci lock proto clean
+.PHONY: run build check test lint coverage bench soak sanitize wheel ci lock proto clean
 
 run: .venv/run.stamp ## the main job: real flights through Fabric, two agents and Spark
 	.venv/bin/fabric demo flights
@@ -30,6 +30,9 @@ lint: .venv/dev.stamp
 
 bench: .venv/dev.stamp ## every benchmark, quick
 	$(PY) -m bench --all --quick
+
+coverage: .venv/dev.stamp ## which lines of the pure cores the units and the simulator reach
+	.ci/tests coverage
 
 soak: .venv/dev.stamp ## the long ones: more generated plans, more examples a property
 	FABRIC_SOAK=1 .venv/bin/pytest -q tests/integration tests/_cython tests/sim tests/faults \

@@ -7,11 +7,12 @@ config. The processes themselves are `coordinator/main.py` and `fabric/agent/pro
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -109,25 +110,27 @@ def agent(
     parent: Parent = 0,
 ) -> None:
     """Run an agent in the foreground; SIGTERM or Ctrl-C stops it."""
-    from fabric.agent.process import run_agent
-    from fabric.telemetry.logs import configure_logs
+    from fabric.agent.process import COMMAND
 
     end_with_parent(parent)
-    config = load(
-        AgentConfig,
-        "agent",
-        home=home_of(home).root,
-        coordinator=coordinator,
-        name=name,
-        slots=slots,
-        host=host,
-        port=port,
-        memory=memory,
-        spill_folders=Folders(spill) if spill else None,
-        metrics_port=metrics_port,
-    )
-    configure_logs()
-    run_agent(config)
+    given: dict[str, Any] = {
+        "home": str(home_of(home).root),
+        "coordinator": coordinator,
+        "name": name,
+        "slots": slots,
+        "host": host,
+        "port": port,
+        "memory": memory,
+        "spill_folders": [str(folder) for folder in spill] if spill else None,
+        "metrics_port": metrics_port,
+    }
+    folders = Folders(spill) if spill else None
+    load(
+        AgentConfig, "agent", **given | {"spill_folders": folders}
+    )  # here it is said what is wrong
+    debug = {"FABRIC_DEBUG": "1"} if "--debug" in sys.argv else {}
+    words = ["fabric", *sys.argv[1:], "--", json.dumps(given), *sys.path]
+    os.execve(sys.executable, [sys.executable, "-c", COMMAND, *words], os.environ | debug)
 
 
 def end_with_parent(parent: int) -> None:

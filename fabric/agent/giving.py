@@ -1,15 +1,18 @@
 """When an agent gives memory that it keeps for later back to the system.
 
-One job: `GiveBackTimes`. Idle for long it gives back all it can, once. One that always has
-something to do, as with a stream, would for ever keep what its busiest moment took: it gives back
-what is free just then, now and again.
+One job: `GiveBackTimes`. Idle for a moment it empties the heap, which filled while messages came
+and is filled again in milliseconds; idle for long it gives back all it can; each once. One that
+always has something to do, as with a stream, would for ever keep what its busiest moment took: it
+gives back what is free just then, now and again.
 """
 
 from __future__ import annotations
 
 from typing import Literal
 
-Due = Literal["all", "free", ""]
+PAUSE_S = 5.0
+"""Idle for a moment: one job follows another sooner."""
+Due = Literal["all", "free", "heap", ""]
 
 
 class GiveBackTimes:
@@ -18,24 +21,30 @@ class GiveBackTimes:
     >>> times = GiveBackTimes(every_s=10.0, now=0.0)
     >>> times.due(busy=True, n_events=1, now=9.0), times.due(busy=True, n_events=2, now=11.0)
     ('', 'free')
-    >>> [times.due(busy=False, n_events=2, now=now) for now in (20.0, 22.0, 40.0)]
-    ['', 'all', '']
+    >>> [times.due(busy=False, n_events=2, now=now) for now in (15.0, 17.0, 20.0, 22.0, 40.0)]
+    ['', 'heap', '', 'all', '']
     """
 
     def __init__(self, every_s: float, now: float) -> None:
         self._every_s, self._given = every_s, now
         self._n_events = 0
         self._quiet_since: float | None = None
+        self._heap_is_full = True
 
     def due(self, *, busy: bool, n_events: int, now: float) -> Due:
         """What to give back now; `n_events` counts what happened since the beginning."""
         if busy or n_events != self._n_events:
-            self._quiet_since, self._n_events = now, n_events
+            self._quiet_since, self._n_events, self._heap_is_full = now, n_events, True
             return self._give("free", now) if now - self._given > self._every_s else ""
-        if self._quiet_since is None or now - self._quiet_since <= self._every_s:
+        if self._quiet_since is None:
             return ""
-        self._quiet_since = None
-        return self._give("all", now)
+        if now - self._quiet_since > self._every_s:
+            self._quiet_since = None
+            return self._give("all", now)
+        if self._heap_is_full and now - self._quiet_since > PAUSE_S:
+            self._heap_is_full = False
+            return "heap"
+        return ""
 
     def _give(self, due: Due, now: float) -> Due:
         self._given = now

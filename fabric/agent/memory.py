@@ -4,10 +4,12 @@ One job: allocator settings of an agent process, made before the first allocatio
 Pages given back are faulted in anew by the next batch or job, which costs more than filling them:
 two agents that exchange 10 M rows again and again took 1.6 CPU-s a time when every allocator gave
 back early, and take 1.0 when they keep what they have. So they do, for as long as a pause between
-two queries may last: jemalloc by a thread of its own, the system's malloc until `give_back_free`
-empties it: it would keep what a stream's busiest second took, 70 MB of 160 once. Arrow's default,
-mimalloc, can't be emptied, and its jemalloc only in name: `release_unused` asks it for an arena
-that is called "MALLCTL_ARENAS_ALL". DataFusion brings a mimalloc of its own,
+two queries may last: jemalloc by a thread of its own, the system's malloc until `give_back_heap`
+empties it, some seconds after the last job (what messages took, half of it) and now and again
+while a stream runs: it would keep what its busiest second took, 70 MB of 160 once. Both have two
+arenas, so that a thread takes what another has freed. Arrow's default, mimalloc, can't be emptied,
+and its jemalloc only in name: `release_unused` asks it for an arena that is called
+"MALLCTL_ARENAS_ALL". DataFusion brings a mimalloc of its own,
 which gives back after a second, whenever it is next called. Its threads take new segments rather
 than room that other threads freed until they have as many as they may: with no such bound, a scan
 of 2 GB of Parquet that kept nothing filled 2.2 GB of fresh pages, with 2 it takes 0.4 GB and half
@@ -23,7 +25,7 @@ import os
 import sys
 from typing import Any
 
-from fabric.heap import bound_arenas
+from fabric.heap import ARENAS_MAX, bound_arenas
 
 KEPT_S, TIGHT_KEPT_S = 180.0, 0.5
 """How long jemalloc keeps pages nobody uses; where memory is bounded."""
@@ -68,7 +70,7 @@ def prepare_process(memory: int | None = None, kept_s: float = KEPT_S) -> None:
 def _jemalloc_options(memory: int | None, kept_s: float) -> str:
     decay_ms = int(1000 * (kept_s if memory is None else TIGHT_KEPT_S))
     large = "" if memory is None else f",oversize_threshold:{TIGHT_LARGE_BYTES}"
-    return f"dirty_decay_ms:{decay_ms},muzzy_decay_ms:0{large}"
+    return f"narenas:{ARENAS_MAX},dirty_decay_ms:{decay_ms},muzzy_decay_ms:0{large}"
 
 
 def give_back() -> None:
@@ -85,6 +87,11 @@ def give_back_free() -> None:
 
     default_pool().trim()
     pa.default_memory_pool().release_unused()
+    give_back_heap()
+
+
+def give_back_heap() -> None:
+    """Return what the system's malloc keeps to the system: after messages came, half of it."""
     libc = ctypes.CDLL(None)
     if hasattr(libc, "malloc_trim"):
         libc.malloc_trim(0)

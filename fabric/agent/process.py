@@ -1,13 +1,14 @@
 """The agent process.
 
-One job: `run_agent` and the command line. Nothing here imports pyarrow before the allocators are
-chosen. The process ends with SIGTERM or SIGINT: it says goodbye, lets open replies end, stops its
-tasks and returns.
+One job: `run_agent`, and `main`, the process of ``fabric agent``. Nothing here imports pyarrow
+before the allocators are chosen. The process ends with SIGTERM or SIGINT: it says goodbye, lets
+open replies end, stops its tasks and returns.
 """
 
 from __future__ import annotations
 
-import argparse
+import json
+import os
 import resource
 import signal
 import sys
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from fabric import failpoints
 from fabric.agent.memory import prepare_process
-from fabric.config import AgentConfig
+from fabric.config import AgentConfig, Folders
 from fabric.errors import FabricError
 from fabric.heap import settle_heap
 from fabric.signals import sets
@@ -26,6 +27,17 @@ from fabric.signals import sets
 SWITCH_S = 0.0005
 """After so long a busy Python thread (a user's function) lets others run; Python's own 5 ms are
 paid at every step of every task beside it."""
+
+STOPPED = 128 + signal.SIGINT
+COMMAND = """
+import sys
+at = sys.argv.index("--") + 1
+sys.path[:] = sys.argv[at + 1:]
+from fabric.agent.process import main
+main(sys.argv[at])
+"""
+"""What Python is given to run `main`: as arguments the user's words, for who looks for the process,
+then ``--``, the settings as JSON, and `sys.path`."""
 
 
 def run_agent(
@@ -71,27 +83,23 @@ def allow_descriptors() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def main() -> None:
-    """The command line of ``python -m fabric.agent.process``."""
+def main(settings: str) -> None:
+    """The process that ``fabric agent`` becomes, of settings in JSON.
+
+    It has none of what reads a command line, which is 10 MB.
+    """
+    from fabric.settings import load
     from fabric.telemetry.logs import configure_logs
 
-    defaults = AgentConfig()
-    parser = argparse.ArgumentParser(prog="fabric agent", description=__doc__)
-    parser.add_argument("--coordinator", default=defaults.coordinator)
-    parser.add_argument("--home", type=Path, default=defaults.home)
-    parser.add_argument("--folder", type=Path)
-    parser.add_argument("--host", default=defaults.host)
-    parser.add_argument("--port", type=int, default=defaults.port)
-    parser.add_argument("--slots", type=int, default=defaults.slots)
     configure_logs()
+    given = json.loads(settings)
+    if given["spill_folders"] is not None:
+        given["spill_folders"] = Folders(map(Path, given["spill_folders"]))
     try:
-        run_agent(
-            AgentConfig(**vars(parser.parse_args())),
-            ready=lambda agent_id, address: print(f"{agent_id} listens on {address}", flush=True),
-        )
+        run_agent(load(AgentConfig, "agent", **given))
     except FabricError as error:
-        raise SystemExit(f"fabric agent: {error}") from None
-
-
-if __name__ == "__main__":
-    main()
+        if os.environ.get("FABRIC_DEBUG", "") not in ("", "0"):
+            raise
+        sys.exit(f"fabric: {type(error).__name__}: {' '.join(str(error).split())}")
+    except KeyboardInterrupt:
+        sys.exit(STOPPED)

@@ -19,7 +19,7 @@ from fabric._cython.shuffle.store.budget import Budget
 from fabric.agent.engine import FabricEngine
 from fabric.agent.folder import AgentFolder
 from fabric.agent.giving import GiveBackTimes
-from fabric.agent.memory import give_back, give_back_free
+from fabric.agent.memory import give_back, give_back_free, give_back_heap
 from fabric.agent.runtime import AgentRuntime
 from fabric.agent.slot.pool import SlotLimits, SlotPool
 from fabric.agent.spill import SpillFolders
@@ -254,6 +254,8 @@ class AgentProcess:
             give_back()
         elif due == "free":
             give_back_free()
+        elif due == "heap":
+            give_back_heap()
         if now - self._swept > SWEEP_EVERY_S:
             self._swept = now
             live = {d.name: {p.transaction for p in d.parts} for d in self._locations.datasets()}

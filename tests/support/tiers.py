@@ -1,13 +1,12 @@
 """The tiers of the tests, and where their time goes.
 
-One job: which tests are units (no server, no process of their own; `make check` runs them), what
-keeps them so, and the table at the end of a run: the slowest files and the time of each tier.
+One job: which tests are units (no server; `make check` runs them), what keeps them so, and the
+table at the end of a run: the slowest files and the time of each tier.
 """
 
 from __future__ import annotations
 
 import socket
-import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
@@ -29,6 +28,16 @@ UNITS = (
     "tests/test_layers.py",
     "tests/test_tidy.py",
 )
+CORES = (
+    "coordinator/core/*",
+    "coordinator/planner/*",
+    "coordinator/optimizer/*",
+    "fabric/agent/core.py",
+    "fabric/checkpoint/alignment.py",
+    "fabric/event_time/*",
+    "fabric/plan/*",
+)
+"""Files of the pure cores, of which `.ci/tests coverage` prints how much the units reach."""
 SPARK = (
     "tests/clients/spark/",
     "tests/clients/demo/",
@@ -71,10 +80,9 @@ def table(reports: Iterable[pytest.TestReport]) -> Iterator[str]:
 
 
 def forbid_servers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a unit that starts a server or a process fail at that line."""
+    """Have a unit that starts a server in this process fail at that line."""
 
     def refused(*_args: object, **_options: object) -> None:
-        raise AssertionError("a unit starts no server and no process; see tests/support/tiers.py")
+        raise AssertionError("a unit starts no server; see UNITS in tests/support/tiers.py")
 
     monkeypatch.setattr(socket.socket, "listen", refused)
-    monkeypatch.setattr(subprocess, "Popen", refused)
