@@ -2,7 +2,8 @@ from libc.stdint cimport int32_t, int64_t
 from libcpp cimport bool
 from libcpp.vector cimport vector
 
-from fabric._cython.kernels.arrow_c cimport ArrowArray, Type
+from fabric._cython.kernels.arrow_c cimport ArrowArray
+from fabric._cython.kernels.type cimport Type
 
 
 cdef extern from "group_table.hpp" namespace "fabric" nogil:

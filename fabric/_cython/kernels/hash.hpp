@@ -4,7 +4,11 @@
 // which writes one word for each row of a column, whatever its layout and nesting; and hashes of
 // blocks of rows. Placement by hash lives in partition.hpp.
 #pragma once
-#include "arrow_c.hpp"
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "arrays.hpp"
 
 namespace fabric {
 

@@ -8,6 +8,7 @@
 #include "hash.hpp"
 #include "partition.hpp"
 #include "take.hpp"
+#include "type.hpp"
 
 namespace fabric {
 

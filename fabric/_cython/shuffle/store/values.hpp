@@ -5,7 +5,7 @@
 #pragma once
 #include <arrow/array/data.h>
 
-#include "arrow_c.hpp"
+#include "arrays.hpp"
 
 namespace fabric {
 
