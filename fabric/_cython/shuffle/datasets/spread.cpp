@@ -26,7 +26,6 @@
 #include "partition_batch.hpp"
 #include "store/coalesce.hpp"
 #include "store/size.hpp"
-#include "wire/check.hpp"
 #include "wire/batches.hpp"
 #include "wire/fault.hpp"
 #include "wire/header.hpp"

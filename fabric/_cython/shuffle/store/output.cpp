@@ -15,7 +15,6 @@
 #include "store/payload.hpp"
 #include "store/size.hpp"
 #include "store/spill/files.hpp"
-#include "wire/check.hpp"
 #include "wire/batches.hpp"
 #include "wire/header.hpp"
 
