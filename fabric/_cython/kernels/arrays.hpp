@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "arrow_c.hpp"
+#include "raw.hpp"
 #include "type.hpp"
 
 namespace fabric {
@@ -21,13 +22,6 @@ inline const uint8_t* validity_of(const Type& type, const ArrowArray& array) {
                  ? nullptr : static_cast<const uint8_t*>(array.buffers[0]);
   }
 }
-
-// A value wherever it lies: buffers that came with a message need not be aligned.
-template <class T>
-struct __attribute__((packed, may_alias)) Raw {
-  T value;
-  operator T() const { return value; }
-};
 
 template <class T>
 inline const Raw<T>* buffer_of(const ArrowArray& array, int64_t index) {

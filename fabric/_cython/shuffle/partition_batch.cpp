@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "allocator.hpp"
+#include "arrow_c.hpp"
 #include "hash.hpp"
 #include "partition.hpp"
 #include "take.hpp"
