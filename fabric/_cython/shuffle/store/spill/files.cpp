@@ -20,7 +20,7 @@
 #include <system_error>
 
 #include "wire/crc32c.hpp"
-#include "store/payload.hpp"
+#include "store/spill/codec.hpp"
 #include "wire/fault.hpp"
 #include "wire/proto.hpp"
 
