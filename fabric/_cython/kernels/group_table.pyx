@@ -17,10 +17,15 @@ from libcpp.vector cimport vector
 
 from fabric._cython.kernels.arrow_c cimport ArrowArray, array_of, export_array, schema_of
 from fabric._cython.kernels.cpu cimport current_cpu
+from fabric._cython.kernels.type cimport parse_type
 
 from fabric._cython.kernels.hash import hash_columns
 from fabric._cython.kernels.take import take
-from fabric._cython.kernels.type cimport parse_type
+
+
+cdef extern from "group_table.hpp":
+    pass
+
 
 KEY_GROUP = "__key_group"
 
