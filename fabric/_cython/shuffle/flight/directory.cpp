@@ -1,6 +1,7 @@
 // The table of locations: reading what the coordinator pushes, keeping it, finding names in it.
 #include "flight/directory.hpp"
 
+#include <arrow/buffer.h>
 #include <arrow/io/memory.h>
 #include <arrow/ipc/dictionary.h>
 #include <arrow/ipc/reader.h>

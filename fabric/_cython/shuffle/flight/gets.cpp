@@ -21,7 +21,6 @@
 #include "wire/ticket.hpp"
 
 namespace fabric {
-
 namespace {
 
 // Several streams one after the other, each opened when the one before it is over.
