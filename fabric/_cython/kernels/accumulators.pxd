@@ -1,7 +1,8 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libcpp.memory cimport unique_ptr
 
-from fabric._cython.kernels.arrow_c cimport ArrowArray, Type
+from fabric._cython.kernels.arrow_c cimport ArrowArray
+from fabric._cython.kernels.type cimport Type
 
 
 cdef extern from "accumulators.hpp" namespace "fabric" nogil:

@@ -15,10 +15,9 @@ import pyarrow.compute as pc
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from fabric._cython.kernels.arrow_c cimport (
-    ArrowArray, ArrowSchema, array_of, parse_type, schema_of,
-)
+from fabric._cython.kernels.arrow_c cimport ArrowArray, ArrowSchema, array_of, schema_of
 from fabric._cython.kernels.cpu cimport current_cpu
+from fabric._cython.kernels.type cimport parse_type
 
 _DIGITS_MAX, _WIDE_DIGITS_MAX = 38, 76
 _MOMENTS = ("count", "mean", "m2", "m3", "m4")

@@ -1,13 +1,9 @@
-// The Arrow C data interface, and what a format string means to a kernel.
+// The Arrow C data interface: its two structs, as they are published.
 //
-// One job: the two C structs, and `Type`, a format string parsed once into the layout (how the
-// bytes lie) and the value (what they mean). No libarrow: only the published C structs.
+// One job: name the structs without libarrow. What a format string means is type.hpp's, and how
+// values are read arrays.hpp's.
 #pragma once
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
-#include <stdexcept>
-#include <vector>
 
 #ifndef ARROW_C_DATA_INTERFACE
 #define ARROW_C_DATA_INTERFACE
@@ -40,80 +36,3 @@ struct ArrowArray {
 };
 }
 #endif
-
-namespace fabric {
-
-enum class Layout : uint8_t {
-  null, boolean, fixed, binary, large_binary, view, list, large_list, list_view, large_list_view,
-  fixed_list, structure, sparse_union, dense_union, dictionary, run_end,
-};
-
-enum class Value : uint8_t {
-  none, signed_int, unsigned_int, float16, float32, float64, decimal, temporal, days_ms,
-  months_days_ns, bytes,
-};
-
-struct Type {
-  Layout layout = Layout::null;
-  Value value = Value::none;
-  int32_t width = 0;        // bytes of one fixed value or index; elements of one fixed-size list
-  int32_t scale = 0;        // decimals: digits after the point
-  int64_t nanoseconds = 1;  // temporal: nanoseconds in one unit
-  std::vector<Type> children;  // of a dictionary: its values
-  int16_t child_of[128];       // unions: type code -> child, -1 when unused
-};
-
-// Parse a schema and everything below it; throws std::invalid_argument for an unknown format.
-Type parse_type(const ArrowSchema& schema);
-
-// Validity bits of an array, or nullptr when no row can be null.
-inline const uint8_t* validity_of(const Type& type, const ArrowArray& array) {
-  switch (type.layout) {
-    case Layout::null: case Layout::sparse_union: case Layout::dense_union: case Layout::run_end:
-      return nullptr;
-    default:
-      return array.null_count == 0 || array.n_buffers == 0
-                 ? nullptr : static_cast<const uint8_t*>(array.buffers[0]);
-  }
-}
-
-// A value wherever it lies: buffers that came with a message need not be aligned.
-template <class T>
-struct __attribute__((packed, may_alias)) Raw {
-  T value;
-  operator T() const { return value; }
-};
-
-template <class T>
-inline const Raw<T>* buffer_of(const ArrowArray& array, int64_t index) {
-  return static_cast<const Raw<T>*>(array.buffers[index]);
-}
-
-inline const uint8_t* bytes_of(const ArrowArray& array, int64_t index) {
-  return static_cast<const uint8_t*>(array.buffers[index]);
-}
-
-inline bool bit_at(const uint8_t* bits, int64_t index) {
-  return bits[index >> 3] >> (index & 7) & 1;
-}
-
-template <class T>
-inline T load(const void* at) {
-  T value;
-  std::memcpy(&value, at, sizeof value);
-  return value;
-}
-
-// Bits [index, index + count) of a bitmap as the low bits of a word; reads no byte outside them.
-inline uint64_t load_bits(const uint8_t* bits, int64_t index, int64_t count) {
-  const uint8_t* at = bits + (index >> 3);
-  const int shift = static_cast<int>(index & 7);
-  const int64_t n_bytes = (shift + count + 7) >> 3;  // at most 9
-  uint64_t word = 0;
-  std::memcpy(&word, at, static_cast<size_t>(n_bytes < 8 ? n_bytes : 8));
-  word >>= shift;
-  if (n_bytes > 8) word |= static_cast<uint64_t>(at[8]) << (64 - shift);
-  return count < 64 ? word & ((UINT64_C(1) << count) - 1) : word;
-}
-
-}  // namespace fabric

@@ -12,15 +12,9 @@ cdef extern from "arrow_c.hpp" nogil:
         int64_t null_count
         int64_t offset
         int64_t n_children
+        const void** buffers
         ArrowArray** children
         void (*release)(ArrowArray*) noexcept
-
-
-cdef extern from "arrow_c.hpp" namespace "fabric" nogil:
-    cppclass Type:
-        Type() except +
-
-    Type parse_type(const ArrowSchema& schema) except +
 
 
 cdef const ArrowSchema* schema_of(object capsule) except NULL

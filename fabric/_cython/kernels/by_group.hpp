@@ -8,7 +8,7 @@
 #include <string>
 
 #include "accumulators.hpp"
-#include "arrow_c.hpp"
+#include "arrays.hpp"
 #include "cpu.hpp"
 #include "growing.hpp"
 

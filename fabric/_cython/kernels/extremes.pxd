@@ -1,8 +1,9 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libcpp cimport bool
 
-from fabric._cython.kernels.arrow_c cimport ArrowArray, Type
+from fabric._cython.kernels.arrow_c cimport ArrowArray
 from fabric._cython.kernels.group_table cimport KeyTypes
+from fabric._cython.kernels.type cimport Type
 
 
 cdef extern from "extremes.hpp" namespace "fabric" nogil:

@@ -13,10 +13,11 @@ cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from fabric._cython.kernels.arrow_c cimport (
-    ArrowArray, ArrowSchema, array_of, export_array, parse_type, schema_of,
+    ArrowArray, ArrowSchema, array_of, export_array, schema_of,
 )
 from fabric._cython.kernels.cpu cimport current_cpu
 from fabric._cython.kernels.group_table cimport KeyTypes
+from fabric._cython.kernels.type cimport parse_type
 
 _VALUE = "value"
 

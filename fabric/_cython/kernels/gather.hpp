@@ -3,7 +3,8 @@
 // One job: copy values to new places. *Gather* reads `in[rows[j]]` and writes in order; *scatter*
 // reads in order and writes `out[target[i]]`. No allocation, no layout, no null logic.
 #pragma once
-#include "take.hpp"
+#include "arrays.hpp"
+#include "cpu.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -12,6 +13,7 @@
 namespace fabric {
 namespace {
 
+struct Wide16 { uint64_t part[2]; };
 struct Wide32 { uint64_t part[4]; };
 
 // The input is fetched 16 KiB ahead by hand: between a few rising output streams the CPU does not

@@ -2,10 +2,16 @@ from libc.stdint cimport int32_t, int64_t
 from libcpp cimport bool
 from libcpp.vector cimport vector
 
-from fabric._cython.kernels.arrow_c cimport ArrowArray, Type
+from fabric._cython.kernels.arrow_c cimport ArrowArray
+from fabric._cython.kernels.type cimport Type
 
 
-cdef extern from "group_table.hpp" namespace "fabric" nogil:
+cdef extern from * namespace "fabric" nogil:
+    """
+    namespace fabric {  // who wants its key types needs no more
+    class GroupTable;
+    }
+    """
     cppclass CGroupTable "fabric::GroupTable":
         CGroupTable(const vector[Type]& types) except +
         void upsert(const vector[Type]& types, const vector[ArrowArray*]& arrays, int cpu,

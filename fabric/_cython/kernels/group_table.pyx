@@ -15,13 +15,17 @@ from libc.stdint cimport int32_t, int64_t
 from libcpp cimport bool
 from libcpp.vector cimport vector
 
-from fabric._cython.kernels.arrow_c cimport (
-    ArrowArray, array_of, export_array, parse_type, schema_of,
-)
+from fabric._cython.kernels.arrow_c cimport ArrowArray, array_of, export_array, schema_of
 from fabric._cython.kernels.cpu cimport current_cpu
+from fabric._cython.kernels.type cimport parse_type
 
 from fabric._cython.kernels.hash import hash_columns
 from fabric._cython.kernels.take import take
+
+
+cdef extern from "group_table.hpp":
+    pass
+
 
 KEY_GROUP = "__key_group"
 

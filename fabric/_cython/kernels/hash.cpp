@@ -7,7 +7,9 @@
 
 #include <algorithm>
 
+#include "arrays.hpp"
 #include "cpu.hpp"
+#include "words.hpp"
 
 namespace fabric {
 namespace {
@@ -183,6 +185,10 @@ class Column::Window {
   std::vector<uint64_t> words_;
   int64_t first_ = 0, last_ = 0;
 };
+
+uint64_t start_of(uint64_t seed) { return finish(seed + GOLDEN); }
+
+bool Column::valid(int64_t row) const { return validity_ == nullptr || bit_at(validity_, row); }
 
 Column::Column(const Type& type, const ArrowArray& array, int cpu)
     : type_(type), array_(array), cpu_(cpu), validity_(validity_of(type, array)) {

@@ -16,11 +16,10 @@ from libc.string cimport memcpy
 from libcpp cimport bool
 from libcpp.vector cimport vector
 
-from fabric._cython.kernels.arrow_c cimport (
-    ArrowArray, array_of, export_array, parse_type, schema_of,
-)
+from fabric._cython.kernels.arrow_c cimport ArrowArray, array_of, export_array, schema_of
 from fabric._cython.kernels.cpu cimport current_cpu
 from fabric._cython.kernels.group_table cimport KeyTypes
+from fabric._cython.kernels.type cimport parse_type
 
 from fabric._cython.kernels.group_table import KEY_GROUP
 from fabric._cython.kernels.hash import hash_columns

@@ -8,7 +8,7 @@
 #pragma once
 #include <string>
 
-#include "hash.hpp"
+#include "words.hpp"
 
 namespace fabric {
 

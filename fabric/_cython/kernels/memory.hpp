@@ -5,6 +5,7 @@
 // rest, from any thread and without the GIL; the last release hands the buffers back.
 #pragma once
 #include <atomic>
+#include <cstdint>
 #include <deque>
 #include <vector>
 

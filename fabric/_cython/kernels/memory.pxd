@@ -1,8 +1,11 @@
 """Where kernels put what they make."""
 
 
-cdef extern from "allocator.hpp" namespace "fabric" nogil:
+cdef extern from * namespace "fabric" nogil:
+    """
+    namespace fabric {  // who only hands them on needs no more
+    class Allocator;
+    }
+    """
     cppclass Allocator:
         pass
-
-    Allocator& system_allocator() noexcept

@@ -11,6 +11,15 @@ from libc.stdint cimport int32_t, int64_t, uint16_t, uint64_t
 
 from fabric._cython.kernels.cpu cimport current_cpu
 
+
+cdef extern from "partition.hpp" namespace "fabric" nogil:
+    const int32_t PARTITIONS_MAX
+
+    void partition_ids(int cpu, const uint64_t* hashes, int64_t n, int32_t n_partitions,
+                       uint16_t* ids) noexcept
+    void group_rows(int cpu, const uint64_t* hashes, int64_t n, int32_t n_partitions,
+                    int64_t* offsets, int64_t* row_ids) except +
+
 N_KEY_GROUPS = PARTITIONS_MAX
 
 

@@ -8,6 +8,7 @@
 
 #include "hash.hpp"
 #include "memory.hpp"
+#include "words.hpp"
 
 namespace fabric {
 
@@ -171,7 +172,7 @@ class TypedReader : public RowReader {
     }
   }
 
-  // The word of hash.hpp for a value without children.
+  // The word of words.hpp for a value without children.
   uint64_t word(const Type& type) {
     if (!valid() || type.layout == Layout::null) return NULL_WORD;
     if (type.layout == Layout::boolean) return *take(1);

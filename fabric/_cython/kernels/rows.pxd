@@ -2,11 +2,7 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libcpp.string cimport string
 from libcpp.vector cimport vector
 
-from fabric._cython.kernels.arrow_c cimport ArrowArray, ArrowSchema, Type
-
-
-cdef extern from "arrow_c.hpp" namespace "fabric" nogil:
-    const uint8_t* bytes_of(const ArrowArray& array, int64_t index) noexcept
+from fabric._cython.kernels.arrow_c cimport ArrowArray, ArrowSchema
 
 
 cdef extern from "rows.hpp" namespace "fabric" nogil:

@@ -56,9 +56,9 @@ cdef class Rows:
         self.first, self.n = found.offset, found.length
         self.validity = NULL
         if found.null_count != 0:
-            self.validity = bytes_of(found[0], 0)
-        self.offsets = <const int64_t*> bytes_of(found[0], 1) + found.offset
-        self.data = bytes_of(found[0], 2)
+            self.validity = <const uint8_t*> found.buffers[0]
+        self.offsets = <const int64_t*> found.buffers[1] + found.offset
+        self.data = <const uint8_t*> found.buffers[2]
 
 
 @cython.final

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "arrays.hpp"
 #include "growing.hpp"
 #include "memory.hpp"
 

@@ -4,8 +4,10 @@
 #include "take.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "gather.hpp"
+#include "memory.hpp"
 
 namespace fabric {
 namespace {

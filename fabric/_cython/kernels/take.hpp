@@ -8,28 +8,13 @@
 #include <functional>
 #include <optional>
 
-#include "arrow_c.hpp"
-#include "cpu.hpp"
-#include "memory.hpp"
+#include "allocator.hpp"
+
+struct ArrowArray;
 
 namespace fabric {
 
-struct Wide16 { uint64_t part[2]; };
-
-// How many of the bits [first, first + n) are set.
-int64_t count_bits(const uint8_t* bits, int64_t first, int64_t n);
-
-// Copy `size` bytes in steps of 32 that may run past the end of the target (which the next copy
-// writes over, or slack) but never past `end` of the source: most strings take no second step,
-// so their length is not a branch to guess.
-inline void copy_bytes(const uint8_t* from, const uint8_t* end, int64_t size, uint8_t* to) {
-  if (end - from >= size + 32) {
-    std::memcpy(to, from, 32);
-    for (int64_t k = 32; k < size; k += 32) std::memcpy(to + k, from + k, 32);
-  } else if (size > 0) {
-    std::memcpy(to, from, static_cast<size_t>(size));
-  }
-}
+struct Type;
 
 // Which input row goes where: by `rows` (gather), or by `target` for a permutation (scatter).
 class Order {

@@ -12,9 +12,10 @@ import pyarrow as pa
 from libc.stdint cimport int64_t, uint32_t
 
 from fabric._cython.kernels.arrow_c cimport (
-    ArrowArray, ArrowSchema, array_of, export_array, parse_type, schema_of,
+    ArrowArray, ArrowSchema, array_of, export_array, schema_of,
 )
 from fabric._cython.kernels.cpu cimport current_cpu
+from fabric._cython.kernels.type cimport parse_type
 
 
 def take(array, const uint32_t[::1] rows not None):

@@ -5,9 +5,11 @@
 #include <stdexcept>
 
 #include "allocator.hpp"
+#include "arrow_c.hpp"
 #include "hash.hpp"
 #include "partition.hpp"
 #include "take.hpp"
+#include "type.hpp"
 
 namespace fabric {
 

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 cimport cython
+from cython.operator cimport dereference
 
 from fabric._cython.kernels.arrow_c cimport array_of, export_array, schema_of
 from fabric._cython.kernels.cpu cimport current_cpu
@@ -118,7 +119,8 @@ cdef class Partitioner:
         cdef ArrowArray out
         cdef bool moved
         with nogil:
-            moved = self.core.run(source[0], current_cpu(), self.pool.pool[0], &view[0], out)
+            moved = self.core.run(
+                source[0], current_cpu(), dereference(self.pool.allocator), &view[0], out)
         if not moved:
             return batch, offsets
         return pa.record_batch(export_array(schema_capsule, &out)), offsets

@@ -3,7 +3,12 @@ from libc.stdint cimport int64_t
 from fabric._cython.kernels.memory cimport Allocator
 
 
-cdef extern from "pool.hpp" namespace "fabric" nogil:
+cdef extern from * namespace "fabric" nogil:
+    """
+    namespace fabric {  // who only hands them on needs no more
+    class Pool;
+    }
+    """
     cppclass PoolStatistics:
         int64_t used_bytes
         int64_t kept_bytes
@@ -19,4 +24,5 @@ cdef extern from "pool.hpp" namespace "fabric" nogil:
 
 cdef class BufferPool:
     cdef Pool* pool
+    cdef Allocator* allocator  # the pool, as kernels see it
     cdef readonly int64_t kept_bytes_max

@@ -8,6 +8,10 @@ stops needing it calls `trim`; what is kept never exceeds `kept_bytes_max`.
 cimport cython
 
 
+cdef extern from "pool.hpp":
+    pass
+
+
 @cython.final
 cdef class BufferPool:
     """Recycled buffers under a byte budget.
@@ -32,6 +36,7 @@ cdef class BufferPool:
             raise ValueError(f"kept_bytes_max must not be negative, got {kept_bytes_max}")
         self.kept_bytes_max = kept_bytes_max
         self.pool = new Pool(kept_bytes_max)
+        self.allocator = self.pool
 
     def __dealloc__(self):
         if self.pool != NULL:

@@ -7,7 +7,13 @@ from libcpp.vector cimport vector
 from fabric._cython.shuffle.wire.arrow_cpp cimport CRecordBatch, CResult, CSchema, CStatus
 
 
-cdef extern from "datasets/owner.hpp" namespace "fabric" nogil:
+cdef extern from * namespace "fabric" nogil:
+    """
+    namespace fabric {  // who only hands them on needs no more
+    class DatasetFolder;
+    class OwnerWriter;
+    }
+    """
     cppclass Receipt:
         Receipt()
         uint64_t rows
@@ -18,8 +24,6 @@ cdef extern from "datasets/owner.hpp" namespace "fabric" nogil:
         CResult[Receipt] seal() except +
         void abandon() except +
 
-cdef extern from "datasets/folder.hpp" namespace "fabric" nogil:
-    # Only named here; files.pyx includes what they are.
     cppclass Message:
         Message()
         shared_ptr[CRecordBatch] batch

@@ -14,6 +14,12 @@ from fabric._cython.shuffle.wire.arrow_cpp cimport (
 from fabric._cython.shuffle.wire.faults cimport raise_fault
 
 
+cdef extern from "datasets/folder.hpp":
+    pass
+
+cdef extern from "datasets/owner.hpp":
+    pass
+
 cdef extern from "store/message.hpp":
     pass
 

@@ -14,14 +14,6 @@ cdef extern from "wire/py_ref.hpp" namespace "fabric" nogil:
         PyRef()
         PyRef(PyObject* object)
 
-cdef extern from "datasets/owner.hpp" namespace "fabric" nogil:
-    cppclass OwnerCalls:
-        OwnerCalls()
-        CStatus (*write)(PyObject*, uint32_t, const shared_ptr[CRecordBatch]&) noexcept
-        CStatus (*seal)(PyObject*, Receipt&) noexcept
-        void (*abandon)(PyObject*) noexcept
-    shared_ptr[OwnerWriter] python_owner(PyRef object, const OwnerCalls& calls)
-
 
 cdef shared_ptr[OwnerWriter] owner_of(object writer, list failures) except *
 cdef CStatus told(object error, list failures) noexcept

@@ -17,6 +17,12 @@ cdef extern from "<arrow/status.h>" nogil:
     CStatus unknown_error "arrow::Status::UnknownError"(string)
 
 cdef extern from "datasets/owner.hpp" namespace "fabric" nogil:
+    cppclass OwnerCalls:
+        OwnerCalls()
+        CStatus (*write)(PyObject*, uint32_t, const shared_ptr[CRecordBatch]&) noexcept
+        CStatus (*seal)(PyObject*, Receipt&) noexcept
+        void (*abandon)(PyObject*) noexcept
+    shared_ptr[OwnerWriter] python_owner(PyRef object, const OwnerCalls& calls)
     shared_ptr[OwnerWriter] remote_owner(shared_ptr[CPut] put, string address, PyRef face)
 
 

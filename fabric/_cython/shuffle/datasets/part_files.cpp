@@ -24,7 +24,6 @@
 #include <utility>
 
 #include "store/message.hpp"
-#include "wire/check.hpp"
 #include "wire/batches.hpp"
 #include "wire/fault.hpp"
 #include "wire/header.hpp"

@@ -21,7 +21,6 @@
 #include "datasets/part_files.hpp"
 #include "store/gathering.hpp"
 #include "store/payload.hpp"
-#include "wire/check.hpp"
 #include "wire/batches.hpp"
 #include "wire/fault.hpp"
 

@@ -5,6 +5,7 @@ below takes the GIL, once a put; rows never wait for Python.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
+from cython.operator cimport dereference
 
 from fabric._cython.shuffle.datasets.files cimport DatasetFolder
 from fabric._cython.shuffle.datasets.owners cimport owner_of
@@ -36,8 +37,8 @@ def serve_datasets(HandlerSet handlers not None, face, DatasetFolder folder not 
     if failpoints.armed():
         backend.calls.reach = &_reach
     backend.folder, backend.table = folder.folder, table.directory
-    backend.agent_id, backend.allocator = agent_id.encode(), pool.pool
-    set_datasets(handlers.handlers.get()[0], backend)
+    backend.agent_id, backend.allocator = agent_id.encode(), pool.allocator
+    set_datasets(dereference(handlers.handlers), backend)
 
 
 def check_foreign_schema(schema not None):

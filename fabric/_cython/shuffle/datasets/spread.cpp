@@ -26,7 +26,7 @@
 #include "partition_batch.hpp"
 #include "store/coalesce.hpp"
 #include "store/size.hpp"
-#include "wire/check.hpp"
+#include "type.hpp"
 #include "wire/batches.hpp"
 #include "wire/fault.hpp"
 #include "wire/header.hpp"

@@ -4,6 +4,7 @@ One job: the face of `spread.hpp`; `fabric.flight.spread` types it.
 """
 
 cimport cython
+from cython.operator cimport dereference
 from libcpp.utility cimport move
 
 from fabric._cython.kernels.cpu cimport current_cpu
@@ -55,7 +56,7 @@ cdef class NativeSpread:
         opening.open_put, opening.failures = open_put, self.failures
         cdef CResult[unique_ptr[CSpread]] begun = CSpread.begin(
             decoded.ValueUnsafe(), opened_by(PyRef(<PyObject*> opening), &_open),
-            self.pool.pool[0], current_cpu(), held_bytes_max)
+            dereference(self.pool.allocator), current_cpu(), held_bytes_max)
         raise_fault(begun.status())
         self.spread = move(begun.ValueUnsafe())
 

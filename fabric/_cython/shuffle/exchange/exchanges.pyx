@@ -18,9 +18,7 @@ from fabric._cython.shuffle.flight.directory cimport Directory, LocationDirector
 from fabric._cython.shuffle.flight.handlers cimport Handlers, HandlerSet
 from fabric._cython.shuffle.pump.pump cimport CConnections, Connections
 from fabric._cython.shuffle.ring.ring cimport BatchPipes, Pipes
-from fabric._cython.shuffle.wire.arrow_cpp cimport (
-    CSchema, CStatus, Where, ensure_pyarrow, schema_of,
-)
+from fabric._cython.shuffle.wire.arrow_cpp cimport CSchema, CStatus, ensure_pyarrow, schema_of
 from fabric._cython.shuffle.wire.faults cimport raise_fault
 
 
@@ -36,6 +34,11 @@ cdef extern from "exchange/jobs.hpp" namespace "fabric" nogil:
 
 cdef extern from "exchange/serve.hpp" namespace "fabric" nogil:
     void bind_exchange(Handlers& handlers, shared_ptr[CJobPipes] jobs, double idle_s, int cpu)
+
+cdef extern from "wire/fault.hpp" namespace "fabric" nogil:
+    cppclass Where:
+        Where()
+        string job, node, agent
 
 cdef extern from "exchange/open.hpp" namespace "fabric" nogil:
     const uint64_t WINDOW_BYTES

@@ -10,7 +10,6 @@
 #include <variant>
 
 #include "flight/directory.hpp"
-#include "flight/gets.hpp"
 #include "flight/handlers.hpp"
 #include "flight/locations.hpp"
 #include "ring/batches.hpp"

@@ -20,7 +20,6 @@
 #include "ring/batches.hpp"
 #include "ring/waiting.hpp"
 #include "store/message.hpp"
-#include "wire/check.hpp"
 #include "wire/credit.hpp"
 #include "wire/batches.hpp"
 #include "wire/fault.hpp"

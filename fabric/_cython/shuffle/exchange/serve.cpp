@@ -22,7 +22,6 @@
 #include "ring/batches.hpp"
 #include "ring/waiting.hpp"
 #include "store/payload.hpp"
-#include "wire/check.hpp"
 #include "wire/credit.hpp"
 #include "wire/batches.hpp"
 #include "wire/fault.hpp"

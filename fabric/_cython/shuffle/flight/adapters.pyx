@@ -6,6 +6,7 @@ the GIL once a message.
 
 cimport cython
 from cpython.object cimport PyObject
+from cython.operator cimport dereference
 from libcpp cimport bool as cbool
 from libcpp.string cimport string
 
@@ -34,9 +35,9 @@ def adapt(HandlerSet handlers not None, streams not None, *, partition_request n
     python.face = PyRef(<PyObject*> face)
     python.step, python.get, python.fetch = &_step, &_get, &_fetch
     if get:
-        set_get(handlers.handlers.get()[0], python)
+        set_get(dereference(handlers.handlers), python)
     if fetch:
-        set_fetch(handlers.handlers.get()[0], python)
+        set_fetch(dereference(handlers.handlers), python)
 
 
 cdef CStatus _step(PyObject* items, Message& out, cbool& more) noexcept with gil:

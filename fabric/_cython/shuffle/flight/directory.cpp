@@ -1,6 +1,11 @@
 // The table of locations: reading what the coordinator pushes, keeping it, finding names in it.
 #include "flight/directory.hpp"
 
+#include <arrow/buffer.h>
+#include <arrow/io/memory.h>
+#include <arrow/ipc/dictionary.h>
+#include <arrow/ipc/reader.h>
+
 #include <algorithm>
 #include <iterator>
 #include <mutex>
@@ -126,6 +131,12 @@ arrow::Result<Locations> decode_locations(std::string_view bytes) {
   }
   if (!whole || !in.ok()) return fault("DataError", "the coordinator's locations are damaged");
   return out;
+}
+
+arrow::Result<std::shared_ptr<arrow::Schema>> read_schema(const std::string& bytes) {
+  arrow::io::BufferReader in(std::make_shared<arrow::Buffer>(bytes));
+  arrow::ipc::DictionaryMemo memo;
+  return arrow::ipc::ReadSchema(&in, &memo);
 }
 
 uint64_t Directory::version() const {

@@ -8,7 +8,12 @@ from libcpp.string cimport string
 from libcpp.vector cimport vector
 
 
-cdef extern from "flight/directory.hpp" namespace "fabric" nogil:
+cdef extern from * namespace "fabric" nogil:
+    """
+    namespace fabric {  // who only hands them on needs no more
+    class Directory;
+    }
+    """
     cppclass EdgeLocation:
         string wire
     cppclass DatasetLocation:

@@ -2,10 +2,6 @@
 #include "flight/inside.hpp"
 #include "flight/gets.hpp"
 
-#include <arrow/io/memory.h>
-#include <arrow/ipc/dictionary.h>
-#include <arrow/ipc/reader.h>
-
 #include <algorithm>
 #include <deque>
 #include <functional>
@@ -25,13 +21,6 @@
 #include "wire/ticket.hpp"
 
 namespace fabric {
-
-arrow::Result<std::shared_ptr<arrow::Schema>> read_schema(const std::string& bytes) {
-  arrow::io::BufferReader in(std::make_shared<arrow::Buffer>(bytes));
-  arrow::ipc::DictionaryMemo memo;
-  return arrow::ipc::ReadSchema(&in, &memo);
-}
-
 namespace {
 
 // Several streams one after the other, each opened when the one before it is over.

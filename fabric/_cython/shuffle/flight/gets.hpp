@@ -25,8 +25,6 @@ class Replicas;
 using Ticket = std::variant<PartitionTicket, DatasetTicket>;
 class Watch;
 
-arrow::Result<std::shared_ptr<arrow::Schema>> read_schema(const std::string& bytes);
-
 class Gets {
  public:
   using Stream = std::unique_ptr<MessageStream>;

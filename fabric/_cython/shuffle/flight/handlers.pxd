@@ -7,7 +7,12 @@ is started: `server.pyx` shares the set with the native server.
 from libcpp.memory cimport shared_ptr
 
 
-cdef extern from "flight/handlers.hpp" namespace "fabric" nogil:
+cdef extern from * namespace "fabric" nogil:
+    """
+    namespace fabric {  // who only hands them on needs no more
+    struct Handlers;
+    }
+    """
     cppclass Handlers:
         Handlers()
 

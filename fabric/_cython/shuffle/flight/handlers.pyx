@@ -4,6 +4,10 @@ cimport cython
 from libcpp.memory cimport make_shared
 
 
+cdef extern from "flight/handlers.hpp":
+    pass
+
+
 @cython.final
 cdef class HandlerSet:
     """The functions of one server; owners of a verb set theirs in C++."""

@@ -4,6 +4,7 @@
 // same message that was pushed. What they do is in `directory.cpp`.
 #pragma once
 #include <arrow/result.h>
+#include <arrow/type_fwd.h>
 
 #include <algorithm>
 #include <map>
@@ -82,5 +83,8 @@ struct Locations {
 bool decode_dataset(std::string_view bytes, std::vector<DatasetPtr>& all);
 
 arrow::Result<Locations> decode_locations(std::string_view bytes);
+
+// The `schema` of a location.
+arrow::Result<std::shared_ptr<arrow::Schema>> read_schema(const std::string& bytes);
 
 }  // namespace fabric

@@ -1,5 +1,7 @@
 """Passing on rows of other agents to foreign clients, without Python."""
 
+from cython.operator cimport dereference
+
 from fabric._cython.kernels.cpu cimport current_cpu
 from fabric._cython.shuffle.flight.handlers cimport HandlerSet
 from fabric._cython.shuffle.pump.pump cimport Connections
@@ -13,7 +15,7 @@ def serve_passing(HandlerSet handlers not None, Connections connections not None
     passing.pool, passing.ticket_key = connections.pool, ticket_key
     passing.idle_s, passing.cpu = idle_s, current_cpu()
     passing.transport, passing.token = PyRef(<PyObject*> agent_token), &_token
-    set_passing(handlers.handlers.get()[0], passing)
+    set_passing(dereference(handlers.handlers), passing)
 
 
 cdef CStatus _token(PyObject* agent_token, string& out) noexcept with gil:

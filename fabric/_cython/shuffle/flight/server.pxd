@@ -10,7 +10,7 @@ from libcpp.vector cimport vector
 
 from fabric._cython.shuffle.flight.directory cimport Directory
 from fabric._cython.shuffle.flight.handlers cimport Handlers
-from fabric._cython.shuffle.flight.streams cimport CStreamPuts
+from fabric._cython.shuffle.flight.streams cimport StreamDoor
 from fabric._cython.shuffle.wire.arrow_cpp cimport CResult, CStatus
 
 
@@ -64,7 +64,7 @@ cdef extern from "flight/server.hpp" namespace "fabric" nogil:
         Asking ask
         shared_ptr[Directory] table
         shared_ptr[const Handlers] handlers
-        shared_ptr[CStreamPuts] streams
+        shared_ptr[StreamDoor] streams
         string agent_id, location, ticket_key
         double ticket_s
         Limits limits

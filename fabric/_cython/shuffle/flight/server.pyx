@@ -191,7 +191,7 @@ cdef class NativeServer:
         config.table = table.directory
         config.handlers = <shared_ptr[const Handlers]> handlers.handlers
         if streams is not None:
-            config.streams = streams.puts
+            config.streams = streams.door
         config.agent_id, config.location = agent_id.encode(), location.encode()
         config.ticket_key, config.ticket_s = ticket_key, ticket_s
         config.limits = native_limits(limits)

@@ -8,7 +8,16 @@ from libcpp.string cimport string
 from fabric._cython.shuffle.wire.arrow_cpp cimport CRecordBatch, CSchema
 
 
-cdef extern from "flight/stream_puts.hpp" namespace "fabric" nogil:
+cdef extern from * namespace "fabric" nogil:
+    """
+    namespace fabric {  // who only hands them on needs no more
+    class StreamDoor;
+    class StreamPuts;
+    class StreamQueue;
+    }
+    """
+    cppclass StreamDoor:
+        pass
     cppclass StreamMessage:
         string writer
         uint64_t number
@@ -27,6 +36,7 @@ cdef extern from "flight/stream_puts.hpp" namespace "fabric" nogil:
 
 cdef class StreamPuts:
     cdef shared_ptr[CStreamPuts] puts
+    cdef shared_ptr[StreamDoor] door  # the same, as servers see it
 
 
 cdef class StreamQueue:

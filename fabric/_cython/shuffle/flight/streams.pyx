@@ -9,12 +9,17 @@ from libcpp.memory cimport make_shared
 from fabric._cython.shuffle.wire.arrow_cpp cimport ensure_pyarrow, schema_of, wrap_batch
 
 
+cdef extern from "flight/stream_puts.hpp":
+    pass
+
+
 @cython.final
 cdef class StreamPuts:
     """The streams of one agent; its server is given this."""
 
     def __cinit__(self):
         self.puts = make_shared[CStreamPuts]()
+        self.door = <shared_ptr[StreamDoor]> self.puts
 
     def open(self, str name not None, schema not None, *, uint32_t split, uint32_t n_splits,
              int64_t bytes_max, bint at_once):

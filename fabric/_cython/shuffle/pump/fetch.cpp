@@ -21,6 +21,11 @@ constexpr int64_t EXPECTED_BYTES = 1 << 20;     // of a message, before the firs
 constexpr int TRIES = 4;
 constexpr double BACKOFF_S = 0.05, BACKOFF_FACTOR = 4;
 
+// A request that was let in ends however its stream does: the governor outlives what may be thrown.
+struct EndRequest {
+  void operator()(Governor* governor) const { governor->end(); }
+};
+
 arrow::Status unreadable(const arrow::Status& why) {
   return fault("DataError", "the stream can't be read: " + why.message().substr(0, 300));
 }
@@ -94,13 +99,14 @@ arrow::Status Fetch::serve() {
       tries_ = tries;
     }
     if (order_.gathers && !begin_request()) return closed_status();
+    std::unique_ptr<Governor, EndRequest> request(order_.gathers ? governor_.get() : nullptr);
     const arrow::Status status = with_stream(
         [&](Connection::Transport& transport, std::unique_ptr<Stream>* stream) {
           return transport.DoGet(call_options(order_.headers, CALL_S_MAX),
                                  arrow::flight::Ticket{order_.ticket}, stream);
         },
         [&](Stream& stream, bool& cut) { return read(stream, cut); });
-    if (order_.gathers) governor_->end();
+    request.reset();  // before the pause: others may go on
     if (status.ok()) return check_ ? check_->finish() : status;
     if (!is_broken(status)) return status;
     if (tries == tries_max || !pause(backoff_s * jitter(random))) return no_answer(status, tries);

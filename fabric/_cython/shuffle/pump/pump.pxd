@@ -10,7 +10,13 @@ from libcpp.vector cimport vector
 from fabric._cython.shuffle.wire.arrow_cpp cimport CRecordBatch, CResult
 
 
-cdef extern from "pump/connection.hpp" namespace "fabric" nogil:
+cdef extern from * namespace "fabric" nogil:
+    """
+    namespace fabric {  // who only hands them on needs no more
+    class Connections;
+    class PutCall;
+    }
+    """
     cppclass Governor:
         int64_t bytes()
         int64_t requests()
@@ -26,11 +32,9 @@ cdef extern from "pump/connection.hpp" namespace "fabric" nogil:
         size_t n_calls()
         void close()
 
-cdef extern from "pump/call.hpp" namespace "fabric" nogil:
     cppclass Patience:
         Patience()
 
-cdef extern from "pump/put.hpp" namespace "fabric" nogil:
     ctypedef vector[shared_ptr[CRecordBatch]] Batches
 
     cppclass CPut "fabric::PutCall":

@@ -21,7 +21,7 @@ from libcpp.vector cimport vector
 
 from fabric._cython.kernels.cpu cimport current_cpu
 from fabric._cython.shuffle.wire.arrow_cpp cimport (
-    CRecordBatch, CResult, CSchema, Where, batch_of, ensure_pyarrow, schema_of, wrap_batch,
+    CRecordBatch, CResult, CSchema, batch_of, ensure_pyarrow, schema_of, wrap_batch,
 )
 from fabric._cython.shuffle.store.budget cimport Budget, CBudget
 from fabric._cython.shuffle.wire.faults cimport raise_fault
@@ -38,15 +38,19 @@ cdef extern from "wire/header.hpp" namespace "fabric" nogil:
     enum class Event(uint32_t):
         ROWS
 
+    cppclass ProducerAttempt:
+        ProducerAttempt()
+        uint32_t task, attempt
+
     cppclass EdgeHeader:
         Event event
 
     CResult[EdgeHeader] decode_header(string bytes)
 
-cdef extern from "wire/ticket.hpp" namespace "fabric" nogil:
-    cppclass ProducerAttempt:
-        ProducerAttempt()
-        uint32_t task, attempt
+cdef extern from "wire/fault.hpp" namespace "fabric" nogil:
+    cppclass Where:
+        Where()
+        string job, node, task, agent
 
 cdef extern from "wire/check.hpp" namespace "fabric" nogil:
     cppclass OptionalPartition "std::optional<uint32_t>":

@@ -10,9 +10,9 @@
 #include <algorithm>
 
 #include "pump/ipc_stream.hpp"
-#include "wire/check.hpp"
-#include "wire/condition.hpp"
 #include "wire/batches.hpp"
+#include "wire/condition.hpp"
+#include "wire/header.hpp"
 
 namespace fabric {
 namespace {

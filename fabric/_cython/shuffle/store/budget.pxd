@@ -3,7 +3,13 @@ from libcpp cimport bool as cbool
 from libcpp.memory cimport shared_ptr, unique_ptr
 
 
-cdef extern from "store/budget.hpp" namespace "fabric" nogil:
+cdef extern from * namespace "fabric" nogil:
+    """
+    namespace fabric {  // who only hands them on needs no more
+    class Budget;
+    class Share;
+    }
+    """
     cppclass CBudget "fabric::Budget":
         CBudget(int64_t bytes_max)
         int64_t bytes_max()

@@ -11,6 +11,10 @@ from libcpp cimport bool as cbool
 from libcpp.memory cimport make_shared, make_unique
 
 
+cdef extern from "store/budget.hpp":
+    pass
+
+
 @cython.final
 cdef class Budget:
     """Bytes that all edges of an agent may hold.

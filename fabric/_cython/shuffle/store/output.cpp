@@ -14,8 +14,8 @@
 #include "store/coalesce.hpp"
 #include "store/payload.hpp"
 #include "store/size.hpp"
+#include "store/spill/codec.hpp"
 #include "store/spill/files.hpp"
-#include "wire/check.hpp"
 #include "wire/batches.hpp"
 #include "wire/header.hpp"
 

@@ -1,4 +1,4 @@
-// Messages as IPC bytes: what Flight sends, what edges that compress keep, what spill files hold.
+// Messages as IPC bytes: what Flight sends, and what edges that compress keep.
 //
 // One job: rows to IPC messages, compressed or not, with the dictionaries they need. Payloads of
 // plain rows share the buffers of their batch.
@@ -69,36 +69,6 @@ class PayloadWriter {
   arrow::ipc::DictionaryFieldMapper mapper_;
   arrow::ipc::IpcWriteOptions options_;
   std::map<int64_t, std::shared_ptr<arrow::Array>> sent_;  // the last dictionary of each id
-};
-
-constexpr int64_t SPILL_ALIGNMENT = 64;
-
-// The messages of one edge in spill files. Each brings its own dictionaries, so that any range of
-// them can be read alone; without dictionaries the bytes of a file are what Flight sends. Used by
-// one thread at a time.
-class SpillCodec {
- public:
-  SpillCodec(std::shared_ptr<arrow::Schema> schema, std::shared_ptr<arrow::util::Codec> codec);
-
-  bool has_dictionaries() const { return mapper_.num_dicts() > 0; }
-
-  arrow::Status encode(const arrow::RecordBatch& batch, arrow::io::OutputStream& out) const;
-
-  // The rows; an error when the bytes are no such message, or of another schema.
-  arrow::Result<std::shared_ptr<arrow::RecordBatch>> decode(
-      std::shared_ptr<arrow::Buffer> bytes) const;
-
-  // What Flight sends of a message without dictionaries.
-  static arrow::Result<arrow::ipc::IpcPayload> payload(const std::shared_ptr<arrow::Buffer>& bytes);
-
- private:
-  arrow::Status write(const arrow::ipc::IpcPayload& payload, arrow::io::OutputStream& out) const;
-  arrow::Result<std::shared_ptr<arrow::RecordBatch>> decode_with_dictionaries(
-      std::shared_ptr<arrow::Buffer> bytes, const arrow::ipc::IpcReadOptions& options) const;
-
-  const std::shared_ptr<arrow::Schema> schema_;
-  const arrow::ipc::DictionaryFieldMapper mapper_;
-  arrow::ipc::IpcWriteOptions options_;
 };
 
 }  // namespace fabric

@@ -23,8 +23,11 @@ typedef struct _PyArray_Descr PyArray_Descr;  // so that the next header needs n
 #include <cstring>
 #include <limits>
 
+#include "arrow_c.hpp"
+#include "cpu.hpp"
 #include "store/values.hpp"
 #include "take.hpp"
+#include "type.hpp"
 
 namespace fabric {
 namespace {

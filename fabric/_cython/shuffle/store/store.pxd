@@ -9,7 +9,14 @@ from fabric._cython.shuffle.store.budget cimport CBudget
 from fabric._cython.shuffle.wire.arrow_cpp cimport CRecordBatch, CResult, CSchema, CStatus
 
 
-cdef extern from "store/message.hpp" namespace "fabric" nogil:
+cdef extern from * namespace "fabric" nogil:
+    """
+    namespace fabric {  // who only hands them on needs no more
+    class LocalRows;
+    class MessageStream;
+    class Store;
+    }
+    """
     cppclass Message:
         Message()
         string header
@@ -22,7 +29,6 @@ cdef extern from "store/message.hpp" namespace "fabric" nogil:
     cppclass MessageStream:
         void cancel()
 
-cdef extern from "wire/ticket.hpp" namespace "fabric" nogil:
     cppclass ProducerAttempt:
         ProducerAttempt()
         uint32_t task, attempt
@@ -33,7 +39,6 @@ cdef extern from "wire/ticket.hpp" namespace "fabric" nogil:
         uint32_t edge, partition
         vector[ProducerAttempt] producers
 
-cdef extern from "store/store.hpp" namespace "fabric" nogil:
     cppclass CLocalRows "fabric::LocalRows":
         CTotals totals()
         cbool spilled()

@@ -25,6 +25,10 @@ from fabric._cython.shuffle.wire.arrow_cpp cimport (
 from fabric._cython.shuffle.wire.faults cimport raise_fault
 
 
+cdef extern from "store/store.hpp":
+    pass
+
+
 cdef ProducerAttempt attempt_of(uint32_t task, uint32_t attempt):
     cdef ProducerAttempt found
     found.task, found.attempt = task, attempt

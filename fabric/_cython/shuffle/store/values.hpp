@@ -1,11 +1,10 @@
-// The values of an array, wherever their buffer lies.
+// The values of an array of Arrow's, wherever their buffer lies.
 //
-// One job: buffers that came with a message need not be aligned, and a compiler may rely on it that
-// a `const int32_t*` is.
+// One job: from a buffer to values that need not be aligned.
 #pragma once
 #include <arrow/array/data.h>
 
-#include "arrow_c.hpp"
+#include "raw.hpp"
 
 namespace fabric {
 

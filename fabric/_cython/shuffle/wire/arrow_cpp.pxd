@@ -8,7 +8,7 @@ from libcpp.memory cimport shared_ptr
 from libcpp.string cimport string
 
 
-cdef extern from "wire/fault.hpp" namespace "arrow" nogil:
+cdef extern from "<arrow/status.h>" namespace "arrow" nogil:
     cppclass CStatus "arrow::Status":
         CStatus()
         cbool ok()
@@ -33,9 +33,3 @@ cdef extern from "wire/python.hpp" namespace "fabric":
     object wrap_schema(const shared_ptr[CSchema]& schema)
     shared_ptr[CRecordBatch] batch_of(object batch) except +
     shared_ptr[CSchema] schema_of(object schema) except +
-
-cdef extern from "wire/fault.hpp" namespace "fabric" nogil:
-    string detail_of(const CStatus& status)
-    cppclass Where:
-        Where()
-        string job, node, task, agent

@@ -6,9 +6,8 @@
 #include <cstring>
 #include <vector>
 
-#include "arrow_c.hpp"
+#include "arrays.hpp"
 #include "cpu.hpp"
-#include "take.hpp"
 
 #if defined(__x86_64__)
 #include <nmmintrin.h>

@@ -29,7 +29,7 @@ arrow::Status told_status(const std::string& text, const std::string& flight_kin
 // The `ErrorDetail` bytes of a status; empty when it has none.
 std::string detail_of(const arrow::Status& status);
 
-// A status of ours as it leaves for a client.
+// A status of ours, one with a detail, as it leaves for a client.
 arrow::Status framed(const arrow::Status& status);
 
 // How the seconds of a bound are told: 0.3, 30.

@@ -7,12 +7,13 @@ both, is above this package and hands itself in (`install`).
 
 from libcpp.string cimport string
 
-from fabric._cython.shuffle.wire.arrow_cpp cimport CStatus, detail_of, ensure_pyarrow
+from fabric._cython.shuffle.wire.arrow_cpp cimport CStatus, ensure_pyarrow
 
 from fabric.errors import ERRORS as _ERRORS, ExternalError as _ExternalError
 
 
 cdef extern from "wire/fault.hpp" namespace "fabric" nogil:
+    string detail_of(const CStatus& status)
     CStatus c_told_status "fabric::told_status"(
         const string& text, const string& kind, const string& detail)
 

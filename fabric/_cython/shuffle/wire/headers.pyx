@@ -12,10 +12,15 @@ from libcpp.vector cimport vector
 
 from fabric._cython.kernels.cpu cimport current_cpu
 from fabric._cython.shuffle.wire.arrow_cpp cimport (
-    CRecordBatch, CResult, CStatus, Where, batch_of, ensure_pyarrow,
+    CRecordBatch, CResult, CStatus, batch_of, ensure_pyarrow,
 )
 from fabric._cython.shuffle.wire.faults cimport raise_fault
 
+
+cdef extern from "wire/fault.hpp" namespace "fabric" nogil:
+    cppclass Where:
+        Where()
+        string node, agent
 
 cdef extern from "wire/header.hpp" namespace "fabric" nogil:
     enum class Event(uint32_t):

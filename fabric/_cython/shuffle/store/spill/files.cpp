@@ -19,8 +19,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "store/spill/codec.hpp"
 #include "wire/crc32c.hpp"
-#include "store/payload.hpp"
 #include "wire/fault.hpp"
 #include "wire/proto.hpp"
 

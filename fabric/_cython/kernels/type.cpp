@@ -1,9 +1,13 @@
 // What a format string of the Arrow C data interface means.
 //
 // One job: parse it, with everything below it, into a `Type`.
-#include "arrow_c.hpp"
+#include "type.hpp"
 
+#include <cstdlib>
+#include <stdexcept>
 #include <string>
+
+#include "arrow_c.hpp"
 
 namespace fabric {
 namespace {
