@@ -5,7 +5,7 @@ with their engine; `seconds` is the whole process. `agent`: one agent process ru
 aggregate over 1 M rows); field `rss_mb` is its resident memory after the first one and 10 s of
 idleness, `rss_later_mb` after all that were timed and as long. `own_mb` and `own_later_mb` are
 without the pages of files: those are shared by all processes that have them mapped, and by how much
-at a time they are mapped is the kernel's (48 MB of DataFusion's library on one, 13 on another).
+at a time they are mapped is the kernel's.
 """
 
 from __future__ import annotations

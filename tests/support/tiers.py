@@ -7,6 +7,7 @@ table at the end of a run: the slowest files and the time of each tier.
 from __future__ import annotations
 
 import socket
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
@@ -44,6 +45,8 @@ SPARK = (
     "tests/golden/",
     "tests/integration/test_tpch",
 )
+SERVERS = (("fabric.flight.server", "NativeServer"), ("grpc", "server"), ("uvicorn", "Server"))
+"""Module and name of what starts a server."""
 SLOWEST = 20
 
 
@@ -86,3 +89,6 @@ def forbid_servers(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("a unit starts no server; see UNITS in tests/support/tiers.py")
 
     monkeypatch.setattr(socket.socket, "listen", refused)
+    for module, server in SERVERS:
+        if module in sys.modules:
+            monkeypatch.setattr(sys.modules[module], server, refused)
