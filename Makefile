@@ -3,8 +3,6 @@ SHELL := /bin/bash
 PY := .venv/bin/python
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 NATIVE := CMakeLists.txt $(shell find fabric/_cython -name '*.pyx' -o -name '*.pxd' -o -name '*.[ch]pp')
-PROTOS := fabric/control/control.proto fabric/flight/wire.proto fabric/plan/plan.proto \
-	fabric/agent/slot/slot.proto
 COMPILE := .venv/bin/uv pip compile --quiet --generate-hashes --no-emit-index-url --python-version 3.11 --custom-compile-command "make lock"
 
 .PHONY: run build check test lint coverage bench soak sanitize wheel ci lock proto clean
@@ -60,13 +58,15 @@ proto: .venv/dev.stamp ## generate the protobuf modules from the .proto files
 		fabric/agent/slot/slot.proto
 
 .venv/run.stamp: requirements/run.lock requirements/build.lock .ci/setup pyproject.toml $(NATIVE)
+	@touch .ci/.begun
 	.ci/setup run
-	@touch $@
+	@touch -r .ci/.begun $@  # what was saved meanwhile is newer
 
 .venv/dev.stamp: requirements/dev.lock requirements/build.lock requirements/go.lock .ci/setup \
 		pyproject.toml $(NATIVE)
+	@touch .ci/.begun
 	.ci/setup dev
-	@touch $@ .venv/run.stamp
+	@touch -r .ci/.begun $@ .venv/run.stamp
 
 clean:
 	rm -rf .venv build dist out *.egg-info

@@ -21,9 +21,7 @@ ROOMS = (
     "exchange",
 )  # fmt: skip
 
-IMPORT = re.compile(
-    r"^\s*(?:from|import|cimport)\s+(fabric(?:\.\w+)*)(?:\s+c?import\s+(\w+))?", re.M
-)
+IMPORT = re.compile(r"^[ \t]*(?:c?import|from)[ \t]+([.\w]+.*)", re.M)
 INCLUDE = re.compile(r'^\s*(?:#include|cdef extern from) "([^"]+)"', re.M)
 
 
@@ -49,8 +47,28 @@ def upward_imports(module: str, text: str) -> list[str]:
     """What `text`, the source of `module`, imports from a layer above its own."""
     own = level(module)
     assert own is not None, f"no layer names {module}"
-    named = [f"{a}.{b}" if b else a for a, b in IMPORT.findall(text)]
-    return [name for name in named if (depth := level(name)) is not None and depth < own]
+    named = [name for line in IMPORT.findall(text) for name in imported(line)]
+    return [
+        name
+        for name in named
+        if name.startswith(".") or ((depth := level(name)) is not None and depth < own)
+    ]
+
+
+def imported(line: str) -> Iterator[str]:
+    """Full names that the rest of a line behind ``import`` or ``from`` brings.
+
+    >>> list(imported("fabric import errors, agent as a  # late"))
+    ['fabric.errors', 'fabric.agent']
+    >>> list(imported("fabric.io, os.path")), list(imported(".wire cimport x"))
+    (['fabric.io', 'os.path'], ['.wire.x'])
+    """
+    line = line.partition("#")[0]
+    package, found, names = re.sub(r"[()]", " ", line).partition("import ")
+    package = package.removesuffix("c").strip() if found else ""
+    for name in (names if found else line).split(","):
+        if words := name.split():
+            yield f"{package}.{words[0]}" if package else words[0]
 
 
 def room_of(path: Path) -> str:
@@ -104,6 +122,9 @@ def test_no_include_runs_up(path: Path) -> None:
         "from fabric.flight cimport ticket",
         "import fabric.io.files",
         "from fabric import agent",
+        "import fabric.errors, fabric.agent",
+        "from ....flight import errors",
+        "from fabric import errors, agent",
     ],
 )
 def test_a_planted_import_is_found(line: str) -> None:

@@ -25,7 +25,7 @@ def run(case: Case) -> ShuffleRun:
 
     n_workers = case.parameters["workers"]
     stack = ExitStack()
-    ray.init(num_cpus=2 * n_workers, include_dashboard=False, logging_level=logging.ERROR,
+    ray.init("local", num_cpus=2 * n_workers, include_dashboard=False, logging_level=logging.ERROR,
              runtime_env={"env_vars": {"PYTHONPATH": os.getcwd()}})  # fmt: skip
     stack.callback(ray.shutdown)
     context = DataContext.get_current()

@@ -124,13 +124,12 @@ def agent(
         "spill_folders": [str(folder) for folder in spill] if spill else None,
         "metrics_port": metrics_port,
     }
-    folders = Folders(spill) if spill else None
-    load(
-        AgentConfig, "agent", **given | {"spill_folders": folders}
-    )  # here it is said what is wrong
+    # Bad settings are reported by this command; the process that it turns into reads the same ones.
+    load(AgentConfig, "agent", **given | {"spill_folders": Folders(spill) if spill else None})
     debug = {"FABRIC_DEBUG": "1"} if "--debug" in sys.argv else {}
-    words = ["fabric", *sys.argv[1:], "--", json.dumps(given), *sys.path]
-    os.execve(sys.executable, [sys.executable, "-c", COMMAND, *words], os.environ | debug)
+    words = ["fabric", *sys.argv[1:]]
+    arguments = [str(2 + len(words)), *words, json.dumps(given), *sys.path]
+    os.execve(sys.executable, [sys.executable, "-c", COMMAND, *arguments], os.environ | debug)
 
 
 def end_with_parent(parent: int) -> None:

@@ -7,7 +7,7 @@ doctor`` can ask too.
 from __future__ import annotations
 
 BUILT_FOR = "25.0"
-"""The pyarrow minor whose C++ ABI the extensions were compiled against."""
+"""The pyarrow minor whose C++ ABI the native code was compiled against."""
 
 
 def refusal(version: str) -> str:

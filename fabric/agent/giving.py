@@ -1,9 +1,8 @@
 """When an agent gives memory that it keeps for later back to the system.
 
-One job: `GiveBackTimes`. Idle for a moment it empties the heap, which filled while messages came
-and is filled again in milliseconds; idle for long it gives back all it can; each once. One that
-always has something to do, as with a stream, would for ever keep what its busiest moment took: it
-gives back what is free just then, now and again.
+One job: `GiveBackTimes`. After a short pause it empties the heap, which refills in milliseconds;
+after a long one it gives back all it can; each once. An agent that is never idle, as with a stream,
+would keep its peak for ever, so it gives back what is free from time to time.
 """
 
 from __future__ import annotations

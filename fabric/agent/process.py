@@ -28,16 +28,18 @@ SWITCH_S = 0.0005
 """After so long a busy Python thread (a user's function) lets others run; Python's own 5 ms are
 paid at every step of every task beside it."""
 
-STOPPED = 128 + signal.SIGINT
 COMMAND = """
 import sys
-at = sys.argv.index("--") + 1
-sys.path[:] = sys.argv[at + 1:]
-from fabric.agent.process import main
-main(sys.argv[at])
+try:
+    settings, *sys.path[:] = sys.argv[int(sys.argv[1]):]
+    from fabric.agent.process import main
+    main(settings)
+except KeyboardInterrupt:
+    sys.stderr.write("fabric: stopped\\n")
+    sys.exit(130)
 """
-"""What Python is given to run `main`: as arguments the user's words, for who looks for the process,
-then ``--``, the settings as JSON, and `sys.path`."""
+"""What Python is given to run `main`: as arguments the place of the settings, the user's own words,
+so that the process can be found by them, the settings as JSON, and `sys.path`."""
 
 
 def run_agent(
@@ -84,9 +86,9 @@ def allow_descriptors() -> None:
 
 
 def main(settings: str) -> None:
-    """The process that ``fabric agent`` becomes, of settings in JSON.
+    """The process that ``fabric agent`` turns into; `settings` is JSON.
 
-    It has none of what reads a command line, which is 10 MB.
+    It leaves out the parser of the command line, which costs 10 MB.
     """
     from fabric.settings import load
     from fabric.telemetry.logs import configure_logs
@@ -101,5 +103,3 @@ def main(settings: str) -> None:
         if os.environ.get("FABRIC_DEBUG", "") not in ("", "0"):
             raise
         sys.exit(f"fabric: {type(error).__name__}: {' '.join(str(error).split())}")
-    except KeyboardInterrupt:
-        sys.exit(STOPPED)

@@ -158,24 +158,38 @@ def test_sigterm_ends_with_zero_and_the_agent_can_come_back(
 
 
 def start_agent(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "fabric.agent.process", *arguments]
+    command = [sys.executable, "-m", "fabric.clients.cli", "agent", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
 def test_a_wrong_secret_ends_the_agent_with_a_message(fabric: LocalFabric, tmp_path: Path) -> None:
     ended = start_agent("--home", str(tmp_path), "--coordinator", fabric.address)
     assert ended.returncode == 1
-    assert "fabric agent:" in ended.stderr
+    assert "fabric: AuthError: " in ended.stderr
     assert "Traceback" not in ended.stderr
 
 
 def test_two_agents_can_not_share_a_folder(fabric: LocalFabric) -> None:
-    folder = str(fabric.agents[0].log.parent)
-    ended = start_agent(
-        "--home", str(fabric.home), "--folder", folder, "--coordinator", fabric.address
-    )
+    folder = fabric.agents[0].log.parent
+    there = ("--home", str(fabric.home), "--name", folder.name)
+    ended = start_agent(*there, "--coordinator", fabric.address)
     assert ended.returncode == 1
     assert f"another agent runs in {folder}" in ended.stderr
+
+
+def test_a_traceback_is_shown_on_demand(fabric: LocalFabric, tmp_path: Path) -> None:
+    ended = start_agent("--debug", "--home", str(tmp_path), "--coordinator", fabric.address)
+    assert ended.returncode == 1
+    assert "Traceback" in ended.stderr
+    assert "AuthError" in ended.stderr
+
+
+def test_words_that_end_the_options_are_none_of_its_own(
+    fabric: LocalFabric, tmp_path: Path
+) -> None:
+    ended = start_agent("--home", str(tmp_path), "--coordinator", fabric.address, "--")
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("fabric: AuthError: ")
 
 
 def test_nothing_is_left_of_a_fabric() -> None:
