@@ -100,7 +100,7 @@ def main(arguments: list[str] | None = None) -> int:
     debug = "--debug" in own or os.environ.get("FABRIC_DEBUG", "") not in ("", "0")
     rest = [argument for argument in own if argument != "--debug"] + given[len(own) :]
     try:
-        app(rest, prog_name="fabric")
+        app(rest, prog_name="fabric", obj=serve.OWN_PROCESS if arguments is None else None)
     except SystemExit as done:
         if done.code == _STOPPED:  # Ctrl-C, which typer takes without a word
             _complain("stopped", debug)

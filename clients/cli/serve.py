@@ -22,6 +22,8 @@ from fabric.errors import ConfigError
 from fabric.settings import load
 
 _PR_SET_PDEATHSIG = 1
+OWN_PROCESS = "the process is the command's own"
+"""In the context of a command: it may turn the process into another one."""
 Parent = Annotated[
     int, typer.Option("--parent", hidden=True, help="End when this process, the parent, ends.")
 ]
@@ -76,6 +78,7 @@ def coordinator(
 
 
 def agent(
+    context: typer.Context,
     *,
     coordinator: Annotated[
         str | None,
@@ -110,7 +113,8 @@ def agent(
     parent: Parent = 0,
 ) -> None:
     """Run an agent in the foreground; SIGTERM or Ctrl-C stops it."""
-    from fabric.agent.process import COMMAND
+    from fabric.agent.process import COMMAND, run_agent
+    from fabric.telemetry.logs import configure_logs
 
     end_with_parent(parent)
     given: dict[str, Any] = {
@@ -124,8 +128,13 @@ def agent(
         "spill_folders": [str(folder) for folder in spill] if spill else None,
         "metrics_port": metrics_port,
     }
-    # Bad settings are reported by this command; the process that it turns into reads the same ones.
-    load(AgentConfig, "agent", **given | {"spill_folders": Folders(spill) if spill else None})
+    folders = Folders(spill) if spill else None
+    config = load(AgentConfig, "agent", **given | {"spill_folders": folders})
+    if context.obj is not OWN_PROCESS:
+        configure_logs()
+        run_agent(config)
+        return
+    # The process that this one turns into reads the same settings again.
     debug = {"FABRIC_DEBUG": "1"} if "--debug" in sys.argv else {}
     words = ["fabric", *sys.argv[1:]]
     arguments = [str(2 + len(words)), *words, json.dumps(given), *sys.path]
