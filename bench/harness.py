@@ -99,7 +99,7 @@ class Benchmark:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One engine's result in one case (design 5); `ratio` = peer seconds / our seconds."""
+    """One engine's result in one case; `ratio` = peer seconds / our seconds."""
 
     bench: str
     case: str

@@ -16,7 +16,7 @@ _GIGA, _MEGA = 1e9, 1e6
 
 
 def print_json(line: Line | Failure) -> None:
-    """The fields of design 5, then what the engine adds; or who failed in what, and why."""
+    """The fields of a line, then what the engine adds; or who failed in what, and why."""
     found = dataclasses.asdict(line)
     if isinstance(line, Failure):
         print(json.dumps({name: found[name] for name in FAILURE}), flush=True)

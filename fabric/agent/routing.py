@@ -31,7 +31,7 @@ class Router(Protocol):
 
 
 class KeyRouter:
-    """By hash of the key columns (design 4.1), or by the number of the partition in one."""
+    """By hash of the key columns, or by the number of the partition in one."""
 
     def __init__(
         self, schema: pa.Schema, keys: Sequence[str], n_partitions: int, *, numbered: bool = False

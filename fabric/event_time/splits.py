@@ -1,4 +1,4 @@
-"""The watermark of one split, row by row (design 4.12).
+"""The watermark of one split, row by row.
 
 One job: `SplitWatermark`. Row r carries w(r) = the greatest event time of earlier rows of its
 split, less the bound, whatever the batches are. A row without usable time, or one too far in the

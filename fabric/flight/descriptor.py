@@ -1,4 +1,4 @@
-"""Flight descriptors: the paths by which any client names a stream (design 4.3, 4.10).
+"""Flight descriptors: the paths by which any client names a stream.
 
 One job: parse and build. The arity is fixed:
 

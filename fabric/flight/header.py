@@ -1,4 +1,4 @@
-"""The header of an edge: what rides in `app_metadata` of every message (design 4.2).
+"""The header of an edge: what rides in `app_metadata` of every message.
 
 One job: a header as Python sees it; `fabric/_cython/shuffle/wire` turns it to and from bytes.
 Whether headers follow each other rightly is checked in `check.py`.

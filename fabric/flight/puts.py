@@ -1,4 +1,4 @@
-"""What puts into datasets ask of the coordinator (design 4.10).
+"""What puts into datasets ask of the coordinator.
 
 One job: `Puts`, the answers to `fabric/_cython/shuffle/datasets/puts.pyx`, which takes the rows:
 where an open transaction writes to, begin and commit of a plain put, and undoing one.

@@ -1,4 +1,4 @@
-"""Spreading rows of one writer over the owners of a dataset (design 4.10).
+"""Spreading rows of one writer over the owners of a dataset.
 
 One job: `Spread`, the typed face of `fabric/_cython/shuffle/datasets/spread.hpp`: rows are split by
 the dataset's keys (none: evenly in turn), gathered to messages of about 1 MiB per partition, and

@@ -1,4 +1,4 @@
-"""Tickets: signed, expiring names of partitions; never a path, SQL text or pickle (design 4.3).
+"""Tickets: signed, expiring names of partitions; never a path, SQL text or pickle.
 
 One job: make and verify. A ticket is a versioned protobuf with 32 bytes of MAC behind it.
 """

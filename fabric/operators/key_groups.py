@@ -1,4 +1,4 @@
-"""Which key groups a task owns (design 4.1): partition of `n` is ``key_group * n >> 15``.
+"""Which key groups a task owns: partition of `n` is ``key_group * n >> 15``.
 
 One job: the range of groups of one task, so that state moves in ranges when the number changes.
 """

@@ -45,7 +45,7 @@ class MemorySource:
 
 @dataclass(frozen=True, slots=True)
 class DatasetSource:
-    """A dataset of this fabric (design 4.10); version 0 means the newest at submission."""
+    """A dataset of this fabric; version 0 means the newest at submission."""
 
     name: str
     version: int = 0

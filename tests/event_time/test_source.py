@@ -1,4 +1,4 @@
-"""Splits of one task: the promise of design 4.12, idle ones, alignment, what a restore brings."""
+"""Splits of one task: their promise, idle ones, alignment, what a restore brings."""
 
 from __future__ import annotations
 

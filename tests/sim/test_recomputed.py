@@ -44,7 +44,7 @@ def reads(graph: StageGraph, reader: Key, producer: Key) -> bool:
 
 
 def had_to_be(graph: StageGraph, on_it: set[Key], finished: set[Key]) -> set[Key]:
-    """Tasks that may run again: an independent reading of design §4.2."""
+    """Tasks that may run again: an independent reading of the rule."""
     keys = [(s.stage, task) for s in graph.stages for task in range(s.n_tasks)]
     readers = {k: [r for r in keys if reads(graph, r, k)] for k in keys}
     last = graph.result.producer

@@ -1,7 +1,7 @@
 """Event-time aggregates row by row in plain Python: what the operators are compared with.
 
 One job: `answers`, and the steps in which the same rows come to an operator. Rows lie in splits;
-row r of a split carries the most time of the rows before it less the bound (design 4.12).
+row r of a split carries the most time of the rows before it less the bound.
 """
 
 from __future__ import annotations

@@ -241,7 +241,7 @@ def late_rows(const int64_t[::1] ends not None, const int64_t[::1] rows,
     rows
         int64, shape (windows,): which row a window is of; None when it is one window a row.
     watermarks
-        int64, shape (rows,): what each row carries (design 4.12).
+        int64, shape (rows,): what each row carries.
     lateness_us
         How long a window takes rows after its end, not negative.
     Returns

@@ -4,7 +4,7 @@ One job: one checksum for equal rows, whatever the slicing, offsets, padding, ab
 validity bitmaps, or split of views over buffers. Bytes under nulls of fixed width count as they
 are: moving and sending keeps them. About 20 GB/s with SSE 4.2, 2 GB/s by tables, GIL released.
 
-Canonical bytes, column after column, children after their parent (design 4.2): the validity bitmap
+Canonical bytes, column after column, children after their parent: the validity bitmap
 from bit 0, only when a row is null; values of the logical length; offsets rebased to 0; views as
 sizes, then bytes; list views as size and elements of each row; dense unions as codes, then offsets
 and range used of each child; runs as ends clipped to the slice, then values; dictionaries as

@@ -1,4 +1,4 @@
-"""Datasets of this fabric: files with their owners, splits, reading and writing (design 4.10).
+"""Datasets of this fabric: files with their owners, splits, reading and writing.
 
 The functions here are what `fabric.io.registry` and `fabric.io.sinks` dispatch to.
 """

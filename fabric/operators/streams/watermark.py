@@ -1,7 +1,7 @@
 """How far event time has come in what a source task reads.
 
-One job: the operator of `Watermark`: what each row knew of event time (design 4.12), rows without
-usable time, and the watermark of the task. What time means is `fabric.event_time`'s.
+One job: the operator of `Watermark`: what each row knew of event time, rows without usable time,
+and the watermark of the task. What time means is `fabric.event_time`'s.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ EVERY_GROUP = range(1 << 15)
 
 
 def rows_of(columns: list[pa.Array]) -> list[tuple[str, ...]]:
-    """Keys as text, equal exactly when the keys are (design 4.1)."""
+    """Keys as text, equal exactly when the keys are."""
     texts = [
         ["0.0" if text == "-0.0" else text for text in rendered(column)]
         for column in columns

@@ -1,8 +1,8 @@
 """Event time in DuckDB SQL: each row's watermark, its windows, and which rows are late for them.
 
-One job: design 4.12 as queries over all rows at once, so that a stream's windows can be compared
-with a table's. Times are BIGINT microseconds; of a timestamp column that is ``epoch_us(column)``.
-Each function takes a query and gives a query.
+One job: watermarks and windows as queries over all rows at once, so that a stream's windows can be
+compared with a table's. Times are BIGINT microseconds; of a timestamp column that is
+``epoch_us(column)``. Each function takes a query and gives a query.
 """
 
 from __future__ import annotations

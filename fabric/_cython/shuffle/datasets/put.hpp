@@ -1,4 +1,4 @@
-// DoPut: rows into a dataset (design 4.10).
+// DoPut: rows into a dataset.
 //
 // One job: three kinds of put. A client's put of one attempt is checked, split by the dataset's
 // keys and sent to the owners; a plain one is begin (append) + put + commit; a put to an owner, of

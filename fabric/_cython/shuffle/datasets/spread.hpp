@@ -1,4 +1,4 @@
-// Spreading rows of one writer over the owners of a dataset (design 4.10).
+// Spreading rows of one writer over the owners of a dataset.
 //
 // One job: split batches by the dataset's keys, gather them to messages of about 1 MiB per
 // partition, and send each to all owners of the partition. Memory is bounded by `held_bytes_max`,

@@ -1,5 +1,4 @@
-// Names to pipes, and taps: a partition of a pipelined edge, read by anybody while the job runs
-// (design 4.3).
+// Names to pipes, and taps: a partition of a pipelined edge, read by anybody while the job runs.
 #include "exchange/jobs.hpp"
 
 #include <arrow/record_batch.h>

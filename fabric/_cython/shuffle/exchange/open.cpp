@@ -30,7 +30,7 @@ namespace {
 
 constexpr auto GRANT_LOOK = std::chrono::milliseconds(500);
 
-// Whether the messages of a pipelined edge follow each other rightly (design 4.2): a pure check, as
+// Whether the messages of a pipelined edge follow each other rightly: a pure check, as
 // `wire/check.hpp` is for materialised partitions. Sequence numbers count per producer; rows and
 // their end per (producer, partition).
 class ExchangeCheck {

@@ -70,7 +70,7 @@ namespace {
 
 constexpr auto LOOK_UP = std::chrono::milliseconds(500);  // how often a cancel is looked for
 
-// Credits as the producers' side sees them (design 4.2): pure accounting in bytes for each
+// Credits as the producers' side sees them: pure accounting in bytes for each
 // partition. Rows of one may be sent while its credit is positive, so one message may overdraw by
 // itself; events cost nothing. Not thread-safe: the owner holds a lock.
 class Ledger {

@@ -1,4 +1,4 @@
-// What there is to read, as FlightInfos, and how far it is (design 4.3).
+// What there is to read, as FlightInfos, and how far it is.
 //
 // One job: locations to FlightInfo. One endpoint per (partition, producing agent), of datasets per
 // partition, the partition number as text in the endpoint's app_metadata; locations are the agent's

@@ -1,4 +1,4 @@
-// Flight descriptors: the paths by which any client names a stream (design 4.3).
+// Flight descriptors: the paths by which any client names a stream.
 //
 // One job: parse, with the answers of `fabric/flight/descriptor.py`. The arity is fixed; no name is
 // ever used as a file path before `check_name` let it pass.

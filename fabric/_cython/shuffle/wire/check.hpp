@@ -1,4 +1,4 @@
-// Whether the messages of an edge follow each other rightly (design 4.2).
+// Whether the messages of an edge follow each other rightly.
 //
 // One job: a pure check on the receiving side. Duplicates within one attempt are dropped and
 // counted; gaps, other attempts, wrong totals and damaged rows are a PartitionLostError that names

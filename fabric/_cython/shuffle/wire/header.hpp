@@ -1,4 +1,4 @@
-// The header of an edge: what rides in `app_metadata` of every message (design 4.2, wire.proto).
+// The header of an edge: what rides in `app_metadata` of every message (wire.proto).
 //
 // One job: to and from bytes. Whether headers follow each other rightly is checked in `check.hpp`.
 #pragma once
