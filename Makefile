@@ -51,6 +51,7 @@ lock: .venv/dev.stamp
 	$(COMPILE) -c requirements/dev.lock requirements/run.in -o requirements/run.lock
 	$(COMPILE) -c requirements/dev.lock requirements/build.in -o requirements/build.lock
 	$(COMPILE) requirements/go.in -o requirements/go.lock
+	$(COMPILE) requirements/tpcds.in -o requirements/tpcds.lock
 
 proto: .venv/dev.stamp ## generate the protobuf modules from the .proto files
 	$(PY) -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. fabric/control/control.proto

@@ -1,7 +1,7 @@
 """Whether two answers to one plan are the same rows, where the last digits of floats are open.
 
-One job: `unlike`. Rows count, their order does not; floats may differ by 1e-9 of their size, or of
-1 below that. Everything else is exact.
+One job: `unlike`. Rows count, their order does not; floats may differ by `tolerance` of their size,
+or of 1 below that. Everything else is exact.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from fabric.clients.demo.checksum import checksum, rows
 
 __all__ = ["unlike"]
 
-_TOLERANCE = 1e-9
 _SHOWN = 3
 
 
-def unlike(found: pa.Table, expected: pa.Table) -> str:
+def unlike(found: pa.Table, expected: pa.Table, tolerance: float = 1e-9) -> str:
     """The first rows that differ, in words; "" when there are none.
 
     >>> a, b = pa.table({"x": [1.0, 2.0]}), pa.table({"x": [2.0 + 1e-15, 1.0]})
@@ -32,7 +31,7 @@ def unlike(found: pa.Table, expected: pa.Table) -> str:
     if found.num_rows != expected.num_rows:
         return f"{found.num_rows} rows, expected {expected.num_rows}"
     pairs = zip(_sorted(found), _sorted(expected), strict=True)
-    wrong = (pair for pair in pairs if not _alike(*pair))
+    wrong = (pair for pair in pairs if not _alike(*pair, tolerance))
     return "; ".join(f"{row}, expected {other}" for row, other in islice(wrong, _SHOWN))
 
 
@@ -46,9 +45,9 @@ def _key(row: tuple[Any, ...]) -> tuple[list[str], list[str]]:
     return [repr(value) for value in row if not isinstance(value, float)], floats
 
 
-def _alike(a: Any, b: Any) -> bool:
+def _alike(a: Any, b: Any, tolerance: float) -> bool:
     if isinstance(a, float) and isinstance(b, float):
-        return math.isclose(a, b, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)
+        return math.isclose(a, b, rel_tol=tolerance, abs_tol=tolerance)
     if isinstance(a, tuple) and isinstance(b, tuple):
-        return len(a) == len(b) and all(map(_alike, a, b))
+        return len(a) == len(b) and all(_alike(x, y, tolerance) for x, y in zip(a, b, strict=True))
     return bool(a == b)

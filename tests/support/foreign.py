@@ -29,7 +29,7 @@ def go_client(folder: Path) -> Path:
     if not target.exists():
         package = f"{GO_MODULE}/arrow/internal/flight_integration/cmd/{GO_CLIENT}@{GO_VERSION}"
         with tempfile.TemporaryDirectory(dir=_made(folder)) as made:
-            _run(
+            run(
                 ["go", "install", "-trimpath", "-ldflags=-s -w", package],
                 {"GOBIN": made, "CGO_ENABLED": "0"},
             )
@@ -39,12 +39,12 @@ def go_client(folder: Path) -> Path:
 
 def cpp_program(source: Path, folder: Path) -> Path:
     """`source` compiled and linked with the libraries of the pyarrow wheel."""
-    target = folder / f"{source.stem}-{_digest(source, pa.__version__)}"
+    target = folder / f"{source.stem}-{digest(source, pa.__version__)}"
     if not target.exists():
         (libraries,) = pa.get_library_dirs()[:1]
         names = [f"-l:lib{name}.so.{pa.cpp_build_info.so_version}" for name in _LIBRARIES]
         with tempfile.TemporaryDirectory(dir=_made(folder)) as made:
-            _run(
+            run(
                 ["g++", "-std=c++20", "-O1", f"-I{pa.get_include()}", str(source), f"-L{libraries}",
                  *names, f"-Wl,-rpath,{libraries}", "-o", f"{made}/program"]
             )  # fmt: skip
@@ -54,10 +54,10 @@ def cpp_program(source: Path, folder: Path) -> Path:
 
 def java_command(source: Path, folder: Path) -> list[str]:
     """How to run one file of Java; the jars are those that the pom.xml beside it names."""
-    jars = folder / f"jars-{_digest(source.with_name('pom.xml'))}"
+    jars = folder / f"jars-{digest(source.with_name('pom.xml'))}"
     if not jars.exists():
         with tempfile.TemporaryDirectory(dir=_made(folder)) as made:
-            _run(
+            run(
                 ["mvn", "-B", "-q", "-f", str(source.with_name("pom.xml")),
                  "dependency:copy-dependencies", f"-DoutputDirectory={made}/jars"]
             )  # fmt: skip
@@ -74,11 +74,13 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def _digest(source: Path, *others: str) -> str:
+def digest(source: Path, *others: str) -> str:
+    """A name for what is made of `source` (and `others`): another one when it changes."""
     return hashlib.sha256(source.read_bytes() + "".join(others).encode()).hexdigest()[:12]
 
 
-def _run(command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+def run(command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+    """Run a command; what it said is in the error when it fails."""
     done = subprocess.run(
         command, check=False, env={**os.environ, **(environment or {})}, timeout=BUILD_S,
         capture_output=True, text=True,

@@ -43,6 +43,7 @@ SPARK = (
     "tests/clients/spark/",
     "tests/clients/demo/",
     "tests/golden/",
+    "tests/integration/test_tpcds",
     "tests/integration/test_tpch",
 )
 SERVERS = (("fabric.flight.server", "NativeServer"), ("grpc", "server"), ("uvicorn", "Server"))

@@ -8,6 +8,7 @@ SPARK = (  # one JVM a process, in which one Spark session lives: a second would
     "tests/clients/demo/test_flights.py",
     "tests/clients/spark/",
     "tests/golden/",
+    "tests/integration/test_tpcds.py",
     "tests/integration/test_tpch.py",
 )
 
