@@ -40,9 +40,9 @@ from fabric.plan.sources import (
     Source,
     Split,
     StreamFileTarget,
-    Target,
 )
 from fabric.plan.statistics import SourceFacts
+from fabric.plan.stream_check import stream_of
 from fabric.plan.streams import StreamScan
 from fabric.plan.svg import svg
 from fabric.plan.walk import walk
@@ -186,10 +186,11 @@ def _check_sink(plan: Plan, around: Surroundings) -> None:
     """Refuse what is bound to fail at the end of the job."""
     for node in (plan.root, *plan.root.children):
         if isinstance(node, Sink):
-            _check_target(node.target, node.path, around)
+            _check_target(node, around)
 
 
-def _check_target(target: Target, path: str, around: Surroundings) -> None:
+def _check_target(sink: Sink, around: Surroundings) -> None:
+    target = sink.target
     try:
         if isinstance(target, FileTarget):
             from fabric.io.sinks import check_target
@@ -200,14 +201,18 @@ def _check_target(target: Target, path: str, around: Surroundings) -> None:
 
             check_stream_target(target)
         elif isinstance(target, DatasetTarget):
-            _check_dataset_target(target, around)
+            _check_dataset_target(target, around, of_stream=stream_of(sink.input) is not None)
     except FabricError as error:
-        raise error.at(node=path) from error.__cause__
+        raise error.at(node=sink.path) from error.__cause__
 
 
-def _check_dataset_target(target: DatasetTarget, around: Surroundings) -> None:
+def _check_dataset_target(target: DatasetTarget, around: Surroundings, *, of_stream: bool) -> None:
     current = around.datasets.get(target.name)
     if target.mode == "create" and current is not None:
+        if of_stream:
+            from fabric.io.dataset import stream_refused
+
+            raise stream_refused(current)
         raise ConfigError(
             f"dataset {target.name!r} exists already; write with mode 'append' or 'overwrite'"
         )
