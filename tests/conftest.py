@@ -6,6 +6,7 @@ import os
 import secrets
 import signal
 import sys
+import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,10 +47,14 @@ settings.register_profile(  # nothing that takes time is an error: the machine m
 settings.load_profile("shared")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Have all that tests start find `tests.support`, from whatever folder, and Ctrl-C mean
     something there: a run in a shell's background (``&`` or ``nohup``) ignores it, and what ignores
-    it when it starts would go on ignoring it."""
+    it when it starts would go on ignoring it. Nothing is kept in this user's own state folder."""
+    if "FABRIC_HOME" not in os.environ:
+        home = tempfile.TemporaryDirectory(prefix="fabric-tests-home-")
+        os.environ["FABRIC_HOME"] = home.name
+        config.add_cleanup(home.cleanup)
     path = [found for found in os.environ.get("PYTHONPATH", "").split(os.pathsep) if found]
     if path[:1] != [ROOT]:
         os.environ["PYTHONPATH"] = os.pathsep.join([ROOT, *path])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -104,11 +105,15 @@ class Session(ABC):
         held_bytes_max: int | None = None,
         seen_twice: bool | None = None,
         state: StateBackend | None = None,
+        folder: str | Path | None = None,
     ) -> Session:
         """How streams submitted from now on keep their state, and are checkpointed.
 
         What is None stays as it was, at first as the coordinator has it
-        (`fabric.config.CheckpointConfig` says what each means).
+        (`fabric.config.CheckpointConfig` says what each means). Checkpoints lie in `folder`, a
+        folder a job, at first in ``checkpoints`` of ``FABRIC_HOME`` (``~/.fabric``); every agent
+        must see it. When an embedded session is closed, those of jobs stay that failed or still
+        ran; `fabric checkpoints --folder` lists them.
 
         >>> import fabric
         >>> with fabric.connect() as session:
@@ -125,6 +130,7 @@ class Session(ABC):
             "held_bytes_max": held_bytes_max,
             "seen_twice": seen_twice,
             "state": state,
+            "folder": None if folder is None else str(Path(folder).expanduser().absolute()),
         }
         changed = {name: value for name, value in given.items() if value is not None}
         CheckpointConfig(**changed)  # refuses what can't be

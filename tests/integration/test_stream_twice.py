@@ -17,6 +17,7 @@ from fabric import streams
 from fabric.clients.dataframe.frame import DataFrame
 from fabric.clients.session.session import Session
 from fabric.errors import PlanError
+from tests.support.sampled import sampled
 from tests.support.wait import wait_until
 
 N_ROWS = 4_000
@@ -60,7 +61,7 @@ def rows_in(folder: Path) -> list[tuple[int, int]]:
     return sorted(zip(table["split"].to_pylist(), table["row"].to_pylist(), strict=True))
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", sampled(PLACES, 2))
 def test_a_program_that_was_killed_and_is_run_again_doubles_no_row(
     tmp_path: Path, place: str
 ) -> None:
