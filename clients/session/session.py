@@ -22,6 +22,7 @@ from fabric.control.api import ENDED, ControlApi
 from fabric.errors import NotFoundError, PlanError
 from fabric.ids import new_id
 from fabric.plan.nodes import Plan
+from fabric.plan.stream_facts import drops_late
 from fabric.telemetry.logs import lines_of
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ class Session(ABC):
         given = chosen(plan if isinstance(plan, Plan) else plan.plan)
         status = self._open_control().submit(self._request(given, name, parallelism))
         self._keep(status.job_id, given)
-        return Job(self, status)
+        return Job(self, status, drops_late(given.root))
 
     def explain(self, plan: Plan | DataFrame) -> pb.ExplainReply:
         """What the coordinator would do with a plan; starts nothing."""
