@@ -21,6 +21,7 @@ import pyarrow as pa
 from fabric.agent.engine import FabricEngine
 from fabric.agent.runtime import AgentRuntime
 from fabric.agent.store import PartitionStore
+from fabric.clients.session.dry_run import may_run
 from fabric.clients.session.partition import LOSSLESS, Partition, partitions_of
 from fabric.clients.session.session import Session
 from fabric.clock import SystemClock
@@ -97,6 +98,7 @@ class EmbeddedSession(Session):
         given = plan if isinstance(plan, Plan) else plan.plan
         if not is_endless(given.root):
             return super().submit(given, name, parallelism=parallelism)
+        may_run(given, self)
         _make_room(self._config.checkpointing(self._checkpoint).folder)
         job = super().submit(given, name, parallelism=parallelism)
         self._streams.add(job.id)

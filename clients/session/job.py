@@ -25,8 +25,6 @@ from fabric.telemetry.logs import logger
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from IPython.lib.pretty import RepresentationPrinter
-
     from fabric.clients.session.partition import Partition
     from fabric.clients.session.session import Session
 
@@ -284,7 +282,7 @@ class Job:
         except FabricError as error:
             return f"Job({headline(self.last)}; heard last, now: {error.message})"
 
-    def _repr_pretty_(self, printer: RepresentationPrinter, cycle: bool) -> None:
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """A notebook shows it as `print` does."""
         printer.text(str(self))
 

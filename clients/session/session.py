@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from fabric.clients.dataframe.udf import chosen
 from fabric.clients.session.default import closed, opened
+from fabric.clients.session.dry_run import is_closed_later, may_run
 from fabric.clients.session.job import Job
 from fabric.config import AdaptiveConfig, CheckpointConfig, StateBackend
 from fabric.control import control_pb2 as pb
@@ -144,6 +145,7 @@ class Session(ABC):
     ) -> Job:
         """Check, plan and start; returns while it runs."""
         given = chosen(plan if isinstance(plan, Plan) else plan.plan)
+        may_run(given, self)
         status = self._open_control().submit(self._request(given, name, parallelism))
         self._keep(status.job_id, given)
         return Job(self, status, drops_late(given.root))
@@ -174,6 +176,7 @@ class Session(ABC):
 
     def drain(self, agent_id: str, *, undo: bool = False) -> pb.AgentStatus:
         """Give an agent no further tasks, and move what it holds to others; or `undo` that."""
+        may_run(None, self)
         return self._open_control().drain(pb.DrainRequest(agent_id=agent_id, undo=undo))
 
     # ---- datasets
@@ -192,6 +195,7 @@ class Session(ABC):
 
     def drop_dataset(self, name: str) -> None:
         """Remove a dataset and its files on every agent."""
+        may_run(None, self)
         request = pb.DatasetRequest(drop=pb.DatasetDrop(name=name))
         self._open_control().dataset(request)
 
@@ -292,7 +296,7 @@ class Session(ABC):
 
     def close(self) -> None:
         """Stop what this session started; may be called again."""
-        if self._closed:
+        if self._closed or is_closed_later(self.close):
             return
         self._closed = True
         closed(self)

@@ -42,7 +42,7 @@ class Status(_Message):
     def __eq__(self, other: object) -> bool:
         return self.message == (other.message if isinstance(other, Status) else other)
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]  # the message changes
 
     def __str__(self) -> str:
         lines = [headline(self.message)]
