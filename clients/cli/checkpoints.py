@@ -36,7 +36,8 @@ def list_checkpoints(
 ) -> None:
     """The checkpoints of JOB that are kept, those given up lately, and the one under way.
 
-    With --folder: those of whatever jobs lie there whole, also when nobody runs them any more.
+    With --folder: those of whatever jobs lie there whole, also when nobody runs them any more. A
+    job's folder may be removed then.
     """
     from fabric.clients.cli.tables import checkpoints_table, show, stored_table
 

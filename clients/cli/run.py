@@ -76,10 +76,11 @@ def explain(
         raise typer.BadParameter(f"{format!r} is not a format; use text or svg")
     session = open_session(connect, token, engine) if connect or engine == "spark" else None
     try:
-        with dry_run():
+        with dry_run() as left_out:
             frame, stopped = _planned(file)
-            if stopped:
-                typer.echo(stopped, err=True)
+            for line in (*(f"not done: {what}" for what in left_out.left_out), stopped):
+                if line:
+                    typer.echo(line, err=True)
             if frame is None:
                 raise NotFoundError(
                     f"{file} leaves no DataFrame, and has no main() that returns one; name it df"
@@ -103,10 +104,11 @@ def _planned(file: Path) -> tuple[DataFrame | None, str]:
     except NotRun as stopped:
         place, plan, at = _line(stopped, file) or str(file), stopped.plan, stopped.session
         named = _frame(_globals(stopped, file), None, any_name=False)
-    would = f"{place} would run {{}}; nothing was run, and what follows it was not looked at"
-    if named is not None or plan is None:
-        return named, would.format("something")
-    return DataFrame.of(plan.root, dict(plan.config), at), would.format("what is shown")
+    shown = "something" if named is not None else "what is shown"
+    told = f"{place} would run {shown}; nothing was run, and what follows it was not looked at"
+    if named is not None:
+        return named, told
+    return DataFrame.of(plan.root, dict(plan.config), at), told
 
 
 def _globals(error: BaseException, file: Path) -> dict[str, Any]:

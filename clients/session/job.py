@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
+from fabric.clients.session.dry_run import may_change
 from fabric.clients.session.progress import JobProgress
 from fabric.clients.session.status import Status, headline
 from fabric.control import control_pb2 as pb
@@ -141,6 +142,8 @@ class Job:
 
         Whatever is materialised before that is read again, not computed. Returns at once.
         """
+        if not may_change(f"restart of {self.id}"):
+            return self
         request = pb.RestartRequest(job_id=self.id, from_path=from_)
         self._status = self.session.control.restart(request)
         return self
@@ -201,6 +204,8 @@ class Job:
         return str(self.status)
 
     def _stopped(self, ask: Callable[[pb.JobRequest], pb.JobStatus]) -> Job:
+        if not may_change(f"{ask.__name__} of {self.id}"):
+            return self
         request = pb.JobRequest(job_id=self.id)
         self._status = ask(request)
         if self._status.state not in ENDED:

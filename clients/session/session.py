@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from fabric.clients.dataframe.udf import chosen
 from fabric.clients.session.default import closed, opened
-from fabric.clients.session.dry_run import is_closed_later, may_run
+from fabric.clients.session.dry_run import is_closed_later, may_change, may_run
 from fabric.clients.session.job import Job
 from fabric.config import AdaptiveConfig, CheckpointConfig, StateBackend
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED, ControlApi
-from fabric.errors import NotFoundError, PlanError
+from fabric.errors import ConfigError, NotFoundError, PlanError
 from fabric.ids import new_id
 from fabric.plan.nodes import Plan
 from fabric.plan.stream_facts import drops_late
@@ -132,7 +132,7 @@ class Session(ABC):
             "held_bytes_max": held_bytes_max,
             "seen_twice": seen_twice,
             "state": state,
-            "folder": None if folder is None else str(Path(folder).expanduser().absolute()),
+            "folder": None if folder is None else _full_name(folder),
         }
         changed = {name: value for name, value in given.items() if value is not None}
         CheckpointConfig(**changed)  # refuses what can't be
@@ -176,7 +176,8 @@ class Session(ABC):
 
     def drain(self, agent_id: str, *, undo: bool = False) -> pb.AgentStatus:
         """Give an agent no further tasks, and move what it holds to others; or `undo` that."""
-        may_run(None, self)
+        if not may_change(f"drain({agent_id!r})"):
+            return pb.AgentStatus(agent_id=agent_id)
         return self._open_control().drain(pb.DrainRequest(agent_id=agent_id, undo=undo))
 
     # ---- datasets
@@ -195,9 +196,9 @@ class Session(ABC):
 
     def drop_dataset(self, name: str) -> None:
         """Remove a dataset and its files on every agent."""
-        may_run(None, self)
         request = pb.DatasetRequest(drop=pb.DatasetDrop(name=name))
-        self._open_control().dataset(request)
+        if may_change(f"drop_dataset({name!r})"):
+            self._open_control().dataset(request)
 
     def dataset_list(self) -> pb.DatasetReply:
         """Where all datasets lie, and the addresses of the agents that are attached."""
@@ -355,3 +356,10 @@ class Session(ABC):
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _full_name(folder: str | Path) -> str:
+    """Where that is for others; `ConfigError` when it names nothing."""
+    if not isinstance(folder, str | Path) or not str(folder).strip():
+        raise ConfigError(f"checkpoints: folder is the path of a folder, got {folder!r}")
+    return str(Path(folder).expanduser().absolute())

@@ -6,7 +6,9 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow.dataset as ds
@@ -137,6 +139,33 @@ def test_a_dataset_is_its_own_jobs_too(session: Session) -> None:
     session.drop_dataset("d")
     rows(session).write_stream(streams.to_dataset("d")).wait()
     assert session.read_dataset("d").count() == N_ROWS
+
+
+@pytest.mark.parametrize("to", ["folder", "dataset"])
+def test_of_programs_that_start_at_once_one_writes(
+    session: Session, tmp_path: Path, to: str
+) -> None:
+    n_jobs = 4
+    at = threading.Barrier(n_jobs)
+
+    def run(_: int) -> str:
+        target = tmp_path / "out" if to == "folder" else streams.to_dataset("d")
+        made = rows(session)
+        at.wait()
+        try:
+            return made.write_stream(target).wait().state
+        except PlanError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(n_jobs) as threads:
+        ended = sorted(threads.map(run, range(n_jobs)))
+    assert ended.count("finished") == 1
+    assert sum('use mode="append"' in said for said in ended) == n_jobs - 1
+    if to == "folder":
+        assert rows_in(tmp_path / "out") == ROWS
+        wait_until(lambda: os.listdir(tmp_path) == ["out"], 30)
+    else:
+        assert session.read_dataset("d").count() == N_ROWS
 
 
 @pytest.mark.parametrize("to", ["folder", "dataset"])

@@ -116,3 +116,9 @@ def test_a_home_that_can_not_be_made_says_what_else_there_is(
         fabric.from_dict({"a": [1]}).collect()  # tables need no home
         with pytest.raises(StorageError, match=r"file/home: .*checkpoints\(folder=.*FABRIC_HOME"):
             streams.generator(n_rows=9, session=session).collect()
+
+
+@pytest.mark.parametrize("wrong", ["", " ", 5])
+def test_a_folder_has_a_name(wrong: object) -> None:
+    with fabric.connect() as session, pytest.raises(ConfigError, match="path of a folder, got"):
+        session.checkpoints(folder=wrong)  # type: ignore[arg-type]
