@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import secrets
+import shutil
 import signal
 import sys
 import tempfile
@@ -47,14 +49,13 @@ settings.register_profile(  # nothing that takes time is an error: the machine m
 settings.load_profile("shared")
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure() -> None:
     """Have all that tests start find `tests.support`, from whatever folder, and Ctrl-C mean
     something there: a run in a shell's background (``&`` or ``nohup``) ignores it, and what ignores
     it when it starts would go on ignoring it. Nothing is kept in this user's own state folder."""
     if "FABRIC_HOME" not in os.environ:
-        home = tempfile.TemporaryDirectory(prefix="fabric-tests-home-")
-        os.environ["FABRIC_HOME"] = home.name
-        config.add_cleanup(home.cleanup)
+        os.environ["FABRIC_HOME"] = home = tempfile.mkdtemp(prefix="fabric-tests-home-")
+        atexit.register(shutil.rmtree, home, ignore_errors=True)  # sessions are closed before
     path = [found for found in os.environ.get("PYTHONPATH", "").split(os.pathsep) if found]
     if path[:1] != [ROOT]:
         os.environ["PYTHONPATH"] = os.pathsep.join([ROOT, *path])

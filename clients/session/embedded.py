@@ -190,6 +190,10 @@ def _make_room(folder: str) -> None:
         raise ConfigError(f"checkpoints lie in a folder, and {path} is a file; {other}")
     if not os.access(path if path.is_dir() else path.parent, os.W_OK):
         raise StorageError(f"checkpoints can't be written to {path} by this user; {other}")
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"can't make the folder {path}: {error.strerror}; {other}") from error
 
 
 def _backend(

@@ -127,6 +127,30 @@ def test_side_outputs_are_refused_as_well(session: Session, tmp_path: Path) -> N
     assert os.listdir(tmp_path) == ["late"]
 
 
+def test_two_streams_of_a_job_into_one_place_are_refused(session: Session, tmp_path: Path) -> None:
+    made, out = rows(session), tmp_path / "out"
+    (tmp_path / "alias").symlink_to(tmp_path / "out")
+    for other in (str(out), streams.to_files(out, format="csv"), tmp_path / "alias"):
+        with pytest.raises(PlanError, match=r"two streams of this job are written to .*/out; "):
+            made.write_stream(out, also={other: made.select("row")})
+    with pytest.raises(PlanError, match=r"written to dataset 'd'; give each a place of its own"):
+        made.write_stream(streams.to_dataset("d"), also={streams.to_dataset("d", keys="key"): made})
+    assert not out.exists()
+    made.write_stream(out, also={str(out): made}, mode="append").wait()
+    assert rows_in(out) == sorted(ROWS * 2)
+
+
+def test_what_is_appended_has_the_same_format_and_columns(session: Session, tmp_path: Path) -> None:
+    out, made = tmp_path / "out", rows(session)
+    made.write_stream(out).wait()
+    with pytest.raises(PlanError, match=r"holds job-.*\.parquet, and this stream would add csv fi"):
+        made.write_stream(out, format="csv", mode="append")
+    with pytest.raises(PlanError, match=r"have the columns split, row, .* this stream has row; wr"):
+        made.select("row").write_stream(out, mode="append")
+    made.select("ts", "value", "key", "row", "split").write_stream(out, mode="append").wait()
+    assert rows_in(out) == sorted(ROWS * 2)
+
+
 def test_a_dataset_is_its_own_jobs_too(session: Session) -> None:
     first = rows(session).write_stream(streams.to_dataset("d")).wait()
     with pytest.raises(PlanError, match=rf"dataset 'd' exists already, made by job {first.id}: "):

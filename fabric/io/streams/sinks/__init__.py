@@ -34,12 +34,13 @@ from fabric.plan.sources import (
 __all__ = ["StreamWriter", "check_stream_target", "open_stream_sink"]
 
 
-def check_stream_target(target: StreamTarget) -> None:
+def check_stream_target(target: StreamTarget, schema: pa.Schema) -> None:
     """At submission: refuse what a stream can't write, and a folder with another job's rows."""
     _check_possible(target)
     if isinstance(target, StreamFileTarget):
         with writing(target.path):
             claims.check_unused(target)
+            claims.check_alike(target, schema)
 
 
 def _check_possible(target: StreamTarget) -> None:

@@ -16,9 +16,13 @@ import shlex
 from contextlib import suppress
 from pathlib import Path
 
+import pyarrow as pa
+
 from fabric.errors import PlanError
+from fabric.io.streams.sinks.joined import stored_schema
 from fabric.plan.sources import StreamFileTarget
 
+ENDINGS = {"parquet": "parquet", "csv": "csv", "ipc": "arrow"}
 _OURS = re.compile(r"(?P<job>[^.]+)\.\d+-\d{5}-\d{6}-.*")
 _ASIDE = re.compile(r"(?P<job>[^.]+)-\d+\.stream")
 
@@ -43,6 +47,35 @@ def check_unused(target: StreamFileTarget, job: str = "") -> None:
             raise _taken(path, writer, "is written")
     if seen:
         raise _taken(path, wrote[0], f"holds {seen[0]}" + (", written" if wrote[0] else ""))
+
+
+def check_alike(target: StreamFileTarget, schema: pa.Schema) -> None:
+    """Refuse to append to files of other streams that have another format, or other columns.
+
+    Raises
+    ------
+    PlanError
+        It names the folder, a file in it, and what is expected.
+    """
+    path, ending = Path(target.path), ENDINGS[target.format]
+    ours = [name for name in _names_in(path) if _OURS.fullmatch(name)]
+    if target.mode != "append" or not ours:
+        return
+    for name in ours:
+        if not name.endswith(f".{ending}"):
+            raise PlanError(
+                f"the folder {path} holds {name}, and this stream would add {target.format} files "
+                "to it; write to another folder, or give the same format="
+            )
+    if target.format == "csv":
+        return
+    with suppress(FileNotFoundError):  # it was just taken back
+        there = stored_schema(path / ours[-1], target.format).names
+        if set(there) != set(schema.names):
+            raise PlanError(
+                f"the files in {path} have the columns {', '.join(there)}, and this stream has "
+                f"{', '.join(schema.names)}; write to another folder, or select the same columns"
+            )
 
 
 def claim(target: StreamFileTarget, job: str) -> None:

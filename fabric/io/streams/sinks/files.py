@@ -33,8 +33,6 @@ from fabric.io.streams.sinks.folders import Folders, synced
 from fabric.io.streams.sinks.merging import merge_small
 from fabric.plan.sources import StreamFileTarget
 
-ENDINGS = {"parquet": "parquet", "csv": "csv", "ipc": "arrow"}
-
 
 def check_target(target: StreamFileTarget) -> None:
     """Refuse wrong options and sizes, and a place that is no folder to write in."""
@@ -156,7 +154,7 @@ class Portion:
     def _begin_file(self) -> None:
         if self._file is not None:
             return
-        task, ending = self._task, ENDINGS[self._target.format]
+        task, ending = self._task, claims.ENDINGS[self._target.format]
         key = f"{_task_name(task)}-{self._run:06d}-{self._number:06d}"
         name = f"{key}-{len(self._names):04d}.{ending}"
         self._names.append(name)

@@ -44,7 +44,7 @@ def test_a_folder_with_rows_of_another_job_is_refused_by_name(tmp_path: Path, en
     to = target(tmp_path)
     written(to, "job-1", ends=ends)
     before = names(tmp_path)
-    for refused in (lambda: check_stream_target(to), lambda: opened(to, "job-2")):
+    for refused in (lambda: check_stream_target(to, SCHEMA), lambda: opened(to, "job-2")):
         with pytest.raises(PlanError, match=r"/out .* job job-1; .* mode=\"append\" to add rows"):
             refused()
     assert names(tmp_path) == before
@@ -58,7 +58,7 @@ def test_a_folder_that_a_running_job_has_not_filled_yet_is_refused(
 ) -> None:
     opened(target(tmp_path, mode=mode), "job-1")
     with pytest.raises(PlanError, match=r"/out is written by job job-1; "):
-        check_stream_target(target(tmp_path))
+        check_stream_target(target(tmp_path), SCHEMA)
     with pytest.raises(PlanError, match=r"/out is written by job job-1; "):
         opened(target(tmp_path), "job-2")
     sinks.discard(target(tmp_path, mode=mode), "job-1", 2)
@@ -89,7 +89,7 @@ def test_files_that_no_stream_wrote_are_refused(tmp_path: Path, name: str) -> No
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / name).touch()
     with pytest.raises(PlanError, match=rf"/out holds {name}; a stream writes a folder of its own"):
-        check_stream_target(target(tmp_path))
+        check_stream_target(target(tmp_path), SCHEMA)
     with pytest.raises(PlanError, match=f"holds {name};"):
         opened(target(tmp_path), "job-1")
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
@@ -101,14 +101,14 @@ def test_a_folder_where_nothing_is_to_be_seen_is_free(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / ".hidden").touch()
     (tmp_path / ".out.more.job-9-0.stream").mkdir()  # of a stream into `out.more`
-    check_stream_target(target(tmp_path))
+    check_stream_target(target(tmp_path), SCHEMA)
     written(target(tmp_path), "job-1")
 
 
 def test_who_appends_writes_beside_a_job_that_does_not(tmp_path: Path) -> None:
     alone, beside = target(tmp_path), target(tmp_path, mode="append")
     writer = opened(alone, "job-1")
-    check_stream_target(beside)
+    check_stream_target(beside, SCHEMA)
     written(beside, "job-2")
     writer.write(ROW)
     sinks.publish([writer.prepare(1)])
