@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -73,4 +74,5 @@ def _stored(folder: Path, job: str) -> Iterator[tuple[str, int, Manifest]]:
     storage = FolderStorage(folder.absolute())
     for name in [job] if job else storage.jobs():
         for number in storage.checkpoints(name):
-            yield name, number, storage.load(name, number)
+            with suppress(NotFoundError):  # a job that runs has just removed it
+                yield name, number, storage.load(name, number)

@@ -22,6 +22,7 @@ from fabric.errors import ExpressionError
 from fabric.plan.nodes import Plan, Sink
 from fabric.testing.gate import Gate
 from tests.support.local import LocalFabric, local_fabric
+from tests.support.wait import wait_until
 
 EVIL = "\x1b[2J[red]<b>\nnext"
 
@@ -124,6 +125,24 @@ def test_top_leaves_out_what_is_gone(session: Session, monkeypatch: pytest.Monke
     assert "agent-gone" in everything
     assert held.id in everything
     assert everything.startswith("1 agents, 0 of 4 slots busy")
+
+
+def test_checkpoints_lie_where_the_session_says(session: Session, run: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    session.checkpoints(interval_s=0.2, folder=folder, retained=1_000)
+    made = fabric.streams.generator(rows_per_s=1_000, n_splits=1, session=session)
+    job = made.write_stream(fabric.streams.to_blackhole(), parallelism=1)
+    try:
+        wait_until(lambda: any(one.state == "published" for one in job.checkpoints()), 60)
+        assert os.listdir(folder) == [job.id]
+        assert "published" in run("checkpoints", "list", job.id)
+        (first, *_) = run("checkpoints", "list", "--folder", str(folder)).splitlines()[1:]
+        number = first.split()[1]
+        assert first.split()[0] == job.id
+        assert run("checkpoints", "show", job.id, number).splitlines()[1].split()[0] == number
+    finally:
+        job.cancel().release()
+    wait_until(lambda: os.listdir(folder) == [], 30)
 
 
 def test_datasets(session: Session, run: Any) -> None:
