@@ -84,7 +84,7 @@ class CheckpointRun:
         self._progress.mkdir()
         self._checkpoints = self._folder / "checkpoints"
         environ = {
-            "FABRIC_COORDINATOR_CHECKPOINTS": str(self._checkpoints),
+            "FABRIC_CHECKPOINT_FOLDER": str(self._checkpoints),
             "FABRIC_COORDINATOR_TIMEOUT_S": "60",  # filling keeps agents busy
         }
         self._local = enter(local_fabric(N_AGENTS, slots=2, environ=environ))

@@ -52,7 +52,7 @@ class CoordinatorConfig:
     which stays away for `rereplicate_s` are made anew on others. The statuses of the last
     `jobs_kept_max` jobs are kept, no more than that many ended jobs whole, and the last
     `events_kept_max` events. `adaptive` and `checkpoint` are for jobs whose session says nothing
-    else; streams keep their state in the folder `checkpoints`, which every agent must see.
+    else.
     """
 
     home: Annotated[Path, "the state folder"] = field(default_factory=default_home)
@@ -65,9 +65,6 @@ class CoordinatorConfig:
     tls_roots: Annotated[Path | None, "PEM; trusted for other coordinators"] = None
     advertise: Annotated[str, "the host that others reach it by, if not `host`"] = ""
     metadata: Annotated[str, "postgresql://user@host/database; empty: a folder in home"] = ""
-    checkpoints: Annotated[
-        str, "the folder of checkpoints, the same for all hosts; empty: in home"
-    ] = ""
     metadata_wait_s: Annotated[float, "for the database, at the start"] = 60.0
     lease_s: Annotated[float, "a leader that is gone is followed after so long"] = 5.0
     lease_grace_s: Annotated[float, "a leader goes on so long without the database"] = 30.0
@@ -119,10 +116,16 @@ class CoordinatorConfig:
         """Refuse to listen where strangers can connect without TLS."""
         check_bind(self.host, self.tls_certificate, self.tls_key)
 
-    @property
-    def checkpoint_folder(self) -> Path:
-        """Where the state of streams lies."""
-        return Path(self.checkpoints) if self.checkpoints else self.home / "checkpoints"
+    def checkpointing(self, given: Message) -> CheckpointConfig:
+        """That of a job whose session has set what `given` says; its folder has a full name.
+
+        >>> from fabric.control.control_pb2 import Checkpointing
+        >>> CoordinatorConfig(home=Path("/x")).checkpointing(Checkpointing(interval_s=1.5)).folder
+        '/x/checkpoints'
+        """
+        found = chosen(given, self.checkpoint)
+        folder = Path(found.folder) if found.folder else self.home / "checkpoints"
+        return replace(found, folder=str(folder.absolute()))
 
     @property
     def scheme(self) -> str:

@@ -134,7 +134,9 @@ class Catalogue:
         if appends and current is not None:
             location.owners[:] = _owners_of_both(current, location)
         location.version = 1 + (current.version if current is not None else 0)
+        location.made_by = transaction.idempotency_key
         if appends and current is not None:
+            location.made_by = current.made_by
             location.parts.extend(current.parts)
         location.parts.extend(parts)
         location.rows = sum(part.rows for part in location.parts)

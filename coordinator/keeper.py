@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from queue import SimpleQueue
 
 from fabric import failpoints
-from fabric.checkpoint.storage import SnapshotStorage
+from fabric.checkpoint.storage import FolderStorage
 from fabric.coordinator.core.checkpoint_effects import (
     RemoveCheckpoints,
     RemoveJob,
@@ -29,8 +30,8 @@ _log = logger("fabric.coordinator")
 class Keeper:
     """Does `StorageWork`; `say` is told what came of it. The thread starts with the first work."""
 
-    def __init__(self, storage: SnapshotStorage, say: Callable[[Event], None]) -> None:
-        self._storage, self._say = storage, say
+    def __init__(self, say: Callable[[Event], None]) -> None:
+        self._say = say
         self._queue: SimpleQueue[StorageWork | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
@@ -57,7 +58,7 @@ class Keeper:
                 self._say(said)
 
     def _do(self, work: StorageWork) -> Event | None:
-        job_id, storage = work.job_id, self._storage
+        job_id, storage = work.job_id, FolderStorage(Path(work.folder))
         match work.work:
             case WriteManifest(manifest=manifest):
                 failpoints.reach("checkpoint.acknowledged")

@@ -7,6 +7,7 @@ footers is the only I/O, and it happens here, before the pure optimizer and plan
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -43,6 +44,7 @@ from fabric.plan.sources import (
     Target,
 )
 from fabric.plan.statistics import SourceFacts
+from fabric.plan.stream_check import stream_of
 from fabric.plan.streams import StreamScan
 from fabric.plan.svg import svg
 from fabric.plan.walk import walk
@@ -184,12 +186,33 @@ def _signed(plan: Plan, signer: Signer | None) -> Plan:
 
 def _check_sink(plan: Plan, around: Surroundings) -> None:
     """Refuse what is bound to fail at the end of the job."""
+    taken: set[str] = set()
     for node in (plan.root, *plan.root.children):
-        if isinstance(node, Sink):
-            _check_target(node.target, node.path, around)
+        if not isinstance(node, Sink):
+            continue
+        _check_target(node, around)
+        place = _own_place(node.target)
+        if place in taken:
+            raise PlanError(
+                f"two streams of this job are written to {place}; give each a place of its own, "
+                'write their union, or use mode="append"',
+                node=node.path,
+            )
+        taken |= {place} if place else set()
 
 
-def _check_target(target: Target, path: str, around: Surroundings) -> None:
+def _own_place(target: Target) -> str:
+    """Where nothing else is to be written; empty where that makes no difference."""
+    match target:
+        case StreamFileTarget(path=path, mode="error"):
+            return os.path.realpath(path)
+        case DatasetTarget(name=name, mode="create"):
+            return f"dataset {name!r}"
+    return ""
+
+
+def _check_target(sink: Sink, around: Surroundings) -> None:
+    target = sink.target
     try:
         if isinstance(target, FileTarget):
             from fabric.io.sinks import check_target
@@ -198,16 +221,20 @@ def _check_target(target: Target, path: str, around: Surroundings) -> None:
         elif isinstance(target, StreamFileTarget):
             from fabric.io.streams.sinks import check_stream_target
 
-            check_stream_target(target)
+            check_stream_target(target, schema_of(sink.input))
         elif isinstance(target, DatasetTarget):
-            _check_dataset_target(target, around)
+            _check_dataset_target(target, around, of_stream=stream_of(sink.input) is not None)
     except FabricError as error:
-        raise error.at(node=path) from error.__cause__
+        raise error.at(node=sink.path) from error.__cause__
 
 
-def _check_dataset_target(target: DatasetTarget, around: Surroundings) -> None:
+def _check_dataset_target(target: DatasetTarget, around: Surroundings, *, of_stream: bool) -> None:
     current = around.datasets.get(target.name)
     if target.mode == "create" and current is not None:
+        if of_stream:
+            from fabric.io.dataset import stream_refused
+
+            raise stream_refused(current)
         raise ConfigError(
             f"dataset {target.name!r} exists already; write with mode 'append' or 'overwrite'"
         )

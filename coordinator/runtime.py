@@ -101,8 +101,7 @@ class CoordinatorRuntime:
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
         self._outbox = Outbox(self._store, self._wake)
-        self._storage = FolderStorage(self._config.checkpoint_folder)
-        self._keeper = Keeper(self._storage, self._stored)
+        self._keeper = Keeper(self._stored)
         self._lines: dict[str, Line] = {}
         self._watchers = Watchers()
         self._n_sessions = 0
@@ -223,7 +222,7 @@ class CoordinatorRuntime:
                 self._settled()
                 return self._core.status(known, self._clock.monotonic_s())
         adaptive = chosen(request.adaptive, self._config.adaptive)
-        checkpoint = chosen(request.checkpoint, self._config.checkpoint)
+        checkpoint = self._config.checkpointing(request.checkpoint)
         prepared = self._prepare(request)
         event = JobSubmitted(
             job_id=new_id("job"),
@@ -280,7 +279,8 @@ class CoordinatorRuntime:
         with self._lock:
             self._check_open()
             found = self._core.checkpoints(request.job_id, self._clock.monotonic_s())
-        return listed(found, request, self._storage)
+            folder = self._core.checkpoint_folder(request.job_id)
+        return listed(found, request, FolderStorage(folder))
 
     def job_plan(self, request: pb.JobRequest) -> pb.ExplainReply:
         """See `ControlApi.job_plan`."""

@@ -301,6 +301,9 @@ class CheckpointConfig:
         the job goes on, with these rows seen twice, or fails.
     held_bytes_max
         A task gives a checkpoint up when more waits for its last barriers.
+    folder
+        Where they lie, the same for all hosts; empty: ``checkpoints`` in the home folder. Those of
+        a job are removed when it is forgotten.
     state
         Where the states of `DataFrame.process` lie between: "memory", or "rocksdb", in files of the
         agent, for more than fits, of which a checkpoint takes only what has changed.
@@ -314,6 +317,7 @@ class CheckpointConfig:
     held_bytes_max: Annotated[int, "what may wait in a task for the last barriers"] = 256 << 20
     state: Annotated[StateBackend, "of functions of streams: memory, or rocksdb"] = "memory"
     seen_twice: Annotated[bool, "go on where rows that are out can't be taken back"] = False
+    folder: Annotated[str, "where they lie, the same for all hosts; empty: in home"] = ""
 
     def __post_init__(self) -> None:
         check_numbers(self, "interval_s", "min_pause_s", "timeout_s")
@@ -322,6 +326,8 @@ class CheckpointConfig:
         if not isinstance(self.seen_twice, bool):
             raise ConfigError(f"seen_twice must be True or False, got {self.seen_twice!r}")
         check_positive(self, "interval_s", "timeout_s", "retained", "held_bytes_max")
+        if not isinstance(self.folder, str):
+            raise ConfigError(f"folder must be text, got {self.folder!r}")
         if self.min_pause_s < 0 or (self.failures_max is not None and self.failures_max < 0):
             raise ConfigError(
                 f"min_pause_s and failures_max must not be negative, got {self.min_pause_s!r} and "

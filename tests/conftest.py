@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import secrets
+import shutil
 import signal
 import sys
+import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,7 +52,10 @@ settings.load_profile("shared")
 def pytest_configure() -> None:
     """Have all that tests start find `tests.support`, from whatever folder, and Ctrl-C mean
     something there: a run in a shell's background (``&`` or ``nohup``) ignores it, and what ignores
-    it when it starts would go on ignoring it."""
+    it when it starts would go on ignoring it. Nothing is kept in this user's own state folder."""
+    if "FABRIC_HOME" not in os.environ:
+        os.environ["FABRIC_HOME"] = home = tempfile.mkdtemp(prefix="fabric-tests-home-")
+        atexit.register(shutil.rmtree, home, ignore_errors=True)  # sessions are closed before
     path = [found for found in os.environ.get("PYTHONPATH", "").split(os.pathsep) if found]
     if path[:1] != [ROOT]:
         os.environ["PYTHONPATH"] = os.pathsep.join([ROOT, *path])

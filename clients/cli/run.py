@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from fabric.clients.cli.options import Connect, Engine, Token, open_session
+from fabric.clients.session.dry_run import NotRun, dry_run
 from fabric.errors import FabricError, NotFoundError, UserError
 
 if TYPE_CHECKING:
@@ -64,21 +65,27 @@ def explain(
         Path | None, typer.Option("--output", "-o", help="Write there, not to the terminal.")
     ] = None,
 ) -> None:
-    """Show what FILE would run; nothing is computed.
+    """Show what FILE would run; nothing is computed or written.
 
-    That is its DataFrame df or plan, what main() returns, or else the last one it named.
+    That is its DataFrame df or plan, what main() returns, or else the last one it named. FILE is
+    executed up to the first line that would run a plan, and what that line runs is shown if there
+    is no df or plan yet.
     """
     wanted: Literal["text", "svg"] = "svg" if format == "svg" else "text"
     if format not in ("text", "svg"):
         raise typer.BadParameter(f"{format!r} is not a format; use text or svg")
     session = open_session(connect, token, engine) if connect or engine == "spark" else None
     try:
-        frame = load(file, [], as_script=False)
-        if frame is None:
-            raise NotFoundError(
-                f"{file} leaves no DataFrame, and has no main() that returns one; name it df"
-            )
-        text = frame.explain(wanted)
+        with dry_run() as left_out:
+            frame, stopped = _planned(file)
+            for line in (*(f"not done: {what}" for what in left_out.left_out), stopped):
+                if line:
+                    typer.echo(line, err=True)
+            if frame is None:
+                raise NotFoundError(
+                    f"{file} leaves no DataFrame, and has no main() that returns one; name it df"
+                )
+            text = frame.explain(wanted)
     finally:
         if session is not None:
             session.close()
@@ -86,6 +93,33 @@ def explain(
         typer.echo(str(text))
     else:
         output.write_text(str(text) + "\n", encoding="utf-8")
+
+
+def _planned(file: Path) -> tuple[DataFrame | None, str]:
+    """The DataFrame to explain, and where FILE was left before something ran; "": at its end."""
+    from fabric.clients.dataframe.frame import DataFrame
+
+    try:
+        return load(file, [], as_script=False), ""
+    except NotRun as stopped:
+        place, plan, at = _line(stopped, file) or str(file), stopped.plan, stopped.session
+        named = _frame(_globals(stopped, file), None, any_name=False)
+    shown = "something" if named is not None else "what is shown"
+    told = f"{place} would run {shown}; nothing was run, and what follows it was not looked at"
+    if named is not None:
+        return named, told
+    return DataFrame.of(plan.root, dict(plan.config), at), told
+
+
+def _globals(error: BaseException, file: Path) -> dict[str, Any]:
+    """What `file` had named when `error` came out of it."""
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if code.co_filename == str(file) and code.co_name == "<module>":
+            return dict(trace.tb_frame.f_globals)
+        trace = trace.tb_next
+    return {}
 
 
 def load(file: Path, arguments: list[str], *, as_script: bool) -> DataFrame | None:

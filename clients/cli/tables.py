@@ -19,6 +19,8 @@ from fabric.control.owners import n_lacking, n_replicas
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from fabric.checkpoint.manifest import Manifest
+
 _TASKS = {
     pb.TASK_UNKNOWN: "waiting", pb.TASK_RUNNING: "running", pb.TASK_FINISHED: "finished",
     pb.TASK_FAILED: "failed", pb.TASK_CANCELLED: "cancelled",
@@ -61,6 +63,18 @@ def checkpoints_table(checkpoints: Iterable[pb.CheckpointStatus]) -> Table:
         add(
             made, str(one.checkpoint), one.state, begun, f"{one.seconds:.3f}", f"{one.bytes:,}",
             str(one.files), one.reason,
+        )  # fmt: skip
+    return made
+
+
+def stored_table(found: Iterable[tuple[str, int, Manifest]]) -> Table:
+    """One line a checkpoint that lies in a folder: its job, its number, what it holds."""
+    made = table("job", "checkpoint >", "tasks >", "files >", "bytes >")
+    for job, number, manifest in found:
+        n_files = sum(len(task.files) for task in manifest.tasks)
+        n_bytes = sum(task.n_bytes for task in manifest.tasks)
+        add(
+            made, job, str(number), str(len(manifest.tasks)), f"{n_files:,}", f"{n_bytes:,}"
         )  # fmt: skip
     return made
 

@@ -1,7 +1,7 @@
 """``fabric up``: a coordinator and agents on this machine, as processes of their own.
 
-One job: start them, say how to reach them, and stop all of them cleanly on Ctrl-C, SIGTERM, or when
-one of them ends by itself.
+One job: start them, say how to reach them, start an agent again that died, and stop all of them
+cleanly on Ctrl-C, SIGTERM, or when there is no coordinator or no agent any more.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,6 +29,10 @@ from fabric.errors import ConfigError, ExternalError, PeerLostError
 START_S = 30.0
 STOP_S = 10.0
 _POLL_S = 0.05
+AGAIN_S = 1.0
+"""The pause before an agent that died is started again; it doubles each time."""
+AGAIN_MAX, AGAIN_WITHIN_S = 5, 600.0
+"""An agent is started again so often at most within so long."""
 
 
 def up(
@@ -41,7 +46,8 @@ def up(
 ) -> None:
     """Start a coordinator and agents here; Ctrl-C stops all of them.
 
-    Metrics are at --metrics-port and, of the agents, at the ports after it.
+    An agent that dies is started again, at most five times in ten minutes. Metrics are at
+    --metrics-port and, of the agents, at the ports after it.
     """
     folder = home_of(home)
     local = LocalProcesses(folder, port, rest_port=rest_port, metrics_port=metrics_port)
@@ -51,10 +57,33 @@ def up(
             if not stop.is_set():
                 typer.echo(welcome(port, folder, local.agents(), local.pages()))
             while not stop.wait(POLL_S):
-                local.check()
+                for line in local.mend(time.monotonic()):
+                    typer.echo(line)
         finally:
             local.stop()
     typer.echo("stopped")
+
+
+@dataclass(slots=True)
+class _Child:
+    """A process of ours, and how it is started."""
+
+    kind: str
+    name: str
+    arguments: Sequence[str]
+    process: subprocess.Popen[bytes]
+    died: tuple[float, ...] = ()
+    """When, of late."""
+    due: float | None = None
+    """When it is started again."""
+    is_over: bool = False
+
+    def ended(self) -> str:
+        """How; empty while it runs."""
+        code = self.process.poll()
+        if code is None:
+            return ""
+        return f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
 
 
 class LocalProcesses:
@@ -79,7 +108,7 @@ class LocalProcesses:
                     f"port {number} is taken, maybe by another fabric; stop it, or use: "
                     f"fabric up {option} {int(number) + 1}"
                 )
-        self._running: list[tuple[str, subprocess.Popen[bytes]]] = []
+        self._running: list[_Child] = []
 
     @property
     def address(self) -> str:
@@ -101,7 +130,7 @@ class LocalProcesses:
     def add_agent(self) -> str:
         """Start one more and wait until it is attached; returns its id."""
         before = {agent.agent_id for agent in self.agents()}
-        self._spawn_agent(sum(name != "coordinator" for name, _ in self._running))
+        self._spawn_agent(len(self._agents_here()))
 
         def new() -> set[str]:
             return {agent.agent_id for agent in self.agents()} - before
@@ -111,7 +140,7 @@ class LocalProcesses:
 
     def kill_newest(self) -> None:
         """SIGKILL the process that was started last, as a crash would end it."""
-        _, process = self._running.pop()
+        process = self._running.pop().process
         process.kill()
         process.wait()
 
@@ -146,17 +175,62 @@ class LocalProcesses:
 
     def check(self) -> None:
         """`PeerLostError` when one of the processes has ended."""
-        for name, process in self._running:
-            if (code := process.poll()) is not None:
-                how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
-                raise PeerLostError(f"the {name} {how}; what it said is {self._where}")
+        for child in self._running:
+            if how := child.ended():
+                raise PeerLostError(f"the {child.name} {how}; what it said is {self._where}")
+
+    def mend(self, now_s: float) -> list[str]:
+        """Start agents again that died, each after a pause; returns what people should know.
+
+        Raises
+        ------
+        PeerLostError
+            The coordinator has ended, or the last agent for good.
+        """
+        coordinator, agents = self._running[0], self._agents_here()
+        if how := coordinator.ended():
+            raise PeerLostError(f"the coordinator {how}; what it said is {self._where}")
+        said = [line for agent in agents for line in self._mend(agent, now_s)]
+        if all(agent.is_over for agent in agents):
+            why = "".join(f"{line}\n" for line in said)
+            raise PeerLostError(f"{why}no agent is left; what they said is {self._where}")
+        return said
+
+    def _mend(self, agent: _Child, now_s: float) -> list[str]:
+        if agent.due is not None:
+            if now_s < agent.due:
+                return []
+            agent.due, agent.process = None, self._launched(agent.kind, agent.arguments)
+            return [f"the {agent.name} is started again"]
+        how = "" if agent.is_over else agent.ended()
+        if not how:
+            return []
+        lately = tuple(at for at in agent.died if now_s - at < AGAIN_WITHIN_S)
+        agent.died = (*lately, now_s)
+        if agent.process.poll() == 0:
+            agent.is_over = True
+            return [f"the {agent.name} was stopped, and stays so"]
+        if len(lately) >= AGAIN_MAX:
+            agent.is_over = True
+            return [
+                f"the {agent.name} {how}; it died {len(agent.died)} times in "
+                f"{AGAIN_WITHIN_S / 60:.0f} minutes and is not started again; what it said is "
+                f"{self._where}"
+            ]
+        pause_s = AGAIN_S * 2 ** len(lately)
+        agent.due = now_s + pause_s
+        return [f"the {agent.name} {how}; it is started again in {pause_s:.0f} s"]
+
+    def _agents_here(self) -> list[_Child]:
+        return [child for child in self._running if child.kind == "agent"]
 
     def stop(self) -> None:
         """Ask agents, then the coordinator, to end; what has not after 10 s is killed."""
-        for name, process in reversed(self._running):
-            if process.poll() is None and name != "coordinator":
-                process.terminate()
-        for _, process in reversed(self._running):  # the coordinator is the first that was started
+        for child in reversed(self._agents_here()):
+            if child.process.poll() is None:
+                child.process.terminate()
+        for child in reversed(self._running):  # the coordinator is the first that was started
+            process = child.process
             if process.poll() is None:
                 process.terminate()
             try:
@@ -167,17 +241,20 @@ class LocalProcesses:
         self._running.clear()
 
     def _spawn(self, kind: str, arguments: Sequence[str], name: str = "") -> None:
+        process = self._launched(kind, arguments)
+        self._running.append(_Child(kind, name or kind, arguments, process))
+
+    def _launched(self, kind: str, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
         base = [sys.executable, "-m", "fabric.clients.cli", kind, "--parent", str(os.getpid())]
         with ExitStack() as stack:
             out = stack.enter_context(self._log.open("ab")) if self._log else None
-            process = subprocess.Popen(
+            return subprocess.Popen(
                 [*base, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
                 start_new_session=True,  # Ctrl-C is ours; we stop them in order
             )
-        self._running.append((name or kind, process))
 
     def _until(self, reached: Any, otherwise: str, halted: threading.Event) -> None:
         end_s = time.monotonic() + START_S

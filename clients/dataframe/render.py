@@ -121,15 +121,38 @@ def _float(value: float) -> str:
 
 
 def _cut(text: str) -> str:
-    plain = "".join(c if c.isprintable() else "·" for c in text)
-    return plain if len(plain) <= _CELL_MAX else plain[: _CELL_MAX - 1] + "…"
+    plain = "".join(c if c.isprintable() else "·" for c in text[: _CELL_MAX + 1])
+    if _width(plain) <= _CELL_MAX and len(text) <= _CELL_MAX:
+        return plain
+    while _width(plain) > _CELL_MAX - 1:
+        plain = plain[:-1]
+    return plain + "…"
+
+
+def _width(text: str) -> int:
+    """The columns of a terminal that `text` takes: East Asian characters and emoji take two.
+
+    >>> _width("abc"), _width("東京"), _width("e\u0301")
+    (3, 4, 1)
+    """
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def _padded(cell: str, width: int, flush: bool) -> str:
+    """`cell` in that many columns, at the right if `flush`."""
+    room = " " * (width - _width(cell))
+    return room + cell if flush else cell + room
 
 
 def _fitting(columns: list[list[str]], width: int) -> list[list[str]]:
     """As many columns from the left as `width` holds, at least one."""
     used, kept = 1, 0
     for column in columns:
-        used += max(map(len, column)) + 3
+        used += max(map(_width, column)) + 3
         if used > width and kept:
             break
         kept += 1
@@ -137,14 +160,14 @@ def _fitting(columns: list[list[str]], width: int) -> list[list[str]]:
 
 
 def _frame(columns: list[list[str]], right: list[bool]) -> list[str]:
-    widths = [max(map(len, column)) for column in columns]
+    widths = [max(map(_width, column)) for column in columns]
     top, middle, bottom = (
         ends[0] + ends[1].join("─" * (width + 2) for width in widths) + ends[2] for ends in _LINES
     )
     body = [
         "│ "
         + " │ ".join(
-            cell.rjust(width) if flush else cell.ljust(width)
+            _padded(cell, width, flush)
             for cell, width, flush in zip(row, widths, right, strict=False)
         )
         + " │"

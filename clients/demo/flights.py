@@ -60,7 +60,8 @@ def _clear(out: Path) -> None:
     """Remove results of an earlier run: one may be a folder where this one writes a file."""
     parquet = (out / f"{name}.parquet" for name in (*questions.NAMES, "replay"))
     streams = (out / f"{name}.stream" for name in replay.NAMES)
-    for path in (*parquet, *streams, out / "fabric.log"):
+    aside = (path for name in replay.NAMES for path in out.glob(f".{name}.stream.*"))
+    for path in (*parquet, *streams, *aside, out / "fabric.log"):
         if path.is_dir():
             shutil.rmtree(path)
         else:

@@ -12,24 +12,27 @@ import secrets
 import socket
 import tempfile
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from fabric.agent.engine import FabricEngine
 from fabric.agent.runtime import AgentRuntime
 from fabric.agent.store import PartitionStore
+from fabric.clients.session.dry_run import may_run
 from fabric.clients.session.partition import LOSSLESS, Partition, partitions_of
 from fabric.clients.session.session import Session
 from fabric.clock import SystemClock
+from fabric.config import FabricHome
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED
 from fabric.control.link import LocalLink
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.runtime import CoordinatorRuntime
 from fabric.coordinator.saying import say
-from fabric.errors import NotFoundError
+from fabric.errors import ConfigError, FabricError, NotFoundError, StorageError
 from fabric.flight.backend import Backend
 from fabric.flight.inprocess import InProcessTransport
 from fabric.flight.locations import LocationTable
@@ -40,8 +43,13 @@ from fabric.io.dataset.files import DatasetFiles
 from fabric.io.live import Feed, opened
 from fabric.plan.nodes import Plan
 from fabric.plan.sources import LiveTarget
+from fabric.plan.stream_facts import is_endless
 from fabric.security.tokens import Signer
 from fabric.telemetry.logs import logger
+
+if TYPE_CHECKING:
+    from fabric.clients.dataframe.frame import DataFrame
+    from fabric.clients.session.job import Job
 
 _log = logger("fabric.session")
 
@@ -56,8 +64,10 @@ class EmbeddedSession(Session):
         with ExitStack() as stack:
             self._signer = Signer(secrets.token_bytes(32))
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="fabric-"))
-            config = CoordinatorConfig(checkpoints=f"{folder}/checkpoints")
-            runtime = CoordinatorRuntime(embedded=True, signer=self._signer, config=config, log=say)
+            self._config = CoordinatorConfig()
+            runtime = CoordinatorRuntime(
+                embedded=True, signer=self._signer, config=self._config, log=say
+            )
             coordinator = stack.enter_context(runtime)
             self._transport = InProcessTransport()
             stack.callback(self._transport.close)
@@ -70,6 +80,7 @@ class EmbeddedSession(Session):
             agent = _agent(backend, coordinator, address, slots, self._signer)
             stack.enter_context(agent).attach()
             self._plans: dict[str, Plan] = {}
+            self._streams: set[str] = set()
             super().__init__(coordinator, parallelism=parallelism)
             self._parts = stack.pop_all()
 
@@ -79,6 +90,19 @@ class EmbeddedSession(Session):
         server = FabricFlightServer(backend, self._signer)
         stack.callback(server.stop)
         return f"grpc+tcp://127.0.0.1:{server.port}"
+
+    def submit(
+        self, plan: Plan | DataFrame, name: str = "", *, parallelism: int | None = None
+    ) -> Job:
+        """See `Session`; there is a place for the checkpoints of a stream before it starts."""
+        given = plan if isinstance(plan, Plan) else plan.plan
+        if not is_endless(given.root):
+            return super().submit(given, name, parallelism=parallelism)
+        may_run(given, self)
+        _make_room(self._config.checkpointing(self._checkpoint).folder)
+        job = super().submit(given, name, parallelism=parallelism)
+        self._streams.add(job.id)
+        return job
 
     def result_batches(self, status: pb.JobStatus) -> Iterator[pa.RecordBatch]:
         """See `Session`; read straight from the agent's memory."""
@@ -137,10 +161,39 @@ class EmbeddedSession(Session):
             )  # fmt: skip
 
     def _stop(self) -> None:
+        """Nobody goes on from the checkpoints of a stream that ended well."""
+        ended = pb.ListRequest(states=[pb.JOB_FINISHED, pb.JOB_CANCELLED])
+        with suppress(FabricError):  # they stay then
+            for job in self.control.list_jobs(ended).jobs if self._streams else ():
+                if job.job_id in self._streams:
+                    self.control.release(pb.JobRequest(job_id=job.job_id))
         self._parts.close()
 
     def __repr__(self) -> str:
         return f"Session(embedded{', at ' + self._url if self._url else ''})"
+
+
+def _make_room(folder: str) -> None:
+    """Have the folder of checkpoints there, or say why it can't be."""
+    path, home = Path(folder), FabricHome()
+    other = "name another: session.checkpoints(folder=...), or set FABRIC_HOME"
+    if path.parent == home.root:
+        try:
+            home.create()
+        except StorageError as error:
+            raise StorageError(f"{error.message}; checkpoints lie there, {other}") from error
+    if not path.parent.is_dir():
+        raise NotFoundError(
+            f"there is no folder {path.parent} to keep checkpoints in {path.name} of it; create it"
+        )
+    if path.exists() and not path.is_dir():
+        raise ConfigError(f"checkpoints lie in a folder, and {path} is a file; {other}")
+    if not os.access(path if path.is_dir() else path.parent, os.W_OK):
+        raise StorageError(f"checkpoints can't be written to {path} by this user; {other}")
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"can't make the folder {path}: {error.strerror}; {other}") from error
 
 
 def _backend(

@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from fabric.clients.session.progress import JobProgress, counted, stage_rows
+from fabric.clients.session.dry_run import may_change
+from fabric.clients.session.progress import JobProgress
+from fabric.clients.session.status import Status, headline
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED, STATES, ControlApi
 from fabric.control.errors import from_detail
 from fabric.errors import CancelledError, FabricError, InternalError
+from fabric.telemetry.logs import logger
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -26,9 +29,9 @@ if TYPE_CHECKING:
     from fabric.clients.session.partition import Partition
     from fabric.clients.session.session import Session
 
+_log = logger("fabric.session")
+
 Heard: TypeAlias = "queue.SimpleQueue[pb.JobStatus | FabricError | None]"
-BACKPRESSURE_SHOWN = 0.005
-"""The smallest share of waiting for consumers that `explain` tells."""
 
 
 class Job:
@@ -44,9 +47,13 @@ class Job:
     2
     """
 
-    def __init__(self, session: Session, status: pb.JobStatus) -> None:
+    def __init__(
+        self, session: Session, status: pb.JobStatus, drops_late: frozenset[str] = frozenset()
+    ) -> None:
+        """`drops_late` are the paths of steps whose late rows nobody reads."""
         self.session = session
         self._status = status
+        self._drops_late = drops_late
 
     # ---- facts
     @property
@@ -75,8 +82,11 @@ class Job:
         return self._status
 
     @property
-    def status(self) -> pb.JobStatus:
-        """What the coordinator says now: stages, rows, seconds, error."""
+    def status(self) -> Status:
+        """What the coordinator says now: stages, rows, seconds, error; it prints as text."""
+        return Status(self._now())
+
+    def _now(self) -> pb.JobStatus:
         if self._status.state not in ENDED:
             updates = self.session.control.watch(pb.JobRequest(job_id=self.id))
             self._status = next(iter(updates), self._status)
@@ -85,12 +95,12 @@ class Job:
     @property
     def state(self) -> str:
         """``queued``, ``running``, ``finished``, ``failed``, ``cancelled`` or ``released``."""
-        return STATES.get(self.status.state, "unknown")
+        return STATES.get(self._now().state, "unknown")
 
     @property
     def error(self) -> FabricError | None:
         """Why it failed, or None."""
-        status = self.status
+        status = self._now()
         return from_detail(status.error) if status.HasField("error") else None
 
     # ---- what can be done
@@ -132,6 +142,8 @@ class Job:
 
         Whatever is materialised before that is read again, not computed. Returns at once.
         """
+        if not may_change(f"restart of {self.id}"):
+            return self
         request = pb.RestartRequest(job_id=self.id, from_path=from_)
         self._status = self.session.control.restart(request)
         return self
@@ -154,7 +166,7 @@ class Job:
         next batch on. A slow reader skips rows (``app_metadata`` counts them); with `lossless` the
         job waits for it instead, at most as long as an agent waits for a silent client.
         """
-        return self.session.partitions(self.status, node_path or self.result_path, lossless)
+        return self.session.partitions(self._now(), node_path or self.result_path, lossless)
 
     def tasks(self) -> list[pb.TaskStatus]:
         """Every attempt of its tasks, by stage, task and attempt."""
@@ -189,17 +201,11 @@ class Job:
 
         Below a stage: what was changed of it when the sizes of its input had been measured.
         """
-        status = self.status
-        lines = [f"{_headline(status)}"]
-        for s in status.stages:
-            lines.append(
-                f"  stage {s.stage} {s.node_path}: {s.finished} of {s.n_tasks} tasks, "
-                f"{stage_rows(s) or '0 rows'}, {s.bytes:,} bytes{_backpressure(s)}"
-            )
-            lines += [f"    {why}" for why in s.adapted]
-        return "\n".join(lines)
+        return str(self.status)
 
     def _stopped(self, ask: Callable[[pb.JobRequest], pb.JobStatus]) -> Job:
+        if not may_change(f"{ask.__name__} of {self.id}"):
+            return self
         request = pb.JobRequest(job_id=self.id)
         self._status = ask(request)
         if self._status.state not in ENDED:
@@ -240,12 +246,24 @@ class Job:
         status = self._status
         self.session.ended(self.id)
         if status.state in (pb.JOB_FINISHED, pb.JOB_RELEASED):
+            self._say_dropped()
             return self
         if status.HasField("error"):
             raise from_detail(status.error).at(job=self.id)
         if status.state == pb.JOB_CANCELLED:
             raise CancelledError("the job was cancelled", job=self.id)
         raise InternalError("the coordinator stopped telling about the job", job=self.id)
+
+    def _say_dropped(self) -> None:
+        """Warn of rows that are in no result, once."""
+        steps, self._drops_late = self._drops_late, frozenset()
+        for count in (count for stage in self._status.stages for count in stage.counts):
+            if count.name == "late_rows" and count.n and count.node_path in steps:
+                _log.warning(
+                    "late rows were dropped", job=self.id, rows=count.n, node=count.node_path,
+                    hint='late="side" keeps them for .side_output("late"); a greater bound of '
+                    "with_watermark, or lateness=, waits for them",
+                )  # fmt: skip
 
     def __enter__(self) -> Job:
         return self
@@ -260,47 +278,31 @@ class Job:
             self.release()
 
     def __repr__(self) -> str:
-        return f"Job({_headline(self.last)})"  # debuggers and tracebacks must not wait for anyone
+        return f"Job({headline(self.last)})"  # debuggers and tracebacks must not wait for anyone
+
+    def __str__(self) -> str:
+        """What the coordinator says now, in a line; what it said last when it can't be asked."""
+        try:
+            return f"Job({headline(self._now())})"
+        except FabricError as error:
+            return f"Job({headline(self.last)}; heard last, now: {error.message})"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """A notebook shows it as `print` does."""
+        printer.text(str(self))
 
     def _repr_html_(self) -> str:
-        status = self.status
+        status = self._now()
         rows = "".join(
             f"<tr><td>{s.stage}</td><td>{escape(s.node_path)}</td>"
             f"<td>{s.finished} / {s.n_tasks}</td><td>{s.rows:,}</td></tr>"
             for s in status.stages
         )
         head = "<tr><th>stage</th><th>node</th><th>tasks</th><th>rows</th></tr>"
-        return f"<div><b>{escape(_headline(status))}</b><table>{head}{rows}</table></div>"
+        return f"<div><b>{escape(headline(status))}</b><table>{head}{rows}</table></div>"
 
     result = collect
     to_arrow = collect
-
-
-def _headline(status: pb.JobStatus) -> str:
-    """One line: id, name, state, rows, seconds, error."""
-    name = f" {status.name!r}" if status.name else ""
-    text = f"{status.job_id}{name}: {STATES.get(status.state, 'unknown')}"
-    if status.state == pb.JOB_FINISHED:
-        text += f", {status.result_rows:,} rows in {status.seconds:.2f} s"
-    elif status.state == pb.JOB_RUNNING:
-        done = sum(stage.finished for stage in status.stages)
-        text += f", {done} of {sum(stage.n_tasks for stage in status.stages)} tasks done"
-        if n_read := max(
-            (s.rows_in for s in status.stages if s.HasField("watermark_us")), default=0
-        ):
-            text += f", {n_read:,} rows in"
-    text = ", ".join([text, *counted(status.stages)])
-    if status.waiting:
-        text += f", it {status.waiting}"
-    if status.HasField("error"):
-        text += f", {status.error.kind}: {status.error.message}"
-    return text
-
-
-def _backpressure(stage: pb.StageStatus) -> str:
-    """How much of its time a task of the stage waited for its consumers, when it is much."""
-    ratio = stage.backpressure_ratio
-    return f", backpressure {ratio:.0%}" if ratio >= BACKPRESSURE_SHOWN else ""
 
 
 def _listen(

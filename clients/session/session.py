@@ -8,19 +8,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from fabric.clients.dataframe.udf import chosen
 from fabric.clients.session.default import closed, opened
+from fabric.clients.session.dry_run import is_closed_later, may_change, may_run
 from fabric.clients.session.job import Job
 from fabric.config import AdaptiveConfig, CheckpointConfig, StateBackend
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED, ControlApi
-from fabric.errors import NotFoundError, PlanError
+from fabric.errors import ConfigError, NotFoundError, PlanError
 from fabric.ids import new_id
 from fabric.plan.nodes import Plan
+from fabric.plan.stream_facts import drops_late
 from fabric.telemetry.logs import lines_of
 
 if TYPE_CHECKING:
@@ -104,11 +107,15 @@ class Session(ABC):
         held_bytes_max: int | None = None,
         seen_twice: bool | None = None,
         state: StateBackend | None = None,
+        folder: str | Path | None = None,
     ) -> Session:
         """How streams submitted from now on keep their state, and are checkpointed.
 
         What is None stays as it was, at first as the coordinator has it
-        (`fabric.config.CheckpointConfig` says what each means).
+        (`fabric.config.CheckpointConfig` says what each means). Checkpoints lie in `folder`, a
+        folder a job, at first in ``checkpoints`` of ``FABRIC_HOME`` (``~/.fabric``); every agent
+        must see it. When an embedded session is closed, those of jobs stay that failed or still
+        ran; `fabric checkpoints --folder` lists them.
 
         >>> import fabric
         >>> with fabric.connect() as session:
@@ -125,6 +132,7 @@ class Session(ABC):
             "held_bytes_max": held_bytes_max,
             "seen_twice": seen_twice,
             "state": state,
+            "folder": None if folder is None else _full_name(folder),
         }
         changed = {name: value for name, value in given.items() if value is not None}
         CheckpointConfig(**changed)  # refuses what can't be
@@ -137,9 +145,10 @@ class Session(ABC):
     ) -> Job:
         """Check, plan and start; returns while it runs."""
         given = chosen(plan if isinstance(plan, Plan) else plan.plan)
+        may_run(given, self)
         status = self._open_control().submit(self._request(given, name, parallelism))
         self._keep(status.job_id, given)
-        return Job(self, status)
+        return Job(self, status, drops_late(given.root))
 
     def explain(self, plan: Plan | DataFrame) -> pb.ExplainReply:
         """What the coordinator would do with a plan; starts nothing."""
@@ -167,6 +176,8 @@ class Session(ABC):
 
     def drain(self, agent_id: str, *, undo: bool = False) -> pb.AgentStatus:
         """Give an agent no further tasks, and move what it holds to others; or `undo` that."""
+        if not may_change(f"drain({agent_id!r})"):
+            return pb.AgentStatus(agent_id=agent_id)
         return self._open_control().drain(pb.DrainRequest(agent_id=agent_id, undo=undo))
 
     # ---- datasets
@@ -186,7 +197,8 @@ class Session(ABC):
     def drop_dataset(self, name: str) -> None:
         """Remove a dataset and its files on every agent."""
         request = pb.DatasetRequest(drop=pb.DatasetDrop(name=name))
-        self._open_control().dataset(request)
+        if may_change(f"drop_dataset({name!r})"):
+            self._open_control().dataset(request)
 
     def dataset_list(self) -> pb.DatasetReply:
         """Where all datasets lie, and the addresses of the agents that are attached."""
@@ -285,7 +297,7 @@ class Session(ABC):
 
     def close(self) -> None:
         """Stop what this session started; may be called again."""
-        if self._closed:
+        if self._closed or is_closed_later(self.close):
             return
         self._closed = True
         closed(self)
@@ -344,3 +356,10 @@ class Session(ABC):
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _full_name(folder: str | Path) -> str:
+    """Where that is for others; `ConfigError` when it names nothing."""
+    if not isinstance(folder, str | Path) or not str(folder).strip():
+        raise ConfigError(f"checkpoints: folder is the path of a folder, got {folder!r}")
+    return str(Path(folder).expanduser().absolute())

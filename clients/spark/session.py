@@ -29,7 +29,8 @@ def install(spark: SparkSession) -> SparkSession:
 
     It also lets Spark push filters into it, and makes the session the calling thread's own: when
     Spark writes, it looks a format up in the session of the thread, and a thread that did not make
-    the session has none.
+    the session has none. While Spark runs on this machine and ``PYSPARK_PYTHON`` is not set, its
+    Python workers run this Python from then on.
 
     Raises
     ------
@@ -41,7 +42,8 @@ def install(spark: SparkSession) -> SparkSession:
 
     jvm = getattr(spark, "_jvm", None)  # Spark Connect has none, and no threads
     if jvm is not None:
-        check_worker_python(jvm)
+        if not run_workers_here(spark):
+            check_worker_python(jvm)
         session: Any = spark  # first: Spark asks the thread's session whether the name is taken
         jvm.SparkSession.setActiveSession(session._jsparkSession)
     for name, value in SETTINGS.items():
@@ -64,18 +66,35 @@ def check_pyspark() -> None:
         )
 
 
+def run_workers_here(spark: SparkSession) -> bool:
+    """Have the Python workers of a Spark on this machine run this Python, unless another is named.
+
+    Spark would start whatever ``python3`` is on the path. On a cluster only its owner knows.
+    """
+    context: Any = spark.sparkContext
+    if not context.master.startswith("local") or _named_python(spark._jvm):
+        return False
+    context.pythonExec = sys.executable  # what functions and data sources take along
+    return True
+
+
+def _named_python(jvm: Any) -> str | None:
+    """The Python that somebody chose for Spark before it started."""
+    environment = jvm.System.getenv()
+    names = ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON")
+    return next((found for name in names if (found := environment.get(name))), None)
+
+
 def check_worker_python(jvm: Any) -> None:
     """The Python that Spark starts for us on the driver has Fabric; `ConfigError` if not.
 
     Spark would only say that a "Python worker exited unexpectedly".
     """
-    environment = jvm.System.getenv()
-    names = ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON")
-    python = next((found for name in names if (found := environment.get(name))), "python3")
+    python = _named_python(jvm) or "python3"
     found = shutil.which(python)
     if found is not None and os.path.abspath(found) == os.path.abspath(sys.executable):
         return
-    if found is None or not _has_fabric(found, environment.get("PYTHONPATH") or ""):
+    if found is None or not _has_fabric(found, jvm.System.getenv().get("PYTHONPATH") or ""):
         raise ConfigError(
             f"Spark's workers would run {python!r}, which "
             f"{'is not there' if found is None else 'has no Fabric'}; before the Spark session "

@@ -9,6 +9,7 @@ counted in `refused`. Jobs are followed in `progress.py`, what is known of them 
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 from fabric import __version__
 from fabric.control import control_pb2 as pb
@@ -97,6 +98,10 @@ class CoordinatorCore:
         """Those of a stream that are known; `NotFoundError` when there is no such job."""
         stream = self._book.live(job_id).stream
         return [] if stream is None else stream.checkpoints.statuses(now)
+
+    def checkpoint_folder(self, job_id: str) -> Path:
+        """Where they lie."""
+        return Path(self._book.live(job_id).checkpoint.folder)
 
     def graph(self, job_id: str) -> StageGraph:
         """The stages of a job that was not released; `NotFoundError` when there is none."""

@@ -80,9 +80,10 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class StorageWork:
-    """Do this with the checkpoints of a job, one after the other, and say how it went."""
+    """Do this with a job's checkpoints in `folder`, one after the other, and say how it went."""
 
     job_id: str
+    folder: str
     work: WriteManifest | Verify | RemoveCheckpoints | RemoveJob
 
 

@@ -309,9 +309,8 @@ class Streams:
         stream = job.stream
         if stream is None:
             return None
-        config = self._book.config
         deploy = pb.StreamDeploy(
-            folder=str(config.checkpoint_folder),
+            folder=job.checkpoint.folder,
             turn=_turn(job, stream),
             held_bytes_max=job.checkpoint.held_bytes_max,
             state=job.checkpoint.state,
@@ -332,7 +331,7 @@ class Streams:
                 self._book.write(*writes)
                 return []
             case WriteManifest() | Verify() | RemoveCheckpoints() | RemoveJob():
-                return [StorageWork(job.job_id, wanted)]
+                return [StorageWork(job.job_id, job.checkpoint.folder, wanted)]
             case Restore(manifest=manifest):
                 stream.phase, stream.manifest = "ready", manifest
                 return []

@@ -35,6 +35,7 @@ Limit = Annotated[int, Query(ge=1, le=1000, description="Jobs of a page.")]
 Before = Annotated[str, Query(max_length=400, description="`next` of the page before.")]
 States = Annotated[list[State] | None, Query(description="Only jobs of these states.")]
 Last = Annotated[int, Query(ge=1, le=10_000, description="So many of the newest.")]
+Lost = Annotated[bool, Query(description="Also those that were lost lately, as `failed`.")]
 Name = Annotated[str, Query(max_length=256)]
 Parallelism = Annotated[int, Query(ge=0, le=1 << 15)]
 Key = Annotated[
@@ -187,8 +188,8 @@ def _changes(api: APIRouter, control: ControlApi, access: Access) -> None:
 
 def _agents(api: APIRouter, control: ControlApi, access: Access) -> None:
     @api.get("/agents", summary="List agents", tags=["agents"], **may(access, "ListAgents"))
-    def list_agents() -> list[Agent]:
-        return [Agent.of(agent) for agent in control.list_agents(pb.ListRequest(lost=True)).agents]
+    def list_agents(lost: Lost = False) -> list[Agent]:
+        return [Agent.of(agent) for agent in control.list_agents(pb.ListRequest(lost=lost)).agents]
 
     @api.get(
         "/agents/{agent_id}", summary="One agent", tags=["agents"], **may(access, "ListAgents")

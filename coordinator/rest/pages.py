@@ -165,8 +165,10 @@ def _look(
         return pages.shown(request, lambda reader: _job_page(pages, reader, job_id, notice, word))
 
     @made.get("/agents")
-    def agents(request: Request, notice: Notice = "") -> Response:
+    def agents(request: Request, notice: Notice = "", lost: bool = False) -> Response:
         def make(reader: str) -> HTMLResponse:
+            told = control.list_agents(pb.ListRequest(lost=True)).agents
+            shown = [agent for agent in told if lost or agent.state != "failed"]
             return pages.page(
                 "agents.html",
                 reader=reader,
@@ -174,7 +176,9 @@ def _look(
                 again_s=0 if notice else AGAIN_S,
                 notice=notice,
                 word=pages.access.word(request),
-                agents=[Agent.of(a) for a in control.list_agents(pb.ListRequest(lost=True)).agents],
+                agents=[Agent.of(agent) for agent in shown],
+                lost=lost,
+                n_lost=sum(agent.state == "failed" for agent in told),
             )
 
         return pages.shown(request, make)
@@ -213,7 +217,7 @@ def _change(made: APIRouter, pages: _Pages, control: ControlApi) -> None:
 
 
 def _jobs_page(pages: _Pages, reader: str, before: str, state: str | None) -> HTMLResponse:
-    states = states_of([state] if state else [])
+    states = states_of([state] if state else [one for one in _STATES if one != "cancelled"])
     asked = pb.ListRequest(limit=JOBS_SHOWN, before=before, states=states)
     told = pages.control.list_jobs(asked)
     events = pages.control.list_events(pb.EventsRequest(last=EVENTS_SHOWN)).events

@@ -182,6 +182,12 @@ class FolderStorage:
             if MANIFEST in self._names(checkpoint_folder(self._root, job, checkpoint))
         ]
 
+    def jobs(self) -> list[str]:
+        """The jobs that have a folder, by name."""
+        with reading(self._files, self._root, self._root):
+            names = self._files.names(self._root)
+        return [name for name in names if (self._root / name).is_dir()]
+
     def retain(self, job: str, keep: Collection[int], below: int) -> None:
         """See `SnapshotStorage.retain`."""
         folder = self._root / plain(job)

@@ -692,7 +692,7 @@ class EdgeLocation(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., node_path: _Optional[str] = ..., edge: _Optional[int] = ..., schema: _Optional[bytes] = ..., n_partitions: _Optional[int] = ..., kind: _Optional[_Union[EdgeKind, str]] = ..., mode: _Optional[_Union[EdgeMode, str]] = ..., producers: _Optional[_Iterable[_Union[Producer, _Mapping]]] = ..., complete: _Optional[bool] = ..., rows: _Optional[int] = ..., bytes: _Optional[int] = ..., is_result: _Optional[bool] = ..., n_producers: _Optional[int] = ..., state: _Optional[_Union[JobState, str]] = ..., release_s: _Optional[float] = ..., error: _Optional[str] = ..., ordered: _Optional[bool] = ...) -> None: ...
 
 class DatasetLocation(_message.Message):
-    __slots__ = ("name", "version", "schema", "keys", "n_partitions", "owners", "parts", "rows", "replicas")
+    __slots__ = ("name", "version", "schema", "keys", "n_partitions", "owners", "parts", "rows", "replicas", "made_by")
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
@@ -702,6 +702,7 @@ class DatasetLocation(_message.Message):
     PARTS_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    MADE_BY_FIELD_NUMBER: _ClassVar[int]
     name: str
     version: int
     schema: bytes
@@ -711,7 +712,8 @@ class DatasetLocation(_message.Message):
     parts: _containers.RepeatedCompositeFieldContainer[CommittedPart]
     rows: int
     replicas: int
-    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., schema: _Optional[bytes] = ..., keys: _Optional[_Iterable[str]] = ..., n_partitions: _Optional[int] = ..., owners: _Optional[_Iterable[str]] = ..., parts: _Optional[_Iterable[_Union[CommittedPart, _Mapping]]] = ..., rows: _Optional[int] = ..., replicas: _Optional[int] = ...) -> None: ...
+    made_by: str
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., schema: _Optional[bytes] = ..., keys: _Optional[_Iterable[str]] = ..., n_partitions: _Optional[int] = ..., owners: _Optional[_Iterable[str]] = ..., parts: _Optional[_Iterable[_Union[CommittedPart, _Mapping]]] = ..., rows: _Optional[int] = ..., replicas: _Optional[int] = ..., made_by: _Optional[str] = ...) -> None: ...
 
 class CommittedPart(_message.Message):
     __slots__ = ("transaction", "writer", "attempt", "rows")
@@ -742,7 +744,7 @@ class SubmitRequest(_message.Message):
     def __init__(self, plan: _Optional[bytes] = ..., name: _Optional[str] = ..., client_key: _Optional[str] = ..., parallelism: _Optional[int] = ..., adaptive: _Optional[_Union[Adaptive, _Mapping]] = ..., checkpoint: _Optional[_Union[Checkpointing, _Mapping]] = ...) -> None: ...
 
 class Checkpointing(_message.Message):
-    __slots__ = ("interval_s", "min_pause_s", "timeout_s", "failures_max", "retained", "held_bytes_max", "state", "seen_twice")
+    __slots__ = ("interval_s", "min_pause_s", "timeout_s", "failures_max", "retained", "held_bytes_max", "state", "seen_twice", "folder")
     INTERVAL_S_FIELD_NUMBER: _ClassVar[int]
     MIN_PAUSE_S_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
@@ -751,6 +753,7 @@ class Checkpointing(_message.Message):
     HELD_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     SEEN_TWICE_FIELD_NUMBER: _ClassVar[int]
+    FOLDER_FIELD_NUMBER: _ClassVar[int]
     interval_s: float
     min_pause_s: float
     timeout_s: float
@@ -759,7 +762,8 @@ class Checkpointing(_message.Message):
     held_bytes_max: int
     state: str
     seen_twice: bool
-    def __init__(self, interval_s: _Optional[float] = ..., min_pause_s: _Optional[float] = ..., timeout_s: _Optional[float] = ..., failures_max: _Optional[int] = ..., retained: _Optional[int] = ..., held_bytes_max: _Optional[int] = ..., state: _Optional[str] = ..., seen_twice: _Optional[bool] = ...) -> None: ...
+    folder: str
+    def __init__(self, interval_s: _Optional[float] = ..., min_pause_s: _Optional[float] = ..., timeout_s: _Optional[float] = ..., failures_max: _Optional[int] = ..., retained: _Optional[int] = ..., held_bytes_max: _Optional[int] = ..., state: _Optional[str] = ..., seen_twice: _Optional[bool] = ..., folder: _Optional[str] = ...) -> None: ...
 
 class Adaptive(_message.Message):
     __slots__ = ("enabled", "broadcast_bytes", "target_bytes", "tiny_bytes", "skew_factor")

@@ -59,8 +59,9 @@ def target_text(target: Target) -> str:
             return f"write_flight({quoted(uri)})"
         case GateTarget(name=name):
             return f"write_gate({quoted(name)})"
-        case StreamFileTarget(format=format, path=path):
-            return f"write_stream({quoted(path)}, format={quoted(format)})"
+        case StreamFileTarget(format=format, path=path, mode=mode):
+            append = ', mode="append"' if mode == "append" else ""
+            return f"write_stream({quoted(path)}, format={quoted(format)}{append})"
         case BlackholeTarget():
             return "write_stream(streams.to_blackhole())"
         case LiveTarget():

@@ -782,7 +782,7 @@ class LiveTarget(_message.Message):
     def __init__(self, name: _Optional[str] = ...) -> None: ...
 
 class StreamFileTarget(_message.Message):
-    __slots__ = ("format", "path", "roll_bytes", "roll_rows", "roll_s", "compact_bytes", "compact_s", "options")
+    __slots__ = ("format", "path", "roll_bytes", "roll_rows", "roll_s", "compact_bytes", "compact_s", "options", "mode")
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     ROLL_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -791,6 +791,7 @@ class StreamFileTarget(_message.Message):
     COMPACT_BYTES_FIELD_NUMBER: _ClassVar[int]
     COMPACT_S_FIELD_NUMBER: _ClassVar[int]
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
     format: str
     path: str
     roll_bytes: int
@@ -799,4 +800,5 @@ class StreamFileTarget(_message.Message):
     compact_bytes: int
     compact_s: float
     options: _containers.RepeatedCompositeFieldContainer[Option]
-    def __init__(self, format: _Optional[str] = ..., path: _Optional[str] = ..., roll_bytes: _Optional[int] = ..., roll_rows: _Optional[int] = ..., roll_s: _Optional[float] = ..., compact_bytes: _Optional[int] = ..., compact_s: _Optional[float] = ..., options: _Optional[_Iterable[_Union[Option, _Mapping]]] = ...) -> None: ...
+    mode: str
+    def __init__(self, format: _Optional[str] = ..., path: _Optional[str] = ..., roll_bytes: _Optional[int] = ..., roll_rows: _Optional[int] = ..., roll_s: _Optional[float] = ..., compact_bytes: _Optional[int] = ..., compact_s: _Optional[float] = ..., options: _Optional[_Iterable[_Union[Option, _Mapping]]] = ..., mode: _Optional[str] = ...) -> None: ...

@@ -18,6 +18,7 @@ Acknowledge = Literal["received", "checkpoint"]
 NexmarkTable = Literal["event", "person", "auction", "bid"]
 FileMode = Literal["error", "overwrite"]
 DatasetMode = Literal["create", "append", "overwrite"]
+StreamMode = Literal["error", "append"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +207,8 @@ class StreamFileTarget:
 
     A file ends with its checkpoint, or before at `roll_bytes`, `roll_rows` or `roll_s` (0: never).
     Smaller ones than `compact_bytes` are merged: those of one checkpoint, and with `compact_s`
-    those of several, which nobody sees for so long.
+    those of several, which nobody sees for so long. With mode "error" nobody else's files may lie
+    there.
     """
 
     format: FileFormat
@@ -217,6 +219,7 @@ class StreamFileTarget:
     compact_bytes: int = 16 << 20
     compact_s: float = 0.0
     options: tuple[tuple[str, str], ...] = ()
+    mode: StreamMode = "error"
 
 
 @dataclass(frozen=True, slots=True)

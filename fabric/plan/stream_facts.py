@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fabric.plan.expr import Expr
 from fabric.plan.exprs import kept_names
 from fabric.plan.nodes import Node
+from fabric.plan.paths import assign_paths
 from fabric.plan.sources import (
     FlightStream,
     FollowedFiles,
@@ -20,7 +21,14 @@ from fabric.plan.sources import (
     ReplayStream,
     StreamSource,
 )
-from fabric.plan.streams import StreamScan
+from fabric.plan.streams import (
+    LATE,
+    Deduplicate,
+    SideOutput,
+    StreamAggregate,
+    StreamScan,
+    TopN,
+)
 from fabric.plan.walk import walk
 
 
@@ -44,6 +52,18 @@ class Stream:
 def is_endless(root: Node) -> bool:
     """Whether a stream is read anywhere in the plan."""
     return any(isinstance(node, StreamScan) for node in walk(root))
+
+
+def drops_late(root: Node) -> frozenset[str]:
+    """The paths of the steps whose late rows nobody reads: they are counted, and gone."""
+    if not is_endless(root):
+        return frozenset()
+    steps, paths = list(walk(root)), assign_paths(root)
+    read = {id(n.input) for n in steps if isinstance(n, SideOutput) and n.tag == LATE}
+    keeping = (StreamAggregate, Deduplicate, TopN)
+    return frozenset(
+        paths[id(step)] for step in steps if isinstance(step, keeping) and id(step) not in read
+    )
 
 
 def never_ends(root: Node) -> bool:

@@ -246,10 +246,10 @@ def _sink(node: Sink, stream: Stream) -> Stream:
         raise PlanError(
             f"a stream counts as endless, so no file of it would be finished; write: .{way}"
         )
-    if isinstance(target, DatasetTarget) and target.mode != "append":
+    if isinstance(target, DatasetTarget) and target.mode == "overwrite":
         raise PlanError(
-            "a stream is written to a dataset bit by bit, a transaction a checkpoint; write: "
-            f'.{target_text(target)[:-1]}, mode="append")'
+            "a stream adds to a dataset with each checkpoint, so it can't overwrite one; drop it "
+            f"first, and write: .{target_text(target)}"
         )
     return Stream(sinks=True)
 

@@ -238,3 +238,21 @@ def test_schemas_from_the_wire() -> None:
     for damaged in (b"", b"junk", bytes(100), bomb[:100]):
         with pytest.raises(DataError, match=r"message is damaged|can't be read as"):
             read_schema(damaged)
+
+
+def test_a_dataset_says_which_write_made_it(shop: Shop) -> None:
+    def found() -> str:
+        shop.open()  # as the next coordinator reads it
+        return shop.catalogue.get("d").made_by
+
+    shop.commit(shop.begin(mode="append", idempotency_key="job-1.2.made"))
+    late = shop.begin(mode="append", idempotency_key="job-2.0.made")  # begun at the same time
+    more = shop.begin(mode="append", idempotency_key="job-3.1")
+    shop.commit(late)
+    shop.commit(more, part("w", 3))
+    assert found() == "job-1.2.made"
+    writes, _ = shop.catalogue.take_back(more)
+    shop.store.apply(writes)
+    assert found() == "job-1.2.made"
+    shop.commit(shop.begin(mode="overwrite", idempotency_key="job-4.0"), part("w", 1))
+    assert found() == "job-4.0"

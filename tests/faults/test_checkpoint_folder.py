@@ -95,7 +95,7 @@ class Running:
 @contextmanager
 def running(disk: Path, out: Path) -> Iterator[Running]:
     (folder := disk / "checkpoints").mkdir()
-    config = CoordinatorConfig(checkpoints=str(folder), checkpoint=CheckpointConfig(interval_s=0.2))
+    config = CoordinatorConfig(checkpoint=CheckpointConfig(folder=str(folder), interval_s=0.2))
     with embedded_pair(3, slots=4, config=config) as made:
         yield Running(made, out)
 

@@ -43,7 +43,7 @@ def plan(out: Path) -> Sink:
 def running(tmp_path: Path, retained: int = 3) -> Iterator[EmbeddedFabric]:
     (folder := tmp_path / "checkpoints").mkdir()
     config = CoordinatorConfig(
-        checkpoints=str(folder), checkpoint=CheckpointConfig(interval_s=0.2, retained=retained)
+        checkpoint=CheckpointConfig(folder=str(folder), interval_s=0.2, retained=retained)
     )
     with embedded_pair(3, slots=4, config=config) as made:
         yield made

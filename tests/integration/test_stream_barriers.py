@@ -6,6 +6,7 @@ Agents leave meanwhile, so that what the checkpoints hold is used. Windows are t
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from threading import Lock
@@ -77,7 +78,7 @@ def newest(fabric: EmbeddedFabric, job: str) -> int:
 
 
 def test_windows_are_the_same(tmp_path: Path, disturbed: Disturbed) -> None:
-    config = CoordinatorConfig(checkpoints=str(tmp_path), checkpoint=CONFIG)
+    config = CoordinatorConfig(checkpoint=replace(CONFIG, folder=str(tmp_path)))
     with embedded_pair(3, slots=4, config=config) as fabric:
         job = fabric.submit(half_seconds(SOURCE, 100_000), parallelism=3)
         for agent in (fabric.agents[1], fabric.agents[2]):

@@ -32,7 +32,7 @@ def running(tmp_path: Path, interval_s: float) -> Iterator[EmbeddedFabric]:
     folder = tmp_path / "checkpoints"
     folder.mkdir()
     config = CoordinatorConfig(
-        checkpoints=str(folder), checkpoint=CheckpointConfig(interval_s=interval_s, retained=3)
+        checkpoint=CheckpointConfig(folder=str(folder), interval_s=interval_s, retained=3)
     )
     with embedded_pair(3, slots=4, config=config) as made:
         yield made

@@ -40,7 +40,7 @@ def pool() -> Iterator[SlotPool]:
 @pytest.fixture
 def slots(tmp_path: Path, pool: SlotPool) -> Iterator[EmbeddedFabric]:
     config = CoordinatorConfig(
-        checkpoints=str(tmp_path / "checkpoints"), checkpoint=CheckpointConfig(interval_s=0.2)
+        checkpoint=CheckpointConfig(folder=str(tmp_path / "checkpoints"), interval_s=0.2)
     )
     with embedded_pair(3, slots=8, config=config, pool=pool) as made:
         yield made

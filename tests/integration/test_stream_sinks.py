@@ -31,7 +31,7 @@ def plan(target: StreamFileTarget, rows_per_s: int) -> Sink:
 @pytest.fixture
 def fabric(tmp_path: Path) -> Iterator[EmbeddedFabric]:
     config = CoordinatorConfig(
-        checkpoints=str(tmp_path / "checkpoints"), checkpoint=CheckpointConfig(interval_s=0.2)
+        checkpoint=CheckpointConfig(folder=str(tmp_path / "checkpoints"), interval_s=0.2)
     )
     with embedded_pair(3, slots=4, config=config) as made:
         yield made

@@ -73,7 +73,7 @@ def counted(frame: DataFrame) -> DataFrame:
 @pytest.fixture
 def fabric(tmp_path: Path, state: StateBackend) -> Iterator[EmbeddedFabric]:
     config = CoordinatorConfig(
-        checkpoints=str(tmp_path), checkpoint=CheckpointConfig(interval_s=0.2, state=state)
+        checkpoint=CheckpointConfig(folder=str(tmp_path), interval_s=0.2, state=state)
     )
     with embedded_pair(3, slots=8, config=config) as made:
         yield made

@@ -54,9 +54,7 @@ def expected() -> set[tuple[int, int]]:
 
 @pytest.fixture
 def fabric(tmp_path: Path) -> Iterator[EmbeddedFabric]:
-    config = CoordinatorConfig(
-        checkpoints=str(tmp_path), checkpoint=CheckpointConfig(interval_s=0.2)
-    )
+    config = CoordinatorConfig(checkpoint=CheckpointConfig(folder=str(tmp_path), interval_s=0.2))
     with embedded_pair(3, slots=4, config=config) as made:
         yield made
 

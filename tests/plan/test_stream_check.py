@@ -77,7 +77,7 @@ REFUSED: list[tuple[Node, str]] = [
     (Exchange(TIMED, "broadcast"), "a stream can't be broadcast"),
     (Exchange(TIMED, "hash", ("k",), mode="materialised"), r'write: \.exchange\("k"\)'),
     (Sink(TIMED, FileTarget("csv", "/a", False)), r'write: \.write_stream\("/a", format="csv"\)'),
-    (Sink(TIMED, DatasetTarget("d")), r'write: \.write_dataset\("d", mode="append"\)'),
+    (Sink(TIMED, DatasetTarget("d", mode="overwrite")), r'write: \.write_dataset\("d"\)'),
     (Sink(TOTALS, OUT), r'write: \.changes\(\)\.write_stream\("/out"'),
     (Sink(TABLE, OUT), r'rows have an end; write: \.write_parquet\("/out"\)'),
     (Limit(Sink(TIMED, OUT), 1), "a write is the last step"),

@@ -20,6 +20,7 @@ from fabric.agent.runtime import AgentRuntime
 from fabric.agent.slot.pool import SlotPool
 from fabric.agent.store import PartitionStore
 from fabric.clock import Clock, SystemClock
+from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.control.link import LocalLink
 from fabric.coordinator.config import CoordinatorConfig
@@ -88,7 +89,9 @@ def embedded_pair(
     clock, engine = clock or SystemClock(), engine or FabricEngine(signer)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fabric-test-")))
-        config = config or CoordinatorConfig(checkpoints=str(folder / "checkpoints"))
+        config = config or CoordinatorConfig(
+            checkpoint=CheckpointConfig(folder=str(folder / "checkpoints"))
+        )
         control = stack.enter_context(
             CoordinatorRuntime(clock=clock, embedded=True, signer=signer, config=config)
         )

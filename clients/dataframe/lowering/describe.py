@@ -1,9 +1,11 @@
-"""A summary of each column: one aggregate, and a row of it for each statistic.
+"""A summary of each column: one aggregate, and a row of it for each statistic, in a fixed order.
 
-Union
-  Select("count", count(a), …)   Select("mean", mean(a), …)   …
-    Aggregate(count(a), mean(a), …)        shared
-      X
+Select("statistic", "a", …)
+  Sort("order")
+    Union
+      Select(0, "count", count(a), …)   Select(1, "null_count", …)   …
+        Aggregate(count(a), mean(a), …)        shared
+          X
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import pyarrow as pa
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
+from fabric.plan.mend import free_name
 from fabric.plan.schema import schema_of
 from fabric.plan.types import is_comparable, numeric
 
@@ -56,7 +59,13 @@ def described(source: nodes.Node) -> nodes.Node:
             names[field.name, statistic] = f"{len(aggs)}"
             aggs.append(plan.Alias(make(plan.Column(field.name)), f"{len(aggs)}"))
     counted = nodes.Aggregate(source, (), tuple(aggs), path="describe_*/aggregate")
-    return nodes.Union(tuple(_row(counted, fields, statistic, names) for statistic in _ROWS))
+    rows = nodes.Union(
+        tuple(_row(counted, fields, statistic, names) for statistic in _ROWS),
+        path="describe_*/rows",
+    )
+    order, *shown = (plan.Column(name) for name in schema_of(rows).names)
+    ordered = nodes.Sort(rows, (plan.SortKey(order),), path="describe_*/sort")
+    return nodes.Select(ordered, tuple(shown))
 
 
 def _of(dtype: pa.DataType) -> dict[str, _Make]:
@@ -69,8 +78,12 @@ def _row(
     statistic: str,
     names: dict[tuple[str, str], str],
 ) -> nodes.Node:
+    taken = [field.name for field in fields]
+    label = free_name("statistic", taken)
+    place = free_name("order", [*taken, label])
     exprs: list[plan.Expr] = [
-        plan.Alias(plan.Literal(statistic, pa.string()), _free(fields)),
+        plan.Alias(plan.Literal(_ROWS.index(statistic), pa.int8()), place),
+        plan.Alias(plan.Literal(statistic, pa.string()), label),
     ]
     for field in fields:
         dtype = _F64 if numeric(field.type) is not None else pa.string()
@@ -80,9 +93,3 @@ def _row(
             value = plan.Cast(plan.Column(name), dtype)
         exprs.append(plan.Alias(value, field.name))
     return nodes.Select(counted, tuple(exprs), path=f"describe_*/{statistic}")
-
-
-def _free(fields: list[pa.Field]) -> str:
-    from fabric.plan.mend import free_name
-
-    return free_name("statistic", [field.name for field in fields])

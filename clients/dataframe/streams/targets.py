@@ -6,8 +6,9 @@ seen when the checkpoint that holds them is complete, each once.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
 from fabric.clients.dataframe.actions import dataset_target
 from fabric.clients.dataframe.names import choice, whole
@@ -19,6 +20,7 @@ from fabric.plan.sources import (
     FileFormat,
     FlightTarget,
     StreamFileTarget,
+    StreamMode,
     StreamTarget,
 )
 
@@ -71,8 +73,8 @@ def to_files(
 def to_dataset(
     name: str, *, keys: str | list[str] | tuple[str, ...] = (), n_partitions: int = 0
 ) -> DatasetTarget:
-    """A dataset of the fabric, a transaction a checkpoint; made when it is not there."""
-    return dataset_target(name, keys=keys, n_partitions=n_partitions, mode="append")
+    """A dataset of the fabric, a transaction a checkpoint."""
+    return dataset_target(name, keys=keys, n_partitions=n_partitions)
 
 
 def to_flight(uri: str, *path: str, token: str = "") -> FlightTarget:
@@ -91,12 +93,16 @@ def to_blackhole() -> BlackholeTarget:
     return BlackholeTarget()
 
 
-def stream_target(given: Target, format: FileFormat) -> StreamTarget:
+def stream_target(given: Target, format: FileFormat, mode: StreamMode) -> StreamTarget:
     """What ``write_stream(given)`` means: a path is a folder of files."""
-    if isinstance(given, str | Path):
-        return to_files(given, format=format)
-    if isinstance(given, StreamTarget):
-        return given
+    choice(mode, get_args(StreamMode), "write_stream", "mode")
+    target = to_files(given, format=format) if isinstance(given, str | Path) else given
+    if isinstance(target, StreamFileTarget):
+        return replace(target, mode=mode)
+    if isinstance(target, DatasetTarget):
+        return replace(target, mode="append" if mode == "append" else "create")
+    if isinstance(target, StreamTarget):
+        return target
     raise PlanError(
         f"write_stream takes a folder, or streams.to_files, to_dataset, to_flight or "
         f"to_blackhole, got {given!r}"

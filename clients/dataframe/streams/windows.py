@@ -48,10 +48,18 @@ def cumulative(size: Length, step: Length, *, offset: Length = "0 seconds") -> C
 
 
 def session(gap: Length) -> Session:
-    """The rows of a key that are less than `gap` apart.
+    """The rows of a key that follow each other within `gap`.
 
-    >>> print(session("30 minutes"))
-    session(30 minutes)
+    Rows exactly `gap` apart are one session, as in Flink: a row alone is a window of that length,
+    and windows that touch are one. A session ends `gap` after its last row.
+
+    >>> from datetime import datetime
+    >>> from fabric import from_dict, streams
+    >>> seen = [datetime(2026, 1, 1, 9), datetime(2026, 1, 1, 9, 30), datetime(2026, 1, 1, 10, 1)]
+    >>> rows = streams.replay(from_dict({"ts": seen, "user": ["ann"] * 3}), "ts")
+    >>> visits = rows.with_watermark("ts").group_by("user").window(session("30 minutes")).count()
+    >>> [(row["window_end"].isoformat(" ", "minutes"), row["count"]) for row in visits.to_dicts()]
+    [('2026-01-01 10:00', 2), ('2026-01-01 10:31', 1)]
     """
     return Session(us(gap, "gap", least=1))
 

@@ -73,7 +73,8 @@ class GroupVerbs(Verbs):
         return counted.sort(name, descending=True) if sort else counted
 
     def describe(self) -> DataFrame:
-        """Count, nulls, mean, deviation, extremes and quartiles of each column, a row each.
+        """Count, nulls, mean, deviation, extremes and quartiles of each column, a row each, in
+        that order, extremes and quartiles by size.
 
         Numbers are summarised as float64, what can be compared otherwise as text.
 

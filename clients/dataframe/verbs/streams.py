@@ -27,7 +27,13 @@ from fabric.plan import expr as plan
 from fabric.plan import nodes
 from fabric.plan.faults import quoted
 from fabric.plan.process import Process, check_process
-from fabric.plan.sources import BlackholeTarget, DatasetTarget, FileFormat, FlightTarget
+from fabric.plan.sources import (
+    BlackholeTarget,
+    DatasetTarget,
+    FileFormat,
+    FlightTarget,
+    StreamMode,
+)
 from fabric.plan.stream_check import stream_of
 from fabric.plan.stream_facts import Stream, closing
 from fabric.plan.stream_rules import sides_at
@@ -328,6 +334,7 @@ class StreamVerbs(Verbs):
         target: Target,
         *,
         format: FileFormat = "parquet",
+        mode: StreamMode = "error",
         also: Mapping[Target, DataFrame] | None = None,
         name: str = "",
         parallelism: int | None = None,
@@ -339,21 +346,30 @@ class StreamVerbs(Verbs):
         target
             A folder for files of `format`, or `fabric.streams.to_files`, `to_dataset`, `to_flight`,
             `to_blackhole`. Each row is there once, whatever fails meanwhile.
+        mode
+            ``error`` refuses a folder or dataset that holds anything, or that another job writes:
+            the same program run again would put its rows there twice. ``append`` adds to what is
+            there, beside other jobs that do. A Flight server is never asked what it holds.
         also
             Other streams to write in the same job, by their targets: side outputs, for example.
+
+        Raises
+        ------
+        PlanError
+            Nothing has been written; it says what the target holds.
         """
-        written = [self._written(target, format)]
+        written = [self._written(target, format, mode)]
         frames = [self._frame]
         for other, frame in (also or {}).items():
             frames.append(self._other(frame, "write_stream"))
-            written.append(frame._written(other, format))
+            written.append(frame._written(other, format, mode))
         root = written[0] if len(written) == 1 else nodes.Union(tuple(written))
         label = name or f"write stream {_place(written[0].target)}"
         return self._with(frames[1:], root).submit(label, parallelism=parallelism)
 
     # ---- helpers
-    def _written(self, target: Target, format: FileFormat) -> nodes.Sink:
-        return nodes.Sink(self._node, stream_target(target, format))
+    def _written(self, target: Target, format: FileFormat, mode: StreamMode) -> nodes.Sink:
+        return nodes.Sink(self._node, stream_target(target, format, mode))
 
     @property
     def _stream(self) -> Stream:

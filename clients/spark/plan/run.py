@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from fabric.clients.dataframe.udf import chosen
+from fabric.clients.session.dry_run import may_run
 from fabric.clients.spark.plan.errors import as_ours
 from fabric.clients.spark.plan.explain import explained
 from fabric.clients.spark.plan.refusals import refuse
@@ -42,6 +43,7 @@ def collect(plan: Plan, session: Session | None = None) -> pa.Table:
     It runs in the Spark session of `session` when that is one on Spark, else in the active one of
     this thread, else in one of this machine that starts now. Datasets are those of `session`.
     """
+    may_run(plan, session)
     root = check(chosen(plan)).root
     refuse(root)  # before a Spark session starts
     spark, home = _place(session)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fabric.clients.spark.java import check_java
+from fabric.clients.spark.session import run_workers_here
 from fabric.errors import ConfigError, ExternalError
 
 if TYPE_CHECKING:
@@ -63,12 +64,13 @@ def spark_session(target: str = "spark") -> tuple[bool, SparkSession]:
 
 
 def checked(spark: SparkSession) -> SparkSession:
-    """`spark`, a classic session; another kind is refused."""
+    """`spark`, a classic session whose workers can run Fabric; another kind is refused."""
     if getattr(spark, "_jvm", None) is None:
         raise ConfigError(
             "plans run in a classic Spark session, and this one is none (Spark Connect has no JVM "
             "here); start one with SparkSession.builder.master(...)"
         )
+    run_workers_here(spark)
     return spark
 
 

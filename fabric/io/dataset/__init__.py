@@ -10,11 +10,12 @@ from fabric.io.dataset.sink import (
     open_epoch,
     open_sink,
     publish,
+    stream_refused,
     take_back,
 )
 from fabric.io.dataset.source import enumerate_splits, read_split, source_schema
 
 __all__ = [
-    "abandon", "check_target", "enumerate_splits", "make", "open_epoch", "open_sink", "publish",
-    "read_split", "source_schema", "take_back",
+    "abandon", "check_target", "enumerate_splits", "make", "open_epoch", "open_sink",
+    "publish", "read_split", "source_schema", "stream_refused", "take_back",
 ]  # fmt: skip

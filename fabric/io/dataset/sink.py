@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from fabric.control import control_pb2 as pb
 from fabric.control.owners import all_owners
-from fabric.errors import ConfigError, NotFoundError, PeerLostError
+from fabric.errors import ConfigError, NotFoundError, PeerLostError, PlanError
 from fabric.flight.descriptor import PutPath
 from fabric.flight.spread import Spread
 from fabric.ids import TaskId
@@ -65,16 +65,41 @@ def open_sink(target: DatasetTarget, schema: pa.Schema, task: TaskId, n_tasks: i
 
 
 def make(target: DatasetTarget, schema: pa.Schema, key: str) -> None:
-    """Have the dataset there, without rows if it is new: all that is appended has its layout."""
+    """Have the dataset there, without rows if it is new: all that is appended has its layout.
+
+    Raises
+    ------
+    PlanError
+        Another job than that of `key` made it, and the target's mode is "create".
+    """
     access = current()
     try:
-        access.location(target.name)
+        found = access.location(target.name)
     except NotFoundError:
         begin = _begin(target, schema, "append", key)
         begun = access.control.dataset(pb.DatasetRequest(begin=begin))
         commit = pb.DatasetCommit(transaction=begun.transaction)
-        reply = access.control.dataset(pb.DatasetRequest(commit=commit))
-        access.locations.merge(pb.Locations(datasets=[reply.location]))
+        found = access.control.dataset(pb.DatasetRequest(commit=commit)).location
+        access.locations.merge(pb.Locations(datasets=[found]))
+    if target.mode == "create" and _job_of(found.made_by) != _job_of(key):
+        raise stream_refused(found)
+
+
+def stream_refused(found: pb.DatasetLocation) -> PlanError:
+    """A stream that does not append was to write a dataset that is there."""
+    job = _job_of(found.made_by)
+    by = f", made by job {job}" if job.startswith("job-") else ""
+    return PlanError(
+        f"dataset {found.name!r} exists already{by}: a stream writes a dataset of its own, so that "
+        "no row is there twice when its program is run again. Write to another dataset; or drop "
+        f'this one to begin anew: session.drop_dataset("{found.name}"); or use mode="append" to '
+        "add rows to what is there. To go on where a program was stopped is not possible yet"
+    )
+
+
+def _job_of(key: str) -> str:
+    """The job that an idempotency key of ours begins with."""
+    return key.partition(".")[0]
 
 
 def open_epoch(target: DatasetTarget, schema: pa.Schema, task: TaskId, key: str) -> DatasetSink:

@@ -26,6 +26,7 @@ from fabric.plan.sources import (
     MemorySource,
     Source,
     StreamFileTarget,
+    StreamMode,
     Target,
 )
 
@@ -115,6 +116,7 @@ def _stream_file(target: StreamFileTarget) -> pb.StreamFileTarget:
         compact_bytes=target.compact_bytes,
         compact_s=target.compact_s,
         options=write_options(target.options),
+        mode=target.mode,
     )
 
 
@@ -155,4 +157,5 @@ def _read_stream_file(message: pb.StreamFileTarget) -> StreamFileTarget:
         small(message.compact_bytes),
         message.compact_s,
         read_options(message.options),
+        choice(message.mode, StreamMode, "mode"),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -10,12 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 import fabric
 from fabric import col
+from fabric.clients.cli.top import picture
 from fabric.clients.session.session import Session
+from fabric.control import control_pb2 as pb
 from fabric.errors import ExpressionError
+from fabric.plan.nodes import Plan, Sink
+from fabric.testing.gate import Gate
 from tests.support.local import LocalFabric, local_fabric
+from tests.support.wait import wait_until
 
 EVIL = "\x1b[2J[red]<b>\nnext"
 
@@ -93,6 +100,49 @@ def test_agents_and_top(local: LocalFabric, run: Any) -> None:
     assert picture.startswith("1 agents, ")
     assert "of 4 slots busy" in picture
     assert "agent attached" in picture
+
+
+def test_top_leaves_out_what_is_gone(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    def shown(**options: bool) -> str:
+        console = Console(width=300, file=io.StringIO())
+        console.print(picture(session, **options))
+        return console.file.getvalue()
+
+    with Gate() as gate:
+        held = session.submit(Plan(Sink(session.read_arrow({"a": [1]}).plan.root, gate.target)))
+        held.cancel()
+    lost = pb.AgentStatus(agent_id="agent-gone", state="failed", slots=99)
+    found = session.control.list_agents
+    monkeypatch.setattr(
+        session.control, "list_agents",
+        lambda asked: pb.AgentList(agents=[*found(asked).agents, *([lost] if asked.lost else [])]),
+    )  # fmt: skip
+    head, _, jobs = shown().partition("when")[0].partition("\n")
+    assert head.split(",")[:2] == ["1 agents", " 0 of 4 slots busy"]
+    assert "agent-gone" not in jobs
+    assert held.id not in jobs
+    everything = shown(everything=True).partition("when")[0]
+    assert "agent-gone" in everything
+    assert held.id in everything
+    assert everything.startswith("1 agents, 0 of 4 slots busy")
+
+
+def test_checkpoints_lie_where_the_session_says(session: Session, run: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    session.checkpoints(interval_s=0.2, folder=folder, retained=1_000)
+    made = fabric.streams.generator(rows_per_s=1_000, n_splits=1, session=session)
+    job = made.write_stream(fabric.streams.to_blackhole(), parallelism=1)
+    try:
+        wait_until(lambda: any(one.state == "published" for one in job.checkpoints()), 60)
+        assert os.listdir(folder) == [job.id]
+        assert "published" in run("checkpoints", "list", job.id)
+        (first, *_) = run("checkpoints", "list", "--folder", str(folder)).splitlines()[1:]
+        number = first.split()[1]
+        assert first.split()[0] == job.id
+        assert run("checkpoints", "show", job.id, number).splitlines()[1].split()[0] == number
+    finally:
+        job.cancel().release()
+    wait_until(lambda: os.listdir(folder) == [], 30)
 
 
 def test_datasets(session: Session, run: Any) -> None:

@@ -104,6 +104,76 @@ def test_explain_takes_the_last_frame(
     assert "\n2 rows" not in out  # nothing ran
 
 
+ACTIONS = (
+    "rows.collect()", "rows.show()", "rows.count()", "rows.to_pandas()", "rows.to_dicts()",
+    "next(rows.iter_batches())", "rows.submit().wait()", "rows.session.submit(rows).wait()",
+    'rows.write_parquet("FOLDER/out")', 'rows.write_csv("FOLDER/out.csv", wait=False)',
+    'rows.write_dataset("d")', 'fabric.streams.generator().write_stream("FOLDER/out")',
+    'rows.collect(engine="spark")',
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("named", [True, False])
+def test_explain_runs_no_action(file: Path, capsys: Captured, action: str, named: bool) -> None:
+    action = action.replace("FOLDER", str(file.parent))
+    df = 'df = rows.group_by("a").count().named("by_a")' if named else "pass"
+    file.write_text(
+        HEAD.replace("rows =", "print('begins')\nrows =", 1)
+        + f"{df}\ntry:\n    found = {action}\nexcept Exception:\n    pass\nprint('after')\n"
+    )
+    before = sorted(file.parent.iterdir())
+    default.close_all()
+    code = main(["explain", str(file)])
+    told = capsys.readouterr()
+    assert "after" not in told.out
+    assert f"{file} line {HEAD.count(chr(10)) + 4} would run" in told.err
+    assert "nothing was run" in told.err
+    assert sorted(file.parent.iterdir()) == before
+    assert code == 0
+    wanted = "generator" if "generator" in action else "DataFrame("
+    assert ("by_a" if named else wanted) in told.out
+    assert fabric.from_dict({"a": [1]}).collect().num_rows == 1  # later it runs again
+
+
+def test_explain_changes_nothing_else(file: Path, capsys: Captured) -> None:
+    with fabric.connect() as session:
+        job = session.read_arrow({"a": [1]}).write_dataset("kept")
+        file.write_text(
+            "import fabric\nfrom fabric.clients.session import default\n"
+            'session = default.default_session()\nsession.drop_dataset("kept")\n'
+            f'session.drain("agent-1")\njob = session.job("{job.id}")\n'
+            "job.release()\njob.restart().cancel()\n"
+            'df = session.read_dataset("kept").limit(1)\n'
+        )
+        assert main(["explain", str(file)]) == 0
+        told = capsys.readouterr()
+        assert [line for line in told.err.splitlines() if line.startswith("not done: ")] == [
+            "not done: drop_dataset('kept')", "not done: drain('agent-1')",
+            f"not done: release of {job.id}", f"not done: restart of {job.id}",
+            f"not done: cancel of {job.id}",
+        ]  # fmt: skip
+        assert "limit_1" in told.out
+        assert session.datasets() == ["kept"]
+        assert session.job(job.id).state == "finished"
+
+
+def test_explain_looks_at_a_plan_where_it_would_have_run(file: Path, capsys: Captured) -> None:
+    file.write_text(
+        "import fabric\ndef main():\n    with fabric.connect(parallelism=3) as session:\n"
+        '        session.read_arrow({"k": [1, 2]}).group_by("k").count().write_parquet("/x/y")\n'
+    )
+    before = list(default._open)
+    assert main(["explain", str(file)]) == 1
+    assert "there is no folder /x to write y in" in capsys.readouterr().err
+    file.write_text(file.read_text().replace('write_parquet("/x/y")', "collect()"))
+    assert main(["explain", str(file)]) == 0
+    told = capsys.readouterr()
+    assert "line 4 would run what is shown" in told.err
+    assert "3 tasks" in told.out
+    assert default._open == before
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [

@@ -8,18 +8,20 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import fabric
 from fabric import Session, col, count
+from fabric.clients.cli import up as up_module
 from fabric.clients.cli.main import main
 from fabric.config import FabricHome
-from fabric.errors import AuthError, CancelledError, ExpressionError
+from fabric.errors import AuthError, CancelledError, ExpressionError, PeerLostError
 from fabric.plan.nodes import Plan, Sink
 from fabric.testing.gate import Gate
 from tests.support.wait import wait_until
@@ -235,9 +237,86 @@ def test_a_home_that_was_used_before_is_up_once_its_agents_are(tmp_path: Path) -
         running.stop()
 
 
-def test_a_dead_agent_ends_it_with_an_error(tmp_path: Path) -> None:
+def test_a_dead_agent_is_started_again(tmp_path: Path) -> None:
     running = Up(tmp_path / "home")
-    os.kill(max(_children(running.process.pid)), signal.SIGKILL)
+    with fabric.connect(running.address, token=running.token) as session:
+        before = {agent.agent_id: agent.address for agent in session.agents()}
+        os.kill(max(_children(running.process.pid)), signal.SIGKILL)
+        wait_until(lambda: "the agent 2 is started again" in running.text(), 60)
+        assert "the agent 2 was killed by signal 9; it is started again in 1 s" in running.text()
+
+        def all_new() -> bool:
+            agents = {
+                one.agent_id: one.address for one in session.agents() if one.state == "active"
+            }
+            return agents.keys() == before.keys() and agents != before
+
+        wait_until(all_new, 60)
+        assert session.read_arrow(ROWS).group_by("k").count().collect().num_rows == 5
+    os.kill(min(_children(running.process.pid)), signal.SIGKILL)  # the coordinator
     assert running.process.wait(30) == 1
-    assert "the agent 2 was killed by signal 9; what it said is above" in running.text()
+    assert "the coordinator was killed by signal 9; what it said is above" in running.text()
     assert _children(running.process.pid) == []
+
+
+class Process:
+    """A process that ends with what a test says."""
+
+    code: int | None = None
+
+    def poll(self) -> int | None:
+        return self.code
+
+
+class Started(up_module.LocalProcesses):
+    """A coordinator and agents without processes."""
+
+    def __init__(self, n_agents: int, home: Path) -> None:
+        super().__init__(FabricHome(home), _free_port())
+        self._spawn("coordinator", [])
+        for number in range(n_agents):
+            self._spawn_agent(number)
+
+    def _launched(self, kind: str, arguments: Sequence[str]) -> Any:
+        return Process()
+
+    def end(self, number: int, code: int) -> None:
+        """0 is the coordinator."""
+        self._running[number].process.code = code  # type: ignore[attr-defined]
+
+
+def test_an_agent_is_started_again_at_most_so_often(tmp_path: Path) -> None:
+    here, now, said = Started(2, tmp_path), 0.0, []
+    for pause in (1, 2, 4, 8, 16):
+        here.end(2, -9)
+        assert here.mend(now) == [
+            f"the agent 2 was killed by signal 9; it is started again in {pause} s"
+        ]
+        assert here.mend(now + pause - 0.1) == []
+        said += here.mend(now := now + pause)
+        assert here.mend(now) == []
+    assert said == ["the agent 2 is started again"] * 5
+    here.end(2, 3)
+    assert here.mend(now) == [
+        "the agent 2 ended with code 3; it died 6 times in 10 minutes and is not started again; "
+        "what it said is above"
+    ]
+    assert here.mend(now + 10_000) == []
+    here.end(1, -11)
+    assert here.mend(now) == ["the agent 1 was killed by signal 11; it is started again in 1 s"]
+    assert here.mend(now + 1) == ["the agent 1 is started again"]
+    here.end(1, 1)  # long ago is forgotten
+    assert here.mend(now + 1_000) == ["the agent 1 ended with code 1; it is started again in 1 s"]
+
+
+def test_agents_that_were_stopped_stay_so_and_without_any_it_ends(tmp_path: Path) -> None:
+    here = Started(2, tmp_path)
+    here.end(1, 0)
+    assert here.mend(0.0) == ["the agent 1 was stopped, and stays so"]
+    here.end(2, 0)
+    with pytest.raises(PeerLostError, match="2 was stopped, and stays so\nno agent is left; what"):
+        here.mend(1.0)
+    here = Started(2, tmp_path)
+    here.end(0, 1)
+    with pytest.raises(PeerLostError, match="the coordinator ended with code 1"):
+        here.mend(0.0)

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
 from fabric.clients.dataframe.render import Report, explanation, text_table
 from fabric.control import control_pb2 as pb
@@ -36,7 +37,7 @@ def test_more_rows_and_columns_than_fit_are_told() -> None:
 def test_every_line_is_as_long(rows: list[tuple[str, float | None]]) -> None:
     table = pa.table({"t": [t for t, _ in rows], "f": pa.array([f for _, f in rows], pa.float64())})
     lines = text_table(table, 10, width=200).split("\n")
-    assert len({len(line) for line in lines[:-1]}) == 1
+    assert len({cell_len(line) for line in lines[:-1]}) == 1
     assert len(lines) == len(rows) + 6
 
 
@@ -77,3 +78,13 @@ def test_reports_show_themselves() -> None:
     assert text._repr_html_().startswith("<pre>plan")
     assert explanation(reply, "svg")._repr_html_() == "<svg></svg>"
     assert Report("a < b")._repr_html_() == "<pre>a &lt; b</pre>"
+
+
+def test_wide_characters_take_their_columns() -> None:
+    names = ["東京", "NYC", "한국어", "e\u0301", "🚀", "日本語" * 20, "c" * 60]
+    lines = text_table(pa.table({"城市": names, "n": list(range(7))}), 20, 200).splitlines()[:-1]
+    assert len({cell_len(line) for line in lines}) == 1
+    assert {line.index("│", 1) for line in lines if line.isascii()} <= {43}
+    assert any(line.startswith("│ 日本語日本語日本語日本語日本語日本語日…  │") for line in lines)
+    narrow = text_table(pa.table({"a": ["東" * 10], "b": ["京" * 10]}), 20, 40).splitlines()
+    assert narrow[-1].endswith("1 column not shown: b")

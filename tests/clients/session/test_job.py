@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import signal
 import sys
@@ -165,3 +166,36 @@ def test_progress_is_for_long_work_on_terminals(
     display.show(status)
     display.close()
     assert "scan_1" in capsys.readouterr().err
+
+
+def test_a_job_is_printed_as_it_is_now(job: Job, control: Any) -> None:
+    control.say(pb.JOB_RUNNING, stages=STAGES)
+    assert repr(job).endswith("queued)")
+    assert str(job) == "Job(job-1 'test': running, 1 of 2 tasks done)"
+    control.say(pb.JOB_FINISHED, result_rows=2, seconds=0.5, stages=STAGES)
+    assert f"{job}" == "Job(job-1 'test': finished, 2 rows in 0.50 s)"
+
+
+def test_a_job_whose_coordinator_is_away_is_printed_as_it_was(
+    job: Job, control: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(request: pb.JobRequest) -> Any:
+        raise PeerLostError("nobody answers")
+
+    monkeypatch.setattr(control, "watch", away)
+    assert str(job) == "Job(job-1 'test': queued; heard last, now: nobody answers)"
+
+
+def test_a_status_is_printed_for_people(job: Job, control: Any) -> None:
+    control.say(pb.JOB_FINISHED, result_rows=2, seconds=0.5, stages=STAGES)
+    status = job.status
+    assert str(status) == job.explain()
+    assert str(status).splitlines() == [
+        "job-1 'test': finished, 2 rows in 0.50 s",
+        "  stage 0 scan_1: 1 of 2 tasks, 1,000 rows, 8,000 bytes",
+    ]
+    assert repr(status) == "JobStatus(job-1 'test': finished, 2 rows in 0.50 s)"
+    assert status.state == pb.JOB_FINISHED
+    assert [stage.node_path for stage in status.stages] == ["scan_1"]
+    assert not status.HasField("error")
+    assert status == copy.deepcopy(status) == job.last

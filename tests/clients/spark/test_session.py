@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 import fabric
 from fabric.clients.spark import install
-from fabric.clients.spark.session import check_pyspark, check_worker_python
+from fabric.clients.spark import session as installing
+from fabric.clients.spark.session import check_pyspark, check_worker_python, run_workers_here
 from fabric.errors import ConfigError, ExternalError
+from tests.clients.spark.conftest import Connector
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,3 +72,30 @@ def test_another_python_with_fabric_will_do(tmp_path: Path) -> None:
     other.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     other.chmod(0o700)
     check_worker_python(jvm({"PYSPARK_PYTHON": str(other)}))
+
+
+def test_workers_run_this_python_unless_somebody_chose_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def workers(environment: dict[str, str], master: str) -> str:
+        context = SimpleNamespace(master=master, pythonExec="python3")
+        run_workers_here(SimpleNamespace(sparkContext=context, _jvm=jvm(environment)))
+        return context.pythonExec
+
+    assert workers({}, "local[2]") == workers({}, "local-cluster[2,1,512]") == sys.executable
+    assert workers({"PYSPARK_PYTHON": "/opt/python"}, "local[2]") == "python3"
+    assert workers({"PYSPARK_DRIVER_PYTHON": "/opt/python"}, "local[2]") == "python3"
+    assert workers({}, "spark://h:7077") == "python3"
+
+
+def test_after_install_plans_and_the_format_run_in_this_python(
+    connector: Connector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where ``python3`` is one without Fabric, and nobody has set PYSPARK_PYTHON."""
+    spark: Any = connector.spark
+    monkeypatch.setattr(installing, "_named_python", lambda jvm: None)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", "/nowhere/python3")
+    mine = install(spark.newSession())
+    connector.save(pa.table({"k": [1, 2, 3]}), "by_this_python")
+    assert replace(connector, spark=mine).load(dataset="by_this_python").count() == 3
+    twice = fabric.udf(lambda k: 2 * k, returns="int64", compile=False)
+    made = fabric.from_dict({"k": [1, 2]}).select(k=twice(fabric.col("k")))
+    assert made.collect(engine="spark").to_pydict() == {"k": [2, 4]}

@@ -108,6 +108,33 @@ def test_jobs_and_a_job(browser: httpx.Client, job_id: str) -> None:
     assert "no jobs that are failed" in text_of(browser.get("/jobs?state=failed"))
 
 
+def test_lost_agents_and_cancelled_jobs_are_a_click_away(
+    browser: httpx.Client, served: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there, gone = (pb.AgentStatus(agent_id=f"a-{s}", state=s) for s in ("active", "failed"))
+    monkeypatch.setattr(
+        served.runtime, "list_agents",
+        lambda asked: pb.AgentList(agents=[there, gone] if asked.lost else [there]),
+    )  # fmt: skip
+    page = text_of(browser.get("/agents"))
+    assert "a-active" in page
+    assert "a-failed" not in page
+    assert "1 lost lately" in page
+    page = text_of(browser.get("/agents?lost=true"))
+    assert "a-failed" in page
+    assert "without the lost ones" in page
+    jobs = [pb.JobStatus(job_id=f"job-{s}", state=s) for s in pb.JobState.values()]
+
+    def list_jobs(asked: pb.ListRequest) -> pb.JobList:
+        return pb.JobList(jobs=[job for job in jobs if job.state in asked.states])
+
+    monkeypatch.setattr(served.runtime, "list_jobs", list_jobs)
+    page = text_of(browser.get("/jobs"))
+    assert f"job-{pb.JOB_CANCELLED} " not in page
+    assert f"job-{pb.JOB_FAILED} " in page
+    assert f"job-{pb.JOB_CANCELLED} " in text_of(browser.get("/jobs?state=cancelled"))
+
+
 def test_agents_and_the_description(browser: httpx.Client, agents: Any) -> None:
     page = text_of(browser.get("/agents"))
     assert "local:a" in page

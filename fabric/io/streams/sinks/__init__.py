@@ -15,9 +15,10 @@ import pyarrow as pa
 
 from fabric.errors import PlanError
 from fabric.ids import TaskId
+from fabric.io.faults import writing
 from fabric.io.live import feed_of
 from fabric.io.sinks.protocol import SinkWriter
-from fabric.io.streams.sinks import files
+from fabric.io.streams.sinks import claims, files
 from fabric.io.streams.sinks.blackhole import Blackhole
 from fabric.io.streams.sinks.epochs import Epochs, StreamWriter
 from fabric.io.streams.sinks.live import Live
@@ -33,8 +34,16 @@ from fabric.plan.sources import (
 __all__ = ["StreamWriter", "check_stream_target", "open_stream_sink"]
 
 
-def check_stream_target(target: StreamTarget) -> None:
-    """Refuse a target that a stream can't write, before the job starts."""
+def check_stream_target(target: StreamTarget, schema: pa.Schema) -> None:
+    """At submission: refuse what a stream can't write, and a folder with another job's rows."""
+    _check_possible(target)
+    if isinstance(target, StreamFileTarget):
+        with writing(target.path):
+            claims.check_unused(target)
+            claims.check_alike(target, schema)
+
+
+def _check_possible(target: StreamTarget) -> None:
     if isinstance(target, StreamFileTarget):
         files.check_target(target)
     if isinstance(target, DatasetTarget) and target.mode == "overwrite":
@@ -56,7 +65,7 @@ def open_stream_sink(
     StorageError
         The place can't be written.
     """
-    check_stream_target(target)
+    _check_possible(target)
     opened: Callable[[str], SinkWriter]
     match target:
         case StreamFileTarget():

@@ -28,12 +28,10 @@ from fabric.ids import TaskId
 from fabric.io.faults import writing
 from fabric.io.sinks.encoders import check_options, check_schema, open_encoder
 from fabric.io.sinks.protocol import Handle
-from fabric.io.streams.sinks import taken_back
+from fabric.io.streams.sinks import claims, taken_back
 from fabric.io.streams.sinks.folders import Folders, synced
 from fabric.io.streams.sinks.merging import merge_small
 from fabric.plan.sources import StreamFileTarget
-
-ENDINGS = {"parquet": "parquet", "csv": "csv", "ipc": "arrow"}
 
 
 def check_target(target: StreamFileTarget) -> None:
@@ -66,6 +64,7 @@ def portion_opener(
     """
     folders, numbers = Folders.of(target.path, task.job, task.stage), count(1)
     with writing(target.path):
+        claims.claim(target, task.job)
         folders.make()
         for path in folders.working.glob(f"{_task_name(task)}-*"):
             if int(path.name.removeprefix(_task_name(task)).split("-")[1]) < run:
@@ -155,7 +154,7 @@ class Portion:
     def _begin_file(self) -> None:
         if self._file is not None:
             return
-        task, ending = self._task, ENDINGS[self._target.format]
+        task, ending = self._task, claims.ENDINGS[self._target.format]
         key = f"{_task_name(task)}-{self._run:06d}-{self._number:06d}"
         name = f"{key}-{len(self._names):04d}.{ending}"
         self._names.append(name)
@@ -231,6 +230,7 @@ def discard(target: StreamFileTarget, job: str, stage: int) -> None:
     """At a job's end: what is published becomes visible, whatever its age, the rest is removed."""
     folders = Folders.of(target.path, job, stage)
     if not folders.root.exists():
+        claims.release(target, job)
         return
     facts = {
         "format": target.format, "options": dict(target.options),
@@ -241,6 +241,7 @@ def discard(target: StreamFileTarget, job: str, stage: int) -> None:
             with folders.locked():
                 merge_small(folders, facts, time.time())
         shutil.rmtree(folders.root, ignore_errors=True)
+        claims.release(target, job)
 
 
 def _task_name(task: TaskId) -> str:

@@ -27,7 +27,7 @@ def join(to: Path, parts: Sequence[Path], format: str, options: Options) -> list
         return _join_csv(to, parts, options)
     sizes = []
     with pa.OSFile(str(to), "wb") as file:
-        encoder = open_encoder(format, file, _schema_of(parts[0], format), dict(options))
+        encoder = open_encoder(format, file, stored_schema(parts[0], format), dict(options))
         for part in parts:
             sizes.append(0)
             for batch in _batches(part, format):
@@ -55,7 +55,7 @@ def without(to: Path, joined: Path, kept: Ranges, format: str, options: Options)
                 _copy(source, out, end - begin)
         return
     with pa.OSFile(str(to), "wb") as file:
-        encoder = open_encoder(format, file, _schema_of(joined, format), dict(options))
+        encoder = open_encoder(format, file, stored_schema(joined, format), dict(options))
         at = 0
         for batch in _batches(joined, format):
             for begin, end in kept:
@@ -116,7 +116,8 @@ def _header_bytes(path: Path, options: Options) -> int:
     return os.stat(path).st_size
 
 
-def _schema_of(path: Path, format: str) -> pa.Schema:
+def stored_schema(path: Path, format: str) -> pa.Schema:
+    """The columns of a Parquet or IPC file."""
     import pyarrow.parquet as pq
 
     if format == "parquet":

@@ -283,9 +283,10 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: streams.generator().collect(), r'has no end.*write: \.write_stream\("folder"\)'),
     (lambda: rows().write_stream(5), "write_stream takes a folder"),
     (lambda: rows().write_stream("/x", format="xml"), "format='xml' is not one"),
+    (lambda: rows().write_stream("/x", mode="overwrite"), "mode='overwrite' is not one"),
     (lambda: rows().group_by("key").count().write_stream("/x"), r"write: \.changes\(\)\.write_str"),
     (lambda: rows().write_parquet("/x/y.parquet"), r"write: \.write_stream\("),
-    (lambda: rows().write_dataset("d"), r'write: \.write_dataset\("d", mode="append"\)'),
+    (lambda: rows().write_dataset("d", mode="overwrite"), r"drop it first, and write: \.write_d"),
     (lambda: streams.to_flight("grpc://x"), "to_flight needs a path"),
     (lambda: rows().write_stream("/x", name=5), 'name of a job is text, got 5; write: name="5"'),
     (lambda: rows().write_stream("/x", parallelism="2"), "parallelism='2' is no .* parallelism=2"),
@@ -336,8 +337,12 @@ def test_where_streams_are_written(submitted: Callable[[Callable[[], Any]], Aske
     )
     table = submitted(lambda: timed().write_stream(streams.to_dataset("d", keys="key")))
     assert isinstance(table.plan.root, Sink)
-    assert table.plan.root.target == DatasetTarget("d", ("key",), mode="append")
+    assert table.plan.root.target == DatasetTarget("d", ("key",), mode="create")
     assert table.name == "write stream d"
+    more = submitted(lambda: timed().write_stream("/o", mode="append", also={"/l": timed()}))
+    assert [sink.target.mode for sink in more.plan.root.inputs] == ["append", "append"]
+    into = submitted(lambda: timed().write_stream(streams.to_dataset("d"), mode="append"))
+    assert into.plan.root.target == DatasetTarget("d", mode="append")
     away = submitted(lambda: timed().write_stream(streams.to_flight("grpc://h:1", "x", "y")))
     assert away.name == "write stream x/y"
     assert isinstance(away.plan.root, Sink)

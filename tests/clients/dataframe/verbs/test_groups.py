@@ -9,6 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+import fabric
 from fabric import DataFrame, col, count, grouping, grouping_id, row_number, sum
 from fabric.errors import PlanError
 from fabric.plan import nodes
@@ -105,16 +106,26 @@ def test_value_counts(df: DataFrame) -> None:
 
 
 def test_describe_as_polars(df: DataFrame) -> None:
-    ours = {row["statistic"]: row for row in df.describe().to_dicts()}
+    rows = df.describe().to_dicts()
+    ours = {row["statistic"]: row for row in rows}
     frame = pl.from_arrow(DATA)
     assert isinstance(frame, pl.DataFrame)
     wanted = {row["statistic"]: row for row in frame.describe(interpolation="linear").to_dicts()}
-    assert ours.keys() == wanted.keys()
+    assert [row["statistic"] for row in rows] == list(wanted)
     for statistic, row in wanted.items():
         for name in ("v", "n", "b"):
             assert ours[statistic][name] == pytest.approx(row[name]), (statistic, name)
     assert ours["max"]["a"] == "y"
     assert df.summary().dtypes["a"] == pa.float64() or df.summary().dtypes["a"] == pa.string()
+
+
+@pytest.mark.parametrize("parallelism", [1, 4])
+def test_describe_has_one_order(parallelism: int) -> None:
+    wanted = pl.DataFrame({"a": [1]}).describe()["statistic"].to_list()
+    with fabric.connect(parallelism=parallelism) as session:
+        rows = session.read_arrow({"order": [1, 2, 3], "statistic": ["x", "y", "z"]})
+        for _ in range(3):
+            assert rows.describe().collect()["statistic_2"].to_pylist() == wanted
 
 
 @pytest.mark.parametrize(

@@ -380,13 +380,13 @@ def test_who_publishes_for_too_long_is_told_of(tmp_path: Path, monkeypatch) -> N
 def test_refusals(tmp_path: Path, change, error, message) -> None:
     with pytest.raises(error, match=message):
         check_stream_target(
-            StreamFileTarget(**{"format": "csv", "path": str(tmp_path / "out"), **change})
+            StreamFileTarget(**{"format": "csv", "path": str(tmp_path / "out"), **change}), SCHEMA
         )
 
 
 def test_a_stream_overwrites_no_dataset() -> None:
     with pytest.raises(PlanError, match="drop it"):
-        check_stream_target(DatasetTarget("d", mode="overwrite"))
+        check_stream_target(DatasetTarget("d", mode="overwrite"), SCHEMA)
 
 
 def test_columns_that_a_format_can_not_hold_are_refused(tmp_path: Path) -> None:
