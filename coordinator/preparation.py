@@ -186,15 +186,15 @@ def _check_sink(plan: Plan, around: Surroundings) -> None:
     """Refuse what is bound to fail at the end of the job."""
     for node in (plan.root, *plan.root.children):
         if isinstance(node, Sink):
-            _check_target(node.target, node.path, around)
+            _check_target(node.target, schema_of(node.input), node.path, around)
 
 
-def _check_target(target: Target, path: str, around: Surroundings) -> None:
+def _check_target(target: Target, schema: pa.Schema, path: str, around: Surroundings) -> None:
     try:
         if isinstance(target, FileTarget):
             from fabric.io.sinks import check_target
 
-            check_target(target)
+            check_target(target, schema)
         elif isinstance(target, StreamFileTarget):
             from fabric.io.streams.sinks import check_stream_target
 

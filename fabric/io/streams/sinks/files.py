@@ -26,19 +26,17 @@ from fabric import failpoints
 from fabric.errors import CancelledError, ConfigError, NotFoundError, PlanError, StorageError
 from fabric.ids import TaskId
 from fabric.io.faults import writing
-from fabric.io.sinks.encoders import check_options, check_schema, open_encoder
+from fabric.io.sinks.encoders import ENDINGS, check_options, check_schema, open_encoder
 from fabric.io.sinks.protocol import Handle
 from fabric.io.streams.sinks import taken_back
 from fabric.io.streams.sinks.folders import Folders, synced
 from fabric.io.streams.sinks.merging import merge_small
 from fabric.plan.sources import StreamFileTarget
 
-ENDINGS = {"parquet": "parquet", "csv": "csv", "ipc": "arrow"}
-
 
 def check_target(target: StreamFileTarget) -> None:
     """Refuse wrong options and sizes, and a place that is no folder to write in."""
-    check_options(target.format, dict(target.options))
+    check_options(target.format, target.options)
     for name in ("roll_bytes", "roll_rows", "roll_s", "compact_bytes", "compact_s"):
         if getattr(target, name) < 0:
             raise ConfigError(f"{name} can't be negative, got {getattr(target, name)}")
