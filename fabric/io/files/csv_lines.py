@@ -61,12 +61,11 @@ class Lines(io.RawIOBase):
             if comment and record.startswith(comment):
                 continue
             if rules.ragged != "error" and record.strip():
-                cuts = self._cuts(record)
-                n_fields = n_fields or len(cuts) + 1
-                if len(cuts) + 1 != n_fields:
-                    if rules.ragged == "skip":
-                        continue
-                    yield self._fitted(record, cuts, n_fields)
+                n_found = self._n_fields(record)
+                n_fields = n_fields or n_found
+                if n_found != n_fields:
+                    if rules.ragged == "fill":
+                        yield self._fitted(record, n_found, n_fields)
                     continue
             yield record
 
@@ -96,6 +95,16 @@ class Lines(io.RawIOBase):
         n_escaped = line.count(escape + quote) if escape and escape != quote else 0
         return bool((line.count(quote) - n_escaped) % 2)
 
+    def _n_fields(self, record: bytes) -> int:
+        """Counted fast where no letter takes the next one as it is."""
+        delimiter, quote = self._rules.delimiter.encode(), self._rules.quote.encode()
+        if not quote or quote not in record:
+            return record.count(delimiter) + 1
+        if self._rules.escape:
+            return len(self._cuts(record)) + 1
+        outside = record.split(quote)[::2]  # a doubled quote is two, with nothing in between
+        return sum(part.count(delimiter) for part in outside) + 1
+
     def _cuts(self, record: bytes) -> list[int]:
         """Where the delimiters outside quotes are."""
         delimiter, quote = self._rules.delimiter.encode(), self._rules.quote.encode()
@@ -114,10 +123,10 @@ class Lines(io.RawIOBase):
                 cuts.append(at)
         return cuts
 
-    def _fitted(self, record: bytes, cuts: list[int], n_fields: int) -> bytes:
+    def _fitted(self, record: bytes, n_found: int, n_fields: int) -> bytes:
         """Missing fields added empty, those too many cut off."""
         body = record.rstrip(b"\r\n")
         end = record[len(body) :]
-        if len(cuts) + 1 > n_fields:
-            return body[: cuts[n_fields - 1]] + end
-        return body + self._rules.delimiter.encode() * (n_fields - len(cuts) - 1) + end
+        if n_found > n_fields:
+            return body[: self._cuts(record)[n_fields - 1]] + end
+        return body + self._rules.delimiter.encode() * (n_fields - n_found) + end

@@ -23,6 +23,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.json as pj
+from pyarrow import types as t
 
 from fabric.errors import ConfigError, DataError
 from fabric.io.faults import first_line, reading
@@ -44,6 +45,14 @@ def check(options: Given) -> None:
         raise ConfigError(f"option sample_bytes must be a positive number, got {number}")
     if "types" in options and "schema" in options:
         raise ConfigError("read_json takes types= (of some columns) or schema= (all), not both")
+    for name in ("types", "schema"):
+        given = options.get(name)
+        for field in given if isinstance(given, pa.Schema) else ():
+            if (bad := _unreadable(field.type)) is not None:
+                raise ConfigError(
+                    f"option {name}: a column of a JSON file can't be read as {bad} "
+                    f"({field.name!r}); read it as string, a number, a list or a struct, and cast"
+                )
 
 
 def file_schema(path: str, options: Given) -> pa.Schema:
@@ -113,8 +122,38 @@ def parse(data: bytes, schema: pa.Schema, *, strict: bool = False) -> pa.Table:
 def _rows(data: bytes, schema: Any, others: str) -> pa.Table:
     """With fields that are not in `schema` as pyarrow's `unexpected_field_behavior` says."""
     block = pj.ReadOptions(block_size=max(1, len(data)), use_threads=False)
-    known = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior=others)
-    return pj.read_json(pa.BufferReader(data), read_options=block, parse_options=known)
+    parsed = schema and pa.schema([(field.name, _parsed(field.type)) for field in schema])
+    known = pj.ParseOptions(explicit_schema=parsed, unexpected_field_behavior=others)
+    table = pj.read_json(pa.BufferReader(data), read_options=block, parse_options=known)
+    if parsed is None or parsed.equals(schema):
+        return table
+    wanted = [schema.field(f.name) if f.name in schema.names else f for f in table.schema]
+    return table.cast(pa.schema(wanted))
+
+
+def _parsed(dtype: pa.DataType) -> pa.DataType:
+    """The type that Arrow's parser reads what becomes `dtype` as: it knows no dates, for one."""
+    if t.is_date(dtype):
+        return pa.string()
+    if t.is_float16(dtype):
+        return pa.float32()
+    if t.is_struct(dtype):
+        fields = [dtype.field(place) for place in range(dtype.num_fields)]
+        return pa.struct([(field.name, _parsed(field.type)) for field in fields])
+    if t.is_list(dtype) or t.is_large_list(dtype) or t.is_fixed_size_list(dtype):
+        return pa.list_(_parsed(dtype.value_type))
+    return dtype
+
+
+def _unreadable(dtype: pa.DataType) -> pa.DataType | None:
+    """What of a type has no form in JSON that is read, or None."""
+    if t.is_struct(dtype):
+        inner = (_unreadable(dtype.field(place).type) for place in range(dtype.num_fields))
+        return next((bad for bad in inner if bad is not None), None)
+    if t.is_list(dtype) or t.is_large_list(dtype) or t.is_fixed_size_list(dtype):
+        return _unreadable(dtype.value_type)
+    bad = (t.is_time, t.is_duration, t.is_interval, t.is_nested, t.is_dictionary)
+    return dtype if any(test(dtype) for test in bad) else None
 
 
 def _n_objects(data: bytes) -> int:

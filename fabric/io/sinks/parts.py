@@ -72,22 +72,26 @@ def partitioned(
     """
     if not batch.num_rows:
         return
-    texts = [_texts(batch.column(name)).dictionary_encode("encode") for name in names]
+    keys = [flat_column(batch.column(name)).dictionary_encode("encode") for name in names]
     codes = np.zeros(batch.num_rows, np.int64)
-    for column in texts:
+    for column in keys:
         codes = codes * len(column.dictionary) + column.indices.to_numpy()
-        codes = np.unique(codes, return_inverse=True)[1]  # stays small whatever there is of it
+        if len(keys) > 1:  # stays small, however many columns there are
+            codes = np.unique(codes, return_inverse=True)[1]
+    texts = [_texts(column.dictionary).to_pylist() for column in keys]
     order = np.argsort(codes, kind="stable")
     begins = np.flatnonzero(np.diff(codes[order], prepend=-1))
     rows = batch.select(file_schema(batch.schema, names).names).take(pa.array(order))
     for begin, end in zip(begins, [*begins[1:], batch.num_rows], strict=True):
-        values = [column[int(order[begin])].as_py() for column in texts]
+        row = int(order[begin])
+        values = [
+            text[column.indices[row].as_py()] for column, text in zip(keys, texts, strict=True)
+        ]
         yield folder_of(names, values), rows.slice(begin, end - begin)
 
 
-def _texts(column: pa.Array) -> pa.Array:
+def _texts(flat: pa.Array) -> pa.Array:
     """Values as names of folders say them, as Spark does."""
-    flat = flat_column(column)
     if not t.is_timestamp(flat.type):
         return flat.cast(pa.string())
     texts = flat.cast(pa.timestamp(flat.type.unit)).cast(pa.string())
