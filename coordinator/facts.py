@@ -1,6 +1,6 @@
 """What splits, footers and datasets say of a plan's sources, for the optimizer.
 
-One job: `source_facts`, and `needed`, the splits that a limited scan must read. Only columns that a
+One job: `source_facts`, and `needed`, the splits that a scan must read. Only columns that a
 rule may ask for are looked up, because each file costs a look at its footer.
 """
 
@@ -73,9 +73,14 @@ def _asked(root: Node) -> frozenset[str]:
 
 
 def needed(scan: Scan | StreamScan, splits: Sequence[Split]) -> Sequence[Split]:
-    """The first splits that have as many rows as the scan may stop after."""
+    """The splits whose folders the predicate does not exclude; with a limit, the first of them
+    that have as many rows as the scan may stop after."""
     if isinstance(scan, StreamScan):
         return splits
+    if isinstance(scan.source, FileSource):
+        from fabric.io.files.hive import useful
+
+        splits = useful(scan.source, scan.predicate, splits)
     if scan.limit is None or scan.limit == 0:
         return splits if scan.limit is None else ()
     source = scan.source

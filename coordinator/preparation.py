@@ -217,7 +217,7 @@ def _check_target(sink: Sink, around: Surroundings) -> None:
         if isinstance(target, FileTarget):
             from fabric.io.sinks import check_target
 
-            check_target(target)
+            check_target(target, schema_of(sink.input))
         elif isinstance(target, StreamFileTarget):
             from fabric.io.streams.sinks import check_stream_target
 

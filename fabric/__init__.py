@@ -97,10 +97,13 @@ if TYPE_CHECKING:
         from_pandas,
         from_polars,
         read_arrow,
-        read_csv,
         read_dataset,
         read_flight,
+    )
+    from fabric.clients.dataframe.read_files import (
+        read_csv,
         read_ipc,
+        read_json,
         read_parquet,
     )
     from fabric.clients.dataframe.streams import (
@@ -138,15 +141,17 @@ _FUNCTIONS = (
     "timestamp_seconds", "var", "var_pop", "variance", "when",
 )  # fmt: skip
 _READERS = (
-    "from_arrow", "from_dict", "from_dicts", "from_pandas", "from_polars", "read_arrow", "read_csv",
-    "read_dataset", "read_flight", "read_ipc", "read_parquet",
+    "from_arrow", "from_dict", "from_dicts", "from_pandas", "from_polars", "read_arrow",
+    "read_dataset", "read_flight",
 )  # fmt: skip
+_FILES = ("read_csv", "read_ipc", "read_json", "read_parquet")
 _WINDOWS = (
     "count_window", "cumulative", "global_window", "read_stream", "session", "sliding", "tumbling",
 )  # fmt: skip
 _WHERE = {
     **dict.fromkeys(_FUNCTIONS, "fabric.clients.dataframe.functions"),
     **dict.fromkeys(_READERS, "fabric.clients.dataframe.read"),
+    **dict.fromkeys(_FILES, "fabric.clients.dataframe.read_files"),
     **dict.fromkeys(_WINDOWS, "fabric.clients.dataframe.streams"),
     "DataFrame": "fabric.clients.dataframe.frame",
     "Expr": "fabric.clients.dataframe.expr",
@@ -189,10 +194,10 @@ __all__ = [
     "kurtosis", "lag", "last", "last_value", "lead", "least", "list_repeat", "list_zip", "lit",
     "make_date", "make_timestamp", "max", "max_by", "mean", "median", "min", "min_by", "n_unique",
     "nth_value", "ntile", "percent_rank", "quantile", "rank", "read_arrow", "read_csv",
-    "read_dataset", "read_flight", "read_ipc", "read_parquet", "read_stream", "row_number",
-    "sequence", "session", "skewness", "sliding", "spark", "std", "std_pop", "stddev", "streams",
-    "struct", "sum", "timestamp_micros", "timestamp_millis", "timestamp_seconds", "tumbling", "udf",
-    "var", "var_pop", "variance", "when",
+    "read_dataset", "read_flight", "read_ipc", "read_json", "read_parquet", "read_stream",
+    "row_number", "sequence", "session", "skewness", "sliding", "spark", "std", "std_pop", "stddev",
+    "streams", "struct", "sum", "timestamp_micros", "timestamp_millis", "timestamp_seconds",
+    "tumbling", "udf", "var", "var_pop", "variance", "when",
 ]  # fmt: skip
 
 

@@ -6,7 +6,7 @@ its session; one without runs on the newest open one, or on an embedded one that
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,9 +23,12 @@ if TYPE_CHECKING:
     from fabric.clients.session.session import Session
 
 Engine = Literal["fabric", "spark"]
-FileMode = Literal["error", "overwrite"]
+FileMode = sources.FileMode
 DatasetMode = Literal["create", "append", "overwrite"]
-_ENDINGS = {"parquet": (".parquet", ".pq"), "csv": (".csv",), "ipc": (".arrow", ".ipc", ".feather")}
+_ENDINGS = {
+    "parquet": (".parquet", ".pq"), "csv": (".csv",), "ipc": (".arrow", ".ipc", ".feather"),
+    "json": (".json", ".ndjson", ".jsonl"),
+}  # fmt: skip
 
 
 class Actions:
@@ -181,30 +184,105 @@ class Actions:
 
     # ---- writing
     def write_parquet(
-        self, path: str | Path, *, mode: FileMode = "error", wait: bool = True, **options: Any
+        self,
+        path: str | Path,
+        *,
+        mode: FileMode = "error",
+        partition_by: str | Iterable[str] = (),
+        max_rows_per_file: int = 0,
+        wait: bool = True,
+        **options: Any,
     ) -> Job:
         """Write one file (``….parquet``) or a folder of parts; nothing is left when it fails.
 
         Parameters
         ----------
         mode
-            ``error`` refuses a target that is there, ``overwrite`` replaces it.
+            ``error`` refuses a target that is there, ``overwrite`` replaces it, ``append`` adds
+            files to a folder whose files have the same columns.
+        partition_by
+            Columns whose values become folders, ``path/year=2024/…``, and are left out of the
+            files: whole numbers, texts, booleans, dates, timestamps and decimals.
+        max_rows_per_file
+            A part ends at so many rows, and the next one begins; 0: no limit.
         wait
             False returns while the job runs.
+        options
+            ``compression`` ("snappy" (default), "zstd", "lz4", "gzip", "brotli", "none"),
+            ``compression_level``, ``row_group_size`` in rows (1,048,576).
+
+        Raises
+        ------
+        PlanError, NotFoundError
+            The target is there, is of another kind or has other columns; its folder is missing.
+
+        Examples
+        --------
+        >>> import fabric, tempfile, os
+        >>> folder = tempfile.mkdtemp() + "/sales"
+        >>> sales = fabric.DataFrame({"year": [2023, 2024], "amount": [1.5, 2.5]})
+        >>> _ = sales.write_parquet(folder, partition_by="year", compression="zstd")
+        >>> sorted(os.listdir(folder))
+        ['year=2023', 'year=2024']
+        >>> _ = sales.write_parquet(folder, partition_by="year", mode="append")
+        >>> fabric.read_parquet(folder).count()
+        4
         """
-        return self._write_files("parquet", path, mode, options, wait)
+        shape = mode, partition_by, max_rows_per_file
+        return self._write_files("parquet", path, shape, options, wait)
 
     def write_csv(
-        self, path: str | Path, *, mode: FileMode = "error", wait: bool = True, **options: Any
+        self,
+        path: str | Path,
+        *,
+        mode: FileMode = "error",
+        partition_by: str | Iterable[str] = (),
+        max_rows_per_file: int = 0,
+        wait: bool = True,
+        **options: Any,
     ) -> Job:
-        """Write one CSV file (``….csv``) or a folder of parts; see `write_parquet`."""
-        return self._write_files("csv", path, mode, options, wait)
+        """Write one CSV file (``….csv``) or a folder of parts; see `write_parquet`.
+
+        Null is an empty field, the text "" a quoted one. Options are ``delimiter`` (also ``sep``,
+        ``separator``), ``header`` (``has_header``), ``quote_style`` ("necessary", "always",
+        "never").
+        """
+        shape = mode, partition_by, max_rows_per_file
+        return self._write_files("csv", path, shape, options, wait)
+
+    def write_json(
+        self,
+        path: str | Path,
+        *,
+        mode: FileMode = "error",
+        partition_by: str | Iterable[str] = (),
+        max_rows_per_file: int = 0,
+        wait: bool = True,
+    ) -> Job:
+        """Write JSON, an object a line: one file (``….json``, ``….ndjson``) or a folder of parts.
+
+        Other arguments are as in `write_parquet`. Null, NaN and infinities are null; times are ISO
+        8601, those with a zone in UTC; bytes are base64. Durations, unions and maps whose keys are
+        no text are refused.
+        """
+        return self._write_files("json", path, (mode, partition_by, max_rows_per_file), {}, wait)
 
     def write_ipc(
-        self, path: str | Path, *, mode: FileMode = "error", wait: bool = True, **options: Any
+        self,
+        path: str | Path,
+        *,
+        mode: FileMode = "error",
+        partition_by: str | Iterable[str] = (),
+        max_rows_per_file: int = 0,
+        wait: bool = True,
+        **options: Any,
     ) -> Job:
-        """Write one Arrow file (``….arrow``) or a folder of parts; see `write_parquet`."""
-        return self._write_files("ipc", path, mode, options, wait)
+        """Write one Arrow file (``….arrow``) or a folder of parts; see `write_parquet`.
+
+        The option is ``compression``: "zstd", "lz4", or "none" (default).
+        """
+        shape = mode, partition_by, max_rows_per_file
+        return self._write_files("ipc", path, shape, options, wait)
 
     def write_flight(
         self, uri: str, *path: str, token: str = "", name: str = "", wait: bool = True
@@ -241,11 +319,14 @@ class Actions:
         self,
         format: sources.FileFormat,
         path: str | Path,
-        mode: FileMode,
+        shape: tuple[FileMode, str | Iterable[str], int],
         options: dict[str, Any],
         wait: bool,
     ) -> Job:
-        target = file_target(format, path, mode=mode, **options)
+        mode, partition_by, rows_max = shape
+        target = file_target(
+            format, path, mode=mode, partition_by=partition_by, rows_max=rows_max, **options
+        )
         return self._sink(target, f"write {Path(target.path).name}", wait)
 
     def _sink(self, target: sources.Target, name: str, wait: bool) -> Job:
@@ -346,15 +427,29 @@ def _engine(engine: str | None, verb: str) -> str:
 
 
 def file_target(
-    format: sources.FileFormat, path: str | Path, *, mode: FileMode = "error", **options: Any
+    format: sources.FileFormat,
+    path: str | Path,
+    *,
+    mode: FileMode = "error",
+    partition_by: str | Iterable[str] = (),
+    rows_max: int = 0,
+    **options: Any,
 ) -> sources.FileTarget:
     """Where `path` says that files go: one file by its ending, else a folder of parts."""
-    if mode not in ("error", "overwrite"):
-        raise PlanError(f"mode={mode!r} is not one; use 'error' or 'overwrite'")
+    from fabric.clients.dataframe.names import choice, whole
+    from fabric.clients.dataframe.read_files import file_options
+    from fabric.io.files.folders import check_local
+
+    verb = f"write_{format}"
+    check_local(path, verb)
+    choice(mode, ("error", "overwrite", "append"), verb, "mode")
     full = Path(path).expanduser().absolute()
     single = full.suffix.lower() in _ENDINGS[format]
-    pairs = tuple(sorted((key, str(value)) for key, value in options.items()))
-    return sources.FileTarget(format, str(full), single, mode, pairs)
+    columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+    return sources.FileTarget(
+        format, str(full), single, mode, file_options(options, verb), columns,
+        whole(rows_max, 0, verb, "max_rows_per_file"),
+    )  # fmt: skip
 
 
 def dataset_target(

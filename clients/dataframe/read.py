@@ -1,52 +1,22 @@
-"""Where frames begin: files, tables of this process, datasets, Flight streams.
+"""Where frames begin: tables of this process, datasets, Flight streams. `read_files` has files.
 
-One job: a scan node with its schema, known at once (file footers are read, rows are not).
+One job: a scan node with its schema, known at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from glob import glob, has_magic
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from fabric.clients.dataframe.literal import to_dtype
-from fabric.errors import DataError, NotFoundError, PlanError
+from fabric.errors import DataError, PlanError
 from fabric.plan import nodes, sources
 from fabric.plan.faults import with_article
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame
     from fabric.clients.session.session import Session
-
-Paths = str | Path | Iterable[str | Path]
-_ENDINGS = {
-    "parquet": ("*.parquet", "*.pq"), "csv": ("*.csv",), "ipc": ("*.arrow", "*.ipc", "*.feather"),
-}  # fmt: skip
-
-
-def read_parquet(paths: Paths, *, session: Session | None = None, **options: Any) -> DataFrame:
-    """Rows of Parquet files: one path, several, a folder, or a pattern ``data/*.parquet``."""
-    return _files("parquet", paths, options, session)
-
-
-def read_csv(paths: Paths, *, session: Session | None = None, **options: Any) -> DataFrame:
-    """Rows of CSV files with a header; types are found from the values.
-
-    Parameters
-    ----------
-    options
-        ``delimiter``, ``header``, ``null_values`` (a string or a list), ``types`` (a dict of
-        column and type) …; `fabric.io.files.csv` has them all.
-    """
-    return _files("csv", paths, options, session)
-
-
-def read_ipc(paths: Paths, *, session: Session | None = None, **options: Any) -> DataFrame:
-    """Rows of Arrow IPC files (also called Feather)."""
-    return _files("ipc", paths, options, session)
 
 
 def read_arrow(data: Any, *, session: Session | None = None) -> DataFrame:
@@ -120,56 +90,11 @@ def _from_rows(rows: list[Any] | tuple[Any, ...]) -> pa.Table:
         return pa.Table.from_batches(rows)
     if not all(isinstance(row, Mapping) for row in rows):
         raise PlanError("a list must hold one dict a row, or record batches")
-    return pa.Table.from_pylist(list(rows))
-
-
-def _files(
-    format: sources.FileFormat, paths: Paths, options: dict[str, Any], session: Session | None
-) -> DataFrame:
-    found = expand(format, [paths] if isinstance(paths, str | Path) else list(paths))
-    pairs = tuple(sorted((key, option_text(value)) for key, value in options.items()))
-    return _scan(sources.FileSource(format, found, pairs), session)
-
-
-def option_text(value: Any) -> str:
-    """A reader's option as it travels."""
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case list() | tuple():
-            return ",".join(map(str, value))
-        case Mapping():
-            return ",".join(f"{name}:{to_dtype(dtype)}" for name, dtype in value.items())
-        case _:
-            return str(value)
-
-
-def expand(format: sources.FileFormat, paths: list[str | Path]) -> tuple[str, ...]:
-    """Absolute paths of the files that `paths` (files, folders, patterns) name, in order."""
-    found = [file for path in paths for file in _expand_one(format, Path(path).expanduser())]
-    if not found:
-        raise PlanError(f"read_{format} needs at least one path")
-    return tuple(str(file.absolute()) for file in found)
-
-
-def _expand_one(format: str, path: Path) -> list[Path]:
-    if path.is_file():
-        return [path]
-    if path.is_dir():
-        files = sorted(file for ending in _ENDINGS[format] for file in path.glob(ending))
-        if not files:
-            endings = " or ".join(_ENDINGS[format])
-            raise NotFoundError(f"the folder {path} holds no {endings}; is it the right one?")
-        return files
-    files = (
-        sorted(Path(name) for name in glob(str(path), recursive=True))
-        if has_magic(str(path))
-        else []
-    )
-    if not files:
-        what = "no file matches" if has_magic(str(path)) else "there is no file or folder"
-        raise NotFoundError(f"{what} {path} (looked in {Path.cwd()})")
-    return files
+    names = dict.fromkeys(name for row in rows for name in row)
+    for name in names:
+        if not isinstance(name, str):
+            raise PlanError(f"a column's name is text, got {name!r} as the key of a row")
+    return pa.table({name: [row.get(name) for row in rows] for name in names})
 
 
 def _scan(source: sources.Source, session: Session | None) -> DataFrame:

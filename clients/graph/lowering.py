@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fabric.clients.dataframe import read
+from fabric.clients.dataframe import read, read_files
 from fabric.clients.dataframe.actions import dataset_target, file_target
 from fabric.clients.dataframe.expr import Expr, as_column
 from fabric.clients.dataframe.frame import DataFrame
@@ -20,7 +20,8 @@ from fabric.plan import nodes, sources
 from fabric.plan.faults import listed, quoted, with_article
 
 _READERS: dict[str, Callable[..., DataFrame]] = {
-    "parquet": read.read_parquet, "csv": read.read_csv, "ipc": read.read_ipc,
+    "parquet": read_files.read_parquet, "csv": read_files.read_csv, "ipc": read_files.read_ipc,
+    "json": read_files.read_json,
 }  # fmt: skip
 
 
@@ -173,14 +174,14 @@ def _sink(operator: StreamOperatorNode, inputs: Sequence[Flow]) -> Flow:
 
 def _target(given: dict[str, Any]) -> sources.Target | None:
     options = given.pop("options", {})
-    kinds = [kind for kind in ("parquet", "csv", "ipc", "dataset", "flight") if kind in given]
+    kinds = [kind for kind in (*_READERS, "dataset", "flight") if kind in given]
     if len(kinds) > 1:
         raise PlanError(f"it has several targets: {listed(kinds)}; keep one")
     if not kinds:
         if given or options:
             raise PlanError(
                 f"it has {listed([*given, *(['options'] if options else [])])} and no target; give "
-                'parquet, csv, ipc, dataset or flight: {"parquet": "out"}'
+                'parquet, csv, ipc, json, dataset or flight: {"parquet": "out"}'
             )
         return None
     (kind,) = kinds
@@ -191,7 +192,7 @@ def _target(given: dict[str, Any]) -> sources.Target | None:
         case "flight":
             uri, *path = value
             return sources.FlightTarget(uri, tuple(path), **options)
-        case "parquet" | "csv" | "ipc":
+        case "parquet" | "csv" | "ipc" | "json":
             return file_target(kind, value, **given, **options)
     raise AssertionError(kind)
 

@@ -49,8 +49,8 @@ class Shape(NamedTuple):
 _JOIN_KEYS = ("on", "left_on", "right_on")
 SHAPES: dict[OperatorType, Shape] = {
     OperatorType.SOURCE: Shape(
-        (0, 0), ("frame", "data", "parquet", "csv", "ipc", "dataset", "flight", "options"),
-        one_of=("frame", "data", "parquet", "csv", "ipc", "dataset", "flight"),
+        (0, 0), ("frame", "data", "parquet", "csv", "ipc", "json", "dataset", "flight", "options"),
+        one_of=("frame", "data", "parquet", "csv", "ipc", "json", "dataset", "flight"),
         example='{"parquet": "flights/*.parquet"}',
     ),
     OperatorType.FILTER: Shape(
@@ -80,8 +80,8 @@ SHAPES: dict[OperatorType, Shape] = {
         (1, 1), ("keys", "descending", "nulls_last"), ("keys",), example='{"keys": ["x"]}'),
     OperatorType.LIMIT: Shape((1, 1), ("n", "offset"), ("n",), example='{"n": 10}'),
     OperatorType.SINK: Shape(
-        (1, 1), ("parquet", "csv", "ipc", "dataset", "flight", "mode", "keys", "n_partitions",
-                 "replicas", "options")),
+        (1, 1), ("parquet", "csv", "ipc", "json", "dataset", "flight", "mode", "keys",
+                 "n_partitions", "replicas", "options")),
 }  # fmt: skip
 """By operator type what it takes."""
 

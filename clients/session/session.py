@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from fabric.clients.dataframe.frame import DataFrame
-    from fabric.clients.dataframe.read import Paths
+    from fabric.clients.dataframe.read_files import Paths
     from fabric.clients.session.partition import Partition
     from fabric.io.live import Feed
     from fabric.plan.sources import StreamTarget
@@ -207,19 +207,25 @@ class Session(ABC):
     # ---- frames of this session
     def read_parquet(self, paths: Paths, **options: Any) -> DataFrame:
         """`fabric.read_parquet`, to run here."""
-        from fabric.clients.dataframe.read import read_parquet
+        from fabric.clients.dataframe.read_files import read_parquet
 
         return read_parquet(paths, session=self, **options)
 
     def read_csv(self, paths: Paths, **options: Any) -> DataFrame:
         """`fabric.read_csv`, to run here."""
-        from fabric.clients.dataframe.read import read_csv
+        from fabric.clients.dataframe.read_files import read_csv
 
         return read_csv(paths, session=self, **options)
 
+    def read_json(self, paths: Paths, **options: Any) -> DataFrame:
+        """`fabric.read_json`, to run here."""
+        from fabric.clients.dataframe.read_files import read_json
+
+        return read_json(paths, session=self, **options)
+
     def read_ipc(self, paths: Paths, **options: Any) -> DataFrame:
         """`fabric.read_ipc`, to run here."""
-        from fabric.clients.dataframe.read import read_ipc
+        from fabric.clients.dataframe.read_files import read_ipc
 
         return read_ipc(paths, session=self, **options)
 

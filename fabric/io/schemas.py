@@ -1,6 +1,7 @@
 """Schemas of sources: what a plan may rely on.
 
-One job: strip a schema to names and types, refuse doubled names, and say how two schemas differ.
+One job: strip a schema to names and types, refuse doubled names, say how two schemas differ, and
+merge them.
 """
 
 from __future__ import annotations
@@ -8,8 +9,10 @@ from __future__ import annotations
 from collections import Counter
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fabric.errors import DataError
+from fabric.plan.types import flat_type
 
 
 def checked_schema(schema: pa.Schema, what: str) -> pa.Schema:
@@ -44,3 +47,55 @@ def difference(expected: pa.Schema, found: pa.Schema) -> str:
     if expected.names != found.names:
         return f"its columns are in another order: {', '.join(found.names)}"
     return ""
+
+
+def merged(known: pa.Schema, found: pa.Schema, *, widen: bool) -> pa.Schema:
+    """The schema of files of both; raises `DataError` with how they differ.
+
+    A column of nulls takes the other's type. Only with `widen` may columns be missing, and
+    narrower numbers become wider ones.
+
+    >>> merged(pa.schema([("a", pa.int8())]), pa.schema([("a", pa.int64())]), widen=True)
+    a: int64
+    """
+    if widen:
+        try:
+            return pa.unify_schemas([known, found], promote_options="permissive")
+        except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
+            both = pa.schema([field for field in known if field.name in found.names])
+            text = difference(both, pa.schema([found.field(name) for name in both.names]))
+            raise DataError(text or str(error)) from error
+    filled = _filled(known, found)
+    if text := difference(filled, _filled(found, filled)):
+        raise DataError(text)
+    return filled
+
+
+def _filled(schema: pa.Schema, other: pa.Schema) -> pa.Schema:
+    """`schema` with the types of `other` for its columns of nulls."""
+    if not any(pa.types.is_null(dtype) for dtype in schema.types):
+        return schema
+    return pa.schema([
+        other.field(f.name) if pa.types.is_null(f.type) and f.name in other.names else f
+        for f in schema
+    ])  # fmt: skip
+
+
+def texts_for_nulls(schema: pa.Schema) -> pa.Schema:
+    """Columns of which nothing but nulls was seen, as text.
+
+    >>> texts_for_nulls(pa.schema([("a", pa.null())]))
+    a: string
+    """
+    return pa.schema([
+        (f.name, pa.string() if pa.types.is_null(f.type) else f.type) for f in schema
+    ])  # fmt: skip
+
+
+def flat_column(column: pa.Array) -> pa.Array:
+    """Values without encodings and views; Arrow can't cast dictionaries of views at once."""
+    if pa.types.is_dictionary(column.type):
+        return flat_column(column.dictionary).take(column.indices)
+    if pa.types.is_run_end_encoded(column.type):
+        return flat_column(pc.run_end_decode(column))
+    return column.cast(flat_type(column.type))

@@ -48,9 +48,10 @@ def source_text(source: Source) -> str:
 def target_text(target: Target) -> str:
     """The method that writes `target`, without its dot."""
     match target:
-        case FileTarget(format=format, path=path, mode=mode):
-            overwrite = ', mode="overwrite"' if mode == "overwrite" else ""
-            return f"write_{format}({quoted(path)}{overwrite})"
+        case FileTarget(format=format, path=path, mode=mode, partition_by=by):
+            given = "" if mode == "error" else f", mode={quoted(mode)}"
+            listed = f", partition_by=[{', '.join(map(quoted, by))}]" if by else ""
+            return f"write_{format}({quoted(path)}{listed}{given})"
         case DatasetTarget(name=name, keys=keys, replicas=replicas):
             listed = f", keys=[{', '.join(map(quoted, keys))}]" if keys else ""
             copies = f", replicas={replicas}" if replicas else ""

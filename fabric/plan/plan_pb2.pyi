@@ -554,12 +554,20 @@ class LookupJoin(_message.Message):
     def __init__(self, left_keys: _Optional[_Iterable[int]] = ..., right_keys: _Optional[_Iterable[int]] = ..., how: _Optional[str] = ..., suffix: _Optional[str] = ...) -> None: ...
 
 class Option(_message.Message):
-    __slots__ = ("name", "value")
+    __slots__ = ("name", "text", "flag", "integer", "texts", "schema")
     NAME_FIELD_NUMBER: _ClassVar[int]
-    VALUE_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    FLAG_FIELD_NUMBER: _ClassVar[int]
+    INTEGER_FIELD_NUMBER: _ClassVar[int]
+    TEXTS_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
     name: str
-    value: str
-    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    text: str
+    flag: bool
+    integer: int
+    texts: Names
+    schema: bytes
+    def __init__(self, name: _Optional[str] = ..., text: _Optional[str] = ..., flag: _Optional[bool] = ..., integer: _Optional[int] = ..., texts: _Optional[_Union[Names, _Mapping]] = ..., schema: _Optional[bytes] = ...) -> None: ...
 
 class Source(_message.Message):
     __slots__ = ("file", "memory", "dataset", "flight")
@@ -574,14 +582,18 @@ class Source(_message.Message):
     def __init__(self, file: _Optional[_Union[FileSource, _Mapping]] = ..., memory: _Optional[_Union[MemorySource, _Mapping]] = ..., dataset: _Optional[_Union[DatasetSource, _Mapping]] = ..., flight: _Optional[_Union[FlightSource, _Mapping]] = ...) -> None: ...
 
 class FileSource(_message.Message):
-    __slots__ = ("format", "paths", "options")
+    __slots__ = ("format", "paths", "options", "hive", "schemas")
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     PATHS_FIELD_NUMBER: _ClassVar[int]
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    HIVE_FIELD_NUMBER: _ClassVar[int]
+    SCHEMAS_FIELD_NUMBER: _ClassVar[int]
     format: str
     paths: _containers.RepeatedScalarFieldContainer[str]
     options: _containers.RepeatedCompositeFieldContainer[Option]
-    def __init__(self, format: _Optional[str] = ..., paths: _Optional[_Iterable[str]] = ..., options: _Optional[_Iterable[_Union[Option, _Mapping]]] = ...) -> None: ...
+    hive: bytes
+    schemas: str
+    def __init__(self, format: _Optional[str] = ..., paths: _Optional[_Iterable[str]] = ..., options: _Optional[_Iterable[_Union[Option, _Mapping]]] = ..., hive: _Optional[bytes] = ..., schemas: _Optional[str] = ...) -> None: ...
 
 class MemorySource(_message.Message):
     __slots__ = ("token", "n_rows")
@@ -728,18 +740,22 @@ class Target(_message.Message):
     def __init__(self, file: _Optional[_Union[FileTarget, _Mapping]] = ..., dataset: _Optional[_Union[DatasetTarget, _Mapping]] = ..., flight: _Optional[_Union[FlightTarget, _Mapping]] = ..., gate: _Optional[_Union[GateTarget, _Mapping]] = ..., stream_file: _Optional[_Union[StreamFileTarget, _Mapping]] = ..., blackhole: _Optional[_Union[BlackholeTarget, _Mapping]] = ..., live: _Optional[_Union[LiveTarget, _Mapping]] = ...) -> None: ...
 
 class FileTarget(_message.Message):
-    __slots__ = ("format", "path", "single", "mode", "options")
+    __slots__ = ("format", "path", "single", "mode", "options", "partition_by", "rows_max")
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     SINGLE_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_BY_FIELD_NUMBER: _ClassVar[int]
+    ROWS_MAX_FIELD_NUMBER: _ClassVar[int]
     format: str
     path: str
     single: bool
     mode: str
     options: _containers.RepeatedCompositeFieldContainer[Option]
-    def __init__(self, format: _Optional[str] = ..., path: _Optional[str] = ..., single: _Optional[bool] = ..., mode: _Optional[str] = ..., options: _Optional[_Iterable[_Union[Option, _Mapping]]] = ...) -> None: ...
+    partition_by: _containers.RepeatedScalarFieldContainer[str]
+    rows_max: int
+    def __init__(self, format: _Optional[str] = ..., path: _Optional[str] = ..., single: _Optional[bool] = ..., mode: _Optional[str] = ..., options: _Optional[_Iterable[_Union[Option, _Mapping]]] = ..., partition_by: _Optional[_Iterable[str]] = ..., rows_max: _Optional[int] = ...) -> None: ...
 
 class DatasetTarget(_message.Message):
     __slots__ = ("name", "keys", "n_partitions", "mode", "replicas")
@@ -782,7 +798,7 @@ class LiveTarget(_message.Message):
     def __init__(self, name: _Optional[str] = ...) -> None: ...
 
 class StreamFileTarget(_message.Message):
-    __slots__ = ("format", "path", "roll_bytes", "roll_rows", "roll_s", "compact_bytes", "compact_s", "options", "mode")
+    __slots__ = ("format", "path", "roll_bytes", "roll_rows", "roll_s", "compact_bytes", "compact_s", "options", "mode", "partition_by")
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     ROLL_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -792,6 +808,7 @@ class StreamFileTarget(_message.Message):
     COMPACT_S_FIELD_NUMBER: _ClassVar[int]
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_BY_FIELD_NUMBER: _ClassVar[int]
     format: str
     path: str
     roll_bytes: int
@@ -801,4 +818,5 @@ class StreamFileTarget(_message.Message):
     compact_s: float
     options: _containers.RepeatedCompositeFieldContainer[Option]
     mode: str
-    def __init__(self, format: _Optional[str] = ..., path: _Optional[str] = ..., roll_bytes: _Optional[int] = ..., roll_rows: _Optional[int] = ..., roll_s: _Optional[float] = ..., compact_bytes: _Optional[int] = ..., compact_s: _Optional[float] = ..., options: _Optional[_Iterable[_Union[Option, _Mapping]]] = ..., mode: _Optional[str] = ...) -> None: ...
+    partition_by: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, format: _Optional[str] = ..., path: _Optional[str] = ..., roll_bytes: _Optional[int] = ..., roll_rows: _Optional[int] = ..., roll_s: _Optional[float] = ..., compact_bytes: _Optional[int] = ..., compact_s: _Optional[float] = ..., options: _Optional[_Iterable[_Union[Option, _Mapping]]] = ..., mode: _Optional[str] = ..., partition_by: _Optional[_Iterable[str]] = ...) -> None: ...

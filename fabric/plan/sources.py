@@ -6,31 +6,41 @@ One job: name an input or output so that it can travel. Reading and writing is `
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import pyarrow as pa
 
-FileFormat = Literal["parquet", "csv", "ipc"]
+FileFormat = Literal["parquet", "csv", "ipc", "json"]
 StreamFormat = Literal["parquet", "csv", "ipc", "ndjson"]
 Until = Literal["", "now"]
 OnUnreadable = Literal["fail", "skip", "side"]
 Acknowledge = Literal["received", "checkpoint"]
 NexmarkTable = Literal["event", "person", "auction", "bid"]
-FileMode = Literal["error", "overwrite"]
+FileMode = Literal["error", "overwrite", "append"]
+Schemas = Literal["strict", "union"]
 DatasetMode = Literal["create", "append", "overwrite"]
 StreamMode = Literal["error", "append"]
+OptionValue: TypeAlias = str | bool | int | tuple[str, ...] | pa.Schema
+"""A reader's or writer's option, in its own type."""
+Options: TypeAlias = tuple[tuple[str, OptionValue], ...]
+"""Sorted by name, e.g. (("delimiter", ";"), ("header", False))."""
+EMPTY_SCHEMA = pa.schema([])
 
 
 @dataclass(frozen=True, slots=True)
 class FileSource:
-    """Files of one format and one schema; `paths` are absolute and already expanded from globs.
+    """Files of one format; `paths` are absolute and already expanded from folders and patterns.
 
-    `options` are reader options as sorted (name, value) pairs, e.g. (("delimiter", ";"),).
+    `hive` are the columns that folders named ``column=value`` give, in the order of the path. With
+    `schemas` "strict" all files have the same columns, with "union" a missing one is null and a
+    narrower one is widened.
     """
 
     format: FileFormat
     paths: tuple[str, ...]
-    options: tuple[tuple[str, str], ...] = ()
+    options: Options = ()
+    hive: pa.Schema = EMPTY_SCHEMA
+    schemas: Schemas = "strict"
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -138,7 +148,7 @@ class FollowedFiles:
     n_splits: int = 1
     poll_s: float = 1.0
     settle_s: float = 0.0
-    options: tuple[tuple[str, str], ...] = ()
+    options: Options = ()
     on_bad: OnUnreadable = "fail"
 
 
@@ -162,13 +172,19 @@ StreamSource = GeneratorStream | NexmarkStream | ReplayStream | FollowedFiles | 
 
 @dataclass(frozen=True, slots=True)
 class FileTarget:
-    """Write files aside, then rename. `path` is one file when `single`, else a folder of parts."""
+    """Write files aside, then rename. `path` is one file when `single`, else a folder of parts.
+
+    Parts lie in folders ``column=value`` of `partition_by`, whose columns are left out of the
+    files, and hold at most `rows_max` rows (0: no limit).
+    """
 
     format: FileFormat
     path: str
     single: bool
     mode: FileMode = "error"
-    options: tuple[tuple[str, str], ...] = ()
+    options: Options = ()
+    partition_by: tuple[str, ...] = ()
+    rows_max: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,8 +223,9 @@ class StreamFileTarget:
 
     A file ends with its checkpoint, or before at `roll_bytes`, `roll_rows` or `roll_s` (0: never).
     Smaller ones than `compact_bytes` are merged: those of one checkpoint, and with `compact_s`
-    those of several, which nobody sees for so long. With mode "error" nobody else's files may lie
-    there.
+    those of several, which nobody sees for so long. Files lie in folders ``column=value`` of
+    `partition_by`, whose columns are left out of them. With mode "error" nobody else's files may
+    lie there.
     """
 
     format: FileFormat
@@ -218,8 +235,9 @@ class StreamFileTarget:
     roll_s: float = 0.0
     compact_bytes: int = 16 << 20
     compact_s: float = 0.0
-    options: tuple[tuple[str, str], ...] = ()
+    options: Options = ()
     mode: StreamMode = "error"
+    partition_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +274,3 @@ class Split:
     ticket: bytes = b""
     n_rows: int = 0
     n_bytes: int = 0
-
-
-EMPTY_SCHEMA = pa.schema([])

@@ -106,7 +106,7 @@ def files(
     >>> rows.side_output("unreadable").select("offset", "data").collect().to_pylist()
     [{'offset': 8, 'data': b'2\\n'}]
     """
-    from fabric.clients.dataframe.read import option_text
+    from fabric.clients.dataframe.read_files import file_options
 
     where = Path(path).expanduser().absolute()
     source = sources.FollowedFiles(
@@ -117,7 +117,7 @@ def files(
         whole(n_splits, 1, "files", "n_splits"),
         us(poll, "poll", least=1) / 1e6,
         us(settle, "settle") / 1e6,
-        tuple(sorted((name, option_text(value)) for name, value in options.items())),
+        file_options(options, "read_stream"),
         choice(on_bad, ("fail", "skip", "side"), "files", "on_bad"),  # type: ignore[arg-type]
     )
     return _stream(source, schema, session)

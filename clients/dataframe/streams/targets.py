@@ -12,8 +12,10 @@ from typing import TypeAlias, get_args
 
 from fabric.clients.dataframe.actions import dataset_target
 from fabric.clients.dataframe.names import choice, whole
+from fabric.clients.dataframe.read_files import file_options
 from fabric.clients.dataframe.streams.lengths import Length, maybe_us
 from fabric.errors import PlanError
+from fabric.io.files.folders import check_local
 from fabric.plan.sources import (
     BlackholeTarget,
     DatasetTarget,
@@ -56,8 +58,8 @@ def to_files(
     >>> to_files("/data/out", format="ipc", roll="1 minute").roll_s
     60.0
     """
-    choice(format, ("parquet", "csv", "ipc"), "to_files", "format")
-    pairs = tuple(sorted((name, str(value)) for name, value in options.items()))
+    choice(format, ("parquet", "csv", "ipc", "json"), "to_files", "format")
+    check_local(path, "to_files")
     return StreamFileTarget(
         format,
         str(Path(path).expanduser().absolute()),
@@ -66,7 +68,7 @@ def to_files(
         (maybe_us(roll, "roll", least=1) or 0) / 1e6,
         whole(compact_bytes, 0, "to_files", "compact_bytes"),
         (maybe_us(compact, "compact", least=1) or 0) / 1e6,
-        pairs,
+        file_options(options, "to_files"),
     )
 
 

@@ -74,7 +74,7 @@ def _as_one(node: Sink, frame: SparkFrame) -> SparkFrame:
 def _writing(target: Target, schema: pa.Schema, job: str, home: FindHome) -> Writing:
     if isinstance(target, DatasetTarget):
         return _DatasetWriting.begin(target, schema, home())
-    dispatch.check_target(target)
+    dispatch.check_target(target, schema)
     return _SinkWriting(target, job, _SinkTask(target, schema, job))
 
 

@@ -25,7 +25,8 @@ from fabric.clients.spark.plan.rowwise import filtered
 from fabric.clients.spark.types import arrow_schema
 from fabric.errors import NotFoundError
 from fabric.io import registry
-from fabric.io.files.source import check_unchanged
+from fabric.io.files.hive import useful
+from fabric.io.files.source import check_unchanged, is_plain
 from fabric.io.memory import table_of
 from fabric.plan.expr import columns_of
 from fabric.plan.nodes import Scan
@@ -83,8 +84,8 @@ def _frame(
             return frame_of(spark, table_of(source).select(wanted.names), inner)
         case FileSource() as source if reads_alike(source, wanted):
             return _parquet(source, node.schema, wanted, inner, spark)
-        case FileSource() | FlightSource() as source:
-            return _by_our_readers(source, node.schema, wanted, inner, spark)
+        case FileSource() | FlightSource():
+            return _by_our_readers(node, wanted, inner, spark)
         case DatasetSource(name=name):
             found = home()
             options = {"url": found.url, "token": found.token, "dataset": name}
@@ -100,6 +101,8 @@ def reads_alike(source: FileSource, wanted: pa.Schema) -> bool:
     reads otherwise: units but microseconds, nested values, names it can't spell.
     """
     if source.format != "parquet" or not wanted.names or "" in wanted.names:
+        return False
+    if not is_plain(source):
         return False
     for path in source.paths:
         hidden = basename(path).startswith(("_", "."))
@@ -143,12 +146,15 @@ def _parquet(
 
 
 def _by_our_readers(
-    source: FileSource | FlightSource, schema: pa.Schema, wanted: pa.Schema,
-    inner: Sequence[str], spark: SparkSession,
-) -> SparkFrame:  # fmt: skip
+    node: Scan, wanted: pa.Schema, inner: Sequence[str], spark: SparkSession
+) -> SparkFrame:
     """One Spark partition a split, read in a Python worker."""
+    source, schema = node.source, node.schema
+    assert isinstance(source, FileSource | FlightSource)
     n_target = _SPLITS_A_CORE * spark.sparkContext.defaultParallelism
-    splits = registry.enumerate_splits(source, n_target)
+    splits: Sequence[Split] = registry.enumerate_splits(source, n_target)
+    if isinstance(source, FileSource):
+        splits = useful(source, node.predicate, splits)
     struct = inside_schema(wanted, inner)
     if not splits:
         return spark.createDataFrame([], struct)

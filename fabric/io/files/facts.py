@@ -24,8 +24,12 @@ def column_facts(
     source: FileSource, schema: pa.Schema, names: Collection[str]
 ) -> dict[str, ColumnFacts]:
     """Facts of those columns among `names` of which every row group of every file says all."""
-    wanted = [name for name in names if name in schema.names and _says(schema.field(name))]
-    if source.format != "parquet" or not wanted:
+    wanted = [
+        name
+        for name in names
+        if name in schema.names and name not in source.hive.names and _says(schema.field(name))
+    ]
+    if source.format != "parquet" or source.schemas == "union" or not wanted:
         return {}
     footers = []
     for path in source.paths:
@@ -40,7 +44,9 @@ def magnitude(source: FileSource, schema: pa.Schema, name: str) -> float:
     dtype = schema.field(name).type
     if (
         source.format != "parquet"
+        or source.schemas == "union"
         or "." in name
+        or name in source.hive.names
         or not (t.is_integer(dtype) or t.is_decimal(dtype))
     ):
         return math.inf
@@ -64,8 +70,8 @@ def _says(field: pa.Field) -> bool:
 def _merged(name: str, footers: list[pq.FileMetaData]) -> ColumnFacts | None:
     n_nulls, values = 0, []
     for chunk in _chunks(name, footers):
-        known = chunk.statistics
-        if known is None or not known.has_null_count:
+        known = None if chunk is None else chunk.statistics
+        if chunk is None or known is None or not known.has_null_count:
             return None
         n_nulls += known.null_count
         if known.has_min_max:
@@ -76,10 +82,14 @@ def _merged(name: str, footers: list[pq.FileMetaData]) -> ColumnFacts | None:
     return ColumnFacts(n_nulls=n_nulls, least=least, most=max(values, default=None))
 
 
-def _chunks(name: str, footers: list[pq.FileMetaData]) -> Iterator[pq.ColumnChunkMetaData]:
-    """The column in every row group that has rows."""
+def _chunks(name: str, footers: list[pq.FileMetaData]) -> Iterator[pq.ColumnChunkMetaData | None]:
+    """The column in every row group that has rows; None for a file that lacks it."""
     for one in footers:
-        index = one.schema.names.index(name)
+        paths = [one.schema.column(place).path for place in range(one.num_columns)]
+        if name not in paths:
+            yield None
+            continue
+        index = paths.index(name)
         for number in range(one.num_row_groups):
             group = one.row_group(number)
             if group.num_rows:

@@ -15,20 +15,24 @@ from mmap import MADV_DONTNEED
 import pyarrow as pa
 
 from fabric.io.faults import reading
-from fabric.io.files.units import Unit
+from fabric.io.files.units import Given, Unit
 
-OPTIONS: frozenset[str] = frozenset()
+OPTIONS: dict[str, type] = {}
 """Reader options: none."""
 _PIECE_ROWS, _HELD_BYTES = 65_536, 16 << 20
 
 
-def file_schema(path: str, options: dict[str, str]) -> pa.Schema:
+def check(options: Given) -> None:
+    """Nothing to refuse."""
+
+
+def file_schema(path: str, options: Given) -> pa.Schema:
     """Columns and types from the footer."""
     with reading(path, "Arrow IPC"), pa.memory_map(path) as file:
         return pa.ipc.open_file(file).schema
 
 
-def units(path: str, options: dict[str, str]) -> list[Unit]:
+def units(path: str, options: Given) -> list[Unit]:
     """Record batches with their rows; only heads are touched when not compressed."""
     with reading(path, "Arrow IPC"), pa.memory_map(path) as file:
         reader = pa.ipc.open_file(file)
@@ -58,7 +62,7 @@ def _base(file: pa.MemoryMappedFile) -> int:
 
 
 def read_units(
-    path: str, options: dict[str, str], schema: pa.Schema, begin: int, end: int
+    path: str, options: Given, schema: pa.Schema, begin: int, end: int
 ) -> Iterator[pa.RecordBatch]:
     """Record batches `begin` to `end` (0:0 means all) with the columns of `schema`."""
     with reading(path, "Arrow IPC"), pa.memory_map(path) as file:

@@ -1,10 +1,12 @@
-"""Files with a JSON object a line, read by Arrow's parser a block at a time.
+"""Files with a JSON object a line, or one array of objects, read a block at a time.
 
-One job: read NDJSON. Types come from the first `sample_bytes` of the first file; a later value that
-does not fit its column's type is a `DataError` that names the file. Fields that nobody asked for
-are left out, missing ones are null. A unit is the whole file. Options:
+One job: read JSON by Arrow's parser. Types come from the first `sample_bytes` of a file; a later
+value that does not fit its column's type is a `DataError` that names the file, as is a field that
+comes first behind them. Missing fields are null. A unit is the whole file. Options:
 
     sample_bytes   how much is looked at for types; default 8388608
+    types          types of some columns
+    schema         all columns to read and their types: other fields are left out
 
 Lines are looked at before Arrow's parser has them: pyarrow 25 dies of a ``null`` that comes first,
 and makes a row of nulls of a later one; where it finds types it dies of values nested too deep.
@@ -17,53 +19,81 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BufferedReader
 from os import stat
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.json as pj
+from pyarrow import types as t
 
 from fabric.errors import ConfigError, DataError
 from fabric.io.faults import first_line, reading
-from fabric.io.files.units import Unit
+from fabric.io.files.json_arrays import objects
+from fabric.io.files.units import Given, Unit
 
-OPTIONS = frozenset(("sample_bytes",))
+OPTIONS: dict[str, type] = {"sample_bytes": int, "types": pa.Schema, "schema": pa.Schema}
 _SAMPLE_BYTES, _BLOCK_BYTES, _LINE_BYTES_MAX = 8 << 20, 4 << 20, 64 << 20
-_DEPTH_MAX = 100
+_DEPTH_MAX, _PEEK_BYTES = 100, 1 << 10
 _BOM = b"\xef\xbb\xbf"
 _OBJECT = re.compile(rb"^[ \t\r]*\{", re.MULTILINE)
 _OTHER = re.compile(rb"^[ \t\r]*([^{ \t\r\n].{,40})", re.MULTILINE)
 
 
-def file_schema(path: str, options: dict[str, str]) -> pa.Schema:
-    """Columns and types as the head of the file shows them; a column of only nulls is a string."""
-    text = options.get("sample_bytes", str(_SAMPLE_BYTES))
-    if not text.isdigit() or not int(text):
-        raise ConfigError(f"option sample_bytes must be a positive number, got {text!r}")
-    with reading(path, "NDJSON"):
-        head = next(_blocks(path, int(text)), b"")
+def check(options: Given) -> None:
+    """Refuse values that mean nothing."""
+    number = options.get("sample_bytes", 1)
+    if isinstance(number, int) and number < 1:
+        raise ConfigError(f"option sample_bytes must be a positive number, got {number}")
+    if "types" in options and "schema" in options:
+        raise ConfigError("read_json takes types= (of some columns) or schema= (all), not both")
+    for name in ("types", "schema"):
+        given = options.get(name)
+        for field in given if isinstance(given, pa.Schema) else ():
+            if (bad := _unreadable(field.type)) is not None:
+                raise ConfigError(
+                    f"option {name}: a column of a JSON file can't be read as {bad} "
+                    f"({field.name!r}); read it as string, a number, a list or a struct, and cast"
+                )
+
+
+def file_schema(path: str, options: Given) -> pa.Schema:
+    """Columns and types as the head of the file shows them; null: it shows no value."""
+    if (given := options.get("schema")) is not None:
+        with reading(path, "JSON"):
+            stat(path)
+        assert isinstance(given, pa.Schema)
+        return given
+    types, n_bytes = options.get("types"), options.get("sample_bytes", _SAMPLE_BYTES)
+    assert isinstance(n_bytes, int)
+    with reading(path, "JSON"):
+        head = next(_blocks(path, n_bytes), b"")
+        if not head or head.isspace():
+            return types or pa.schema([])
         _n_objects(head)
         _check_depth(head)
-        found = _rows(head, None).schema
-        types = [pa.string() if pa.types.is_null(dtype) else dtype for dtype in found.types]
-        return pa.schema(list(zip(found.names, types, strict=True)))
+        found = _rows(head, types, "infer").schema
+        return pa.schema(list(zip(found.names, found.types, strict=True)))  # decodes names
 
 
-def units(path: str, options: dict[str, str]) -> list[Unit]:
+def units(path: str, options: Given) -> list[Unit]:
     """One unit; the number of its rows is unknown."""
-    with reading(path, "NDJSON"):
+    with reading(path, "JSON"):
         return [Unit(0, stat(path).st_size)]
 
 
 def read_units(
-    path: str, options: dict[str, str], schema: pa.Schema, begin: int, end: int
+    path: str, options: Given, schema: pa.Schema, begin: int, end: int, *, strict: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """All rows with the columns and types of `schema`; an error names the line."""
+    """All rows with the columns and types of `schema`; an error names the line.
+
+    Other fields are left out; when `strict`, they are an error.
+    """
     n_lines = 0
-    with reading(path, "NDJSON"):
+    with reading(path, "JSON"):
         for data in _blocks(path, _BLOCK_BYTES):
             try:
-                table, bad = parse(data, schema), None
+                table, bad = parse(data, schema, strict=strict), None
             except ValueError as error:
-                table, bad = _until_bad(data, schema, error)
+                table, bad = _until_bad(data, schema, error, strict)
             yield from table.to_batches()
             if bad is not None:
                 at = n_lines + bad.line
@@ -71,7 +101,7 @@ def read_units(
             n_lines += data.count(b"\n")
 
 
-def parse(data: bytes, schema: pa.Schema) -> pa.Table:
+def parse(data: bytes, schema: pa.Schema, *, strict: bool = False) -> pa.Table:
     """Whole lines as rows with the columns and types of `schema`; `ValueError` for anything else.
 
     >>> parse(b'{"a": 1}\\nnull\\n', pa.schema([("a", pa.int64())]))
@@ -81,7 +111,7 @@ def parse(data: bytes, schema: pa.Schema) -> pa.Table:
     if not data or data.isspace():
         return schema.empty_table()
     n_objects = _n_objects(data)
-    table = _rows(data, schema).select(schema.names)
+    table = _rows(data, schema, "error" if strict else "ignore").select(schema.names)
     if table.num_rows != n_objects:
         raise ValueError(f"{n_objects} lines hold {table.num_rows} values; write one a line")
     if not data.isascii():
@@ -89,12 +119,41 @@ def parse(data: bytes, schema: pa.Schema) -> pa.Table:
     return table
 
 
-def _rows(data: bytes, schema: pa.Schema | None) -> pa.Table:
+def _rows(data: bytes, schema: Any, others: str) -> pa.Table:
+    """With fields that are not in `schema` as pyarrow's `unexpected_field_behavior` says."""
     block = pj.ReadOptions(block_size=max(1, len(data)), use_threads=False)
-    known = pj.ParseOptions(
-        explicit_schema=schema, unexpected_field_behavior="infer" if schema is None else "ignore"
-    )
-    return pj.read_json(pa.BufferReader(data), read_options=block, parse_options=known)
+    parsed = schema and pa.schema([(field.name, _parsed(field.type)) for field in schema])
+    known = pj.ParseOptions(explicit_schema=parsed, unexpected_field_behavior=others)
+    table = pj.read_json(pa.BufferReader(data), read_options=block, parse_options=known)
+    if parsed is None or parsed.equals(schema):
+        return table
+    wanted = [schema.field(f.name) if f.name in schema.names else f for f in table.schema]
+    return table.cast(pa.schema(wanted))
+
+
+def _parsed(dtype: pa.DataType) -> pa.DataType:
+    """The type that Arrow's parser reads what becomes `dtype` as: it knows no dates, for one."""
+    if t.is_date(dtype):
+        return pa.string()
+    if t.is_float16(dtype):
+        return pa.float32()
+    if t.is_struct(dtype):
+        fields = [dtype.field(place) for place in range(dtype.num_fields)]
+        return pa.struct([(field.name, _parsed(field.type)) for field in fields])
+    if t.is_list(dtype) or t.is_large_list(dtype) or t.is_fixed_size_list(dtype):
+        return pa.list_(_parsed(dtype.value_type))
+    return dtype
+
+
+def _unreadable(dtype: pa.DataType) -> pa.DataType | None:
+    """What of a type has no form in JSON that is read, or None."""
+    if t.is_struct(dtype):
+        inner = (_unreadable(dtype.field(place).type) for place in range(dtype.num_fields))
+        return next((bad for bad in inner if bad is not None), None)
+    if t.is_list(dtype) or t.is_large_list(dtype) or t.is_fixed_size_list(dtype):
+        return _unreadable(dtype.value_type)
+    bad = (t.is_time, t.is_duration, t.is_interval, t.is_nested, t.is_dictionary)
+    return dtype if any(test(dtype) for test in bad) else None
 
 
 def _n_objects(data: bytes) -> int:
@@ -127,25 +186,34 @@ class _Bad:
     why: str
 
 
-def _until_bad(data: bytes, schema: pa.Schema, error: ValueError) -> tuple[pa.Table, _Bad]:
+def _until_bad(
+    data: bytes, schema: pa.Schema, error: ValueError, strict: bool
+) -> tuple[pa.Table, _Bad]:
     """The rows before the first line that can't be read, and that line."""
     lines = data.split(b"\n")
     good, bad = 0, len(lines)
     while bad - good > 1:
         middle = (good + bad) // 2
         try:
-            parse(b"\n".join(lines[good:middle]), schema)
+            parse(b"\n".join(lines[good:middle]), schema, strict=strict)
             good = middle
         except ValueError as found:
             bad, error = middle, found
-    table = parse(b"\n".join(lines[:good]), schema)
+    table = parse(b"\n".join(lines[:good]), schema, strict=strict)
     # Arrow counts rows from wherever this part of the file began.
-    return table, _Bad(good + 1, re.sub(r" in row \d+$", "", first_line(error)))
+    why = re.sub(r" in row \d+$", "", first_line(error))
+    if "unexpected field" in why:
+        why += "; it is not in the file's head, so name it: types={…}, or raise sample_bytes="
+    return table, _Bad(good + 1, why)
 
 
 def _blocks(path: str, n_bytes: int) -> Iterator[bytes]:
     """Whole lines, about `n_bytes` at a time; unpacked where the file's ending says so."""
     with pa.input_stream(path) as opened, BufferedReader(opened) as file:
+        head = file.peek(_PEEK_BYTES).removeprefix(_BOM).lstrip()
+        if head.startswith(b"["):
+            yield from objects(file, n_bytes)
+            return
         while data := file.read(n_bytes):
             rest = file.readline(_LINE_BYTES_MAX)
             if len(rest) == _LINE_BYTES_MAX and not rest.endswith(b"\n"):

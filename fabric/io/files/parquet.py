@@ -13,20 +13,24 @@ import pyarrow.dataset as ds
 
 from fabric.io.faults import reading
 from fabric.io.files.footers import footer
-from fabric.io.files.units import Unit
+from fabric.io.files.units import Given, Unit
 
-OPTIONS: frozenset[str] = frozenset()
+OPTIONS: dict[str, type] = {}
 """Reader options: none."""
 _PAGE_BYTES, _BATCH_ROWS = 1 << 20, 16_384
 
 
-def file_schema(path: str, options: dict[str, str]) -> pa.Schema:
+def check(options: Given) -> None:
+    """Nothing to refuse."""
+
+
+def file_schema(path: str, options: Given) -> pa.Schema:
     """Columns and types from the footer."""
     with reading(path, "Parquet"):
         return footer(path).schema
 
 
-def units(path: str, options: dict[str, str]) -> list[Unit]:
+def units(path: str, options: Given) -> list[Unit]:
     """Row groups with their rows and bytes on disk."""
     with reading(path, "Parquet"):
         found = footer(path).metadata
@@ -65,7 +69,7 @@ def fragment(path: str, begin: int, end: int) -> ds.ParquetFileFragment:
 
 
 def read_units(
-    path: str, options: dict[str, str], schema: pa.Schema, begin: int, end: int
+    path: str, options: Given, schema: pa.Schema, begin: int, end: int
 ) -> Iterator[pa.RecordBatch]:
     """Rows of row groups `begin` to `end` (0:0 means all) with the columns of `schema`."""
     return read_fragment(fragment(path, begin, end), schema)

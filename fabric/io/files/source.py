@@ -1,7 +1,8 @@
 """A `FileSource`: schema, splits and rows of many files of one format.
 
-One job: what all formats share. Every file's schema must equal the first's; a missing or truncated
-file, or one that differs, is an error that names it.
+One job: what all formats share. Files have the columns of the first one, or with `schemas` "union"
+a part of the union; folders may give further ones (`hive`). A missing or truncated file, or one
+that differs, is an error that names it.
 """
 
 from __future__ import annotations
@@ -13,30 +14,47 @@ from types import ModuleType
 import pyarrow as pa
 
 from fabric.errors import ConfigError, DataError
-from fabric.io.faults import reading
-from fabric.io.files import csv, ipc, parquet
+from fabric.io.faults import first_line, reading
+from fabric.io.files import csv, hive, ipc, ndjson, parquet
+from fabric.io.files.options import check_known
+from fabric.io.files.pruning import Known, pruning_filter
 from fabric.io.files.units import file_splits
-from fabric.io.schemas import checked_schema, difference
+from fabric.io.schemas import checked_schema, difference, merged, texts_for_nulls
 from fabric.plan.expr import Expr
-from fabric.plan.sources import FileSource, Split
+from fabric.plan.sources import FileSource, OptionValue, Split
 
-_FORMATS: dict[str, ModuleType] = {"parquet": parquet, "csv": csv, "ipc": ipc}
+_FORMATS: dict[str, ModuleType] = {"parquet": parquet, "csv": csv, "ipc": ipc, "json": ndjson}
+_HEADLESS = ("csv", "json")
+"""Formats without a footer: their types are found from values, or given."""
 
 
 def source_schema(source: FileSource) -> pa.Schema:
-    """Names and types of the first file, after all others were compared with it."""
+    """Names and types of all columns, after all files were compared."""
     reader, options = _reader(source)
     if not source.paths:
         raise DataError(f"a {source.format} source needs at least one file")
-    first = checked_schema(reader.file_schema(source.paths[0], options), source.paths[0])
-    for path in source.paths[1:]:
+    first, known = source.paths[0], pa.schema([])
+    for path in source.paths:
         found = checked_schema(reader.file_schema(path, options), path)
-        if text := difference(first, found):
-            raise DataError(
-                f"{path} differs from {source.paths[0]}: {text}; read them apart, give both the "
-                "same columns, then union them"
+        if path == first or found.equals(known):
+            known = found
+            continue
+        try:
+            known = merged(known, found, widen=source.schemas == "union")
+        except DataError as error:
+            way = (
+                "read them apart, give both the same columns, then union them"
+                if source.schemas == "union" or source.format in _HEADLESS
+                else 'read them with schema="union" where columns are missing or wider'
             )
-    return first
+            raise DataError(f"{path} differs from {first}: {error.message}; {way}") from None
+    return _with_hive(source, texts_for_nulls(known) if source.format in _HEADLESS else known)
+
+
+def _with_hive(source: FileSource, files: pa.Schema) -> pa.Schema:
+    """The columns of folders take the places of files' own, others come last."""
+    columns = {field.name: field.type for field in files}
+    return pa.schema(list((columns | {f.name: f.type for f in source.hive}).items()))
 
 
 def enumerate_splits(source: FileSource, n_target: int) -> list[Split]:
@@ -52,6 +70,11 @@ def enumerate_splits(source: FileSource, n_target: int) -> list[Split]:
     return splits
 
 
+def is_plain(source: FileSource) -> bool:
+    """Whether each file holds exactly the columns of the source, in their types."""
+    return not len(source.hive) and source.schemas == "strict"
+
+
 def read_split(
     source: FileSource,
     schema: pa.Schema,
@@ -64,42 +87,130 @@ def read_split(
     """The rows of `split` with exactly the types of `schema`; see `registry.read_split`."""
     wanted = schema if columns is None else pa.schema([schema.field(name) for name in columns])
     wanted = checked_schema(wanted, split.uri)
-    reader, options = _reader(source)
-    check_unchanged(source, schema, split.uri)
-    if source.format == "csv":
-        _check_length(split)
-    if source.format == "parquet":
-        from fabric.io.files.pruning import pruning_filter
+    check_as_planned(source, schema, split)
+    if not hive.useful(source, predicate, [split]):
+        return
+    own = _own_columns(source, schema, split.uri)
+    inner = pa.schema([f for f in own if f.name in wanted.names]) or pa.schema(list(own)[:1])
+    pruning = None if source.format != "parquet" else pruning_filter(predicate, own)
+    for batch in _read_file(source, (own, inner), split, pruning, bounded):
+        yield _fitted(source, batch, wanted, split.uri)
 
-        pruning = pruning_filter(predicate, schema)
+
+def _own_columns(source: FileSource, schema: pa.Schema, path: str) -> pa.Schema:
+    """The columns that the file itself gives, in the types to read them in."""
+    own = pa.schema([f for f in schema if f.name not in source.hive.names])
+    if is_plain(source) or source.format == "json":  # JSON: a missing key is null
+        return own if len(own) else _found(source, path)
+    found = _found(source, path)
+    typed = source.format == "csv"  # text is read as what is wanted, others are cast afterwards
+    names = set(own.names) & set(found.names)
+    inner = pa.schema([(own if typed else found).field(n) for n in found.names if n in names])
+    return inner if len(inner) else found
+
+
+def _found(source: FileSource, path: str) -> pa.Schema:
+    reader, options = _reader(source)
+    found = checked_schema(reader.file_schema(path, options), path)
+    return texts_for_nulls(found) if source.format in _HEADLESS else found
+
+
+def _read_file(
+    source: FileSource, columns: tuple[pa.Schema, pa.Schema], split: Split, pruning: Known,
+    bounded: bool,
+) -> Iterator[pa.RecordBatch]:  # fmt: skip
+    """Rows of one file with the second of `columns`; the first are all that it gives."""
+    (own, inner), (reader, options) = columns, _reader(source)
+    if source.format == "parquet":
         part = parquet.fragment(split.uri, split.begin, split.end)
-        batches = parquet.read_fragment(parquet.pruned(part, pruning), wanted)
+        yield from parquet.read_fragment(parquet.pruned(part, pruning), inner)
     elif source.format == "ipc" and bounded:
-        batches = ipc.read_bounded(split.uri, wanted, split.begin, split.end)
+        yield from ipc.read_bounded(split.uri, inner, split.begin, split.end)
+    elif source.format == "json":
+        strict = "schema" not in options
+        yield from ndjson.read_units(split.uri, options, own, 0, 0, strict=strict)
     else:
-        batches = reader.read_units(split.uri, options, wanted, split.begin, split.end)
-    for batch in batches:
-        yield pa.RecordBatch.from_arrays(batch.columns, schema=wanted)
+        yield from reader.read_units(split.uri, options, inner, split.begin, split.end)
+
+
+def _fitted(
+    source: FileSource, batch: pa.RecordBatch, wanted: pa.Schema, path: str
+) -> pa.RecordBatch:
+    """`batch` as `wanted`: with the columns of its folders, nulls for missing ones, wider types."""
+    if batch.schema.names == wanted.names and is_plain(source):
+        return pa.RecordBatch.from_arrays(batch.columns, schema=wanted)
+    if source.hive.names:
+        given = hive.columns_of(path, source.hive, batch.num_rows)
+        outside = dict(zip(source.hive.names, given, strict=True))
+    else:
+        outside = {}
+    columns = []
+    for name, dtype in zip(wanted.names, wanted.types, strict=True):
+        if name in outside:
+            column = outside[name]
+        elif name not in batch.schema.names:
+            column = pa.nulls(batch.num_rows, dtype)
+        else:
+            column = _widened(batch.column(name), dtype, name, path)
+        columns.append(column)
+    if not columns:
+        return batch.select([])
+    return pa.RecordBatch.from_arrays(columns, schema=wanted)
+
+
+def _widened(column: pa.Array, dtype: pa.DataType, name: str, path: str) -> pa.Array:
+    if column.type.equals(dtype):
+        return column
+    try:
+        return column.cast(dtype)
+    except pa.ArrowException as error:
+        raise DataError(
+            f"column {name!r} of {path} is {column.type}, and a value does not fit {dtype}, which "
+            f"it is in other files: {first_line(error)}"
+        ) from error
+
+
+def check_as_planned(source: FileSource, schema: pa.Schema, split: Split) -> None:
+    """Raise `DataError` when the file of `split` is no longer what the plan was made with.
+
+    CSV and JSON have no footer; their length is all there is to tell a cut file by.
+    """
+    if source.format in _HEADLESS:
+        _check_length(split)
+        return
+    check_unchanged(source, schema, split.uri)
+    if source.format == "parquet" and split.n_rows:
+        _check_rows_left(source, split)
 
 
 def check_unchanged(source: FileSource, schema: pa.Schema, path: str) -> None:
     """Raise `DataError` when `path` has lost columns or changed types since it was planned."""
-    if source.format == "csv":
+    if source.format in _HEADLESS:
         return
     reader, options = _reader(source)
     found = reader.file_schema(path, options)
     if found.names == schema.names and found.types == schema.types:
         return
     found = checked_schema(found, path)
-    if text := difference(checked_schema(schema, path), found):
+    expected = checked_schema(schema, path)
+    if text := _change(source, expected, found):
         raise DataError(
             f"{path} has changed since the plan was made: {text}; read it again with a new frame"
         )
 
 
+def _change(source: FileSource, expected: pa.Schema, found: pa.Schema) -> str:
+    """How a file differs from what was planned; empty when it does not."""
+    if source.schemas == "union":
+        try:
+            return difference(expected, _with_hive(source, merged(expected, found, widen=True)))
+        except DataError as error:
+            return error.message
+    return difference(expected, _with_hive(source, found))
+
+
 def _check_length(split: Split) -> None:
-    """CSV has no footer; its length is all there is to tell a cut file by."""
-    with reading(split.uri, "CSV"):
+    with reading(split.uri, "CSV" if split.uri.endswith(".csv") else "text"):
         n_bytes = stat(split.uri).st_size
     if n_bytes < split.n_bytes:
         raise DataError(
@@ -111,6 +222,10 @@ def _check_length(split: Split) -> None:
 def check_split(source: FileSource, schema: pa.Schema, split: Split) -> None:
     """Raise the error that names the file, if it is no longer what `split` was cut from."""
     check_unchanged(source, schema, split.uri)
+    _check_rows_left(source, split)
+
+
+def _check_rows_left(source: FileSource, split: Split) -> None:
     reader, options = _reader(source)
     units = reader.units(split.uri, options)
     n_rows = sum(unit.n_rows for unit in units[split.begin : split.end or len(units)])
@@ -128,12 +243,10 @@ def check_rows(source: FileSource, schema: pa.Schema, split: Split) -> None:
         pass
 
 
-def _reader(source: FileSource) -> tuple[ModuleType, dict[str, str]]:
+def _reader(source: FileSource) -> tuple[ModuleType, dict[str, OptionValue]]:
     if source.format not in _FORMATS:
         raise ConfigError(f"there is no file format {source.format!r}; use {', '.join(_FORMATS)}")
-    reader, options = _FORMATS[source.format], dict(source.options)
-    for name in options:
-        if name not in reader.OPTIONS:
-            known = ", ".join(sorted(reader.OPTIONS)) or "none"
-            raise ConfigError(f"read_{source.format} has no option {name!r}; it has: {known}")
+    reader = _FORMATS[source.format]
+    options = check_known(f"read_{source.format}", reader.OPTIONS, source.options)
+    reader.check(options)
     return reader, options

@@ -5,10 +5,13 @@ One job: the `Unit` (a row group or record batch) and how units become splits. N
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fabric.plan.sources import Split
+from fabric.plan.sources import OptionValue, Split
+
+Given = Mapping[str, OptionValue]
+"""Options of a reader, by name."""
 
 
 @dataclass(frozen=True, slots=True)

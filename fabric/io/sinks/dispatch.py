@@ -25,12 +25,12 @@ from fabric.plan.sources import (
 )
 
 
-def check_target(target: Target) -> None:
-    """Refuse a target that can't be written, before the job starts."""
+def check_target(target: Target, schema: pa.Schema | None = None) -> None:
+    """Refuse, before the job starts, a target that can't be written or can't hold such rows."""
     if isinstance(target, FileTarget):
         from fabric.io.sinks import files
 
-        files.check_target(target)
+        files.check_target(target, schema)
 
 
 def open_sink(target: Target, schema: pa.Schema, task: TaskId, n_tasks: int) -> SinkWriter:

@@ -1,8 +1,9 @@
 """Files as sinks: written aside in a hidden folder beside the target, then renamed.
 
-    out/.name.<job>.staging/part-00000.0.parquet      each task attempt writes its own
+    out/.name.<job>.staging/00000.0-0000              each task attempt writes its own
     out/.name.<job>.new/part-00000.parquet            publish gathers the listed ones, and
     out/name/part-00000.parquet                       renames the folder (or the single file)
+    out/name/year=2024/part-<job>-00000.parquet       or, in mode "append", moves each into it
 
 One job: `FileSink`, `publish` and `abandon`. Nobody sees a partial file: a failure at any step
 leaves the target as it was and, after `abandon`, nothing beside it. Every step may be repeated.
@@ -12,121 +13,179 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
-from fabric.errors import CancelledError, NotFoundError, PlanError, StorageError
+from fabric.errors import CancelledError, ConfigError, NotFoundError, PlanError, StorageError
 from fabric.ids import TaskId
 from fabric.io.faults import writing
-from fabric.io.sinks.encoders import check_options, check_schema, open_encoder
+from fabric.io.files import hive
+from fabric.io.files.folders import listed
+from fabric.io.schemas import difference
+from fabric.io.sinks.encoders import ENDINGS, check_options, check_schema
+from fabric.io.sinks.parts import Parts, Shape, check_partition_by, file_schema
 from fabric.io.sinks.protocol import Handle
-from fabric.plan.sources import FileTarget
-
-_ENDINGS = {"parquet": "parquet", "csv": "csv", "ipc": "arrow"}
+from fabric.plan.sources import FileSource, FileTarget
 
 
-def check_target(target: FileTarget) -> None:
-    """Refuse wrong options, a missing parent folder, and a target that exists in mode "error"."""
-    check_options(target.format, dict(target.options))
+def check_target(target: FileTarget, schema: pa.Schema | None = None) -> None:
+    """Refuse wrong options, a missing parent folder, a target that exists in mode "error", and
+    rows with other columns (`schema`) than a folder has that they are appended to."""
+    check_options(target.format, target.options)
     path = Path(target.path)
+    if target.rows_max < 0:
+        raise ConfigError(f"max_rows_per_file can't be negative, got {target.rows_max}")
+    if target.single and (target.partition_by or target.rows_max or target.mode == "append"):
+        raise PlanError(
+            f'{path} is one file, and partition_by, max_rows_per_file and mode="append" write '
+            f"folders of files; name a folder: {str(path.with_suffix(''))!r}"
+        )
+    if schema is not None:
+        check_partition_by(target.partition_by, schema, f"write_{target.format}")
+        check_schema(target.format, schema, target.path)
     if not path.parent.is_dir():
         raise NotFoundError(f"there is no folder {path.parent} to write {path.name} in; create it")
     if not os.access(path.parent, os.W_OK):
         raise StorageError(f"the folder {path.parent} may not be written by this user")
     if target.mode == "error" and _is_taken(path, target.single):
-        raise PlanError(f'{path} exists already; write with mode="overwrite", or elsewhere')
+        append = "" if target.single else ' or "append"'
+        raise PlanError(f'{path} exists already; write with mode="overwrite"{append}, or elsewhere')
     if target.single and path.is_dir():
         raise PlanError(f"{path} is a folder; give the name of a file in it")
     if not target.single and path.is_file():
         raise PlanError(f"{path} is a file, not a folder of parts; remove it first")
+    if schema is not None and target.mode == "append" and _is_taken(path, single=False):
+        _check_appended(target, schema)
+
+
+def _check_appended(target: FileTarget, schema: pa.Schema) -> None:
+    """Rows must have the columns and the folders of the files that are there."""
+    from fabric.io.files.source import source_schema
+
+    try:
+        found = listed(target.format, [target.path])
+    except NotFoundError:
+        return
+    folders = hive.found_columns(found, None)
+    if tuple(folders.names) != target.partition_by:
+        raise PlanError(
+            f"{target.path} is partitioned by {', '.join(folders.names) or 'nothing'}; append with "
+            f"partition_by={folders.names!r}, or write elsewhere"
+        )
+    options = () if target.format != "csv" else _as_read(target)
+    there = source_schema(FileSource(target.format, found.paths[:1], options))
+    wanted = file_schema(schema, target.partition_by)
+    if target.format in ("csv", "json"):  # types are a reader's guess
+        if target.format == "csv" and there.names != wanted.names and dict(options)["header"]:
+            raise PlanError(
+                f"{found.paths[0]} has the columns {', '.join(there.names)}, and these rows have "
+                f"{', '.join(wanted.names)}; append the same columns in the same order"
+            )
+    elif text := difference(there, wanted):
+        raise PlanError(
+            f"these rows don't fit {target.path}: {text}, in {found.paths[0]}; .cast or .select "
+            "them, or write elsewhere"
+        )
+
+
+def _as_read(target: FileTarget) -> Any:
+    options = dict(target.options)
+    return tuple((name, options.get(name, default)) for name, default in
+                 (("delimiter", ","), ("header", True)))  # fmt: skip
 
 
 def open_sink(target: FileTarget, schema: pa.Schema, task: TaskId, n_tasks: int) -> FileSink:
-    """One task's part file, aside."""
-    check_target(target)
-    check_schema(target.format, schema, target.path)
+    """One task's part files, aside."""
+    check_target(target, schema)
     if target.single and n_tasks != 1:
         raise PlanError(f"the single file {target.path} needs one task, got {n_tasks}")
     return FileSink(target, schema, task)
 
 
 class FileSink:
-    """Writes one part; see `SinkWriter`."""
+    """Writes the parts of one task; see `SinkWriter`."""
 
     def __init__(self, target: FileTarget, schema: pa.Schema, task: TaskId) -> None:
-        ending = _ENDINGS[target.format]
-        self._target, self._part = target, f"part-{task.task:05d}.{ending}"
+        self._target, self._task = target, task
         self._staging = _aside(target.path, task.job, task.stage, "staging")
-        self._path = self._staging / f"{self._part}.{task.attempt}"
-        self._task, self._rows, self._abandoned = task, 0, False
+        self._rows, self._abandoned = 0, False
+        shape = Shape(target.format, schema, dict(target.options), target.partition_by)
+        self._parts = Parts(
+            shape, self._name_of, lambda rows, n_bytes: False, target.rows_max, _synced
+        )
         with self._guard():
             self._staging.mkdir(exist_ok=True)
-            self._file = pa.OSFile(str(self._path), "wb")
-            self._encoder = open_encoder(target.format, self._file, schema, dict(target.options))
+            if not target.partition_by:
+                self._parts.begin()
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows; on an error nothing is left on disk."""
         with self._guard():
-            self._encoder.write(batch)
+            self._parts.write(batch)
         self._rows += batch.num_rows
 
     def prepare(self) -> bytes:
-        """Finish the file and force it to the disk."""
+        """Finish the files and force them to the disk."""
         with self._guard():
-            self._encoder.close()
-            self._file.close()
-            with self._path.open("rb") as file:
-                os.fsync(file.fileno())
+            self._parts.close()
+        numbers: dict[str, int] = {}
+        parts = []
+        for folder, path in self._parts.paths:
+            number = numbers[folder] = numbers.get(folder, -1) + 1
+            parts.append([path.name, f"{folder}/{self._part(number)}".lstrip("/")])
         facts = {
             "path": self._target.path, "single": self._target.single, "mode": self._target.mode,
-            "staging": str(self._staging), "staged": str(self._path), "part": self._part,
-            "rows": self._rows,
+            "staging": str(self._staging), "parts": parts, "rows": self._rows,
         }  # fmt: skip
         return Handle("file", facts).encode()
 
     def abandon(self) -> None:
-        """Remove the part, and the staging folder once it is empty."""
+        """Remove the parts, and the staging folder once it is empty."""
         self._abandoned = True
-        _remove(self._path)
+        self._parts.abandon()
+        # Other tasks may still have files in there; the last one removes the folder.
+        with suppress(OSError):
+            self._staging.rmdir()
 
-    def _guard(self) -> _Guard:
+    @contextmanager
+    def _guard(self) -> Iterator[None]:
+        """`writing`, and an error also removes the parts."""
         if self._abandoned:
             raise CancelledError(f"writing {self._target.path} was abandoned")
-        return _Guard(self)
+        with writing(self._target.path):
+            try:
+                yield
+            except BaseException:
+                self.abandon()
+                raise
 
-    def discard(self) -> None:
-        """After a failed write: close what can be closed, remove the rest."""
-        # Closing flushes and may fail as the write did; the first error is the one to tell.
-        with suppress(OSError, pa.ArrowException, ValueError, AttributeError):
-            self._file.close()
-        self.abandon()
+    def _name_of(self, folder: str, number: int) -> Path:
+        if self._abandoned:
+            raise CancelledError(f"writing {self._target.path} was abandoned")
+        self._staging.mkdir(exist_ok=True)  # another attempt may have removed it when empty
+        return self._staging / f"{self._task.task:05d}.{self._task.attempt}-{number:04d}"
 
-
-class _Guard:
-    """`writing` for one sink: an error also removes the part."""
-
-    def __init__(self, sink: FileSink) -> None:
-        self._sink, self._inner = sink, writing(sink._target.path)
-
-    def __enter__(self) -> None:
-        self._inner.__enter__()
-
-    def __exit__(self, *error: object) -> bool | None:
-        if error[0] is not None:
-            self._sink.discard()
-        return self._inner.__exit__(*error)  # type: ignore[arg-type]
+    def _part(self, number: int) -> str:
+        """The name a part is seen by; of an append no other job ever has the same."""
+        job = f"{self._task.job}.{self._task.stage}-" if self._target.mode == "append" else ""
+        more = f"-{number:04d}" if number or self._target.rows_max else ""
+        return f"part-{job}{self._task.task:05d}{more}.{ENDINGS[self._target.format]}"
 
 
 def publish(handles: Sequence[Handle]) -> None:
     """Rename all parts of one target into place."""
     facts = [handle.facts for handle in handles]
-    path = Path(facts[0]["path"])
+    path, mode = Path(facts[0]["path"]), facts[0]["mode"]
     with writing(str(path)):
         if facts[0]["single"]:
-            _publish_file(Path(facts[0]["staged"]), path, facts[0]["mode"])
+            ((staged, _),) = _staged(facts)
+            _publish_file(staged, path, mode)
+        elif mode == "append":
+            _publish_into(facts, path)
         else:
             _publish_folder(facts, path)
         shutil.rmtree(facts[0]["staging"], ignore_errors=True)
@@ -142,7 +201,15 @@ def abandon(handles: Sequence[Handle]) -> None:
 def drop(handles: Sequence[Handle]) -> None:
     """Remove what these attempts staged, and nothing of any other."""
     for handle in handles:
-        _remove(Path(handle.facts["staged"]))
+        for staged, _ in _staged([handle.facts]):
+            staged.unlink(missing_ok=True)
+        with suppress(OSError):
+            Path(handle.facts["staging"]).rmdir()
+
+
+def _staged(facts: Sequence[dict[str, Any]]) -> list[tuple[Path, str]]:
+    """Where each part lies aside, and what it is to be called in the target."""
+    return [(Path(fact["staging"]) / name, part) for fact in facts for name, part in fact["parts"]]
 
 
 def discard(target: FileTarget, job: str, stage: int) -> None:
@@ -167,15 +234,35 @@ def _publish_file(staged: Path, path: Path, mode: str) -> None:
     staged.unlink()
 
 
-def _publish_folder(facts: Sequence[dict[str, str]], path: Path) -> None:
-    new = _new_folder(facts[0])
-    staged = [fact for fact in facts if Path(fact["staged"]).exists()]
-    if staged:
+def _publish_into(facts: Sequence[dict[str, Any]], path: Path) -> None:
+    """Move all parts to where they are seen; on an error those that were moved go back."""
+    path.mkdir(exist_ok=True)
+    moved: list[tuple[Path, Path]] = []
+    try:
+        for staged, part in _staged(facts):
+            seen = path / part
+            if staged.exists():
+                seen.parent.mkdir(parents=True, exist_ok=True)
+                staged.rename(seen)
+                moved.append((staged, seen))
+            elif not seen.exists():  # else an earlier publish did it
+                raise StorageError(f"the written rows of {path} are gone from {staged.parent}")
+    except BaseException:
+        for staged, seen in moved:
+            seen.rename(staged)
+        raise
+
+
+def _publish_folder(facts: Sequence[dict[str, Any]], path: Path) -> None:
+    new, parts = _new_folder(facts[0]), _staged(facts)
+    staged = [(aside, part) for aside, part in parts if aside.exists()]
+    if staged or (not parts and Path(facts[0]["staging"]).exists()):
         new.mkdir(exist_ok=True)
-    for fact in staged:
-        Path(fact["staged"]).rename(new / fact["part"])
+    for aside, part in staged:
+        (new / part).parent.mkdir(parents=True, exist_ok=True)
+        aside.rename(new / part)
     if not new.exists():
-        if all((path / fact["part"]).exists() for fact in facts):
+        if path.is_dir() and all((path / part).exists() for _, part in parts):
             return  # an earlier publish did it
         raise StorageError(f"the written rows of {path} are gone from {facts[0]['staging']}")
     if _is_taken(path, single=False):
@@ -189,7 +276,7 @@ def _publish_folder(facts: Sequence[dict[str, str]], path: Path) -> None:
     new.rename(path)
 
 
-def _new_folder(fact: dict[str, str]) -> Path:
+def _new_folder(fact: dict[str, Any]) -> Path:
     return Path(fact["staging"]).with_suffix(".new")
 
 
@@ -204,8 +291,6 @@ def _aside(path: str, job: str, stage: int, what: str) -> Path:
     return target.parent / f".{target.name}.{job}-{stage}.{what}"
 
 
-def _remove(path: Path) -> None:
-    path.unlink(missing_ok=True)
-    # Other tasks may still have files in there; the last one removes the folder.
-    with suppress(OSError):
-        path.parent.rmdir()
+def _synced(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())

@@ -27,23 +27,16 @@ import pyarrow as pa
 from fabric.clock import Clock
 from fabric.errors import ConfigError, DataError, NotFoundError
 from fabric.io.faults import reading
+from fabric.io.files.folders import ENDINGS
+from fabric.io.files.options import check_known
 from fabric.io.streams.ordered import FORMATS, Pieces, rows_of_file
 from fabric.io.streams.protocol import Later, Unreadable
 from fabric.io.streams.reader import Plain, whole
 from fabric.plan.sources import FollowedFiles, Split
 
 _HIDDEN = (".", "_")
-_PACKED = ("", ".gz", ".bz2", ".zst", ".lz4")
-ENDINGS = {
-    "parquet": (".parquet", ".pq"),
-    "csv": tuple(f".csv{packed}" for packed in _PACKED),
-    "ipc": (".arrow", ".ipc", ".feather"),
-    "ndjson": tuple(
-        f"{text}{packed}" for text in (".ndjson", ".jsonl", ".json") for packed in _PACKED
-    ),
-}
-"""By format: what is read of a folder, in capitals or not."""
 _DIGEST_LETTERS = 16
+_OF_WHOLE_FILES = frozenset(("skip_rows", "n_rows", "comment", "ragged"))
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -68,13 +61,13 @@ def check(source: FollowedFiles) -> None:
         )
     if source.until not in ("", "now"):
         raise ConfigError(f'until of followed files is "" or "now", got {source.until!r}')
-    known = FORMATS[source.format].OPTIONS
-    for name, _ in source.options:
-        if name not in known:
-            listed = ", ".join(sorted(known)) or "none"
-            raise ConfigError(f"{source.format} files have no option {name!r}; they have: {listed}")
+    reader = FORMATS[source.format]
+    options = check_known(f"a stream of {source.format} files", reader.OPTIONS, source.options)
+    reader.check(options)
     if source.grows and source.format not in ("csv", "ndjson"):
         raise ConfigError(f"a growing file is csv or ndjson, not {source.format}")
+    if source.grows and (wrong := sorted(_OF_WHOLE_FILES & options.keys())):
+        raise ConfigError(f"a growing file has no option {wrong[0]!r}: it is read piece by piece")
     if source.grows and source.n_splits != 1:
         raise ConfigError(f"a growing file is one split, got n_splits={source.n_splits}")
 

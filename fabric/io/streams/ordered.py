@@ -13,12 +13,13 @@ import pyarrow as pa
 
 from fabric.errors import DataError
 from fabric.io.files import csv, ipc, ndjson, parquet
+from fabric.plan.sources import OptionValue
 
 FORMATS = {"parquet": parquet, "csv": csv, "ipc": ipc, "ndjson": ndjson}
 
 
 def rows_of_file(
-    format: str, path: str, options: dict[str, str], schema: pa.Schema, row: int
+    format: str, path: str, options: dict[str, OptionValue], schema: pa.Schema, row: int
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one file from `row` on, with the columns and types of `schema`."""
     module = FORMATS[format]

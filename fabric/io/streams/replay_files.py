@@ -6,17 +6,19 @@ and a row that goes back in the order is an error that names it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from fabric.errors import DataError
-from fabric.io.streams.ordered import Pieces, rows_of_file
+from fabric.io.files.source import is_plain, read_split
+from fabric.io.streams.ordered import FORMATS, Pieces, rows_of_file
 from fabric.io.streams.protocol import Later
 from fabric.io.streams.reader import Plain, selected, whole
 from fabric.io.streams.replay import LAST, Places, Tempo, places
-from fabric.plan.sources import FileSource, ReplayStream
+from fabric.plan.sources import FileSource, ReplayStream, Split
 
 _ROWS_AHEAD = 65_536
 """The order of so many rows is known at once."""
@@ -30,7 +32,7 @@ class FileReplayCursor(Plain):
     ) -> None:
         assert isinstance(source.source, FileSource)
         self._path, self._names, self._order_by = path, schema.names, source.order_by
-        self._files, self._tempo = source.source, tempo
+        self._files, self._full, self._tempo = source.source, full, tempo
         self._read_schema = pa.schema(
             [full.field(name) for name in dict.fromkeys([*self._names, source.order_by])]
         )
@@ -79,17 +81,27 @@ class FileReplayCursor(Plain):
         if self._ahead.size:
             return self._ahead
         if self._pieces is None:
-            options = dict(self._files.options)
-            batches = rows_of_file(
-                self._files.format, self._path, options, self._read_schema, self._row
-            )
-            self._pieces = Pieces(batches, self._row)
+            self._pieces = Pieces(self._rows(), self._row)
         rows = self._pieces.peek()
         if rows is not None:
             column = rows.slice(0, _ROWS_AHEAD).column(self._order_by)
             self._ahead = places(pa.chunked_array([column]))
             self._check()
         return self._ahead
+
+    def _rows(self) -> Iterator[pa.RecordBatch]:
+        """The rows of the file from where it is."""
+        source, names = self._files, self._read_schema.names
+        if source.format in FORMATS and is_plain(source):
+            options = dict(source.options)
+            yield from rows_of_file(
+                source.format, self._path, options, self._read_schema, self._row
+            )
+            return
+        left = self._row
+        for batch in read_split(source, self._full, Split(self._path), names):
+            yield batch.slice(left)
+            left = max(0, left - batch.num_rows)
 
     def _check(self) -> None:
         with_last = np.concatenate(([self._last], self._ahead))

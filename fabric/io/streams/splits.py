@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from fabric.errors import ConfigError, PlanError
 from fabric.io.registry import enumerate_splits, read_split, source_schema
-from fabric.io.schemas import checked_schema
+from fabric.io.schemas import checked_schema, texts_for_nulls
 from fabric.io.streams import flight, followed, generator, nexmark
 from fabric.io.streams.ordered import FORMATS
 from fabric.io.streams.replay import (
@@ -64,7 +64,8 @@ def stream_schema(source: StreamSource) -> pa.Schema:
             followed.check(source)
             path = followed.first_file(source)
             found = FORMATS[source.format].file_schema(path, dict(source.options))
-            return checked_schema(found, path)
+            found = checked_schema(found, path)
+            return texts_for_nulls(found) if source.format in ("csv", "ndjson") else found
         case FlightStream():
             raise PlanError(
                 f"the columns of Flight stream {source.name!r} can't be known before somebody puts "

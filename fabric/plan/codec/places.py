@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pyarrow as pa
+
 from fabric.plan import plan_pb2 as pb
 from fabric.plan.codec.limits import choice, small
+from fabric.plan.codec.values import schema_from_bytes, schema_to_bytes
 from fabric.plan.sources import (
+    EMPTY_SCHEMA,
     BlackholeTarget,
     DatasetMode,
     DatasetSource,
@@ -24,30 +28,67 @@ from fabric.plan.sources import (
     GateTarget,
     LiveTarget,
     MemorySource,
+    Options,
+    OptionValue,
+    Schemas,
     Source,
     StreamFileTarget,
     StreamMode,
     Target,
 )
 
-Options = tuple[tuple[str, str], ...]
-
 
 def write_options(options: Options) -> list[pb.Option]:
     """Reader or writer options as protobuf."""
-    return [pb.Option(name=name, value=value) for name, value in options]
+    return [_write_option(name, value) for name, value in options]
+
+
+def _write_option(name: str, value: OptionValue) -> pb.Option:
+    match value:
+        case bool():
+            return pb.Option(name=name, flag=value)
+        case int():
+            return pb.Option(name=name, integer=value)
+        case str():
+            return pb.Option(name=name, text=value)
+        case tuple():
+            return pb.Option(name=name, texts=pb.Names(names=value))
+        case pa.Schema():
+            return pb.Option(name=name, schema=schema_to_bytes(value))
+    raise ValueError(f"option {name} can't be a {type(value).__name__}")
 
 
 def read_options(options: Iterable[pb.Option]) -> Options:
     """The options in messages."""
-    return tuple((option.name, option.value) for option in options)
+    return tuple((option.name, _read_option(option)) for option in options)
+
+
+def _read_option(option: pb.Option) -> OptionValue:
+    match option.WhichOneof("value"):
+        case "flag":
+            return option.flag
+        case "integer":
+            return option.integer
+        case "text":
+            return option.text
+        case "texts":
+            return tuple(option.texts.names)
+        case "schema":
+            return schema_from_bytes(option.schema)
+    raise ValueError(f"option {option.name[:40]!r} has no value")
 
 
 def write_source(source: Source) -> pb.Source:
     """`source` as protobuf."""
     match source:
-        case FileSource(format=format, paths=paths, options=options):
-            file = pb.FileSource(format=format, paths=paths, options=write_options(options))
+        case FileSource(format, paths, options, hive, schemas):
+            file = pb.FileSource(
+                format=format,
+                paths=paths,
+                options=write_options(options),
+                hive=schema_to_bytes(hive) if len(hive) else b"",
+                schemas=schemas,
+            )
             return pb.Source(file=file)
         case MemorySource(token=token, n_rows=n_rows):
             return pb.Source(memory=pb.MemorySource(token=token, n_rows=n_rows))
@@ -64,7 +105,9 @@ def read_source(message: pb.Source) -> Source:
         case "file":
             file = message.file
             format = choice(file.format, FileFormat, "format")
-            return FileSource(format, tuple(file.paths), read_options(file.options))
+            hive = schema_from_bytes(file.hive) if file.hive else EMPTY_SCHEMA
+            schemas = choice(file.schemas, Schemas, "schemas")
+            return FileSource(format, tuple(file.paths), read_options(file.options), hive, schemas)
         case "memory":
             return MemorySource(message.memory.token, message.memory.n_rows)
         case "dataset":
@@ -78,16 +121,8 @@ def read_source(message: pb.Source) -> Source:
 def write_target(target: Target) -> pb.Target:
     """`target` as protobuf."""
     match target:
-        case FileTarget(format=format, path=path, single=single, mode=mode, options=options):
-            return pb.Target(
-                file=pb.FileTarget(
-                    format=format,
-                    path=path,
-                    single=single,
-                    mode=mode,
-                    options=write_options(options),
-                )
-            )
+        case FileTarget():
+            return pb.Target(file=_file(target))
         case DatasetTarget(name, keys, n_partitions, mode, replicas):
             return pb.Target(
                 dataset=pb.DatasetTarget(
@@ -106,6 +141,18 @@ def write_target(target: Target) -> pb.Target:
             return pb.Target(live=pb.LiveTarget(name=name))
 
 
+def _file(target: FileTarget) -> pb.FileTarget:
+    return pb.FileTarget(
+        format=target.format,
+        path=target.path,
+        single=target.single,
+        mode=target.mode,
+        options=write_options(target.options),
+        partition_by=target.partition_by,
+        rows_max=target.rows_max,
+    )
+
+
 def _stream_file(target: StreamFileTarget) -> pb.StreamFileTarget:
     return pb.StreamFileTarget(
         format=target.format,
@@ -117,6 +164,7 @@ def _stream_file(target: StreamFileTarget) -> pb.StreamFileTarget:
         compact_s=target.compact_s,
         options=write_options(target.options),
         mode=target.mode,
+        partition_by=target.partition_by,
     )
 
 
@@ -124,10 +172,7 @@ def read_target(message: pb.Target) -> Target:
     """The target in `message`."""
     match message.WhichOneof("kind"):
         case "file":
-            file = message.file
-            format = choice(file.format, FileFormat, "format")
-            mode = choice(file.mode, FileMode, "mode")
-            return FileTarget(format, file.path, file.single, mode, read_options(file.options))
+            return _read_file(message.file)
         case "dataset":
             data = message.dataset
             mode = choice(data.mode, DatasetMode, "mode")
@@ -147,6 +192,18 @@ def read_target(message: pb.Target) -> Target:
     raise ValueError("a sink without a target")
 
 
+def _read_file(message: pb.FileTarget) -> FileTarget:
+    return FileTarget(
+        choice(message.format, FileFormat, "format"),
+        message.path,
+        message.single,
+        choice(message.mode, FileMode, "mode"),
+        read_options(message.options),
+        tuple(message.partition_by),
+        small(message.rows_max),
+    )
+
+
 def _read_stream_file(message: pb.StreamFileTarget) -> StreamFileTarget:
     return StreamFileTarget(
         choice(message.format, FileFormat, "format"),
@@ -158,4 +215,5 @@ def _read_stream_file(message: pb.StreamFileTarget) -> StreamFileTarget:
         message.compact_s,
         read_options(message.options),
         choice(message.mode, StreamMode, "mode"),
+        tuple(message.partition_by),
     )

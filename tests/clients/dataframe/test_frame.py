@@ -115,7 +115,7 @@ def test_shared_parts_stay_one_object(flights: DataFrame) -> None:
         (lambda f: f.configure("late", parallelism=2), 'no step "late" to configure'),
         (lambda f: f.limit(1).named("a/b").configure("a/c", parallelism=2), "a/b"),
         (bool, "no truth value"),
-        (lambda f: f.write_parquet("x", mode="append"), "use 'error' or 'overwrite'"),
+        (lambda f: f.write_parquet("x", mode="apend"), "write: mode=.append."),
         (lambda f: f.explain("png"), "no format 'png'"),
         (lambda f: fabric.concat([]), "at least one frame"),
         (lambda f: fabric.read_arrow(1), "can't read an int as a table"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fabric.errors import DataError
@@ -34,11 +34,12 @@ def test_rows_up_to_the_first_line_that_is_no_object(tmp_path_factory, lines, ot
     assert len(rows(path, "\n".join(lines).encode())) == n_objects
     at = min(at, len(lines))
     lines.insert(at, other)
+    assume(not "".join(lines).lstrip().startswith("["))  # one array is whole or not at all
     with pytest.raises(DataError, match=f"x.ndjson can't be read from line {at + 1} on: "):
         rows(path, "\n".join(lines).encode())
 
 
-@pytest.mark.parametrize("data", [b"null\n", b"null", b"\xef\xbb\xbfnull\n", b"[]", b"{}\nnull\n"])
+@pytest.mark.parametrize("data", [b"null\n", b"null", b"\xef\xbb\xbfnull\n", b"[1]", b"{}\nnull\n"])
 def test_types_are_not_found_from_what_is_no_object(tmp_path, data):
     (tmp_path / "x").write_bytes(data)
     with pytest.raises(DataError, match="is no JSON object"):
@@ -61,7 +62,7 @@ def test_text_is_utf_8(tmp_path):
     with pytest.raises(DataError, match=r"from line 2 on: .*Invalid UTF8"):
         rows(tmp_path / "x", good + b'{"b": "\xff"}\n')
     (tmp_path / "x").write_bytes(b'{"\xff": 1}\n')
-    with pytest.raises(DataError, match="x is not a whole NDJSON file: 'utf-8' codec"):
+    with pytest.raises(DataError, match="x is not a whole JSON file: 'utf-8' codec"):
         ndjson.file_schema(str(tmp_path / "x"), {})
 
 

@@ -170,8 +170,7 @@ def test_a_full_disk_is_named_and_leaves_nothing(tmp_path, format):
     path = tmp_path / "x"
     staging = tmp_path / ".x.job-1-2.staging"
     staging.mkdir()
-    ending = {"parquet": "parquet", "csv": "csv", "ipc": "arrow"}[format]
-    (staging / f"part-00000.{ending}.0").symlink_to("/dev/full")
+    (staging / "00000.0-0000").symlink_to("/dev/full")
     target = FileTarget(format, str(path), single=True)
     with pytest.raises(StorageError, match=f"the disk is full: {path} could not be written"):
         written(target, pa.table({"a": range(200_000)}))
@@ -194,7 +193,7 @@ def test_small_batches_become_one_row_group(tmp_path):
 
 def test_options(tmp_path):
     path = tmp_path / "x"
-    options = (("delimiter", ";"), ("header", "false"))
+    options = (("delimiter", ";"), ("header", False))
     target = FileTarget("csv", str(path), single=True, options=options)
     publish([written(target, pa.table({"a": [1], "b": ["x"]}))])
     assert path.read_text() == '1;"x"\n'
@@ -209,7 +208,7 @@ def test_options(tmp_path):
         ("csv", ("compression", "zstd"), "write_csv has no option 'compression'; it has: "),
         ("ipc", ("compression", "gzip"), "one of zstd, lz4, none, got 'gzip'"),
         ("csv", ("delimiter", "||"), "must be one character, got '||'"),
-        ("csv", ("header", "no"), "must be true or false, got 'no'"),
+        ("csv", ("header", "no"), "option header of write_csv is True or False, got 'no'"),
         ("xml", ("a", "b"), "there is no file format 'xml'"),
     ],
 )

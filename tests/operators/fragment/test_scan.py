@@ -178,7 +178,7 @@ def test_a_damaged_page_is_an_error_that_names_no_rust(write):
 def test_a_value_that_is_no_number_names_file_and_column(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("n,s\n" + "1,a\n" * 5000 + "oops,a\n")
-    source = FileSource("csv", (str(path),), (("sample_bytes", "1000"),))
+    source = FileSource("csv", (str(path),), (("sample_bytes", 1000),))
     with pytest.raises(DataError, match=r"a value of .*x\.csv does not fit.*'oops'.*types="):
         read(scan(source), [source])
 

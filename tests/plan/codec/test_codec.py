@@ -78,7 +78,7 @@ def test_random_plans(seed: int) -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        FileSource("csv", ("/a", "/b"), (("delimiter", ";"), ("header", "true"))),
+        FileSource("csv", ("/a", "/b"), (("delimiter", ";"), ("header", True))),
         MemorySource("token", 1 << 40),
         DatasetSource("d", 7),
         FlightSource("grpc+tls://h:1", ("x", "y"), b"\x00\xff", "secret"),

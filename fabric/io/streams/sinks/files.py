@@ -36,7 +36,7 @@ from fabric.plan.sources import StreamFileTarget
 
 def check_target(target: StreamFileTarget) -> None:
     """Refuse wrong options and sizes, and a place that is no folder to write in."""
-    check_options(target.format, dict(target.options))
+    check_options(target.format, target.options)
     for name in ("roll_bytes", "roll_rows", "roll_s", "compact_bytes", "compact_s"):
         if getattr(target, name) < 0:
             raise ConfigError(f"{name} can't be negative, got {getattr(target, name)}")

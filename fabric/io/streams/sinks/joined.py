@@ -1,7 +1,7 @@
 """Files of one format as one file, and that file less some of them.
 
-One job: `join`, `ranges`, `without`. How much of a joined file each part is counts in rows, of CSV
-in bytes: from that alone its rows are found again.
+One job: `join`, `ranges`, `without`. How much of a joined file each part is counts in rows, of
+CSV and JSON in bytes: from that alone its rows are found again.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
@@ -18,13 +18,14 @@ from fabric.io.sinks.encoders import open_encoder
 _BATCH_ROWS = 65_536
 _READ_BYTES = 1 << 20
 Ranges = list[tuple[int, int]]
-Options = Mapping[str, str]
+Options = Mapping[str, Any]
+_TEXT = ("csv", "json")
 
 
 def join(to: Path, parts: Sequence[Path], format: str, options: Options) -> list[int]:
     """Write what is in `parts`, in order, to one file; returns how much of it each is."""
-    if format == "csv":
-        return _join_csv(to, parts, options)
+    if format in _TEXT:
+        return _join_texts(to, parts, format, options)
     sizes = []
     with pa.OSFile(str(to), "wb") as file:
         encoder = open_encoder(format, file, stored_schema(parts[0], format), dict(options))
@@ -38,16 +39,16 @@ def join(to: Path, parts: Sequence[Path], format: str, options: Options) -> list
 
 
 def size_of(path: Path, format: str, options: Options) -> int:
-    """How much is in a file: rows, of CSV bytes behind the header."""
-    if format == "csv":
-        return path.stat().st_size - _header_bytes(path, options)
+    """How much is in a file: rows, of texts bytes behind the header."""
+    if format in _TEXT:
+        return path.stat().st_size - _header_bytes(path, format, options)
     return sum(batch.num_rows for batch in _batches(path, format))
 
 
 def without(to: Path, joined: Path, kept: Ranges, format: str, options: Options) -> None:
     """Write a joined file to another one, but only what is `kept` of it."""
-    if format == "csv":
-        header = _header_bytes(joined, options)
+    if format in _TEXT:
+        header = _header_bytes(joined, format, options)
         spans = [(0, header), *((header + begin, header + end) for begin, end in kept)]
         with joined.open("rb") as source, to.open("wb") as out:
             for begin, end in spans:
@@ -81,12 +82,12 @@ def ranges(sizes: Sequence[int], dropped: Collection[int]) -> Ranges:
     return found
 
 
-def _join_csv(to: Path, parts: Sequence[Path], options: Options) -> list[int]:
+def _join_texts(to: Path, parts: Sequence[Path], format: str, options: Options) -> list[int]:
     """The header once, then the lines of all as they are."""
     sizes = []
     with to.open("wb") as out:
         for number, part in enumerate(parts):
-            header, size = _header_bytes(part, options), part.stat().st_size
+            header, size = _header_bytes(part, format, options), part.stat().st_size
             with part.open("rb") as file:
                 file.seek(header if number else 0)
                 _copy(file, out, size)
@@ -100,9 +101,9 @@ def _copy(source: BinaryIO, out: BinaryIO, n_bytes: int) -> None:
         n_bytes -= len(data)
 
 
-def _header_bytes(path: Path, options: Options) -> int:
+def _header_bytes(path: Path, format: str, options: Options) -> int:
     """Where the rows of a CSV file begin: behind the first newline outside quotes."""
-    if options.get("header", "true") != "true":
+    if format == "json" or not options.get("header", True):
         return 0
     quoted, at = False, 0
     with path.open("rb") as file:
