@@ -50,8 +50,9 @@ class DataFrame(
     Parameters
     ----------
     data
-        A dict of lists, a list of dicts, or anything that speaks Arrow (a pyarrow, Polars or pandas
-        table). Files are read by `fabric.read_parquet` and its like.
+        A dict of lists, a list of dicts, or anything that speaks Arrow: a pyarrow, Polars (also
+        lazy) or pandas table, a DuckDB relation, whatever has ``__arrow_c_stream__``. Files are
+        read by `fabric.read_parquet` and its like.
 
     Examples
     --------

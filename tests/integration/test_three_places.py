@@ -5,6 +5,7 @@ What they should be is asked of Polars beside each verb's own tests; here the pl
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import fabric
-from fabric import DataFrame
+from fabric import DataFrame, col
 from fabric.clients.spark.plan.run import execute
 from fabric.plan.check import check
 from tests.support.compare import unlike
@@ -50,6 +51,21 @@ def test_same_rows(
     on_spark = execute(check(verb(DataFrame(ROWS)).plan).root, spark)
     assert on_spark.schema.equals(expected.schema)
     assert not unlike(on_spark, expected)
+
+
+def test_kept_rows_lie_with_the_agents_as_long_as_they_are_read(session: fabric.Session) -> None:
+    kept = session.read_arrow(ROWS).sample(0.5).cache()
+    assert kept.count() == len(kept.collect()) == kept.filter(col("i") >= 0).count()
+    (name,) = [one for one in session.datasets() if one.startswith("cache")]
+    later = kept.select("i")
+    del kept
+    gc.collect()
+    assert later.count()
+    assert name in session.datasets()
+    del later
+    gc.collect()
+    assert session.read_arrow(ROWS).count() == N_ROWS
+    assert name not in session.datasets()
 
 
 SAMPLES: dict[str, Verb] = {
