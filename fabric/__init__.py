@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from os import environ
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -202,10 +203,19 @@ def __getattr__(name: str) -> Any:
         value: Any = import_module(_MODULES[name])
     elif name in _WHERE:
         value = getattr(import_module(_WHERE[name]), name)
+        if isinstance(value, FunctionType):
+            value = import_module("fabric.clients.dataframe.calls").guarded(value)
     else:
-        raise AttributeError(f"module 'fabric' has no attribute {name!r}", name=name)
+        raise AttributeError(f"module 'fabric' has no attribute {name!r}{_hint(name)}", name=name)
     globals()[name] = value
     return value
+
+
+def _hint(name: str) -> str:
+    if name.startswith("_"):
+        return ""
+    near = import_module("fabric.plan.faults").nearest(name, __all__)
+    return f"; did you mean fabric.{near}?" if near else ""
 
 
 def __dir__() -> list[str]:

@@ -7,9 +7,11 @@ here; the DataFrame method that takes the expression checks names and types at o
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from fabric.clients.dataframe.aggregate_methods import AggregateMethods
+from fabric.clients.dataframe.calls import helpful, suggesting
 from fabric.clients.dataframe.literal import DTypeLike, to_dtype, to_literal
 from fabric.clients.dataframe.number_methods import NumberMethods
 from fabric.clients.dataframe.order import Order
@@ -276,3 +278,28 @@ class Expr(AggregateMethods, WindowMethods, NumberMethods):
     isNull = is_null
     isNotNull = is_not_null
     eqNullSafe = eq_null_safe
+
+
+@cache
+def _elsewhere() -> dict[str, str]:
+    """Names of the namespaces, and of other libraries, as they are written here."""
+    from fabric.clients.dataframe.dates import DateTimeMethods
+    from fabric.clients.dataframe.lists import ListMethods
+    from fabric.clients.dataframe.strings import StringMethods
+
+    found = {
+        "apply": 'udf(function, returns="int64")(col("x"))',
+        "map_elements": 'udf(function, returns="int64")(col("x"))',
+        "map_batches": 'arrow_udf(function, returns="int64")(col("x"))',
+        "astype": '.cast("int64")',
+        "isna": ".is_null()",
+        "notna": ".is_not_null()",
+    }
+    for space, kind in (("list", ListMethods), ("dt", DateTimeMethods), ("str", StringMethods)):
+        names = (name for name in dir(kind) if not name.startswith("_"))
+        found |= {name: f".{space}.{name}" for name in names}
+    return found
+
+
+helpful(Expr, AggregateMethods, WindowMethods, NumberMethods)
+suggesting(Expr, "an expression", _elsewhere)

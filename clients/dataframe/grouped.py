@@ -11,6 +11,7 @@ from pyarrow import types
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.aggregate_functions import ALIASES
 from fabric.clients.dataframe.aggregates import aggregate
+from fabric.clients.dataframe.calls import helpful
 from fabric.clients.dataframe.lowering.checks import check_aggregates, checked_types
 from fabric.clients.dataframe.lowering.grouping import (
     KeySet,
@@ -346,6 +347,9 @@ class GroupBy:
     n_unique = count_distinct
     stddev = std
     variance = var
+
+
+helpful(GroupBy)
 
 
 def _listed(exprs: Sequence[plan.Expr]) -> str:

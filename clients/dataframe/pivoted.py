@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fabric.clients.dataframe import arguments as args
+from fabric.clients.dataframe.calls import helpful
 from fabric.clients.dataframe.expr import Expr
 from fabric.clients.dataframe.lowering.checks import check_aggregates
 from fabric.clients.dataframe.lowering.pivot import pivot_values, pivoted, value_name
@@ -95,6 +96,9 @@ class PivotedGroupBy:
             raise no_frame(self, name)
 
     avg = mean
+
+
+helpful(PivotedGroupBy)
 
 
 def _agg_line(exprs: tuple[plan.Expr, ...]) -> str:
