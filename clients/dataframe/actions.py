@@ -429,8 +429,9 @@ class Actions:
     def _then(self, node: nodes.Node) -> DataFrame:
         """A frame over `node` with this one's settings and session, checked now."""
         from fabric.clients.dataframe.frame import DataFrame
+        from fabric.clients.dataframe.lowering.fields import with_fields
 
-        return DataFrame.of(node, self._config, self._session)
+        return DataFrame.of(with_fields(node), self._config, self._session)
 
     to_arrow = collect
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, get_args
 
+import pyarrow as pa
+
 from fabric.clients.dataframe.expr import Expr, to_node
 from fabric.clients.dataframe.order import Order
 from fabric.errors import PlanError
@@ -42,13 +44,18 @@ def flatten(arguments: Iterable[Any]) -> list[Any]:
 
 
 def expressions(
-    arguments: Iterable[Any], named: dict[str, Any], columns: Sequence[str]
+    arguments: Iterable[Any], named: dict[str, Any], schema: pa.Schema
 ) -> tuple[plan.Expr, ...]:
-    """`arguments` (a string is a column, ``"*"`` all `columns`), then the `named` ones alike."""
+    """`arguments` (a string is a column, ``"*"`` all of `schema`, a selection those it chooses),
+    then the `named` ones alike."""
+    from fabric.clients.dataframe.selection import Selection
+
     found: list[plan.Expr] = []
     for argument in flatten(arguments):
         if isinstance(argument, str) and argument == "*":
-            found.extend(plan.Column(name) for name in columns)
+            found.extend(plan.Column(name) for name in schema.names)
+        elif isinstance(argument, Selection):
+            found.extend(argument.expand(schema))
         else:
             found.append(top(argument))
     for name, value in named.items():
@@ -77,7 +84,7 @@ def predicate(arguments: Iterable[Any], equal: dict[str, Any], verb: str = "filt
 
 
 def _condition(argument: Any, verb: str) -> plan.Expr:
-    if isinstance(argument, Expr):
+    if isinstance(argument, Expr) or hasattr(type(argument), "expand"):
         return to_node(argument)
     if isinstance(argument, bool):
         raise PlanError(

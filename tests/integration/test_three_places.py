@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 import fabric
-from fabric import DataFrame, col
+from fabric import DataFrame, all, col, struct
+from fabric import selectors as cs
 from fabric.clients.spark.plan.run import execute
 from fabric.plan.check import check
 from tests.support.compare import unlike
@@ -35,6 +36,12 @@ VERBS: dict[str, Verb] = {
     "sample of a fraction": lambda df: df.sample(0.3, seed=5),
     "sample of n": lambda df: df.sample(n=100, seed=5),
     "sample with replacement": lambda df: df.sample(1.5, seed=5, with_replacement=True),
+    "several columns": lambda df: df.select(
+        "k", (cs.numeric() * 2).name.suffix("_twice"), all().exclude("l", "x").name.prefix("a_")
+    ),
+    "fields by dots": lambda df: df.with_columns(s=struct(i=col("i"), k=col("k"))).select(
+        "s.k", j=col("s.i") + 1
+    ),
     "sample of n with replacement": lambda df: df.sample(n=900, seed=5, with_replacement=True),
 }
 
