@@ -13,15 +13,17 @@ from __future__ import annotations
 
 from importlib import import_module
 from os import environ
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fabric import clients, errors
     from fabric.clients import spark
-    from fabric.clients.dataframe import functions, streams
+    from fabric.clients.dataframe import functions, selectors, streams
     from fabric.clients.dataframe.expr import Expr
     from fabric.clients.dataframe.frame import DataFrame, concat
     from fabric.clients.dataframe.functions import (
+        all,
         any_value,
         approx_distinct,
         approx_quantile,
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
         cume_dist,
         date_from_unix_date,
         dense_rank,
+        exclude,
         first,
         first_value,
         from_epoch,
@@ -130,11 +133,12 @@ if TYPE_CHECKING:
 environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
 
 _FUNCTIONS = (
-    "any_value", "approx_distinct", "approx_quantile", "array", "avg", "bool_and", "bool_or",
-    "coalesce", "col", "collect_list", "concat_str", "concat_ws", "corr", "count", "count_distinct",
-    "count_if", "covar_pop", "covar_samp", "cume_dist", "date_from_unix_date", "dense_rank",
-    "first", "first_value", "from_epoch", "greatest", "grouping", "grouping_id", "hash", "kurtosis",
-    "lag", "last", "last_value", "lead", "least", "list_repeat", "list_zip", "lit", "make_date",
+    "all", "any_value", "approx_distinct", "approx_quantile", "array", "avg", "bool_and",
+    "bool_or", "coalesce", "col", "collect_list", "concat_str", "concat_ws", "corr", "count",
+    "count_distinct", "count_if", "covar_pop", "covar_samp", "cume_dist", "date_from_unix_date",
+    "dense_rank", "exclude", "first", "first_value", "from_epoch", "greatest", "grouping", "grouping_id", "hash",
+    "kurtosis", "lag", "last", "last_value", "lead", "least", "list_repeat", "list_zip", "lit",
+    "make_date",
     "make_timestamp", "max", "max_by", "mean", "median", "min", "min_by", "n_unique", "nth_value",
     "ntile", "percent_rank", "quantile", "rank", "row_number", "sequence", "skewness", "std",
     "std_pop", "stddev", "struct", "sum", "timestamp_micros", "timestamp_millis",
@@ -176,6 +180,7 @@ _MODULES = {
     "clients": "fabric.clients",
     "errors": "fabric.errors",
     "functions": "fabric.clients.dataframe.functions",
+    "selectors": "fabric.clients.dataframe.selectors",
     "spark": "fabric.clients.spark",
     "streams": "fabric.clients.dataframe.streams",
 }
@@ -184,20 +189,20 @@ __version__ = "0.1.0"
 __all__ = [
     "DataFrame", "Expr", "FabricError", "GroupBy", "Job", "JobGraph", "OperatorType", "Partition",
     "Process", "ProcessContext",
-    "RowByRowWarning", "Session", "StreamOperatorNode", "Window", "__version__", "any_value",
+    "RowByRowWarning", "Session", "StreamOperatorNode", "Window", "__version__", "all", "any_value",
     "approx_distinct", "approx_quantile", "array", "arrow_udf", "avg", "bool_and", "bool_or",
     "clients", "coalesce", "col", "collect_list", "concat", "concat_str", "concat_ws", "connect",
     "corr", "count", "count_distinct", "count_if", "count_window", "covar_pop", "covar_samp",
-    "cume_dist", "cumulative", "date_from_unix_date", "dense_rank", "errors", "first",
+    "cume_dist", "cumulative", "date_from_unix_date", "dense_rank", "errors", "exclude", "first",
     "first_value", "from_arrow", "from_dict", "from_dicts", "from_epoch", "from_pandas",
     "from_polars", "functions", "global_window", "greatest", "grouping", "grouping_id", "hash",
     "kurtosis", "lag", "last", "last_value", "lead", "least", "list_repeat", "list_zip", "lit",
     "make_date", "make_timestamp", "max", "max_by", "mean", "median", "min", "min_by", "n_unique",
     "nth_value", "ntile", "percent_rank", "quantile", "rank", "read_arrow", "read_csv",
     "read_dataset", "read_flight", "read_ipc", "read_json", "read_parquet", "read_stream",
-    "row_number", "sequence", "session", "skewness", "sliding", "spark", "std", "std_pop", "stddev",
-    "streams", "struct", "sum", "timestamp_micros", "timestamp_millis", "timestamp_seconds",
-    "tumbling", "udf", "var", "var_pop", "variance", "when",
+    "row_number", "selectors", "sequence", "session", "skewness", "sliding", "spark", "std",
+    "std_pop", "stddev", "streams", "struct", "sum", "timestamp_micros", "timestamp_millis",
+    "timestamp_seconds", "tumbling", "udf", "var", "var_pop", "variance", "when",
 ]  # fmt: skip
 
 
@@ -207,10 +212,19 @@ def __getattr__(name: str) -> Any:
         value: Any = import_module(_MODULES[name])
     elif name in _WHERE:
         value = getattr(import_module(_WHERE[name]), name)
+        if isinstance(value, FunctionType):
+            value = import_module("fabric.clients.dataframe.calls").guarded(value)
     else:
-        raise AttributeError(f"module 'fabric' has no attribute {name!r}", name=name)
+        raise AttributeError(f"module 'fabric' has no attribute {name!r}{_hint(name)}", name=name)
     globals()[name] = value
     return value
+
+
+def _hint(name: str) -> str:
+    if name.startswith("_"):
+        return ""
+    near = import_module("fabric.plan.faults").nearest(name, __all__)
+    return f"; did you mean fabric.{near}?" if near else ""
 
 
 def __dir__() -> list[str]:

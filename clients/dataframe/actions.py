@@ -6,8 +6,10 @@ its session; one without runs on the newest open one, or on an embedded one that
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+import weakref
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,16 +27,34 @@ if TYPE_CHECKING:
 Engine = Literal["fabric", "spark"]
 FileMode = sources.FileMode
 DatasetMode = Literal["create", "append", "overwrite"]
+HEAD_ROWS = 10
+"""How many rows a notebook is shown."""
+_SEEN_BYTES_MAX = 1 << 20
 _ENDINGS = {
     "parquet": (".parquet", ".pq"), "csv": (".csv",), "ipc": (".arrow", ".ipc", ".feather"),
     "json": (".json", ".ndjson", ".jsonl"),
 }  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The first rows of a table, and how many it has; None: more than `rows`."""
+
+    rows: pa.Table
+    n_rows: int | None
+
+    @classmethod
+    def of(cls, table: pa.Table, *, is_whole: bool = True) -> Head:
+        """Of `table`, which it keeps."""
+        return cls(table.slice(0, HEAD_ROWS), table.num_rows if is_whole else None)
+
+
 class Actions:
     """A checked plan and the ways to run it; `DataFrame` adds the verbs that shape rows."""
 
-    __slots__ = ("__weakref__", "_config", "_node", "_schema", "_session")
+    __slots__ = (
+        "__weakref__", "_config", "_is_whole", "_node", "_schema", "_seen", "_session",
+    )  # fmt: skip
 
     def __init__(
         self, node: nodes.Node, config: dict[str, nodes.NodeConfig], session: Session | None
@@ -45,6 +65,8 @@ class Actions:
         self._config = config
         self._session = session
         self._schema: pa.Schema = schema_after(self.plan)
+        self._seen: Callable[[], pa.Table | None] = _nothing
+        self._is_whole = True
 
     @property
     def plan(self) -> nodes.Plan:
@@ -73,19 +95,14 @@ class Actions:
         'finished'
         """
         from fabric.clients.dataframe.names import whole
-        from fabric.plan.stream_facts import never_ends
 
         if not isinstance(name, str):
             raise PlanError(f'the name of a job is text, got {name!r}; write: name="{name}"')
         if parallelism is not None:
             whole(parallelism, 1, "submit", "parallelism")
         parts = self._node.inputs if isinstance(self._node, nodes.Union) else (self._node,)
-        is_written = all(isinstance(part, nodes.Sink) for part in parts)
-        if not is_written and never_ends(self._node):
-            raise PlanError(
-                "this stream has no end, so its rows are never all there; write: "
-                '.write_stream("folder"), or read a part: n_rows=, n_events=, until="now"'
-            )
+        if not all(isinstance(part, nodes.Sink) for part in parts):
+            self._check_ends()
         return self.session.submit(self.plan, name=name, parallelism=parallelism)
 
     def collect(self, *, engine: Engine | None = None) -> pa.Table:
@@ -100,9 +117,9 @@ class Actions:
         if _engine(engine, "collect") == "spark":
             from fabric.clients.spark.plan.run import collect
 
-            return collect(self.plan, self._session)
+            return self._looked_at(collect(self.plan, self._session))
         with self.submit() as job:
-            return job.wait().collect()
+            return self._looked_at(job.wait().collect())
 
     def iter_batches(self) -> Iterator[pa.RecordBatch]:
         """Run and yield the rows batch by batch, without holding them all.
@@ -125,6 +142,45 @@ class Actions:
             return
         with self.submit() as job:
             yield from job.wait().iter_batches()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Run and give the rows as an Arrow stream, as ``pa.table(df)``, ``pl.DataFrame(df)`` and
+        ``duckdb.sql("from df")`` ask for them; the batches pass as they are.
+
+        >>> import pyarrow as pa
+        >>> from fabric import DataFrame
+        >>> pa.table(DataFrame({"a": [1, 2]})).num_rows
+        2
+        """
+        batches = self._streamed()
+        next(batches)
+        reader = pa.RecordBatchReader.from_batches(self._schema, batches)
+        stream: object = reader.__arrow_c_stream__(requested_schema)
+        return stream
+
+    def _streamed(self) -> Generator[Any]:
+        """Nothing, when all rows are there; then their batches. To drop it drops the rows."""
+        with self.submit() as job:
+            yield job.wait()
+            yield from job.iter_batches()
+
+    def __arrow_c_schema__(self) -> object:
+        """The columns, without running."""
+        return self._schema.__arrow_c_schema__()
+
+    def cache(self) -> DataFrame:
+        """Run now and keep the rows: the frame that comes back reads them, it computes nothing.
+
+        They lie in this process, of a fabric's session with the agents as a dataset of its own,
+        for as long as a frame or a job is there that reads them, and the session is open.
+
+        >>> from fabric import DataFrame, col
+        >>> even = DataFrame({"a": [1, 2, 3, 4]}).filter(col("a") % 2 == 0).cache()
+        >>> even.count(), even.filter(col("a") > 2).count()
+        (2, 1)
+        """
+        self._check_ends()
+        return self._then(self.session.cached(self.plan))
 
     def to_pandas(self, **options: Any) -> Any:
         """Run and return a pandas DataFrame; `options` are those of ``pa.Table.to_pandas``."""
@@ -180,7 +236,9 @@ class Actions:
         from fabric.clients.dataframe.render import text_table
 
         whole(n, 0, "show", "n")
-        print(text_table(self._first(n + 1), n, width))
+        rows = self._looked_at(self._first(n + 1))
+        self._is_whole = rows.num_rows <= n
+        print(text_table(rows, n, width))
 
     # ---- writing
     def write_parquet(
@@ -375,9 +433,48 @@ class Actions:
         return frame_text(self.plan, self._schema)
 
     def _repr_html_(self) -> str:
+        """The first rows of what is here or was computed, else the columns; nothing runs."""
         from fabric.clients.dataframe.render import frame_html
 
-        return frame_html(self.plan, self._schema)
+        seen = self._seen()
+        head = self._at_hand() if seen is None else Head.of(seen, is_whole=self._is_whole)
+        return frame_html(self.plan, self._schema, head)
+
+    def _repr_svg_(self) -> str:
+        """The plan as a picture; nothing runs."""
+        from fabric.plan.check import check
+        from fabric.plan.svg import svg
+
+        return svg(check(self.plan).root)
+
+    def _at_hand(self) -> Head | None:
+        """The first rows of a table of this process."""
+        from fabric.io.memory import table_of
+
+        scan = self._node
+        if not isinstance(scan, nodes.Scan) or not isinstance(scan.source, sources.MemorySource):
+            return None
+        return Head.of(table_of(scan.source))
+
+    def _looked_at(self, rows: pa.Table) -> pa.Table:
+        """`rows`, of which a notebook shows the first from now on; large ones while they live."""
+        if rows.get_total_buffer_size() <= _SEEN_BYTES_MAX:
+            table = rows
+            self._seen = lambda: table
+        else:
+            self._seen = weakref.ref(rows)
+        self._is_whole = True
+        return rows
+
+    def _check_ends(self) -> None:
+        """Refuse rows that are never all there."""
+        from fabric.plan.stream_facts import never_ends
+
+        if never_ends(self._node):
+            raise PlanError(
+                "this stream has no end, so its rows are never all there; write: "
+                '.write_stream("folder"), or read a part: n_rows=, n_events=, until="now"'
+            )
 
     def _first(self, n: int) -> pa.Table:
         """At most `n` rows."""
@@ -413,10 +510,15 @@ class Actions:
     def _then(self, node: nodes.Node) -> DataFrame:
         """A frame over `node` with this one's settings and session, checked now."""
         from fabric.clients.dataframe.frame import DataFrame
+        from fabric.clients.dataframe.lowering.fields import with_fields
 
-        return DataFrame.of(node, self._config, self._session)
+        return DataFrame.of(with_fields(node), self._config, self._session)
 
     to_arrow = collect
+
+
+def _nothing() -> None:
+    """Of a frame that has not run."""
 
 
 def _engine(engine: str | None, verb: str) -> str:

@@ -9,14 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, get_args
 
+import pyarrow as pa
+
 from fabric.clients.dataframe.expr import Expr, to_node
 from fabric.clients.dataframe.order import Order
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan.faults import nearest, quoted
+from fabric.plan.mend import free_name
 from fabric.plan.nodes import JoinHow
+from fabric.plan.python import expr_text
 
 ColumnArgument = str | Expr
+Exprs = tuple[plan.Expr, ...]
+_COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not"))
 JoinName = Literal[
     "inner", "left", "right", "full", "cross", "semi", "anti", "outer", "full_outer", "fullouter",
     "left_outer", "leftouter", "right_outer", "rightouter", "left_semi", "leftsemi", "left_anti",
@@ -38,13 +44,18 @@ def flatten(arguments: Iterable[Any]) -> list[Any]:
 
 
 def expressions(
-    arguments: Iterable[Any], named: dict[str, Any], columns: Sequence[str]
+    arguments: Iterable[Any], named: dict[str, Any], schema: pa.Schema
 ) -> tuple[plan.Expr, ...]:
-    """`arguments` (a string is a column, ``"*"`` all `columns`), then the `named` ones alike."""
+    """`arguments` (a string is a column, ``"*"`` all of `schema`, a selection those it chooses),
+    then the `named` ones alike."""
+    from fabric.clients.dataframe.selection import Selection
+
     found: list[plan.Expr] = []
     for argument in flatten(arguments):
         if isinstance(argument, str) and argument == "*":
-            found.extend(plan.Column(name) for name in columns)
+            found.extend(plan.Column(name) for name in schema.names)
+        elif isinstance(argument, Selection):
+            found.extend(argument.expand(schema))
         else:
             found.append(top(argument))
     for name, value in named.items():
@@ -73,7 +84,7 @@ def predicate(arguments: Iterable[Any], equal: dict[str, Any], verb: str = "filt
 
 
 def _condition(argument: Any, verb: str) -> plan.Expr:
-    if isinstance(argument, Expr):
+    if isinstance(argument, Expr) or hasattr(type(argument), "expand"):
         return to_node(argument)
     if isinstance(argument, bool):
         raise PlanError(
@@ -132,6 +143,69 @@ def join_keys(
             f"{verb} got {len(left)} left and {len(right)} right keys; give as many on both sides"
         )
     return left, right
+
+
+def pairs_of(
+    on: Any, left: Sequence[str], right: Sequence[str]
+) -> tuple[Exprs, Exprs, plan.Expr | None] | None:
+    """PySpark's condition ``col("a") == col("b")`` as keys of both sides and what is left of it.
+
+    None where `on` compares nothing: then it names keys. A column that only one side has is that
+    side's; of a name on both sides the left expression is the left's, the right one the right's.
+    """
+    given = [one.node for one in flatten([on]) if isinstance(one, Expr)]
+    parts = [part for node in given for part in _conjuncts(node)]
+    if len(given) != len(flatten([on])) or not any(map(_compares, parts)):
+        return None
+    pairs: list[tuple[plan.Expr, plan.Expr]] = []
+    rest: list[plan.Expr] = []
+    for part in parts:
+        pair = _pair(part, frozenset(left), frozenset(right))
+        if pair is None:
+            _check_whose(part, left, right)
+            rest.append(part)
+        else:
+            pairs.append(pair)
+    condition = None
+    for part in rest:
+        condition = part if condition is None else plan.Call("and", (condition, part))
+    return tuple(a for a, _ in pairs), tuple(b for _, b in pairs), condition
+
+
+def _check_whose(part: plan.Expr, left: Sequence[str], right: Sequence[str]) -> None:
+    """Refuse a column that could be either side's."""
+    for name in sorted(plan.columns_of(part)):
+        if name in left and name in right:
+            free = free_name(f"{name}_right", [*left, *right])
+            raise PlanError(
+                f"join: both sides have a column {quoted(name)}, and {expr_text(part)} does not "
+                f"say whose it means; write: other.rename({{{quoted(name)}: {quoted(free)}}})"
+            )
+
+
+def _conjuncts(node: plan.Expr) -> list[plan.Expr]:
+    if isinstance(node, plan.Call) and node.function == "and":
+        return [part for arg in node.args for part in _conjuncts(arg)]
+    return [node]
+
+
+def _compares(part: plan.Expr) -> bool:
+    return isinstance(part, plan.Call) and part.function in _COMPARISONS
+
+
+def _pair(
+    part: plan.Expr, left: frozenset[str], right: frozenset[str]
+) -> tuple[plan.Expr, plan.Expr] | None:
+    """The two sides of an equality, the left frame's first; None where it is no pair of keys."""
+    if not isinstance(part, plan.Call) or part.function != "eq":
+        return None
+    one, other = part.args
+    ones, others = plan.columns_of(one), plan.columns_of(other)
+    if not ones or not others:
+        return None
+    if ones <= left and others <= right:
+        return one, other
+    return (other, one) if ones <= right and others <= left else None
 
 
 def join_how(how: str) -> JoinHow:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fabric.clients.dataframe.calls import helpful, suggesting
 from fabric.clients.dataframe.directives import spark_pattern
 from fabric.clients.dataframe.durations import parse_duration
 from fabric.clients.dataframe.expr import Expr, call
@@ -258,3 +259,7 @@ class DateTimeMethods:
     datediff = date_diff
     to_string = strftime
     timestamp = epoch
+
+
+helpful(DateTimeMethods)
+suggesting(DateTimeMethods, ".dt")

@@ -1,26 +1,45 @@
-"""Durations as people write them: ``"2h"``, ``"-1d"``, ``"3mo"``."""
+"""Lengths of time that may be months: ``"2h"``, ``"-1 day"``, ``"3mo"``, a timedelta.
+
+One job: one number of one unit, as the functions of a calendar take it. The grammar is
+`fabric.plan.durations`'.
+"""
 
 from __future__ import annotations
 
-import re
+from datetime import timedelta
 
 from fabric.errors import PlanError
+from fabric.plan.durations import SHORT, UNITS_US, duration_parts
 
-UNITS = {
-    "us": "microsecond", "ms": "millisecond", "s": "second", "m": "minute", "h": "hour", "d": "day",
-    "w": "week", "mo": "month", "q": "quarter", "y": "year",
-}  # fmt: skip
-_DURATION = re.compile(r"(-?\d+)(us|ms|s|mo|m|h|d|w|q|y)")
+UNITS = {short: unit for short, unit in SHORT.items() if len(short) < 3}
 
 
-def parse_duration(duration: str) -> tuple[int, str]:
-    """A number and the unit it counts.
+def parse_duration(duration: str | timedelta) -> tuple[int, str]:
+    """A number and the unit it counts; several units become the largest that counts them whole.
 
-    >>> parse_duration("-2h")
-    (-2, 'hour')
+    >>> parse_duration("-2h"), parse_duration("15 minutes"), parse_duration("1h30m")
+    ((-2, 'hour'), (15, 'minute'), (90, 'minute'))
     """
-    match = _DURATION.fullmatch(duration) if isinstance(duration, str) else None
-    if match is None:
-        units = ", ".join(f"{short} ({unit})" for short, unit in UNITS.items())
-        raise PlanError(f"{duration!r} is no duration; write a number and a unit: {units}")
-    return int(match[1]), UNITS[match[2]]
+    if not isinstance(duration, str | timedelta):
+        raise _no_duration(duration)
+    try:
+        parts = duration_parts(duration)
+    except PlanError as error:
+        raise _no_duration(duration) if "valid" in error.message else error from None
+    if len(parts) == 1 and isinstance(duration, str):
+        return parts[0].number, parts[0].unit
+    if any(part.unit not in UNITS_US for part in parts):
+        raise PlanError(
+            f"{duration!r} mixes units, of which months are not always as long; write one of them"
+        )
+    total = sum(part.number * UNITS_US[part.unit] for part in parts)
+    whole = [unit for unit, us in UNITS_US.items() if total % us == 0 and unit != "week"]
+    return total // UNITS_US[whole[-1]], whole[-1]
+
+
+def _no_duration(duration: object) -> PlanError:
+    units = ", ".join(f"{short} ({unit})" for short, unit in UNITS.items())
+    return PlanError(
+        f"{duration!r} is not a valid duration; write a number and a unit, for example "
+        f'"15 minutes" or "15m", or a timedelta; the units are {units}'
+    )

@@ -6,10 +6,12 @@ here; the DataFrame method that takes the expression checks names and types at o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from fabric.clients.dataframe.aggregate_methods import AggregateMethods
+from fabric.clients.dataframe.calls import helpful, suggesting
 from fabric.clients.dataframe.literal import DTypeLike, to_dtype, to_literal
 from fabric.clients.dataframe.number_methods import NumberMethods
 from fabric.clients.dataframe.order import Order
@@ -39,6 +41,11 @@ def to_node(value: Any) -> plan.Expr:
         return value.node.input if isinstance(value.node, plan.Alias) else value.node
     if isinstance(value, Order):
         raise PlanError(f"{value!r} is an order; use it in sort(...) only")
+    if hasattr(type(value), "expand"):
+        raise PlanError(
+            f"{value!r} is several columns, and here is room for one; what is done to each of them "
+            "is written behind it"
+        )
     return to_literal(value)
 
 
@@ -269,10 +276,81 @@ class Expr(AggregateMethods, WindowMethods, NumberMethods):
 
         return StructMethods(self)
 
+    @property
+    def name(self) -> ExprName:
+        """What they are called: ``.name.suffix("_x")``, or ``.name("x")``, which is `alias`."""
+        return ExprName(self)
+
     # ---- the names Polars and PySpark give the same things
-    name = alias
     is_between = between
     eq_missing = eq_null_safe
     isNull = is_null
     isNotNull = is_not_null
     eqNullSafe = eq_null_safe
+
+
+class ExprName:
+    """``.name``: what an expression is called, from the name it would have."""
+
+    __slots__ = ("_expr",)
+
+    def __init__(self, expr: Expr) -> None:
+        self._expr = expr
+
+    def __call__(self, name: Text) -> Expr:
+        """The same as `Expr.alias`, as in PySpark."""
+        return self._expr.alias(name)
+
+    def suffix(self, text: Text) -> Expr:
+        """The name with `text` behind it.
+
+        >>> from fabric import col
+        >>> col("a").sum().name.suffix("_sum")
+        col("a").sum().alias("a_sum")
+        """
+        return self.map(lambda name: name + text)
+
+    def prefix(self, text: Text) -> Expr:
+        """The name with `text` before it."""
+        return self.map(lambda name: text + name)
+
+    def to_lowercase(self) -> Expr:
+        """The name in small letters."""
+        return self.map(Text.lower)
+
+    def to_uppercase(self) -> Expr:
+        """The name in capital letters."""
+        return self.map(Text.upper)
+
+    def keep(self) -> Expr:
+        """The name of the first column that is read, whatever the alias."""
+        return self._expr.alias(plan.output_name(to_node(self._expr)))
+
+    def map(self, function: Callable[[Text], Text]) -> Expr:
+        """The name as `function` makes it."""
+        return self._expr.alias(function(plan.output_name(self._expr.node)))
+
+
+@cache
+def _elsewhere() -> dict[str, str]:
+    """Names of the namespaces, and of other libraries, as they are written here."""
+    from fabric.clients.dataframe.dates import DateTimeMethods
+    from fabric.clients.dataframe.lists import ListMethods
+    from fabric.clients.dataframe.strings import StringMethods
+
+    found = {
+        "apply": 'udf(function, returns="int64")(col("x"))',
+        "map_elements": 'udf(function, returns="int64")(col("x"))',
+        "map_batches": 'arrow_udf(function, returns="int64")(col("x"))',
+        "astype": '.cast("int64")',
+        "isna": ".is_null()",
+        "notna": ".is_not_null()",
+    }
+    for space, kind in (("list", ListMethods), ("dt", DateTimeMethods), ("str", StringMethods)):
+        names = (name for name in dir(kind) if not name.startswith("_"))
+        found |= {name: f".{space}.{name}" for name in names}
+    return found
+
+
+helpful(Expr, AggregateMethods, WindowMethods, NumberMethods)
+suggesting(Expr, "an expression", _elsewhere)

@@ -7,10 +7,11 @@ are in `actions.py`. Names are those of Polars and PySpark; where both have one,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fabric.clients.dataframe.actions import Actions
+from fabric.clients.dataframe.calls import helpful
 from fabric.clients.dataframe.expr import Expr
 from fabric.clients.dataframe.names import camel_case, unknown_name
 from fabric.clients.dataframe.verbs.columns import ColumnVerbs
@@ -50,8 +51,9 @@ class DataFrame(
     Parameters
     ----------
     data
-        A dict of lists, a list of dicts, or anything that speaks Arrow (a pyarrow, Polars or pandas
-        table). Files are read by `fabric.read_parquet` and its like.
+        A dict of lists, a list of dicts, or anything that speaks Arrow: a pyarrow, Polars (also
+        lazy) or pandas table, a DuckDB relation, whatever has ``__arrow_c_stream__``. Files are
+        read by `fabric.read_parquet` and its like.
 
     Examples
     --------
@@ -117,5 +119,24 @@ class DataFrame(
             "a frame has no truth value before it runs; use df.count() > 0 or df.limit(1).count()"
         )
 
+    def __len__(self) -> int:
+        raise PlanError(
+            "a frame has no length before it runs; write: df.count(), or len(df.columns)"
+        )
+
+    def __iter__(self) -> Iterator[Any]:
+        raise PlanError(
+            "a frame has no rows before it runs; write: for row in df.to_dicts(), for batch in "
+            "df.iter_batches(), or for name in df.columns"
+        )
+
+    def __contains__(self, item: object) -> bool:
+        raise PlanError(
+            'a frame has no rows before it runs; write: "x" in df.columns, or '
+            'df.filter(col("x") == 1).count() > 0'
+        )
+
     transform = pipe
-    __iter__ = None  # a frame has no rows yet; `in` and `for` say so
+
+
+helpful(*(kind for kind in DataFrame.__mro__ if kind is not object))

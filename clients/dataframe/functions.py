@@ -8,7 +8,7 @@ structs in `nested_functions.py`, times in `time_functions.py`, numbers and stri
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 import pyarrow as pa
 
@@ -185,6 +185,7 @@ from fabric.plan import expr as plan
 __all__ = [
     "acos",
     "acosh",
+    "all",
     "any_value",
     "approx_count_distinct",
     "approx_distinct",
@@ -232,6 +233,7 @@ __all__ = [
     "degrees",
     "dense_rank",
     "every",
+    "exclude",
     "exp",
     "expm1",
     "factorial",
@@ -346,17 +348,52 @@ __all__ = [
 ]  # fmt: skip
 
 
-def col(name: str) -> Expr:
-    """The column `name` of the input.
+@overload
+def col(name: str, /) -> Expr: ...
+@overload
+def col(name: str | list[str] | tuple[str, ...], /, *more: str) -> Any: ...
+def col(name: Any, /, *more: str) -> Any:
+    """The column `name` of the input; of several, whatever is done to it is done to each.
+
+    ``"address.city"`` is the field ``city`` of the struct ``address``, where no column is called
+    so.
 
     >>> col("dep_delay") > 15
     col("dep_delay") > 15
+    >>> from fabric import DataFrame
+    >>> DataFrame({"a": [1, 2], "b": [3, 4]}).select(col("a", "b").sum()).to_dicts()
+    [{'a': 3, 'b': 7}]
     """
-    if not isinstance(name, str):
-        raise PlanError(
-            f"col takes the name of a column, got {name!r}; for a constant use lit(...)"
-        )
-    return Expr(plan.Column(name))
+    names = [*name, *more] if isinstance(name, list | tuple) else [name, *more]
+    for one in names:
+        if not isinstance(one, str):
+            raise PlanError(
+                f"col takes the name of a column, got {one!r}; for a constant use lit(...)"
+            )
+    if len(names) == 1 and isinstance(name, str):
+        return Expr(plan.Column(name))
+    from fabric.clients.dataframe.selection import by_names
+
+    return by_names(names)
+
+
+def all() -> Any:
+    """Every column, for what is done to each of them: ``all().sum()``.
+
+    >>> from fabric import DataFrame, all
+    >>> DataFrame({"a": [1, 2], "b": [3, 4]}).select(all().exclude("a").max()).to_dicts()
+    [{'b': 4}]
+    """
+    from fabric.clients.dataframe import selectors
+
+    return selectors.all()
+
+
+def exclude(*names: Any) -> Any:
+    """Every column but `names`: texts, lists of them, selectors."""
+    from fabric.clients.dataframe import selectors
+
+    return selectors.exclude(*names)
 
 
 def lit(value: Any, dtype: DTypeLike | None = None) -> Expr:

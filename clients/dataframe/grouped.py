@@ -11,6 +11,7 @@ from pyarrow import types
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.aggregate_functions import ALIASES
 from fabric.clients.dataframe.aggregates import aggregate
+from fabric.clients.dataframe.calls import helpful
 from fabric.clients.dataframe.lowering.checks import check_aggregates, checked_types
 from fabric.clients.dataframe.lowering.grouping import (
     KeySet,
@@ -121,11 +122,16 @@ class GroupBy:
             if isinstance(aggregate_, Mapping):
                 exprs += [_by_name(column, name) for column, name in aggregate_.items()]
             else:
-                exprs.append(args.top(aggregate_))
-        exprs += args.expressions((), named, ())
+                exprs += args.expressions([aggregate_], {}, self._no_keys())
+        exprs += args.expressions((), named, self._frame.schema)
         if not exprs:
             raise PlanError('agg needs an aggregate, for example agg(total=col("x").sum())')
         return self._aggregated(exprs)
+
+    def _no_keys(self) -> pa.Schema:
+        """What a selection of columns chooses from."""
+        keys = {plan.output_name(key) for key in self._keys}
+        return pa.schema([field for field in self._frame.schema if field.name not in keys])
 
     def _aggregated(self, exprs: Sequence[plan.Expr]) -> DataFrame:
         n_keys = len(self._keys)
@@ -346,6 +352,9 @@ class GroupBy:
     n_unique = count_distinct
     stddev = std
     variance = var
+
+
+helpful(GroupBy)
 
 
 def _listed(exprs: Sequence[plan.Expr]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fabric.clients.dataframe.calls import helpful, suggesting
 from fabric.clients.dataframe.conditions import when
 from fabric.clients.dataframe.expr import Expr, call
 from fabric.errors import PlanError
@@ -170,3 +171,7 @@ class ListMethods:
     distinct = unique
     compact = drop_nulls
     avg = mean
+
+
+helpful(ListMethods)
+suggesting(ListMethods, ".list")

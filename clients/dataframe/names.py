@@ -6,7 +6,7 @@ One job: the error at the call. Numbers and words out of a few are checked here 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -23,6 +23,59 @@ _CAMEL = {
     "groupingSets": "grouping_sets", "fillna": "fill_null", "withColumnsRenamed": "rename",
     "isEmpty": "is_empty",
 }  # fmt: skip
+
+INSTEAD: dict[str, tuple[str, str]] = {
+    "shape": ("its rows are not counted yet", "(df.count(), len(df.columns))"),
+    "height": ("its rows are not counted yet", "df.count()"),
+    "width": ("", "len(df.columns)"),
+    "size": ("its rows are not counted yet", "df.count()"),
+    "iloc": ("rows have no places before they have an order",
+             'df.sort("{x}").limit(10, offset=20)'),
+    "iat": ("rows have no places before they have an order", 'df.sort("{x}").limit(1, offset=20)'),
+    "loc": ("rows have no labels", 'df.filter(col("{x}").is_not_null())'),
+    "at": ("rows have no labels", 'df.filter(col("{x}").is_not_null())'),
+    "index": ("rows have no labels", 'df.with_row_index("row", order_by="{x}")'),
+    "reset_index": ("rows have no labels", 'df.with_row_index("row", order_by="{x}")'),
+    "set_index": ("rows have no labels", 'df.filter(col("{x}").is_not_null())'),
+    "merge": ("", 'df.join(other, on="{x}")'),
+    "apply": ("its rows are not in this process",
+              'df.with_columns(y=udf(lambda value: value, returns=df.schema.field("{x}").type, '
+              'compile=False)("{x}"))'),
+    "map_rows": ("its rows are not in this process",
+                 'df.with_columns(y=udf(lambda value: value, returns=df.schema.field("{x}").type, '
+                 'compile=False)("{x}"))'),
+    "assign": ("", 'df.with_columns(y=col("{x}"))'),
+    "astype": ("", 'df.with_columns(col("{x}").cast("string").alias("y"))'),
+    "sort_values": ("", 'df.sort("{x}")'),
+    "isna": ("", 'df.select(col("{x}").is_null())'),
+    "isnull": ("", 'df.select(col("{x}").is_null())'),
+    "nlargest": ("", 'df.top_k(3, "{x}")'),
+    "nsmallest": ("", 'df.bottom_k(3, "{x}")'),
+    "query": ("SQL text is not read", 'df.filter(col("{x}").is_not_null())'),
+    "sql": ("SQL text is not read", 'df.filter(col("{x}").is_not_null())'),
+    "selectExpr": ("SQL text is not read", 'df.select(col("{x}").alias("y"))'),
+    "append": ("", "df.union(other)"),
+    "extend": ("", "df.union(other)"),
+    "values": ("", "df.to_pandas().to_numpy()"),
+    "to_numpy": ("", "df.to_pandas().to_numpy()"),
+    "to_dict": ("", "df.collect().to_pydict()"),
+    "rows": ("", "df.to_dicts()"),
+    "iter_rows": ("", "df.to_dicts()"),
+    "iterrows": ("", "df.to_dicts()"),
+    "itertuples": ("", "df.to_dicts()"),
+    "take": ("", "df.limit(5).to_dicts()"),
+    "tail": ("rows have no last ones before they have an order",
+             'df.sort("{x}", descending=True).limit(10)'),
+    "get_column": ("", 'df.select("{x}").collect()["{x}"]'),
+    "lazy": ("it is lazy already", "df.explain()"),
+    "info": ("", "df.print_schema()"),
+    "persist": ("", "df.cache()"),
+    "write": ("", 'df.write_parquet("folder")'),
+    "to_parquet": ("", 'df.write_parquet("folder")'),
+    "to_csv": ("", 'df.write_csv("rows.csv")'),
+    "sink_parquet": ("", 'df.write_parquet("folder")'),
+}  # fmt: skip
+"""What frames of other libraries have: why not here, and what to write, ``{x}`` a column."""
 
 
 def unknown_name(
@@ -145,10 +198,11 @@ def no_frame(groups: Any, name: str) -> AttributeError:
     """The error for a method of frames that is asked of groups."""
     from fabric.clients.dataframe.frame import DataFrame
 
-    text = f"{type(groups).__name__} has no attribute {name!r}"
     if not name.startswith("_") and hasattr(DataFrame, name):
+        text = f"{type(groups).__name__} has no attribute {name!r}"
         text += f"; groups become rows by an aggregate: .agg(n=count()).{name}"
-    return AttributeError(text, name=name, obj=groups)
+        return AttributeError(text, name=name, obj=groups)
+    return no_attribute(groups, name)
 
 
 def camel_case(owner: Any, name: str) -> Any:
@@ -158,4 +212,30 @@ def camel_case(owner: Any, name: str) -> Any:
     kind = type(owner).__name__
     if not name.startswith("_") and name in owner.columns:
         raise AttributeError(f'{kind} has no attribute {name!r}; write col("{name}")', name=name)
-    raise AttributeError(f"{kind} has no attribute {name!r}", name=name, obj=owner)
+    if name in INSTEAD:
+        says, code = INSTEAD[name]
+        column = owner.columns[0] if owner.columns else "x"
+        line = code.replace("{x}", quoted(column)[1:-1])
+        says = f", {says}" if says else ""
+        raise AttributeError(f"{kind} has no {name!r}{says}; write: {line}", name=name)
+    raise no_attribute(owner, name)
+
+
+def no_attribute(
+    owner: Any, name: str, *, shown: str = "", also: Mapping[str, str] | None = None
+) -> AttributeError:
+    """The error for a name that `owner`, to users `shown`, has not, with the nearest it has.
+
+    `also` are names that are known elsewhere, with how they are written here.
+    """
+    text = f"{shown or type(owner).__name__} has no attribute {name!r}"
+    if not name.startswith("_"):
+        also = also or {}
+        own = [one for one in dir(type(owner)) if not one.startswith("_")]
+        if name in also:
+            text += f"; write: {also[name]}"
+        elif near := nearest(name, own):
+            text += f"; did you mean .{near}?"
+        elif near := nearest(name, also):
+            text += f"; did you mean {also[near]}?"
+    return AttributeError(text, name=name, obj=owner)

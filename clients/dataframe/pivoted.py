@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from fabric.clients.dataframe import arguments as args
+from fabric.clients.dataframe.calls import helpful
 from fabric.clients.dataframe.expr import Expr
 from fabric.clients.dataframe.lowering.checks import check_aggregates
 from fabric.clients.dataframe.lowering.pivot import pivot_values, pivoted, value_name
@@ -52,7 +55,7 @@ class PivotedGroupBy:
     def agg(self, *aggregates: Any, **named: Any) -> DataFrame:
         """Each aggregate for each value; with several the columns are ``value_name``."""
         exprs = [args.top(one) for one in args.flatten(aggregates)]
-        exprs += args.expressions((), named, ())
+        exprs += args.expressions((), named, pa.schema([]))
         if not exprs:
             raise PlanError('agg needs an aggregate, for example agg(total=col("x").sum())')
         check_aggregates(exprs, self._frame.schema, "agg of a pivot", _agg_line)
@@ -95,6 +98,9 @@ class PivotedGroupBy:
             raise no_frame(self, name)
 
     avg = mean
+
+
+helpful(PivotedGroupBy)
 
 
 def _agg_line(exprs: tuple[plan.Expr, ...]) -> str:

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 def read_arrow(data: Any, *, session: Session | None = None) -> DataFrame:
-    """Rows that are here already: anything that speaks Arrow, a dict of lists, a list of dicts.
+    """Rows that are here already: a dict of lists, a list of dicts, or anything that speaks Arrow.
+
+    That is a pyarrow, Polars (a LazyFrame is collected now) or pandas table, a DuckDB relation, or
+    whatever else has ``__arrow_c_stream__``.
 
     >>> import pyarrow as pa
     >>> from fabric import read_arrow
@@ -71,6 +74,8 @@ def to_table(data: Any) -> pa.Table:
             return pa.table(dict(data))
         if isinstance(data, list | tuple):
             return _from_rows(data)
+        if _is_lazy_polars(data):
+            data = data.collect()
         if hasattr(data, "__arrow_c_stream__"):
             return pa.RecordBatchReader.from_stream(data).read_all()
         if hasattr(data, "__arrow_c_array__"):
@@ -81,8 +86,12 @@ def to_table(data: Any) -> pa.Table:
         ) from error
     raise PlanError(
         f"can't read {with_article(type(data).__name__)} as a table; give a dict of lists, a list "
-        "of dicts, or a pyarrow, Polars or pandas table"
+        "of dicts, a pyarrow, Polars or pandas table, or whatever has __arrow_c_stream__"
     )
+
+
+def _is_lazy_polars(data: Any) -> bool:
+    return type(data).__name__ == "LazyFrame" and type(data).__module__.startswith("polars")
 
 
 def _from_rows(rows: list[Any] | tuple[Any, ...]) -> pa.Table:

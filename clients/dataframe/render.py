@@ -15,6 +15,7 @@ from pyarrow import types
 from fabric.plan.nodes import Plan
 
 if TYPE_CHECKING:
+    from fabric.clients.dataframe.actions import Head
     from fabric.control import control_pb2 as pb
 
 _CELL_MAX = 40
@@ -61,20 +62,49 @@ def frame_text(plan: Plan, schema: pa.Schema) -> str:
     return f"DataFrame[{columns}]\n{_indented(tree(check(plan).root))}"
 
 
-def frame_html(plan: Plan, schema: pa.Schema) -> str:
-    """A frame's columns and plan, for a notebook."""
+def frame_html(plan: Plan, schema: pa.Schema, head: Head | None = None) -> str:
+    """The first rows of a frame, as far as they are known, else its columns; and its plan."""
     from fabric.plan.check import check
     from fabric.plan.printer import tree
 
-    rows = "".join(
-        f"<tr><td>{escape(field.name)}</td><td>{escape(str(field.type))}</td></tr>"
-        for field in schema
-    )
-    head = "<tr><th>column</th><th>type</th></tr>"
     picture = (
         f"<details><summary>plan</summary><pre>{escape(tree(check(plan).root))}</pre></details>"
     )
-    return f"<div><b>fabric.DataFrame</b> (not run yet)<table>{head}{rows}</table>{picture}</div>"
+    if head is None:
+        rows = "".join(
+            f"<tr><td>{escape(field.name)}</td><td>{escape(str(field.type))}</td></tr>"
+            for field in schema
+        )
+        table = f"<table><tr><th>column</th><th>type</th></tr>{rows}</table>"
+        return f"<div><b>fabric.DataFrame</b> (not run yet){table}{picture}</div>"
+    said = _known_rows(head)
+    return f"<div><b>fabric.DataFrame</b> ({said}){_html_table(head.rows)}{picture}</div>"
+
+
+def _known_rows(head: Head) -> str:
+    shown = head.rows.num_rows
+    if head.n_rows == shown:
+        return _plural(shown, "row")
+    if head.n_rows is None:
+        return f"first {shown} rows, there are more"
+    return f"first {shown} of {head.n_rows:,} rows"
+
+
+def _html_table(rows: pa.Table) -> str:
+    """Names with types above, values below, numbers to the right."""
+    columns = [_column(field, rows.column(i)) for i, field in enumerate(rows.schema)]
+    sides = ["right" if _is_number(field.type) else "left" for field in rows.schema]
+    style = [f' style="text-align:{side}"' for side in sides]
+    head = "".join(
+        f"<th{s}>{escape(c[0])}<br><small>{escape(c[1])}</small></th>"
+        for s, c in zip(style, columns, strict=True)
+    )
+    lines = zip(*(column[2:] for column in columns), strict=True)
+    body = "".join(
+        f"<tr>{''.join(f'<td{s}>{escape(v)}</td>' for s, v in zip(style, line, strict=True))}</tr>"
+        for line in lines
+    )
+    return f"<table><tr>{head}</tr>{body}</table>"
 
 
 def text_table(rows: pa.Table, n: int, width: int | None = None) -> str:
@@ -82,14 +112,17 @@ def text_table(rows: pa.Table, n: int, width: int | None = None) -> str:
     shown = rows.slice(0, n)
     columns = [_column(field, shown.column(i)) for i, field in enumerate(rows.schema)]
     kept = _fitting(columns, width or shutil.get_terminal_size((120, 24)).columns)
-    lines = _frame(kept, [types.is_integer(f.type) or types.is_floating(f.type)
-                          or types.is_decimal(f.type) for f in rows.schema])  # fmt: skip
+    lines = _frame(kept, [_is_number(field.type) for field in rows.schema])
     more = rows.num_rows > n
     tail = f"first {n} rows, there are more" if more else _plural(rows.num_rows, "row")
     if len(kept) < len(columns):
         hidden = ", ".join(rows.schema.names[len(kept) :])
         tail += f"; {_plural(len(columns) - len(kept), 'column')} not shown: {hidden[:200]}"
     return "\n".join([*lines, tail])
+
+
+def _is_number(dtype: pa.DataType) -> bool:
+    return bool(types.is_integer(dtype) or types.is_floating(dtype) or types.is_decimal(dtype))
 
 
 def _plural(n: int, what: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fabric.clients.dataframe.calls import helpful, suggesting
 from fabric.clients.dataframe.conditions import when
 from fabric.clients.dataframe.expr import Expr, call
 from fabric.clients.dataframe.pattern_methods import PatternMethods
@@ -246,3 +247,7 @@ class StringMethods(PatternMethods):
 def _after(prefix: Any) -> Any:
     """The place of the first character behind a prefix."""
     return len(prefix) + 1 if isinstance(prefix, str) else call("length", prefix) + 1
+
+
+helpful(StringMethods, PatternMethods)
+suggesting(StringMethods, ".str")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fabric.clients.dataframe.calls import helpful, suggesting
 from fabric.clients.dataframe.expr import Expr, call
 
 
@@ -25,3 +26,7 @@ class StructMethods:
         return call("struct_field", self._expr, name)
 
     __getitem__ = field
+
+
+helpful(StructMethods)
+suggesting(StructMethods, ".struct")

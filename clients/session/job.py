@@ -159,6 +159,14 @@ class Job:
         self.wait()
         yield from self.session.result_batches(self._status)
 
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Wait, then the rows as an Arrow stream: ``pa.table(job)``, ``pl.DataFrame(job)``."""
+        self.wait()
+        schema = pa.ipc.read_schema(pa.py_buffer(self._status.result_schema))
+        reader = pa.RecordBatchReader.from_batches(schema, self.iter_batches())
+        stream: object = reader.__arrow_c_stream__(requested_schema)
+        return stream
+
     def partitions(self, node_path: str = "", *, lossless: bool = False) -> list[Partition]:
         """The partitions of `node_path` (default: the result), as any Flight client sees them.
 

@@ -37,8 +37,15 @@ from fabric.flight.descriptor import PutPath
 from fabric.ids import new_id
 from fabric.io.live import Feed
 from fabric.io.memory import table_of
-from fabric.plan.nodes import Node, Plan, Scan
-from fabric.plan.sources import DatasetSource, MemorySource, ReplayStream, StreamTarget
+from fabric.plan.nodes import Node, Plan, Scan, Sink
+from fabric.plan.schema import schema_of
+from fabric.plan.sources import (
+    DatasetSource,
+    DatasetTarget,
+    MemorySource,
+    ReplayStream,
+    StreamTarget,
+)
 from fabric.plan.streams import StreamScan
 from fabric.plan.walk import rewrite, walk
 
@@ -59,7 +66,7 @@ class RemoteSession(Session):
         tls_roots: bytes | None = None,
     ) -> None:
         self._address, self._token, self._tls_roots = address, token, tls_roots
-        self._uploads: dict[str, tuple[weakref.ref[MemorySource], str]] = {}
+        self._uploads: dict[str, tuple[weakref.ref[MemorySource | DatasetSource], str]] = {}
         self._clients: dict[str, Client] = {}
         self._lock = threading.Lock()
         self._grpc = GrpcControl(address, token, tls_roots=tls_roots)
@@ -151,6 +158,16 @@ class RemoteSession(Session):
                 )
             time.sleep(_POLL_S)
 
+    def cached(self, plan: Plan) -> Scan:
+        """See `Session`; the rows stay with the agents, as a dataset of this session's."""
+        self._drop_unused()
+        name = new_id("cache")
+        source = DatasetSource(name)
+        with self.submit(Plan(Sink(plan.root, DatasetTarget(name)), plan.config), name=name) as job:
+            job.wait()
+        self._uploads[name] = (weakref.ref(source), name)
+        return Scan(source, schema_of(plan.root))
+
     # ---- tables of this process
     def _prepared(self, plan: Plan) -> Plan:
         """Memory scans become scans of uploaded datasets."""
@@ -220,12 +237,14 @@ class RemoteSession(Session):
 
 
 def _tables_of(plan: Plan) -> Iterator[str]:
-    """Tokens of the tables of this process that a plan reads."""
+    """Tokens of the tables of this process that a plan reads, and names of datasets."""
     for node in walk(plan.root):
         source = node.source if isinstance(node, Scan | StreamScan) else None
         table = source.source if isinstance(source, ReplayStream) else source
         if isinstance(table, MemorySource):
             yield table.token
+        elif isinstance(table, DatasetSource):
+            yield table.name
 
 
 def _read(client: Client, endpoint: fl.FlightEndpoint) -> list[pa.RecordBatch]:

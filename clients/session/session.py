@@ -22,7 +22,7 @@ from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED, ControlApi
 from fabric.errors import ConfigError, NotFoundError, PlanError
 from fabric.ids import new_id
-from fabric.plan.nodes import Plan
+from fabric.plan.nodes import Plan, Scan
 from fabric.plan.stream_facts import drops_late
 from fabric.telemetry.logs import lines_of
 
@@ -286,6 +286,13 @@ class Session(ABC):
     @abstractmethod
     def token(self) -> str:
         """The token to send as ``authorization: Bearer``."""
+
+    def cached(self, plan: Plan) -> Scan:
+        """Run `plan` and keep its rows where they are read fast: a scan of them."""
+        from fabric.clients.dataframe.read import memory_scan
+
+        with self.submit(plan, name="cache") as job:
+            return memory_scan(job.wait().collect())
 
     @abstractmethod
     def _prepared(self, plan: Plan) -> Plan:

@@ -17,7 +17,7 @@ from fabric.plan.expr import (
     columns_of,
     output_name,
 )
-from fabric.plan.total import total
+from fabric.plan.total import total, volatile
 from fabric.plan.walk import fold, with_expr_children
 
 _MERGED_DEPTH_MAX = 100
@@ -64,12 +64,13 @@ def split(
     """Conjuncts that may be evaluated earlier than the others, and the rest; both keep their order.
 
     One that can fail moves only if all before it move too, because they may protect it; with
-    `only_total` it never moves.
+    `only_total` it never moves. One that is volatile stays, since it is about the rows here.
     """
     moved: list[Expr] = []
     kept: list[Expr] = []
     for part in conjuncts(predicate):
-        if can_move(part) and ((not kept and not only_total) or total(part, schema)):
+        free = (not kept and not only_total) or total(part, schema)
+        if can_move(part) and free and not volatile(part):
             moved.append(part)
         else:
             kept.append(part)

@@ -3,22 +3,27 @@
     stage A: f(X)                stage X: X ─┬─ forward ─ stage A: f(input)
     stage B: g(X)          =>                └─ forward ─ stage B: g(input)
 
-One job: find nodes that ended up in more than one stage and give them a stage of their own. Only a
+One job: find nodes that ended up in more than one stage and give them a stage of their own; so also
+a volatile one that two nodes of a stage read, since it would be computed for each. Only a
 scan of something that can be read again is left alone: reading twice costs less than keeping it.
 Rows that arrive over an edge and are read by two stages get an edge for each.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+
 from fabric.coordinator.planner.draft import Draft
 from fabric.coordinator.planner.stages import EdgeKind
+from fabric.plan.exprs import exprs_of
 from fabric.plan.nodes import Node, Scan, StageInput
 from fabric.plan.sources import FlightSource
+from fabric.plan.total import volatile
 from fabric.plan.walk import rewrite, walk
 
 
 def cut_shared(draft: Draft) -> None:
-    """Cut until no two stages compute the same node."""
+    """Cut until no two stages compute the same node, and none computes a volatile one twice."""
     while (found := _topmost_shared(draft)) is not None:
         node, users = found
         if isinstance(node, StageInput):
@@ -37,7 +42,26 @@ def _topmost_shared(draft: Draft) -> tuple[Node, list[int]] | None:
         for node in reversed(list(walk(stage.root))):
             if len(users[id(node)]) > 1 and not _repeatable(node):
                 return node, users[id(node)]
+    for number, stage in enumerate(draft.stages):
+        if (changing := _volatile_and_shared(stage.root)) is not None:
+            return changing, [number]
     return None
+
+
+def _volatile_and_shared(root: Node) -> Node | None:
+    """The topmost node with two parents that has a volatile expression in it or below."""
+    order = list(walk(root))
+    changing: set[int] = set()
+    for node in order:
+        if any(id(child) in changing for child in node.children) or any(
+            map(volatile, exprs_of(node))
+        ):
+            changing.add(id(node))
+    if not changing:
+        return None
+    parents = Counter(id(child) for node in order for child in node.children)
+    shared = (node for node in reversed(order) if parents[id(node)] > 1 and id(node) in changing)
+    return next(shared, None)
 
 
 def _repeatable(node: Node) -> bool:

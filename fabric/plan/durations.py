@@ -1,15 +1,20 @@
-"""Durations as text: "1 hour 30 minutes".
+"""Lengths of time as text: "1 hour 30 minutes", "15m", "-3mo".
 
-One job: read what a user writes, and print what can be read again. Inside they are whole
-microseconds. Months and years are none: they are not of one length.
+One job: the grammar, which is the same wherever a length of time is asked for, and text that it
+reads back. Lengths that are always the same are whole microseconds; months, quarters and years are
+counted as such.
 """
 
 from __future__ import annotations
 
+import re
+from datetime import timedelta
+from typing import NamedTuple
+
 from fabric.errors import PlanError
 
 DURATION_US_MAX = 2**60
-_UNITS = {
+UNITS_US = {
     "microsecond": 1,
     "millisecond": 1_000,
     "second": 1_000_000,
@@ -18,29 +23,63 @@ _UNITS = {
     "day": 86_400_000_000,
     "week": 604_800_000_000,
 }
-_SHORT = {"us": 1, "ms": 1_000, "s": 1_000_000, "min": 60_000_000, "h": 3_600_000_000}
+"""Units that are always as long."""
+UNITS_MONTHS = {"month": 1, "quarter": 3, "year": 12}
+SHORT = {
+    "us": "microsecond", "ms": "millisecond", "s": "second", "m": "minute", "h": "hour", "d": "day",
+    "w": "week", "mo": "month", "q": "quarter", "y": "year", "sec": "second", "min": "minute",
+}  # fmt: skip
+_PART = re.compile(r"\s*(\d{1,19})\s*([A-Za-z]+)", re.ASCII)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class Part(NamedTuple):
+    """A number and the unit it counts."""
+
+    number: int
+    unit: str
+
+
+def duration_parts(given: str | timedelta) -> list[Part]:
+    """What a length of time is made of, in the order of the text.
+
+    >>> duration_parts("1 hour 30 minutes"), duration_parts("-3mo")
+    ([Part(number=1, unit='hour'), Part(number=30, unit='minute')], [Part(number=-3, unit='month')])
+    """
+    if isinstance(given, timedelta):
+        return [Part(given // _MICROSECOND, "microsecond")]
+    text = given.strip()
+    sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text)
+    parts, place = [], 0
+    while found := _PART.match(rest, place):
+        parts.append(Part(sign * int(found[1]), _unit(given, found[2])))
+        place = found.end()
+    if not parts or rest[place:].strip():
+        raise _no_duration(given)
+    return parts
 
 
 def duration_us(text: str) -> int:
-    """Microseconds of a duration such as "5 seconds", "1 hour 30 minutes" or "250 ms".
+    """Microseconds of a duration such as "5 seconds", "1 hour 30 minutes", "15m" or "250 ms".
 
-    >>> duration_us("1 hour 30 minutes"), duration_us("250 ms")
-    (5400000000, 250000)
+    >>> duration_us("1 hour 30 minutes"), duration_us("1h30m"), duration_us("250 ms")
+    (5400000000, 5400000000, 250000)
     >>> duration_us("soon")
     Traceback (most recent call last):
-    fabric.errors.PlanError: 'soon' is no duration; write for example "5 seconds" or "1 hour 30 \
-minutes"; the units are us, ms, s, min, h, microseconds, milliseconds, seconds, minutes, hours, \
-days, weeks
+    fabric.errors.PlanError: 'soon' is not a valid duration; write for example "5 seconds", "15m" \
+or "1 hour 30 minutes"; the units are us, ms, s, m, h, d, w, microseconds, milliseconds, seconds, \
+minutes, hours, days, weeks
     """
-    words = text.split()
-    total = 0
-    for number, unit in zip(words[::2], words[1::2], strict=False):
-        scale = _scale(unit)
-        if not (number.isascii() and number.isdigit()) or scale is None:
-            raise _no_duration(text)
-        total += int(number[:20]) * scale
-    if not words or len(words) % 2:
-        raise _no_duration(text)
+    parts = duration_parts(text)
+    if any(part.number < 0 for part in parts):
+        raise PlanError(f"{text!r} is below 0; a length of time is not")
+    for part in parts:
+        if part.unit in UNITS_MONTHS:
+            raise PlanError(
+                f"{text!r} is not always as long, since a {part.unit} is not; write for example "
+                '"30 days"'
+            )
+    total = sum(part.number * UNITS_US[part.unit] for part in parts)
     if total > DURATION_US_MAX:
         raise PlanError(f"{text!r} is longer than any window can be (36,000 years)")
     return total
@@ -54,7 +93,7 @@ def duration_text(us: int) -> str:
     """
     parts = []
     rest = abs(us)
-    for unit, scale in reversed(_UNITS.items()):
+    for unit, scale in reversed(UNITS_US.items()):
         if unit == "week":
             continue
         n, rest = divmod(rest, scale)
@@ -63,14 +102,20 @@ def duration_text(us: int) -> str:
     return ("-" if us < 0 else "") + (" ".join(parts) or "0 seconds")
 
 
-def _scale(unit: str) -> int | None:
-    name = unit.casefold()
-    return _SHORT.get(name, _UNITS.get(name, _UNITS.get(name.removesuffix("s"))))
+def _unit(given: str, word: str) -> str:
+    if word == "M":
+        raise PlanError(f"{given!r}: M could be minutes or months; write m or mo")
+    name = word.casefold()
+    name = SHORT.get(name, name.removesuffix("s"))
+    if name not in UNITS_US and name not in UNITS_MONTHS:
+        raise _no_duration(given)
+    return name
 
 
 def _no_duration(text: str) -> PlanError:
-    units = ", ".join([*_SHORT, *(f"{unit}s" for unit in _UNITS)])
+    short = [name for name, unit in SHORT.items() if unit in UNITS_US and len(name) < 3]
+    units = ", ".join([*short, *(f"{unit}s" for unit in UNITS_US)])
     return PlanError(
-        f'{text[:80]!r} is no duration; write for example "5 seconds" or "1 hour 30 minutes"; the '
-        f"units are {units}"
+        f'{text[:80]!r} is not a valid duration; write for example "5 seconds", "15m" or "1 hour '
+        f'30 minutes"; the units are {units}'
     )

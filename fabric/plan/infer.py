@@ -7,6 +7,7 @@ over them: `DEPTH_MAX` levels, `SIZE_MAX` parts.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -30,6 +31,7 @@ from fabric.plan.expr import (
 from fabric.plan.faults import ArgumentFault, ExprFault, listed, nearest, quoted
 from fabric.plan.functions import AGGREGATES, WINDOW_FUNCTIONS, find
 from fabric.plan.literals import scalar_of
+from fabric.plan.python import function_text
 from fabric.plan.types import (
     can_cast,
     common_of,
@@ -161,9 +163,25 @@ def _call_type(part: Call, below: tuple[pa.DataType, ...]) -> pa.DataType:
         if fault.index >= 0:
             arg, dtype = part.args[fault.index], below[fault.index]
             new = _with_cast(part, arg, dtype, fault)
-        elif near := nearest(part.function, _names()):
+        elif part.function not in (known := _names()) and (near := nearest(part.function, known)):
             new = replace(part, function=near)
-        raise ExprFault(fault.message, part, new) from None
+        raise ExprFault(_for_users(fault.message, part), part, new) from None
+
+
+def _for_users(message: str, part: Call) -> str:
+    """What is wrong with a call, with its name and arguments as users know them."""
+    shown = function_text(part.function)
+    if not message.startswith(f"{part.function} ") or shown == part.function:
+        return message
+    told = shown + message.removeprefix(part.function)
+    if shown.startswith("."):  # what it is a method of is the first argument
+        told = told.removesuffix(" as argument 1")
+        return re.sub(r" as argument (\d+)$", lambda m: f" as argument {int(m[1]) - 1}", told)
+    if len(part.args) == 1:
+        return told.removesuffix(" as argument 1")
+    for index, side in enumerate(("left", "right"), 1):
+        told = re.sub(rf" as argument {index}$", f" on its {side}", told)
+    return told
 
 
 def _names() -> list[str]:

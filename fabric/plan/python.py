@@ -96,6 +96,19 @@ def expr_text(expr: Expr) -> str:
     return fold(expr, _part).text
 
 
+def function_text(function: str) -> str:
+    """A function of the registry as users write it.
+
+    >>> function_text("gt"), function_text("list_len"), function_text("coalesce")
+    ('>', '.list.len', 'coalesce')
+    """
+    if function in _OPERATORS:
+        return _OPERATORS[function][0]
+    if function in ("not", "negate"):
+        return "~" if function == "not" else "-"
+    return f".{_METHODS[function]}" if function in _METHODS else function
+
+
 def column_text(expr: Expr) -> str:
     """`expr` where a name alone means a column: in select, group_by, sort and join keys."""
     return quoted(expr.name) if isinstance(expr, Column) else expr_text(expr)

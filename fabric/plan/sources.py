@@ -54,7 +54,7 @@ class MemorySource:
     n_rows: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class DatasetSource:
     """A dataset of this fabric; version 0 means the newest at submission."""
 

@@ -1,8 +1,9 @@
-"""Which expressions can't raise: the one place that knows.
+"""Which expressions can't raise, and which differ from call to call: the one place that knows.
 
-One job: `total` for expressions and `total_cast` for pairs of types; for functions the registry
-says it (`Function.total`). The optimizer moves total expressions past what takes rows away, engines
-evaluate them on any row. On the safe side: what is not known can raise.
+One job: `total` and `volatile` for expressions and `total_cast` for pairs of types; for functions
+the registry says it (`Function.total`, `Function.volatile`). The optimizer moves total expressions
+past what takes rows away, engines evaluate them on any row. On the safe side: what is not known can
+raise.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from fabric.plan.types import (
     is_struct,
     is_timestamp,
 )
-from fabric.plan.walk import fold
+from fabric.plan.walk import fold, walk_expr
 
 _UNITS = ("s", "ms", "us", "ns")
 
@@ -46,6 +47,11 @@ def total(expr: Expr, schema: pa.Schema) -> bool:
     (True, False)
     """
     return fold(expr, lambda part, below: _known(part, below, schema)).total
+
+
+def volatile(expr: Expr) -> bool:
+    """Whether `expr` may have another value for the same row the next time."""
+    return any(isinstance(e, Call) and FUNCTIONS[e.function].volatile for e in walk_expr(expr))
 
 
 def _known(part: Expr, below: tuple[_Known, ...], schema: pa.Schema) -> _Known:

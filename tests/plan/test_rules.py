@@ -125,17 +125,17 @@ REFUSALS: dict[str, tuple[Callable[[Scan], Node], str, str | None]] = {
     "no column": (lambda s: Select(s, ()), "a select needs at least one column", None),
     "string and number": (
         lambda s: Filter(s, call("gt", C("carrier"), lit(4))),
-        'gt can\'t compare string and int32 in col("carrier") > 4',
+        '> can\'t compare string and int32 in col("carrier") > 4',
         '.filter(col("carrier").cast("int32") > 4)',
     ),
     "date and string": (
         lambda s: Filter(s, call("ge", C("day"), text("2013-01-01"))),
-        "ge can't compare date32[day] and string",
+        ">= can't compare date32[day] and string",
         '.filter(col("day") >= datetime.date(2013, 1, 1))',
     ),
     "date and what is no date": (
         lambda s: Filter(s, call("ge", C("day"), text("yesterday"))),
-        'ge can\'t compare date32[day] and string in col("day") >= "yesterday"',
+        '>= can\'t compare date32[day] and string in col("day") >= "yesterday"',
         None,
     ),
     "sum of strings": (
@@ -150,22 +150,22 @@ REFUSALS: dict[str, tuple[Callable[[Scan], Node], str, str | None]] = {
     ),
     "string function of a number": (
         lambda s: Select(s, (call("upper", C("delay")),)),
-        "upper takes a string, got int32 as argument 1",
+        ".str.upper takes a string, got int32 in",
         '.select(col("delay").cast("string").str.upper())',
     ),
     "boolean function of a number": (
         lambda s: Filter(s, call("and", C("late"), C("delay"))),
-        "and takes true or false, got int32 as argument 2",
+        "& takes true or false, got int32 on its right",
         '.filter(col("late") & (col("delay") != 0))',
     ),
     "too few arguments": (
         lambda s: Select(s, (call("add", C("delay")),)),
-        "add takes 2 arguments, got 1",
+        "+ takes 2 arguments, got 1",
         None,
     ),
     "digits that are no constant": (
         lambda s: Select(s, (call("round", C("distance"), C("delay")),)),
-        "round needs a constant as argument 2",
+        "round needs a constant as argument 1",
         None,
     ),
     "unknown unit": (

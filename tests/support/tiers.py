@@ -45,6 +45,7 @@ SPARK = (
     "tests/golden/",
     "tests/integration/test_tpcds",
     "tests/integration/test_tpch",
+    "tests/integration/test_three_places",
 )
 SERVERS = (("fabric.flight.server", "NativeServer"), ("grpc", "server"), ("uvicorn", "Server"))
 """Module and name of what starts a server."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -53,8 +52,6 @@ def _micros(value: plan.Expr) -> plan.Expr:
 
 def _interval(tolerance: Any) -> tuple[int, str]:
     """``"2h"`` or a timedelta as a number and a unit."""
-    if isinstance(tolerance, timedelta) and tolerance >= timedelta(0):
-        return tolerance // timedelta(microseconds=1), "microsecond"
     number, unit = parse_duration(tolerance)
     if number < 0:
         raise PlanError(f"join_asof needs a tolerance of at least 0, got {tolerance!r}")

@@ -57,7 +57,13 @@ class Verbs(Actions):
 
     def _names(self, given: Iterable[Any], verb: str) -> list[str]:
         """Column names given one by one or as lists, each of which there is."""
-        names = args.flatten(args.flatten(given))
+        from fabric.clients.dataframe.selection import Selection
+
+        names = [
+            name
+            for one in args.flatten(args.flatten(given))
+            for name in (one.names(self.schema) if isinstance(one, Selection) else [one])
+        ]
         for name in names:
             column_name(name, verb)
         return known_names(names, self.columns, verb, lambda mended: call_text(verb, *mended))

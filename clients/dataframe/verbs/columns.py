@@ -37,7 +37,7 @@ class ColumnVerbs(Verbs):
         >>> df.select("a", share=col("a") / col("a").sum().over()).dtypes["share"]
         DataType(double)
         """
-        exprs = args.expressions(columns, named, self.columns)
+        exprs = args.expressions(columns, named, self.schema)
         below = self._windowed(exprs, "select")
         if any(has_aggregate(expr) for expr in below.exprs):
             return self._after(exprs, below, aggregate(below.node, (), below.exprs))
@@ -52,7 +52,7 @@ class ColumnVerbs(Verbs):
         >>> DataFrame({"a": [1, 2]}).with_columns(b=col("a") + 1).collect().to_pydict()
         {'a': [1, 2], 'b': [2, 3]}
         """
-        exprs = args.expressions(columns, named, self.columns)
+        exprs = args.expressions(columns, named, self.schema)
         below = self._windowed(exprs, "with_columns")
         if not below.added:
             return self._then(nodes.WithColumns(self._node, exprs, replace))

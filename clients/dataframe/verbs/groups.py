@@ -33,7 +33,7 @@ class GroupVerbs(Verbs):
         >>> df.group_by("k").agg(count().alias("n"), total=sum("v")).sort("k").collect().to_pylist()
         [{'k': 'a', 'n': 2, 'total': 4}, {'k': 'b', 'n': 1, 'total': 2}]
         """
-        return GroupBy(self._frame, args.expressions(keys, named, self.columns))
+        return GroupBy(self._frame, args.expressions(keys, named, self.schema))
 
     def rollup(self, *keys: Any, **named: Any) -> GroupBy:
         """Groups of all keys, of all but the last, …, and of none: subtotals and the total.

@@ -48,7 +48,8 @@ class JoinVerbs(Verbs):
         ----------
         on, left_on, right_on
             A name, an expression or a list of them; `on` for both sides alike. A key that both
-            sides name alike is put out once.
+            sides name alike is put out once. `on` may also compare columns of the two sides, as in
+            PySpark: ``col("a") == col("b")``; what is not an equality is like `where`.
         how
             ``inner``, ``left``, ``right``, ``full``, ``semi``, ``anti`` or ``cross`` (PySpark's
             ``left_semi``, ``full_outer`` … too).
@@ -73,14 +74,21 @@ class JoinVerbs(Verbs):
         >>> limits = DataFrame({"limit": [10]})
         >>> flights.join(limits, where=col("delay") > col("limit")).collect().to_pylist()
         [{'carrier': 'ZZ', 'delay': 20, 'limit': 10}]
+        >>> codes = DataFrame({"code": ["AA"], "name": ["American"]})
+        >>> flights.join(codes, col("carrier") == col("code")).collect().to_pylist()
+        [{'carrier': 'AA', 'delay': 5, 'code': 'AA', 'name': 'American'}]
         """
         self._other(other, "join")
         kind = args.join_how(how)
         condition = None if where is None else args.predicate([where], {}, "join")
         left: Keys = ()
         right: Keys = ()
-        given = (on, left_on, right_on) != (None, None, None)
-        if given or (condition is None and kind != "cross"):
+        given = any(key is not None for key in (on, left_on, right_on))
+        pairs = args.pairs_of(on, self.columns, other.columns) if on is not None else None
+        if pairs is not None and left_on is None and right_on is None:
+            left, right, more = pairs
+            condition = _both(condition, more)
+        elif given or (condition is None and kind != "cross"):
             left, right = args.join_keys(on, left_on, right_on)
         lookup = None if condition is not None or not left else _LOOKUPS.get(kind)
         if lookup is not None and _looks_up(self._node, other._node):
@@ -203,7 +211,7 @@ class JoinVerbs(Verbs):
 
 def _equal_keys(by: Any, left_by: Any, right_by: Any, verb: str) -> tuple[Keys, Keys]:
     """The keys that must be equal; none when none are given."""
-    if (by, left_by, right_by) == (None, None, None):
+    if all(key is None for key in (by, left_by, right_by)):
         return (), ()
     return args.join_keys(by, left_by, right_by, f"{verb} by")
 
@@ -211,3 +219,10 @@ def _equal_keys(by: Any, left_by: Any, right_by: Any, verb: str) -> tuple[Keys, 
 def _looks_up(stream: nodes.Node, table: nodes.Node) -> bool:
     """Whether it is a stream and a table, which is read whole before the stream begins."""
     return stream_of(stream) is not None and stream_of(table) is None
+
+
+def _both(one: plan.Expr | None, other: plan.Expr | None) -> plan.Expr | None:
+    """Both conditions, as far as there are any."""
+    if one is None or other is None:
+        return one if other is None else other
+    return plan.Call("and", (one, other))

@@ -152,20 +152,46 @@ class RowVerbs(Verbs):
         return self._then(distinct_rows(self._node, names or self.columns, keep, order))
 
     def sample(
-        self, fraction: float | None = None, *, n: int | None = None, seed: int = 0
+        self,
+        fraction: float | None = None,
+        *,
+        n: int | None = None,
+        seed: int | None = None,
+        with_replacement: bool = False,
     ) -> DataFrame:
-        """A part of the rows that looks random, the same ones in every place and every run.
+        """A random sample of the rows: each with probability `fraction`, or exactly `n` of them.
 
-        A row stays by a hash of all its values and `seed`, so equal rows stay or go together, and
-        about `fraction` of the different rows stay. With `n` it is exactly that many rows (fewer
-        when there are fewer): those with the smallest hashes.
+        Parameters
+        ----------
+        fraction
+            From 0 to 1; with replacement how often each row comes on the average, so it may be
+            more. How many rows come differs from sample to sample.
+        n
+            How many rows; all of them, without replacement, where there are fewer.
+        seed
+            None: another sample in each run, drawn where the rows lie. A whole number: the same
+            rows in every run and every place. Equal rows are numbered for that, which sends all
+            rows to the task of their hash.
+        with_replacement
+            Whether a row may come several times.
 
+        Raises
+        ------
+        PlanError
+            Of a stream only ``sample(fraction)`` can be taken: no `n`, no `seed`.
+
+        Examples
+        --------
         >>> from fabric import DataFrame
         >>> df = DataFrame({"a": list(range(1000))})
-        >>> df.sample(0.1).count() == df.sample(0.1).count(), df.sample(n=3).count()
-        (True, 3)
+        >>> df.sample(n=3).count(), 50 < df.sample(0.1).count() < 150
+        (3, True)
+        >>> some = df.sample(0.1, seed=1)
+        >>> sorted(some.collect()["a"].to_pylist()) == sorted(some.collect()["a"].to_pylist())
+        True
         """
-        return self._then(sampled(self._node, fraction, n, seed))
+        given = sampled(self._node, fraction, n, seed, with_replacement=with_replacement)
+        return self._then(given)
 
     def with_row_index(
         self, name: str = "index", offset: int = 0, *, order_by: Any = None

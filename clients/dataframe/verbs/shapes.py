@@ -88,7 +88,7 @@ class ShapeVerbs(Verbs):
         ...     "id", "n", "total").collect().to_pylist()
         [{'id': 1, 'n': 2, 'total': 50}, {'id': 2, 'n': 0, 'total': None}]
         """
-        exprs = args.expressions(aggregates, named, self.columns)
+        exprs = args.expressions(aggregates, named, self.schema)
         check_aggregates(
             exprs, self.schema, "gather",
             lambda given: f".gather({quoted(context)}, {exprs_text(given).strip('[]')})",

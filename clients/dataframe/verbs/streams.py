@@ -191,7 +191,7 @@ class StreamVerbs(Verbs):
         >>> streams.generator(n_rows=10).deduplicate("key", ttl="1 hour").columns[2]
         'key'
         """
-        chosen = args.expressions(keys or self.columns, {}, self.columns)
+        chosen = args.expressions(keys or self.columns, {}, self.schema)
         node = Deduplicate(
             self._node, chosen, keep, column_name(by, "deduplicate"),
             maybe_us(ttl, "ttl", least=1) or 0, self._closing(chosen),
@@ -229,7 +229,7 @@ class StreamVerbs(Verbs):
         >>> bids.top_n(10, by=col("price").desc(), keys="auction", rank="place").columns[-1]
         'place'
         """
-        chosen = args.expressions(args.flatten([keys]), {}, self.columns)
+        chosen = args.expressions(args.flatten([keys]), {}, self.schema)
         order = args.sort_keys([by], False, None)
         node = TopN(
             self._node, chosen, order, whole(n, 1, "top_n", "n"), ties, rank, self._closing(chosen),
@@ -294,7 +294,7 @@ class StreamVerbs(Verbs):
         >>> halves.side_output("errors").collect()["error"][0].as_py()  # doctest: +ELLIPSIS
         'the function Halves raised ValueError: 3 is no use (line 5 of ...)'
         """
-        chosen = args.expressions(args.flatten([keys]), {}, self.columns)
+        chosen = args.expressions(args.flatten([keys]), {}, self.schema)
         domains: tuple[Domain, ...] = (timers,) if isinstance(timers, str) else tuple(timers)
         name = type(check_process(function, domains)).__name__
         node = KeyedProcess(

@@ -14,6 +14,7 @@ from fabric.clients.spark.expressions import (
     arithmetic,
     bitwise,
     calendar,
+    chance,
     comparison,
     dates,
     durations,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 _FAMILIES = (
     arithmetic, math, bitwise, comparison, strings, regex, encoding, hashing, dates, calendar,
-    durations, epochs, lists, structs, zones,
+    durations, epochs, lists, structs, zones, chance,
 )  # fmt: skip
 _FUNCTIONS: dict[str, Build] = {
     name: build for family in _FAMILIES for name, build in family.FUNCTIONS.items()

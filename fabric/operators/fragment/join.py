@@ -70,8 +70,10 @@ def lower_join(
         joined = _right_half(other, one, node.how, sql)
     elif swapped and node.how in _SWAPPED:
         joined = _joined(other, one, _SWAPPED[node.how], condition)
+    elif node.how == "cross":  # a batch comes out for each row of the first
+        joined = _joined(*((other, one) if swapped else (one, other)), "inner", condition)
     else:
-        joined = _joined(one, other, "inner" if node.how == "cross" else node.how, condition)
+        joined = _joined(one, other, node.how, condition)
     columns = output_columns(node, left.schema, right.schema)
     found = select(joined, [_output(column, one, other) for column in columns], left.names)
     if node.how == "inner" and node.condition is not None and condition is None:

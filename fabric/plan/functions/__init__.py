@@ -17,6 +17,7 @@ from fabric.plan.functions import (
     arithmetic,
     bitwise,
     calendar,
+    chance,
     comparison,
     dates,
     durations,
@@ -41,7 +42,7 @@ __all__ = [
 
 _FAMILIES = (
     arithmetic, math, bitwise, comparison, strings, regex, encoding, hashing, dates, calendar,
-    durations, epochs, lists, structs, zones,
+    durations, epochs, lists, structs, zones, chance,
 )  # fmt: skip
 FUNCTIONS: dict[str, Function] = {
     function.name: function for family in _FAMILIES for function in family.FUNCTIONS

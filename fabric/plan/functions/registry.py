@@ -46,6 +46,9 @@ class Function:
     are cast to and these constants. It is the one place that says so (`fabric.plan.total` asks):
     the optimizer moves total expressions freely, engines evaluate them on any row. A new function
     that can't raise must say ``total=True``; left out, it can raise, which is right but slow.
+
+    `volatile` says that a call may answer otherwise for the same arguments: then it is evaluated
+    where it stands, and a stage that has it does not put out the same rows again.
     """
 
     name: str
@@ -54,6 +57,7 @@ class Function:
     doc: str
     constants: tuple[int, ...] = ()
     total: Total = False
+    volatile: bool = False
 
     def is_total(self, types: Sequence[pa.DataType], literals: Sequence[Literal | None]) -> bool:
         """Whether a call whose arguments were cast to `types` already can't raise."""

@@ -17,7 +17,8 @@ ONE = plan.Literal(1, pa.int32())
 
 
 def test_expressions() -> None:
-    found = args.expressions(["a", [col("b").alias("c")], "*"], {"d": 1}, ["a", "b"])
+    schema = pa.schema({"a": pa.int64(), "b": pa.int64()})
+    found = args.expressions(["a", [col("b").alias("c")], "*"], {"d": 1}, schema)
     assert found == (A, plan.Alias(B, "c"), A, B, plan.Alias(ONE, "d"))
 
 

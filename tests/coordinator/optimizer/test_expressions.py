@@ -42,6 +42,15 @@ def test_a_part_that_can_fail_does_not_overtake_what_may_protect_it() -> None:
     assert split(conjoin([risky, safe]), SCHEMA, movable, only_total=True) == ([safe], [risky])
 
 
+def test_a_volatile_part_stays_where_it_is() -> None:
+    drawn = Call("random", (Column("i"), Literal(1, pa.int64())))
+    volatile = Call("lt", (drawn, Literal(0.5, pa.float64())))
+    safe = Call("gt", (Column("i"), Literal(5, pa.int64())))
+    expected = ([safe], [volatile])
+    assert split(conjoin([volatile, safe]), SCHEMA, lambda _: True) == expected
+    assert split(conjoin([safe, volatile]), SCHEMA, lambda _: True) == expected
+
+
 def test_substitute() -> None:
     expr = Call("add", (Column("i"), Call("negate", (Column("j"),))))
     found = substitute(expr, {"j": Column("k")})

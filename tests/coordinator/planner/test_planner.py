@@ -9,11 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from fabric.coordinator.planner.determinate import is_determinate
 from fabric.coordinator.planner.planner import plan_stages
 from fabric.coordinator.planner.stages import StageGraph, graph_text
 from fabric.errors import PlanError
 from fabric.plan.check import check
-from fabric.plan.expr import Agg, Alias, Column, SortKey
+from fabric.plan.expr import Agg, Alias, Call, Column, Literal, SortKey
 from fabric.plan.nodes import (
     Aggregate,
     Distinct,
@@ -453,3 +454,16 @@ def test_the_same_plan_gives_the_same_stages(p: SimpleNamespace) -> None:
         return graph_text(plan(Join(source, totals, (A,), (A,))))
 
     assert once() == once()
+
+
+def test_what_is_volatile_is_computed_once_for_all_that_read_it(p: SimpleNamespace) -> None:
+    random = Call("random", (A, Literal(1, pa.int64())))
+    drawn = Filter(p.table(), Call("lt", (random, Literal(0.5, pa.float64()))), path="drawn")
+    read_twice = Union((drawn, Filter(drawn, p.call("gt", "a", 1))))
+    graph = plan(read_twice, 1)
+    assert shape(graph) == [(0, 1, 1), (1, 1, -1)]
+    assert kinds(graph.stages[0].root) == ["Scan", "Filter"]
+    assert not is_determinate(graph.stages[0], graph.outputs[0])
+    assert is_determinate(graph.stages[1], graph.outputs[1])
+    steady = Filter(p.table(), p.call("gt", "b", 1))
+    assert shape(plan(Union((steady, Filter(steady, p.call("gt", "a", 1)))), 1)) == [(0, 1, -1)]

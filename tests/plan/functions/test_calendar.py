@@ -22,7 +22,7 @@ def text(value: str) -> Literal:
     [
         (Call("trunc", (D, text("day"))), "trunc knows no unit 'day'; use one of week, month"),
         (Call("next_day", (D, text("mon"))), 'knows no unit .*next_day\\("monday"\\)'),
-        (Call("next_day", (D, S)), "needs a constant as argument 2"),
+        (Call("next_day", (D, S)), "needs a constant as argument 1"),
         (Call("timestamp_diff", (text("years"), D, D)), 'write: col.*"year"'),
         (Call("last_day", (S,)), "last_day takes a date or timestamp, got string"),
         (Call("date_add", (D, S)), "date_add takes a whole number, got string"),

@@ -51,7 +51,7 @@ def test_a_null_pattern_is_fine() -> None:
 
 @pytest.mark.parametrize("function", ["regexp_contains", "like", "regexp_count"])
 def test_a_pattern_is_a_constant(function: str) -> None:
-    with pytest.raises(PlanError, match=f"{function} needs a constant as argument 2"):
+    with pytest.raises(PlanError, match="needs a constant as argument 1"):
         type_of(Call(function, (Column("s"), Column("s"))), SCHEMA)
 
 

@@ -28,6 +28,7 @@ LEFT_OUT = {
     "total_microseconds",  # durations
     "list_any", "list_all", "list_flatten", "list_zip",  # lists of other things
     "approx_distinct",  # says about how many
+    "random", "poisson",  # samples
 }  # fmt: skip
 N_RARE = 14
 

@@ -103,7 +103,7 @@ ARGUMENTS: Refusals = [
     (lambda: timed().window(0), 'window is a length of time, got 0; write: window="1 second"'),
     (lambda: timed().window("0 seconds"), "window must be at least 1 microsecond, got '0 seconds'"),
     (lambda: timed().window("5 parsecs"),
-     "window: .* the units are us, ms, s, min, h, microseconds, .* weeks"),
+     "window: .* the units are us, ms, s, m, h, d, w, microseconds, .* weeks"),
     (lambda: timed().window("1 second", early=datetime.timedelta()),
      "interval of an early result must"),
     # steps that are missing, or for streams only

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -212,3 +213,87 @@ def test_asof_keeps_settings_of_both() -> None:
 def test_refused(left: DataFrame, right: DataFrame, wrong: Any, says: str) -> None:
     with pytest.raises(PlanError, match=says):
         wrong(left, right)
+
+
+@pytest.mark.parametrize(
+    ("on", "how"),
+    [
+        (lambda a, b: a["a"] == b["b"], "inner"),
+        (lambda a, b: b["b"] == a["a"], "left"),
+        (lambda a, b: a["id"] == b["id"], "full"),
+        (lambda a, b: [a["a"] == b["b"], a["id"] == b["id"]], "inner"),
+        (lambda a, b: (a["a"] == b["b"]) & (a["x"] < b["y"]), "inner"),
+        (lambda a, b: a["x"] > b["y"], "inner"),
+        (lambda a, b: (a["a"] == b["b"]) & (a["x"] == 5), "left"),
+        (lambda a, b: a["a"] + 1 == b["b"], "semi"),
+        (lambda a, b: (a["a"] == b["b"]) | (a["x"] == b["y"]), "inner"),
+    ],
+)
+def test_a_condition_as_pyspark_takes_it(on: Any, how: Any) -> None:
+    """Beside DuckDB, with the sides' names written out."""
+    left = pa.table({"a": [1, 2, 3, None], "id": [1, 1, 2, 3], "x": [5, 6, 7, 8]})
+    right = pa.table({"b": [1, 2, 2, None], "id": [1, 2, 2, 4], "y": [6, 6, 5, 9]})
+    a, b = DataFrame(left), DataFrame(right)
+    text = on(_Sided("l"), _Sided("r"))
+    where = " and ".join(f"({part.text})" for part in (text if isinstance(text, list) else [text]))
+    found = a.join(b, on(a, b), how=how).collect()
+    put_out = ", ".join(
+        "coalesce(l.id, r.id)" if name == "id" and how == "full" and "id_right" not in
+        found.column_names else f"r.{name.removesuffix('_right')}" if name in
+        ("b", "y", "id_right") else f"l.{name}" for name in found.column_names
+    )  # fmt: skip
+    asked = f'select {put_out} from "left" l {how} join "right" r on {where}'
+    with duckdb.connect() as connection:
+        connection.register("left", left)
+        connection.register("right", right)
+        expected = connection.sql(asked).fetchall()
+    rows = [tuple(row.values()) for row in found.to_pylist()]
+    assert Counter(rows) == Counter(expected)
+
+
+class _Sided:
+    """Columns and conditions as SQL: ``_Sided("l")["a"]`` is ``l.a``."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __getitem__(self, name: str) -> _Sided:
+        return _Sided(f"{self.text}.{name}")
+
+    def _with(self, sign: str, other: Any) -> _Sided:
+        return _Sided(f"({self.text} {sign} {other.text if isinstance(other, _Sided) else other})")
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> Any:
+        return self._with("=", other)
+
+    def __lt__(self, other: Any) -> Any:
+        return self._with("<", other)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._with(">", other)
+
+    def __add__(self, other: Any) -> Any:
+        return self._with("+", other)
+
+    def __and__(self, other: Any) -> Any:
+        return self._with("and", other)
+
+    def __or__(self, other: Any) -> Any:
+        return self._with("or", other)
+
+
+def test_keys_may_be_expressions() -> None:
+    a, b = DataFrame({"id": [1, 2], "t": [1, 2]}), DataFrame({"id": [2], "t": [1], "v": [9]})
+    assert a.join(b.select("id", "v"), col("id")).to_dicts() == [{"id": 2, "t": 2, "v": 9}]
+    near = a.join_asof(b, on="t", by=col("id")).sort("id").collect()
+    assert near["v"].to_pylist() == [None, 9]
+
+
+def test_a_condition_that_does_not_say_whose_column() -> None:
+    a, b = DataFrame({"id": [1, 2]}), DataFrame({"id": [2, 3]})
+    with pytest.raises(PlanError, match=r'whose it means; write: other\.rename\(\{"id": "id_rig'):
+        a.join(b, a["id"] < b["id"])
+    other = b.rename({"id": "id_right"})
+    assert a.join(other, a["id"] < other["id_right"]).count() == 4 - 1

@@ -99,20 +99,6 @@ def test_filter_and_sort_by_window_functions(df: DataFrame) -> None:
     assert ordered.collect()["k"].to_pylist() == ["b", "b", None, None, "a", "a", "a"]
 
 
-def test_a_sample_is_the_same_every_time() -> None:
-    df = DataFrame({"i": list(range(4000)), "s": [f"row {i}" for i in range(4000)]})
-    first = df.sample(0.25, seed=1).collect()["i"].to_pylist()
-    again = df.limit(4000).sample(0.25, seed=1).collect()["i"].to_pylist()
-    other = df.sample(0.25, seed=2).collect()["i"].to_pylist()
-    assert sorted(first) == sorted(again)
-    assert 800 < len(first) < 1200
-    assert 150 < len(set(first) & set(other)) < 350  # about a sixteenth: they don't depend
-    assert df.sample(0).count() == 0
-    assert df.sample(1).count() == 4000
-    assert df.sample(n=7).count() == 7
-    assert df.sample(n=5000).count() == 4000
-
-
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
@@ -128,11 +114,6 @@ def test_a_sample_is_the_same_every_time() -> None:
         (lambda f: f.distinct("k", keep="frist"), r"keep='frist'.*write: keep=\"first\""),
         (lambda f: f.distinct("k", keep="last"),
          r'write: \.distinct\("k", keep="last", order_by="\.\.\."\)'),
-        (lambda f: f.sample(), r"write \.sample\(0\.1\)"),
-        (lambda f: f.sample(0.1, n=3), "a fraction or n"),
-        (lambda f: f.sample(10), "fraction from 0 to 1, got 10"),
-        (lambda f: f.sample(n=-1), "n of at least 0"),
-        (lambda f: f.sample(0.1, seed="a"), "whole number as seed"),
         (lambda f: f.with_row_index(), r'\.with_row_index\("index", order_by="\.\.\."\)'),
         (lambda f: f.with_row_index("k", order_by="t"),
          r'write: \.with_row_index\("k_2", order_by="t"\)'),

@@ -1,0 +1,104 @@
+"""Verbs that are lowered: the same rows embedded, on two agents and on Spark.
+
+What they should be is asked of Polars beside each verb's own tests; here the places are compared.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+import fabric
+from fabric import DataFrame, all, col, struct
+from fabric import selectors as cs
+from fabric.clients.spark.plan.run import execute
+from fabric.plan.check import check
+from tests.support.compare import unlike
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+N_ROWS = 600
+ROWS = pa.table(
+    {
+        "i": [n % 50 for n in range(N_ROWS)],
+        "k": [None if n % 7 == 0 else f"k{n % 3}" for n in range(N_ROWS)],
+        "x": [None if n % 11 == 0 else n % 13 / 4 for n in range(N_ROWS)],
+        "l": [[n % 5, n % 2] for n in range(N_ROWS)],
+    }
+)
+Verb = Callable[[DataFrame], DataFrame]
+VERBS: dict[str, Verb] = {
+    "sample of a fraction": lambda df: df.sample(0.3, seed=5),
+    "sample of n": lambda df: df.sample(n=100, seed=5),
+    "sample with replacement": lambda df: df.sample(1.5, seed=5, with_replacement=True),
+    "several columns": lambda df: df.select(
+        "k", (cs.numeric() * 2).name.suffix("_twice"), all().exclude("l", "x").name.prefix("a_")
+    ),
+    "fields by dots": lambda df: df.with_columns(s=struct(i=col("i"), k=col("k"))).select(
+        "s.k", j=col("s.i") + 1
+    ),
+    "sample of n with replacement": lambda df: df.sample(n=900, seed=5, with_replacement=True),
+}
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_same_rows(
+    name: str, embedded: fabric.Session, session: fabric.Session, spark: SparkSession
+) -> None:
+    verb = VERBS[name]
+    expected = verb(embedded.read_arrow(ROWS)).collect()
+    assert expected.num_rows
+    with session.submit(verb(session.read_arrow(ROWS)), parallelism=4) as job:
+        assert not unlike(job.wait().collect(), expected)
+    on_spark = execute(check(verb(DataFrame(ROWS)).plan).root, spark)
+    assert on_spark.schema.equals(expected.schema)
+    assert not unlike(on_spark, expected)
+
+
+def test_kept_rows_lie_with_the_agents_as_long_as_they_are_read(session: fabric.Session) -> None:
+    kept = session.read_arrow(ROWS).sample(0.5).cache()
+    assert kept.count() == len(kept.collect()) == kept.filter(col("i") >= 0).count()
+    (name,) = [one for one in session.datasets() if one.startswith("cache")]
+    later = kept.select("i")
+    del kept
+    gc.collect()
+    assert later.count()
+    assert name in session.datasets()
+    del later
+    gc.collect()
+    assert session.read_arrow(ROWS).count() == N_ROWS
+    assert name not in session.datasets()
+
+
+SAMPLES: dict[str, Verb] = {
+    "fraction": lambda df: df.sample(0.5),
+    "n": lambda df: df.sample(n=2000),
+    "with replacement": lambda df: df.sample(n=4000, with_replacement=True),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_unseeded_samples_are_fair(
+    name: str, embedded: fabric.Session, session: fabric.Session, spark: SparkSession
+) -> None:
+    """Each task's rows are as likely as the others', however few the task has."""
+    table = pa.table({"i": list(range(4000))})
+    uneven = pa.Table.from_batches(
+        [table.slice(0, 100).to_batches()[0], table.slice(100).to_batches()[0]]
+    )
+    verb = SAMPLES[name]
+    found = [verb(embedded.read_arrow(uneven)).collect()]
+    with session.submit(verb(session.read_arrow(uneven)), parallelism=4) as job:
+        found.append(job.wait().collect())
+    found.append(execute(check(verb(DataFrame(uneven)).plan).root, spark))
+    for rows in found:
+        drawn = set(rows["i"].to_pylist())
+        share = len(drawn) / 4000
+        assert 0.44 < share < 0.7  # 0.5, or 1 - 1/e
+        first = sum(i < 100 for i in drawn) / 100
+        assert share - 0.3 < first < share + 0.3
