@@ -1,7 +1,7 @@
 """The lazy DataFrame: each method makes a plan and checks it at once.
 
-One job: the class with all the verbs; a family of them is a file in `verbs/`, running and writing
-are in `actions.py`. Names are those of Polars and PySpark; where both have one, both work
+One job: the class with all the verbs; a family of them is a file in `verbs/`, what runs a plan is
+in `actions.py`. Names are those of Polars and PySpark; where both have one, both work
 (``filter``/``where``, ``sort``/``order_by``). A mistake is refused by the line that makes it.
 """
 
@@ -23,6 +23,7 @@ from fabric.clients.dataframe.verbs.running import RunningVerbs
 from fabric.clients.dataframe.verbs.sets import SetVerbs, concat
 from fabric.clients.dataframe.verbs.shapes import ShapeVerbs
 from fabric.clients.dataframe.verbs.streams import StreamVerbs
+from fabric.clients.dataframe.verbs.writing import WritingVerbs
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
@@ -43,6 +44,7 @@ class DataFrame(
     ShapeVerbs,
     RunningVerbs,
     StreamVerbs,
+    WritingVerbs,
 ):
     """Rows to be: a plan, its schema, and where it will run.
 

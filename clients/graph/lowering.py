@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fabric.clients.dataframe import read, read_files
-from fabric.clients.dataframe.actions import dataset_target, file_target
 from fabric.clients.dataframe.expr import Expr, as_column
 from fabric.clients.dataframe.frame import DataFrame
+from fabric.clients.dataframe.verbs.writing import dataset_target, file_target
 from fabric.clients.graph.operators import OperatorType, StreamOperatorNode
 from fabric.errors import PlanError
 from fabric.plan import nodes, sources

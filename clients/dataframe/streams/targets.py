@@ -10,10 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias, get_args
 
-from fabric.clients.dataframe.actions import dataset_target
 from fabric.clients.dataframe.names import choice, whole
 from fabric.clients.dataframe.read_files import file_options
 from fabric.clients.dataframe.streams.lengths import Length, maybe_us
+from fabric.clients.dataframe.verbs.writing import dataset_target
 from fabric.errors import PlanError
 from fabric.io.files.folders import check_local
 from fabric.plan.sources import (

@@ -1,0 +1,219 @@
+"""Verbs that write the rows: files, datasets of the fabric, Flight servers.
+
+One job: `write_…`, and the targets that plans of other clients write to as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fabric.clients.dataframe.names import choice, whole
+from fabric.clients.dataframe.read_files import file_options
+from fabric.clients.dataframe.verbs.base import Verbs
+from fabric.errors import PlanError
+from fabric.ids import check_name
+from fabric.io.files.folders import check_local
+from fabric.plan import sources
+from fabric.plan.sources import DatasetMode, FileMode
+
+if TYPE_CHECKING:
+    from fabric.clients.session.job import Job
+
+_ENDINGS = {
+    "parquet": (".parquet", ".pq"), "csv": (".csv",), "ipc": (".arrow", ".ipc", ".feather"),
+    "json": (".json", ".ndjson", ".jsonl"),
+}  # fmt: skip
+
+
+class WritingVerbs(Verbs):
+    """``write_parquet``, ``write_csv``, ``write_json``, ``write_ipc``, ``write_dataset`` …"""
+
+    __slots__ = ()
+
+    def write_parquet(
+        self,
+        path: str | Path,
+        *,
+        mode: FileMode = "error",
+        partition_by: str | Iterable[str] = (),
+        max_rows_per_file: int = 0,
+        wait: bool = True,
+        **options: Any,
+    ) -> Job:
+        """Write one file (``….parquet``) or a folder of parts; nothing is left when it fails.
+
+        Parameters
+        ----------
+        mode
+            ``error`` refuses a target that is there, ``overwrite`` replaces it, ``append`` adds
+            files to a folder whose files have the same columns.
+        partition_by
+            Columns whose values become folders, ``path/year=2024/…``, and are left out of the
+            files: whole numbers, texts, booleans, dates, timestamps and decimals.
+        max_rows_per_file
+            A part ends at so many rows, and the next one begins; 0: no limit.
+        wait
+            False returns while the job runs.
+        options
+            ``compression`` ("snappy" (default), "zstd", "lz4", "gzip", "brotli", "none"),
+            ``compression_level``, ``row_group_size`` in rows (1,048,576).
+
+        Raises
+        ------
+        PlanError, NotFoundError
+            The target is there, is of another kind or has other columns; its folder is missing.
+
+        Examples
+        --------
+        >>> import fabric, tempfile, os
+        >>> folder = tempfile.mkdtemp() + "/sales"
+        >>> sales = fabric.DataFrame({"year": [2023, 2024], "amount": [1.5, 2.5]})
+        >>> _ = sales.write_parquet(folder, partition_by="year", compression="zstd")
+        >>> sorted(os.listdir(folder))
+        ['year=2023', 'year=2024']
+        >>> _ = sales.write_parquet(folder, partition_by="year", mode="append")
+        >>> fabric.read_parquet(folder).count()
+        4
+        """
+        shape = mode, partition_by, max_rows_per_file
+        return self._write_files("parquet", path, shape, options, wait)
+
+    def write_csv(
+        self,
+        path: str | Path,
+        *,
+        mode: FileMode = "error",
+        partition_by: str | Iterable[str] = (),
+        max_rows_per_file: int = 0,
+        wait: bool = True,
+        **options: Any,
+    ) -> Job:
+        """Write one CSV file (``….csv``) or a folder of parts; see `write_parquet`.
+
+        Null is an empty field, the text "" a quoted one. Options are ``delimiter`` (also ``sep``,
+        ``separator``), ``header`` (``has_header``), ``quote_style`` ("necessary", "always",
+        "never").
+        """
+        shape = mode, partition_by, max_rows_per_file
+        return self._write_files("csv", path, shape, options, wait)
+
+    def write_json(
+        self,
+        path: str | Path,
+        *,
+        mode: FileMode = "error",
+        partition_by: str | Iterable[str] = (),
+        max_rows_per_file: int = 0,
+        wait: bool = True,
+    ) -> Job:
+        """Write JSON, an object a line: one file (``….json``, ``….ndjson``) or a folder of parts.
+
+        Other arguments are as in `write_parquet`. Null, NaN and infinities are null; times are ISO
+        8601, those with a zone in UTC; bytes are base64. Durations, unions and maps whose keys are
+        no text are refused.
+        """
+        return self._write_files("json", path, (mode, partition_by, max_rows_per_file), {}, wait)
+
+    def write_ipc(
+        self,
+        path: str | Path,
+        *,
+        mode: FileMode = "error",
+        partition_by: str | Iterable[str] = (),
+        max_rows_per_file: int = 0,
+        wait: bool = True,
+        **options: Any,
+    ) -> Job:
+        """Write one Arrow file (``….arrow``) or a folder of parts; see `write_parquet`.
+
+        The option is ``compression``: "zstd", "lz4", or "none" (default).
+        """
+        shape = mode, partition_by, max_rows_per_file
+        return self._write_files("ipc", path, shape, options, wait)
+
+    def write_flight(
+        self, uri: str, *path: str, token: str = "", name: str = "", wait: bool = True
+    ) -> Job:
+        """``do_put`` the rows to any Flight server under the path descriptor `path`."""
+        if not path:
+            raise PlanError(
+                'write_flight needs a path: write_flight("grpc+tcp://host:port", "name")'
+            )
+        return self._sink(sources.FlightTarget(uri, tuple(path), token), name, wait)
+
+    def write_dataset(
+        self,
+        name: str,
+        *,
+        keys: str | list[str] | tuple[str, ...] = (),
+        n_partitions: int = 0,
+        mode: DatasetMode = "create",
+        replicas: int | None = None,
+        wait: bool = True,
+    ) -> Job:
+        """Write a named dataset of the fabric, hash-partitioned by `keys`.
+
+        Any Flight client then reads it as ``["dataset", name]``. Each partition lies with
+        `replicas` agents (default 1; an append keeps those the dataset has), so that it can be read
+        as long as one of them is there.
+        """
+        target = dataset_target(
+            name, keys=keys, n_partitions=n_partitions, mode=mode, replicas=replicas
+        )
+        return self._sink(target, name, wait)
+
+    def _write_files(
+        self,
+        format: sources.FileFormat,
+        path: str | Path,
+        shape: tuple[FileMode, str | Iterable[str], int],
+        options: dict[str, Any],
+        wait: bool,
+    ) -> Job:
+        mode, partition_by, rows_max = shape
+        target = file_target(
+            format, path, mode=mode, partition_by=partition_by, rows_max=rows_max, **options
+        )
+        return self._sink(target, f"write {Path(target.path).name}", wait)
+
+
+def file_target(
+    format: sources.FileFormat,
+    path: str | Path,
+    *,
+    mode: FileMode = "error",
+    partition_by: str | Iterable[str] = (),
+    rows_max: int = 0,
+    **options: Any,
+) -> sources.FileTarget:
+    """Where `path` says that files go: one file by its ending, else a folder of parts."""
+    verb = f"write_{format}"
+    check_local(path, verb)
+    choice(mode, ("error", "overwrite", "append"), verb, "mode")
+    full = Path(path).expanduser().absolute()
+    single = full.suffix.lower() in _ENDINGS[format]
+    columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+    return sources.FileTarget(
+        format, str(full), single, mode, file_options(options, verb), columns,
+        whole(rows_max, 0, verb, "max_rows_per_file"),
+    )  # fmt: skip
+
+
+def dataset_target(
+    name: str,
+    *,
+    keys: str | list[str] | tuple[str, ...] = (),
+    n_partitions: int = 0,
+    mode: DatasetMode = "create",
+    replicas: int | None = None,
+) -> sources.DatasetTarget:
+    """The dataset `name` of the fabric, hash-partitioned by `keys`."""
+    if replicas is not None:
+        whole(replicas, 1, "write_dataset", "replicas")
+    chosen = (keys,) if isinstance(keys, str) else tuple(keys)
+    return sources.DatasetTarget(
+        check_name(name, "dataset name"), chosen,
+        whole(n_partitions, 0, "write_dataset", "n_partitions"), mode, replicas or 0,
+    )  # fmt: skip
