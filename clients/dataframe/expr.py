@@ -30,6 +30,9 @@ _NO_TRUTH = (
 )
 
 
+_CLOSED = {
+    "both": ("ge", "le"), "left": ("ge", "lt"), "right": ("gt", "le"), "none": ("gt", "lt"),
+}  # fmt: skip
 Text = str  # inside the class `str` is the namespace
 
 
@@ -70,7 +73,7 @@ class Expr(AggregateMethods, WindowMethods, NumberMethods):
     def __init__(self, node: plan.Expr) -> None:
         self.node = node
 
-    # ---- arithmetic: int / int is a fraction, // truncates, overflow is an error (Spark ANSI)
+    # ---- arithmetic: int / int is a fraction, // and % floor as in Python, overflow is an error
     def __add__(self, other: Any) -> Expr:
         return call("add", self, other)
 
@@ -96,16 +99,16 @@ class Expr(AggregateMethods, WindowMethods, NumberMethods):
         return call("divide", other, self)
 
     def __floordiv__(self, other: Any) -> Expr:
-        return call("floor_divide", self, other)
+        return call("floor_quotient", self, other)
 
     def __rfloordiv__(self, other: Any) -> Expr:
-        return call("floor_divide", other, self)
+        return call("floor_quotient", other, self)
 
     def __mod__(self, other: Any) -> Expr:
-        return call("modulo", self, other)
+        return call("floor_remainder", self, other)
 
     def __rmod__(self, other: Any) -> Expr:
-        return call("modulo", other, self)
+        return call("floor_remainder", other, self)
 
     def __neg__(self) -> Expr:
         return call("negate", self)
@@ -207,12 +210,31 @@ class Expr(AggregateMethods, WindowMethods, NumberMethods):
         return self.is_in(values[0] if one else values)
 
     def between(self, lower: Any, upper: Any) -> Expr:
-        """True where ``lower <= value <= upper``."""
+        """True where ``lower <= value <= upper``; a text is that text, as in PySpark."""
         return call("and", call("ge", self, lower), call("le", self, upper))
+
+    def is_between(self, lower_bound: Any, upper_bound: Any, closed: Text = "both") -> Expr:
+        """True between two bounds, as in Polars: a text is a column, ``lit("x")`` is text.
+
+        `closed` says which bounds belong to it: ``"both"``, ``"left"``, ``"right"``, ``"none"``.
+
+        >>> from fabric import col
+        >>> col("x").is_between("low", 10, closed="left")
+        (col("x") >= col("low")) & (col("x") < 10)
+        """
+        if closed not in _CLOSED:
+            raise PlanError(f"is_between has no closed={closed!r}; use {', '.join(_CLOSED)}")
+        lower, upper = _CLOSED[closed]
+        low, high = as_column(lower_bound), as_column(upper_bound)
+        return call("and", call(lower, self, low), call(upper, self, high))
 
     def eq_null_safe(self, other: Any) -> Expr:
         """Equality where null equals null and the answer is never null."""
         return call("eq_null_safe", self, other)
+
+    def ne_missing(self, other: Any) -> Expr:
+        """Inequality where null equals null and the answer is never null."""
+        return call("not", call("eq_null_safe", self, other))
 
     # ---- numbers
     def abs(self) -> Expr:
@@ -271,7 +293,19 @@ class Expr(AggregateMethods, WindowMethods, NumberMethods):
 
     # ---- the names Polars and PySpark give the same things
     name = alias
-    is_between = between
+    eq = __eq__
+    ne = __ne__
+    lt = __lt__
+    le = __le__
+    gt = __gt__
+    ge = __ge__
+    add = __add__
+    sub = __sub__
+    mul = __mul__
+    truediv = __truediv__
+    floordiv = __floordiv__
+    mod = __mod__
+    not_ = __invert__
     eq_missing = eq_null_safe
     isNull = is_null
     isNotNull = is_not_null

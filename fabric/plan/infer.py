@@ -140,6 +140,8 @@ def _column_type(part: Expr, name: str, schema: pa.Schema) -> pa.DataType:
     message = (
         f"there is no column {quoted(name)} here{hint}; the columns are {listed(schema.names)}"
     )
+    if near is None:
+        message += f"; for the text itself write lit({quoted(name)})"
     raise ExprFault(message, part, None if near is None else Column(near))
 
 

@@ -49,6 +49,8 @@ _FUNCTIONS: dict[str, Build] = {
     name: build for family in _FAMILIES for name, build in family.FUNCTIONS.items()
 }
 """How Spark spells each function of the registry."""
+_TYPED = {**arithmetic.TYPED, **lists.TYPED}
+"""Functions that must know the type of their result."""
 _RETYPED = frozenset((*dates.RETYPED, *lists.RETYPED))
 """Functions whose result has another type in Spark."""
 
@@ -126,8 +128,8 @@ class _Translation:
         types = signature(expr.function, [self._type(arg) for arg in expr.args], literals)
         args = [self._as(arg, dtype) for arg, dtype in zip(expr.args, types.args, strict=True)]
         values = [None if literal is None else literal.value for literal in literals]
-        if expr.function in lists.TYPED:
-            return lists.TYPED[expr.function](args, spark_type(types.result))
+        if expr.function in _TYPED:
+            return _TYPED[expr.function](args, spark_type(types.result))
         column = _FUNCTIONS[expr.function](args, values)
         if expr.function in _RETYPED:
             return column.cast(spark_type(types.result))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pyarrow as pa
 from pyarrow import types as t
 
-from fabric.plan.functions.patterns import check_pattern
+from fabric.plan.functions.patterns import check_pattern, read_by
 from fabric.plan.functions.registry import (
     Arguments,
     Function,
@@ -80,7 +80,10 @@ def _to_date(args: Arguments) -> Signature:
 
 
 def _strings(name: str, args: Arguments) -> None:
-    """All are strings; the first may be null."""
+    """All are strings, the first may be null, the second is a pattern to read by."""
+    pattern = args.literals[1] if len(args.literals) == 2 else None
+    if pattern is not None and isinstance(pattern.value, str):
+        read_by(pattern.value)
     for index, dtype in enumerate(args.types):
         if not (is_string(dtype) or (index == 0 and t.is_null(plain(dtype)))):
             raise wrong_type(name, index, dtype, "a string", pa.string())
@@ -98,6 +101,11 @@ def _date_format(args: Arguments) -> Signature:
 def _to_timestamp(args: Arguments) -> Signature:
     _strings("to_timestamp", args)
     return Signature((pa.string(),) * len(args.types), STAMP)
+
+
+def _try_to_timestamp(args: Arguments) -> Signature:
+    _strings("try_to_timestamp", args)
+    return Signature((pa.string(), pa.string()), STAMP)
 
 
 def _of_time(args: Arguments) -> bool:
@@ -134,5 +142,7 @@ FUNCTIONS = (
              total=_of_time),
     Function("to_timestamp", (1, 2), _to_timestamp,
              "a string as a timestamp, by a Spark pattern (constant) when given", (1,)),
+    Function("try_to_timestamp", (2, 2), _try_to_timestamp,
+             "as to_timestamp; null where the string does not fit the pattern", (1,), total=True),
     Function("add_interval", (3, 3), _add_interval, "b units (constant c) after a", (2,)),
 )  # fmt: skip

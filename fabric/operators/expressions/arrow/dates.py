@@ -1,7 +1,7 @@
 """Functions of dates and timestamps of microseconds; a timestamp with a zone is read in UTC.
 
 One job: year quarter month week day weekday day_of_week day_of_year hour minute second date_trunc
-to_date to_timestamp date_format add_interval.
+to_date to_timestamp try_to_timestamp date_format add_interval.
 """
 
 from __future__ import annotations
@@ -173,7 +173,8 @@ def _to_timestamp(request: Request) -> Bound:
 def _parsed(request: Request, finish: Callable[[pa.Array], pa.Array]) -> Bound:
     """A string read by a pattern; null by a pattern that is null."""
     pattern = request.constant(1)
-    parse = parser(pattern) if pattern is not None else None
+    try_ = request.name == "try_to_timestamp"
+    parse = parser(pattern, try_=try_) if pattern is not None else None
 
     def by_pattern(value: pa.Array, _: Datum) -> pa.Array:
         return pa.nulls(len(value), request.result) if parse is None else finish(parse(value))
@@ -204,6 +205,7 @@ IMPLEMENTATIONS: dict[str, Implementation] = {
     "date_trunc": _date_trunc,
     "to_date": _to_date,
     "to_timestamp": _to_timestamp,
+    "try_to_timestamp": _to_timestamp,
     "date_format": _date_format,
     "add_interval": _add_interval,
 }

@@ -80,6 +80,8 @@ def _column(letters: str, times: _Times) -> pa.Array:
         return _padded(times.clock % 1_000_000 * 1_000 // 10 ** (9 - width), width)
     if letter == "X":
         return pa.repeat("Z", len(times.days))
+    if letter == "x":
+        return pa.repeat(("+00", "+0000", "+00:00")[width - 1], len(times.days))
     return _padded(_NUMBERS[letter](times), width)
 
 
