@@ -227,6 +227,7 @@ class StringMethods(PatternMethods):
         *,
         strict: bool = True,
         time_zone: str | None = None,
+        ambiguous: str = "raise",
     ) -> Expr:
         """Parsed as a timestamp: ISO 8601, or by directives such as ``"%Y-%m-%d %H:%M:%S"``.
 
@@ -245,7 +246,7 @@ class StringMethods(PatternMethods):
             found = found.cast("timestamp[us]")
         if time_zone is None:
             return found
-        return found.dt.replace_time_zone(time_zone)
+        return found.dt.replace_time_zone(time_zone, ambiguous=ambiguous)
 
     def strptime(self, dtype: Any, format: str | None = None, *, strict: bool = True) -> Expr:
         """Parsed as a `dtype`, a date or a timestamp; see `to_date` and `to_datetime`."""

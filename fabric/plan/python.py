@@ -57,7 +57,7 @@ _DATE = (
     "date_add", "add_months", "date_diff", "months_between", "timestamp_diff", "date_format",
     "from_utc_timestamp", "to_utc_timestamp", "unix_date", "unix_seconds", "unix_millis",
     "unix_micros", "total_days", "total_hours", "total_minutes", "total_seconds",
-    "total_milliseconds", "total_microseconds",
+    "total_milliseconds", "total_microseconds", "replace_time_zone",
 )  # fmt: skip
 _LIST = ("len", "get", "position", "concat", "append", "prepend", "flatten",
          "drop_nulls", "reverse", "unique", "sort", "min", "max", "sum", "mean", "any", "all",
@@ -204,6 +204,8 @@ def _call(function: str, args: Sequence[_Text]) -> tuple[str, int]:
         rest = [arg.bare for i, arg in enumerate(args) if i != subject]
         if function in ("substring", "list_slice") and rest[1:] == [str(_WHOLE_STRING)]:
             rest.pop()
+        if function == "replace_time_zone":
+            rest[1:] = [f"ambiguous={rest[1]}", f"non_existent={rest[2]}"]
         if function in ("contains", "replace"):
             rest.append("literal=True")
         if function == "to_date" and rest:

@@ -251,3 +251,21 @@ def difference(ours: Rows, theirs: Rows) -> str:
         return f"{len(ours.rows)} rows, Polars {len(theirs.rows)}"
     pairs = zip(ours.rows, theirs.rows, strict=True)
     return next((f"{a!r}, Polars {b!r}" for a, b in pairs if repr(a) != repr(b)), "")
+
+
+def answer(ask: Any, table: str, text: str) -> str:
+    """What `by_polars` or `by_fabric` says to a snippet, in a line; errors by their first words."""
+    try:
+        found = ask(table, text, ordered=".sort(" in text)
+    except Exception as error:
+        first = re.split(r"[;\n(]", str(error))[0].strip()
+        return f"an error: {first[:90]}"
+    rows = [row[0] if len(row) == 1 else row for row in found.rows]
+    kinds = found.kinds[0] if len(found.kinds) == 1 else ", ".join(found.kinds)
+    return f"{kinds}: {', '.join(map(_shown, rows))}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_shown, value))})"
+    return "null" if value is None else str(value)
