@@ -11,6 +11,7 @@ from functools import reduce
 from typing import Any
 
 from fabric.clients.dataframe.arguments import flatten
+from fabric.clients.dataframe.conditions import when
 from fabric.clients.dataframe.expr import Expr, as_column, call
 from fabric.plan.functions import FUNCTIONS
 
@@ -170,14 +171,17 @@ def sum_horizontal(*columns: Any) -> Expr:
     return reduce(lambda a, b: a + b, known)
 
 
-def left(column: Any, n: int) -> Expr:
-    """The first `n` characters."""
-    return as_column(column).str.left(n)
+def left(column: Any, n: Any) -> Expr:
+    """The first `n` characters; none below 1."""
+    return call("substring", as_column(column), 1, n)
 
 
-def right(column: Any, n: int) -> Expr:
-    """The last `n` characters."""
-    return as_column(column).str.right(n)
+def right(column: Any, n: Any) -> Expr:
+    """The last `n` characters; none below 1."""
+    if isinstance(n, int):
+        return as_column(column).str.right(n)
+    last = call("substring", as_column(column), -as_column(n), as_column(n))
+    return when(as_column(n) > 0).then(last).otherwise(call("substring", as_column(column), 1, 0))
 
 
 def locate(text: str, column: Any) -> Expr:
