@@ -179,7 +179,7 @@ def _call_type(part: Call, below: tuple[pa.DataType, ...]) -> pa.DataType:
         if fault.index >= 0:
             arg, dtype = part.args[fault.index], below[fault.index]
             new = _with_cast(part, arg, dtype, fault)
-        elif near := nearest(part.function, _names()):
+        elif part.function not in _names() and (near := nearest(part.function, _names())):
             new = replace(part, function=near)
         raise ExprFault(fault.message, part, new) from None
 

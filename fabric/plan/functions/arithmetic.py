@@ -122,7 +122,7 @@ def _floored(name: str) -> Rule:
     """``//`` and ``%`` of Python: float64 as soon as one side is a float."""
 
     def rule(args: Arguments) -> Signature:
-        left, right = _numbers(name, args)
+        left, right = _numbers("//" if name == "floor_quotient" else "%", args)
         if pair := _decimals(left, right, args):
             result = pa.int64() if name == "floor_quotient" else _floor_remainder(*pair)
             return Signature(tuple(pair), result)

@@ -19,12 +19,19 @@ from fabric.plan.patterns.regex import PatternFault, Regex, parse
 from fabric.plan.patterns.replacement import parse as parse_replacement
 from fabric.plan.patterns.replacement import parse_rust
 
+_METHODS = {
+    "pattern_count": "count_matches",
+    **{f"pattern_{name}": name for name in ("contains", "extract", "extract_all", "replace",
+                                            "replace_all")},
+}  # fmt: skip
+"""What users call these."""
 _Check = Callable[[str, tuple[object, ...]], None]
 
 
 def _rule(name: str, wanted: tuple[pa.DataType, ...], result: pa.DataType, check: _Check) -> Rule:
     """Fixed types, and `check` of the pattern and the constants after it when they are known."""
-    types = takes(name, wanted, result)
+    shown = _METHODS.get(name, name)
+    types = takes(shown, wanted, result)
 
     def rule(args: Arguments) -> Signature:
         found = types(args)
@@ -33,7 +40,7 @@ def _rule(name: str, wanted: tuple[pa.DataType, ...], result: pa.DataType, check
             try:
                 check(pattern, tuple(others))
             except PatternFault as fault:
-                raise ArgumentFault(f"{name}: {fault} in {pattern[:200]!r}", 1) from None
+                raise ArgumentFault(f"{shown}: {fault} in {pattern[:200]!r}", 1) from None
         return found
 
     return rule
