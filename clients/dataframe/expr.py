@@ -262,6 +262,40 @@ class Expr(AggregateMethods, WindowMethods, NumberMethods):
         """Descending, nulls last."""
         return Order(to_node(self), descending=True, nulls_last=True)
 
+    # ---- texts, as methods of PySpark's columns; a text is that text, `contains` takes no pattern
+    def contains(self, other: Any) -> Expr:
+        """True where `other` occurs in the text, as in PySpark; patterns: ``.str.contains``.
+
+        >>> from fabric import col
+        >>> col("name").contains("a.b")
+        col("name").str.contains("a.b", literal=True)
+        """
+        return call("contains", self, other)
+
+    def startswith(self, other: Any) -> Expr:
+        """True where the text begins with `other`."""
+        return call("starts_with", self, other)
+
+    def endswith(self, other: Any) -> Expr:
+        """True where the text ends with `other`."""
+        return call("ends_with", self, other)
+
+    def like(self, other: Text) -> Expr:
+        """True where the whole text is like `other`: % any text, _ any character."""
+        return call("like", self, other)
+
+    def ilike(self, other: Text) -> Expr:
+        """As `like`, in lower case."""
+        return call("ilike", self, other)
+
+    def rlike(self, other: Text) -> Expr:
+        """True where the regular expression of Spark matches somewhere."""
+        return call("regexp_contains", self, other)
+
+    def substr(self, startPos: Any, length: Any) -> Expr:
+        """`length` characters from `startPos`, counted from 1 as in SQL; below 0 from the end."""
+        return call("substring", self, startPos, length)
+
     # ---- namespaces
     @property
     def str(self) -> StringMethods:
