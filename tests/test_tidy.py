@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TOP = {
     ".ci", ".gitignore", ".pre-commit-config.yaml", "ARCHITECTURE.md", "CHANGELOG.md",
     "CMakeLists.txt", "LICENSE", "Makefile", "README.md", "SECURITY.md", "bench", "clients",
-    "coordinator", "fabric", "pyproject.toml", "requirements", "tests",
+    "coordinator", "docs", "fabric", "pyproject.toml", "requirements", "tests",
 }  # fmt: skip
 CODE = {".py", ".pyi", ".pyx", ".pxd", ".hpp", ".cpp", ".h"}
 # invariant 9: protocol cores take time, randomness and transport as arguments.
@@ -162,6 +162,7 @@ def test_documents_are_there_and_short() -> None:
         ("ARCHITECTURE.md", 400),
         ("CHANGELOG.md", 400),
         ("SECURITY.md", 120),
+        ("docs/coming_from.md", 400),
     ):
         assert 10 < len((ROOT / name).read_text().splitlines()) <= most, name
 

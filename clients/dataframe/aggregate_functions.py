@@ -15,8 +15,7 @@ ColumnLike = Expr | str
 """An expression, or the name of a column."""
 
 ALIASES: dict[str, str] = {
-    "avg": "mean", "n_unique": "count_distinct", "nunique": "count_distinct",
-    "approx_n_unique": "approx_distinct", "approx_count_distinct": "approx_distinct",
+    "avg": "mean", "approx_n_unique": "approx_distinct", "approx_count_distinct": "approx_distinct",
     "variance": "var", "var_samp": "var", "stddev": "std", "stddev_samp": "std",
     "stddev_pop": "std_pop", "skew": "skewness", "collect_list": "collect", "every": "bool_and",
     "all": "bool_and", "some": "bool_or", "any": "bool_or", "len": "count",
@@ -68,6 +67,16 @@ def count_if(condition: ColumnLike) -> Expr:
 def count_distinct(column: ColumnLike) -> Expr:
     """How many different values a column has, nulls left out."""
     return as_column(column).count_distinct()
+
+
+def n_unique(column: ColumnLike) -> Expr:
+    """How many different values a column has, null counted as one, as in Polars."""
+    return as_column(column).n_unique()
+
+
+def len() -> Expr:
+    """How many rows there are, in a column called ``len``, as in Polars."""
+    return count().alias("len")
 
 
 def approx_distinct(column: ColumnLike) -> Expr:
@@ -180,7 +189,6 @@ def approx_quantile(column: ColumnLike, quantile: float) -> Expr:
 
 
 avg = mean
-n_unique = count_distinct
 approx_n_unique = approx_distinct
 approx_count_distinct = approx_distinct
 variance = var

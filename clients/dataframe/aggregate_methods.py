@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 
@@ -58,6 +60,16 @@ class AggregateMethods:
     def count_distinct(self) -> Expr:
         """How many different values there are, nulls left out."""
         return _agg("count_distinct", self)
+
+    def n_unique(self) -> Expr:
+        """How many different values there are, null counted as one, as in Polars.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"x": [1, 1, None]})
+        >>> df.select(a=col("x").n_unique(), b=col("x").count_distinct()).collect().to_pydict()
+        {'a': [2], 'b': [1]}
+        """
+        return _expr(n_unique_of(_node(self)))
 
     def approx_distinct(self) -> Expr:
         """About how many different values there are, nulls left out; a few percent off."""
@@ -163,7 +175,6 @@ class AggregateMethods:
         return _agg("approx_quantile", self, _node(float(quantile)))
 
     avg = mean
-    n_unique = count_distinct
     approx_n_unique = approx_distinct
     approx_count_distinct = approx_distinct
     variance = var
@@ -181,10 +192,22 @@ class AggregateMethods:
     percentile_approx = approx_quantile
 
 
-def _agg(function: str, source: Any, *args: plan.Expr) -> Expr:
+def n_unique_of(column: plan.Expr) -> plan.Expr:
+    """The different values of `column`, and one more where one is null."""
+    n_nulls = plan.Agg("count_if", plan.Call("is_null", (column,)))
+    zero, one = plan.Literal(0, pa.int64()), plan.Literal(1, pa.int64())
+    has_null = plan.Case(((plan.Call("gt", (n_nulls, zero)), one),), zero)
+    return plan.Call("add", (plan.Agg("count_distinct", column), has_null))
+
+
+def _expr(node: plan.Expr) -> Expr:
     from fabric.clients.dataframe.expr import Expr
 
-    return Expr(plan.Agg(function, _node(source), args))
+    return Expr(node)
+
+
+def _agg(function: str, source: Any, *args: plan.Expr) -> Expr:
+    return _expr(plan.Agg(function, _node(source), args))
 
 
 def _node(value: Any) -> plan.Expr:

@@ -86,6 +86,8 @@ def predicate(arguments: Iterable[Any], equal: dict[str, Any], verb: str = "filt
 def _condition(argument: Any, verb: str) -> plan.Expr:
     if isinstance(argument, Expr) or hasattr(type(argument), "expand"):
         return to_node(argument)
+    if isinstance(argument, str) and argument.isidentifier():
+        return plan.Column(argument)
     if isinstance(argument, bool):
         raise PlanError(
             f"{verb} got the Python value {argument}, not an expression; a side of the comparison "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, overload
 
-from fabric.clients.dataframe.expr import Expr, to_node
+from fabric.clients.dataframe.expr import Expr, as_column, to_node
 from fabric.plan import expr as plan
 from fabric.plan.expr import Case
 
@@ -22,8 +22,8 @@ class When:
         self._condition = to_node(condition)
 
     def then(self, value: Any) -> Then:
-        """The value where the condition is true."""
-        return Then((*self._branches, (self._condition, to_node(value))))
+        """The value where the condition is true; a text is a column, ``lit("x")`` is text."""
+        return Then((*self._branches, (self._condition, to_node(as_column(value)))))
 
     def __repr__(self) -> str:
         return f"when({Expr(self._condition)!r}) without .then(value)"
@@ -51,8 +51,8 @@ class Then(Expr):
         return later if value is _MISSING else later.then(value)
 
     def otherwise(self, value: Any) -> Expr:
-        """The value where no condition is true."""
-        return Expr(Case(self._branches, to_node(value)))
+        """The value where no condition is true; a text is a column, ``lit("x")`` is text."""
+        return Expr(Case(self._branches, to_node(as_column(value))))
 
 
 @overload
@@ -62,11 +62,13 @@ def when(condition: Any, value: Any) -> Then: ...
 def when(condition: Any, value: Any = _MISSING) -> When | Then:
     """Begin a case: the first condition that is true gives the value; null is not true.
 
+    A bare text is a column, as everywhere that columns are meant; ``lit("late")`` is text.
+
     Examples
     --------
-    >>> from fabric import col, when
-    >>> when(col("delay") > 15).then("late").otherwise("on time")
-    when(col("delay") > 15).then("late").otherwise("on time")
+    >>> from fabric import col, lit, when
+    >>> when(col("delay") > 15).then(lit("late")).otherwise("state")
+    when(col("delay") > 15).then(lit("late")).otherwise(col("state"))
     """
     first = When((), condition)
     return first if value is _MISSING else first.then(value)

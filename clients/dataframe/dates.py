@@ -4,15 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
+
 from fabric.clients.dataframe.calls import helpful, suggesting
 from fabric.clients.dataframe.directives import spark_pattern
 from fabric.clients.dataframe.durations import parse_duration
 from fabric.clients.dataframe.expr import Expr, call
 from fabric.errors import PlanError
+from fabric.plan.zones import no_zone
+
+_UTC = pa.timestamp("us", "UTC")
+
+
+def _zone(name: str, method: str) -> str:
+    """A zone that there is."""
+    if (fault := no_zone(name)) is not None:
+        raise PlanError(f"{method}: {fault[0]}")
+    return name
 
 
 class DateTimeMethods:
     """What ``col("x").dt`` offers; null stays null.
+
+    Of a timestamp with a zone, fields, dates and texts are those that clocks of the zone show.
 
     Examples
     --------
@@ -168,21 +182,36 @@ class DateTimeMethods:
         """
         return call("to_utc_timestamp", self._expr, zone)
 
-    def convert_time_zone(self, zone: str) -> Expr:
-        """What a clock in `zone` shows, as a timestamp without a zone.
+    def convert_time_zone(self, time_zone: str) -> Expr:
+        """The same instant in another zone, as in Polars: the type gets `time_zone`.
 
-        Fields of a timestamp with a zone are always read in UTC, as on Spark in a session of that
-        zone; after this, ``.dt.hour()`` is the hour in `zone`.
+        Fields, dates, formats and texts of it are then what clocks there show. A timestamp without
+        a zone is one of UTC.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"at": [0]}).select(at=col("at").cast("timestamp"))
+        >>> tokyo = col("at").dt.convert_time_zone("Asia/Tokyo")
+        >>> df.select(hour=tokyo.dt.hour()).collect().to_pydict()
+        {'hour': [9]}
+        """
+        return self._expr.cast(_UTC).cast(pa.timestamp("us", _zone(time_zone, "convert_time_zone")))
+
+    def replace_time_zone(
+        self, time_zone: str | None, *, ambiguous: str = "raise", non_existent: str = "raise"
+    ) -> Expr:
+        """The time that clocks in `time_zone` show, as in Polars; None takes the zone off.
+
+        A time that clocks show twice fails the job, or is by `ambiguous` the ``"earliest"``, the
+        ``"latest"`` or ``"null"``; one that they skip fails it, or is by `non_existent` ``"null"``.
 
         >>> from fabric import col
-        >>> col("at").dt.convert_time_zone("Asia/Tokyo").dt.hour()
-        col("at").dt.from_utc_timestamp("Asia/Tokyo").cast("timestamp[us]").dt.hour()
+        >>> col("at").dt.replace_time_zone("Europe/Berlin", ambiguous="earliest")
+        col("at").dt.replace_time_zone("Europe/Berlin", ambiguous="earliest", non_existent="raise")
         """
-        return self.from_utc_timestamp(zone).cast("timestamp[us]")
-
-    def replace_time_zone(self, zone: str | None) -> Expr:
-        """The time in UTC when a clock in `zone` shows this; None takes the zone off."""
-        return self._expr.cast("timestamp[us]") if zone is None else self.to_utc_timestamp(zone)
+        if time_zone is None:
+            return self._expr.cast("timestamp[us]")
+        _zone(time_zone, "replace_time_zone")
+        return call("replace_time_zone", self._expr, time_zone, ambiguous, non_existent)
 
     # ---- as text and numbers
     def date_format(self, pattern: str) -> Expr:

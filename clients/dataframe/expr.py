@@ -32,6 +32,9 @@ _NO_TRUTH = (
 )
 
 
+_CLOSED = {
+    "both": ("ge", "le"), "left": ("ge", "lt"), "right": ("gt", "le"), "none": ("gt", "lt"),
+}  # fmt: skip
 Text = str  # inside the class `str` is the namespace
 
 
@@ -77,7 +80,7 @@ class Expr(AggregateMethods, WindowMethods, NumberMethods):
     def __init__(self, node: plan.Expr) -> None:
         self.node = node
 
-    # ---- arithmetic: int / int is a fraction, // truncates, overflow is an error (Spark ANSI)
+    # ---- arithmetic: int / int is a fraction, // and % floor as in Python, overflow is an error
     def __add__(self, other: Any) -> Expr:
         return call("add", self, other)
 
@@ -103,16 +106,16 @@ class Expr(AggregateMethods, WindowMethods, NumberMethods):
         return call("divide", other, self)
 
     def __floordiv__(self, other: Any) -> Expr:
-        return call("floor_divide", self, other)
+        return call("floor_quotient", self, other)
 
     def __rfloordiv__(self, other: Any) -> Expr:
-        return call("floor_divide", other, self)
+        return call("floor_quotient", other, self)
 
     def __mod__(self, other: Any) -> Expr:
-        return call("modulo", self, other)
+        return call("floor_remainder", self, other)
 
     def __rmod__(self, other: Any) -> Expr:
-        return call("modulo", other, self)
+        return call("floor_remainder", other, self)
 
     def __neg__(self) -> Expr:
         return call("negate", self)
@@ -214,12 +217,31 @@ class Expr(AggregateMethods, WindowMethods, NumberMethods):
         return self.is_in(values[0] if one else values)
 
     def between(self, lower: Any, upper: Any) -> Expr:
-        """True where ``lower <= value <= upper``."""
+        """True where ``lower <= value <= upper``; a text is that text, as in PySpark."""
         return call("and", call("ge", self, lower), call("le", self, upper))
+
+    def is_between(self, lower_bound: Any, upper_bound: Any, closed: Text = "both") -> Expr:
+        """True between two bounds, as in Polars: a text is a column, ``lit("x")`` is text.
+
+        `closed` says which bounds belong to it: ``"both"``, ``"left"``, ``"right"``, ``"none"``.
+
+        >>> from fabric import col
+        >>> col("x").is_between("low", 10, closed="left")
+        (col("x") >= col("low")) & (col("x") < 10)
+        """
+        if closed not in _CLOSED:
+            raise PlanError(f"is_between has no closed={closed!r}; use {', '.join(_CLOSED)}")
+        lower, upper = _CLOSED[closed]
+        low, high = as_column(lower_bound), as_column(upper_bound)
+        return call("and", call(lower, self, low), call(upper, self, high))
 
     def eq_null_safe(self, other: Any) -> Expr:
         """Equality where null equals null and the answer is never null."""
         return call("eq_null_safe", self, other)
+
+    def ne_missing(self, other: Any) -> Expr:
+        """Inequality where null equals null and the answer is never null."""
+        return call("not", call("eq_null_safe", self, other))
 
     # ---- numbers
     def abs(self) -> Expr:
@@ -246,6 +268,40 @@ class Expr(AggregateMethods, WindowMethods, NumberMethods):
     def desc(self) -> Order:
         """Descending, nulls last."""
         return Order(to_node(self), descending=True, nulls_last=True)
+
+    # ---- texts, as methods of PySpark's columns; a text is that text, `contains` takes no pattern
+    def contains(self, other: Any) -> Expr:
+        """True where `other` occurs in the text, as in PySpark; patterns: ``.str.contains``.
+
+        >>> from fabric import col
+        >>> col("name").contains("a.b")
+        col("name").str.contains("a.b", literal=True)
+        """
+        return call("contains", self, other)
+
+    def startswith(self, other: Any) -> Expr:
+        """True where the text begins with `other`."""
+        return call("starts_with", self, other)
+
+    def endswith(self, other: Any) -> Expr:
+        """True where the text ends with `other`."""
+        return call("ends_with", self, other)
+
+    def like(self, other: Text) -> Expr:
+        """True where the whole text is like `other`: % any text, _ any character."""
+        return call("like", self, other)
+
+    def ilike(self, other: Text) -> Expr:
+        """As `like`, in lower case."""
+        return call("ilike", self, other)
+
+    def rlike(self, other: Text) -> Expr:
+        """True where the regular expression of Spark matches somewhere."""
+        return call("regexp_contains", self, other)
+
+    def substr(self, startPos: Any, length: Any) -> Expr:
+        """`length` characters from `startPos`, counted from 1 as in SQL; below 0 from the end."""
+        return call("substring", self, startPos, length)
 
     # ---- namespaces
     @property
@@ -282,7 +338,19 @@ class Expr(AggregateMethods, WindowMethods, NumberMethods):
         return ExprName(self)
 
     # ---- the names Polars and PySpark give the same things
-    is_between = between
+    eq = __eq__
+    ne = __ne__
+    lt = __lt__
+    le = __le__
+    gt = __gt__
+    ge = __ge__
+    add = __add__
+    sub = __sub__
+    mul = __mul__
+    truediv = __truediv__
+    floordiv = __floordiv__
+    mod = __mod__
+    not_ = __invert__
     eq_missing = eq_null_safe
     isNull = is_null
     isNotNull = is_not_null

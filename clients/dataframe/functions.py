@@ -32,6 +32,7 @@ from fabric.clients.dataframe.aggregate_functions import (
     first,
     kurtosis,
     last,
+    len,
     max,
     max_by,
     mean,
@@ -55,11 +56,13 @@ from fabric.clients.dataframe.aggregate_functions import (
     var_samp,
     variance,
 )
+from fabric.clients.dataframe.arguments import flatten
 from fabric.clients.dataframe.conditions import when
 from fabric.clients.dataframe.expr import Expr, as_column, call
 from fabric.clients.dataframe.literal import DTypeLike, to_dtype, to_literal
 from fabric.clients.dataframe.nested_functions import (
     array,
+    array_contains,
     array_repeat,
     arrays_zip,
     concat_list,
@@ -71,6 +74,8 @@ from fabric.clients.dataframe.nested_functions import (
 from fabric.clients.dataframe.scalar_functions import (
     acos,
     acosh,
+    all_horizontal,
+    any_horizontal,
     ascii,
     asin,
     asinh,
@@ -91,6 +96,7 @@ from fabric.clients.dataframe.scalar_functions import (
     cot,
     crc32,
     degrees,
+    div,
     exp,
     expm1,
     factorial,
@@ -118,6 +124,7 @@ from fabric.clients.dataframe.scalar_functions import (
     max_horizontal,
     md5,
     min_horizontal,
+    mod,
     nanvl,
     pmod,
     pow,
@@ -145,6 +152,7 @@ from fabric.clients.dataframe.scalar_functions import (
     soundex,
     split_part,
     sqrt,
+    sum_horizontal,
     tan,
     tanh,
     translate,
@@ -156,6 +164,7 @@ from fabric.clients.dataframe.scalar_functions import (
 )
 from fabric.clients.dataframe.time_functions import (
     date_diff,
+    date_format,
     date_from_unix_date,
     datediff,
     from_epoch,
@@ -165,6 +174,9 @@ from fabric.clients.dataframe.time_functions import (
     timestamp_micros,
     timestamp_millis,
     timestamp_seconds,
+    to_date,
+    to_timestamp,
+    try_to_timestamp,
 )
 from fabric.clients.dataframe.window_functions import (
     cume_dist,
@@ -186,12 +198,15 @@ __all__ = [
     "acos",
     "acosh",
     "all",
+    "all_horizontal",
+    "any_horizontal",
     "any_value",
     "approx_count_distinct",
     "approx_distinct",
     "approx_n_unique",
     "approx_quantile",
     "array",
+    "array_contains",
     "array_repeat",
     "arrays_zip",
     "ascii",
@@ -228,10 +243,12 @@ __all__ = [
     "crc32",
     "cume_dist",
     "date_diff",
+    "date_format",
     "date_from_unix_date",
     "datediff",
     "degrees",
     "dense_rank",
+    "div",
     "every",
     "exclude",
     "exp",
@@ -256,6 +273,7 @@ __all__ = [
     "lead",
     "least",
     "left",
+    "len",
     "length",
     "levenshtein",
     "like",
@@ -282,6 +300,7 @@ __all__ = [
     "min",
     "min_by",
     "min_horizontal",
+    "mod",
     "n_unique",
     "nanvl",
     "nth_value",
@@ -328,14 +347,18 @@ __all__ = [
     "stddev_samp",
     "struct",
     "sum",
+    "sum_horizontal",
     "tan",
     "tanh",
     "timestamp_diff",
     "timestamp_micros",
     "timestamp_millis",
     "timestamp_seconds",
+    "to_date",
+    "to_timestamp",
     "translate",
     "trim",
+    "try_to_timestamp",
     "unbase64",
     "unhex",
     "upper",
@@ -370,7 +393,7 @@ def col(name: Any, /, *more: str) -> Any:
             raise PlanError(
                 f"col takes the name of a column, got {one!r}; for a constant use lit(...)"
             )
-    if len(names) == 1 and isinstance(name, str):
+    if isinstance(name, str) and not more:
         return Expr(plan.Column(name))
     from fabric.clients.dataframe.selection import by_names
 
@@ -415,8 +438,8 @@ def lit(value: Any, dtype: DTypeLike | None = None) -> Expr:
 
 
 def coalesce(*columns: Any) -> Expr:
-    """The first of `columns` that is not null."""
-    return call("coalesce", *(as_column(column) for column in columns))
+    """The first of `columns` that is not null; a text is a column, ``lit("x")`` is text."""
+    return call("coalesce", *map(as_column, flatten(columns)))
 
 
 def grouping_id() -> Expr:

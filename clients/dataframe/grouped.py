@@ -10,6 +10,7 @@ from pyarrow import types
 
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.aggregate_functions import ALIASES
+from fabric.clients.dataframe.aggregate_methods import n_unique_of
 from fabric.clients.dataframe.aggregates import aggregate
 from fabric.clients.dataframe.calls import helpful
 from fabric.clients.dataframe.lowering.checks import check_aggregates, checked_types
@@ -276,6 +277,15 @@ class GroupBy:
         """How many different values `columns` (none given: all) have."""
         return self._each("count_distinct", columns, numbers=False)
 
+    def n_unique(self, *columns: str) -> DataFrame:
+        """How many different values `columns` (none given: all) have, null counted as one."""
+        names = args.flatten(columns) or self._values(numbers=False)
+        return self._aggregated([n_unique_of(plan.Column(name)) for name in names])
+
+    def len(self, name: str = "len") -> DataFrame:
+        """How many rows each group has, in a column called `name`, as in Polars."""
+        return self._aggregated([plan.Alias(plan.Agg("count", None), name)])
+
     def approx_distinct(self, *columns: str) -> DataFrame:
         """About how many different values `columns` (none given: all) have."""
         return self._each("approx_distinct", columns, numbers=False)
@@ -348,8 +358,6 @@ class GroupBy:
         return f"GroupBy({keys}); .agg(...) makes one row of each group"
 
     avg = mean
-    len = count
-    n_unique = count_distinct
     stddev = std
     variance = var
 
@@ -364,6 +372,8 @@ def _listed(exprs: Sequence[plan.Expr]) -> str:
 def _by_name(column: str, function: str) -> plan.Expr:
     """PySpark's ``{"x": "sum"}``; the output is called ``sum(x)`` as there."""
     known = [*AGGREGATES, *ALIASES]
+    if function in ("n_unique", "nunique"):
+        return plan.Alias(n_unique_of(plan.Column(column)), f"{function}({column})")
     name = ALIASES.get(function, function)
     if name not in AGGREGATES:
         near = nearest(function, known)

@@ -6,7 +6,7 @@ from typing import Any
 
 from fabric.clients.dataframe.calls import helpful, suggesting
 from fabric.clients.dataframe.conditions import when
-from fabric.clients.dataframe.expr import Expr, call
+from fabric.clients.dataframe.expr import Expr, as_column, call
 from fabric.errors import PlanError
 
 _REST = (1 << 31) - 1
@@ -16,6 +16,7 @@ class ListMethods:
     """What ``col("x").list`` offers; a null list stays null.
 
     Nulls in a list are values; equal ones are equal here: NaN to NaN, -0.0 to 0.0, null to null.
+    Where a list is meant a text is a column.
 
     Examples
     --------
@@ -34,9 +35,14 @@ class ListMethods:
         """How many values, nulls counted."""
         return call("list_len", self._expr)
 
-    def get(self, index: Any) -> Expr:
-        """The value at `index`, from 0, below 0 from the end; null where there is none."""
-        return call("list_get", self._expr, index)
+    def get(self, index: Any, *, null_on_oob: bool = True) -> Expr:
+        """The value at `index`, from 0, below 0 from the end; null where there is none.
+
+        Polars raises there unless `null_on_oob`, which can't be had here.
+        """
+        if not null_on_oob:
+            raise PlanError("get gives null where a list is too short; leave null_on_oob out")
+        return call("list_get", self._expr, as_column(index))
 
     def first(self) -> Expr:
         """The first value; null of an empty list."""
@@ -47,8 +53,15 @@ class ListMethods:
         return self.get(-1)
 
     def contains(self, value: Any) -> Expr:
-        """True where `value` is in the list; null where it is not and a null is, as in SQL."""
-        return call("list_contains", self._expr, value)
+        """True where `value` is in the list, as in Polars: never null, but of a null list.
+
+        A null is found where the list has one.
+        """
+        found = call("list_contains", self._expr, value)
+        has_null = self.len() > call("list_len", call("list_drop_nulls", self._expr))
+        looked_for = call("is_null", value)
+        otherwise = when(self._expr.is_not_null()).then(looked_for & has_null)
+        return call("coalesce", found, otherwise)
 
     def position(self, value: Any) -> Expr:
         """Where `value` is first, counted from 1; 0 where it is not."""
@@ -75,8 +88,12 @@ class ListMethods:
         """
         if not isinstance(offset, int):
             raise PlanError(f"slice takes whole numbers, got {offset!r}; use sublist for columns")
-        start = offset + 1 if offset >= 0 else offset
-        return self.sublist(start, _REST if length is None else length)
+        if offset >= 0:
+            return self.sublist(offset + 1, _REST if length is None else length)
+        n_left = self.len() + offset  # of a shorter list the part is cut at its beginning
+        most = _REST if length is None else call("greatest", n_left + length, 0)
+        whole = self.sublist(offset, _REST if length is None else length)
+        return when(n_left >= 0).then(whole).otherwise(self.sublist(1, most))
 
     def head(self, n: int = 5) -> Expr:
         """The first `n` values."""
@@ -95,7 +112,7 @@ class ListMethods:
     # ---- together
     def concat(self, *others: Any) -> Expr:
         """The values of this list and of `others`; null where one of them is."""
-        return call("list_concat", self._expr, *others)
+        return call("list_concat", self._expr, *map(as_column, others))
 
     def append(self, value: Any) -> Expr:
         """With `value` at the end."""
@@ -125,15 +142,15 @@ class ListMethods:
 
     def set_union(self, other: Any) -> Expr:
         """Every value of both lists once."""
-        return call("list_union", self._expr, other)
+        return call("list_union", self._expr, as_column(other))
 
     def set_intersection(self, other: Any) -> Expr:
         """Every value that is in both lists, once."""
-        return call("list_intersect", self._expr, other)
+        return call("list_intersect", self._expr, as_column(other))
 
     def set_difference(self, other: Any) -> Expr:
         """Every value that is not in `other`, once."""
-        return call("list_except", self._expr, other)
+        return call("list_except", self._expr, as_column(other))
 
     # ---- one value of all
     def min(self) -> Expr:
@@ -153,17 +170,25 @@ class ListMethods:
         return call("list_mean", self._expr)
 
     def any(self) -> Expr:
-        """True where a value is true; null where none is and one is null."""
+        """True where a value is true; nulls are left out, as in Polars."""
         return call("list_any", self._expr)
 
     def all(self) -> Expr:
-        """False where a value is false; null where none is and one is null."""
+        """False where a value is false; nulls are left out, as in Polars."""
         return call("list_all", self._expr)
 
-    def join(self, separator: Any, null_replacement: Any = None) -> Expr:
-        """The strings with `separator` between them; nulls are left out unless replaced."""
+    def join(
+        self, separator: Any, null_replacement: Any = None, *, ignore_nulls: bool = True
+    ) -> Expr:
+        """The strings with `separator` between them; nulls are left out unless replaced.
+
+        Null, when not `ignore_nulls`, where the list has one.
+        """
         instead = [] if null_replacement is None else [null_replacement]
-        return call("list_join", self._expr, separator, *instead)
+        joined = call("list_join", self._expr, separator, *instead)
+        if ignore_nulls:
+            return joined
+        return when(self.len() == self.drop_nulls().list.len()).then(joined)
 
     # ---- the names Polars and PySpark give the same things
     size = len

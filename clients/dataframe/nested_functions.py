@@ -66,6 +66,15 @@ def _named(function: str, columns: tuple[Any, ...], named: dict[str, Any]) -> li
     return [part for name, value in pairs for part in (name, value)]
 
 
+def array_contains(column: Any, value: Any) -> Expr:
+    """Whether `value` is in a list; null where it is not and a null is, as in Spark.
+
+    >>> array_contains("tags", "new")
+    array_contains(col("tags"), lit("new"))
+    """
+    return call("list_contains", as_column(column), value)
+
+
 concat_list = array
 array_repeat = list_repeat
 arrays_zip = list_zip

@@ -7,8 +7,11 @@ patterns, units, numbers of digits and the like are constants.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
+from fabric.clients.dataframe.arguments import flatten
+from fabric.clients.dataframe.conditions import when
 from fabric.clients.dataframe.expr import Expr, as_column, call
 from fabric.plan.functions import FUNCTIONS
 
@@ -55,6 +58,8 @@ power = pow = _function("power", 2)
 atan2 = _function("atan2", 2)
 hypot = _function("hypot", 2)
 pmod = _function("pmod", 2)
+div = _function("floor_divide", 2)
+mod = _function("modulo", 2)
 factorial = _function("factorial")
 bround = _function("bround")
 width_bucket = _function("width_bucket")
@@ -137,7 +142,7 @@ def concat_str(*columns: Any, separator: str = "", ignore_nulls: bool = False) -
     >>> concat_str("a", "b", separator="-")
     col("a").str.concat("-", col("b"))
     """
-    parts = [as_column(column) for column in columns]
+    parts = [as_column(column) for column in flatten(columns)]
     if ignore_nulls:
         return call("concat_ws", separator, *parts)
     if not separator:
@@ -146,14 +151,37 @@ def concat_str(*columns: Any, separator: str = "", ignore_nulls: bool = False) -
     return call("concat", *joined[1:])
 
 
-def left(column: Any, n: int) -> Expr:
-    """The first `n` characters."""
-    return as_column(column).str.left(n)
+def all_horizontal(*columns: Any) -> Expr:
+    """Whether all columns are true, as ``&`` has it.
+
+    >>> all_horizontal("a", "b")
+    col("a") & col("b")
+    """
+    return reduce(lambda a, b: a & b, map(as_column, flatten(columns)))
 
 
-def right(column: Any, n: int) -> Expr:
-    """The last `n` characters."""
-    return as_column(column).str.right(n)
+def any_horizontal(*columns: Any) -> Expr:
+    """Whether one of the columns is true, as ``|`` has it."""
+    return reduce(lambda a, b: a | b, map(as_column, flatten(columns)))
+
+
+def sum_horizontal(*columns: Any) -> Expr:
+    """The sum of all columns, nulls left out; 0 when all are null."""
+    known = (as_column(column).fill_null(0) for column in flatten(columns))
+    return reduce(lambda a, b: a + b, known)
+
+
+def left(column: Any, n: Any) -> Expr:
+    """The first `n` characters; none below 1."""
+    return call("substring", as_column(column), 1, n)
+
+
+def right(column: Any, n: Any) -> Expr:
+    """The last `n` characters; none below 1."""
+    if isinstance(n, int):
+        return as_column(column).str.right(n)
+    last = call("substring", as_column(column), -as_column(n), as_column(n))
+    return when(as_column(n) > 0).then(last).otherwise(call("substring", as_column(column), 1, 0))
 
 
 def locate(text: str, column: Any) -> Expr:

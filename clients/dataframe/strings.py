@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
+
 from fabric.clients.dataframe.calls import helpful, suggesting
 from fabric.clients.dataframe.conditions import when
+from fabric.clients.dataframe.directives import reading_pattern
 from fabric.clients.dataframe.expr import Expr, call
+from fabric.clients.dataframe.literal import to_dtype
 from fabric.clients.dataframe.pattern_methods import PatternMethods
 from fabric.errors import PlanError
 
@@ -156,16 +160,6 @@ class StringMethods(PatternMethods):
         """Where `text` begins, counted from 1 as in SQL; 0 when it does not occur."""
         return call("instr", self._expr, text)
 
-    def find(self, text: Any) -> Expr:
-        """Where `text` begins, counted in characters from 0; null when it does not occur.
-
-        >>> from fabric import col
-        >>> col("x").str.find("b")
-        when(col("x").str.instr("b") > 0).then(col("x").str.instr("b") - 1)
-        """
-        place = self.instr(text)
-        return when(place > 0).then(place - 1)
-
     def split(self, by: str, limit: int | None = None) -> Expr:
         """The parts between every `by` as a list, at most `limit`; plain text, not a pattern."""
         return call("split", self._expr, by, *([] if limit is None else [limit]))
@@ -200,10 +194,6 @@ class StringMethods(PatternMethods):
             raise PlanError(f"decode knows hex and base64, got {encoding!r}")
         return call(functions[encoding], self._expr)
 
-    def contains(self, text: Any, *, literal: bool = True) -> Expr:
-        """True where `text` occurs; a regular expression when not `literal`."""
-        return call("contains" if literal else "regexp_contains", self._expr, text)
-
     def starts_with(self, prefix: Any) -> Expr:
         """True where the string begins with `prefix`."""
         return call("starts_with", self._expr, prefix)
@@ -212,25 +202,62 @@ class StringMethods(PatternMethods):
         """True where the string ends with `suffix`."""
         return call("ends_with", self._expr, suffix)
 
-    def replace(self, old: Any, new: Any, *, literal: bool = True) -> Expr:
-        """Every `old` replaced by `new`; a regular expression when not `literal`."""
-        return call("replace" if literal else "regexp_replace", self._expr, old, new)
-
     def concat(self, *others: Any) -> Expr:
         """The string with `others` after it; null when any of them is null."""
         return call("concat", self._expr, *others)
 
-    def to_timestamp(self, format: str | None = None) -> Expr:
-        """Parsed as a timestamp; `format` is a Spark pattern such as ``yyyy-MM-dd HH:mm``."""
-        return call("to_timestamp", self._expr, *([] if format is None else [format]))
+    def to_date(self, format: str | None = None, *, strict: bool = True) -> Expr:
+        """Parsed as a date: ``yyyy-MM-dd``, or by directives such as ``"%d/%m/%Y"``.
 
-    def to_date(self, format: str | None = None) -> Expr:
-        """Parsed as a date: ``yyyy-MM-dd``, or by a Spark pattern such as ``dd/MM/yyyy``."""
-        return self._expr.cast("date") if format is None else call("to_date", self._expr, format)
+        A text that does not fit fails the job, or is null when not `strict`.
+
+        >>> from fabric import col
+        >>> col("day").str.to_date("%d/%m/%Y")
+        to_date(col("day"), lit("d/M/yyyy"))
+        """
+        if format is None:
+            return self._expr.cast("date", strict=strict)
+        pattern = reading_pattern(format, "to_date")
+        if strict:
+            return call("to_date", self._expr, pattern)
+        return call("to_date", call("try_to_timestamp", self._expr, pattern))
+
+    def to_datetime(
+        self,
+        format: str | None = None,
+        *,
+        strict: bool = True,
+        time_zone: str | None = None,
+        ambiguous: str = "raise",
+    ) -> Expr:
+        """Parsed as a timestamp: ISO 8601, or by directives such as ``"%Y-%m-%d %H:%M:%S"``.
+
+        It has no zone, as in Polars, unless the format has ``%z`` (then it is in UTC) or there is
+        a `time_zone`, whose clocks show the text. A text that does not fit fails the job, or is
+        null when not `strict`.
+        """
+        if format is None:
+            found = self._expr.cast("timestamp[us]", strict=strict)
+        else:
+            pattern = reading_pattern(format, "to_datetime")
+            name = "to_timestamp" if strict else "try_to_timestamp"
+            found = call(name, self._expr, pattern)
+            if "%z" in format or "%:z" in format:
+                return found if time_zone is None else found.dt.convert_time_zone(time_zone)
+            found = found.cast("timestamp[us]")
+        if time_zone is None:
+            return found
+        return found.dt.replace_time_zone(time_zone, ambiguous=ambiguous)
+
+    def strptime(self, dtype: Any, format: str | None = None, *, strict: bool = True) -> Expr:
+        """Parsed as a `dtype`, a date or a timestamp; see `to_date` and `to_datetime`."""
+        wanted = to_dtype(dtype)
+        if pa.types.is_date(wanted):
+            return self.to_date(format, strict=strict)
+        return self.to_datetime(format, strict=strict).cast(wanted)
 
     to_uppercase = upper
     to_lowercase = lower
-    to_titlecase = initcap
     len_chars = length
     octet_length = len_bytes
     startswith = starts_with
@@ -240,8 +267,6 @@ class StringMethods(PatternMethods):
     strip_chars_end = rtrim
     substr = substring
     endswith = ends_with
-    replace_all = replace
-    to_datetime = to_timestamp
 
 
 def _after(prefix: Any) -> Any:

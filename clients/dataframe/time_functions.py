@@ -65,6 +65,36 @@ def date_from_unix_date(column: Any) -> Expr:
     return from_epoch(column, "d")
 
 
+def to_date(column: Any, format: str | None = None) -> Expr:
+    """The date of a timestamp or text; `format` is a Spark pattern such as ``dd/MM/yyyy``.
+
+    >>> to_date("day", "dd/MM/yyyy")
+    to_date(col("day"), lit("dd/MM/yyyy"))
+    """
+    if format is None:
+        return as_column(column).cast("date")
+    return call("to_date", as_column(column), format)
+
+
+def to_timestamp(column: Any, format: str | None = None) -> Expr:
+    """A text as a time in UTC, by a Spark pattern such as ``yyyy-MM-dd HH:mm`` when given."""
+    if format is None:
+        return as_column(column).cast("timestamp")
+    return call("to_timestamp", as_column(column), format)
+
+
+def try_to_timestamp(column: Any, format: str | None = None) -> Expr:
+    """As `to_timestamp`, null where the text does not fit."""
+    if format is None:
+        return as_column(column).try_cast("timestamp")
+    return call("try_to_timestamp", as_column(column), format)
+
+
+def date_format(column: Any, format: str) -> Expr:
+    """A date or time as text by a Spark pattern, such as ``yyyy-MM-dd HH:mm``."""
+    return call("date_format", as_column(column), format)
+
+
 def date_diff(end: Any, start: Any) -> Expr:
     """The days from `start` to `end`."""
     return as_column(end).dt.date_diff(as_column(start))

@@ -42,6 +42,7 @@ from fabric.plan.types import (
     plain,
 )
 from fabric.plan.walk import fold
+from fabric.plan.zones import no_zone
 
 DEPTH_MAX = 200
 SIZE_MAX = 20_000
@@ -118,6 +119,7 @@ def _part_type(part: Expr, below: tuple[pa.DataType, ...], schema: pa.Schema) ->
         case Cast(dtype=dtype):
             if not can_cast(below[0], dtype):
                 raise ExprFault(f"there is no cast from {below[0]} to {dtype}", part)
+            _check_zones(part, below[0], dtype)
             return dtype
         case IsIn():
             return _is_in_type(part, below[0])
@@ -142,7 +144,23 @@ def _column_type(part: Expr, name: str, schema: pa.Schema) -> pa.DataType:
     message = (
         f"there is no column {quoted(name)} here{hint}; the columns are {listed(schema.names)}"
     )
+    if near is None:
+        message += f"; for the text itself write lit({quoted(name)})"
     raise ExprFault(message, part, None if near is None else Column(near))
+
+
+def _check_zones(part: Cast, source: pa.DataType, target: pa.DataType) -> None:
+    """Refuse a zone that there is not, of the source too."""
+    for dtype in (target, source):
+        inner = plain(dtype)
+        while is_nested(inner) and inner.num_fields == 1:
+            inner = plain(inner.field(0).type)
+        if t.is_timestamp(inner) and inner.tz is not None and (fault := no_zone(inner.tz)):
+            message, near = fault
+            mended = None
+            if near is not None and dtype is target and inner is target:
+                mended = replace(part, dtype=pa.timestamp(inner.unit, near))
+            raise ExprFault(f"a cast from {source} to {target}: {message}", part, mended)
 
 
 def _literal_type(part: Literal) -> pa.DataType:

@@ -38,10 +38,11 @@ _OPERATORS: dict[str, tuple[str, int]] = {
     "eq": ("==", _COMPARE), "ne": ("!=", _COMPARE), "lt": ("<", _COMPARE), "le": ("<=", _COMPARE),
     "gt": (">", _COMPARE), "ge": (">=", _COMPARE), "or": ("|", _OR), "and": ("&", _AND),
     "add": ("+", _SUM), "subtract": ("-", _SUM), "multiply": ("*", _PRODUCT),
-    "divide": ("/", _PRODUCT), "floor_divide": ("//", _PRODUCT), "modulo": ("%", _PRODUCT),
+    "divide": ("/", _PRODUCT), "floor_quotient": ("//", _PRODUCT),
+    "floor_remainder": ("%", _PRODUCT),
 }  # fmt: skip
-_STRING = ("upper", "lower", "length", "trim", "ltrim", "rtrim", "substring", "contains",
-           "starts_with", "ends_with", "replace", "concat", "to_timestamp", "initcap", "reverse",
+_STRING = ("upper", "lower", "length", "trim", "ltrim", "rtrim", "substring", "starts_with",
+           "ends_with", "concat", "initcap", "reverse",
            "lpad", "rpad", "repeat", "translate", "instr", "split", "split_part", "levenshtein",
            "soundex", "like", "ilike", "regexp_replace")  # fmt: skip
 _NUMBER = ("abs", "round", "bround", "floor", "ceil", "pmod", "sqrt", "cbrt", "exp", "expm1", "ln",
@@ -56,9 +57,9 @@ _DATE = (
     "date_add", "add_months", "date_diff", "months_between", "timestamp_diff", "date_format",
     "from_utc_timestamp", "to_utc_timestamp", "unix_date", "unix_seconds", "unix_millis",
     "unix_micros", "total_days", "total_hours", "total_minutes", "total_seconds",
-    "total_milliseconds", "total_microseconds",
+    "total_milliseconds", "total_microseconds", "replace_time_zone",
 )  # fmt: skip
-_LIST = ("len", "get", "contains", "position", "concat", "append", "prepend", "flatten",
+_LIST = ("len", "get", "position", "concat", "append", "prepend", "flatten",
          "drop_nulls", "reverse", "unique", "sort", "min", "max", "sum", "mean", "any", "all",
          "join")  # fmt: skip
 _METHODS: dict[str, str] = {
@@ -69,12 +70,17 @@ _METHODS: dict[str, str] = {
     "list_slice": "list.sublist", "list_union": "list.set_union",
     "list_intersect": "list.set_intersection", "list_except": "list.set_difference",
     "struct_field": "struct.field",
-    "power": "pow", "regexp_contains": "str.rlike", "regexp_extract": "str.extract",
-    "regexp_extract_all": "str.extract_all", "regexp_count": "str.count_matches",
+    "power": "pow", "regexp_contains": "str.rlike", "pattern_count": "str.count_matches",
+    **{f"regexp_{name}": f"str.regexp_{name}" for name in ("extract", "extract_all", "count")},
+    **{f"pattern_{name}": f"str.{name}" for name in ("contains", "extract", "extract_all",
+                                                     "replace", "replace_all")},
+    "contains": "str.contains", "replace": "str.replace_all",
     "to_date": "dt.date", "add_interval": "dt.add", "date_trunc": "dt.date_trunc",
 }  # fmt: skip
 _HOW = {"numba": " [compiled by Numba]", "row": " [row by row]"}
 _SUBJECT = {"date_trunc": 1, "log": 1, "timestamp_diff": 2}
+_FUNCTIONS = {"floor_divide": "div", "modulo": "mod", "list_contains": "array_contains"}
+"""Functions that users know by another name."""
 _NAMED = frozenset(("struct", "list_zip"))
 _WHOLE_STRING = (1 << 31) - 1
 
@@ -211,11 +217,17 @@ def _call(function: str, args: Sequence[_Text]) -> tuple[str, int]:
         rest = [arg.bare for i, arg in enumerate(args) if i != subject]
         if function in ("substring", "list_slice") and rest[1:] == [str(_WHOLE_STRING)]:
             rest.pop()
-        method = "str.to_date" if function == "to_date" and rest else _METHODS[function]
-        return f"{_atom(args[subject])}.{method}({', '.join(rest)})", _ATOM
+        if function == "replace_time_zone":
+            rest[1:] = [f"ambiguous={rest[1]}", f"non_existent={rest[2]}"]
+        if function in ("contains", "replace"):
+            rest.append("literal=True")
+        if function == "to_date" and rest:
+            return f"to_date({', '.join(arg.text for arg in args)})", _ATOM
+        return f"{_atom(args[subject])}.{_METHODS[function]}({', '.join(rest)})", _ATOM
     if function in _NAMED and len(args) % 2 == 0:
         return _named_call(function, args), _ATOM
-    return f"{function}({', '.join(arg.text for arg in args)})", _ATOM
+    name = _FUNCTIONS.get(function, function)
+    return f"{name}({', '.join(arg.text for arg in args)})", _ATOM
 
 
 def _named_call(function: str, args: Sequence[_Text]) -> str:
@@ -230,9 +242,14 @@ def _named_call(function: str, args: Sequence[_Text]) -> str:
 
 def _case(part: Case, below: Sequence[_Text]) -> str:
     pairs = zip(below[:-1:2], below[1::2], strict=True)
-    text = ".".join(f"when({c.bare}).then({v.bare})" for c, v in pairs)
+    text = ".".join(f"when({c.bare}).then({_where_columns_are_meant(v)})" for c, v in pairs)
     nothing = part.otherwise == Literal(None, pa.null())
-    return text if nothing else f"{text}.otherwise({below[-1].bare})"
+    return text if nothing else f"{text}.otherwise({_where_columns_are_meant(below[-1])})"
+
+
+def _where_columns_are_meant(text: _Text) -> str:
+    """A bare text would be a column there."""
+    return text.text if text.bare.startswith('"') else text.bare
 
 
 def _literal(literal: Literal) -> _Text:

@@ -52,6 +52,7 @@ MESSAGES = {
     "DATETIME_FIELD_OUT_OF_BOUNDS.WITHOUT_SUGGESTION": "is no",
     "INVALID_FRACTION_OF_SECOND": "is no",
     "CONVERSION_INVALID_INPUT": "is no",
+    "USER_RAISED_EXCEPTION": "clocks in",
 }
 """What our error says where Spark's has this condition."""
 

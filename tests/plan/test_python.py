@@ -105,7 +105,7 @@ def call(function: str, *args: Expr) -> Call:
          'col("a").str.substring(1)'),
         (call("coalesce", A, Literal("b", pa.string())), 'coalesce(col("a"), lit("b"))'),
         (Case(((call("gt", A, ONE), Literal("x", pa.string())),), Literal(None, pa.null())),
-         'when(col("a") > 1).then("x")'),
+         'when(col("a") > 1).then(lit("x"))'),
         (Case(((A, ONE), (B, ONE)), Literal(2, pa.int32())),
          'when(col("a")).then(1).when(col("b")).then(1).otherwise(2)'),
         (IsIn(A, (ONE, Literal(2, pa.int64()))), 'col("a").is_in([1, pa.scalar(2, "int64")])'),

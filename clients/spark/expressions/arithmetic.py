@@ -5,13 +5,14 @@ One job: their spelling in Spark.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fabric.clients.spark.expressions.build import Build, named, operator
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
+    from pyspark.sql.types import DataType
 
 
 def _round(name: str) -> Build:
@@ -24,8 +25,47 @@ def _round(name: str) -> Build:
     return build
 
 
+def _is_off(a: SparkColumn, b: SparkColumn) -> SparkColumn:
+    """Where the truncated quotient is above the floored one."""
+    from pyspark.sql import functions as sf
+
+    return sf.signum(a % b) * sf.signum(b) < 0
+
+
+def _floor_quotient(args: Sequence[SparkColumn], result: DataType) -> SparkColumn:
+    from pyspark.sql import functions as sf
+    from pyspark.sql.types import DoubleType
+
+    a, b = args
+    off = _is_off(a, b)
+    if not isinstance(result, DoubleType):
+        return (sf.call_function("div", a, b) - off.cast("bigint")).cast(result)
+    quotient = sf.rint((a - a % b) / b - off.cast("double"))
+    return sf.when(quotient == 0, a / b * 0.0).otherwise(quotient)
+
+
+def _floor_remainder(args: Sequence[SparkColumn], result: DataType) -> SparkColumn:
+    from pyspark.sql import functions as sf
+    from pyspark.sql.types import DoubleType
+
+    a, b = args
+    rest = a % b
+    moved = sf.when(_is_off(a, b), rest + b)
+    if isinstance(result, DoubleType):
+        zero = sf.signum(b) * 0.0  # of the constants 0.0 and -0.0 Spark makes one
+        return sf.when(rest == 0, zero).when(_is_off(a, b), rest + b).otherwise(rest)
+    return moved.otherwise(rest).cast(result)
+
+
+def _add(args: Sequence[SparkColumn], result: DataType) -> SparkColumn:
+    """Texts one after the other; `+` would take them for numbers."""
+    from pyspark.sql import functions as sf
+    from pyspark.sql.types import StringType
+
+    return sf.concat(*args) if isinstance(result, StringType) else args[0] + args[1]
+
+
 FUNCTIONS: dict[str, Build] = {
-    "add": operator(lambda a, b: a + b),
     "subtract": operator(lambda a, b: a - b),
     "multiply": operator(lambda a, b: a * b),
     "divide": operator(lambda a, b: a / b),
@@ -39,3 +79,7 @@ FUNCTIONS: dict[str, Build] = {
     "floor": named("floor"),
     "ceil": named("ceil"),
 }
+TYPED: dict[str, Callable[[Sequence[SparkColumn], DataType], SparkColumn]] = {
+    "add": _add, "floor_quotient": _floor_quotient, "floor_remainder": _floor_remainder,
+}  # fmt: skip
+"""Functions that must know the type of their result."""

@@ -30,6 +30,14 @@ def _to_timestamp(args: Sequence[SparkColumn], values: Sequence[Any]) -> SparkCo
     return sf.to_timestamp(args[0], values[1])
 
 
+def _try_to_timestamp(args: Sequence[SparkColumn], values: Sequence[Any]) -> SparkColumn:
+    from pyspark.sql import functions as sf
+
+    if values[1] is None:
+        return sf.lit(None).cast("timestamp")
+    return sf.try_to_timestamp(args[0], sf.lit(values[1]))
+
+
 def _add_interval(args: Sequence[SparkColumn], values: Sequence[Any]) -> SparkColumn:
     from pyspark.sql import functions as sf
 
@@ -68,6 +76,7 @@ FUNCTIONS: dict[str, Build] = {
     "date_trunc": _date_trunc,
     "to_date": _to_date,
     "to_timestamp": _to_timestamp,
+    "try_to_timestamp": _try_to_timestamp,
     "add_interval": _add_interval,
 }
 

@@ -56,13 +56,13 @@ def _mean(args: Sequence[SparkColumn], _: Sequence[Any]) -> SparkColumn:
 def _any(args: Sequence[SparkColumn], _: Sequence[Any]) -> SparkColumn:
     from pyspark.sql import functions as sf
 
-    return sf.exists(args[0], lambda value: value)
+    return sf.exists(sf.array_compact(args[0]), lambda value: value)
 
 
 def _all(args: Sequence[SparkColumn], _: Sequence[Any]) -> SparkColumn:
     from pyspark.sql import functions as sf
 
-    return sf.forall(args[0], lambda value: value)
+    return sf.forall(sf.array_compact(args[0]), lambda value: value)
 
 
 def _zip(args: Sequence[SparkColumn], _: Sequence[Any]) -> SparkColumn:

@@ -38,6 +38,7 @@ from fabric.plan.printer import expr_text
 from fabric.plan.schema import type_of
 from fabric.plan.types import common_of
 from fabric.plan.walk import walk_expr
+from fabric.plan.zones import local_zone
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
@@ -50,6 +51,8 @@ _FUNCTIONS: dict[str, Build] = {
     name: build for family in _FAMILIES for name, build in family.FUNCTIONS.items()
 }
 """How Spark spells each function of the registry."""
+_TYPED = {**arithmetic.TYPED, **lists.TYPED}
+"""Functions that must know the type of their result."""
 _RETYPED = frozenset((*dates.RETYPED, *lists.RETYPED))
 """Functions whose result has another type in Spark."""
 
@@ -97,8 +100,7 @@ class _Translation:
             case Alias(input=source):
                 return self._done[id(source)]
             case Cast(input=source, dtype=dtype, try_=try_):
-                column, target = self._done[id(source)], spark_type(dtype)
-                return column.try_cast(target) if try_ else column.cast(target)
+                return zones.cast(self._done[id(source)], self._type(source), dtype, try_=try_)
             case Call():
                 return self._call(expr)
             case Udf():
@@ -119,16 +121,21 @@ class _Translation:
 
     def _as(self, expr: Expr, dtype: pa.DataType) -> SparkColumn:
         column = self._done[id(expr)]
-        same = spark_type(self._type(expr)) == spark_type(dtype)
-        return column if same else column.cast(spark_type(dtype))
+        given = self._type(expr)
+        return (
+            column if spark_type(given) == spark_type(dtype) else zones.cast(column, given, dtype)
+        )
 
     def _call(self, expr: Call) -> SparkColumn:
         literals = [arg if isinstance(arg, Literal) else None for arg in expr.args]
         types = signature(expr.function, [self._type(arg) for arg in expr.args], literals)
         args = [self._as(arg, dtype) for arg, dtype in zip(expr.args, types.args, strict=True)]
         values = [None if literal is None else literal.value for literal in literals]
-        if expr.function in lists.TYPED:
-            return lists.TYPED[expr.function](args, spark_type(types.result))
+        place, zoned = zones.ZONED.get(expr.function, (0, None))
+        if zoned is not None and (zone := local_zone(types.args[place])) is not None:
+            return zoned(args, values, zone)
+        if expr.function in _TYPED:
+            return _TYPED[expr.function](args, spark_type(types.result))
         column = _FUNCTIONS[expr.function](args, values)
         if expr.function in _RETYPED:
             return column.cast(spark_type(types.result))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from fabric.clients.spark.expressions import spark_type, to_spark
+from fabric.clients.spark.expressions.zones import cast
 from fabric.plan.expr import Alias, Cast, Column, Expr
 from fabric.plan.schema import type_of
 from fabric.plan.total import total
@@ -158,5 +159,4 @@ def guarded(column: SparkColumn) -> SparkColumn:
 
 def retyped(column: SparkColumn, given: pa.DataType, wanted: pa.DataType) -> SparkColumn:
     """`column`, cast where Spark's types differ; for types between which no value is lost."""
-    target = spark_type(wanted)
-    return column if spark_type(given) == target else column.cast(target)
+    return column if spark_type(given) == spark_type(wanted) else cast(column, given, wanted)

@@ -20,6 +20,7 @@ from fabric.plan.types import (
     as_decimal,
     bounded,
     common_number,
+    is_string,
     numeric,
     plain,
     product_digits,
@@ -78,11 +79,13 @@ def _modulo(a: pa.DataType, b: pa.DataType) -> pa.DataType:
 
 
 def _binary(name: str, decimal: DecimalRule) -> Rule:
-    """``+ - * %``: the wider of both."""
+    """``+ - * %``: the wider of both; ``+`` of two texts is one after the other."""
 
     def rule(args: Arguments) -> Signature:
         if (of_times := with_times(name, args)) is not None:
             return of_times
+        if name == "add" and _texts(args):
+            return Signature((pa.string(), pa.string()), pa.string())
         left, right = _numbers(name, args)
         if pair := _decimals(left, right, args):
             return Signature(tuple(pair), decimal(*pair))
@@ -90,6 +93,12 @@ def _binary(name: str, decimal: DecimalRule) -> Rule:
         return Signature((common, common), common)
 
     return rule
+
+
+def _texts(args: Arguments) -> bool:
+    """Whether one is a text and the other a text or null."""
+    fit = all(is_string(dtype) or t.is_null(plain(dtype)) for dtype in args.types)
+    return fit and any(map(is_string, args.types))
 
 
 def _fraction(args: Arguments) -> Signature:
@@ -107,6 +116,27 @@ def _whole(args: Arguments) -> Signature:
     if pair := _decimals(left, right, args):
         return Signature(tuple(pair), pa.int64())
     return Signature((pa.int64(), pa.int64()), pa.int64())
+
+
+def _floored(name: str) -> Rule:
+    """``//`` and ``%`` of Python: float64 as soon as one side is a float."""
+
+    def rule(args: Arguments) -> Signature:
+        left, right = _numbers("//" if name == "floor_quotient" else "%", args)
+        if pair := _decimals(left, right, args):
+            result = pa.int64() if name == "floor_quotient" else _floor_remainder(*pair)
+            return Signature(tuple(pair), result)
+        common = common_number(left, right)
+        common = pa.float64() if t.is_floating(common) else common
+        return Signature((common, common), common)
+
+    return rule
+
+
+def _floor_remainder(a: pa.DataType, b: pa.DataType) -> pa.DataType:
+    """As many digits before the point as the divisor has, which the remainder is below."""
+    scale = max(a.scale, b.scale)
+    return adjusted(b.precision - b.scale + scale, scale)
 
 
 def _same(name: str) -> Rule:
@@ -157,9 +187,11 @@ def _of_floats(args: Arguments) -> bool:
 
 
 def _has_room(digits: Callable[[pa.DataType, pa.DataType], int]) -> Callable[[Arguments], bool]:
-    """Floats, and decimals whose result has room for all digits there can be."""
+    """Floats and texts, and decimals whose result has room for all digits there can be."""
 
     def total(args: Arguments) -> bool:
+        if is_string(args.types[0]):
+            return True
         if all(map(t.is_decimal, args.types)):
             return digits(*args.types) <= MAX_PRECISION
         return _of_floats(args)
@@ -191,9 +223,13 @@ FUNCTIONS = (
     Function("multiply", (2, 2), _binary("multiply", _multiply), "a * b; overflow is an error",
              total=_has_room(product_digits)),
     Function("divide", (2, 2), _fraction, "a / b as a fraction; b = 0 is an error"),
-    Function("floor_divide", (2, 2), _whole, "a // b, truncated to int64; b = 0 is an error"),
+    Function("floor_divide", (2, 2), _whole, "a / b, truncated to int64; b = 0 is an error"),
     Function("modulo", (2, 2), _binary("modulo", _modulo),
              "the remainder of a / b with the sign of a; b = 0 is an error"),
+    Function("floor_quotient", (2, 2), _floored("floor_quotient"),
+             "a // b as in Python, floored; of decimals an int64; b = 0 is an error"),
+    Function("floor_remainder", (2, 2), _floored("floor_remainder"),
+             "a % b as in Python, with the sign of b; b = 0 is an error"),
     Function("negate", (1, 1), _same("negate"), "-a; overflow is an error",
              total=_of_floats_or_short),
     Function("abs", (1, 1), _same("abs"), "a without its sign; overflow is an error",

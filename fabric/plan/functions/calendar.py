@@ -9,7 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 from pyarrow import types as t
 
-from fabric.plan.functions.dates import STAMP, UNITS, time_type
+from fabric.plan.functions.dates import CLOCK_UNITS, STAMP, UNITS, WALL, time_type
 from fabric.plan.functions.registry import (
     Arguments,
     Function,
@@ -19,6 +19,7 @@ from fabric.plan.functions.registry import (
     wrong_type,
 )
 from fabric.plan.types import is_boolean, is_date, is_string, is_timestamp, numeric, plain
+from fabric.plan.zones import local_zone
 
 DAY, I = pa.date32(), pa.int32()  # noqa: E741
 DAY_UNITS = ("week", "month", "quarter", "year")
@@ -74,11 +75,17 @@ def _date_diff(args: Arguments) -> Signature:
 
 
 def _months_between(args: Arguments) -> Signature:
-    for index in (0, 1):
-        time_type("months_between", index, args.types[index])
+    stamp = _both("months_between", args, 0, 1)
     if not is_boolean(args.types[2]):
         raise wrong_type("months_between", 2, args.types[2], "true or false", None)
-    return Signature((STAMP, STAMP, pa.bool_()), pa.float64())
+    return Signature((stamp, stamp, pa.bool_()), pa.float64())
+
+
+def _both(name: str, args: Arguments, *places: int) -> pa.DataType:
+    """What clocks show when both are of one zone, else the time in UTC."""
+    stamps = {time_type(name, index, args.types[index]) for index in places}
+    zones = {local_zone(stamp) for stamp in stamps}
+    return WALL if len(zones) == 1 and None not in zones else STAMP
 
 
 def _timestamp_diff(args: Arguments) -> Signature:
@@ -86,9 +93,10 @@ def _timestamp_diff(args: Arguments) -> Signature:
     if not is_string(unit):
         raise wrong_type("timestamp_diff", 0, unit, "a unit such as 'hour'", None)
     check_unit("timestamp_diff", args.literals[0], 0, UNITS)
-    for index in (1, 2):
-        time_type("timestamp_diff", index, args.types[index])
-    return Signature((pa.string(), STAMP, STAMP), pa.int64())
+    stamp = _both("timestamp_diff", args, 1, 2)
+    if args.literals[0] is None or args.literals[0].value not in CLOCK_UNITS:
+        stamp = STAMP  # hours that went by, also where clocks were changed between
+    return Signature((pa.string(), stamp, stamp), pa.int64())
 
 
 def _coarse(args: Arguments) -> bool:

@@ -1,8 +1,8 @@
 """Functions of dates and timestamps: year … add_interval, and their text: to_date … date_format.
 
-One job: their types. Fields are int32. The session zone is UTC: a timestamp with a zone is read in
-UTC whatever zone its type names, one without stays without. A date becomes a UTC timestamp where a
-time is needed, as in Spark.
+One job: their types. Fields are int32. A timestamp with a zone is read as clocks of its zone show
+it: it is cast to a timestamp without a zone first, where no zone is needed for the answer. A date
+becomes a UTC timestamp where a time is needed, as in Spark.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 import pyarrow as pa
 from pyarrow import types as t
 
-from fabric.plan.functions.patterns import check_pattern
+from fabric.plan.expr import Literal
+from fabric.plan.faults import ArgumentFault
+from fabric.plan.functions.patterns import check_pattern, read_by, tokens
 from fabric.plan.functions.registry import (
     Arguments,
     Function,
@@ -20,12 +22,17 @@ from fabric.plan.functions.registry import (
     wrong_type,
 )
 from fabric.plan.types import is_date, is_string, is_timestamp, plain
+from fabric.plan.zones import local_zone, no_zone
 
 UNITS = (
     "microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "quarter",
     "year",
 )  # fmt: skip
+CLOCK_UNITS = UNITS[5:]
+"""Those that clocks of a zone count: a day may have 23 hours."""
 STAMP = pa.timestamp("us", "UTC")
+WALL = pa.timestamp("us")
+_OFFSETS = frozenset("Xx")
 
 
 def time_type(name: str, index: int, dtype: pa.DataType) -> pa.DataType:
@@ -33,8 +40,17 @@ def time_type(name: str, index: int, dtype: pa.DataType) -> pa.DataType:
     if is_date(dtype) or t.is_null(plain(dtype)):
         return STAMP
     if is_timestamp(dtype):
-        return pa.timestamp("us", plain(dtype).tz)
+        zone = plain(dtype).tz
+        if zone is not None and (fault := no_zone(zone)) is not None:
+            raise ArgumentFault(f"{name} takes no {dtype}: {fault[0]}", index)
+        return pa.timestamp("us", zone)
     raise wrong_type(name, index, dtype, "a timestamp or date", STAMP)
+
+
+def clock_type(name: str, index: int, dtype: pa.DataType) -> pa.DataType:
+    """The argument as what clocks show: without its zone, unless that is UTC."""
+    stamp = time_type(name, index, dtype)
+    return WALL if local_zone(stamp) else stamp
 
 
 def _field(name: str, *, of_time: bool) -> Rule:
@@ -42,7 +58,7 @@ def _field(name: str, *, of_time: bool) -> Rule:
 
     def rule(args: Arguments) -> Signature:
         (dtype,) = args.types
-        taken = pa.date32() if is_date(dtype) and not of_time else time_type(name, 0, dtype)
+        taken = pa.date32() if is_date(dtype) and not of_time else clock_type(name, 0, dtype)
         return Signature((taken,), pa.int32())
 
     return rule
@@ -75,29 +91,48 @@ def _to_date(args: Arguments) -> Signature:
     (dtype,) = args.types
     if is_string(dtype):
         raise wrong_type("to_date", 0, dtype, "a timestamp or date", pa.date32())
-    taken = pa.date32() if is_date(dtype) else time_type("to_date", 0, dtype)
+    taken = pa.date32() if is_date(dtype) else clock_type("to_date", 0, dtype)
     return Signature((taken,), pa.date32())
 
 
 def _strings(name: str, args: Arguments) -> None:
-    """All are strings; the first may be null."""
+    """All are strings, the first may be null, the second is a pattern to read by."""
+    pattern = args.literals[1] if len(args.literals) == 2 else None
+    if pattern is not None and isinstance(pattern.value, str):
+        read_by(pattern.value)
     for index, dtype in enumerate(args.types):
         if not (is_string(dtype) or (index == 0 and t.is_null(plain(dtype)))):
             raise wrong_type(name, index, dtype, "a string", pa.string())
 
 
 def _date_format(args: Arguments) -> Signature:
-    time_type("date_format", 0, args.types[0])
+    stamp = time_type("date_format", 0, args.types[0])
     if not is_string(args.types[1]):
         raise wrong_type("date_format", 1, args.types[1], "a pattern such as 'yyyy-MM-dd'", None)
     if args.literals[1] is not None and args.literals[1].value is not None:
         check_pattern(str(args.literals[1].value))
-    return Signature((STAMP, pa.string()), pa.string())
+    if local_zone(stamp) is None:
+        stamp = STAMP
+    elif not _writes_offset(args.literals[1]):
+        stamp = WALL
+    return Signature((stamp, pa.string()), pa.string())
+
+
+def _writes_offset(pattern: Literal | None) -> bool:
+    if pattern is None or pattern.value is None:
+        return False
+    parts = tokens(str(pattern.value))
+    return any(kind == "letters" and text[0] in _OFFSETS for kind, text in parts)
 
 
 def _to_timestamp(args: Arguments) -> Signature:
     _strings("to_timestamp", args)
     return Signature((pa.string(),) * len(args.types), STAMP)
+
+
+def _try_to_timestamp(args: Arguments) -> Signature:
+    _strings("try_to_timestamp", args)
+    return Signature((pa.string(), pa.string()), STAMP)
 
 
 def _of_time(args: Arguments) -> bool:
@@ -134,5 +169,7 @@ FUNCTIONS = (
              total=_of_time),
     Function("to_timestamp", (1, 2), _to_timestamp,
              "a string as a timestamp, by a Spark pattern (constant) when given", (1,)),
+    Function("try_to_timestamp", (2, 2), _try_to_timestamp,
+             "as to_timestamp; null where the string does not fit the pattern", (1,), total=True),
     Function("add_interval", (3, 3), _add_interval, "b units (constant c) after a", (2,)),
 )  # fmt: skip

@@ -12,6 +12,7 @@ from pyarrow import types as t
 from fabric.plan.functions.dates import STAMP, time_type
 from fabric.plan.functions.registry import Arguments, Function, Rule, Signature, wrong_type
 from fabric.plan.types import is_date, is_timestamp, plain
+from fabric.plan.zones import local_zone
 
 SPAN = pa.duration("us")
 TOTALS = ("days", "hours", "minutes", "seconds", "milliseconds", "microseconds")
@@ -61,7 +62,10 @@ def _dates(name: str, types: tuple[pa.DataType, ...]) -> bool:
 def _stamps(name: str, types: tuple[pa.DataType, ...]) -> tuple[pa.DataType, ...]:
     """Both as one type: without a zone when neither has one."""
     found = [time_type(name, index, dtype) for index, dtype in enumerate(types)]
+    zoned = {stamp for stamp in found if local_zone(stamp)}
     stamp = found[0] if found[0].equals(found[1]) else STAMP
+    if len(zoned) == 1:  # one without a zone is what clocks there show
+        stamp = zoned.pop()
     return stamp, stamp
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 import pyarrow as pa
 from pyarrow import types as t
 
-from fabric.plan.functions.dates import STAMP, time_type
+from fabric.plan.functions.dates import STAMP, clock_type, time_type
 from fabric.plan.functions.registry import Arguments, Function, Rule, Signature, wrong_type
 from fabric.plan.types import is_date, is_timestamp, plain
 
 
 def _part(name: str) -> Rule:
     def rule(args: Arguments) -> Signature:
-        return Signature((time_type(name, 0, args.types[0]),), pa.int32())
+        return Signature((clock_type(name, 0, args.types[0]),), pa.int32())
 
     return rule
 

@@ -1,7 +1,8 @@
-"""Functions of patterns: regexp_contains … regexp_extract_all, like, ilike.
+"""Functions of patterns: regexp_contains … regexp_count, pattern_contains …, like, ilike.
 
 One job: their types, and that a pattern, which must be a constant, means the same in every engine
-(`fabric.plan.patterns`).
+(`fabric.plan.patterns`). Those called ``regexp_…`` mean what Spark says, those called ``pattern_…``
+what Polars says: they are the methods of Polars' names.
 """
 
 from __future__ import annotations
@@ -16,13 +17,21 @@ from fabric.plan.functions.takes import I, S, takes
 from fabric.plan.patterns.like import check_like
 from fabric.plan.patterns.regex import PatternFault, Regex, parse
 from fabric.plan.patterns.replacement import parse as parse_replacement
+from fabric.plan.patterns.replacement import parse_rust
 
+_METHODS = {
+    "pattern_count": "count_matches",
+    **{f"pattern_{name}": name for name in ("contains", "extract", "extract_all", "replace",
+                                            "replace_all")},
+}  # fmt: skip
+"""What users call these."""
 _Check = Callable[[str, tuple[object, ...]], None]
 
 
 def _rule(name: str, wanted: tuple[pa.DataType, ...], result: pa.DataType, check: _Check) -> Rule:
     """Fixed types, and `check` of the pattern and the constants after it when they are known."""
-    types = takes(name, wanted, result)
+    shown = _METHODS.get(name, name)
+    types = takes(shown, wanted, result)
 
     def rule(args: Arguments) -> Signature:
         found = types(args)
@@ -31,7 +40,7 @@ def _rule(name: str, wanted: tuple[pa.DataType, ...], result: pa.DataType, check
             try:
                 check(pattern, tuple(others))
             except PatternFault as fault:
-                raise ArgumentFault(f"{name}: {fault} in {pattern[:200]!r}", 1) from None
+                raise ArgumentFault(f"{shown}: {fault} in {pattern[:200]!r}", 1) from None
         return found
 
     return rule
@@ -63,6 +72,30 @@ def _replace(pattern: str, others: tuple[object, ...]) -> None:
         parse_replacement(others[0], regex)
 
 
+def _rust(pattern: str, _: tuple[object, ...]) -> None:
+    parse(pattern, rust=True)
+
+
+def _rust_not_empty(pattern: str, _: tuple[object, ...]) -> None:
+    if parse(pattern, rust=True).empty:
+        raise PatternFault("a pattern that can match nothing")
+
+
+def _rust_replace(pattern: str, others: tuple[object, ...]) -> None:
+    regex = parse(pattern, rust=True)
+    if others and isinstance(others[0], str):
+        parse_rust(others[0], regex)
+
+
+def _rust_replace_all(pattern: str, others: tuple[object, ...]) -> None:
+    _rust_not_empty(pattern, ())
+    _rust_replace(pattern, others)
+
+
+def _rust_extract(pattern: str, others: tuple[object, ...]) -> None:
+    _check_group(parse(pattern, rust=True), others)
+
+
 def _check_group(regex: Regex, others: tuple[object, ...]) -> None:
     if others and isinstance(others[0], int) and not 0 <= others[0] <= regex.n_groups:
         raise PatternFault(f"there is no group {others[0]}, the last is {regex.n_groups},")
@@ -87,6 +120,16 @@ _FIXED: tuple[tuple[str, tuple[pa.DataType, ...], pa.DataType, _Check, str], ...
     ("regexp_replace", (S, S, S), S, _replace,
      "every match of pattern b replaced by c, where $1 is the first group"),
     ("regexp_count", (S, S), I, _count, "how often pattern b matches"),
+    ("pattern_contains", (S, S), pa.bool_(), _rust, "whether pattern b of Rust matches in a"),
+    ("pattern_extract", (S, S, I), S, _rust_extract,
+     "group c (0: all) of the first match of pattern b of Rust, null when there is none"),
+    ("pattern_extract_all", (S, S), pa.list_(S), _rust_not_empty,
+     "every match of pattern b of Rust"),
+    ("pattern_replace", (S, S, S), S, _rust_replace,
+     "the first match of pattern b of Rust replaced by c, where $1 is the first group"),
+    ("pattern_replace_all", (S, S, S), S, _rust_replace_all,
+     "every match of pattern b of Rust replaced by c, where $1 is the first group"),
+    ("pattern_count", (S, S), I, _rust_not_empty, "how often pattern b of Rust matches"),
 )  # fmt: skip
 FUNCTIONS = tuple(
     Function(

@@ -15,6 +15,8 @@ Ranges = tuple[tuple[int, int], ...]
 
 LAST = 0x10FFFF
 _SURROGATES = ((0xD800, 0xDFFF),)
+_CASED_MAX = 0x20000
+"""No letter behind it has another case."""
 _CASE_STEP = ord("a") - ord("A")
 _SPECIAL = frozenset("\\.+*?()|[]{}^$-&~#")
 
@@ -66,6 +68,29 @@ def folded(wanted: Ranges) -> Ranges:
         cut = [(max(low, ord(first)), min(high, ord(first) + 25)) for low, high in wanted]
         both += [(low + step, high + step) for low, high in cut if low <= high]
     return ranges(*both)
+
+
+@cache
+def _cases() -> dict[int, tuple[int, ...]]:
+    """Characters that are one when case is ignored, by Unicode's simple case folding."""
+    same: dict[str, list[int]] = {}
+    for code in range(_CASED_MAX):
+        character = chr(code)
+        whole, lower = character.casefold(), character.lower()
+        folds_to = whole if len(whole) == 1 else lower if len(lower) == 1 else character
+        same.setdefault(folds_to, []).append(code)
+    return {code: tuple(codes) for codes in same.values() if len(codes) > 1 for code in codes}
+
+
+def unicode_folded(wanted: Ranges) -> Ranges:
+    """With the other cases of every letter: what Rust ignores of case.
+
+    >>> unicode_folded(of("k")) == of("kK\u212a")
+    True
+    """
+    known = _cases()
+    inside = (code for low, high in wanted for code in known if low <= code <= high)
+    return ranges(*wanted, *((other, other) for code in inside for other in known[code]))
 
 
 def text(wanted: Ranges) -> str:
@@ -120,6 +145,37 @@ ESCAPES: dict[str, Ranges] = {
 }
 """``\\d`` and the like as Java has them; the capital letter is the complement."""
 
+RUST_LINE = complement(of("\n"))
+"""What ``.`` is in Rust."""
+
+
+_UNICODE_BLANKS = ranges(
+    (9, 13), (0x20, 0x20), (0x85, 0x85), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A),
+    (0x2028, 0x2029), (0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000),
+)  # fmt: skip
+_WORD_SIGNS = ((0x200C, 0x200D), (0x24B6, 0x24E9), (0x1F130, 0x1F149), (0x1F150, 0x1F169),
+               (0x1F170, 0x1F189))  # fmt: skip
+"""What joins letters, and circled letters: words of Unicode have them too."""
+
+
+@cache
+def unicode_escape(letter: str) -> Ranges | None:
+    """``\\d``, ``\\w`` or ``\\s`` of Unicode, as Rust has them; None for other letters.
+
+    >>> unicode_escape("d")[:2]
+    ((48, 57), (1632, 1641))
+    """
+    match letter:
+        case "d":
+            return _category("Nd")
+        case "s":
+            return _UNICODE_BLANKS
+        case "w":
+            words = (part for name in ("L", "M", "Nd", "Nl", "Pc") for part in _category(name))
+            return ranges(*words, *_WORD_SIGNS)
+    return None
+
+
 _POSIX: dict[str, Ranges] = {
     "Lower": _LOWER,
     "Upper": _UPPER,
@@ -141,27 +197,48 @@ _CATEGORIES = {
 """Unicode's categories: their letters, and the second letters that each may have."""
 
 
-def named(name: str) -> Ranges | None:
-    """The set ``\\p{name}``: a class of POSIX (ASCII) or a category of Unicode, None if unknown.
+def posix(name: str) -> Ranges | None:
+    """The set ``[:name:]``, of ASCII; None if unknown.
 
-    >>> named("Digit")
+    >>> posix("digit")
     ((48, 57),)
-    >>> named("Greek") is None
+    """
+    if name == "word":
+        return _WORD
+    return next((found for key, found in _POSIX.items() if key.lower() == name), None)
+
+
+def category(name: str) -> Ranges | None:
+    """A general category of Unicode, None if unknown.
+
+    >>> category("Greek") is None
     True
     """
-    if name in _POSIX:
-        return _POSIX[name]
     seconds = _CATEGORIES.get(name[:1])
     known = seconds is not None and len(name) <= 2 and name[1:] in seconds
     return _category(name) if known else None
 
 
+def named(name: str) -> Ranges | None:
+    """The set ``\\p{name}``: a class of POSIX (ASCII) or a category of Unicode, None if unknown.
+
+    >>> named("Digit")
+    ((48, 57),)
+    """
+    return _POSIX[name] if name in _POSIX else category(name)
+
+
 @cache
 def _category(name: str) -> Ranges:
     """Code points of a general category, of this Python's Unicode."""
-    found: list[tuple[int, int]] = []
-    for category, codes in groupby(range(LAST + 1), lambda code: unicodedata.category(chr(code))):
-        if category.startswith(name):
-            run = list(codes)
-            found.append((run[0], run[-1]))
-    return ranges(*found)
+    return ranges(*(run for group, run in _categories() if group.startswith(name)))
+
+
+@cache
+def _categories() -> tuple[tuple[str, tuple[int, int]], ...]:
+    """All code points in runs of one category."""
+    found: list[tuple[str, tuple[int, int]]] = []
+    for group, codes in groupby(range(LAST + 1), lambda code: unicodedata.category(chr(code))):
+        run = list(codes)
+        found.append((group, (run[0], run[-1])))
+    return tuple(found)

@@ -23,6 +23,7 @@ _REPEAT = re.compile(r"\{(\d{1,9})(,(\d{1,9})?)?\}")
 _FLAGS = re.compile(r"([a-zA-Z]*)(?:-([a-zA-Z]+))?([:)])")
 _NAME = re.compile(r"P?<([A-Za-z][A-Za-z0-9]*)>")
 _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
+_RUST_CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "v": "\v"}
 _LOOKS = {"?=": "look-ahead", "?!": "look-ahead", "?<=": "look-behind", "?<!": "look-behind",
           "?>": "an atomic group"}  # fmt: skip
 _ESCAPES_REFUSED = {
@@ -35,13 +36,21 @@ _CODES = {
     "u": re.compile(r"([0-9a-fA-F]{4})"),
 }
 """Escapes by number of a character."""
+_RUST_CODES = {
+    "x": _CODES["x"],
+    "u": re.compile(r"([0-9a-fA-F]{4})|\{([0-9a-fA-F]{1,6})\}"),
+}
+_POSIX = re.compile(r"\[:(\^?)([a-z]+):\]")
 
 
 class Parser:
-    """Reads a pattern from the left; what it has read is in `parts`."""
+    """Reads a pattern from the left; what it has read is in `parts`.
 
-    def __init__(self, text: str) -> None:
-        self.text, self.at = text, 0
+    `rust` reads it as Rust's regex does, and so Polars: classes, words and case are Unicode's.
+    """
+
+    def __init__(self, text: str, *, rust: bool = False) -> None:
+        self.text, self.at, self.rust = text, 0, rust
         self.parts: list[Part] = []
         self.n_groups = 0
         self.names: dict[str, int] = {}
@@ -93,7 +102,8 @@ class Parser:
             case "[":
                 empty = self._add(self._class())
             case ".":
-                empty = self._add(charset.ANY if self._dot_is_all else charset.IN_LINE)
+                line = charset.RUST_LINE if self.rust else charset.IN_LINE
+                empty = self._add(charset.ANY if self._dot_is_all else line)
             case "^":
                 return self._edge("^")
             case "$":
@@ -112,8 +122,13 @@ class Parser:
         """One character of a set; false, since it does not match nothing."""
         if not wanted:
             raise self.fault("a class without characters", 1)
-        self.parts.append(charset.text(charset.folded(wanted) if self._ignore_case else wanted))
+        self.parts.append(charset.text(self._folded(wanted)))
         return False
+
+    def _folded(self, wanted: Ranges) -> Ranges:
+        if not self._ignore_case:
+            return wanted
+        return charset.unicode_folded(wanted) if self.rust else charset.folded(wanted)
 
     def _edge(self, part: Part) -> bool:
         self.parts.append(part)
@@ -205,9 +220,12 @@ class Parser:
     def _escape(self) -> bool:
         """What follows a backslash; true for an edge, which was added."""
         letter = self._next()
-        edges: dict[str, Part] = {
-            "b": Edge.WORD, "B": Edge.NO_WORD, "A": "^", "z": r"\z"
-        }  # fmt: skip
+        word, no_word = Edge.WORD, Edge.NO_WORD
+        if self.rust:
+            word, no_word = Edge.UNICODE_WORD, Edge.NO_UNICODE_WORD
+        edges: dict[str, Part] = {"b": word, "B": no_word, "A": "^", "z": r"\z"}
+        if letter == "b" and self._next(2) == "b{":
+            raise self.fault("a half of a word's edge \\b{")
         if letter in edges:
             self.at += 1
             self.parts.append(edges[letter])
@@ -218,9 +236,10 @@ class Parser:
     def _set(self) -> Ranges | None:
         """An escape that stands for several characters, or None."""
         letter = self._next()
-        if letter and letter.lower() in charset.ESCAPES:
+        known = charset.unicode_escape if self.rust else charset.ESCAPES.get
+        if letter and (found := known(letter.lower())) is not None:
             self.at += 1
-            wanted = charset.ESCAPES[letter.lower()]
+            wanted = found
         elif letter in ("p", "P"):
             self.at += 1
             wanted = self._category()
@@ -234,24 +253,25 @@ class Parser:
         if name == "{":
             end = self.text.find("}", self.at)
             name, self.at = self.text[self.at : end], max(end, self.at) + 1
-        wanted = charset.named(name)
+        wanted = charset.category(name) if self.rust else charset.named(name)
         if wanted is None:
             raise self.fault(f"the class \\p{{{name[:20]}}}", self.at - begin + 2)
-        return wanted
+        return self._folded(wanted)
 
     def _escaped(self) -> str:
         """An escape that stands for one character."""
         letter = self._character()
-        if letter in _CONTROL:
-            return _CONTROL[letter]
-        for start, form in _CODES.items():
+        control = _RUST_CONTROL if self.rust else _CONTROL
+        if letter in control:
+            return control[letter]
+        for start, form in (_RUST_CODES if self.rust else _CODES).items():
             if letter == start:
                 return self._code(form)
         if letter in _ESCAPES_REFUSED:
             raise self.fault(_ESCAPES_REFUSED[letter], 2)
         if letter.isdigit():
             raise self.fault("a back-reference", 2)
-        if letter.isascii() and letter.isalpha():
+        if (letter.isascii() and letter.isalpha()) or (self.rust and letter in "<>"):
             raise self.fault(f"an unknown escape \\{letter}", 2)
         return letter
 
@@ -277,10 +297,15 @@ class Parser:
             if self.at >= len(self.text):
                 raise self.fault("a class without its ]", self.at - begin)
             found.extend(self._class_part())
-        wanted = charset.ranges(*found)
-        if self._ignore_case:
-            wanted = charset.folded(wanted)
+        wanted = self._folded(charset.ranges(*found))
         return charset.complement(wanted) if negated else wanted
+
+    def _posix(self, found: re.Match[str]) -> Ranges:
+        wanted = charset.posix(found[2])
+        if wanted is None:
+            raise self.fault(f"the class {found[0]}")
+        self.at = found.end()
+        return charset.complement(wanted) if found[1] else wanted
 
     def _class_part(self) -> Ranges:
         low = self._class_item()
@@ -295,8 +320,11 @@ class Parser:
         return ((low[0][0], high[0][0]),)
 
     def _class_item(self) -> Ranges:
-        if self._next(2) == "&&":
-            raise self.fault("an intersection of classes &&")
+        if self._next(2) == "&&" or (self.rust and self._next(2) in ("--", "~~")):
+            what = "an intersection" if self._next(2) == "&&" else "a difference"
+            raise self.fault(f"{what} of classes {self._next(2)}")
+        if self.rust and (found := _POSIX.match(self.text, self.at)):
+            return self._posix(found)
         character = self._character()
         if character == "[":
             raise self.fault("a class inside a class; write \\[", 1)

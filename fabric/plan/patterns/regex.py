@@ -5,29 +5,33 @@ resolved, names of groups are numbers; what one engine lacks or means otherwise 
 Two signs mean the same everywhere because we say what: ``$`` is the very end of the text (never
 before a last line end), and a word, for ``\\b``, is of ASCII letters, digits and ``_`` (Java 17
 would count all letters).
+
+Methods with Polars' names read patterns as Rust does (``rust=True``): ``\\w``, ``\\d``, ``\\s``,
+``\\b`` and the case that ``(?i)`` ignores are Unicode's, ``.`` is all but ``\\n``.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import lru_cache
 
 import pyarrow as pa
 
 from fabric.plan.patterns.parser import Parser
-from fabric.plan.patterns.parts import PatternFault, Regex
+from fabric.plan.patterns.parts import Edge, PatternFault, Regex
 
 __all__ = ["PatternFault", "Regex", "parse"]
 
 
 @lru_cache(maxsize=256)
-def parse(pattern: str) -> Regex:
-    """The normal form of a pattern.
+def parse(pattern: str, *, rust: bool = False) -> Regex:
+    """The normal form of a pattern; `rust` reads it as Rust and Polars do, not as Java and Spark.
 
     Raises
     ------
     PatternFault
-        If it is no regular expression, or has something that Java or RE2 lacks or reads otherwise.
+        If it is no regular expression, or has something that an engine lacks or reads otherwise.
 
     Examples
     --------
@@ -39,14 +43,18 @@ def parse(pattern: str) -> Regex:
     """
     import pyarrow.compute as pc  # late: `import fabric` needs no kernels
 
-    parser = Parser(_unquoted(pattern))
+    parser = Parser(pattern if rust else _unquoted(pattern), rust=rust)
     empty = parser.alternation()
     if parser.at < len(parser.text):
         raise parser.fault("an unmatched )")
     found = Regex(tuple(parser.parts), parser.n_groups, empty, parser.names)
+    if any(isinstance(part, Edge) and part.is_unicode for part in found.parts):
+        return replace(found, is_re2=False)
     try:
         pc.match_substring_regex(pa.array([""]), pattern=found.re2())
     except pa.ArrowInvalid as error:
+        if rust:  # sets of Unicode are large
+            return replace(found, is_re2=False)
         raise PatternFault("more repetitions than RE2 takes") from error
     return found
 

@@ -30,12 +30,21 @@ class Replacement:
             for part in self.parts
         )
 
-    def java(self) -> str:
-        """For Java's ``appendReplacement``: ``$1``; a digit after a group is escaped."""
+    def of(self, match: re.Match[str]) -> str:
+        """What stands for a match of Python's `re`."""
+        return "".join(
+            (match[part] or "") if isinstance(part, int) else part for part in self.parts
+        )
+
+    def java(self, shift: int = 0) -> str:
+        """For Java's ``appendReplacement``: ``$1``; a digit after a group is escaped.
+
+        With `shift` the groups have later numbers.
+        """
         found = ""
         for part in self.parts:
             if isinstance(part, int):
-                found += f"${part}"
+                found += f"${part + shift}"
                 continue
             text = part.replace("\\", "\\\\").replace("$", "\\$")
             digit = found[-1:].isdigit() and text[0].isdigit()
@@ -61,6 +70,33 @@ def parse(text: str, regex: Regex) -> Replacement:
             parts.append(_named(found["name"], regex))
         else:
             parts.append(found["plain"] or found["text"])
+    return Replacement(tuple(parts))
+
+
+_RUST_PART = re.compile(
+    r"(?P<dollar>\$\$)|\$(?P<name>\w+)|\$\{(?P<braced>[^}]*)\}|(?P<text>\$|[^$]+)", re.ASCII
+)
+
+
+def parse_rust(text: str, regex: Regex) -> Replacement:
+    """The parts of a replacement as Rust writes it: ``$1``, ``${name}``, ``$$`` for a dollar.
+
+    >>> from fabric.plan.patterns.regex import parse as regex
+    >>> parse_rust("<${1}1>$$", regex("(a)b")).parts
+    ('<', 1, '1>', '$')
+    """
+    parts: list[str | int] = []
+    for found in _RUST_PART.finditer(text):
+        name = found["name"] or found["braced"]
+        if name is None:
+            parts.append("$" if found["dollar"] else found["text"])
+        elif name.isdigit() or name in regex.names:
+            parts.append(_named(name, regex))
+        else:
+            raise PatternFault(
+                f"a replacement by the group {name!r}, which the pattern has not; write ${{1}} for "
+                "a group before other letters, $$ for a dollar,"
+            )
     return Replacement(tuple(parts))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -52,3 +53,24 @@ def test_functions_are_public() -> None:
     assert functions | {"collect"} == set(AGGREGATES)
     assert all(hasattr(fabric, name) for name in functions)
     assert issubclass(Expr, F.Expr)
+
+
+@pytest.mark.parametrize("name", ["n_unique", "nunique"])
+def test_null_is_a_value_for_polars_names_and_none_for_sparks(name: str) -> None:
+    groups = fabric.from_dict({"k": ["a", "a", "b"], "v": [1, None, None]}).group_by("k")
+    found = groups.agg({"v": name}).sort("k").collect().to_pydict()
+    assert found == {"k": ["a", "b"], f"{name}(v)": [2, 1]}
+    found = groups.agg({"v": "count_distinct"}).sort("k").collect().to_pydict()
+    assert found == {"k": ["a", "b"], "count_distinct(v)": [1, 0]}
+
+
+def test_different_values_of_a_stream() -> None:
+    rows = fabric.streams.generator(n_rows=100, n_keys=7, start=datetime(2024, 1, 1))
+    marked = rows.with_watermark("ts", "1 second").with_columns(
+        v=fabric.when(col("key") > 2).then("key")
+    )
+    ours = (
+        marked.group_by().window("1 hour").agg(a=col("v").n_unique(), b=col("v").count_distinct())
+    )
+    (row,) = ours.collect().to_pylist()
+    assert row["a"] == row["b"] + 1

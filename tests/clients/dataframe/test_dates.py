@@ -23,13 +23,13 @@ METHODS = [
     D.replace_time_zone("Europe/Berlin"), D.date_format("yyyy"), D.strftime("%d.%m. at %H"),
     D.epoch("d"), D.epoch("s"), D.epoch("ms"), D.epoch(), D.epoch("ns"), D.total_days(),
     D.total_hours(), D.total_minutes(), D.total_seconds(), D.total_milliseconds(),
-    D.total_microseconds(), D.date(), col("s").str.to_date("dd/MM/yyyy"),
+    D.total_microseconds(), D.date(), col("s").str.to_date("%d/%m/%Y"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("expr", METHODS, ids=repr)
 def test_text_can_be_pasted(expr: Expr) -> None:
-    assert eval(repr(expr), {"col": col}).node == expr.node
+    assert eval(repr(expr), {**vars(fabric.functions), "col": col}).node == expr.node
 
 
 DATA = {

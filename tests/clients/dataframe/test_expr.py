@@ -29,10 +29,10 @@ DAY = plan.Literal("2013-01-01", pa.string())
         (1 * col("x"), "multiply", (ONE, X)),
         (col("x") / 1, "divide", (X, ONE)),
         (1 / col("x"), "divide", (ONE, X)),
-        (col("x") // 1, "floor_divide", (X, ONE)),
-        (1 // col("x"), "floor_divide", (ONE, X)),
-        (col("x") % 1, "modulo", (X, ONE)),
-        (1 % col("x"), "modulo", (ONE, X)),
+        (col("x") // 1, "floor_quotient", (X, ONE)),
+        (1 // col("x"), "floor_quotient", (ONE, X)),
+        (col("x") % 1, "floor_remainder", (X, ONE)),
+        (1 % col("x"), "floor_remainder", (ONE, X)),
         (-col("x"), "negate", (X,)),
         (abs(col("x")), "abs", (X,)),
         (col("x") == 1, "eq", (X, ONE)),
@@ -53,7 +53,8 @@ DAY = plan.Literal("2013-01-01", pa.string())
         (col("x").str.substr(1, 1), "substring", (X, ONE, ONE)),
         (col("x").str.slice(0, 1), "substring", (X, ONE, ONE)),
         (col("x").str.slice(-1, 1), "substring", (X, plan.Literal(-1, pa.int32()), ONE)),
-        (col("x").str.contains(col("y")), "contains", (X, Y)),
+        (col("x").str.contains(col("y"), literal=True), "contains", (X, Y)),
+        (col("x").str.contains("a"), "contains", (X, plan.Literal("a", pa.string()))),
         (col("x").dt.year(), "year", (X,)),
         (col("x").dt.truncate("1h"), "date_trunc", (plan.Literal("hour", pa.string()), X)),
         (col("x").dt.offset_by("1h"), "add_interval", (X, ONE, plan.Literal("hour", pa.string()))),
@@ -93,12 +94,12 @@ def test_other_nodes(built: Expr, node: plan.Expr) -> None:
 
 
 def test_case_branch_by_branch() -> None:
-    a, b = plan.Literal("a", pa.string()), plan.Literal("b", pa.string())
+    a, b = plan.Column("a"), plan.Literal("b", pa.string())
     null = plan.Literal(None, pa.null())
-    case = when(col("x")).then("a").when(col("y")).then("b")
+    case = when(col("x")).then("a").when(col("y")).then(lit("b"))
     assert case.node == plan.Case(((X, a), (Y, b)), null)
-    assert case.otherwise("b").node == plan.Case(((X, a), (Y, b)), b)
-    assert when(col("x"), "a").when(col("y"), "b").node == case.node
+    assert case.otherwise("a").node == plan.Case(((X, a), (Y, b)), a)
+    assert when(col("x"), "a").when(col("y"), lit("b")).node == case.node
     assert when(col("x"), None).node == plan.Case(((X, null),), null)
     assert "without .then" in repr(when(col("x")))
 

@@ -73,7 +73,7 @@ def test_columns(flights: DataFrame, build: Any, columns: list[str]) -> None:
 def test_types_are_known_at_once(flights: DataFrame) -> None:
     frame = flights.select(
         ratio=col("dep_delay") / 2,
-        name=when(col("dep_delay") > 15).then("late").otherwise("on time"),
+        name=when(col("dep_delay") > 15).then(lit("late")).otherwise(lit("on time")),
         n=col("dep_delay").cast("int32"),
     )
     assert frame.dtypes == {"ratio": pa.float64(), "name": pa.string(), "n": pa.int32()}

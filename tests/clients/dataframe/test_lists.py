@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import fabric
-from fabric import Expr, array, col, lit, sequence, struct
+from fabric import Expr, array, col, functions, lit, sequence, struct
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 
@@ -28,8 +28,11 @@ METHODS = [
 
 @pytest.mark.parametrize("expr", METHODS, ids=repr)
 def test_text_can_be_pasted(expr: Expr) -> None:
-    names = {name: getattr(fabric, name) for name in
-             ("col", "lit", "when", "array", "sequence", "struct")}  # fmt: skip
+    names = {
+        name: getattr(fabric, name)
+        for name in ("col", "lit", "when", "array", "sequence", "struct", "coalesce", "greatest")
+    }
+    names["array_contains"] = functions.array_contains  # fmt: skip
     assert eval(repr(expr), names).node == expr.node
 
 

@@ -84,8 +84,10 @@ class _Cast(Expr):
         return super().cast("int64" if dtype is int else dtype, strict=strict)
 
 
-def test_places_count_characters() -> None:
-    assert values(col("s").str.find("b")) == [1, None, None, None, 2, None, None, 1, 0]
+def test_places_count_bytes_from_0_as_in_polars_and_characters_from_1_as_in_sql() -> None:
+    frame = pl.DataFrame({"s": TEXTS})
+    theirs = frame.select(pl.col("s").str.find("b", literal=True)).to_series().to_list()
+    assert values(col("s").str.find("b")) == theirs
     assert values(col("s").str.instr("b")) == [2, 0, 0, 0, 3, None, 0, 2, 1]
 
 

@@ -63,3 +63,25 @@ def test_a_pattern_is_a_constant(function: str) -> None:
 def test_wrong_types(function: str, args: tuple[str, ...]) -> None:
     with pytest.raises(PlanError, match=function):
         type_of(Call(function, tuple(map(Column, args))), SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fault"),
+    [
+        ("(?=a)", "look-ahead"), (r"\p{Greek}", "the class"), (r"\h", "an unknown escape"),
+        (r"\<a", "an unknown escape"), ("(?m)^a", "the flag"), ("[a-c--b]", "a difference of"),
+        ("[[:nothing:]]", "the class"), (r"\b{start}", "a half of a word's edge"),
+        (r"\Qa\E", "an unknown escape"), (r"\01", "a back-reference"), ("(", "a group without"),
+    ],
+)  # fmt: skip
+def test_what_rust_or_java_lacks_is_refused_by_name(pattern: str, fault: str) -> None:
+    call = Call("pattern_contains", (Column("s"), Literal(pattern, pa.string())))
+    with pytest.raises(PlanError, match=f"contains: {fault}"):
+        type_of(call, pa.schema([("s", pa.string())]))
+
+
+@pytest.mark.parametrize("text", ["$2", "$1a", "${name}"])
+def test_groups_that_a_pattern_has_not(text: str) -> None:
+    args = (Column("s"), Literal("(a)", pa.string()), Literal(text, pa.string()))
+    with pytest.raises(PlanError, match="replace: a replacement by"):
+        type_of(Call("pattern_replace", args), pa.schema([("s", pa.string())]))

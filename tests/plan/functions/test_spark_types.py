@@ -65,7 +65,9 @@ def stricter(call: str, args: list[str]) -> bool:
 def test_type_is_sparks(answer: tuple[str, ...]) -> None:
     call, *args, expected = answer
     types = [arrow(name) for name in args]
-    if expected == "!" or stricter(call, args):
+    if call == "add" and set(args) == {"string"}:  # Python's `+`; Spark adds them as numbers
+        assert ours(call, types) == pa.string()
+    elif expected == "!" or stricter(call, args):
         with pytest.raises(PlanError):
             ours(call, types)
     else:

@@ -7,8 +7,8 @@ import pytest
 
 from fabric.errors import PlanError
 from fabric.plan.expr import Call, Column, Literal
-from fabric.plan.functions.zones import is_zone, offset_minutes, zone_info
 from fabric.plan.schema import type_of
+from fabric.plan.zones import is_zone, offset_minutes, zone_info
 
 SCHEMA = pa.schema([("t", pa.timestamp("us"))])
 

@@ -112,6 +112,22 @@ def _modulo(args: Args, types: Signature, _: Literals) -> str:
     return _checked(b, a, rescaled(f"({left} % {right})", scale, types.result))
 
 
+def _floored(args: Args, types: Signature, _: Literals) -> str:
+    """The integers' floored quotient: one less than the truncated where the signs differ."""
+    a, b = args
+    if not t.is_integer(types.args[0]):
+        raise ValueError("no SQL for a floor_quotient of other than integers")
+    return _checked(b, a, f"(({a} // {b}) - CAST(sign({a} % {b}) * sign({b}) < 0 AS TINYINT))")
+
+
+def _floor_remainder(args: Args, types: Signature, _: Literals) -> str:
+    a, b = args
+    if not t.is_integer(types.args[0]):
+        raise ValueError("no SQL for a floor_remainder of other than integers")
+    moved = f"CASE WHEN sign({a} % {b}) * sign({b}) < 0 THEN {b} ELSE 0 END"
+    return _checked(b, a, f"(({a} % {b}) + {moved})")
+
+
 def _round(args: Args, types: Signature, literals: Literals) -> str:
     digits = 0
     if len(args) == 2:
@@ -209,7 +225,8 @@ def _add_interval(args: Args, _: Signature, literals: Literals) -> str:
 
 _BUILT: Builders = {
     "add": _sum("+"), "subtract": _sum("-"), "multiply": _multiply, "divide": _divide,
-    "floor_divide": _floor_divide, "modulo": _modulo, "round": _round,
+    "floor_divide": _floor_divide, "modulo": _modulo, "floor_quotient": _floored,
+    "floor_remainder": _floor_remainder, "round": _round,
     "floor": _whole_number("floor"), "ceil": _whole_number("ceil"),
     "coalesce": _coalesce, "concat": _concat, "length": _length, "substring": _substring,
     "to_date": _to_date, **times.BUILDERS, **nested.BUILDERS,

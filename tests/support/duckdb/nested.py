@@ -38,16 +38,8 @@ TEMPLATES: dict[str, str] = {
     "list_drop_nulls": "list_filter({0}, lambda one_: one_ IS NOT NULL)",
     "list_reverse": "list_reverse({0})",
     "list_mean": "list_avg({0})",
-    "list_any": _where(
-        ["{0}"],
-        f"CASE WHEN coalesce(list_bool_or({{0}}), FALSE) THEN TRUE WHEN {_HAS_NULL} THEN NULL "
-        "ELSE FALSE END",
-    ),
-    "list_all": _where(
-        ["{0}"],
-        f"CASE WHEN NOT coalesce(list_bool_and({{0}}), TRUE) THEN FALSE WHEN {_HAS_NULL} THEN NULL "
-        "ELSE TRUE END",
-    ),
+    "list_any": _where(["{0}"], "coalesce(list_bool_or({0}), FALSE)"),
+    "list_all": _where(["{0}"], "coalesce(list_bool_and({0}), TRUE)"),
     "list_repeat": _where(["{1}"], "list_transform(range(greatest({1}, 0)), lambda at_: {0})"),
 }  # fmt: skip
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from fabric.plan.patterns.regex import parse
 from fabric.plan.patterns.replacement import parse as parse_replacement
+from fabric.plan.patterns.replacement import parse_rust
 from tests.support.duckdb.call import Args, Builders, Literals, Signature
 
 _PADDED = (
@@ -75,7 +76,11 @@ def _sha2(args: Args, _: Signature, literals: Literals) -> str:
 
 
 def _by_pattern(
-    template: str, result: str, others: Callable[..., tuple[str, ...]] = lambda *_: ()
+    template: str,
+    result: str,
+    others: Callable[..., tuple[str, ...]] = lambda *_: (),
+    *,
+    rust: bool = False,
 ) -> Callable[[Args, Signature, Literals], str]:
     """The template over the text, the pattern for RE2 and what `others` makes of the constants."""
 
@@ -83,7 +88,7 @@ def _by_pattern(
         values: list[Any] = [literal and literal.value for literal in literals[1:]]
         if None in values:
             return f"CAST(NULL AS {result})"
-        pattern = _text(parse(values[0]).re2())
+        pattern = _text(parse(values[0], rust=rust).re2())
         return template.format(args[0], pattern, *others(*values))
 
     return build
@@ -97,6 +102,11 @@ def _replacement(pattern: str, text: str) -> tuple[str, ...]:
     return (_text(parse_replacement(text, parse(pattern)).re2()),)
 
 
+def _rust_replacement(pattern: str, text: str) -> tuple[str, ...]:
+    return (_text(parse_rust(text, parse(pattern, rust=True)).re2()),)
+
+
+_COUNTED = "CAST(len(regexp_extract_all({0}, {1})) AS INTEGER)"
 BUILDERS: Builders = {
     "trim": _trimmed("trim"),
     "ltrim": _trimmed("ltrim"),
@@ -112,5 +122,20 @@ BUILDERS: Builders = {
         _group,
     ),
     "regexp_replace": _by_pattern("regexp_replace({0}, {1}, {2}, 'g')", "VARCHAR", _replacement),
-    "regexp_count": _by_pattern("CAST(len(regexp_extract_all({0}, {1})) AS INTEGER)", "INTEGER"),
+    "regexp_count": _by_pattern(_COUNTED, "INTEGER"),
+    "pattern_contains": _by_pattern("regexp_matches({0}, {1})", "BOOLEAN", rust=True),
+    "pattern_extract": _by_pattern(
+        "CASE WHEN regexp_matches({0}, {1}) THEN regexp_extract({0}, {1}, {2}) END",
+        "VARCHAR",
+        _group,
+        rust=True,
+    ),
+    "pattern_extract_all": _by_pattern("regexp_extract_all({0}, {1})", "VARCHAR[]", rust=True),
+    "pattern_replace": _by_pattern(
+        "regexp_replace({0}, {1}, {2})", "VARCHAR", _rust_replacement, rust=True
+    ),
+    "pattern_replace_all": _by_pattern(
+        "regexp_replace({0}, {1}, {2}, 'g')", "VARCHAR", _rust_replacement, rust=True
+    ),
+    "pattern_count": _by_pattern(_COUNTED, "INTEGER", rust=True),
 }

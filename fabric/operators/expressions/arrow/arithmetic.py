@@ -1,7 +1,8 @@
 """Arithmetic on integers and floats; an integer that does not fit is an error.
 
-One job: add subtract multiply divide floor_divide modulo pmod negate abs. Decimals are in
-`decimals.py`. Where a divisor is zero and neither side is null, division is an error, for
+One job: add subtract multiply divide floor_divide modulo pmod floor_quotient floor_remainder
+negate abs. Decimals are in `decimals.py`, durations in `durations.py`; texts are joined.
+Where a divisor is zero and neither side is null, division is an error, for
 floats too.
 """
 
@@ -22,7 +23,7 @@ from fabric.operators.expressions.arrow.bound import (
     Request,
     as_array,
 )
-from fabric.operators.expressions.arrow.buffers import from_numpy, to_numpy
+from fabric.operators.expressions.arrow.buffers import Values, from_numpy, to_numpy
 
 _CHECKED: dict[str, Kernel] = {
     "add": pc.add_checked,
@@ -86,6 +87,48 @@ def _modulo(request: Request) -> Bound:
     return Bound(kernel, order="right")
 
 
+def _floored(request: Request) -> Bound:
+    """``//`` and ``%`` of Python."""
+    is_quotient = request.name == "floor_quotient"
+    compute = _float_floored if t.is_floating(request.result) else _integer_floored
+
+    def kernel(left: Datum, right: Datum) -> Datum:
+        refuse_zero(left, right)
+        right = _no_zero(right)
+        n_rows = next(len(v) for v in (left, right) if isinstance(v, pa.Array))
+        both = as_array(left, n_rows), as_array(right, n_rows)
+        a, b = (to_numpy(pc.fill_null(side, 1)) for side in both)
+        with np.errstate(invalid="ignore", over="ignore"):
+            values = compute(a, b, is_quotient)
+        return from_numpy(values, request.result, valid=pc.and_(*map(pc.is_valid, both)))
+
+    return Bound(kernel, order="right")
+
+
+def _integer_floored(a: Values, b: Values, is_quotient: bool) -> Values:
+    if not is_quotient:
+        rest: Values = np.remainder(a, b)
+        return rest
+    if np.any((b == -1) & (a == np.iinfo(a.dtype).min)):
+        raise ExpressionError("overflow: the smallest integer divided by -1")
+    quotient: Values = np.floor_divide(a, b)
+    return quotient
+
+
+def _float_floored(a: Values, b: Values, is_quotient: bool) -> Values:
+    """Python's algorithm, step by step as on Spark, so that no bit differs."""
+    rest = np.fmod(a, b)
+    is_off = np.sign(rest) * np.sign(b) < 0
+    if not is_quotient:
+        return np.where(rest == 0, np.sign(b) * 0.0, np.where(is_off, rest + b, rest))
+    quotient = np.rint((a - rest) / b - is_off)
+    return np.where(quotient == 0, a / b * 0.0, quotient)
+
+
+def _joined(_: Request) -> Bound:
+    return Bound(lambda left, right: pc.binary_join_element_wise(left, right, ""))
+
+
 def refuse_zero(left: Datum, right: Datum) -> None:
     """Raise if a divisor is zero on a row where neither side is null."""
     zero = pc.equal(right, pa.scalar(0).cast(right.type))
@@ -109,6 +152,8 @@ def _by_type(plain: Implementation) -> Implementation:
             return durations.arithmetic(request)
         if t.is_decimal(request.operands[0]):
             return decimals.arithmetic(request)
+        if t.is_string(request.result):
+            return _joined(request)
         return plain(request)
 
     return implementation
@@ -120,4 +165,6 @@ IMPLEMENTATIONS: dict[str, Implementation] = {
     "floor_divide": _by_type(_floor_divide),
     "modulo": _by_type(_modulo),
     "pmod": _by_type(_modulo),
+    "floor_quotient": _by_type(_floored),
+    "floor_remainder": _by_type(_floored),
 }

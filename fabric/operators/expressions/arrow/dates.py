@@ -1,7 +1,7 @@
-"""Functions of dates and timestamps of microseconds; a timestamp with a zone is read in UTC.
+"""Functions of dates and timestamps of microseconds, as clocks of their zone show them.
 
 One job: year quarter month week day weekday day_of_week day_of_year hour minute second date_trunc
-to_date to_timestamp date_format add_interval.
+to_date to_timestamp try_to_timestamp date_format add_interval.
 """
 
 from __future__ import annotations
@@ -32,6 +32,10 @@ from fabric.operators.expressions.arrow.civil import (
 )
 from fabric.operators.expressions.arrow.patterns import parser
 from fabric.operators.expressions.arrow.written import writer
+from fabric.operators.expressions.arrow.zone_rules import zone_rules
+from fabric.operators.expressions.arrow.zones import to_wall
+from fabric.plan.functions.dates import CLOCK_UNITS
+from fabric.plan.zones import local_zone
 
 _UNIT_US = {
     "microsecond": 1,
@@ -43,6 +47,7 @@ _UNIT_US = {
     "week": 7 * DAY_US,
 }
 _UNIT_MONTHS = {"month": 1, "quarter": 3, "year": 12}
+_Add = Callable[[pa.Array, pa.Array, str], pa.Array]
 _NO_UNITS = pa.scalar(None, pa.int64())
 _MONTHS_MAX = 178_956_970
 """Spark keeps months in an int32; years times twelve must fit too."""
@@ -98,11 +103,24 @@ def _day_in_year(days: Values) -> Values:
 
 def _date_trunc(request: Request) -> Bound:
     unit = request.constant(0)
+    zone = local_zone(request.operands[1])
+
+    def start_of(micros: Values) -> Values:
+        return _month_start(micros, unit) if unit in _UNIT_MONTHS else _unit_start(micros, unit)
+
+    def by_clocks(micros: Values) -> Values:
+        """The beginning of an hour is so long ago as clocks say; of a day it is what they show."""
+        rules = zone_rules(zone or "")
+        shown = rules.from_utc(micros)
+        if unit in CLOCK_UNITS:
+            return rules.beside(start_of(shown), micros)
+        start: Values = micros - (shown - start_of(shown))
+        return start
 
     def kernel(_: Datum, value: pa.Array) -> pa.Array:
         valid = pc.is_valid(value) if value.null_count else None
         raw = to_numpy(value)
-        start = _month_start(raw, unit) if unit in _UNIT_MONTHS else _unit_start(raw, unit)
+        start = start_of(raw) if zone is None else by_clocks(raw)
         return from_numpy(start, request.result, valid)
 
     return Bound(kernel, array=1)
@@ -125,7 +143,10 @@ def _month_start(micros: Values, unit: str) -> Values:
 def _add_interval(request: Request) -> Bound:
     """Quantity first: Spark looks at it before the timestamp."""
     unit = request.constant(2)
-    add = _add_months if unit in _UNIT_MONTHS else _add_fixed
+    zone = local_zone(request.operands[0])
+    add: _Add = _add_months if unit in _UNIT_MONTHS else _add_fixed
+    if zone is not None and unit in CLOCK_UNITS:
+        add = _by_clocks(add, zone)
 
     def kernel(value: Datum, number: Datum, _: Datum) -> Datum:
         n_rows = next(len(v) for v in (value, number) if isinstance(v, pa.Array))
@@ -133,6 +154,17 @@ def _add_interval(request: Request) -> Bound:
         return add(start, pc.if_else(pc.is_valid(start), n_units, _NO_UNITS), unit)
 
     return Bound(kernel, order="right")
+
+
+def _by_clocks(add: _Add, zone: str) -> _Add:
+    """A day later clocks show the same time, whatever was done to them between."""
+
+    def added(value: pa.Array, number: pa.Array, unit: str) -> pa.Array:
+        moved = add(to_wall(value, zone), number, unit)
+        instants = zone_rules(zone).beside(to_numpy(moved), to_numpy(value))
+        return from_numpy(instants, value.type, pc.is_valid(moved))
+
+    return added
 
 
 def _add_fixed(value: pa.Array, number: pa.Array, unit: str) -> pa.Array:
@@ -173,7 +205,8 @@ def _to_timestamp(request: Request) -> Bound:
 def _parsed(request: Request, finish: Callable[[pa.Array], pa.Array]) -> Bound:
     """A string read by a pattern; null by a pattern that is null."""
     pattern = request.constant(1)
-    parse = parser(pattern) if pattern is not None else None
+    try_ = request.name == "try_to_timestamp"
+    parse = parser(pattern, try_=try_) if pattern is not None else None
 
     def by_pattern(value: pa.Array, _: Datum) -> pa.Array:
         return pa.nulls(len(value), request.result) if parse is None else finish(parse(value))
@@ -185,7 +218,7 @@ def _date_format(request: Request) -> Bound:
     pattern = request.constant(1)
     if pattern is None:
         return Bound(lambda value, _: pa.nulls(len(value), pa.string()), array=0)
-    write = writer(pattern)
+    write = writer(pattern, local_zone(request.operands[0]))
     return Bound(lambda value, _: write(value), array=0)
 
 
@@ -204,6 +237,7 @@ IMPLEMENTATIONS: dict[str, Implementation] = {
     "date_trunc": _date_trunc,
     "to_date": _to_date,
     "to_timestamp": _to_timestamp,
+    "try_to_timestamp": _to_timestamp,
     "date_format": _date_format,
     "add_interval": _add_interval,
 }

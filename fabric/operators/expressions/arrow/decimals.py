@@ -33,7 +33,7 @@ def arithmetic(request: Request) -> Bound:
     result = request.result
     if request.name in ("negate", "abs"):
         return _sign(request.name, result)
-    if request.name in ("divide", "floor_divide", "modulo", "pmod"):
+    if request.name not in _PYTHON:
         return Bound(_divisions(request.name, result), order="right")
     return Bound(_exact(request))
 
@@ -116,6 +116,8 @@ def _divisions(name: str, result: pa.DataType) -> Kernel:
         "floor_divide": _whole_quotient,
         "modulo": CONTEXT.remainder,
         "pmod": _positive_remainder,
+        "floor_quotient": _floor_quotient,
+        "floor_remainder": _floor_remainder,
     }
     return _by_row(_checked_divisor(compute[name]), result)
 
@@ -142,6 +144,24 @@ def _positive_remainder(a: Decimal, b: Decimal) -> Decimal:
 def _whole_quotient(a: Decimal, b: Decimal) -> int:
     """The low 64 bits of the truncated quotient: Spark wraps here, even in ANSI mode."""
     return wrapped(int(CONTEXT.divide(a, b).to_integral_value(ROUND_DOWN)))
+
+
+def _floor_quotient(a: Decimal, b: Decimal) -> int:
+    """Floored, where Python's own ``//`` of decimals truncates."""
+    quotient = _whole_quotient(a, b) - _is_off(CONTEXT.remainder(a, b), b)
+    if quotient < -(1 << 63):
+        raise ExpressionError("overflow: a quotient does not fit int64")
+    return quotient
+
+
+def _floor_remainder(a: Decimal, b: Decimal) -> Decimal:
+    """With the sign of the divisor."""
+    rest = CONTEXT.remainder(a, b)
+    return CONTEXT.add(rest, b) if _is_off(rest, b) else rest
+
+
+def _is_off(rest: Decimal, b: Decimal) -> bool:
+    return rest != 0 and (rest < 0) != (b < 0)
 
 
 def wrapped(number: int) -> int:

@@ -1,123 +1,49 @@
 """Parse timestamps by a Spark datetime pattern, such as ``yyyy-MM-dd HH:mm``.
 
-One job: `parser`. A pattern becomes one regular expression whose groups are cut out of all strings
-at once. Fields that a pattern leaves out are those of 1970-01-01 00:00:00 UTC.
-
-    yyyy year (4 digits)   yy year (2 digits, 2000 and later)
-    M MM month   MMM month's English short name   d dd day
-    H HH hour 0-23   h hh hour 1-12, with a   a AM or PM   m mm minute   s ss second
-    S.. fraction of a second, up to as many digits as letters
-    X XX XXX zone offset, Z for UTC   '...' text   '' a quote   other signs themselves
+One job: `parser`. A pattern is one regular expression (`fabric.plan.functions.patterns`) whose
+groups are cut out of all strings at once. Fields that a pattern leaves out are those of 1970-01-01
+00:00:00 UTC.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fabric.errors import ExpressionError, PlanError
+from fabric.errors import ExpressionError
 from fabric.operators.expressions.arrow.buffers import Values, from_numpy, to_numpy
 from fabric.operators.expressions.arrow.civil import DAY_US, days_from_civil, month_length
 from fabric.operators.expressions.arrow.rows import bad_value
-from fabric.plan.functions.patterns import RESERVED, tokens
+from fabric.plan.functions.patterns import MONTHS, read_by
 
 STAMP = pa.timestamp("us", "UTC")
-_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-_LETTERS = {
-    "yyyy": ("year", r"[0-9]{4}"),
-    "yy": ("short_year", r"[0-9]{2}"),
-    "M": ("month", r"[0-9]{1,2}"),
-    "MM": ("month", r"[0-9]{2}"),
-    "MMM": ("month_name", "|".join(_MONTHS)),
-    "d": ("day", r"[0-9]{1,2}"),
-    "dd": ("day", r"[0-9]{2}"),
-    "H": ("hour", r"[0-9]{1,2}"),
-    "HH": ("hour", r"[0-9]{2}"),
-    "h": ("clock_hour", r"[0-9]{1,2}"),
-    "hh": ("clock_hour", r"[0-9]{2}"),
-    "a": ("half", r"(?i:AM|PM)"),
-    "m": ("minute", r"[0-9]{1,2}"),
-    "mm": ("minute", r"[0-9]{2}"),
-    "s": ("second", r"[0-9]{1,2}"),
-    "ss": ("second", r"[0-9]{2}"),
-    "X": ("zone", r"Z|[+-][0-9]{2}(?:[0-9]{2})?"),
-    "XX": ("zone", r"Z|[+-][0-9]{4}"),
-    "XXX": ("zone", r"Z|[+-][0-9]{2}:[0-9]{2}"),
-}
 _RANGES = {
     "month": (1, 12), "day": (1, 31), "hour": (0, 23), "clock_hour": (1, 12), "minute": (0, 59),
     "second": (0, 59),
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class _Pattern:
-    """A regular expression with a named group per field."""
-
-    text: str
-    regex: str
-    fields: tuple[str, ...]
-
-
-def parser(pattern: str) -> Callable[[pa.Array], pa.Array]:
-    """A function from strings to timestamps in UTC; a string that does not fit raises.
+def parser(pattern: str, *, try_: bool = False) -> Callable[[pa.Array], pa.Array]:
+    """A function from strings to timestamps in UTC; one that does not fit raises, or is null.
 
     >>> parser("d/M/yyyy")(pa.array(["5/1/2024", None])).cast(pa.string()).to_pylist()
     ['2024-01-05 00:00:00.000000Z', None]
     """
-    compiled = _compiled(pattern)
+    reading = read_by(pattern)
 
     def parse(values: pa.Array) -> pa.Array:
-        parts = pc.extract_regex(values, pattern=compiled.regex)
-        _refuse(values, pc.and_(pc.is_valid(values), pc.is_null(parts)), pattern)
-        valid = pc.is_valid(values)
-        fields = {name: _number(parts, name) for name in compiled.fields}
+        parts = pc.extract_regex(values, pattern=reading.regex)
+        fields = {name: _number(parts, name) for name in reading.fields}
         micros, wrong = _assembled(fields, len(values))
-        _refuse(values, pc.and_(valid, from_numpy(wrong, pa.int8()).cast(pa.bool_())), pattern)
-        return from_numpy(micros, STAMP, valid)
+        fits = pc.and_(pc.is_valid(parts), pc.invert(pa.array(wrong)))
+        if not try_:
+            _refuse(values, pc.and_(pc.is_valid(values), pc.invert(fits)), pattern)
+        return from_numpy(micros, STAMP, fits)
 
     return parse
-
-
-def _compiled(pattern: str) -> _Pattern:
-    regex: list[str] = []
-    fields: list[str] = []
-    for kind, text in tokens(pattern):
-        if kind == "letters":
-            name, expression = _field(text, pattern)
-            if name in fields:
-                raise PlanError(f"to_timestamp: the pattern {pattern!r} names the {name} twice")
-            fields.append(name)
-            regex.append(f"(?P<{name}>{expression})")
-        elif kind == "sign" and text in RESERVED:
-            raise PlanError(f"to_timestamp: {text!r} is not supported in {pattern!r}")
-        else:
-            regex.append(re.escape(text))
-    _check(fields, pattern)
-    return _Pattern(pattern, f"^{''.join(regex)}$", tuple(fields))
-
-
-def _field(letters: str, pattern: str) -> tuple[str, str]:
-    if set(letters) == {"S"} and len(letters) <= 9:
-        return "fraction", f"[0-9]{{1,{len(letters)}}}"
-    if letters not in _LETTERS:
-        known = ", ".join(key for key, _ in groupby(_LETTERS))
-        raise PlanError(
-            f"to_timestamp knows no {letters!r} in the pattern {pattern!r}; use {known}, S, "
-            "and quotes around text"
-        )
-    return _LETTERS[letters]
-
-
-def _check(fields: list[str], pattern: str) -> None:
-    if ("clock_hour" in fields) != ("half" in fields):
-        raise PlanError(f"to_timestamp: h and a need each other in the pattern {pattern!r}")
 
 
 def _number(parts: pa.Array, name: str) -> Values:
@@ -126,7 +52,7 @@ def _number(parts: pa.Array, name: str) -> Values:
     if name == "half":
         return to_numpy(pc.equal(pc.ascii_upper(text), "PM").cast(pa.int64()))
     if name == "month_name":
-        found = pc.index_in(text, value_set=pa.array(_MONTHS))
+        found = pc.index_in(text, value_set=pa.array(MONTHS))
         return to_numpy(pc.fill_null(found, 0).cast(pa.int64())) + 1
     if name == "zone":
         return _zone_minutes(text)

@@ -21,7 +21,7 @@ from fabric.plan.patterns.replacement import parse as parse_replacement
 _NONCHARACTERS = range(0xFDD0, 0x10FFFF)
 
 
-def _with_pattern(make: Callable[[Request, str], Kernel]) -> Implementation:
+def with_pattern(make: Callable[[Request, str], Kernel]) -> Implementation:
     """A kernel of the text alone, made of the constants; null when one of them is."""
 
     def implementation(request: Request) -> Bound:
@@ -69,14 +69,21 @@ def _replaced(regex: Regex, rewrite: str) -> Kernel:
 
 
 def _count(_: Request, pattern: str) -> Kernel:
+    return n_matches(parse(pattern))
+
+
+def n_matches(regex: Regex) -> Kernel:
     """By what a sign after each match adds; Arrow's own count finds ``^`` anew after a match."""
-    marked = _replaced(parse(pattern), "\\0.")
+    marked = _replaced(regex, "\\0.")
     return lambda value: pc.subtract(pc.binary_length(marked(value)), pc.binary_length(value))
 
 
 def _extract_all(request: Request, pattern: str) -> Kernel:
+    return all_matches(parse(pattern), request.constant(2))
+
+
+def all_matches(regex: Regex, group: int) -> Kernel:
     """Marks what is wanted by a sign that no text has, and takes every second part."""
-    regex, group = parse(pattern), request.constant(2)
 
     def kernel(value: pa.Array) -> pa.Array:
         sign = _unused(value)
@@ -107,11 +114,11 @@ def every_second(lists: pa.Array) -> pa.Array:
 
 
 IMPLEMENTATIONS: dict[str, Implementation] = {
-    "regexp_contains": _with_pattern(_contains),
-    "regexp_extract": _with_pattern(_extract),
-    "regexp_extract_all": _with_pattern(_extract_all),
-    "regexp_replace": _with_pattern(_replace),
-    "regexp_count": _with_pattern(_count),
-    "like": _with_pattern(_like),
-    "ilike": _with_pattern(_ilike),
+    "regexp_contains": with_pattern(_contains),
+    "regexp_extract": with_pattern(_extract),
+    "regexp_extract_all": with_pattern(_extract_all),
+    "regexp_replace": with_pattern(_replace),
+    "regexp_count": with_pattern(_count),
+    "like": with_pattern(_like),
+    "ilike": with_pattern(_ilike),
 }

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from fabric.operators.expressions.arrow.buffers import Values, from_numpy, to_numpy
 from fabric.operators.expressions.arrow.calendar import weekday
 from fabric.operators.expressions.arrow.civil import DAY_US, civil_from_days, days_from_civil
+from fabric.operators.expressions.arrow.zone_rules import zone_rules
 from fabric.plan.functions.calendar import DAY_NAMES
 from fabric.plan.functions.patterns import tokens
 
@@ -30,8 +31,11 @@ _HOUR_US = 3_600_000_000
 class _Times:
     """The fields of a column of timestamps, each computed when it is first asked for."""
 
-    def __init__(self, values: pa.Array) -> None:
-        micros = to_numpy(values)
+    def __init__(self, values: pa.Array, zone: str | None) -> None:
+        micros = instants = to_numpy(values)
+        if zone is not None:
+            micros = zone_rules(zone).from_utc(instants)
+        self.offset = micros - instants
         self.days = micros // DAY_US
         self.clock = micros - self.days * DAY_US
         self.year, self.month, self.day = civil_from_days(self.days)
@@ -47,8 +51,8 @@ class _Times:
         return hour
 
 
-def writer(pattern: str) -> Callable[[pa.Array], pa.Array]:
-    """A function from timestamps to strings; null stays null.
+def writer(pattern: str, zone: str | None = None) -> Callable[[pa.Array], pa.Array]:
+    """A function from timestamps to strings, as clocks in `zone` show them; null stays null.
 
     >>> writer("EEE d MMM yyyy")(pa.array([0, None], pa.timestamp("us"))).to_pylist()
     ['Thu 1 Jan 1970', None]
@@ -56,7 +60,7 @@ def writer(pattern: str) -> Callable[[pa.Array], pa.Array]:
     parts = [(kind == "letters", text) for kind, text in tokens(pattern)]
 
     def write(values: pa.Array) -> pa.Array:
-        times = _Times(values)
+        times = _Times(values, zone)
         columns = [_column(text, times) if letters else pa.scalar(text) for letters, text in parts]
         if not any(isinstance(column, pa.Array) for column in columns):
             columns.append(pa.repeat("", len(values)))
@@ -78,8 +82,8 @@ def _column(letters: str, times: _Times) -> pa.Array:
         return _names(("AM", "PM"), times.hour() // 12, short=False)
     if letter == "S":
         return _padded(times.clock % 1_000_000 * 1_000 // 10 ** (9 - width), width)
-    if letter == "X":
-        return pa.repeat("Z", len(times.days))
+    if letter in "Xx":
+        return _offsets(times.offset, letter, width)
     return _padded(_NUMBERS[letter](times), width)
 
 
@@ -95,6 +99,19 @@ _NUMBERS: dict[str, Callable[[_Times], Values]] = {
     "m": lambda times: times.clock // 60_000_000 % 60,
     "s": lambda times: times.clock // 1_000_000 % 60,
 }
+
+
+def _offsets(micros: Values, letter: str, width: int) -> pa.Array:
+    """``+05``, or ``+0530`` where there are minutes; ``+0530``; ``+05:30``. X is Z for UTC."""
+    minutes = np.abs(micros) // 60_000_000
+    sign = pa.array(np.where(micros < 0, "-", "+"), pa.string())
+    hours, rest = _padded(minutes // 60, 2), _padded(minutes % 60, 2)
+    if width == 1:
+        rest = pc.if_else(pa.array(minutes % 60 == 0), "", rest)
+    text = pc.binary_join_element_wise(sign, hours, rest, ":" if width == 3 else "")
+    if width == 3:
+        text = pc.replace_substring_regex(text, r"^([+-]):", r"\1")
+    return pc.if_else(pa.array(minutes == 0), "Z", text) if letter == "X" else text
 
 
 def _years(year: Values, width: int) -> pa.Array:

@@ -17,7 +17,7 @@ import numpy as np
 
 from fabric.operators.expressions.arrow.buffers import Values
 from fabric.operators.expressions.arrow.civil import DAY_US
-from fabric.plan.functions.zones import offset_minutes, zone_info
+from fabric.plan.zones import offset_minutes, zone_info
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CYCLE_US = 146_097 * DAY_US
@@ -50,6 +50,17 @@ class ZoneRules:
         """When clocks show it."""
         instant: Values = micros - self._offset(micros, self.shown)
         return instant
+
+    def later(self, micros: Values) -> Values:
+        """When clocks show it for the last time: after the next change if they show it then."""
+        first = self.to_utc(micros)
+        second = micros - self._offset(first + DAY_US, self.changes)
+        return np.where(self.from_utc(second) == micros, np.maximum(first, second), first)
+
+    def beside(self, micros: Values, before: Values) -> Values:
+        """When clocks show it, with the offset they had at the instant `before` where they do."""
+        kept = micros - (self.from_utc(before) - before)
+        return np.where(self.from_utc(kept) == micros, kept, self.to_utc(micros))
 
     def _offset(self, micros: Values, changes: Values) -> Values:
         late = micros >= _FOLDED + _CYCLE_US

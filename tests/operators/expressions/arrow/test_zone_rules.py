@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabric.operators.expressions.arrow.zone_rules import zone_rules
-from fabric.plan.functions.zones import zone_info
+from fabric.plan.zones import zone_info
 
 ZONES = ["America/New_York", "Europe/Berlin", "Australia/Lord_Howe", "Asia/Kolkata", "Pacific/Apia"]
 EPOCH = datetime(1970, 1, 1)

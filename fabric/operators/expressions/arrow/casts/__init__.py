@@ -18,7 +18,9 @@ from fabric.operators.expressions.arrow.casts import (
     to_text,
 )
 from fabric.operators.expressions.arrow.casts.checked import Cast
+from fabric.operators.expressions.arrow.zones import to_instants, to_wall
 from fabric.plan.types import can_cast, is_nested, is_string, is_timestamp
+from fabric.plan.zones import local_zone
 
 __all__ = ["cast_kernel"]
 
@@ -29,6 +31,8 @@ def cast_kernel(source: pa.DataType, target: pa.DataType, *, try_: bool = False)
         return (lambda value: value.cast(target)), True
     if not can_cast(source, target):
         raise PlanError(f"there is no cast from {source} to {target}")
+    if (zoned := _with_clocks(source, target, try_=try_)) is not None:
+        return zoned
     if is_nested(target):
         return nested.cast_nested(source, target, _inner, try_=try_)
     if is_string(target) and not is_string(source):
@@ -37,6 +41,21 @@ def cast_kernel(source: pa.DataType, target: pa.DataType, *, try_: bool = False)
         kernel, total = from_text.from_text(target, try_=try_)
         return (lambda value: kernel(value.cast(pa.string()))), total
     return _typed(source, target, try_=try_)
+
+
+def _with_clocks(source: pa.DataType, target: pa.DataType, *, try_: bool) -> Cast | None:
+    """Between a timestamp with a zone and what has none: by what clocks of the zone show."""
+    other = target if local_zone(source) else source
+    has_no_zone = t.is_date(other) or (is_timestamp(other) and other.tz is None)
+    if not has_no_zone and not (local_zone(source) and is_string(target)):
+        return None
+    if (zone := local_zone(source)) is not None:
+        kernel, total = cast_kernel(pa.timestamp(source.unit), target, try_=try_)
+        return (lambda value: kernel(to_wall(value, zone))), total
+    if (zone := local_zone(target)) is not None:
+        kernel, total = cast_kernel(source, pa.timestamp(target.unit), try_=try_)
+        return (lambda value: to_instants(kernel(value), zone)), total
+    return None
 
 
 def _inner(source: pa.DataType, target: pa.DataType, try_: bool) -> Cast:

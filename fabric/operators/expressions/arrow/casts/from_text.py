@@ -24,6 +24,8 @@ from fabric.operators.expressions.arrow.casts.texts import day_of_text, micros_o
 from fabric.operators.expressions.arrow.casts.times import cast_times
 from fabric.operators.expressions.arrow.decimals import half_up
 from fabric.operators.expressions.arrow.rows import bad_value, by_value
+from fabric.operators.expressions.arrow.zones import to_instants
+from fabric.plan.zones import local_zone
 
 _BLANKS = "".join(map(chr, range(33))) + "\x7f"
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -68,26 +70,31 @@ def from_text(target: pa.DataType, *, try_: bool) -> Cast:
 
 
 def _timestamp(target: pa.DataType, *, try_: bool) -> Kernel:
-    micros = pa.timestamp("us")
+    micros, zone = pa.timestamp("us"), local_zone(target)
     naive = target.tz is None
     slow = _parsed(
-        lambda text: micros_of_text(text, naive=naive), pa.int64(), try_=try_, shown=target
-    )
-    read = _usually("timestamp", micros, lambda value: slow(value).view(micros))
+        lambda text: micros_of_text(text, naive=naive, zone=zone), pa.int64(), try_=try_,
+        shown=target,
+    )  # fmt: skip
+    usual: Kernel = lambda value: value.cast(micros)  # noqa: E731
+    if zone is not None:
+        usual = lambda value: to_instants(value.cast(micros), zone).view(micros)  # noqa: E731
+    read = _usually("timestamp", usual, lambda value: slow(value).view(micros))
     finish, _ = cast_times(micros, pa.timestamp(target.unit), try_=try_)
     return lambda value: finish(read(value)).view(target)
 
 
-def _usually(form: str, target: pa.DataType, slow: Kernel) -> Kernel:
-    """Arrow's cast if every string has the usual form, else `slow`."""
+def _usually(form: str, usual: pa.DataType | Kernel, slow: Kernel) -> Kernel:
+    """Arrow's cast, or `usual`, if every string has the usual form, else `slow`."""
     pattern = _USUAL[form]
+    fast = usual if callable(usual) else lambda value: value.cast(usual)
 
     def kernel(value: pa.Array) -> pa.Array:
         usual = pc.match_substring_regex(value, pattern=pattern)
         if pc.all(usual).as_py() is False:
             return slow(value)
         try:
-            return value.cast(target)
+            return fast(value)
         except pa.ArrowInvalid:
             return slow(value)
 

@@ -6,8 +6,9 @@ One job: the two grammars, both after the blanks around are gone.
     timestamp  [+-]y{4,6}[-m[-d[( |T)h[:m[:s[.f*][zone]]]]]]
 
 Months to seconds have one or two digits; a fraction's digits after the sixth are dropped. A zone is
-Z, an offset, a region, or UTC or GMT with an offset; without one the string is in UTC. A time
-alone, which Spark takes for today's, is refused: the answer would depend on the day.
+Z, an offset, a region, or UTC or GMT with an offset; without one the string is what clocks of the
+type's zone show. A time alone, which Spark takes for today's, is refused: the answer would depend
+on the day.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 
 from fabric.operators.expressions.arrow.civil import DAY_US, days_from_civil, month_length
+from fabric.operators.expressions.arrow.zone_rules import zone_rules
 
 _DATE = re.compile(
     r"""(?P<sign>[+-]?)(?P<year>[0-9]{4,7})
@@ -68,8 +70,10 @@ def day_of_text(text: str) -> int:
     return days
 
 
-def micros_of_text(text: str, *, naive: bool = False) -> int:
+def micros_of_text(text: str, *, naive: bool = False, zone: str | None = None) -> int:
     """Microseconds since 1970; a naive timestamp drops its zone. Raises ValueError.
+
+    `zone` is the one of texts without a zone, None for UTC.
 
     >>> micros_of_text("1970-01-01 00:00:01.5"), micros_of_text("1970-01-01 01:00:00+01:00")
     (1500000, 0)
@@ -83,8 +87,10 @@ def micros_of_text(text: str, *, naive: bool = False) -> int:
     fraction = int(f"{(found['fraction'] or '')[:6]:0<6}")
     time = ((hour * 60 + minute) * 60 + second) * 1_000_000 + fraction
     micros = _day(found) * DAY_US + time
-    zone = _offset_s(found["zone"].strip(), micros) if found["zone"] else 0
-    micros -= 0 if naive else zone * 1_000_000
+    ahead = _offset_s(found["zone"].strip(), micros) if found["zone"] else 0
+    if zone is not None and not found["zone"]:
+        micros = int(zone_rules(zone).to_utc(np.array([micros]))[0])
+    micros -= 0 if naive else ahead * 1_000_000
     if not -(2**63) <= micros < 2**63:
         raise ValueError(text)
     return micros

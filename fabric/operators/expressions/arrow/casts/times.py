@@ -1,7 +1,7 @@
 """Casts among dates, timestamps and numbers of seconds, and between units of time.
 
 One job: a finer unit is floored; what a timestamp can't hold is an overflow. A timestamp with a
-zone is an instant, read in UTC; one without is taken as it stands.
+zone is an instant; one without is taken as it stands. What clocks of a zone show is in `zones.py`.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from pyarrow import types as t
 from fabric.errors import ExpressionError
 from fabric.operators.expressions.arrow.bound import Bound, Datum, Implementation, Request
 from fabric.operators.expressions.arrow.buffers import from_numpy, to_numpy
-from fabric.operators.expressions.arrow.lists.view import Flags, Lists, Numbers, count, flags
+from fabric.operators.expressions.arrow.lists.view import Lists, Numbers, count, flags
 from fabric.operators.expressions.arrow.rows import arrays
 
 _SURE = float(1 << 62)
@@ -82,16 +82,14 @@ def _mean(_: Request) -> Bound:
 
 
 def _quantifier(*, stop: bool) -> Implementation:
-    """Whether one value is `stop`: then `stop`; else null if one is null; else not `stop`."""
+    """`stop` if one value is, else not `stop`; nulls are left out."""
 
     def kernel(values: pa.Array) -> pa.Array:
         lists = Lists.of(values)
         n_rows = len(lists.sizes)
         true = flags(pc.fill_null(lists.values, not stop))
         found = count(lists.rows[true == stop], n_rows) > 0
-        unsure: Flags = ~found & (count(lists.rows[lists.missing], n_rows) > 0)
-        null = unsure if lists.null is None else unsure | lists.null
-        return pa.array(found if stop else ~found, mask=null)
+        return pa.array(found if stop else ~found, mask=lists.null)
 
     return lambda _: Bound(kernel, array=0)
 

@@ -1,0 +1,71 @@
+"""Zones of types: which clocks count, and that a zone there is not is an error at once."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import fabric
+from fabric import col, streams
+from fabric.errors import PlanError
+from fabric.plan.zones import divides_offsets, local_zone, no_zone
+
+HOUR = 3_600_000_000
+AT = fabric.from_arrow(pa.table({"at": pa.array([0], pa.timestamp("us", "Europe/Berlin"))}))
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Etc/UTC", "Z", "+00:00", None])
+def test_clocks_that_show_utc(zone: str | None) -> None:
+    assert local_zone(pa.timestamp("us", zone)) is None
+
+
+def test_a_zone_there_is_not_names_the_nearest() -> None:
+    assert no_zone("Europe/Berlin") is None
+    assert no_zone(None) is not None
+    message, near = no_zone("Europe/Berln") or ("", "")
+    assert near == "Europe/Berlin"
+    assert "did you mean 'Europe/Berlin'?" in message
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda f: f.select(col("at").dt.convert_time_zone("Mars/Base")),
+        lambda f: f.select(col("at").dt.replace_time_zone("Mars/Base")),
+        lambda f: f.select(col("at").cast(pa.timestamp("us", "Mars/Base"))),
+        lambda f: f.select(col("at").cast("timestamp[us, tz=Mars/Base]")),
+        lambda f: f.select(col("at").dt.from_utc_timestamp("Mars/Base")),
+    ],
+)
+def test_while_the_plan_is_written(build: object) -> None:
+    assert callable(build)
+    with pytest.raises(PlanError, match="no zone 'Mars/Base'"):
+        build(AT)
+
+
+def test_columns_of_a_zone_there_is_not() -> None:
+    odd = fabric.from_arrow(pa.table({"at": pa.array([0], pa.timestamp("us", "Mars/Base"))}))
+    for expr in (col("at").dt.hour(), col("at").cast("date"), col("at").cast("string")):
+        with pytest.raises(PlanError, match="no zone 'Mars/Base'"):
+            odd.select(expr)
+
+
+@pytest.mark.parametrize(("option", "value"), [("ambiguous", "first"), ("non_existent", "shift")])
+def test_options_there_are_not(option: str, value: str) -> None:
+    with pytest.raises(PlanError, match=f"has no {option}='{value}'; use one of raise, "):
+        AT.select(col("at").dt.replace_time_zone("Asia/Tokyo", **{option: value}))
+
+
+def test_steps_that_clocks_of_a_zone_take() -> None:
+    assert divides_offsets("Europe/Berlin", HOUR)
+    assert not divides_offsets("Europe/Berlin", 24 * HOUR)
+    assert not divides_offsets("Asia/Kolkata", HOUR)
+    assert divides_offsets("Asia/Kolkata", HOUR // 2)
+
+
+def test_windows_that_would_begin_by_another_clock_are_refused() -> None:
+    rows = streams.generator(n_rows=1).select(at=col("ts").dt.convert_time_zone("Europe/Berlin"))
+    marked = rows.with_watermark("at", "1 second")
+    assert marked.group_by().window("1 hour").count().columns[0] == "window_start"
+    with pytest.raises(PlanError, match="would begin by the clock of UTC, not of Europe/Berlin"):
+        marked.group_by().window("1 day").count()
