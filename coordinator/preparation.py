@@ -198,7 +198,7 @@ def _check_target(target: Target, schema: pa.Schema, path: str, around: Surround
         elif isinstance(target, StreamFileTarget):
             from fabric.io.streams.sinks import check_stream_target
 
-            check_stream_target(target)
+            check_stream_target(target, schema)
         elif isinstance(target, DatasetTarget):
             _check_dataset_target(target, around)
     except FabricError as error:

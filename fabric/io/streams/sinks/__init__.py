@@ -33,10 +33,12 @@ from fabric.plan.sources import (
 __all__ = ["StreamWriter", "check_stream_target", "open_stream_sink"]
 
 
-def check_stream_target(target: StreamTarget) -> None:
-    """Refuse a target that a stream can't write, before the job starts."""
+def check_stream_target(target: StreamTarget, schema: pa.Schema | None = None) -> None:
+    """Refuse, before the job starts, a target that a stream of such rows can't write."""
     if isinstance(target, StreamFileTarget):
         files.check_target(target)
+        if schema is not None:
+            files.check_columns(target, schema)
     if isinstance(target, DatasetTarget) and target.mode == "overwrite":
         raise PlanError(
             f"a stream appends: dataset {target.name!r} can't be overwritten by one; drop it "
