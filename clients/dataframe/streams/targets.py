@@ -6,6 +6,7 @@ seen when the checkpoint that holds them is complete, each once.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias, get_args
@@ -39,6 +40,7 @@ def to_files(
     roll: Length | None = None,
     compact_bytes: int = _SIZES.compact_bytes,
     compact: Length | None = None,
+    partition_by: str | Iterable[str] = (),
     **options: object,
 ) -> StreamFileTarget:
     """Files in the folder `path`, each there at once and whole.
@@ -50,6 +52,9 @@ def to_files(
     compact_bytes, compact
         Smaller files are merged: those of one checkpoint, and those of several within `compact`,
         which nobody sees for so long.
+    partition_by
+        Columns whose values become folders, ``path/day=2024-01-31/…``, as in `DataFrame
+        .write_parquet`; files of one folder are merged with each other alone.
     options
         Of the writer: ``compression`` …
 
@@ -69,6 +74,7 @@ def to_files(
         whole(compact_bytes, 0, "to_files", "compact_bytes"),
         (maybe_us(compact, "compact", least=1) or 0) / 1e6,
         file_options(options, "to_files"),
+        partition_by=(partition_by,) if isinstance(partition_by, str) else tuple(partition_by),
     )
 
 

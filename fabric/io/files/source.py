@@ -33,8 +33,9 @@ def source_schema(source: FileSource) -> pa.Schema:
     reader, options = _reader(source)
     if not source.paths:
         raise DataError(f"a {source.format} source needs at least one file")
-    first, known = source.paths[0], pa.schema([])
-    for path in source.paths:
+    paths = [path for path in source.paths if not _is_empty(source, path)] or source.paths
+    first, known = paths[0], pa.schema([])
+    for path in paths:
         found = checked_schema(reader.file_schema(path, options), path)
         if path == first or found.equals(known):
             known = found
@@ -49,6 +50,14 @@ def source_schema(source: FileSource) -> pa.Schema:
             )
             raise DataError(f"{path} differs from {first}: {error.message}; {way}") from None
     return _with_hive(source, texts_for_nulls(known) if source.format in _HEADLESS else known)
+
+
+def _is_empty(source: FileSource, path: str) -> bool:
+    """Whether a text file has no byte, as Spark writes a part without rows."""
+    if source.format not in _HEADLESS:
+        return False
+    with reading(path, source.format.upper()):
+        return stat(path).st_size == 0
 
 
 def _with_hive(source: FileSource, files: pa.Schema) -> pa.Schema:
@@ -88,7 +97,7 @@ def read_split(
     wanted = schema if columns is None else pa.schema([schema.field(name) for name in columns])
     wanted = checked_schema(wanted, split.uri)
     check_as_planned(source, schema, split)
-    if not hive.useful(source, predicate, [split]):
+    if not hive.useful(source, predicate, [split]) or _is_empty(source, split.uri):
         return
     own = _own_columns(source, schema, split.uri)
     inner = pa.schema([f for f in own if f.name in wanted.names]) or pa.schema(list(own)[:1])

@@ -115,7 +115,7 @@ class FileSink:
         self._rows, self._abandoned = 0, False
         shape = Shape(target.format, schema, dict(target.options), target.partition_by)
         self._parts = Parts(
-            shape, self._name_of, lambda rows, n_bytes: False, target.rows_max, _synced
+            shape, self._name_of, lambda n_bytes, age_s: False, target.rows_max, _synced
         )
         with self._guard():
             self._staging.mkdir(exist_ok=True)

@@ -7,10 +7,11 @@ go on in another file. What Parquet gathers for row groups counts for all of the
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -108,6 +109,7 @@ class _Open:
     n_rows: int = 0
     n_bytes: int = 0
     n_waiting: int = 0
+    begun_s: float = field(default_factory=time.monotonic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +123,10 @@ class Shape:
 
 
 class Parts:
-    """Writes batches; `is_full` says of a file's rows and bytes when it ends."""
+    """Writes batches; `is_full` says of a file's bytes and age in seconds when it ends."""
 
     def __init__(
-        self, shape: Shape, name_of: NameOf, is_full: Callable[[int, int], bool],
+        self, shape: Shape, name_of: NameOf, is_full: Callable[[int, float], bool],
         rows_max: int = 0, ended: Callable[[Path], None] = lambda path: None,
     ) -> None:  # fmt: skip
         self._shape, self._name_of, self._is_full = shape, name_of, is_full
@@ -178,9 +180,8 @@ class Parts:
             one.n_waiting += piece.nbytes
             self._n_waiting += piece.nbytes
             begin += n_rows
-            if (self._rows_max and one.n_rows >= self._rows_max) or self._is_full(
-                one.n_rows, one.n_bytes
-            ):
+            has_rows = bool(self._rows_max) and one.n_rows >= self._rows_max
+            if has_rows or self._is_full(one.n_bytes, time.monotonic() - one.begun_s):
                 self._end(folder)
         if self._n_waiting >= ROW_GROUP_BYTES:
             self._make_room()

@@ -152,12 +152,14 @@ def test_files_of_one_folder(tmp_path: Path) -> None:
     (tmp_path / "3.csv").write_text("a,b\n")
     frame = fabric.read_csv(tmp_path)  # a column that is empty in one file has the others' type
     assert frame.to_dicts() == [{"a": 1, "b": None}, {"a": 2, "b": "x"}]
+    (tmp_path / "0.csv").write_text("")  # as Spark writes a part without rows
+    assert fabric.read_csv(tmp_path).count() == 2
     (tmp_path / "4.csv").write_text("b,a\ny,2.5\n")
     with pytest.raises(DataError, match=r"4.csv differs from .*1.csv: column 'a' is double"):
         fabric.read_csv(tmp_path)
     rows = fabric.read_csv(tmp_path, schema="union").to_dicts()
     assert [rows[0], rows[-1]] == [{"a": 1.0, "b": None}, {"a": 2.5, "b": "y"}]
-    with pytest.raises(PlanError, match=r"n_rows counts the rows of one file, and these are 4"):
+    with pytest.raises(PlanError, match=r"n_rows counts the rows of one file, and these are 5"):
         fabric.read_csv(tmp_path, n_rows=1)
 
 
@@ -196,3 +198,16 @@ def test_rows_of_dicts_have_the_keys_of_all() -> None:
     ]  # fmt: skip
     with pytest.raises(PlanError, match=r"a column's name is text, got 1 as the key of a row"):
         fabric.from_dicts([{1: "x"}])
+
+
+def test_a_file_without_a_byte_alone_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("")
+    with pytest.raises(DataError, match=r"x.csv is not a whole CSV file: Empty CSV file"):
+        fabric.read_csv(tmp_path / "x.csv")
+
+
+def test_a_header_alone_is_no_row(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("a,b\n")
+    found = fabric.read_csv(tmp_path / "x.csv").collect()
+    assert found.schema == pa.schema([("a", pa.string()), ("b", pa.string())])
+    assert found.num_rows == 0

@@ -83,6 +83,7 @@ def test_missing_keys_are_null_and_types_may_be_given(read: Any, tmp_path: Path)
     (folder / "3.json").write_text("")
     expected = [{"a": 1.0, "b": None}, {"a": 2.5, "b": None}]
     assert sorted(fabric.read_json(folder).to_dicts(), key=str) == expected
+    (folder / "0.json").write_text("")
     with pytest.raises(DataError, match=r"2.jsonl differs from .*another column 'b'"):
         fabric.read_json(folder, schema="strict")
 

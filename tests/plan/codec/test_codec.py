@@ -44,6 +44,7 @@ from fabric.plan.sources import (
     GateTarget,
     LiveTarget,
     MemorySource,
+    StreamFileTarget,
 )
 from fabric.plan.walk import walk
 from tests.support.folded import folded
@@ -78,7 +79,19 @@ def test_random_plans(seed: int) -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        FileSource("csv", ("/a", "/b"), (("delimiter", ";"), ("header", True))),
+        FileSource(
+            "csv",
+            ("/a", "/b"),
+            (
+                ("delimiter", ";"),
+                ("header", False),
+                ("n_rows", 7),
+                ("null_values", ("NA", "a,b")),
+                ("types", pa.schema([("d", pa.decimal128(10, 2))])),
+            ),
+            pa.schema([("k", pa.timestamp("us", "UTC"))]),
+            "union",
+        ),
         MemorySource("token", 1 << 40),
         DatasetSource("d", 7),
         FlightSource("grpc+tls://h:1", ("x", "y"), b"\x00\xff", "secret"),
@@ -98,6 +111,8 @@ def test_sources(source: object) -> None:
     "target",
     [
         FileTarget("parquet", "/x", False, "overwrite", (("compression", "zstd"),)),
+        FileTarget("json", "/x", False, "append", (), ("a", "b"), 1 << 40),
+        StreamFileTarget("csv", "/x", options=(("header", False),), partition_by=("a",)),
         DatasetTarget("d", ("a", "s"), 8, "append"),
         DatasetTarget("d", replicas=3),
         FlightTarget("grpc://h:1", ("x",), "secret"),

@@ -35,17 +35,19 @@ __all__ = ["StreamWriter", "check_stream_target", "open_stream_sink"]
 
 
 def check_stream_target(target: StreamTarget, schema: pa.Schema) -> None:
-    """At submission: refuse what a stream can't write, and a folder with another job's rows."""
-    _check_possible(target)
+    """Refuse, before the job starts, a target that a stream of such rows can't write, and a folder
+    with another job's rows."""
+    _check_possible(target, schema)
     if isinstance(target, StreamFileTarget):
         with writing(target.path):
             claims.check_unused(target)
             claims.check_alike(target, schema)
 
 
-def _check_possible(target: StreamTarget) -> None:
+def _check_possible(target: StreamTarget, schema: pa.Schema) -> None:
     if isinstance(target, StreamFileTarget):
         files.check_target(target)
+        files.check_columns(target, schema)
     if isinstance(target, DatasetTarget) and target.mode == "overwrite":
         raise PlanError(
             f"a stream appends: dataset {target.name!r} can't be overwritten by one; drop it "
@@ -65,11 +67,10 @@ def open_stream_sink(
     StorageError
         The place can't be written.
     """
-    _check_possible(target)
+    _check_possible(target, schema)
     opened: Callable[[str], SinkWriter]
     match target:
         case StreamFileTarget():
-            files.check_columns(target, schema)
             return Epochs(files.portion_opener(target, schema, task, run))
         case DatasetTarget():
             from fabric.io import dataset

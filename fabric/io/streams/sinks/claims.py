@@ -15,14 +15,15 @@ import re
 import shlex
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import unquote
 
 import pyarrow as pa
 
 from fabric.errors import PlanError
+from fabric.io.sinks.encoders import ENDINGS
 from fabric.io.streams.sinks.joined import stored_schema
 from fabric.plan.sources import StreamFileTarget
 
-ENDINGS = {"parquet": "parquet", "csv": "csv", "ipc": "arrow"}
 _OURS = re.compile(r"(?P<job>[^.]+)\.\d+-\d{5}-\d{6}-.*")
 _ASIDE = re.compile(r"(?P<job>[^.]+)-\d+\.stream")
 
@@ -38,8 +39,8 @@ def check_unused(target: StreamFileTarget, job: str = "") -> None:
     path = Path(target.path)
     if target.mode == "append":
         return
-    seen = [name for name in _names_in(path) if not name.startswith(".")]
-    wrote = [found["job"] if (found := _OURS.fullmatch(name)) else "" for name in seen]
+    seen = _seen_in(path)
+    wrote = [found["job"] if (found := _OURS.fullmatch(name.name)) else "" for name in seen]
     if job and job in wrote:  # restarted once it had ended; others appended meanwhile
         return
     for writer in _writers(path):
@@ -58,23 +59,31 @@ def check_alike(target: StreamFileTarget, schema: pa.Schema) -> None:
         It names the folder, a file in it, and what is expected.
     """
     path, ending = Path(target.path), ENDINGS[target.format]
-    ours = [name for name in _names_in(path) if _OURS.fullmatch(name)]
+    ours = [name for name in _seen_in(path) if _OURS.fullmatch(name.name)]
     if target.mode != "append" or not ours:
         return
     for name in ours:
-        if not name.endswith(f".{ending}"):
+        if name.suffix != f".{ending}":
             raise PlanError(
                 f"the folder {path} holds {name}, and this stream would add {target.format} files "
                 "to it; write to another folder, or give the same format="
             )
-    if target.format == "csv":
+        by = tuple(unquote(part.split("=")[0]) for part in name.parent.parts)
+        if by != target.partition_by:
+            raise PlanError(
+                f"the folder {path} holds {name}, and this stream would be partitioned by "
+                f"{', '.join(target.partition_by) or 'nothing'}; write to another folder, or give "
+                f"partition_by={list(by)}"
+            )
+    if target.format in ("csv", "json"):  # the files say no types
         return
+    names = [name for name in schema.names if name not in target.partition_by]
     with suppress(FileNotFoundError):  # it was just taken back
         there = stored_schema(path / ours[-1], target.format).names
-        if set(there) != set(schema.names):
+        if set(there) != set(names):
             raise PlanError(
                 f"the files in {path} have the columns {', '.join(there)}, and this stream has "
-                f"{', '.join(schema.names)}; write to another folder, or select the same columns"
+                f"{', '.join(names)}; write to another folder, or select the same columns"
             )
 
 
@@ -136,6 +145,16 @@ def _asides(path: Path) -> dict[str, Path]:
         if name.startswith(begin) and (aside := _ASIDE.fullmatch(name.removeprefix(begin))):
             found[aside["job"]] = path.with_name(name)
     return found
+
+
+def _seen_in(folder: Path) -> list[Path]:
+    """The files that readers of the folder see, below it, too; relative to it."""
+    found = []
+    for root, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        here = Path(root).relative_to(folder)
+        found += [here / name for name in names if not name.startswith(".")]
+    return sorted(found)
 
 
 def _names_in(folder: Path) -> list[str]:

@@ -15,7 +15,6 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,8 @@ from fabric import failpoints
 from fabric.errors import CancelledError, ConfigError, NotFoundError, PlanError, StorageError
 from fabric.ids import TaskId
 from fabric.io.faults import writing
-from fabric.io.sinks.encoders import check_options, check_schema, open_encoder
+from fabric.io.sinks.encoders import ENDINGS, check_options, check_schema
+from fabric.io.sinks.parts import Parts, Shape, check_partition_by
 from fabric.io.sinks.protocol import Handle
 from fabric.io.streams.sinks import claims, taken_back
 from fabric.io.streams.sinks.folders import Folders, synced
@@ -51,6 +51,7 @@ def check_target(target: StreamFileTarget) -> None:
 
 def check_columns(target: StreamFileTarget, schema: pa.Schema) -> None:
     """Refuse a column that the format can't hold."""
+    check_partition_by(target.partition_by, schema, "write_stream")
     check_schema(target.format, schema, target.path)
 
 
@@ -66,7 +67,7 @@ def portion_opener(
     with writing(target.path):
         claims.claim(target, task.job)
         folders.make()
-        for path in folders.working.glob(f"{_task_name(task)}-*"):
+        for path in folders.working.rglob(f"{_task_name(task)}-*"):
             if int(path.name.removeprefix(_task_name(task)).split("-")[1]) < run:
                 path.unlink(missing_ok=True)
     return lambda since: Portion(target, schema, task, (run, next(numbers)))
@@ -78,19 +79,18 @@ class Portion:
     def __init__(
         self, target: StreamFileTarget, schema: pa.Schema, task: TaskId, place: tuple[int, int]
     ) -> None:
-        self._target, self._schema, self._task = target, schema, task
+        self._target, self._task = target, task
         self._run, self._number = place
         self._folders = Folders.of(target.path, task.job, task.stage)
-        self._names: list[str] = []
-        self._file: pa.NativeFile | None = None
-        self._rows = self._bytes = 0
-        self._begun_s, self._abandoned = 0.0, False
+        shape = Shape(target.format, schema, dict(target.options), target.partition_by)
+        self._parts = Parts(shape, self._name_of, self._is_full, target.roll_rows, synced)
+        self._abandoned = False
 
     def write(self, batch: pa.RecordBatch) -> None:
         """See `SinkWriter.write`; on an error nothing of the portion is left on disk."""
         try:
             with writing(self._target.path):
-                self._write(batch)
+                self._parts.write(batch)
         except BaseException:
             self.abandon()
             raise
@@ -99,16 +99,19 @@ class Portion:
         """See `SinkWriter.prepare`."""
         try:
             with writing(self._target.path):
-                self._end_file()
+                self._parts.close()
+                for folder in {path.parent for _, path in self._parts.paths}:
+                    synced(folder)
                 synced(self._folders.working)
         except BaseException:
             self.abandon()
             raise
-        target = self._target
+        target, working = self._target, self._folders.working
         facts = {
             "path": target.path, "job": self._task.job, "stage": self._task.stage,
             "task": self._task.task, "run": self._run, "number": self._number,
-            "names": self._names, "format": target.format, "options": dict(target.options),
+            "names": [str(path.relative_to(working)) for _, path in self._parts.paths],
+            "format": target.format, "options": dict(target.options),
             "compact_bytes": target.compact_bytes, "compact_s": target.compact_s,
             "roll_bytes": target.roll_bytes,
         }  # fmt: skip
@@ -117,63 +120,26 @@ class Portion:
     def abandon(self) -> None:
         """See `SinkWriter.abandon`."""
         self._abandoned = True
-        # Closing flushes and may fail as the write did; the first error is the one to tell.
-        if self._file is not None:
-            with suppress(OSError, pa.ArrowException, ValueError):
-                self._encoder.close()
-            with suppress(OSError, pa.ArrowException, ValueError):
-                self._file.close()
-        for name in self._names:
-            (self._folders.working / name).unlink(missing_ok=True)
+        self._parts.abandon()
 
-    def _write(self, batch: pa.RecordBatch) -> None:
-        begin = 0
-        while begin < batch.num_rows:
-            if self._abandoned:
-                raise CancelledError(f"writing {self._target.path} was abandoned")
-            self._begin_file()
-            n_rows = batch.num_rows - begin
-            if self._target.roll_rows:
-                n_rows = min(n_rows, self._target.roll_rows - self._rows)
-            piece = batch.slice(begin, n_rows)
-            self._encoder.write(piece)
-            self._rows += n_rows
-            self._bytes += piece.nbytes
-            begin += n_rows
-            if self._is_full():
-                self._end_file()
-
-    def _is_full(self) -> bool:
+    def _is_full(self, n_bytes: int, age_s: float) -> bool:
         target = self._target
         return bool(
-            (target.roll_bytes and self._bytes >= target.roll_bytes)
-            or (target.roll_rows and self._rows >= target.roll_rows)
-            or (target.roll_s and time.monotonic() - self._begun_s >= target.roll_s)
+            (target.roll_bytes and n_bytes >= target.roll_bytes)
+            or (target.roll_s and age_s >= target.roll_s)
         )
 
-    def _begin_file(self) -> None:
-        if self._file is not None:
-            return
-        task, ending = self._task, claims.ENDINGS[self._target.format]
-        key = f"{_task_name(task)}-{self._run:06d}-{self._number:06d}"
-        name = f"{key}-{len(self._names):04d}.{ending}"
-        self._names.append(name)
-        path = self._folders.working / name
+    def _name_of(self, folder: str, number: int) -> Path:
+        if self._abandoned:
+            raise CancelledError(f"writing {self._target.path} was abandoned")
+        key = f"{_task_name(self._task)}-{self._run:06d}-{self._number:06d}"
+        name = f"{key}-{number:04d}.{ENDINGS[self._target.format]}"
+        path = self._folders.working / folder / name
+        if folder:
+            path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists():
             raise StorageError(f"{path} is there already: two tasks write under one name")
-        self._file = pa.OSFile(str(path), "wb")
-        options = dict(self._target.options)
-        self._encoder = open_encoder(self._target.format, self._file, self._schema, options)
-        self._rows = self._bytes = 0
-        self._begun_s = time.monotonic()
-
-    def _end_file(self) -> None:
-        if self._file is None:
-            return
-        self._encoder.close()
-        self._file.close()
-        self._file = None
-        synced(self._folders.working / self._names[-1])
+        return path
 
 
 def publish(handles: Sequence[Handle]) -> None:
@@ -257,7 +223,10 @@ def _publish(facts: dict[str, Any], folders: Folders) -> None:
         staged, moved = folders.working / name, (folders.small / name, folders.target / name)
         if staged.exists():
             small = staged.stat().st_size < facts["compact_bytes"]
-            staged.rename(moved[0] if small else moved[1])
+            seen = moved[0] if small else moved[1]
+            seen.parent.mkdir(parents=True, exist_ok=True)
+            staged.rename(seen)
+            synced(seen.parent)
         elif not any(path.exists() for path in moved):
             raise StorageError(
                 f"the written rows of {facts['path']} are gone: there is no {staged}; was it "

@@ -77,6 +77,12 @@ class Folders:
             os.close(file)
 
 
+def names_below(folder: Path) -> list[str]:
+    """All files of a folder and of those in it, in the order of folders and names."""
+    found = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
+    return [str(path) for path in sorted(found, key=lambda path: (path.parent, path.name))]
+
+
 def write_whole(path: Path, text: str) -> None:
     """Replace a small file, durably: it is the old one or the new one."""
     aside = path.with_name(f"{path.name}.new")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fabric import failpoints
-from fabric.io.streams.sinks.folders import Folders, synced, write_whole
+from fabric.io.streams.sinks.folders import Folders, names_below, synced, write_whole
 from fabric.io.streams.sinks.joined import join
 
 MERGED_MAX = 1000
@@ -26,7 +26,8 @@ Groups = list[tuple[str, list[str]]]
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The file `name` has these parts, in order, with so many rows (of CSV bytes) each."""
+    """The file `name` (with its folder) has these parts, in order, with so many rows (of texts:
+    bytes) each."""
 
     name: str
     names: tuple[str, ...]
@@ -36,16 +37,17 @@ class Merged:
     def all(folders: Folders) -> list[Merged]:
         """Those that are known."""
         found = []
-        for path in sorted(folders.merged.iterdir()) if folders.merged.exists() else ():
-            names, sizes = json.loads(path.read_text())
-            found.append(Merged(path.name, tuple(names), tuple(sizes)))
+        for name in names_below(folders.merged):
+            names, sizes = json.loads((folders.merged / name).read_text())
+            found.append(Merged(name, tuple(names), tuple(sizes)))
         return found
 
     def note(self, folders: Folders) -> None:
         """Write that down, before anybody sees the file."""
-        folders.merged.mkdir(exist_ok=True)
-        write_whole(folders.merged / self.name, json.dumps([self.names, self.sizes]))
-        known = list(folders.merged.iterdir())
+        path = folders.merged / self.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, json.dumps([self.names, self.sizes]))
+        known = [folders.merged / name for name in names_below(folders.merged)]
         if len(known) > MERGED_MAX:
             min(known, key=lambda path: path.stat().st_mtime_ns).unlink()
 
@@ -56,7 +58,7 @@ def merge_small(folders: Folders, facts: dict[str, Any], now_s: float) -> None:
     It is time when the oldest has waited for `compact_s`, or all together make a whole file.
     """
     finish_merge(folders, facts)
-    waiting = {path.name: path.stat() for path in folders.small.iterdir()}
+    waiting = {name: (folders.small / name).stat() for name in names_below(folders.small)}
     if not waiting:
         return
     oldest_s = min(found.st_mtime for found in waiting.values())
@@ -79,16 +81,17 @@ def _plan(folders: Folders) -> Path:
 
 
 def _grouped(sizes: dict[str, int], facts: dict[str, Any]) -> Groups:
-    """Parts in the order of their names, up to `roll_bytes` a file."""
+    """Parts in the order of folders and names, up to `roll_bytes` a file, each of one folder."""
     limit = facts["roll_bytes"] or float("inf")
     groups: list[list[str]] = []
     room = 0.0
-    for name in sorted(sizes):
-        if not groups or sizes[name] > room:
+    for name, size in sizes.items():
+        beside = bool(groups) and Path(groups[-1][0]).parent == Path(name).parent
+        if not beside or size > room:
             groups.append([])
             room = limit
         groups[-1].append(name)
-        room -= sizes[name]
+        room -= size
     return [(_name_of(group), group) for group in groups]
 
 
@@ -104,7 +107,9 @@ def _carry_out(folders: Folders, groups: Groups, facts: dict[str, Any]) -> None:
         paths = [folders.small / part for part in parts]
         # A part that is gone was removed behind the merged file, which somebody may have taken.
         if not (folders.target / name).exists() and all(path.exists() for path in paths):
-            _merge(folders, name, paths, facts)
+            (folders.target / name).parent.mkdir(parents=True, exist_ok=True)
+            _merge(folders, name, [(part, folders.small / part) for part in parts], facts)
+            synced((folders.target / name).parent)
             synced(folders.target)
         failpoints.reach("stream.merging")
         for path in paths:
@@ -113,12 +118,15 @@ def _carry_out(folders: Folders, groups: Groups, facts: dict[str, Any]) -> None:
     _plan(folders).unlink()
 
 
-def _merge(folders: Folders, name: str, paths: Sequence[Path], facts: dict[str, Any]) -> None:
+def _merge(
+    folders: Folders, name: str, parts: Sequence[tuple[str, Path]], facts: dict[str, Any]
+) -> None:
+    names, paths = zip(*parts, strict=True)
     if len(paths) == 1:
         paths[0].rename(folders.target / name)
         return
     aside = folders.root / "merged.new"
     sizes = join(aside, paths, facts["format"], facts["options"])
     synced(aside)
-    Merged(name, tuple(path.name for path in paths), tuple(sizes)).note(folders)
+    Merged(name, names, tuple(sizes)).note(folders)
     aside.rename(folders.target / name)

@@ -135,6 +135,26 @@ def test_csv_that_does_not_hold_what_its_head_promised(tmp_path: Path, on_spark:
     assert "Traceback" not in str(error.value)
 
 
+def test_folders_of_columns_and_missing_ones(tmp_path: Path, same: Same) -> None:
+    for folder, table in (
+        ("k=1", pa.table({"a": [1]})),
+        ("k=2", pa.table({"a": [2.5], "b": ["x"]})),
+    ):
+        (tmp_path / folder).mkdir()
+        pq.write_table(table, tmp_path / folder / "part.parquet")
+    frame = fabric.read_parquet(tmp_path, schema="union")
+    rows = [{"a": 1.0, "b": None, "k": 1}, {"a": 2.5, "b": "x", "k": 2}]
+    assert sorted(same(frame).to_pylist(), key=str) == rows
+    assert same(frame.filter(fabric.col("k") > 1)).to_pylist() == rows[1:]
+    assert same(frame.filter(fabric.col("k") > 2)).num_rows == 0
+    assert same(frame.filter(fabric.col("b").is_null()).select("k")).to_pylist() == [{"k": 1}]
+
+
+def test_json_by_our_reader(tmp_path: Path, same: Same) -> None:
+    (tmp_path / "rows.json").write_text('[{"a": 1, "s": {"t": ["x", null]}},\n {"b": "y"}]')
+    assert same(fabric.read_json(tmp_path / "rows.json")).column_names == ["a", "s", "b"]
+
+
 def test_ipc(tmp_path: Path, same: Same) -> None:
     with pa.ipc.new_file(tmp_path / "rows.arrow", ROWS.schema) as writer:
         writer.write_table(ROWS, max_chunksize=5)

@@ -15,6 +15,7 @@ from fabric.ids import TaskId
 from fabric.io import sinks
 from fabric.io.streams.sinks import check_stream_target, folders, open_stream_sink
 from fabric.plan.sources import DatasetTarget, StreamFileTarget
+from tests.support.disk_crash import Crash, crash_at
 from tests.support.sampled import sampled
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -105,10 +106,6 @@ def test_enough_small_files_do_not_wait(tmp_path: Path) -> None:
         writer.on_complete(checkpoint)
     assert len(seen(out)) > 1
     assert all(len(rows) > 1 for rows in seen(out))
-
-
-class Crash(BaseException):
-    """As if the process died here."""
 
 
 STEPS = ["rename", "replace", "unlink", "fsync"]
@@ -241,24 +238,6 @@ def test_a_file_that_somebody_changed_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="holds 3 rows or bytes, 2 were written"):
         sinks.take_back(gone, kept)
     assert seen(out) == [[1, 2, 3]]
-
-
-def crash_at(patch, step: int) -> None:
-    """Let `step` changes of the disk happen, then none."""
-    left = [step]
-
-    def counted(real):
-        def call(*args, **options):
-            if left[0] == 0:
-                raise Crash
-            left[0] -= 1
-            return real(*args, **options)
-
-        return call
-
-    for name in ("rename", "replace", "unlink"):
-        patch.setattr(Path, name, counted(getattr(Path, name)))
-    patch.setattr(os, "fsync", counted(os.fsync))
 
 
 def values(path: Path, format: str) -> list[int]:
