@@ -72,7 +72,7 @@ _MAKERS: dict[str, tuple[pa.DataType, Callable[[Random], Any]]] = {
     "date": (pa.date32(), lambda rng: _DAY + datetime.timedelta(days=rng.randint(-500, 400))),
     "ts": (pa.timestamp("us"), _moment),
     "tz": (pa.timestamp("us", "UTC"), _moment),
-    "ny": (pa.timestamp("us", "America/New_York"), _zoned),
+    "zulu": (pa.timestamp("us", "Etc/UTC"), _zoned),  # DuckDB knows no zone of a column
     "ms": (pa.timestamp("ms"), lambda rng: _moment(rng).replace(microsecond=0)),
     "li": (pa.list_(pa.int32()), lambda rng: _items(rng, lambda: rng.randint(-9, 99))),
     "ls": (pa.list_(pa.string()), lambda rng: _items(rng, lambda: rng.choice(_WORDS))),

@@ -15,6 +15,7 @@ import pyarrow as pa
 from datafusion import functions as f
 from pyarrow import types as t
 
+from fabric.operators.expressions.arrow.compile import constant, converted, value_of
 from fabric.operators.fragment.aggregates import FORMS, Bound, Found, Part
 from fabric.operators.fragment.relation import Output, Relation
 from fabric.operators.fragment.windows.inputs import Inputs, distance_type, is_growing, over_text
@@ -129,7 +130,8 @@ class Native:
         default = None
         if len(agg.args) == 2:
             assert isinstance(agg.args[1], Literal)
-            default = scalar_of(agg.args[1]).cast(dtype)
+            given = constant(scalar_of(agg.args[1]))
+            default = value_of(converted(given, dtype, agg.args[1])).cast(dtype)
         partition = [datafusion.col(inputs.key(key)) for key in over.partition_by]
         order: list[datafusion.Expr | datafusion.expr.SortExpr | str] = [
             datafusion.col(inputs.key(key.input)).sort(
