@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     )
     from fabric.clients.dataframe.grouped import GroupBy
     from fabric.clients.dataframe.read import (
+        date_range,
         from_arrow,
         from_dict,
         from_dicts,
@@ -133,17 +134,16 @@ _FUNCTIONS = (
     "all", "any_value", "approx_distinct", "approx_quantile", "array", "avg", "bool_and",
     "bool_or", "coalesce", "col", "collect_list", "concat_str", "concat_ws", "corr", "count",
     "count_distinct", "count_if", "covar_pop", "covar_samp", "cume_dist", "date_from_unix_date",
-    "dense_rank", "exclude", "first", "first_value", "from_epoch", "greatest", "grouping", "grouping_id", "hash",
-    "kurtosis", "lag", "last", "last_value", "lead", "least", "list_repeat", "list_zip", "lit",
-    "make_date",
-    "make_timestamp", "max", "max_by", "mean", "median", "min", "min_by", "n_unique", "nth_value",
-    "ntile", "percent_rank", "quantile", "rank", "row_number", "sequence", "skewness", "std",
-    "std_pop", "stddev", "struct", "sum", "timestamp_micros", "timestamp_millis",
-    "timestamp_seconds", "var", "var_pop", "variance", "when",
+    "dense_rank", "exclude", "first", "first_value", "from_epoch", "greatest", "grouping",
+    "grouping_id", "hash", "kurtosis", "lag", "last", "last_value", "lead", "least", "list_repeat",
+    "list_zip", "lit", "make_date", "make_timestamp", "max", "max_by", "mean", "median", "min",
+    "min_by", "n_unique", "nth_value", "ntile", "percent_rank", "quantile", "rank", "row_number",
+    "sequence", "skewness", "std", "std_pop", "stddev", "struct", "sum", "timestamp_micros",
+    "timestamp_millis", "timestamp_seconds", "var", "var_pop", "variance", "when",
 )  # fmt: skip
 _READERS = (
-    "from_arrow", "from_dict", "from_dicts", "from_pandas", "from_polars", "read_arrow", "read_csv",
-    "read_dataset", "read_flight", "read_ipc", "read_parquet",
+    "date_range", "from_arrow", "from_dict", "from_dicts", "from_pandas", "from_polars",
+    "read_arrow", "read_csv", "read_dataset", "read_flight", "read_ipc", "read_parquet",
 )  # fmt: skip
 _WINDOWS = (
     "count_window", "cumulative", "global_window", "read_stream", "session", "sliding", "tumbling",
@@ -183,21 +183,21 @@ _MODULES = {
 __version__ = "0.1.0"
 __all__ = [
     "DataFrame", "Expr", "FabricError", "GroupBy", "Job", "JobGraph", "OperatorType", "Partition",
-    "Process", "ProcessContext",
-    "RowByRowWarning", "Session", "StreamOperatorNode", "Window", "__version__", "all", "any_value",
-    "approx_distinct", "approx_quantile", "array", "arrow_udf", "avg", "bool_and", "bool_or",
-    "clients", "coalesce", "col", "collect_list", "concat", "concat_str", "concat_ws", "connect",
-    "corr", "count", "count_distinct", "count_if", "count_window", "covar_pop", "covar_samp",
-    "cume_dist", "cumulative", "date_from_unix_date", "dense_rank", "errors", "exclude", "first",
-    "first_value", "from_arrow", "from_dict", "from_dicts", "from_epoch", "from_pandas",
-    "from_polars", "functions", "global_window", "greatest", "grouping", "grouping_id", "hash",
-    "kurtosis", "lag", "last", "last_value", "lead", "least", "list_repeat", "list_zip", "lit",
-    "make_date", "make_timestamp", "max", "max_by", "mean", "median", "min", "min_by", "n_unique",
-    "nth_value", "ntile", "percent_rank", "quantile", "rank", "read_arrow", "read_csv",
-    "read_dataset", "read_flight", "read_ipc", "read_parquet", "read_stream", "row_number",
-    "selectors", "sequence", "session", "skewness", "sliding", "spark", "std", "std_pop", "stddev",
-    "streams", "struct", "sum", "timestamp_micros", "timestamp_millis", "timestamp_seconds", "tumbling",
-    "udf", "var", "var_pop", "variance", "when",
+    "Process", "ProcessContext", "RowByRowWarning", "Session", "StreamOperatorNode", "Window",
+    "__version__", "all", "any_value", "approx_distinct", "approx_quantile", "array", "arrow_udf",
+    "avg", "bool_and", "bool_or", "clients", "coalesce", "col", "collect_list", "concat",
+    "concat_str", "concat_ws", "connect", "corr", "count", "count_distinct", "count_if",
+    "count_window", "covar_pop", "covar_samp", "cume_dist", "cumulative", "date_from_unix_date",
+    "date_range", "dense_rank", "errors", "exclude", "first", "first_value", "from_arrow",
+    "from_dict", "from_dicts", "from_epoch", "from_pandas", "from_polars", "functions",
+    "global_window", "greatest", "grouping", "grouping_id", "hash", "kurtosis", "lag", "last",
+    "last_value", "lead", "least", "list_repeat", "list_zip", "lit", "make_date", "make_timestamp",
+    "max", "max_by", "mean", "median", "min", "min_by", "n_unique", "nth_value", "ntile",
+    "percent_rank", "quantile", "rank", "read_arrow", "read_csv", "read_dataset", "read_flight",
+    "read_ipc", "read_parquet", "read_stream", "row_number", "selectors", "sequence", "session",
+    "skewness", "sliding", "spark", "std", "std_pop", "stddev", "streams", "struct", "sum",
+    "timestamp_micros", "timestamp_millis", "timestamp_seconds", "tumbling", "udf", "var",
+    "var_pop", "variance", "when",
 ]  # fmt: skip
 
 
