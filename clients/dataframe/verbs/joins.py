@@ -49,9 +49,8 @@ class JoinVerbs(Verbs):
         Parameters
         ----------
         on, left_on, right_on
-            A name, an expression or a list of them; `on` for both sides alike. A key that both
-            sides name alike is put out once. `on` may also compare columns of the two sides, as in
-            PySpark: ``col("a") == col("b")``; what is not an equality is like `where`.
+            A name, an expression or a list of them; `on` for both sides alike, or as in PySpark
+            ``col("a") == col("b")``. A key that both sides name alike is put out once.
         how
             ``inner``, ``left``, ``right``, ``full``, ``semi``, ``anti`` or ``cross`` (PySpark's
             ``left_semi``, ``full_outer`` … too).
@@ -76,12 +75,11 @@ class JoinVerbs(Verbs):
         >>> names = DataFrame({"carrier": ["AA"], "name": ["American"]})
         >>> flights.join(names, on="carrier", how="left").sort("carrier").collect().to_pylist()[1]
         {'carrier': 'ZZ', 'delay': 20, 'name': None}
-        >>> limits = DataFrame({"limit": [10]})
-        >>> flights.join(limits, where=col("delay") > col("limit")).collect().to_pylist()
-        [{'carrier': 'ZZ', 'delay': 20, 'limit': 10}]
-        >>> codes = DataFrame({"code": ["AA"], "name": ["American"]})
+        >>> codes = DataFrame({"code": ["AA"], "limit": [10]})
         >>> flights.join(codes, col("carrier") == col("code")).collect().to_pylist()
-        [{'carrier': 'AA', 'delay': 5, 'code': 'AA', 'name': 'American'}]
+        [{'carrier': 'AA', 'delay': 5, 'code': 'AA', 'limit': 10}]
+        >>> flights.join(codes, where=col("delay") > col("limit")).count()
+        1
         """
         self._other(other, "join")
         kind = args.join_how(how)
