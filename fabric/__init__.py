@@ -101,6 +101,7 @@ if TYPE_CHECKING:
     )
     from fabric.clients.dataframe.grouped import GroupBy
     from fabric.clients.dataframe.read import (
+        date_range,
         from_arrow,
         from_dict,
         from_dicts,
@@ -153,8 +154,8 @@ _FUNCTIONS = (
     "variance", "when",
 )  # fmt: skip
 _READERS = (
-    "from_arrow", "from_dict", "from_dicts", "from_pandas", "from_polars", "read_arrow",
-    "read_dataset", "read_flight",
+    "date_range", "from_arrow", "from_dict", "from_dicts", "from_pandas", "from_polars",
+    "read_arrow", "read_dataset", "read_flight",
 )  # fmt: skip
 _FILES = ("read_csv", "read_ipc", "read_json", "read_parquet")
 _WINDOWS = (
@@ -201,17 +202,17 @@ __all__ = [
     "approx_quantile", "array", "arrow_udf", "avg", "bool_and", "bool_or", "clients", "coalesce",
     "col", "collect_list", "concat", "concat_list", "concat_str", "concat_ws", "connect", "corr",
     "count", "count_distinct", "count_if", "count_window", "covar_pop", "covar_samp", "cume_dist",
-    "cumulative", "date_from_unix_date", "dense_rank", "errors", "exclude", "first", "first_value",
-    "from_arrow", "from_dict", "from_dicts", "from_epoch", "from_pandas", "from_polars",
-    "functions", "global_window", "greatest", "grouping", "grouping_id", "hash", "kurtosis", "lag",
-    "last", "last_value", "lead", "least", "len", "list_repeat", "list_zip", "lit", "make_date",
-    "make_timestamp", "max", "max_by", "max_horizontal", "mean", "median", "min", "min_by",
-    "min_horizontal", "n_unique", "nth_value", "ntile", "percent_rank", "quantile", "rank",
-    "read_arrow", "read_csv", "read_dataset", "read_flight", "read_ipc", "read_json",
+    "cumulative", "date_from_unix_date", "date_range", "dense_rank", "errors", "exclude", "first",
+    "first_value", "from_arrow", "from_dict", "from_dicts", "from_epoch", "from_pandas",
+    "from_polars", "functions", "global_window", "greatest", "grouping", "grouping_id", "hash",
+    "kurtosis", "lag", "last", "last_value", "lead", "least", "len", "list_repeat", "list_zip",
+    "lit", "make_date", "make_timestamp", "max", "max_by", "max_horizontal", "mean", "median",
+    "min", "min_by", "min_horizontal", "n_unique", "nth_value", "ntile", "percent_rank", "quantile",
+    "rank", "read_arrow", "read_csv", "read_dataset", "read_flight", "read_ipc", "read_json",
     "read_parquet", "read_stream", "row_number", "selectors", "sequence", "session", "skewness",
     "sliding", "spark", "std", "std_pop", "stddev", "streams", "struct", "sum", "sum_horizontal",
-    "timestamp_micros", "timestamp_millis",
-    "timestamp_seconds", "tumbling", "udf", "var", "var_pop", "variance", "when",
+    "timestamp_micros", "timestamp_millis", "timestamp_seconds", "tumbling", "udf", "var",
+    "var_pop", "variance", "when",
 ]  # fmt: skip
 
 

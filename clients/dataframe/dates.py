@@ -9,7 +9,7 @@ import pyarrow as pa
 from fabric.clients.dataframe.calls import helpful, suggesting
 from fabric.clients.dataframe.directives import spark_pattern
 from fabric.clients.dataframe.durations import parse_duration
-from fabric.clients.dataframe.expr import Expr, call
+from fabric.clients.dataframe.expr import Expr, call, to_node
 from fabric.errors import PlanError
 from fabric.plan.zones import no_zone
 
@@ -105,11 +105,20 @@ class DateTimeMethods:
         return call("date_trunc", unit, self._expr)
 
     def truncate(self, every: str) -> Expr:
-        """The beginning of the ``"1h"``, ``"1d"``, ``"1mo"`` … the time lies in, as in Polars."""
+        """The beginning of the ``"15m"``, ``"1h"``, ``"1mo"`` … the time lies in, as in Polars.
+
+        Several units of a fixed length are counted from 1970 in UTC.
+
+        >>> from datetime import datetime
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"t": [datetime(2024, 5, 1, 10, 44)]})
+        >>> df.select(col("t").dt.truncate("15 minutes")).to_dicts()
+        [{'t': datetime.datetime(2024, 5, 1, 10, 30)}]
+        """
+        from fabric.clients.dataframe.lowering.buckets import bucket
+
         number, unit = parse_duration(every)
-        if number != 1:
-            raise PlanError(f"truncate takes one whole unit such as '1h' or '1d', got {every!r}")
-        return self.date_trunc(unit)
+        return self.date_trunc(unit) if number == 1 else Expr(bucket(to_node(self._expr), every))
 
     def add(self, number: Any, unit: str) -> Expr:
         """`number` (an expression or an integer) of `unit` later; below 0 earlier."""

@@ -15,6 +15,7 @@ from fabric.clients.dataframe.calls import helpful, suggesting
 from fabric.clients.dataframe.literal import DTypeLike, to_dtype, to_literal
 from fabric.clients.dataframe.number_methods import NumberMethods
 from fabric.clients.dataframe.order import Order
+from fabric.clients.dataframe.value_methods import ValueMethods
 from fabric.clients.dataframe.window_methods import WindowMethods
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
@@ -64,7 +65,7 @@ def as_column(value: Any) -> Expr:
     return Expr(plan.Column(value)) if isinstance(value, Text) else Expr(to_literal(value))
 
 
-class Expr(AggregateMethods, WindowMethods, NumberMethods):
+class Expr(AggregateMethods, WindowMethods, NumberMethods, ValueMethods):
     """A column to be: read it from the input, compute it, name it.
 
     Examples
@@ -420,5 +421,5 @@ def _elsewhere() -> dict[str, str]:
     return found
 
 
-helpful(Expr, AggregateMethods, WindowMethods, NumberMethods)
+helpful(Expr, AggregateMethods, WindowMethods, NumberMethods, ValueMethods)
 suggesting(Expr, "an expression", _elsewhere)

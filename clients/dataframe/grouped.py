@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from fabric.clients.dataframe.lowering.grouping import (
     cube_sets,
     rollup_sets,
 )
+from fabric.clients.dataframe.lowering.mapped import map_groups
 from fabric.clients.dataframe.lowering.streams import DOMAINS, Windows, stream_aggregate
 from fabric.clients.dataframe.names import call_text, choice, known_names, no_frame, whole
 from fabric.clients.dataframe.streams.lengths import Length, maybe_us, us
@@ -128,6 +129,25 @@ class GroupBy:
         if not exprs:
             raise PlanError('agg needs an aggregate, for example agg(total=col("x").sum())')
         return self._aggregated(exprs)
+
+    def map_groups(self, function: Callable[[pa.Table], Any], schema: Any) -> DataFrame:
+        """The rows that `function` gives for the rows of each group: Arrow in, Arrow out.
+
+        A group lies with one task as a whole, as one table with all columns of the frame, keys
+        too; its rows are in any order. See `DataFrame.map_batches` for the parameters.
+
+        >>> from fabric import DataFrame
+        >>> df = DataFrame({"k": ["a", "a", "b"], "t": [2, 1, 5]})
+        >>> def gaps(rows):
+        ...     times = rows.sort_by("t")["t"].to_pylist()
+        ...     return {"k": [rows["k"][0].as_py()], "span": [times[-1] - times[0]]}
+        >>> spans = df.group_by("k").map_groups(gaps, {"k": "string", "span": "int64"})
+        >>> spans.sort("k").to_dicts()
+        [{'k': 'a', 'span': 1}, {'k': 'b', 'span': 0}]
+        """
+        if self._sets is not None or self._window is not None or not self._keys:
+            raise PlanError("map_groups needs plain groups: write .group_by(...).map_groups(...)")
+        return self._frame._then(map_groups(self._frame._node, self._keys, function, schema))
 
     def _no_keys(self) -> pa.Schema:
         """What a selection of columns chooses from."""

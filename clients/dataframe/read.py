@@ -6,7 +6,8 @@ One job: a scan node with its schema, known at once.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
@@ -53,6 +54,25 @@ def read_dataset(name: str, *, session: Session | None = None) -> DataFrame:
     chosen = session or default_session()
     schema = chosen.dataset_schema(name)
     return _frame(nodes.Scan(sources.DatasetSource(name), schema), chosen)
+
+
+def date_range(
+    start: date, end: date, every: str | timedelta = "1d", *, name: str = "date",
+    closed: Literal["both", "left", "right", "none"] = "both", session: Session | None = None,
+) -> DataFrame:  # fmt: skip
+    """A row for each date, or each time, from `start` to `end` so often: one column, `name`.
+
+    Of two dates it is dates (timestamps where `every` is no whole number of days), of datetimes
+    timestamps in microseconds. Months and years keep the day, cut to the length of the month.
+
+    >>> from datetime import date
+    >>> from fabric import date_range
+    >>> date_range(date(2024, 1, 31), date(2024, 4, 1), "1mo").collect()["date"].to_pylist()
+    [datetime.date(2024, 1, 31), datetime.date(2024, 2, 29), datetime.date(2024, 3, 31)]
+    """
+    from fabric.clients.dataframe.ranges import times_between
+
+    return _frame(memory_scan(pa.table({name: times_between(start, end, every, closed)})), session)
 
 
 def memory_scan(data: Any) -> nodes.Scan:

@@ -9,13 +9,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
+
+import pyarrow as pa
 
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan.walk import fold, with_expr_children
 
 Ends = tuple[int | None, int | None]
+TimeEnds = tuple[int | str | timedelta | None, int | str | timedelta | None]
 """The first and the last row of a frame, counted from the current one; None is the partition's."""
 
 _FAR = 1 << 31
@@ -100,7 +104,7 @@ def window_spec(
     descending: bool | Sequence[bool],
     nulls_last: bool | None,
     rows: Ends | None,
-    range_: Ends | None,
+    range_: Ends | TimeEnds | None,
 ) -> WindowSpec:
     """What the arguments of ``over`` say."""
     given = [one for one in partition_by if isinstance(one, WindowSpec)]
@@ -113,9 +117,10 @@ def window_spec(
     frame = None
     if rows is not None:
         frame = _frame("rows", rows)
-    elif range_ is not None:
-        frame = _frame("range", range_)
     order = () if order_by is None else _order([order_by], descending, nulls_last)
+    if range_ is not None:
+        order, ends = _in_time(order, range_)
+        frame = _frame("range", ends)
     return WindowSpec(_partition(partition_by), order, frame)
 
 
@@ -185,6 +190,31 @@ def _frame(unit: plan.FrameUnit, ends: Ends) -> plan.Frame:
             f"row, None for the end of the partition: {unit}=(-2, 0)"
         )
     return plan.Frame(unit, *ends)
+
+
+def _in_time(order: tuple[plan.SortKey, ...], ends: Any) -> tuple[tuple[plan.SortKey, ...], Any]:
+    """A range whose ends are lengths of time, over the microseconds of its one key."""
+    times = isinstance(ends, tuple) and any(isinstance(end, str | timedelta) for end in ends)
+    if not times:
+        return order, ends
+    if len(order) != 1:
+        raise PlanError(f'range={ends!r} needs one key, a time: .over(..., order_by="time")')
+    stamp = plan.Cast(order[0].input, pa.timestamp("us", "UTC"))
+    key = replace(order[0], input=plan.Call("unix_micros", (stamp,)))
+    return (key,), tuple(_micros(end) for end in ends)
+
+
+def _micros(end: Any) -> int | None:
+    """An end of a range in microseconds; 0 and None are themselves."""
+    from fabric.clients.dataframe.durations import parse_duration
+    from fabric.plan.durations import UNITS_US
+
+    if end is None or (type(end) is int and end == 0):
+        return None if end is None else 0
+    number, unit = parse_duration(end)
+    if unit not in UNITS_US:
+        raise PlanError(f"a range can't end {end!r} away: a {unit} is not always as long")
+    return number * UNITS_US[unit]
 
 
 def _end(value: int) -> int | None:

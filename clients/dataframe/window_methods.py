@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from fabric.clients.dataframe.window import Ends, over, window_spec
+from fabric.clients.dataframe.window import Ends, TimeEnds, over, window_spec
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 
@@ -47,7 +47,7 @@ class WindowMethods:
         descending: bool | Sequence[bool] = False,
         nulls_last: bool | None = None,
         rows: Ends | None = None,
-        range: Ends | None = None,
+        range: Ends | TimeEnds | None = None,
     ) -> Expr:
         """Every aggregate in the expression over the rows with equal `partition_by`.
 
@@ -60,7 +60,8 @@ class WindowMethods:
             from the first row to the current one and its equals, as in SQL.
         rows, range
             The frame: the first and the last row counted from the current one (None: the end of
-            the partition), or how far their order key may be from it.
+            the partition), or how far their order key may be from it: numbers, or of times
+            ``("-1h", 0)`` and timedeltas.
 
         Examples
         --------

@@ -89,8 +89,8 @@ def needs_stream(step: type[Node]) -> PlanError:
 
 _BOUNDED_WAYS: dict[type, tuple[str, str]] = {
     Watermark: ("with_watermark", "leave it out, or read them with fabric.streams.replay(…)"),
-    AssignWindows: ("assign_windows", "group by date_trunc(…), or use fabric.streams.replay(…)"),
-    StreamAggregate: ("a window", "group by date_trunc(…), or use fabric.streams.replay(…)"),
+    AssignWindows: ("assign_windows", 'write: .group_by_dynamic("time", every="15 minutes")'),
+    StreamAggregate: ("a window", 'write: .group_by_dynamic("time", every="15 minutes")'),
     Deduplicate: ("deduplicate", "write: .distinct()"),
     TopN: ("top_n", "write: .with_columns(rank=row_number().over(…)) and .filter(…)"),
     KeyedProcess: ("process", "read them with fabric.streams.replay(…)"),

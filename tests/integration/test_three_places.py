@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import fabric
-from fabric import DataFrame, all, col, struct
+from fabric import DataFrame, all, col, count, struct
 from fabric import selectors as cs
 from fabric.clients.spark.plan.run import execute
 from fabric.plan.check import check
@@ -23,19 +25,61 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 N_ROWS = 600
+START = datetime(2023, 12, 30, 22, 11)
 ROWS = pa.table(
     {
         "i": [n % 50 for n in range(N_ROWS)],
         "k": [None if n % 7 == 0 else f"k{n % 3}" for n in range(N_ROWS)],
         "x": [None if n % 11 == 0 else n % 13 / 4 for n in range(N_ROWS)],
         "l": [[n % 5, n % 2] for n in range(N_ROWS)],
+        "t": [None if n == 9 else START + timedelta(minutes=37 * n) for n in range(N_ROWS)],
+        "d": [START.date() + timedelta(days=n % 100) for n in range(N_ROWS)],
     }
 )
+
+
+def _large(rows: pa.Table) -> pa.Table:
+    kept = rows.filter(pc.greater(rows["i"], 20))
+    return pa.table({"y": pc.multiply(kept["x"], 2.0), "i": kept["i"]})
+
+
+def _longest(rows: pa.Table) -> dict[str, list[object]]:
+    top = sorted((x for x in rows["x"].to_pylist() if x is not None), reverse=True)[:2]
+    return {"k": [rows["k"][0].as_py()] * len(top), "n": [rows.num_rows] * len(top), "x": top}
+
+
 Verb = Callable[[DataFrame], DataFrame]
 VERBS: dict[str, Verb] = {
     "sample of a fraction": lambda df: df.sample(0.3, seed=5),
     "sample of n": lambda df: df.sample(n=100, seed=5),
     "sample with replacement": lambda df: df.sample(1.5, seed=5, with_replacement=True),
+    "map_batches": lambda df: df.map_batches(_large, {"i": "int64", "y": "float64"}),
+    "map_groups": lambda df: df.group_by("k").map_groups(
+        _longest, {"k": "string", "n": "int64", "x": "float64"}
+    ),
+    "windows of time": lambda df: df.group_by_dynamic("t", every="15m", group_by="k").agg(
+        n=count()
+    ),
+    "overlapping windows": lambda df: df.group_by_dynamic(
+        "t", every="2h", period="5h", offset="-10m", closed="right"
+    ).agg(count().alias("n"), col("i").sum()),
+    "windows of dates": lambda df: df.group_by_dynamic("d", every="1w").agg(n=count()),
+    "quarters": lambda df: df.group_by_dynamic("t", every="3mo", label="right").agg(n=count()),
+    "buckets": lambda df: df.select("i", b=col("t").dt.truncate("45 minutes")),
+    "ranges of time": lambda df: df.select(
+        "k", "t", n=count().over("k", order_by="t", range=("-3h", "1h"))
+    ),
+    "replace": lambda df: df.select("i", k=col("k").replace({"k1": "one", None: "none"})),
+    "cut": lambda df: df.select("x", c=col("x").cut([0.5, 2]), q=col("i").qcut(3, ["a", "b", "c"])),
+    "null keys": lambda df: df.join(
+        df.group_by("k", "x").agg(n=count()), on=["k", "x"], how="full", nulls_equal=True
+    ),
+    "null keys left out": lambda df: df.join(
+        df.filter(col("k").is_null()).select("k"), on="k", how="anti", nulls_equal=True
+    ),
+    "a condition of two sides": lambda df: df.join(
+        df.group_by("i").agg(n=count()).rename({"i": "j"}), col("i") + 1 == col("j"), "left"
+    ),
     "several columns": lambda df: df.select(
         "k", (cs.numeric() * 2).name.suffix("_twice"), all().exclude("l", "x").name.prefix("a_")
     ),

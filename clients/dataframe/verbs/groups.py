@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.expr import Expr
 from fabric.clients.dataframe.grouped import GroupBy
+from fabric.clients.dataframe.lowering.buckets import Length, Windows, dynamic_windows, later
 from fabric.clients.dataframe.lowering.describe import described
-from fabric.clients.dataframe.names import call_text
+from fabric.clients.dataframe.names import call_text, choice, known_one
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan.faults import quoted
 from fabric.plan.mend import free_name
+from fabric.plan.stream_check import stream_of
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame
@@ -34,6 +36,59 @@ class GroupVerbs(Verbs):
         [{'k': 'a', 'n': 2, 'total': 4}, {'k': 'b', 'n': 1, 'total': 2}]
         """
         return GroupBy(self._frame, args.expressions(keys, named, self.schema))
+
+    def group_by_dynamic(
+        self,
+        index_column: str,
+        *,
+        every: Length,
+        period: Length | None = None,
+        offset: Length | None = None,
+        group_by: Any = (),
+        closed: Literal["left", "right"] = "left",
+        label: Literal["left", "right"] = "left",
+    ) -> GroupBy:
+        """Groups of rows in the same window of time, as in Polars; the key is its beginning.
+
+        Parameters
+        ----------
+        index_column
+            A date or a time; null is a group of its own.
+        every, period, offset
+            A window begins so often, is so long (None: as `every`), and is moved by so much:
+            ``"15 minutes"``, ``"15m"``, a timedelta. Fixed lengths are counted from 1970-01-01 UTC
+            as the windows of streams are, weeks begin on Mondays. A row is in every window that
+            it lies in, also in those that begin before the first row (Polars leaves some out).
+        group_by
+            More keys, which come first.
+        closed
+            Whether a time on the border belongs to the window that begins there, or ends there.
+        label
+            Whether a window is called by its beginning or its end.
+
+        Examples
+        --------
+        >>> from datetime import datetime
+        >>> from fabric import DataFrame, count
+        >>> df = DataFrame({"t": [datetime(2024, 5, 1, 10, minute) for minute in (1, 14, 20)]})
+        >>> quarters = df.group_by_dynamic("t", every="15m").agg(n=count())
+        >>> quarters.sort("t").collect()["n"].to_pylist()
+        [2, 1]
+        """
+        choice(closed, ("left", "right"), "group_by_dynamic", "closed")
+        choice(label, ("left", "right"), "group_by_dynamic", "label")
+        known_one(index_column, self.columns, "group_by_dynamic", index_column=index_column)
+        if stream_of(self._node) is not None:
+            raise PlanError(
+                "windows of a stream go by its watermark; write: .with_watermark("
+                f'{quoted(index_column)}, "5 seconds").group_by(...).window({quoted(str(every))})'
+            )
+        windows = Windows(every, period, offset, closed)
+        node, start = dynamic_windows(self._node, index_column, windows)
+        if label == "right":
+            start = later(start, period or every, self.schema.field(index_column).type, node)
+        keys = args.expressions(args.flatten([group_by]), {}, self.schema)
+        return GroupBy(self._then(node), (*keys, plan.Alias(start, index_column)))
 
     def rollup(self, *keys: Any, **named: Any) -> GroupBy:
         """Groups of all keys, of all but the last, …, and of none: subtotals and the total.

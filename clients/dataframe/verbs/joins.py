@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.lowering.asof import Asof, asof
 from fabric.clients.dataframe.lowering.intervals import interval_condition
+from fabric.clients.dataframe.lowering.null_keys import null_safe
 from fabric.clients.dataframe.names import choice
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.errors import PlanError
@@ -41,15 +42,15 @@ class JoinVerbs(Verbs):
         where: Any = None,
         suffix: str = "_right",
         strategy: nodes.JoinStrategy = "auto",
+        nulls_equal: bool = False,
     ) -> DataFrame:
         """Rows of both sides with equal keys; null keys match nothing.
 
         Parameters
         ----------
         on, left_on, right_on
-            A name, an expression or a list of them; `on` for both sides alike. A key that both
-            sides name alike is put out once. `on` may also compare columns of the two sides, as in
-            PySpark: ``col("a") == col("b")``; what is not an equality is like `where`.
+            A name, an expression or a list of them; `on` for both sides alike, or as in PySpark
+            ``col("a") == col("b")``. A key that both sides name alike is put out once.
         how
             ``inner``, ``left``, ``right``, ``full``, ``semi``, ``anti`` or ``cross`` (PySpark's
             ``left_semi``, ``full_outer`` … too).
@@ -61,6 +62,9 @@ class JoinVerbs(Verbs):
         strategy
             ``broadcast`` sends all of `other` everywhere, ``hash`` partitions both sides.
 
+        nulls_equal
+            True lets null keys match each other.
+
         A stream can be joined with a table (inner, left, semi, anti): the table is read whole
         before the stream begins.
 
@@ -71,12 +75,11 @@ class JoinVerbs(Verbs):
         >>> names = DataFrame({"carrier": ["AA"], "name": ["American"]})
         >>> flights.join(names, on="carrier", how="left").sort("carrier").collect().to_pylist()[1]
         {'carrier': 'ZZ', 'delay': 20, 'name': None}
-        >>> limits = DataFrame({"limit": [10]})
-        >>> flights.join(limits, where=col("delay") > col("limit")).collect().to_pylist()
-        [{'carrier': 'ZZ', 'delay': 20, 'limit': 10}]
-        >>> codes = DataFrame({"code": ["AA"], "name": ["American"]})
+        >>> codes = DataFrame({"code": ["AA"], "limit": [10]})
         >>> flights.join(codes, col("carrier") == col("code")).collect().to_pylist()
-        [{'carrier': 'AA', 'delay': 5, 'code': 'AA', 'name': 'American'}]
+        [{'carrier': 'AA', 'delay': 5, 'code': 'AA', 'limit': 10}]
+        >>> flights.join(codes, where=col("delay") > col("limit")).count()
+        1
         """
         self._other(other, "join")
         kind = args.join_how(how)
@@ -92,10 +95,12 @@ class JoinVerbs(Verbs):
             left, right = args.join_keys(on, left_on, right_on)
         lookup = None if condition is not None or not left else _LOOKUPS.get(kind)
         if lookup is not None and _looks_up(self._node, other._node):
+            if nulls_equal:
+                raise PlanError("join: a stream finds no rows by null keys; leave nulls_equal out")
             looked_up = LookupJoin(self._node, other._node, left, right, lookup, suffix)
             return self._with((other,), looked_up)
         node = nodes.Join(self._node, other._node, left, right, kind, suffix, strategy, condition)
-        return self._with((other,), node)
+        return self._with((other,), null_safe(node) if nulls_equal and left else node)
 
     def join_where(self, other: DataFrame, *predicates: Any, suffix: str = "_right") -> DataFrame:
         """The pairs of rows for which every predicate is true, as in Polars; see `join`.
@@ -154,6 +159,11 @@ class JoinVerbs(Verbs):
         [1.0, 1.6]
         """
         self._other(other, "join_asof")
+        if any(stream_of(one._node) is not None for one in (self, other)):
+            raise PlanError(
+                "join_asof needs all rows of both sides, and those of a stream are never all "
+                'there; a stream finds rows of a table by equal keys: stream.join(table, on="id")'
+            )
         choice(strategy, ("backward", "forward", "nearest"), "join_asof", "strategy")
         left, right = args.join_keys(on, left_on, right_on, "join_asof")
         if len(left) != 1:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.aggregate_functions import ALIASES
 from fabric.clients.dataframe.lowering.checks import check_aggregates, exprs_text
 from fabric.clients.dataframe.lowering.contexts import entered, gathered
+from fabric.clients.dataframe.lowering.mapped import map_batches
 from fabric.clients.dataframe.lowering.nested import exploded, unnested
 from fabric.clients.dataframe.lowering.pivot import pivot_values, pivoted, value_name
 from fabric.clients.dataframe.lowering.unpivot import unpivoted
@@ -29,6 +32,35 @@ class ShapeVerbs(Verbs):
     """``explode``, ``gather``, ``unnest``, ``pivot`` and ``unpivot``."""
 
     __slots__ = ()
+
+    def map_batches(self, function: Callable[[pa.Table], Any], schema: Any) -> DataFrame:
+        """The rows that `function` gives for the rows of each batch: Arrow in, Arrow out.
+
+        Parameters
+        ----------
+        function
+            Takes a ``pa.Table`` with the columns of this frame, gives a table with those of
+            `schema` and any number of rows (or a Polars or pandas frame, a dict of lists). Which
+            rows share a batch, and their order, is open.
+        schema
+            The columns that come out: ``{"name": "type"}`` or a ``pa.Schema``.
+
+        Raises
+        ------
+        DataError
+            When it runs, if the function gives something else.
+
+        Examples
+        --------
+        >>> import pyarrow.compute as pc
+        >>> from fabric import DataFrame
+        >>> def large(rows):
+        ...     kept = rows.filter(pc.greater(rows["a"], 1))
+        ...     return {"twice": pc.multiply(kept["a"], 2)}
+        >>> DataFrame({"a": [1, 2]}).map_batches(large, {"twice": "int64"}).to_dicts()
+        [{'twice': 4}]
+        """
+        return self._then(map_batches(self._node, function, schema))
 
     def explode(
         self, *columns: Names, outer: bool = False, position: str = "", context: str = ""

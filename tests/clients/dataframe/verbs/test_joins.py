@@ -297,3 +297,24 @@ def test_a_condition_that_does_not_say_whose_column() -> None:
         a.join(b, a["id"] < b["id"])
     other = b.rename({"id": "id_right"})
     assert a.join(other, a["id"] < other["id_right"]).count() == 4 - 1
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
+def test_null_keys_that_match_each_other(how: Any) -> None:
+    """Beside Polars; its full join keeps both keys."""
+    left = pa.table({"k": [1, None, None, 2], "s": ["a", None, "b", None], "a": [1, 2, 3, 4]})
+    right = pa.table({"k": [None, 1, 3, None], "s": [None, "a", None, "b"], "b": [5, 6, 7, 8]})
+    for on in ("k", ["k", "s"]):
+        keys = [on] if isinstance(on, str) else on
+        expected = pl.from_arrow(left).join(
+            pl.from_arrow(right), on=on, how=how, nulls_equal=True,
+            **({"coalesce": True} if how == "full" else {}),
+        )  # fmt: skip
+        found = DataFrame(left).join(DataFrame(right), on=on, how=how, nulls_equal=True)
+        assert set(found.columns) == set(expected.columns)
+        rows = [Counter(map(repr, t.select(*found.columns).to_dicts())) for t in (
+            found, expected)]  # fmt: skip
+        assert rows[0] == rows[1], (how, keys)
+    plain = DataFrame(left).join(DataFrame(right), on="k", how=how)
+    safe = DataFrame(left).join(DataFrame(right), on="k", how=how, nulls_equal=True)
+    assert plain.schema == safe.schema

@@ -1,0 +1,140 @@
+"""Buckets of time: the beginning of the one a time lies in, side by side or overlapping.
+
+One job: `bucket`, and the windows of ``group_by_dynamic``. Fixed lengths are counted from 1970 in
+UTC as the windows of streams are, weeks from a Monday; months from January.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from fabric.clients.dataframe.durations import parse_duration
+from fabric.errors import PlanError
+from fabric.plan import expr as plan
+from fabric.plan import nodes
+from fabric.plan.durations import UNITS_MONTHS, UNITS_US
+from fabric.plan.mend import free_name
+from fabric.plan.schema import schema_of, type_of
+from fabric.plan.types import is_date, is_timestamp
+
+Length = str | timedelta
+_MONDAY_US = 4 * UNITS_US["day"]  # 1970-01-05
+_WINDOWS_MAX = 10_000
+
+
+def bucket(value: plan.Expr, every: Length, what: str = "every") -> plan.Expr:
+    """The beginning of the bucket of length `every` that the time `value` lies in."""
+    number, unit = _positive(every, what)
+    if unit in UNITS_MONTHS:
+        months = number * UNITS_MONTHS[unit]
+        first = plan.Call("date_trunc", (_text("month"), value))
+        month = plan.Call("add", (
+            plan.Call("multiply", (_long(plan.Call("year", (first,))), _int(12))),
+            plan.Call("subtract", (_long(plan.Call("month", (first,))), _int(1))),
+        ))  # fmt: skip
+        return _later(first, _minus(plan.Call("pmod", (month, _int(months)))), "month")
+    length = number * UNITS_US[unit]
+    micros = plan.Call("unix_micros", (plan.Cast(value, pa.timestamp("us", "UTC")),))
+    if unit == "week":
+        micros = plan.Call("subtract", (micros, _int(_MONDAY_US)))
+    return _later(value, _minus(plan.Call("pmod", (micros, _int(length)))), "microsecond")
+
+
+class Windows(NamedTuple):
+    """A window begins `every` so often, is `period` long, moved by `offset`; `closed` at a side."""
+
+    every: Length
+    period: Length | None
+    offset: Length | None
+    closed: str
+
+
+def dynamic_windows(
+    source: nodes.Node, index: str, windows: Windows
+) -> tuple[nodes.Node, plan.Expr]:
+    """`source` with a row for each window of each row, and the window's beginning."""
+    every, period, offset, closed = windows
+    dtype = schema_of(source).field(index).type
+    if not (is_date(dtype) or is_timestamp(dtype)):
+        raise PlanError(f"group_by_dynamic needs a date or a time, and {index!r} is {dtype}")
+    time: plan.Expr = plan.Column(index)
+    inside = time if closed == "left" else _later(time, _int(-1), "microsecond")
+    shift = None if offset is None else parse_duration(offset)
+    if shift is not None:
+        inside = _later(inside, _int(-shift[0]), shift[1])
+    start = bucket(inside, every)
+    if shift is not None:
+        start = _later(start, _int(shift[0]), shift[1])
+    n_windows = 1 if period is None else _n_windows(every, period)
+    if period is None or (n_windows == 1 and _positive(period, "period") == _positive(every, "")):
+        return source, _as(start, dtype, source)
+    step, length = _positive(every, "every"), _positive(period, "period")
+    starts = plan.Call(
+        "array", tuple(_later(start, _int(-step[0] * i), step[1]) for i in range(n_windows))
+    )
+    name = free_name("__start", schema_of(source).names)
+    node: nodes.Node = nodes.WithColumns(
+        source, (plan.Alias(starts, name),), path="group_by_dynamic_*/starts"
+    )
+    node = nodes.Explode(node, name, path="group_by_dynamic_*/explode")
+    end = _later(plan.Column(name), _int(length[0]), length[1])
+    stamp = plan.Cast(time, pa.timestamp("us", "UTC")) if is_date(dtype) else time
+    within = plan.Call("lt" if closed == "left" else "le", (stamp, end))
+    node = nodes.Filter(node, within, path="group_by_dynamic_*/filter")
+    return node, _as(plan.Column(name), dtype, node)
+
+
+def later(value: plan.Expr, by: Length, dtype: pa.DataType, source: nodes.Node) -> plan.Expr:
+    """`value` later by a length of time, of type `dtype`."""
+    number, unit = parse_duration(by)
+    return _as(_later(value, _int(number), unit), dtype, source)
+
+
+def _n_windows(every: Length, period: Length) -> int:
+    """How many windows a row can lie in."""
+    step, length = _positive(every, "every"), _positive(period, "period")
+    if (step[1] in UNITS_MONTHS) != (length[1] in UNITS_MONTHS):
+        raise PlanError(
+            f"group_by_dynamic: every={every!r} and period={period!r} must both be months or both "
+            "be of a fixed length"
+        )
+    units = UNITS_MONTHS if step[1] in UNITS_MONTHS else UNITS_US
+    found = -(-length[0] * units[length[1]] // (step[0] * units[step[1]]))
+    if found > _WINDOWS_MAX:
+        raise PlanError(f"each row would lie in {found:,} windows; take a longer every=")
+    return found
+
+
+def _positive(length: Length, what: str) -> tuple[int, str]:
+    number, unit = parse_duration(length)
+    if number <= 0:
+        raise PlanError(f"{what} must be above 0, got {length!r}")
+    return number, unit
+
+
+def _as(value: plan.Expr, dtype: pa.DataType, source: nodes.Node) -> plan.Expr:
+    same = type_of(value, schema_of(source)).equals(dtype)
+    return value if same else plan.Cast(value, dtype)
+
+
+def _later(value: plan.Expr, number: plan.Expr, unit: str) -> plan.Expr:
+    return plan.Call("add_interval", (value, number, _text(unit)))
+
+
+def _minus(value: plan.Expr) -> plan.Expr:
+    return plan.Call("negate", (value,))
+
+
+def _long(value: plan.Expr) -> plan.Expr:
+    return plan.Cast(value, pa.int64())
+
+
+def _int(value: int) -> plan.Literal:
+    return plan.Literal(value, pa.int64())
+
+
+def _text(value: str) -> plan.Literal:
+    return plan.Literal(value, pa.string())

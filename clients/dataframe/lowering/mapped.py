@@ -1,0 +1,87 @@
+"""Functions of whole tables, by functions of arrays and an explode.
+
+    Select(fields of rows)                   Select(fields of rows)
+      Explode(rows)                            Explode(rows)
+        Select(function(struct) as rows)         Select(function(group) as rows)
+          X                                        Aggregate(keys, collect(struct) as group)
+                                                     X
+
+One job: ``map_batches`` and ``map_groups``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from fabric.clients.dataframe.literal import to_dtype
+from fabric.clients.dataframe.udf import UserFunction
+from fabric.errors import PlanError
+from fabric.operators.functions.mapped import MappedBatches, MappedGroups
+from fabric.plan import expr as plan
+from fabric.plan import nodes
+from fabric.plan.mend import free_name
+from fabric.plan.schema import schema_of
+
+_ROWS = "rows"
+
+
+def map_batches(source: nodes.Node, function: Callable[..., Any], schema: Any) -> nodes.Node:
+    """`source` through `function`, batch by batch."""
+    declared = _declared(function, schema, "map_batches")
+    called = MappedBatches(function, declared, "map_batches")
+    return _exploded(source, _structs(source), called, declared, "map_batches")
+
+
+def map_groups(
+    source: nodes.Node, keys: tuple[plan.Expr, ...], function: Callable[..., Any], schema: Any
+) -> nodes.Node:
+    """`source` through `function`, group by group."""
+    declared = _declared(function, schema, "map_groups")
+    called = MappedGroups(function, declared, "map_groups")
+    group = free_name("group", [plan.output_name(key) for key in keys])
+    collected = plan.Alias(plan.Agg("collect", _structs(source)), group)
+    grouped = nodes.Aggregate(source, keys, (collected,), path="map_groups_*/aggregate")
+    return _exploded(grouped, plan.Column(group), called, declared, "map_groups")
+
+
+def _structs(source: nodes.Node) -> plan.Expr:
+    """Each row of `source` as one struct."""
+    pairs = (
+        (plan.Literal(name, pa.string()), plan.Column(name)) for name in schema_of(source).names
+    )
+    return plan.Call("struct", tuple(part for pair in pairs for part in pair))
+
+
+def _exploded(
+    source: nodes.Node, rows: plan.Expr, function: Any, schema: pa.Schema, verb: str
+) -> nodes.Node:
+    lists = UserFunction(function, pa.list_(pa.struct(list(schema))), "arrow")
+    from fabric.clients.dataframe.expr import Expr
+
+    made = plan.Alias(lists(Expr(rows)).node, _ROWS)
+    node: nodes.Node = nodes.Select(source, (made,), path=f"{verb}_*/function")
+    node = nodes.Explode(node, _ROWS, path=f"{verb}_*/explode")
+    fields = (
+        plan.Alias(
+            plan.Call("struct_field", (plan.Column(_ROWS), plan.Literal(name, pa.string()))), name
+        )
+        for name in schema.names
+    )
+    return nodes.Select(node, tuple(fields), path=f"{verb}_*")
+
+
+def _declared(function: Any, schema: Any, verb: str) -> pa.Schema:
+    """The columns that come out."""
+    if not callable(function):
+        raise PlanError(f"{verb} takes a function of a table, got {function!r}")
+    if isinstance(schema, Mapping):
+        schema = pa.schema([(name, to_dtype(dtype)) for name, dtype in schema.items()])
+    if not isinstance(schema, pa.Schema) or not schema.names:
+        raise PlanError(
+            f'{verb} needs the columns that come out: schema={{"total": "int64"}}, or an Arrow '
+            f"schema; got {schema!r}"
+        )
+    return schema
