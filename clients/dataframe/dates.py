@@ -107,7 +107,7 @@ class DateTimeMethods:
     def truncate(self, every: str) -> Expr:
         """The beginning of the ``"15m"``, ``"1h"``, ``"1mo"`` … the time lies in, as in Polars.
 
-        Several units of a fixed length are counted from 1970 in UTC.
+        Several units of a fixed length are counted from 1970 by the clocks of the zone.
 
         >>> from datetime import datetime
         >>> from fabric import DataFrame, col

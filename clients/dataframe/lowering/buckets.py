@@ -1,7 +1,7 @@
 """Buckets of time: the beginning of the one a time lies in, side by side or overlapping.
 
-One job: `bucket`, and the windows of ``group_by_dynamic``. Fixed lengths are counted from 1970 in
-UTC as the windows of streams are, weeks from a Monday; months from January.
+One job: `bucket`, and the windows of ``group_by_dynamic``. Fixed lengths are counted from 1970 by
+the clocks of the time's zone, weeks from a Monday; months from January.
 """
 
 from __future__ import annotations
@@ -37,10 +37,20 @@ def bucket(value: plan.Expr, every: Length, what: str = "every") -> plan.Expr:
         ))  # fmt: skip
         return _later(first, _minus(plan.Call("pmod", (month, _int(months)))), "month")
     length = number * UNITS_US[unit]
-    micros = plan.Call("unix_micros", (plan.Cast(value, pa.timestamp("us", "UTC")),))
+    counted = shown = _shown(value)
     if unit == "week":
-        micros = plan.Call("subtract", (micros, _int(_MONDAY_US)))
-    return _later(value, _minus(plan.Call("pmod", (micros, _int(length)))), "microsecond")
+        counted = plan.Call("subtract", (shown, _int(_MONDAY_US)))
+    since = plan.Call("pmod", (counted, _int(length)))
+    start = _later(value, _minus(since), "microsecond")
+    # Clocks that were changed since then show an hour more or less: 0 but for that.
+    wrong = plan.Call("subtract", (plan.Call("subtract", (shown, since)), _shown(start)))
+    return _later(start, wrong, "microsecond")
+
+
+def _shown(value: plan.Expr) -> plan.Expr:
+    """What the clocks of its zone show, as microseconds since 1970."""
+    naive = plan.Cast(value, pa.timestamp("us"))
+    return plan.Call("unix_micros", (plan.Cast(naive, pa.timestamp("us", "UTC")),))
 
 
 class Windows(NamedTuple):

@@ -56,8 +56,8 @@ class GroupVerbs(Verbs):
             A date or a time; null is a group of its own.
         every, period, offset
             A window begins so often, is so long (None: as `every`), and is moved by so much:
-            ``"15 minutes"``, ``"15m"``, a timedelta. Fixed lengths are counted from 1970-01-01 UTC
-            as the windows of streams are, weeks begin on Mondays. A row is in every window that
+            ``"15 minutes"``, ``"15m"``, a timedelta. Fixed lengths are counted from 1970-01-01 by
+            the clocks of the column's zone, weeks begin on Mondays. A row is in every window that
             it lies in, also in those that begin before the first row (Polars leaves some out).
         group_by
             More keys, which come first.

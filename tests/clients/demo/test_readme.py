@@ -136,4 +136,4 @@ def test_every_block(reader: Reader) -> None:
                 assert " ".join(text.split()) in " ".join(raised.split())
                 raised = ""
     assert raised == ""
-    assert kinds == {"make": 1, "python": 7, "up": 1, "shell": 1, "error": 1}
+    assert kinds == {"make": 1, "python": 8, "up": 1, "shell": 1, "error": 1}
