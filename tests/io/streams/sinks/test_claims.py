@@ -17,6 +17,7 @@ from fabric.plan.sources import StreamFileTarget
 
 SCHEMA = pa.schema([("n", pa.int64())])
 ROW = pa.record_batch([[1]], schema=SCHEMA)
+KEYED = pa.schema([("n", pa.int64()), ("a=b", pa.string()), ("x", pa.float64())])
 
 
 def target(folder: Path, **options) -> StreamFileTarget:
@@ -33,6 +34,14 @@ def written(to: StreamFileTarget, job: str, *, ends: bool = True) -> None:
     sinks.publish([writer.prepare(1)])
     if ends:
         sinks.discard(to, job, 2)
+
+
+def written_by(to: StreamFileTarget, job: str) -> None:
+    """Into folders of the values of a column."""
+    writer = open_stream_sink(to, KEYED, TaskId(job, 2, 0), 2, run=1)
+    writer.write(pa.record_batch([[1], ["x"], [1.5]], schema=KEYED))
+    sinks.publish([writer.prepare(1)])
+    sinks.discard(to, job, 2)
 
 
 def names(folder: Path) -> set[str]:
@@ -124,3 +133,29 @@ def test_a_file_of_that_name_is_nobodys_claim(tmp_path: Path) -> None:
         opened(target(tmp_path), "job-1")
     sinks.discard(target(tmp_path), "job-1", 2)
     assert (tmp_path / ".out.writer").read_text() == "mine"
+
+
+def test_rows_in_folders_below_are_seen(tmp_path: Path) -> None:
+    to = target(tmp_path, partition_by=("a=b", "n"))
+    written_by(to, "job-1")
+    assert not [path for path in (tmp_path / "out").iterdir() if path.is_file()]
+    with pytest.raises(PlanError, match=r"/out holds a%3Db=x/n=1/job-1\S+, written by job job-1; "):
+        check_stream_target(to, KEYED)
+    with pytest.raises(PlanError, match="holds a%3Db=x/n=1/job-1"):
+        written_by(to, "job-2")
+
+
+def test_who_appends_keeps_to_the_folders_that_are_there(tmp_path: Path) -> None:
+    to = target(tmp_path, partition_by=("a=b", "n"), mode="append")
+    written_by(to, "job-1")
+    check_stream_target(to, KEYED)
+    written_by(to, "job-2")
+    assert len(names(tmp_path / "out")) == 2
+    other = target(tmp_path, partition_by=("n",), mode="append")
+    with pytest.raises(
+        PlanError, match=r"would be partitioned by n; .* partition_by=\['a=b', 'n'\]"
+    ):
+        check_stream_target(other, KEYED)
+    renamed = pa.schema([*KEYED][:2]).append(pa.field("y", pa.float64()))
+    with pytest.raises(PlanError, match="have the columns x, and this stream has y; "):
+        check_stream_target(to, renamed)
