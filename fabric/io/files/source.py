@@ -53,8 +53,8 @@ def source_schema(source: FileSource) -> pa.Schema:
 
 
 def _is_empty(source: FileSource, path: str) -> bool:
-    """Whether a text file has no byte, as Spark writes a part without rows."""
-    if source.format not in _HEADLESS:
+    """Whether a text file among others has no byte, as Spark writes a part without rows."""
+    if source.format not in _HEADLESS or len(source.paths) == 1:
         return False
     with reading(path, source.format.upper()):
         return stat(path).st_size == 0
