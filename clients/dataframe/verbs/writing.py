@@ -106,15 +106,18 @@ class WritingVerbs(Verbs):
         mode: FileMode = "error",
         partition_by: str | Iterable[str] = (),
         max_rows_per_file: int = 0,
+        lines: bool = True,
         wait: bool = True,
     ) -> Job:
-        """Write JSON, an object a line: one file (``….json``, ``….ndjson``) or a folder of parts.
+        """Write JSON: one file (``….json``, ``….ndjson``, ``….jsonl``) or a folder of parts.
 
+        With `lines` a row is an object on a line of its own, else a file is one array of objects.
         Other arguments are as in `write_parquet`. Null, NaN and infinities are null; times are ISO
         8601, those with a zone in UTC; bytes are base64. Durations, unions and maps whose keys are
         no text are refused.
         """
-        return self._write_files("json", path, (mode, partition_by, max_rows_per_file), {}, wait)
+        shape = mode, partition_by, max_rows_per_file
+        return self._write_files("json", path, shape, {"lines": lines}, wait)
 
     def write_ipc(
         self,

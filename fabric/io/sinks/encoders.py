@@ -6,7 +6,7 @@ One job: the encoders and their options. Small batches are gathered into row gro
     parquet   compression (snappy, zstd, lz4, gzip, brotli, none), compression_level,
               row_group_size (rows)
     csv       delimiter, header, quote_style (necessary: all texts, always: all but nulls, never)
-    json      none: an object a line; see `json_texts`
+    json      lines (True: an object a line, False: one array of objects); see `json_texts`
     ipc       compression (zstd, lz4, none; none can be read without a copy)
 
 In CSV null is an empty field, the text "" a quoted one.
@@ -33,7 +33,7 @@ OPTIONS: dict[str, dict[str, type]] = {
     "parquet": {"compression": str, "compression_level": int, "row_group_size": int},
     "csv": {"delimiter": str, "header": bool, "quote_style": str},
     "ipc": {"compression": str},
-    "json": {},
+    "json": {"lines": bool},
 }
 Given = Mapping[str, Any]
 """Options by name, checked."""
@@ -64,7 +64,7 @@ def open_encoder(format: str, file: pa.NativeFile, schema: pa.Schema, options: G
     if format == "csv":
         return _Csv(file, schema, options)
     if format == "json":
-        return _Json(file)
+        return _Json(file) if options.get("lines", True) else _JsonArray(file)
     codec = options.get("compression", "none")
     return _Ipc(file, schema, None if codec == "none" else codec)
 
@@ -186,6 +186,27 @@ class _Json:
 
     def close(self) -> None:
         """Nothing is left."""
+
+
+class _JsonArray:
+    """One array, an object a line of it."""
+
+    def __init__(self, file: pa.NativeFile) -> None:
+        self._file, self._before = file, b"["
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append rows."""
+        if batch.num_rows:
+            objects = lines(batch).removesuffix(b"\n").replace(b"\n", b",\n")
+            self._file.write(self._before + objects)
+            self._before = b",\n"
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
+    def close(self) -> None:
+        """End the array, which may have no element."""
+        self._file.write(b"[]\n" if self._before == b"[" else b"]\n")
 
 
 class _Parquet:

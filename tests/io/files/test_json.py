@@ -163,6 +163,28 @@ def test_what_is_written_comes_back(tmp_path: Path) -> None:
         assert fabric.read_json(tmp_path / folder).count() == 3
 
 
+@pytest.mark.parametrize("n_rows", [0, 1, 3])
+def test_an_array_that_is_written_comes_back(n_rows: int, tmp_path: Path) -> None:
+    path, rows = tmp_path / "x.json", SIMPLE.drop_columns(["d"]).slice(0, n_rows)
+    fabric.DataFrame(pa.concat_tables([rows.slice(0, 1), rows.slice(1)])).write_json(
+        path, lines=False
+    )
+    assert json.loads(path.read_text()) == rows.to_pylist()
+    assert fabric.read_json(path, schema=rows.schema).collect().equals(rows)
+    if n_rows:
+        assert pl.read_json(path).to_dicts() == rows.to_pylist()
+        fabric.DataFrame(rows).write_json(tmp_path / "parts", lines=False, max_rows_per_file=1)
+        assert fabric.read_json(tmp_path / "parts").count() == n_rows
+
+
+def test_a_stream_writes_no_array(tmp_path: Path) -> None:
+    to = fabric.streams.to_files(tmp_path / "out", format="json", lines=False)
+    made = fabric.streams.generator(n_rows=1)
+    with pytest.raises(ConfigError, match="a stream writes JSON lines"):
+        made.write_stream(to)
+    assert not (tmp_path / "out").exists()
+
+
 def test_values_have_the_forms_that_are_promised() -> None:
     batch = pa.record_batch({
         "f": pa.array([float("nan"), float("-inf")]),

@@ -37,6 +37,8 @@ from fabric.plan.sources import StreamFileTarget
 def check_target(target: StreamFileTarget) -> None:
     """Refuse wrong options and sizes, and a place that is no folder to write in."""
     check_options(target.format, target.options)
+    if not dict(target.options).get("lines", True):
+        raise ConfigError("a stream writes JSON lines, whose files can be merged; leave out lines=")
     for name in ("roll_bytes", "roll_rows", "roll_s", "compact_bytes", "compact_s"):
         if getattr(target, name) < 0:
             raise ConfigError(f"{name} can't be negative, got {getattr(target, name)}")
