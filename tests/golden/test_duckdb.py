@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from golden_expressions import FOLDER, GoldenFile, differences, load
 
+from fabric.plan.expr import columns_of
 from tests.support.duckdb.expressions import expr_sql
 
 NAMES = (
@@ -44,6 +45,8 @@ def test_translations_mean_the_same(name: str) -> None:
 def _asked(file: GoldenFile, text: str) -> pa.Array | None:
     """DuckDB's answer; None when the expression has no translation or is known to differ."""
     case = next(case for case in file.answers if case.text == text)
+    if any(_has_clocks(file.batch.schema.field(name).type) for name in columns_of(case.expr)):
+        return None
     columns = {f.name: (f'"{f.name}"', f.type) for f in file.batch.schema}
     try:
         sql = expr_sql(case.expr, columns).sql
@@ -56,6 +59,11 @@ def _asked(file: GoldenFile, text: str) -> pa.Array | None:
         connection.register("rows", rows)
         table = connection.sql(f"SELECT {sql} AS answer FROM rows").to_arrow_table()
     return table["answer"].combine_chunks()
+
+
+def _has_clocks(dtype: pa.DataType) -> bool:
+    """Whether fields of such times are those of a zone, which the oracle doesn't know."""
+    return pa.types.is_timestamp(dtype) and dtype.tz not in (None, "UTC")
 
 
 def _unzoned(column: pa.Array) -> pa.Array:
