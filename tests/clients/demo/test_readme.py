@@ -70,7 +70,8 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
     data.unpack(tmp_path / "out" / "flights")  # what `make run` leaves
     home = tmp_path / "home"
     home.mkdir()
-    environment = {**os.environ, "HOME": str(home), "PYSPARK_PYTHON": sys.executable}
+    own = {name: text for name, text in os.environ.items() if not name.startswith("FABRIC_")}
+    environment = {**own, "HOME": str(home), "PYSPARK_PYTHON": sys.executable}
     log = (tmp_path / "stderr").open("w")
     with log, subprocess.Popen(
         [sys.executable, "-c", NOTEBOOK], cwd=tmp_path, env=environment, text=True,
