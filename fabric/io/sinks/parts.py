@@ -10,16 +10,17 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
-from fabric.errors import PlanError
+from fabric.errors import CancelledError, PlanError
 from fabric.io.files.hive import folder_of
 from fabric.io.schemas import flat_column
 from fabric.io.sinks.encoders import ROW_GROUP_BYTES, Encoder, Given, open_encoder
@@ -27,6 +28,8 @@ from fabric.plan.faults import listed
 from fabric.plan.types import flat_type
 
 OPEN_MAX = 64
+_SOON_S = 0.1
+"""How long `Parts.abandon` waits for who writes; it may be the disk that stands still."""
 NameOf = Callable[[str, int], Path]
 """Where the file of a folder ("" without partitions) with a number is written."""
 
@@ -123,7 +126,11 @@ class Shape:
 
 
 class Parts:
-    """Writes batches; `is_full` says of a file's bytes and age in seconds when it ends."""
+    """Writes batches; `is_full` says of a file's bytes and age in seconds when it ends.
+
+    Any thread may call `abandon`, also while another one writes: the files are used by one thread
+    at a time, and whoever is the last one there closes them.
+    """
 
     def __init__(
         self, shape: Shape, name_of: NameOf, is_full: Callable[[int, float], bool],
@@ -134,28 +141,52 @@ class Parts:
         self._schema = file_schema(shape.schema, shape.partition_by)
         self._open: OrderedDict[str, _Open] = OrderedDict()
         self._n_waiting = 0
+        self._lock, self._abandoned = Lock(), False
         self.paths: list[tuple[str, Path]] = []
         """All files so far: the folder, and where each is written."""
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows."""
-        if not self._shape.partition_by:
-            self._write("", batch)
-            return
-        for folder, rows in partitioned(batch, self._shape.partition_by):
-            self._write(folder, rows)
+        with self._used():
+            if not self._shape.partition_by:
+                self._write("", batch)
+                return
+            for folder, rows in partitioned(batch, self._shape.partition_by):
+                self._write(folder, rows)
 
     def begin(self, folder: str = "") -> None:
         """Have a file there even when no row comes."""
-        self._of(folder)
+        with self._used():
+            self._of(folder)
 
     def close(self) -> None:
         """End all files."""
-        while self._open:
-            self._end(next(iter(self._open)))
+        with self._used():
+            while self._open:
+                self._end(next(iter(self._open)))
 
     def abandon(self) -> None:
         """Close what can be closed, and remove all files."""
+        self._abandoned = True
+        if self._lock.acquire(timeout=_SOON_S):
+            try:
+                self._close_all()
+            finally:
+                self._lock.release()
+        for _, path in [*self.paths]:
+            path.unlink(missing_ok=True)
+
+    @contextmanager
+    def _used(self) -> Iterator[None]:
+        """While a thread works on the files."""
+        with self._lock:
+            try:
+                yield
+            finally:
+                if self._abandoned:
+                    self._close_all()
+
+    def _close_all(self) -> None:
         # Closing flushes and may fail as the write did; the first error is the one to tell.
         for one in self._open.values():
             with suppress(OSError, pa.ArrowException, ValueError):
@@ -163,8 +194,6 @@ class Parts:
             with suppress(OSError, pa.ArrowException, ValueError):
                 one.file.close()
         self._open.clear()
-        for _, path in self.paths:
-            path.unlink(missing_ok=True)
 
     def _write(self, folder: str, batch: pa.RecordBatch) -> None:
         begin = 0
@@ -187,6 +216,8 @@ class Parts:
             self._make_room()
 
     def _of(self, folder: str) -> _Open:
+        if self._abandoned:
+            raise CancelledError("writing was abandoned")
         if (one := self._open.get(folder)) is not None:
             self._open.move_to_end(folder)
             return one

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -17,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fabric
-from fabric.errors import ConfigError, NotFoundError, PlanError, StorageError
+from fabric.errors import CancelledError, ConfigError, NotFoundError, PlanError, StorageError
 from fabric.ids import TaskId
 from fabric.io.sinks import abandon, open_sink, publish
 from fabric.io.sinks import files as file_sinks
@@ -233,3 +236,33 @@ def test_polars_reads_what_was_appended(tmp_path: Path) -> None:
     for _ in range(2):
         fabric.DataFrame(TABLE).write_parquet(out, mode="append", partition_by="y")
     assert pl.scan_parquet(out).select(pl.col("n").sum()).collect().item() == 90
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_writer_is_abandoned_by_any_thread_at_any_time(format: str, tmp_path: Path) -> None:
+    """Two at once, while a third one writes: files are closed once, by one thread at a time."""
+    target = FileTarget(format, str(tmp_path / "out"), single=False, mode="error")
+    batch = pa.record_batch({"n": range(100_000)})
+    for number in range(20):
+        sink = open_sink(target, batch.schema, TaskId("job-1", 2, number), n_tasks=20)
+        for _ in range(3):  # so that closing takes its time
+            sink.write(batch)
+        at = threading.Barrier(3)
+
+        def abandoned(sink=sink, at=at) -> None:
+            at.wait()
+            sink.abandon()
+
+        def writing(sink=sink, at=at) -> None:
+            at.wait()
+            with suppress(CancelledError):
+                for _ in range(20):
+                    sink.write(batch)
+
+        with ThreadPoolExecutor(3) as threads:
+            found = [threads.submit(work) for work in (writing, abandoned, abandoned)]
+            assert [one.result() for one in found] == [None] * 3
+        with pytest.raises(CancelledError):
+            sink.write(batch)
+    assert files(tmp_path) == []
+    assert [*tmp_path.iterdir()] == []
