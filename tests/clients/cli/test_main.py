@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,15 @@ Captured = pytest.CaptureFixture[str]
 HEAD = (
     'import sys\nimport fabric\nfrom fabric import col\nrows = fabric.DataFrame({"a": [1, 2, 3]})\n'
 )
+
+
+@pytest.fixture
+def no_sessions(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As in a program's first line, though tests before this one may have sessions open."""
+    with monkeypatch.context() as patched:
+        patched.setattr(default, "_open", [])
+        yield
+        default.close_all()
 
 
 @pytest.fixture
@@ -90,15 +100,10 @@ def test_ctrl_c_says_that_it_stopped(file: Path, capsys: Captured) -> None:
     assert capsys.readouterr().err == "fabric: stopped\n"
 
 
-def test_explain_takes_the_last_frame(
-    file: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(default, "_open", [])  # other tests of this process may have some
+@pytest.mark.usefixtures("no_sessions")
+def test_explain_takes_the_last_frame(file: Path, capsys: Captured) -> None:
     file.write_text(SCRIPT)
-    try:
-        assert main(["explain", str(file)]) == 0
-    finally:
-        default.close_all()
+    assert main(["explain", str(file)]) == 0
     out = capsys.readouterr().out
     assert "DataFrame(2 rows)" in out
     assert "\n2 rows" not in out  # nothing ran
@@ -115,6 +120,7 @@ ACTIONS = (
 
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("named", [True, False])
+@pytest.mark.usefixtures("no_sessions")
 def test_explain_runs_no_action(file: Path, capsys: Captured, action: str, named: bool) -> None:
     action = action.replace("FOLDER", str(file.parent))
     df = 'df = rows.group_by("a").count().named("by_a")' if named else "pass"
@@ -123,7 +129,6 @@ def test_explain_runs_no_action(file: Path, capsys: Captured, action: str, named
         + f"{df}\ntry:\n    found = {action}\nexcept Exception:\n    pass\nprint('after')\n"
     )
     before = sorted(file.parent.iterdir())
-    default.close_all()
     code = main(["explain", str(file)])
     told = capsys.readouterr()
     assert "after" not in told.out
