@@ -8,6 +8,9 @@ floats too.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -66,43 +69,41 @@ def _floor_divide(_: Request) -> Bound:
     return Bound(kernel, order="right")
 
 
+def _by_values(request: Request, compute: Callable[[Values, Values], Values]) -> Bound:
+    """`compute` over the values of both sides where neither is null and no divisor is 0."""
+
+    def kernel(left: Datum, right: Datum) -> Datum:
+        refuse_zero(left, right)
+        right = _no_zero(right)
+        n_rows = next(len(v) for v in (left, right) if isinstance(v, pa.Array))
+        both = as_array(left, n_rows), as_array(right, n_rows)
+        a, b = (to_numpy(pc.fill_null(side, 1)) for side in both)
+        with np.errstate(invalid="ignore", over="ignore"):
+            values = compute(a, b)
+        return from_numpy(values, request.result, valid=pc.and_(*map(pc.is_valid, both)))
+
+    return Bound(kernel, order="right")
+
+
 def _modulo(request: Request) -> Bound:
     """The remainder with the sign of the dividend; numpy answers 0 for the smallest by -1.
 
     pmod adds the divisor to what is below 0, as Java does: it may wrap.
     """
 
-    def kernel(left: Datum, right: Datum) -> Datum:
-        refuse_zero(left, right)
-        right = _no_zero(right)
-        n_rows = next(len(v) for v in (left, right) if isinstance(v, pa.Array))
-        both = as_array(left, n_rows), as_array(right, n_rows)
-        a, b = (to_numpy(pc.fill_null(side, 1)) for side in both)
-        with np.errstate(invalid="ignore", over="ignore"):
-            values = np.fmod(a, b)
-            if request.name == "pmod":
-                values = np.where(values < 0, np.fmod(values + b, b), values)
-        return from_numpy(values, request.result, valid=pc.and_(*map(pc.is_valid, both)))
+    def compute(a: Values, b: Values) -> Values:
+        values: Values = np.fmod(a, b)
+        if request.name == "pmod":
+            values = np.where(values < 0, np.fmod(values + b, b), values)
+        return values
 
-    return Bound(kernel, order="right")
+    return _by_values(request, compute)
 
 
 def _floored(request: Request) -> Bound:
     """``//`` and ``%`` of Python."""
-    is_quotient = request.name == "floor_quotient"
     compute = _float_floored if t.is_floating(request.result) else _integer_floored
-
-    def kernel(left: Datum, right: Datum) -> Datum:
-        refuse_zero(left, right)
-        right = _no_zero(right)
-        n_rows = next(len(v) for v in (left, right) if isinstance(v, pa.Array))
-        both = as_array(left, n_rows), as_array(right, n_rows)
-        a, b = (to_numpy(pc.fill_null(side, 1)) for side in both)
-        with np.errstate(invalid="ignore", over="ignore"):
-            values = compute(a, b, is_quotient)
-        return from_numpy(values, request.result, valid=pc.and_(*map(pc.is_valid, both)))
-
-    return Bound(kernel, order="right")
+    return _by_values(request, partial(compute, is_quotient=request.name == "floor_quotient"))
 
 
 def _integer_floored(a: Values, b: Values, is_quotient: bool) -> Values:
