@@ -12,6 +12,7 @@ One job: the public names. Each is loaded when it is first used, so ``import fab
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from os import environ
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -231,7 +232,9 @@ def __getattr__(name: str) -> Any:
 
 
 def _hint(name: str) -> str:
-    if name.startswith("_"):
+    """The nearest name; none for a submodule, which Python asks for before it imports it: what the
+    hint needs brings pyarrow, and an agent chooses its allocators before that."""
+    if name.startswith("_") or find_spec(f"fabric.{name}"):
         return ""
     near = import_module("fabric.plan.faults").nearest(name, __all__)
     return f"; did you mean fabric.{near}?" if near else ""
