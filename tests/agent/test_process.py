@@ -211,5 +211,6 @@ def test_the_allocators_are_chosen_before_pyarrow_is_there(module: str) -> None:
     """Arrow reads their settings when it is imported: too early, and a row of 64 MB costs 240 MB
     more of a bounded agent."""
     program = f"import sys, {module}; print('pyarrow' in sys.modules, 'numpy' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("False False\n", "")
