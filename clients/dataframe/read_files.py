@@ -89,7 +89,8 @@ def read_csv(
     """Rows of CSV files; types are found from the values.
 
     An empty field is null; a quoted empty one is the text "", as in Polars, and
-    as Spark and DuckDB write them.
+    as Spark and DuckDB write them. A blank line is a row of nulls (but for those before the
+    header), as in Polars; pandas and Spark leave it out, DuckDB where there are several columns.
 
     Parameters
     ----------

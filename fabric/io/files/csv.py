@@ -3,7 +3,8 @@
 One job: read CSV. Types come from the first `sample_bytes` of a file; a later value that does not
 fit its column's type is a `DataError` that names the file. A unit is the whole file.
 
-An empty field is null, also in columns of text; a quoted empty one is the text "". `null_values`
+An empty field is null, also in columns of text; a quoted empty one is the text "". So a blank line
+is a row of nulls, but for those before a header; the end of the last line is no row. `null_values`
 are null besides, unless they are quoted. That is how Polars reads, and what Spark, Polars and
 DuckDB write (readers of the other two take both for null). Options:
 
@@ -29,9 +30,7 @@ DuckDB write (readers of the other two take both for null). Options:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from io import BytesIO
 from os import stat
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pc
@@ -39,7 +38,8 @@ from pyarrow import types as t
 
 from fabric.errors import ConfigError, DataError
 from fabric.io.faults import first_line, reading
-from fabric.io.files.csv_lines import LineRules, Lines
+from fabric.io.files.csv_input import Request, opened
+from fabric.io.files.csv_lines import LineRules
 from fabric.io.files.units import Given, Unit
 
 OPTIONS: dict[str, type] = {
@@ -164,8 +164,10 @@ def has_header(options: Given) -> bool:
 
 
 def parse(data: pa.Buffer, options: Given, schema: pa.Schema) -> pa.Table:
-    """Whole lines as rows with the columns and types of `schema`."""
-    with _open(pa.BufferReader(data), options, schema, max(1, data.size)) as reader:
+    """Whole lines as rows with the columns and types of `schema`, which are all that they have."""
+    if not has_header(options) and "names" not in options and "schema" not in options:
+        options = {**options, "names": tuple(schema.names), "header": False}
+    with _open(data, options, schema, max(1, data.size)) as reader:
         return pa.Table.from_batches(_cut(reader, options, schema), schema)
 
 
@@ -185,12 +187,9 @@ def _cut(
 
 
 def _open(
-    file: str | pa.NativeFile, options: Given, schema: pa.Schema | None, block_bytes: int
+    source: str | pa.Buffer, options: Given, schema: pa.Schema | None, block_bytes: int
 ) -> pc.CSVStreamingReader:
-    text: dict[str, str] = {
-        name: value for name, value in options.items() if isinstance(value, str)
-    }
-    header, names = has_header(options), _names(options)
+    text = _texts(options)
     quote, escape = text.get("quote", '"'), text.get("escape", "")
     date_format = text.get("date_format")
     nulls = options.get("null_values", ())
@@ -209,42 +208,34 @@ def _open(
         quote_char=quote or False,
         escape_char=escape or False,
         newlines_in_values=bool(quote),
+        ignore_empty_lines=False,
     )
-    skip, encoding = options.get("skip_rows", 0), text.get("encoding", "utf8")
-    assert isinstance(skip, int)
-    if text.get("comment") or text.get("ragged", "error") != "error":
-        n_fields = len(names or ())
-        rules = LineRules(
-            parse.delimiter, quote, escape, skip, text.get("comment", ""),
-            text.get("ragged", "error"), n_fields,
-        )  # fmt: skip
-        file, skip, encoding = _mended(file, rules, encoding), 0, "utf8"
-    read = pc.ReadOptions(
-        block_size=block_bytes,
-        column_names=names,
-        autogenerate_column_names=not header and names is None,
-        skip_rows=skip + (header and names is not None),
-        encoding=encoding,
+    file, read = opened(source, _request(options, parse))
+    read_options = pc.ReadOptions(block_size=block_bytes, **read)
+    return pc.open_csv(
+        file, read_options=read_options, parse_options=parse, convert_options=convert
     )
-    return pc.open_csv(file, read_options=read, parse_options=parse, convert_options=convert)
 
 
-def _names(options: Given) -> list[str] | None:
+def _request(options: Given, parse: pc.ParseOptions) -> Request:
+    text = _texts(options)
     names = options.get("names")
-    given = _schema(options, "schema")
+    given, skip = _schema(options, "schema"), options.get("skip_rows", 0)
+    assert isinstance(skip, int)
     if names is None and given is not None and not has_header(options):
         names = tuple(given.names)
-    return list(names) if isinstance(names, tuple) else None
+    assert names is None or isinstance(names, tuple)
+    ragged, rules = text.get("ragged", "error"), None
+    if text.get("comment") or ragged != "error":
+        rules = LineRules(
+            parse.delimiter, text.get("quote", '"'), text.get("escape", ""), skip,
+            text.get("comment", ""), ragged, len(names or ()),
+        )  # fmt: skip
+    return Request(has_header(options), names, skip, text.get("encoding", "utf8"), rules, parse)
 
 
-def _mended(file: str | pa.NativeFile, rules: LineRules, encoding: str) -> pa.PythonFile:
-    opened: Any = pa.input_stream(file) if isinstance(file, str) else BytesIO(file.readall())
-    if encoding.lower().replace("-", "") != "utf8":
-        opened = pa.transcoding_input_stream(opened, encoding, "utf8")
-    from io import BufferedReader
-
-    buffered = BufferedReader(opened) if isinstance(opened, pa.NativeFile) else opened
-    return pa.PythonFile(Lines(buffered, rules), mode="r")
+def _texts(options: Given) -> dict[str, str]:
+    return {name: value for name, value in options.items() if isinstance(value, str)}
 
 
 def _read_types(schema: pa.Schema | None, date_format: str | None) -> pa.Schema | None:

@@ -60,7 +60,7 @@ class Lines(io.RawIOBase):
         for record in self._whole():
             if comment and record.startswith(comment):
                 continue
-            if rules.ragged != "error" and record.strip():
+            if rules.ragged != "error" and record.strip(b"\r\n"):
                 n_found = self._n_fields(record)
                 n_fields = n_fields or n_found
                 if n_found != n_fields:

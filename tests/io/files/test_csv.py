@@ -13,6 +13,7 @@ import pytest
 
 import fabric
 from fabric.errors import ConfigError, DataError, PlanError
+from fabric.io.files import csv
 
 Rows = list[dict[str, Any]]
 
@@ -211,3 +212,55 @@ def test_a_header_alone_is_no_row(tmp_path: Path) -> None:
     found = fabric.read_csv(tmp_path / "x.csv").collect()
     assert found.schema == pa.schema([("a", pa.string()), ("b", pa.string())])
     assert found.num_rows == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a\nx\n\n", "a\nx\n\ny", "a\nx\n\n\n", "a\n\n", "a\n1\n\n3\n", "a\r\nx\r\n\r\ny\r\n",
+        "\n\na\nx\n", "a,b\n1,2\n\n3,4\n", "a,b\n1,2\n\n", "\r\na,b\r\n\r\n1,x\r\n",
+        'a\n"x\n\ny"\n\n',
+    ],
+)  # fmt: skip
+def test_a_blank_line_is_a_row_of_nulls_as_in_polars(
+    read: Any, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = pl.read_csv(text.encode()).to_dicts()
+    assert read(text) == expected
+    assert read(text, comment="#") == expected
+    assert read(f"#\n{text}", skip_rows=1) == expected
+    assert read(text.replace("\n", "\n#\n", 1), comment="#") == expected
+    assert read(text, ragged="fill") == read(text, ragged="skip") == expected
+    names = list(expected[0])
+    assert read(text, names=names, header=True) == expected
+    monkeypatch.setattr(csv, "_BLOCK_BYTES", 9)
+    assert read(text) == expected
+
+
+@pytest.mark.parametrize("text", ["\n1\n\n", "\n1,x\n\n2,y\n", "1,x\n\n", "\n\n"])
+def test_a_blank_line_without_a_header_is_a_row_too(read: Any, text: str) -> None:
+    width = (text.count(",") and 2) or 1
+    names = [f"f{place}" for place in range(width)]
+    lines = text.removesuffix("\n").split("\n")
+    wanted = [[(part or None) for part in (line or "," * (width - 1)).split(",")] for line in lines]
+    as_text: dict[str, Any] = {"types": dict.fromkeys(names, "string")}
+    for given in ({"header": False}, {"names": names}):
+        for head, further in (("", {}), ("#\n", {"comment": "#"})):
+            rows = read(head + text, **given, **as_text, **further)
+            assert [list(row.values()) for row in rows] == wanted
+    schema = {"schema": as_text["types"], "header": False}
+    assert [list(row.values()) for row in read(text, **schema)] == wanted
+
+
+@pytest.mark.parametrize("options", [{}, {"header": False}, {"quote_style": "never"}])
+def test_a_null_of_one_column_comes_back(options: dict[str, Any], tmp_path: Path) -> None:
+    given = {"header": False} if "header" in options else {}
+    for values in (["x", None], [None, "x"], [None], [None, None, "x", None]):
+        fabric.DataFrame(pa.table({"a": pa.array(values, pa.string())})).write_csv(
+            tmp_path / "o.csv", mode="overwrite", **options
+        )
+        found = fabric.read_csv(tmp_path / "o.csv", **given).collect()
+        assert found.column(0).to_pylist() == values
+    rows = fabric.DataFrame({"k": [1, 2], "s": ["x", None]})
+    rows.write_csv(tmp_path / "d", partition_by="k", **options)
+    assert fabric.read_csv(tmp_path / "d", **given).count() == 2
