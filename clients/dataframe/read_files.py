@@ -28,7 +28,7 @@ Names: TypeAlias = str | Iterable[str] | None
 _ALIASES = {
     "sep": "delimiter", "separator": "delimiter", "has_header": "header", "dtypes": "types",
 }  # fmt: skip
-"""What Polars and pandas call options of CSV."""
+"""What Polars and pandas call options of CSV; the last one is of JSON, too."""
 
 
 def read_parquet(
@@ -91,6 +91,7 @@ def read_csv(
     An empty field is null; a quoted empty one is the text "", as in Polars, and
     as Spark and DuckDB write them. A blank line is a row of nulls (but for those before the
     header), as in Polars; pandas and Spark leave it out, DuckDB where there are several columns.
+    Integers beyond int64 are uint64, decimal(38,0) or text, whichever holds them all.
 
     Parameters
     ----------
@@ -101,9 +102,9 @@ def read_csv(
         in `read_parquet`.
     options
         ``delimiter`` (also ``sep``, ``separator``), ``header`` (``has_header``), ``names``,
-        ``types`` of some columns (``dtypes``), ``null_values`` besides the empty field,
-        ``skip_rows``, ``n_rows``, ``comment``, ``ragged`` ("error", "fill", "skip"), ``quote``,
-        ``escape``, ``decimal``, ``date_format``, ``encoding``, ``sample_bytes``.
+        ``types`` of some columns (``dtypes``), ``null_values`` besides the empty field (in quotes,
+        too), ``skip_rows``, ``n_rows``, ``comment``, ``ragged`` ("error", "fill", "skip"),
+        ``quote``, ``escape``, ``decimal``, ``date_format``, ``encoding``, ``sample_bytes``.
 
     Examples
     --------
@@ -219,7 +220,8 @@ def file_options(options: Mapping[str, Any], verb: str) -> sources.Options:
     """Options as they travel, by their own names; Python's own words for them are taken, too."""
     found: dict[str, sources.OptionValue] = {}
     for given, value in options.items():
-        name = _ALIASES.get(given, given)
+        is_known = given == "dtypes" or not verb.endswith("json")
+        name = _ALIASES.get(given, given) if is_known else given
         if name in found:
             raise PlanError(f"{verb} was given {name} twice, also as {given}; leave one out")
         if value is not None or name == "quote":  # None is what is not given, and no quoting

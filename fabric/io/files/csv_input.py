@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from io import BufferedReader, BytesIO
+from io import BufferedReader
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pc
 
-from fabric.io.files.csv_lines import LineRules, Lines
+from fabric.io.files.csv_lines import LineRules, Lines, NullRules, PlainNulls
 
 _HEAD_BYTES = 64 << 10
 _BOM = b"\xef\xbb\xbf"
@@ -25,13 +25,14 @@ _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What options say of a file's first lines; `rules`: its lines are mended by them."""
+    """What options say of a file's lines; `rules`: they are mended by them."""
 
     header: bool
     names: tuple[str, ...] | None
     skip_rows: int
     encoding: str
     rules: LineRules | None
+    nulls: tuple[str, ...]
     parse: pc.ParseOptions
 
 
@@ -45,7 +46,14 @@ def opened(source: str | pa.Buffer, request: Request) -> tuple[pa.NativeFile, di
         skip += n_blank
     elif n_blank and names is None:
         names = _generated(_file(source, request), encoding, skip + n_blank, request.parse)
-    return _file(source, request), {
+    file = _file(source, request)
+    if any(request.nulls) and request.parse.quote_char:
+        rules = NullRules(
+            request.parse.delimiter, request.parse.quote_char, request.nulls, skip + request.header
+        )
+        file = _python(PlainNulls(BufferedReader(_decoded(file, encoding)), rules))
+        encoding = "utf8"
+    return file, {
         "column_names": None if names is None else list(names),
         "autogenerate_column_names": not request.header and names is None,
         "skip_rows": skip + (request.header and names is not None),
@@ -54,13 +62,19 @@ def opened(source: str | pa.Buffer, request: Request) -> tuple[pa.NativeFile, di
 
 
 def _file(source: str | pa.Buffer, request: Request) -> pa.NativeFile:
+    is_path = isinstance(source, str)
+    file = pa.input_stream(source) if is_path else pa.BufferReader(source)
     if request.rules is None:
-        return pa.BufferReader(source) if isinstance(source, pa.Buffer) else pa.input_stream(source)
-    raw: Any = BytesIO(source) if isinstance(source, pa.Buffer) else pa.input_stream(source)
-    if not is_utf8(request.encoding):
-        raw = pa.transcoding_input_stream(raw, request.encoding, "utf8")
-    buffered = BufferedReader(raw) if isinstance(raw, pa.NativeFile) else raw
-    return pa.PythonFile(Lines(buffered, request.rules), mode="r")
+        return file
+    return _python(Lines(BufferedReader(_decoded(file, request.encoding)), request.rules))
+
+
+def _python(file: Any) -> pa.NativeFile:
+    return pa.PythonFile(file, mode="r")
+
+
+def _decoded(file: pa.NativeFile, encoding: str) -> Any:
+    return file if is_utf8(encoding) else pa.transcoding_input_stream(file, encoding, "utf8")
 
 
 def is_utf8(encoding: str) -> bool:
@@ -70,9 +84,7 @@ def is_utf8(encoding: str) -> bool:
 
 def _n_blank(file: pa.NativeFile, encoding: str, skip_rows: int) -> int:
     """How many blank lines follow the first `skip_rows`."""
-    plain = is_utf8(encoding)
-    text = file if plain else pa.transcoding_input_stream(file, encoding, "utf8")
-    with BufferedReader(text, _HEAD_BYTES) as lines:
+    with BufferedReader(_decoded(file, encoding), _HEAD_BYTES) as lines:
         for _ in range(skip_rows):
             lines.readline()
         head = lines.peek().removeprefix(b"" if skip_rows else _BOM)

@@ -1,7 +1,8 @@
-"""Lines of CSV that Arrow's parser would refuse, mended before it sees them.
+"""Lines of CSV that Arrow's parser would refuse or misread, mended before it sees them.
 
-One job: `Lines`, a file without its first lines, its comments, and lines of too few or too many
-fields. Only files read with one of these options go through here; it is Python, a line at a time.
+`Lines` is a file without its first lines, its comments, and lines of too few or too many fields.
+Only files read with one of these options go through it; it is Python, a line at a time.
+`PlainNulls` is a file whose quoted nulls are empty fields: a block at a time, with `null_values`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_LINE_BYTES_MAX = 64 << 20
+_LINE_BYTES_MAX, _BLOCK_BYTES = 64 << 20, 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +28,12 @@ class LineRules:
     n_fields: int
 
 
-class Lines(io.RawIOBase):
-    """The bytes of `file` (UTF-8) by the rules; closes it."""
+class _Records(io.RawIOBase):
+    """A file of bytes that are made from those of another; closes it."""
 
-    def __init__(self, file: io.BufferedIOBase, rules: LineRules) -> None:
-        self._file, self._rules = file, rules
-        self._records, self._rest = self._mended(), b""
+    def __init__(self, file: io.BufferedIOBase) -> None:
+        self._file, self._rest = file, b""
+        self._records = self._mended()
 
     def readable(self) -> bool:
         """True."""
@@ -53,6 +54,59 @@ class Lines(io.RawIOBase):
         """Close the file below, too."""
         self._file.close()
         super().close()
+
+    def _mended(self) -> Iterator[bytes]:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class NullRules:
+    """`nulls` are null in quotes, too, but for the first `n_lines`."""
+
+    delimiter: str
+    quote: str
+    nulls: tuple[str, ...]
+    n_lines: int
+
+
+class PlainNulls(_Records):
+    """The bytes of `file` (UTF-8) with an empty field for each quoted null.
+
+    Inside a quoted field no quote stands alone, so one between delimiters begins and ends a field.
+    """
+
+    def __init__(self, file: io.BufferedIOBase, rules: NullRules) -> None:
+        quote, ends = rules.quote.encode(), b"[" + re.escape(rules.delimiter.encode()) + b"\r\n]"
+        texts = (null.encode().replace(quote, quote * 2) for null in rules.nulls if null)
+        inner = b"|".join(map(re.escape, texts))
+        quote = re.escape(quote)
+        self._null = re.compile(
+            b"(?<!" + ends.replace(b"[", b"[^", 1) + b")" + quote + b"(?:" + inner + b")" + quote
+            + b"(?=" + ends + rb"|\Z)"
+        )  # fmt: skip
+        self._n_lines = rules.n_lines
+        super().__init__(file)
+
+    def _mended(self) -> Iterator[bytes]:
+        for _ in range(self._n_lines):
+            yield self._file.readline()
+        rest = b""
+        while data := self._file.read(_BLOCK_BYTES):
+            cut = data.rfind(b"\n") + 1
+            if not cut:
+                rest += data
+                continue
+            yield self._null.sub(b"", rest + data[:cut])
+            rest = data[cut:]
+        yield self._null.sub(b"", rest)
+
+
+class Lines(_Records):
+    """The bytes of `file` (UTF-8) by the rules."""
+
+    def __init__(self, file: io.BufferedIOBase, rules: LineRules) -> None:
+        self._rules = rules
+        super().__init__(file)
 
     def _mended(self) -> Iterator[bytes]:
         rules, n_fields = self._rules, self._rules.n_fields

@@ -223,9 +223,10 @@ class GrowingCursor(Plain):
             header = self._header or b""
             block = pa.py_buffer(header + data)
             return csv.parse(block, self._options, self._schema)
-        except ValueError as error:  # ArrowInvalid is one
+        except (ValueError, DataError) as error:  # ArrowInvalid is one
+            why = error.message if isinstance(error, DataError) else first_line(error)
             raise DataError(
-                f"{self._source.path} can't be read behind byte {begin}: {first_line(error)}"
+                f"{self._source.path} can't be read behind byte {begin}: {why}"
             ) from error
 
     def _last_byte(self) -> int:

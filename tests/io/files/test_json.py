@@ -133,6 +133,8 @@ def test_what_comes_behind_the_head_names_its_line(
 def test_options_are_refused(read: Any) -> None:
     with pytest.raises(ConfigError, match=r"read_json has no option 'lines'; .*it has: "):
         read("{}", lines=True)
+    with pytest.raises(ConfigError, match=r"read_json has no option 'sep'; "):
+        read("{}", sep=";")
     with pytest.raises(ConfigError, match="not both"):
         read("{}", types={"a": "int8"}, schema={"a": "int8"})
     for dtype in (pa.time32("s"), pa.list_(pa.duration("s")), pa.map_(pa.string(), pa.int8())):

@@ -129,7 +129,7 @@ def test_csv_that_does_not_hold_what_its_head_promised(tmp_path: Path, on_spark:
     (tmp_path / "rows.csv").write_text("a\n" + "1\n" * 50 + "x\n")
     node = read(tmp_path / "rows.csv", "csv", sample_bytes=20)
     with pytest.raises(
-        DataError, match=r"does not fit its column.*types=\{\"column\": \"string\"\}"
+        DataError, match=r"does not fit its column.*types=\{\"a\": \"string\"\}"
     ) as error:
         on_spark(node)
     assert "Traceback" not in str(error.value)
