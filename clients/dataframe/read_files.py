@@ -130,7 +130,13 @@ def read_json(
     """Rows of JSON files: an object a line (NDJSON), or one array of objects.
 
     A key that an object lacks is null. A key that is there twice, or a value that does not fit its
-    column's type, is an error that names the line.
+    column's type, is an error that names the line. In a column that is given as text
+    (``types={"a": "string"}``) other values are text as they are written.
+
+    Texts that are all ISO 8601 are timestamps, of seconds ("2024-01-01", "2024-01-01T10:00:00"), or
+    of micro- or nanoseconds where one has a fraction; all with a zone ("Z", "+02:00") are instants
+    in UTC, and some with and some without one stay text. Integers beyond int64 are uint64 or
+    decimal(38,0), whichever holds them all.
 
     Parameters
     ----------

@@ -81,11 +81,20 @@ def _way(name: str, dtype: pa.DataType | None, text: str) -> str:
     if "UTF8" in text:
         as_bytes = as_text.replace("string", "binary")
         return f'name the encoding of its texts: encoding="latin-1", or read bytes: {as_bytes}'
-    if "expected a zone offset" in text and dtype is not None and t.is_timestamp(dtype):
-        plain = f'types={{"{name}": "timestamp[{dtype.unit}]"}}'
-        return f'read it without its zone, {plain}, then .dt.replace_time_zone("{dtype.tz}")'
-    if "expected no zone offset" in text and dtype is not None and t.is_timestamp(dtype):
-        return f'name a zone: types={{"{name}": "timestamp[{dtype.unit}, tz=UTC]"}}'
+    if (way := zone_way(name, dtype, text)) is not None:
+        return way
     if dtype is not None and t.is_integer(dtype) and re.search(r"'-?\d+'$", text):
         return f'name the type: types={{"{name}": "decimal(38,0)"}} or {as_text}'
     return f"name the type: {as_text}, or what means null: null_values=[…]"
+
+
+def zone_way(name: str, dtype: pa.DataType | None, text: str) -> str | None:
+    """What to write where a time has a zone and its column's type has none, or the reverse."""
+    if dtype is None or not t.is_timestamp(dtype):
+        return None
+    if "expected a zone offset" in text:
+        plain = f'types={{"{name}": "timestamp[{dtype.unit}]"}}'
+        return f'read it without its zone, {plain}, then .dt.replace_time_zone("{dtype.tz}")'
+    if "expected no zone offset" in text:
+        return f'name a zone: types={{"{name}": "timestamp[{dtype.unit}, tz=UTC]"}}'
+    return None

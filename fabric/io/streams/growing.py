@@ -219,7 +219,7 @@ class GrowingCursor(Plain):
     def _parsed(self, data: bytes, begin: int) -> pa.Table:
         try:
             if self._source.format == "ndjson":
-                return ndjson.parse(data, self._schema)
+                return ndjson.parse(data, self._schema, ndjson.texts_given(self._options))
             header = self._header or b""
             block = pa.py_buffer(header + data)
             return csv.parse(block, self._options, self._schema)
