@@ -113,7 +113,7 @@ def _matches(pattern: str, root: str, endings: tuple[str, ...]) -> Iterator[str]
     """Files that match; of folders that match, the files below them."""
     below = "**" in Path(pattern).parts
     for found in glob(pattern, recursive=True):
-        if below and any(_is_hidden(part) for part in Path(found).relative_to(root).parts):
+        if below and any(is_hidden(part) for part in Path(found).relative_to(root).parts):
             continue
         if os.path.isfile(found):
             if not below or Path(pattern).name != "**" or found.lower().endswith(endings):
@@ -126,7 +126,7 @@ def _walked(folder: str, endings: tuple[str, ...]) -> Iterator[str]:
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
-                if _is_hidden(entry.name):
+                if is_hidden(entry.name):
                     continue
                 if entry.is_dir():
                     yield from _walked(entry.path, endings)
@@ -140,5 +140,6 @@ def _walked(folder: str, endings: tuple[str, ...]) -> Iterator[str]:
         ) from error
 
 
-def _is_hidden(name: str) -> bool:
+def is_hidden(name: str) -> bool:
+    """Whether a file or folder of this name is passed over in a folder."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
