@@ -1,9 +1,9 @@
 """Splits and stage inputs as DataFusion tables.
 
-One job: choose how rows get into DataFusion. What is in memory or mapped is registered as it is;
-Parquet files read whole are scanned by DataFusion itself, which knows their statistics; row groups
-go through Arrow's scanner; CSV and compressed IPC are streamed. Rows from elsewhere (datasets,
-Flight) are fetched first, because a fragment must not wait inside DataFusion.
+One job: choose how rows get into DataFusion. What is in memory, or IPC that fits there, is
+registered as it is; Parquet files read whole are scanned by DataFusion itself, which knows their
+statistics; row groups go through Arrow's scanner; CSV and other IPC are streamed. Rows from
+elsewhere (datasets, Flight) are fetched first, because a fragment must not wait inside DataFusion.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from fabric.operators.fragment.streams import GroupPart, Read, StreamDataset, St
 from fabric.plan.expr import columns_of
 from fabric.plan.nodes import Scan, StageInput
 from fabric.plan.schema import schema_of
-from fabric.plan.sources import FileSource, MemorySource, Split
+from fabric.plan.sources import FileSource, MemorySource, Source, Split
 
 T = TypeVar("T")
 ReadSplit = Callable[[Scan, Split], Iterator[pa.RecordBatch]]
@@ -49,6 +49,8 @@ _NATIVE_PATH = re.compile(r"[A-Za-z0-9_./\-]+\.(parquet|pq)")
 """Others might be taken for patterns or URLs."""
 
 _ROW_BYTES = 50
+_HERE_BYTES_MAX = 1 << 30
+"""Larger files are streamed, a record batch at a time."""
 
 
 class Tables:
@@ -109,10 +111,10 @@ class Tables:
         return self._table(schema, self._rows(node, schema, splits))
 
     def here(self, node: Scan) -> Iterator[pa.RecordBatch] | None:
-        """What `node` puts out, if it is in memory or mapped and not filtered: as it lies there."""
+        """What `node` puts out, if it needs no query: as it lies in memory or in IPC files."""
         splits = self._splits_of(node)
         names = schema_of(node).names
-        if node.predicate is not None or not names or not self._lies_here(node, splits):
+        if node.predicate is not None or not names or not _needs_no_query(node.source):
             return None
         return (
             piece.select(names)
@@ -207,12 +209,13 @@ class Tables:
         return math.inf
 
     def _lies_here(self, node: Scan, splits: Sequence[Split]) -> bool:
-        """Whether the rows are in memory or mapped."""
+        """Whether the rows are in memory, or small files that only need to be read into it."""
         match node.source:
             case MemorySource():
                 return True
             case FileSource(format="ipc") as source if is_plain(source):
-                return all(ipc.is_mapped(path) for path in {split.uri for split in splits})
+                small = sum(split.n_bytes for split in splits) <= _HERE_BYTES_MAX
+                return small and not any(map(ipc.is_compressed, {split.uri for split in splits}))
         return False
 
     def _splits_of(self, node: Scan) -> Sequence[Split]:
@@ -347,6 +350,14 @@ class Tables:
         """`df`, which has user names, under internal ones."""
         outputs = [Output(column(field.name), field.name, field.type) for field in schema]
         return select(df, outputs, self._names)
+
+
+def _needs_no_query(source: Source) -> bool:
+    """Whether batches are to be had as they lie, one at a time."""
+    match source:
+        case FileSource(format="ipc"):
+            return is_plain(source)
+    return isinstance(source, MemorySource)
 
 
 def leaf_rows(
