@@ -40,7 +40,7 @@ from fabric.operators.fragment.streams import GroupPart, Read, StreamDataset, St
 from fabric.plan.expr import columns_of
 from fabric.plan.nodes import Scan, StageInput
 from fabric.plan.schema import schema_of
-from fabric.plan.sources import FileSource, MemorySource, Source, Split
+from fabric.plan.sources import FileSource, MemorySource, Split
 
 T = TypeVar("T")
 ReadSplit = Callable[[Scan, Split], Iterator[pa.RecordBatch]]
@@ -102,7 +102,9 @@ class Tables:
         match node.source:
             case FileSource() if self.is_bounded:
                 return self._streamed(node, schema, splits)
-            case FileSource(format="parquet") as source if is_plain(source):
+            case FileSource(format="parquet") as source if is_plain(
+                source, node.schema, [split.uri for split in splits]
+            ):
                 for split in splits:
                     check_as_planned(source, node.schema, split)
                 return self._parquet(node, schema, splits)
@@ -114,8 +116,11 @@ class Tables:
         """What `node` puts out, if it needs no query: as it lies in memory or in IPC files."""
         splits = self._splits_of(node)
         names = schema_of(node).names
-        if node.predicate is not None or not names or not _needs_no_query(node.source):
-            return None
+        match node.source:
+            case MemorySource() | FileSource(format="ipc") if names and node.predicate is None:
+                pass
+            case _:
+                return None
         return (
             piece.select(names)
             for batch in self._rows(node, read_schema(node), splits)
@@ -213,9 +218,11 @@ class Tables:
         match node.source:
             case MemorySource():
                 return True
-            case FileSource(format="ipc") as source if is_plain(source):
+            case FileSource(format="ipc") as source:
                 small = sum(split.n_bytes for split in splits) <= _HERE_BYTES_MAX
-                return small and not any(map(ipc.is_compressed, {split.uri for split in splits}))
+                paths = {split.uri for split in splits}
+                plain = is_plain(source, node.schema, paths)
+                return small and plain and not any(map(ipc.is_compressed, paths))
         return False
 
     def _splits_of(self, node: Scan) -> Sequence[Split]:
@@ -350,14 +357,6 @@ class Tables:
         """`df`, which has user names, under internal ones."""
         outputs = [Output(column(field.name), field.name, field.type) for field in schema]
         return select(df, outputs, self._names)
-
-
-def _needs_no_query(source: Source) -> bool:
-    """Whether batches are to be had as they lie, one at a time."""
-    match source:
-        case FileSource(format="ipc"):
-            return is_plain(source)
-    return isinstance(source, MemorySource)
 
 
 def leaf_rows(
