@@ -16,6 +16,7 @@ from fabric.clients.dataframe.literal import DTypeLike, SchemaLike, to_dtype, to
 from fabric.clients.dataframe.names import choice, whole
 from fabric.errors import PlanError
 from fabric.plan import nodes, sources
+from fabric.plan.zones import check_zones
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame
@@ -205,7 +206,9 @@ def _files(
 
 def _hive(hive: Any, verb: str) -> Any:
     if isinstance(hive, Mapping):
-        return {name: to_dtype(dtype) for name, dtype in hive.items()}
+        types = {name: to_dtype(dtype) for name, dtype in hive.items()}
+        check_zones(pa.schema(list(types.items())))
+        return types
     if hive is None or isinstance(hive, bool):
         return hive
     raise PlanError(
