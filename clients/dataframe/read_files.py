@@ -6,6 +6,7 @@ once (footers and heads are read, rows are not).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -179,7 +180,9 @@ def _files(
     from fabric.io.registry import source_schema
 
     verb, (columns, schema, hive) = f"read_{format}", shape
-    found = listed(format, [paths] if isinstance(paths, str | Path) else list(paths))
+    if isinstance(paths, str | bytes | os.PathLike) or not isinstance(paths, Iterable):
+        paths = [paths]
+    found = listed(format, list(paths))
     schemas: sources.Schemas = "union" if format == "json" else "strict"
     if isinstance(schema, str):
         schemas = choice(schema, ("strict", "union"), verb, "schema")  # type: ignore[assignment]

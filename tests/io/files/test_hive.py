@@ -234,6 +234,41 @@ def test_a_column_of_nulls_fits_any_type(format: str, schema: str, tmp_path: Pat
     assert alone.select("a").to_dicts() == [{"a": None}] * 2
 
 
+@pytest.mark.parametrize("pattern", ["", "**/*.parquet", "*"])
+def test_a_folder_that_leads_back_to_itself_is_refused(save: Save, pattern: str) -> None:
+    folder = save("a/f.parquet", "b/f.parquet", n=[1])
+    (folder / "c").symlink_to(folder / "b")  # another one is read by both names
+    assert fabric.read_parquet(folder / pattern).count() == 3
+    for to in (folder, folder / "a"):
+        (folder / "a" / "self").symlink_to(to)
+        with pytest.raises(
+            PlanError, match=r"/a/self.* is a link to a folder above it, .*; remove"
+        ):
+            fabric.read_parquet(folder / pattern)
+        (folder / "a" / "self").unlink()
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        (None, "needs a path, got None; give it a text or a pathlib.Path"),
+        (5, "needs a path, got 5; "), ([None], "needs a path, got None; "), (b"x", "got b'x'"),
+        ("x" * 5_000, "can't use the path 'xxx.*…' of 5,000 characters: File name too long; "),
+        ("x" * 300 + "*", "of 301 characters: File name too long; "), ("a\0b", "null byte; "),
+    ],
+)  # fmt: skip
+def test_what_is_no_path_is_refused(path: Any, why: str, tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match=f"read_csv .*{why}"):
+        fabric.read_csv(path)
+    frame, (single,) = fabric.DataFrame({"a": [1]}), path if type(path) is list else [path]
+    with pytest.raises(PlanError, match=f"write_csv .*{why}"):
+        frame.write_csv(single)
+    with pytest.raises(PlanError, match=f"to_files .*{why}"):
+        fabric.streams.to_files(single)
+    with pytest.raises(PlanError, match=f"files .*{why}"):
+        fabric.streams.files(single, schema={"a": "int64"})
+
+
 MIXED = [
     ([1], ["x"]), ([dt.date(2024, 1, 2)], [dt.datetime(2024, 1, 2, 3)]), ([True], [1]),
     (
