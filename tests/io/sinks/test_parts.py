@@ -11,6 +11,7 @@ from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import duckdb
 import polars as pl
@@ -237,6 +238,25 @@ def test_arguments_are_refused_before(
         frame.write_parquet(tmp_path / "out.parquet", partition_by="y")
     with pytest.raises(PlanError, match="names all columns, and none is left"):
         frame.select("y").write_parquet(tmp_path / "out", partition_by="y")
+
+
+def test_partition_columns_come_back_or_are_refused(tmp_path: Path) -> None:
+    for name in ("_k", "k.x", "=", "a=b"):
+        out = tmp_path / quote(name, safe="")
+        fabric.DataFrame({name: ["x"], "v": [1]}).write_parquet(out, partition_by=name)
+        assert fabric.read_parquet(out).to_dicts() == [{"v": 1, name: "x"}]
+    hidden = fabric.DataFrame({".k": ["x"], "v": [1]})
+    with pytest.raises(
+        PlanError, match=r"'\.k' begins with a dot, .*: \.rename\({\"\.k\": \"k\"}\)"
+    ):
+        hidden.write_parquet(tmp_path / "out", partition_by=".k")
+    hidden.rename({".k": "k"}).write_parquet(tmp_path / "out", partition_by="k")
+    for texts in (["007", "7"], ["1.50", "1.5"]):
+        fabric.DataFrame({"k": texts, "v": [1, 2]}).write_csv(
+            tmp_path / "out", partition_by="k", mode="overwrite"
+        )
+        as_text = fabric.read_csv(tmp_path / "out", hive={"k": "string"})
+        assert sorted(row["k"] for row in as_text.to_dicts()) == sorted(texts)
 
 
 def test_parquet_options(tmp_path: Path) -> None:
