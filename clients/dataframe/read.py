@@ -5,7 +5,7 @@ One job: a scan node with its schema, known at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -100,6 +100,8 @@ def to_table(data: Any) -> pa.Table:
             return pa.RecordBatchReader.from_stream(data).read_all()
         if hasattr(data, "__arrow_c_array__"):
             return pa.Table.from_batches([pa.record_batch(data)])
+    except OverflowError as error:
+        raise _too_large(data) from error
     except (pa.ArrowException, TypeError) as error:
         raise DataError(
             f"can't read {with_article(type(data).__name__)} as a table: {error}"
@@ -108,6 +110,37 @@ def to_table(data: Any) -> pa.Table:
         f"can't read {with_article(type(data).__name__)} as a table; give a dict of lists, a list "
         "of dicts, a pyarrow, Polars or pandas table, or whatever has __arrow_c_stream__"
     )
+
+
+def _too_large(data: Any) -> DataError:
+    """The integer in dicts of lists, or lists of dicts, that Arrow has no type for."""
+    columns = (
+        data.items() if isinstance(data, Mapping) else (i for row in data for i in row.items())
+    )
+    found = next(((n, big) for n, values in columns for big in _large_in(values)), None)
+    if found is None:
+        return DataError("a value does not fit its column's type; give pa.array(values, type)")
+    name, value = found
+    way = (
+        f'pa.array(values, pa.uint64()) for column "{name}"'
+        if 0 < value < 1 << 64
+        else "decimal.Decimal(value), float(value) or str(value)"
+    )
+    return DataError(
+        f"column {name!r} has the integer {value}, which does not fit int64; give {way}"
+    )
+
+
+def _large_in(values: Any) -> Iterator[int]:
+    """Integers that do not fit int64, at any depth."""
+    if isinstance(values, int):
+        if not -(1 << 63) <= values < 1 << 63:
+            yield values
+    elif isinstance(values, Mapping):
+        yield from _large_in(values.values())
+    elif isinstance(values, Iterable) and not isinstance(values, str | bytes):
+        for value in values:
+            yield from _large_in(value)
 
 
 def _is_lazy_polars(data: Any) -> bool:

@@ -6,6 +6,7 @@ once (footers and heads are read, rows are not).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -16,6 +17,7 @@ from fabric.clients.dataframe.literal import DTypeLike, SchemaLike, to_dtype, to
 from fabric.clients.dataframe.names import choice, whole
 from fabric.errors import PlanError
 from fabric.plan import nodes, sources
+from fabric.plan.zones import check_zones
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame
@@ -186,7 +188,9 @@ def _files(
     from fabric.io.registry import source_schema
 
     verb, (columns, schema, hive) = f"read_{format}", shape
-    found = listed(format, [paths] if isinstance(paths, str | Path) else list(paths))
+    if isinstance(paths, str | bytes | os.PathLike) or not isinstance(paths, Iterable):
+        paths = [paths]
+    found = listed(format, list(paths))
     schemas: sources.Schemas = "union" if format == "json" else "strict"
     if isinstance(schema, str):
         schemas = choice(schema, ("strict", "union"), verb, "schema")  # type: ignore[assignment]
@@ -213,7 +217,9 @@ def _files(
 
 def _hive(hive: Any, verb: str) -> Any:
     if isinstance(hive, Mapping):
-        return {name: to_dtype(dtype) for name, dtype in hive.items()}
+        types = {name: to_dtype(dtype) for name, dtype in hive.items()}
+        check_zones(pa.schema(list(types.items())))
+        return types
     if hive is None or isinstance(hive, bool):
         return hive
     raise PlanError(

@@ -46,6 +46,7 @@ from fabric.plan.stream_rules import STREAM_RULES
 from fabric.plan.types import common_type, is_comparable, is_groupable
 from fabric.plan.walk import rewrite_expr, walk_expr
 from fabric.plan.window import window_columns
+from fabric.plan.zones import check_zones
 
 Columns = list[tuple[str, pa.DataType]]
 PARTITIONS_MAX = 1 << 15
@@ -55,7 +56,9 @@ def output_schema(node: Node, inputs: Sequence[pa.Schema]) -> pa.Schema:
     """The schema `node` puts out over `inputs`: fields that may be null, without metadata."""
     try:
         found = _RULES[type(node)](node, *inputs)
-        return found if isinstance(found, pa.Schema) else pa.schema(found)
+        schema = found if isinstance(found, pa.Schema) else pa.schema(found)
+        check_zones(schema)
+        return schema
     except ExprFault as fault:
         raise of_fault(fault, node) from None
     except UnicodeEncodeError as error:  # half of a surrogate pair, say

@@ -107,8 +107,9 @@ def files(
     [{'offset': 8, 'data': b'2\\n'}]
     """
     from fabric.clients.dataframe.read_files import file_options
+    from fabric.io.files.folders import local_path
 
-    where = Path(path).expanduser().absolute()
+    where = local_path(path, "files")
     source = sources.FollowedFiles(
         format or _format_of(where),
         str(where),

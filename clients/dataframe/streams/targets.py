@@ -16,7 +16,7 @@ from fabric.clients.dataframe.read_files import file_options
 from fabric.clients.dataframe.streams.lengths import Length, maybe_us
 from fabric.clients.dataframe.verbs.writing import dataset_target
 from fabric.errors import PlanError
-from fabric.io.files.folders import check_local
+from fabric.io.files.folders import local_path
 from fabric.plan.sources import (
     BlackholeTarget,
     DatasetTarget,
@@ -64,10 +64,10 @@ def to_files(
     60.0
     """
     choice(format, ("parquet", "csv", "ipc", "json"), "to_files", "format")
-    check_local(path, "to_files")
+    full = local_path(path, "to_files")
     return StreamFileTarget(
         format,
-        str(Path(path).expanduser().absolute()),
+        str(full),
         whole(roll_bytes, 0, "to_files", "roll_bytes"),
         whole(roll_rows, 0, "to_files", "roll_rows"),
         (maybe_us(roll, "roll", least=1) or 0) / 1e6,

@@ -14,7 +14,7 @@ from fabric.clients.dataframe.read_files import file_options
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.errors import PlanError
 from fabric.ids import check_name
-from fabric.io.files.folders import check_local
+from fabric.io.files.folders import local_path
 from fabric.plan import sources
 from fabric.plan.sources import DatasetMode, FileMode
 
@@ -51,7 +51,9 @@ class WritingVerbs(Verbs):
             files to a folder whose files have the same columns.
         partition_by
             Columns whose values become folders, ``path/year=2024/…``, and are left out of the
-            files: whole numbers, texts, booleans, dates, timestamps and decimals.
+            files: whole numbers, texts, booleans, dates, timestamps and decimals. They are texts
+            there, and a reader finds their types anew: "007" and "7" of a column of texts both
+            come back as 7, unless it is read with ``hive={"k": "string"}``.
         max_rows_per_file
             A part ends at so many rows, and the next one begins; 0: no limit.
         wait
@@ -193,9 +195,8 @@ def file_target(
 ) -> sources.FileTarget:
     """Where `path` says that files go: one file by its ending, else a folder of parts."""
     verb = f"write_{format}"
-    check_local(path, verb)
+    full = local_path(path, verb)
     choice(mode, ("error", "overwrite", "append"), verb, "mode")
-    full = Path(path).expanduser().absolute()
     single = full.suffix.lower() in _ENDINGS[format]
     columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
     return sources.FileTarget(

@@ -23,13 +23,11 @@ import pyarrow as pa
 from fabric.errors import CancelledError, ConfigError, NotFoundError, PlanError, StorageError
 from fabric.ids import TaskId
 from fabric.io.faults import writing
-from fabric.io.files import hive
-from fabric.io.files.folders import listed
-from fabric.io.schemas import difference
+from fabric.io.sinks.appended import check_appended
 from fabric.io.sinks.encoders import ENDINGS, check_options, check_schema
-from fabric.io.sinks.parts import Parts, Shape, check_partition_by, file_schema
+from fabric.io.sinks.parts import Parts, Shape, check_partition_by
 from fabric.io.sinks.protocol import Handle
-from fabric.plan.sources import FileSource, FileTarget
+from fabric.plan.sources import FileTarget
 
 
 def check_target(target: FileTarget, schema: pa.Schema | None = None) -> None:
@@ -59,43 +57,7 @@ def check_target(target: FileTarget, schema: pa.Schema | None = None) -> None:
     if not target.single and path.is_file():
         raise PlanError(f"{path} is a file, not a folder of parts; remove it first")
     if schema is not None and target.mode == "append" and _is_taken(path, single=False):
-        _check_appended(target, schema)
-
-
-def _check_appended(target: FileTarget, schema: pa.Schema) -> None:
-    """Rows must have the columns and the folders of the files that are there."""
-    from fabric.io.files.source import source_schema
-
-    try:
-        found = listed(target.format, [target.path])
-    except NotFoundError:
-        return
-    folders = hive.found_columns(found, None)
-    if tuple(folders.names) != target.partition_by:
-        raise PlanError(
-            f"{target.path} is partitioned by {', '.join(folders.names) or 'nothing'}; append with "
-            f"partition_by={folders.names!r}, or write elsewhere"
-        )
-    options = () if target.format != "csv" else _as_read(target)
-    there = source_schema(FileSource(target.format, found.paths[:1], options))
-    wanted = file_schema(schema, target.partition_by)
-    if target.format in ("csv", "json"):  # types are a reader's guess
-        if target.format == "csv" and there.names != wanted.names and dict(options)["header"]:
-            raise PlanError(
-                f"{found.paths[0]} has the columns {', '.join(there.names)}, and these rows have "
-                f"{', '.join(wanted.names)}; append the same columns in the same order"
-            )
-    elif text := difference(there, wanted):
-        raise PlanError(
-            f"these rows don't fit {target.path}: {text}, in {found.paths[0]}; .cast or .select "
-            "them, or write elsewhere"
-        )
-
-
-def _as_read(target: FileTarget) -> Any:
-    options = dict(target.options)
-    return tuple((name, options.get(name, default)) for name, default in
-                 (("delimiter", ","), ("header", True)))  # fmt: skip
+        check_appended(target, schema)
 
 
 def open_sink(target: FileTarget, schema: pa.Schema, task: TaskId, n_tasks: int) -> FileSink:

@@ -1,9 +1,9 @@
 """Splits and stage inputs as DataFusion tables.
 
-One job: choose how rows get into DataFusion. What is in memory or mapped is registered as it is;
-Parquet files read whole are scanned by DataFusion itself, which knows their statistics; row groups
-go through Arrow's scanner; CSV and compressed IPC are streamed. Rows from elsewhere (datasets,
-Flight) are fetched first, because a fragment must not wait inside DataFusion.
+One job: choose how rows get into DataFusion. What is in memory, or IPC that fits there, is
+registered as it is; Parquet files read whole are scanned by DataFusion itself, which knows their
+statistics; row groups go through Arrow's scanner; CSV and other IPC are streamed. Rows from
+elsewhere (datasets, Flight) are fetched first, because a fragment must not wait inside DataFusion.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ _NATIVE_PATH = re.compile(r"[A-Za-z0-9_./\-]+\.(parquet|pq)")
 """Others might be taken for patterns or URLs."""
 
 _ROW_BYTES = 50
+_HERE_BYTES_MAX = 1 << 30
+"""Larger files are streamed, a record batch at a time."""
 
 
 class Tables:
@@ -100,7 +102,9 @@ class Tables:
         match node.source:
             case FileSource() if self.is_bounded:
                 return self._streamed(node, schema, splits)
-            case FileSource(format="parquet") as source if is_plain(source):
+            case FileSource(format="parquet") as source if is_plain(
+                source, node.schema, [split.uri for split in splits]
+            ):
                 for split in splits:
                     check_as_planned(source, node.schema, split)
                 return self._parquet(node, schema, splits)
@@ -109,11 +113,14 @@ class Tables:
         return self._table(schema, self._rows(node, schema, splits))
 
     def here(self, node: Scan) -> Iterator[pa.RecordBatch] | None:
-        """What `node` puts out, if it is in memory or mapped and not filtered: as it lies there."""
+        """What `node` puts out, if it needs no query: as it lies in memory or in IPC files."""
         splits = self._splits_of(node)
         names = schema_of(node).names
-        if node.predicate is not None or not names or not self._lies_here(node, splits):
-            return None
+        match node.source:
+            case MemorySource() | FileSource(format="ipc") if names and node.predicate is None:
+                pass
+            case _:
+                return None
         return (
             piece.select(names)
             for batch in self._rows(node, read_schema(node), splits)
@@ -207,12 +214,15 @@ class Tables:
         return math.inf
 
     def _lies_here(self, node: Scan, splits: Sequence[Split]) -> bool:
-        """Whether the rows are in memory or mapped."""
+        """Whether the rows are in memory, or small files that only need to be read into it."""
         match node.source:
             case MemorySource():
                 return True
-            case FileSource(format="ipc") as source if is_plain(source):
-                return all(ipc.is_mapped(path) for path in {split.uri for split in splits})
+            case FileSource(format="ipc") as source:
+                small = sum(split.n_bytes for split in splits) <= _HERE_BYTES_MAX
+                paths = {split.uri for split in splits}
+                plain = is_plain(source, node.schema, paths)
+                return small and plain and not any(map(ipc.is_compressed, paths))
         return False
 
     def _splits_of(self, node: Scan) -> Sequence[Split]:

@@ -9,7 +9,7 @@ import pytest
 
 import fabric
 from fabric import DataFrame, col, count, lit, mean, sum, when
-from fabric.errors import FabricError, PlanError
+from fabric.errors import DataError, FabricError, PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
 
@@ -127,6 +127,20 @@ def test_shared_parts_stay_one_object(flights: DataFrame) -> None:
 def test_refused_at_the_line_that_is_wrong(flights: DataFrame, wrong: Any, says: str) -> None:
     with pytest.raises(FabricError, match=says):
         wrong(flights)
+
+
+@pytest.mark.parametrize(
+    ("make", "value", "way"),
+    [
+        (lambda: fabric.from_dicts([{"a": 1}, {"a": 1 << 63}]), 1 << 63, r"give pa\.array.*uint64"),
+        (lambda: fabric.DataFrame({"b": ["x"], "a": [1 << 64]}), 1 << 64, r"give decimal\.Decimal"),
+        (lambda: fabric.DataFrame({"a": [[{"x": 1 << 65}]]}), 1 << 65, "give decimal"),
+        (lambda: fabric.from_dict({"a": [-(1 << 63) - 1]}), -(1 << 63) - 1, "give decimal"),
+    ],
+)
+def test_integers_that_are_too_large_are_named(make: Any, value: int, way: str) -> None:
+    with pytest.raises(DataError, match=f"column 'a' has the integer {value}, .*; {way}"):
+        make()
 
 
 def test_unknown_attributes_help(flights: DataFrame) -> None:
