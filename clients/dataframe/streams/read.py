@@ -76,9 +76,9 @@ def files(
         Of a folder, those files are read that have an ending of the format (as ``.csv``,
         ``.csv.gz``, ``.jsonl``), but for names that begin with a dot or underscore. Folders named
         ``column=value`` are followed, too, and give columns as in `fabric.read_parquet`; other
-        folders in it are not. A file is read once: write it under another name and rename it when it is whole, or set `settle`; one that
-        is longer later is an error. A file that `grows` must stay: when it was moved, replaced or
-        cut, the job fails.
+        folders in it are not. A file is read once: write it under another name and rename it when
+        it is whole, or set `settle`; one that is longer later is an error. A file that `grows`
+        must stay: when it was moved, replaced or cut, the job fails.
     format
         ``parquet``, ``csv``, ``ipc`` or ``json`` (also ``ndjson``); by default what the path, or a
         file in it, ends with.
@@ -110,7 +110,9 @@ def files(
     [{'offset': 8, 'data': b'2\\n'}]
     """
     from fabric.clients.dataframe.read_files import file_options
+    from fabric.io.files.folders import check_local
 
+    check_local(path, "files")
     where = Path(path).expanduser().absolute()
     if format is not None:
         choice(format, tuple(_FORMATS), "files", "format")

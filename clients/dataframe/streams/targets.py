@@ -64,7 +64,7 @@ def to_files(
     60.0
     """
     choice(format, ("parquet", "csv", "ipc", "json"), "to_files", "format")
-    check_local(path, "to_files")
+    check_local(path, "to_files", writes=True)
     return StreamFileTarget(
         format,
         str(Path(path).expanduser().absolute()),

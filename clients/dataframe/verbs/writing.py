@@ -193,7 +193,7 @@ def file_target(
 ) -> sources.FileTarget:
     """Where `path` says that files go: one file by its ending, else a folder of parts."""
     verb = f"write_{format}"
-    check_local(path, verb)
+    check_local(path, verb, writes=True)
     choice(mode, ("error", "overwrite", "append"), verb, "mode")
     full = Path(path).expanduser().absolute()
     single = full.suffix.lower() in _ENDINGS[format]

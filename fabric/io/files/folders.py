@@ -57,8 +57,8 @@ def listed(format: str, given: list[str | Path]) -> Listed:
     return Listed(paths, roots)
 
 
-def check_local(path: str | Path, verb: str) -> None:
-    """Raise `PlanError` for a URL.
+def check_local(path: str | Path, verb: str, *, writes: bool = False) -> None:
+    """Raise `PlanError` for a URL, also for one that was made a `Path` (which has one slash less).
 
     >>> check_local("/data/x.csv", "read_csv")
     >>> check_local("s3://bucket/x.csv", "read_csv")
@@ -66,17 +66,24 @@ def check_local(path: str | Path, verb: str) -> None:
     fabric.errors.PlanError: read_csv can't reach s3://bucket/x.csv: ...
     """
     text = str(path)
-    if isinstance(path, str) and _URL.match(text):
-        scheme = text.partition(":")[0].lower()
-        way = {
-            "file": f"write the path: {verb}({'/' + text.partition(':')[2].lstrip('/')!r})",
-            "http": "download it first: urllib.request.urlretrieve(url, path)",
-            "https": "download it first: urllib.request.urlretrieve(url, path)",
-        }.get(scheme, "copy it to a folder that all agents see, or mount the store there")
-        raise PlanError(
-            f"{verb} can't reach {text}: paths are of local or mounted file systems for now "
-            f"(object stores come in a later release, together with savepoints); {way}"
+    if not _URL.match(text):
+        return
+    scheme = text.partition(":")[0].lower()
+    if scheme == "file":
+        way = f"write the path: {verb}({'/' + text.partition(':')[2].lstrip('/')!r})"
+    elif writes:
+        way = (
+            "write to a folder that all agents see, and copy the files from there, or mount the "
+            "store there"
         )
+    elif scheme in ("http", "https"):
+        way = "download it first: urllib.request.urlretrieve(url, path)"
+    else:
+        way = "copy it to a folder that all agents see, or mount the store there"
+    raise PlanError(
+        f"{verb} can't reach {text}: paths are of local or mounted file systems for now "
+        f"(object stores come in a later release, together with savepoints); {way}"
+    )
 
 
 def _listed_one(format: str, given: str | Path) -> list[tuple[str, str]]:

@@ -92,9 +92,7 @@ def test_new_folders_are_found_and_a_file_is_read_once_after_a_restart(tmp_path:
 def test_a_folder_whose_value_does_not_fit_is_named(tmp_path: Path) -> None:
     out = tmp_path / "out"
     ROWS.write_parquet(out, partition_by="s")
-    with pytest.raises(
-        DataError, match=r"s=x/y of .* is not a valid int64; .* another type with schema="
-    ):
+    with pytest.raises(DataError, match=r"s=x/y of .* not a valid int64; .* type with schema="):
         streams.files(
             out, format="parquet", schema={"v": "int64", "s": "int64"}, until="now"
         ).collect()
