@@ -47,10 +47,13 @@ def check_target(target: FileTarget, schema: pa.Schema | None = None) -> None:
     if schema is not None:
         check_partition_by(target.partition_by, schema, f"write_{target.format}")
         check_schema(target.format, schema, target.path)
-    if not path.parent.is_dir():
-        raise NotFoundError(f"there is no folder {path.parent} to write {path.name} in; create it")
-    if not os.access(path.parent, os.W_OK):
-        raise StorageError(f"the folder {path.parent} may not be written by this user")
+    place = _place(target.path)
+    if not place.parent.is_dir():
+        raise NotFoundError(
+            f"there is no folder {place.parent} to write {place.name} in; create it"
+        )
+    if not os.access(place.parent, os.W_OK):
+        raise StorageError(f"the folder {place.parent} may not be written by this user")
     if target.mode == "error" and _is_taken(path, target.single):
         append = "" if target.single else ' or "append"'
         raise PlanError(f'{path} exists already; write with mode="overwrite"{append}, or elsewhere')
@@ -138,8 +141,9 @@ class FileSink:
             number = numbers[folder] = numbers.get(folder, -1) + 1
             parts.append([path.name, f"{folder}/{self._part(number)}".lstrip("/")])
         facts = {
-            "path": self._target.path, "single": self._target.single, "mode": self._target.mode,
-            "staging": str(self._staging), "parts": parts, "rows": self._rows,
+            "path": str(_place(self._target.path)), "single": self._target.single,
+            "mode": self._target.mode, "staging": str(self._staging), "parts": parts,
+            "rows": self._rows,
         }  # fmt: skip
         return Handle("file", facts).encode()
 
@@ -286,8 +290,13 @@ def _is_taken(path: Path, single: bool) -> bool:
     return path.exists()
 
 
+def _place(path: str) -> Path:
+    """Where links lead: what they name is written, and they stay."""
+    return Path(os.path.realpath(path))
+
+
 def _aside(path: str, job: str, stage: int, what: str) -> Path:
-    target = Path(path)
+    target = _place(path)
     return target.parent / f".{target.name}.{job}-{stage}.{what}"
 
 
