@@ -51,7 +51,10 @@ class WritingVerbs(Verbs):
             files to a folder whose files have the same columns.
         partition_by
             Columns whose values become folders, ``path/year=2024/…``, and are left out of the
-            files: whole numbers, texts, booleans, dates, timestamps and decimals.
+            files: whole numbers, texts, booleans, dates, timestamps and decimals. Null is the
+            folder ``year=__HIVE_DEFAULT_PARTITION__``, the text "" is ``year=``, as Polars, DuckDB
+            and pyarrow have them, so that both come back as they were. Spark can't read the latter
+            (it writes both as null): replace "" first where it is to read the files.
         max_rows_per_file
             A part ends at so many rows, and the next one begins; 0: no limit.
         wait
