@@ -111,20 +111,22 @@ def files(
     """
     from fabric.clients.dataframe.read_files import file_options
     from fabric.io.files.folders import check_local
+    from fabric.io.streams.ordered import FORMATS
 
     check_local(path, "files")
     where = Path(path).expanduser().absolute()
     if format is not None:
         choice(format, tuple(_FORMATS), "files", "format")
+    kind: Any = _FORMATS[format or _format_of(where)]
     source = sources.FollowedFiles(
-        _FORMATS[format or _format_of(where)],  # type: ignore[arg-type]
+        kind,
         str(where),
         grows,
         choice(until, ("", "now"), "files", "until"),  # type: ignore[arg-type]
         whole(n_splits, 1, "files", "n_splits"),
         us(poll, "poll", least=1) / 1e6,
         us(settle, "settle") / 1e6,
-        file_options(options, "read_stream"),
+        file_options(options, "read_stream", FORMATS[kind].OPTIONS),
         choice(on_bad, ("fail", "skip", "side"), "files", "on_bad"),  # type: ignore[arg-type]
     )
     return _stream(source, schema, session)

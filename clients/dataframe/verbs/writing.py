@@ -9,12 +9,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fabric.clients.dataframe.names import choice, whole
+from fabric.clients.dataframe.expr import Expr
+from fabric.clients.dataframe.names import choice, column_name, whole
 from fabric.clients.dataframe.read_files import file_options
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.errors import PlanError
 from fabric.ids import check_name
 from fabric.io.files.folders import check_local
+from fabric.io.sinks.encoders import OPTIONS, check_options
 from fabric.plan import sources
 from fabric.plan.sources import DatasetMode, FileMode
 
@@ -200,11 +202,19 @@ def file_target(
     choice(mode, ("error", "overwrite", "append"), verb, "mode")
     full = Path(path).expanduser().absolute()
     single = full.suffix.lower() in _ENDINGS[format]
-    columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+    given = file_options(options, verb, OPTIONS[format])
+    check_options(format, given)
     return sources.FileTarget(
-        format, str(full), single, mode, file_options(options, verb), columns,
+        format, str(full), single, mode, given, partition_columns(partition_by, verb),
         whole(rows_max, 0, verb, "max_rows_per_file"),
     )  # fmt: skip
+
+
+def partition_columns(given: str | Iterable[str], verb: str) -> tuple[str, ...]:
+    """The names that `partition_by` gives."""
+    is_one = isinstance(given, str | Expr) or not isinstance(given, Iterable)
+    names = [given] if is_one else given
+    return tuple(column_name(name, f"{verb}: partition_by") for name in names)
 
 
 def dataset_target(

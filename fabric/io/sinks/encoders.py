@@ -69,27 +69,20 @@ def open_encoder(format: str, file: pa.NativeFile, schema: pa.Schema, options: G
     return _Ipc(file, schema, None if codec == "none" else codec)
 
 
-def check_options(format: str, given: Options) -> None:
-    """Refuse an unknown format, option or value."""
+def check_options(format: str, given: Options, verb: str = "") -> None:
+    """Refuse an unknown format, option or value; `verb` is how the user writes it."""
     if format not in OPTIONS:
         raise ConfigError(f"there is no file format {format!r}; use {', '.join(OPTIONS)}")
-    options: Given = check_known(f"write_{format}", OPTIONS[format], given)
-    codec = options.get("compression", "none")
-    if codec not in (known := _CODECS.get(format, ("none",))):
-        raise ConfigError(f"option compression must be one of {', '.join(known)}, got {codec!r}")
-    if "compression_level" in options and codec not in _LEVELLED:
-        raise ConfigError(
-            f"option compression_level needs compression= one of {', '.join(_LEVELLED)}, "
-            f"got {codec!r}"
-        )
-    if "compression_level" in options:
-        _check_level(codec, options["compression_level"])
+    options: Given = check_known(verb or f"write_{format}", OPTIONS[format], given)
+    _check_compression(format, options)
     if options.get("row_group_size", 1) < 1:
         raise ConfigError(
             f"option row_group_size must be positive, got {options['row_group_size']}"
         )
     if len(options.get("delimiter", ",").encode()) != 1:
-        raise ConfigError(f"option delimiter must be one character, got {options['delimiter']!r}")
+        raise ConfigError(
+            f"option delimiter must be one ASCII character, got {options['delimiter']!r}"
+        )
     if options.get("quote_style", "necessary") not in _QUOTING:
         raise ConfigError(
             f"option quote_style must be one of {', '.join(_QUOTING)}, "
@@ -97,7 +90,22 @@ def check_options(format: str, given: Options) -> None:
         )
 
 
-def _check_level(codec: str, level: int) -> None:
+def _check_compression(format: str, options: Given) -> None:
+    codec = options.get("compression", "snappy" if format == "parquet" else "none")
+    if codec not in (known := _CODECS.get(format, ("none",))):
+        hint = '; write: compression="none"' if codec == "uncompressed" else ""
+        raise ConfigError(
+            f"option compression must be one of {', '.join(known)}, got {codec!r}{hint}"
+        )
+    if "compression_level" not in options:
+        return
+    level = options["compression_level"]
+    if codec not in _LEVELLED:
+        which = "got" if "compression" in options else "and the default is"
+        raise ConfigError(
+            f"option compression_level needs compression= one of {', '.join(_LEVELLED)}, {which} "
+            f'{codec!r}; write: compression="zstd", compression_level={level}'
+        )
     least, most = (
         pa.Codec.minimum_compression_level(codec),
         pa.Codec.maximum_compression_level(codec),

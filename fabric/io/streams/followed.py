@@ -71,7 +71,7 @@ def check(source: FollowedFiles) -> None:
     if source.until not in ("", "now"):
         raise ConfigError(f'until of followed files is "" or "now", got {source.until!r}')
     reader = FORMATS[source.format]
-    options = check_known(f"a stream of {source.format} files", reader.OPTIONS, source.options)
+    options = check_known("read_stream", reader.OPTIONS, source.options)
     reader.check(options)
     if source.grows and source.format not in ("csv", "ndjson"):
         raise ConfigError(f"a growing file is csv or ndjson, not {source.format}")

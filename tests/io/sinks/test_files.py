@@ -231,7 +231,7 @@ def test_options(tmp_path):
     [
         ("csv", ("compression", "zstd"), "write_csv has no option 'compression'; it has: "),
         ("ipc", ("compression", "gzip"), "one of zstd, lz4, none, got 'gzip'"),
-        ("csv", ("delimiter", "||"), "must be one character, got '||'"),
+        ("csv", ("delimiter", "||"), "must be one ASCII character, got '||'"),
         ("csv", ("header", "no"), "option header of write_csv is True or False, got 'no'"),
         ("xml", ("a", "b"), "there is no file format 'xml'"),
     ],
