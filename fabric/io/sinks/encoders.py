@@ -35,6 +35,8 @@ OPTIONS: dict[str, dict[str, type]] = {
     "ipc": {"compression": str},
     "json": {"lines": bool},
 }
+PACKINGS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+"""How a single file of text is compressed, by its ending."""
 Given = Mapping[str, Any]
 """Options by name, checked."""
 _CODECS = {
@@ -57,8 +59,12 @@ class Encoder(Protocol):
         """Write what is left and the footer; the file stays open."""
 
 
-def open_encoder(format: str, file: pa.NativeFile, schema: pa.Schema, options: Given) -> Encoder:
-    """The encoder of `format`, writing to `file`."""
+def open_encoder(
+    format: str, file: pa.NativeFile, schema: pa.Schema, options: Given, packing: str = ""
+) -> Encoder:
+    """The encoder of `format`, writing to `file`; with `packing` of text, compressed."""
+    if packing:
+        return _Packed(format, pa.CompressedOutputStream(file, packing), schema, options)
     if format == "parquet":
         return _Parquet(file, schema, options)
     if format == "csv":
@@ -215,6 +221,26 @@ class _JsonArray:
     def close(self) -> None:
         """End the array, which may have no element."""
         self._file.write(b"[]\n" if self._before == b"[" else b"]\n")
+
+
+class _Packed:
+    """Text of another encoder, compressed."""
+
+    def __init__(self, format: str, file: pa.NativeFile, schema: pa.Schema, options: Given) -> None:
+        self._file, self._encoder = file, open_encoder(format, file, schema, options)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append rows."""
+        self._encoder.write(batch)
+
+    def flush(self) -> None:
+        """Nothing waits but in the compressor."""
+        self._encoder.flush()
+
+    def close(self) -> None:
+        """Write what is left, and the end of what is compressed."""
+        self._encoder.close()
+        self._file.close()
 
 
 class _Parquet:

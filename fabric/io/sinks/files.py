@@ -26,7 +26,7 @@ from fabric.io.faults import writing
 from fabric.io.files import hive
 from fabric.io.files.folders import listed
 from fabric.io.schemas import difference
-from fabric.io.sinks.encoders import ENDINGS, check_options, check_schema
+from fabric.io.sinks.encoders import ENDINGS, PACKINGS, check_options, check_schema
 from fabric.io.sinks.parts import Parts, Shape, check_partition_by, file_schema
 from fabric.io.sinks.protocol import Handle
 from fabric.plan.sources import FileSource, FileTarget
@@ -42,7 +42,7 @@ def check_target(target: FileTarget, schema: pa.Schema | None = None) -> None:
     if target.single and (target.partition_by or target.rows_max or target.mode == "append"):
         raise PlanError(
             f'{path} is one file, and partition_by, max_rows_per_file and mode="append" write '
-            f"folders of files; name a folder: {str(path.with_suffix(''))!r}"
+            f"folders of files; name a folder: {str(_without_ending(path))!r}"
         )
     if schema is not None:
         check_partition_by(target.partition_by, schema, f"write_{target.format}")
@@ -116,7 +116,9 @@ class FileSink:
         self._target, self._task = target, task
         self._staging = _aside(target.path, task.job, task.stage, "staging")
         self._rows, self._abandoned = 0, False
-        shape = Shape(target.format, schema, dict(target.options), target.partition_by)
+        shape = Shape(
+            target.format, schema, dict(target.options), target.partition_by, _packing(target)
+        )
         self._parts = Parts(
             shape, self._name_of, lambda n_bytes, age_s: False, target.rows_max, _synced
         )
@@ -288,6 +290,16 @@ def _is_taken(path: Path, single: bool) -> bool:
     if path.is_dir() and not single:
         return any(path.iterdir())
     return path.exists()
+
+
+def _packing(target: FileTarget) -> str:
+    """How a single file of text is compressed: its name says so."""
+    is_text = target.single and target.format in ("csv", "json")
+    return PACKINGS.get(Path(target.path).suffix, "") if is_text else ""
+
+
+def _without_ending(path: Path) -> Path:
+    return (path.with_suffix("") if path.suffix in PACKINGS else path).with_suffix("")
 
 
 def _place(path: str) -> Path:

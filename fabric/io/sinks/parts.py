@@ -123,6 +123,8 @@ class Shape:
     schema: pa.Schema
     options: Given
     partition_by: tuple[str, ...] = ()
+    packing: str = ""
+    """How text is compressed."""
 
 
 class Parts:
@@ -227,7 +229,9 @@ class Parts:
         self.paths.append((folder, path))
         file = pa.OSFile(str(path), "wb")
         try:
-            encoder = open_encoder(self._shape.format, file, self._schema, self._shape.options)
+            encoder = open_encoder(
+                self._shape.format, file, self._schema, self._shape.options, self._shape.packing
+            )
         except BaseException:
             file.close()
             raise
