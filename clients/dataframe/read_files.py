@@ -33,6 +33,10 @@ _ALIASES = {
 """What Polars and pandas call options of CSV; the last one is of JSON, too."""
 
 
+_NONE = {"header": "header=False", "compression": 'compression="none"'}
+"""What None means in other libraries, where it would be taken for the default."""
+
+
 def read_parquet(
     paths: Paths,
     *,
@@ -186,6 +190,7 @@ def _files(
     from fabric.io.files.folders import listed
     from fabric.io.files.hive import found_columns
     from fabric.io.registry import source_schema
+    from fabric.io.streams.ordered import FORMATS
 
     verb, (columns, schema, hive) = f"read_{format}", shape
     if isinstance(paths, str | bytes | os.PathLike) or not isinstance(paths, Iterable):
@@ -201,7 +206,7 @@ def _files(
         )
     else:
         options = {**options, "schema": schema}
-    given = file_options(options, verb)
+    given = file_options(options, verb, FORMATS["ndjson" if format == "json" else format].OPTIONS)
     if len(found.paths) > 1 and any(name == "n_rows" for name, _ in given):
         raise PlanError(
             f"{verb}: n_rows counts the rows of one file, and these are {len(found.paths)}; "
@@ -228,14 +233,20 @@ def _hive(hive: Any, verb: str) -> Any:
     )
 
 
-def file_options(options: Mapping[str, Any], verb: str) -> sources.Options:
+def file_options(options: Mapping[str, Any], verb: str, known: Iterable[str]) -> sources.Options:
     """Options as they travel, by their own names; Python's own words for them are taken, too."""
+    from fabric.io.files.options import check_names
+
+    ours = {given: _ALIASES.get(given, given) for given in options}
+    names = {given: name if name in known else given for given, name in ours.items()}
+    check_names(verb, known, names.values())
     found: dict[str, sources.OptionValue] = {}
     for given, value in options.items():
-        is_known = given == "dtypes" or not verb.endswith("json")
-        name = _ALIASES.get(given, given) if is_known else given
-        if name in found:
-            raise PlanError(f"{verb} was given {name} twice, also as {given}; leave one out")
+        name = names[given]
+        if twin := next((one for one in names if names[one] == name and one != given), None):
+            raise PlanError(f"{verb} was given {given} and {twin}, which are one; leave one out")
+        if value is None and name in _NONE:
+            raise PlanError(f"{verb}: {given}=None is not a valid {given}; write: {_NONE[name]}")
         if value is not None or name == "quote":  # None is what is not given, and no quoting
             found[name] = _option(name, value, verb)
     return tuple(sorted(found.items()))
@@ -251,8 +262,9 @@ def _option(name: str, value: Any, verb: str) -> sources.OptionValue:
             return value
         case str():
             return (value,) if name in ("null_values", "names") else value
-        case pa.Schema() | Mapping():
+        case pa.Schema() | Mapping() if name in ("types", "schema"):
             return to_schema(value, verb, name)
         case list() | tuple() if all(isinstance(part, str) for part in value):
             return tuple(value)
-    raise PlanError(f"{verb}: option {name} can't be {value!r}")
+    hint = '; write: null_values=["NA"], for all columns' if name == "null_values" else ""
+    raise PlanError(f"{verb}: option {name} can't be {value!r}{hint}")

@@ -174,7 +174,7 @@ def test_csv_defaults(tmp_path):
         ),
         (("ragged", "drop"), "option ragged must be one of error, fill, skip, got 'drop'"),
         (("skip_rows", -1), "option skip_rows must be a number that is not negative, got -1"),
-        (("delimiter", ""), "option delimiter must be one character, got ''"),
+        (("delimiter", ""), "option delimiter must be one ASCII character, got ''"),
     ],
 )
 def test_csv_options_of_the_wrong_kind(tmp_path, option, message):

@@ -65,7 +65,7 @@ def check(options: Given) -> None:
     for name in ("delimiter", "quote", "escape", "decimal"):
         value = str(options.get(name, ","))
         if len(value.encode()) != 1 and (value or name not in ("quote", "escape")):
-            raise ConfigError(f"option {name} must be one character, got {value!r}")
+            raise ConfigError(f"option {name} must be one ASCII character, got {value!r}")
     for name, least in (("sample_bytes", 1), ("skip_rows", 0), ("n_rows", 0)):
         number = options.get(name, least)
         if isinstance(number, int) and number < least:

@@ -59,33 +59,41 @@ def listed(format: str, given: list[str | Path]) -> Listed:
     return Listed(paths, roots)
 
 
-def check_local(path: str, verb: str) -> None:
-    """Raise `PlanError` for a URL.
+def check_local(path: str | os.PathLike[str], verb: str, *, writes: bool = False) -> None:
+    """Raise `PlanError` for a URL, also for one that was made a `Path` (which has one slash less).
 
     >>> check_local("/data/x.csv", "read_csv")
     >>> check_local("s3://bucket/x.csv", "read_csv")
     Traceback (most recent call last):
     fabric.errors.PlanError: read_csv can't reach s3://bucket/x.csv: ...
     """
-    if _URL.match(path):
-        scheme = path.partition(":")[0].lower()
-        way = {
-            "file": f"write the path: {verb}({'/' + path.partition(':')[2].lstrip('/')!r})",
-            "http": "download it first: urllib.request.urlretrieve(url, path)",
-            "https": "download it first: urllib.request.urlretrieve(url, path)",
-        }.get(scheme, "copy it to a folder that all agents see, or mount the store there")
-        raise PlanError(
-            f"{verb} can't reach {path}: paths are of local or mounted file systems for now "
-            f"(object stores come in a later release, together with savepoints); {way}"
+    text = str(path)
+    if not _URL.match(text):
+        return
+    scheme = text.partition(":")[0].lower()
+    if scheme == "file":
+        way = f"write the path: {verb}({'/' + text.partition(':')[2].lstrip('/')!r})"
+    elif writes:
+        way = (
+            "write to a folder that all agents see, and copy the files from there, or mount the "
+            "store there"
         )
+    elif scheme in ("http", "https"):
+        way = "download it first: urllib.request.urlretrieve(url, path)"
+    else:
+        way = "copy it to a folder that all agents see, or mount the store there"
+    raise PlanError(
+        f"{verb} can't reach {text}: paths are of local or mounted file systems for now "
+        f"(object stores come in a later release, together with savepoints); {way}"
+    )
 
 
-def local_path(path: str | os.PathLike[str], verb: str) -> Path:
+def local_path(path: str | os.PathLike[str], verb: str, *, writes: bool = False) -> Path:
     """The absolute path that the argument of `verb` means; `PlanError` for what can be none."""
     if not isinstance(path, str | os.PathLike):
         raise PlanError(f"{verb} needs a path, got {path!r}; give it a text or a pathlib.Path")
     text = os.fspath(path)
-    check_local(text, verb)
+    check_local(text, verb, writes=writes)
     try:
         full = Path(text).expanduser().absolute()
         os.lstat(full)

@@ -95,6 +95,15 @@ def _pairs(path: str, root: str) -> Iterator[tuple[str, str]]:
             yield unquote(name), unquote(text)
 
 
+def names_of(path: str, root: str) -> set[str]:
+    """The columns that the folders between `root` and a file give.
+
+    >>> names_of("/data/a=1/b=2/f.csv", "/data/a=1")
+    {'b'}
+    """
+    return {name for name, _ in _pairs(path, root)}
+
+
 def _type_of(texts: set[str]) -> pa.DataType:
     values = [text for text in texts if text != NULL]
     for dtype, pattern in _KINDS:

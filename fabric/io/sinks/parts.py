@@ -129,6 +129,8 @@ class Shape:
     schema: pa.Schema
     options: Given
     partition_by: tuple[str, ...] = ()
+    packing: str = ""
+    """How text is compressed."""
 
 
 class Parts:
@@ -233,7 +235,9 @@ class Parts:
         self.paths.append((folder, path))
         file = pa.OSFile(str(path), "wb")
         try:
-            encoder = open_encoder(self._shape.format, file, self._schema, self._shape.options)
+            encoder = open_encoder(
+                self._shape.format, file, self._schema, self._shape.options, self._shape.packing
+            )
         except BaseException:
             file.close()
             raise

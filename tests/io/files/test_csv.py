@@ -160,7 +160,7 @@ def test_lines_of_other_lengths_as_polars_fills_them(read: Any) -> None:
     ("options", "error", "message"),
     [
         ({"delimeter": ";"}, ConfigError, "no option 'delimeter'; did you mean 'delimiter'?"),
-        ({"sep": ";", "delimiter": ";"}, PlanError, "was given delimiter twice, also as"),
+        ({"sep": ";", "delimiter": ";"}, PlanError, "was given sep and delimiter, which are one"),
         ({"types": {"a": "int8"}, "schema": {"a": "int8"}}, ConfigError, "not both"),
         ({"types": {"a": pa.list_(pa.int8())}}, ConfigError, "read as list<item: int8> ('a')"),
         ({"header": "no"}, ConfigError, "option header of read_csv is True or False, got 'no'"),

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fabric
-from fabric import col
+from fabric import col, streams
 from fabric.errors import DataError, NotFoundError, PlanError
 from fabric.io import registry
 from fabric.io.files import parquet
@@ -313,7 +313,14 @@ def test_urls_are_refused_with_the_way(url: str, tmp_path: Path) -> None:
     for read in (fabric.read_parquet, fabric.read_csv, fabric.read_json, fabric.read_ipc):
         with pytest.raises(PlanError, match=r"can't reach .*object stores come in a later release"):
             read(url)
-    with pytest.raises(PlanError, match=r"write_csv can't reach"):
-        fabric.DataFrame({"a": [1]}).write_csv(url)
+        with pytest.raises(PlanError, match=r"can't reach \w+:/"):
+            read(Path(url))
+    for place in (url, Path(url)):
+        with pytest.raises(PlanError, match=r"files can't reach"):
+            streams.files(place, format="parquet", schema={"a": "int64"})
+        with pytest.raises(PlanError, match=r"write_csv can't reach .*; write to a folder"):
+            fabric.DataFrame({"a": [1]}).write_csv(place)
+        with pytest.raises(PlanError, match=r"to_files can't reach .*; write to a folder"):
+            streams.to_files(place)
     with pytest.raises(PlanError, match=r"write the path: read_csv\('/data/x.csv'\)"):
         fabric.read_csv("file:///data/x.csv")

@@ -344,3 +344,23 @@ def test_a_writer_is_abandoned_by_any_thread_at_any_time(format: str, tmp_path: 
             sink.write(batch)
     assert files(tmp_path) == []
     assert [*tmp_path.iterdir()] == []
+
+
+def test_an_empty_text_and_null_are_folders_as_others_write_and_read_them(tmp_path: Path) -> None:
+    table = pa.table({"k": ["", "a", None], "v": [1, 2, 3]})
+    out = tmp_path / "ours"
+    fabric.DataFrame(table).write_parquet(out, partition_by="k")
+    pl.from_arrow(table).write_parquet(tmp_path / "polars", partition_by="k")  # type: ignore
+    duckdb.register("keys", table)
+    duckdb.sql(f"copy keys to '{tmp_path}/duckdb' (format parquet, partition_by (k))")
+    expected = [("", 1), ("a", 2), (None, 3)]
+    for folder in ("ours", "polars", "duckdb"):
+        assert sorted(os.listdir(tmp_path / folder)) == sorted(os.listdir(out))
+        found = fabric.read_parquet(tmp_path / folder).sort("v").to_dicts()
+        assert [(row["k"], row["v"]) for row in found] == expected
+    files = str(out / "**/*.parquet")
+    assert pl.read_parquet(files, hive_partitioning=True).sort("v").select("k", "v").rows() == (
+        expected
+    )
+    read = f"from read_parquet('{files}', hive_partitioning=true)"
+    assert duckdb.sql(f"select k, v {read} order by v").fetchall() == expected

@@ -331,9 +331,16 @@ def test_where_streams_are_written(submitted: Callable[[Callable[[], Any]], Aske
     assert asked.name == "mine"
     assert isinstance(asked.plan.root, Sink)
     assert asked.plan.root.target == StreamFileTarget("ipc", "/data/out")
-    rolled = streams.to_files("/o", roll="1 minute", roll_rows=5, compact="1 hour", compression="x")
+    rolled = streams.to_files(
+        "/o", roll="1 minute", roll_rows=5, compact="1 hour", compression="zstd"
+    )
     assert rolled == StreamFileTarget(
-        "parquet", "/o", roll_rows=5, roll_s=60.0, compact_s=3600.0, options=(("compression", "x"),)
+        "parquet",
+        "/o",
+        roll_rows=5,
+        roll_s=60.0,
+        compact_s=3600.0,
+        options=(("compression", "zstd"),),
     )
     table = submitted(lambda: timed().write_stream(streams.to_dataset("d", keys="key")))
     assert isinstance(table.plan.root, Sink)
