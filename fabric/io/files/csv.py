@@ -129,7 +129,8 @@ def _found(path: str, options: Given, given: Sequence[str]) -> pa.Schema:
     assert isinstance(sample, int)
     with _open(path, options, None, sample) as reader:
         schema = reader.schema
-        head = next(iter(reader), None)
+        has_doubles = any(t.is_float64(f.type) and f.name not in given for f in schema)
+        head = next(iter(reader), None) if has_doubles else None
     rounded = []
     for field in schema:
         if field.name in given or schema.names.count(field.name) > 1:
