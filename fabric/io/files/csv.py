@@ -42,7 +42,7 @@ from pyarrow import types as t
 
 from fabric.errors import ConfigError, DataError
 from fabric.io.faults import reading
-from fabric.io.files.csv_dates import has_time, is_by_format, times
+from fabric.io.files.csv_dates import check_format, has_time, is_by_format, times
 from fabric.io.files.csv_faults import told
 from fabric.io.files.csv_input import Request, opened
 from fabric.io.files.csv_lines import LineRules
@@ -84,6 +84,8 @@ def check(options: Given) -> None:
                     f"option {name}: a column of a CSV file can't be read as {field.type} "
                     f"({field.name!r}); read it as string, or as a number, and cast"
                 )
+            if "date_format" in options:
+                check_format(name, field, str(options["date_format"]))
         check_zones(name, _schema(options, name) or ())
     check_encoding(str(options.get("encoding", "utf8")))
 
@@ -129,7 +131,8 @@ def _found(path: str, options: Given, given: Sequence[str]) -> pa.Schema:
     assert isinstance(sample, int)
     with _open(path, options, None, sample) as reader:
         schema = reader.schema
-        head = next(iter(reader), None)
+        has_doubles = any(t.is_float64(f.type) and f.name not in given for f in schema)
+        head = next(iter(reader), None) if has_doubles else None
     rounded = []
     for field in schema:
         if field.name in given or schema.names.count(field.name) > 1:

@@ -1,7 +1,7 @@
 """Dates and times of a CSV file in a format that the user gives.
 
-One job: `times`: texts by a format, and a refusal of what is none. Arrow's parser takes days that
-a month does not have for the first days of the next one; only those are looked at by their text.
+`times`: texts by a format, and a refusal of what is none; `check_format`. Arrow's parser takes days
+that a month does not have for the first days of the next one; those are looked at by their text.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import re
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
+
+from fabric.errors import ConfigError
 
 _TIME_OF_DAY = ("%H", "%I", "%M", "%S", "%T", "%R", "%r", "%X", "%c", "%s")
 _LONG = {"%D": "%m/%d/%y", "%x": "%m/%d/%y", "%F": "%Y-%m-%d", "%c": "%a %b %e %T %Y"}
@@ -26,6 +28,24 @@ def has_time(format: str) -> bool:
 def is_by_format(dtype: pa.DataType) -> bool:
     """Whether a column of this type is read by the format."""
     return bool(t.is_date(dtype) or t.is_timestamp(dtype))
+
+
+def check_format(option: str, field: pa.Field, format: str) -> None:
+    """Raise `ConfigError` for a type with a zone and a format without one, and the reverse."""
+    if not is_by_format(field.type):
+        return
+    zone = field.type.tz if t.is_timestamp(field.type) else None
+    if zone is not None and "%z" not in format:
+        raise ConfigError(
+            f"option {option}: column {field.name!r} is {field.type}, and date_format {format!r} "
+            f"reads no zone (%z); read it as timestamp[{field.type.unit}], then "
+            f'.dt.replace_time_zone("{zone}")'
+        )
+    if zone is None and "%z" in format:
+        raise ConfigError(
+            f"option {option}: column {field.name!r} is {field.type}, and date_format {format!r} "
+            "reads a zone (%z); read it as timestamp[us, tz=UTC], and cast"
+        )
 
 
 def times(texts: pa.Array, dtype: pa.DataType, format: str) -> tuple[pa.Array, int | None]:

@@ -77,14 +77,11 @@ class PlainNulls(_Records):
     """
 
     def __init__(self, file: io.BufferedIOBase, rules: NullRules) -> None:
-        quote, ends = rules.quote.encode(), b"[" + re.escape(rules.delimiter.encode()) + b"\r\n]"
+        quote = rules.quote.encode()
         texts = (null.encode().replace(quote, quote * 2) for null in rules.nulls if null)
-        inner = b"|".join(map(re.escape, texts))
-        quote = re.escape(quote)
-        self._null = re.compile(
-            b"(?<!" + ends.replace(b"[", b"[^", 1) + b")" + quote + b"(?:" + inner + b")" + quote
-            + b"(?=" + ends + rb"|\Z)"
-        )  # fmt: skip
+        fields = [quote + text + quote for text in texts]
+        ends = re.escape(rules.delimiter.encode()) + rb"\r\n"
+        self._nulls = [(field, _whole_field(re.escape(field), ends)) for field in fields]
         self._n_lines = rules.n_lines
         super().__init__(file)
 
@@ -97,9 +94,20 @@ class PlainNulls(_Records):
             if not cut:
                 rest += data
                 continue
-            yield self._null.sub(b"", rest + data[:cut])
+            yield self._without(rest + data[:cut])
             rest = data[cut:]
-        yield self._null.sub(b"", rest)
+        yield self._without(rest)
+
+    def _without(self, block: bytes) -> bytes:
+        for field, pattern in self._nulls:
+            if field in block:
+                block = pattern.sub(b"", block)
+        return block
+
+
+def _whole_field(field: bytes, ends: bytes) -> re.Pattern[bytes]:
+    """It begins with plain text, so that it is looked for fast."""
+    return re.compile(b"%b(?<![^%b]%b)(?=[%b]|\\Z)" % (field, ends, field, ends))
 
 
 class Lines(_Records):

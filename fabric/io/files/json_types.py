@@ -48,7 +48,7 @@ def found_types(data: bytes, table: pa.Table, parse: Parse) -> pa.Schema:
             table = table.append_column(name, others[name])
     for name, column in _by_name(table).items():
         columns[name] = _with_times(column)
-        doubted = [t.is_float64(leaf.type) and may_be_rounded(leaf) for leaf in _leaves(column)]
+        doubted = [t.is_float64(leaf.type) and may_be_rounded(leaf) for leaf in leaves(column)]
         if any(doubted):
             columns[name] = _exact(written(data, name), (name, columns[name]), doubted, parse)
     return pa.schema(list(columns.items()))
@@ -73,22 +73,22 @@ def _mapped(dtype: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) ->
     return change(dtype)
 
 
-def _leaves(column: pa.Array) -> Iterator[pa.Array]:
-    """What the column holds at the bottom, in the order of `_mapped`."""
+def leaves(column: pa.Array) -> Iterator[pa.Array]:
+    """What the column holds at the bottom, from left to right; nulls above it are left out."""
     if t.is_struct(column.type):
         for part in column.flatten():
-            yield from _leaves(part)
-    elif t.is_list(column.type):
-        yield from _leaves(column.flatten())
+            yield from leaves(part)
+    elif hasattr(column, "flatten"):
+        yield from leaves(column.flatten())
     else:
         yield column
 
 
 def _with_times(column: pa.Array) -> pa.DataType:
-    leaves = _leaves(column)
+    parts = leaves(column)
 
     def typed(dtype: pa.DataType) -> pa.DataType:
-        leaf = next(leaves)
+        leaf = next(parts)
         return time_type(leaf) or dtype if t.is_string(dtype) else dtype
 
     return _mapped(column.type, typed)

@@ -30,8 +30,9 @@ from pyarrow import types as t
 from fabric.errors import ConfigError, DataError
 from fabric.io.faults import first_line, reading
 from fabric.io.files.csv_faults import zone_way
+from fabric.io.files.integers import decimal_beyond
 from fabric.io.files.json_arrays import objects
-from fabric.io.files.json_types import found_types
+from fabric.io.files.json_types import found_types, leaves
 from fabric.io.files.json_values import as_texts
 from fabric.io.files.options import check_zones
 from fabric.io.files.units import Given, Unit
@@ -175,6 +176,7 @@ def _rows(data: bytes, schema: pa.Schema, others: str, texts: Collection[str] = 
         if not texts or "changed from" not in str(error):
             raise
         return _rows(as_texts(data, texts), schema, others)
+    _check_decimals(table, parsed.names)
     if parsed.equals(schema):
         return table
     for number, name in enumerate(table.schema.names):
@@ -191,9 +193,27 @@ def _converted(name: str, column: pa.ChunkedArray, dtype: pa.DataType) -> pa.Chu
         text = first_line(error).split(". If these", 1)[0]
         way = zone_way(name, dtype, text) or f'name its type: types={{"{name}": "string"}}'
         raise ValueError(f"column {name!r}: {text}; {way}") from error
-    if t.is_float16(dtype) and not pc.all(pc.equal(pc.is_inf(found), pc.is_inf(column))).as_py():
-        raise ValueError(f"column {name!r}: a value is too large for {dtype}; name a wider type")
+    for before, after in zip(column.chunks, found.chunks, strict=True):
+        for wide, narrow in zip(leaves(before), leaves(after), strict=True):
+            if t.is_float16(narrow.type) and _n_inf(narrow) > _n_inf(wide):
+                raise ValueError(
+                    f"column {name!r}: a value is too large for {narrow.type}; name a wider type"
+                )
     return found
+
+
+def _n_inf(column: pa.Array) -> int:
+    return int(pc.sum(pc.is_inf(column)).as_py() or 0)
+
+
+def _check_decimals(table: pa.Table, names: Collection[str]) -> None:
+    """The parser takes more digits than a type has, where it adds zeros behind the point."""
+    for name in names:
+        for leaf in (leaf for chunk in table[name].chunks for leaf in leaves(chunk)):
+            if t.is_decimal(leaf.type) and (wide := decimal_beyond(leaf, leaf.type)) is not None:
+                raise ValueError(
+                    f"column {name!r}: {wide} has more digits than {leaf.type}; name a wider type"
+                )
 
 
 def _parsed(dtype: pa.DataType) -> pa.DataType:

@@ -339,7 +339,7 @@ DAYS = [f"{day:02}.{month:02}.2023" for month in range(1, 13) for day in (1, 28,
     ("format", "cut"),
     [("%d.%m.%Y", "."), ("%d%m%Y", ""), ("%d/%m/%Y %H:%M", "/"), ("%d-%b-%Y", "-")],
 )
-def test_days_there_are_not_are_refused(read: Any, tmp_path: Path, format: str, cut: str) -> None:
+def test_days_there_are_not_are_refused(tmp_path: Path, format: str, cut: str) -> None:
     for given in DAYS:
         day, month, year = map(int, given.split("."))
         try:
@@ -352,17 +352,24 @@ def test_days_there_are_not_are_refused(read: Any, tmp_path: Path, format: str, 
         text += " 00:00" if "%H" in format else ""
         path = tmp_path / f"{given}.csv"
         path.write_text(f"n,d\n1,\n2,{text}\n")
-        types = {} if cut else {"types": {"d": "date"}}
-        frame = fabric.read_csv(path, date_format=format, **types)
+        options: Any = {"date_format": format}
+        if not cut:
+            options["types"] = pa.schema([("d", pa.date32())])
+        schema = csv.file_schema(str(path), options)
+
+        def rows(path: Path = path, options: Any = options, schema: Any = schema) -> Rows:
+            batches = csv.read_units(str(path), options, schema, 0, 0)
+            return [row for batch in batches for row in batch.to_pylist()]
+
         if time is None:
             message = (
-                rf"'{text}' in row 2 of .*{given}.csv \(column 'd'\).*types=\{{\"d\": \"string\"\}}"
+                rf"'{text}' in row 2 of .*{given}.csv \(column 'd'\).*types=.*\"d\": \"string\""
             )
             with pytest.raises(DataError, match=message):
-                frame.to_dicts()
+                rows()
         else:
             wanted = time if "%H" in format else time.date()
-            assert frame.to_dicts() == [{"n": 1, "d": None}, {"n": 2, "d": wanted}]
+            assert rows() == [{"n": 1, "d": None}, {"n": 2, "d": wanted}]
 
 
 def test_a_time_that_its_format_does_not_read_names_its_row(read: Any) -> None:
@@ -385,6 +392,10 @@ def test_a_time_that_its_format_does_not_read_names_its_row(read: Any) -> None:
         ("t\nx\n", {"types": {"t": "timestamp[us, tz=Mars/Base]"}}, ConfigError,
          r"option types: there is no zone 'Mars/Base'.*\(column 't'\)"),
         ("t\nx\n", {"schema": {"t": "timestamp[us, tz=Mars/Base]"}}, ConfigError, "no zone"),
+        ("t\n1.2.2024\n", {"types": {"t": "timestamp[us, tz=UTC]"}, "date_format": "%d.%m.%Y"},
+         ConfigError, r"'t' is timestamp\[us, tz=UTC\], and date_format '%d.%m.%Y' reads no zone"),
+        ("t\n1.2.2024 +0100\n", {"types": {"t": "date"}, "date_format": "%d.%m.%Y %z"},
+         ConfigError, r"'t' is date32\[day\], and date_format '%d.%m.%Y %z' reads a zone"),
         ("t\nx\n", {"types": {"t": pa.string_view()}}, ConfigError, r"read as string_view \('t'\)"),
         ("t\nx\n", {"types": {"t": pa.float16()}}, ConfigError, r"read as halffloat \('t'\)"),
         ("t\n1\n", {"types": {"t": pa.decimal256(40, 2)}}, ConfigError, r"decimal256\(40, 2\)"),

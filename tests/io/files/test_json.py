@@ -178,6 +178,14 @@ def test_integers_that_can_not_be_exact_are_never_rounded(read: Any, tmp_path: P
     assert fabric.read_json(tmp_path / "u.json").collect()["u"].combine_chunks().equals(column)
     with pytest.raises(DataError, match=r"line 2 on: column 'h': a value is too large"):
         read('{"h": 1.5}\n{"h": 70000}\n', types={"h": pa.float16()})
+    with pytest.raises(DataError, match=r"line 1 on: column 'h': a value is too large"):
+        read('{"h": [null, 70000]}\n', types={"h": pa.list_(pa.float16())})
+    wide, narrow = pa.decimal128(10, 2), pa.decimal128(4, 2)
+    for long, dtype in (("9999999999", wide), ("[9999]", pa.list_(narrow))):
+        with pytest.raises(
+            DataError, match=r"line 2 on: column 'd': 9999.* has more digits than dec"
+        ):
+            read(f'{{"d": null}}\n{{"d": {long}}}\n', types={"d": dtype})
 
 
 UTC = dt.UTC
