@@ -65,6 +65,10 @@ def to_files(
     """
     choice(format, ("parquet", "csv", "ipc", "json"), "to_files", "format")
     full = local_path(path, "to_files")
+    if "mode" in options:
+        raise PlanError(
+            f"to_files has no mode; write: .write_stream(to_files(…), mode={options['mode']!r})"
+        )
     return StreamFileTarget(
         format,
         str(full),
