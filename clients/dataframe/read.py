@@ -176,7 +176,21 @@ def from_pandas(frame: Any, *, session: Session | None = None) -> DataFrame:
     return _frame(memory_scan(pa.Table.from_pandas(frame, preserve_index=False)), session)
 
 
-from_arrow = read_arrow
-from_dict = read_arrow
-from_dicts = read_arrow
-from_polars = read_arrow
+def from_arrow(data: Any, *, session: Session | None = None) -> DataFrame:
+    """Rows of a pyarrow table, or of whatever `read_arrow` takes."""
+    return _frame(memory_scan(data), session)
+
+
+def from_dict(data: Any, *, session: Session | None = None) -> DataFrame:
+    """Rows of a dict of lists, a column each; see `read_arrow`."""
+    return _frame(memory_scan(data), session)
+
+
+def from_dicts(data: Any, *, session: Session | None = None) -> DataFrame:
+    """Rows of a list of dicts, which need not have the same keys; see `read_arrow`."""
+    return _frame(memory_scan(data), session)
+
+
+def from_polars(data: Any, *, session: Session | None = None) -> DataFrame:
+    """Rows of a Polars DataFrame, or of a LazyFrame, which is collected now."""
+    return _frame(memory_scan(data), session)

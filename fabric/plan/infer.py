@@ -189,6 +189,8 @@ def _call_type(part: Call, below: tuple[pa.DataType, ...]) -> pa.DataType:
 def _for_users(message: str, part: Call) -> str:
     """What is wrong with a call, with its name and arguments as users know them."""
     shown = function_text(part.function)
+    if part.function == "to_date" and len(part.args) > 1:  # of a text, by a pattern
+        return message
     if not message.startswith(f"{part.function} ") or shown == part.function:
         return message
     told = shown + message.removeprefix(part.function)

@@ -104,7 +104,7 @@ def _fault_in(dtype: pa.DataType) -> str | None:
         return None if fault is None else fault[0]
     inner = dtype.value_type if t.is_dictionary(dtype) or t.is_run_end_encoded(dtype) else None
     parts = [inner] if inner else [dtype.field(i).type for i in range(dtype.num_fields)]
-    return next((fault for part in parts if (fault := _fault_in(part)) is not None), None)
+    return next((found for part in parts if (found := _fault_in(part)) is not None), None)
 
 
 def no_zone(zone: object) -> tuple[str, str | None] | None:

@@ -88,6 +88,8 @@ def _columns(names: Sequence[str]) -> str:
 
 def _pairs(path: str, root: str) -> Iterator[tuple[str, str]]:
     """Names and values of the folders between `root` and the file."""
+    if "=" not in path:
+        return
     parts = Path(path).relative_to(root or "/").parts[:-1]
     for part in parts:
         name, found, text = part.partition("=")

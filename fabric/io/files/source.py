@@ -222,6 +222,18 @@ def check_as_planned(source: FileSource, schema: pa.Schema, split: Split) -> Non
         _check_rows_left(source, split)
 
 
+def plain_as_planned(source: FileSource, schema: pa.Schema, splits: Sequence[Split]) -> bool:
+    """`is_plain` of the files of all `splits`, each checked to be as planned.
+
+    A file at a time, so that the footers of more files than are remembered are read once.
+    """
+    plain = True
+    for split in splits:
+        check_as_planned(source, schema, split)
+        plain = plain and is_plain(source, schema, [split.uri])
+    return plain
+
+
 def check_unchanged(source: FileSource, schema: pa.Schema, path: str) -> None:
     """Raise `DataError` when `path` has lost columns or changed types since it was planned."""
     if source.format in _HEADLESS:

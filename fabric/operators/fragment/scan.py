@@ -31,7 +31,7 @@ from fabric.io.files import ipc, parquet
 from fabric.io.files.facts import magnitude
 from fabric.io.files.footers import footer
 from fabric.io.files.pruning import pruning_filter
-from fabric.io.files.source import check_as_planned, is_plain
+from fabric.io.files.source import is_plain, plain_as_planned
 from fabric.operators.expressions.datafusion.wrap import column
 from fabric.operators.fragment.keys import opaque
 from fabric.operators.fragment.memory import Inputs, StoredRows, n_rows_of
@@ -102,11 +102,9 @@ class Tables:
         match node.source:
             case FileSource() if self.is_bounded:
                 return self._streamed(node, schema, splits)
-            case FileSource(format="parquet") as source if is_plain(
-                source, node.schema, [split.uri for split in splits]
+            case FileSource(format="parquet") as source if plain_as_planned(
+                source, node.schema, splits
             ):
-                for split in splits:
-                    check_as_planned(source, node.schema, split)
                 return self._parquet(node, schema, splits)
             case FileSource() if not self._lies_here(node, splits):
                 return self._streamed(node, schema, splits)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import fabric
-from fabric import DataFrame, col, count, lit, mean, sum, when
+from fabric import DataFrame, col, count, functions, lit, mean, sum, when
 from fabric.errors import DataError, FabricError, PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
@@ -141,6 +141,27 @@ def test_refused_at_the_line_that_is_wrong(flights: DataFrame, wrong: Any, says:
 def test_integers_that_are_too_large_are_named(make: Any, value: int, way: str) -> None:
     with pytest.raises(DataError, match=f"column 'a' has the integer {value}, .*; {way}"):
         make()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda f: f.select(col("carrier").rlike("(")), "^rlike: a group without"),
+        (lambda f: f.select(col("carrier").str.rlike("(")), "^rlike: a group without"),
+        (lambda f: f.select(functions.rlike("carrier", "(")), "^rlike: a group without"),
+        (lambda f: f.select(functions.to_date("carrier", "qq")), "^to_date knows no 'qq'"),
+        (lambda f: f.select(functions.try_to_timestamp("carrier", "qq")), "^try_to_timestamp know"),
+        (lambda f: fabric.from_dicts([{"a": 1}], schema={"a": "int8"}), r"^from_dicts\(\) got an"),
+        (lambda f: fabric.from_arrow(1, x=2), r"^from_arrow\(\) got an"),
+        (lambda f: fabric.from_dict({}, x=2), r"^from_dict\(\) got an"),
+        (lambda f: fabric.from_polars(1, x=2), r"^from_polars\(\) got an"),
+        (lambda f: fabric.streams.to_files("x", mode="append"),
+         r"^to_files has no option 'mode'; write: \.write_stream\(streams\.to_files\("),
+    ],
+)  # fmt: skip
+def test_errors_name_what_was_called(flights: DataFrame, wrong: Any, says: str) -> None:
+    with pytest.raises((PlanError, TypeError), match=says):
+        wrong(flights)
 
 
 def test_unknown_attributes_help(flights: DataFrame) -> None:
