@@ -110,14 +110,9 @@ def files(
     [{'offset': 8, 'data': b'2\\n'}]
     """
     from fabric.clients.dataframe.read_files import file_options
-    from fabric.io.files.folders import check_local
     from fabric.io.streams.ordered import FORMATS
 
-    check_local(path, "files")
-    where = Path(path).expanduser().absolute()
-    if format is not None:
-        choice(format, tuple(_FORMATS), "files", "format")
-    kind: Any = _FORMATS[format or _format_of(where)]
+    where, kind = _place(path, format)
     source = sources.FollowedFiles(
         kind,
         str(where),
@@ -130,6 +125,17 @@ def files(
         choice(on_bad, ("fail", "skip", "side"), "files", "on_bad"),  # type: ignore[arg-type]
     )
     return _stream(source, schema, session)
+
+
+def _place(path: str | Path, format: str | None) -> tuple[Path, Any]:
+    """Where the files are, and their format as a plan says it."""
+    from fabric.io.files.folders import check_local
+
+    check_local(path, "files")
+    where = Path(path).expanduser().absolute()
+    if format is None:
+        format = _format_of(where)
+    return where, _FORMATS[choice(format, tuple(_FORMATS), "files", "format")]
 
 
 def _format_of(path: Path) -> str:

@@ -106,14 +106,15 @@ def parse(data: bytes, schema: pa.Schema, *, strict: bool = False) -> pa.Table:
 
     >>> parse(b'{"a": 1}\\nnull\\n', pa.schema([("a", pa.int64())]))
     Traceback (most recent call last):
-    ValueError: b'null' is no JSON object
+    ValueError: 'null' is not a JSON object
     """
     if not data or data.isspace():
         return schema.empty_table()
     n_objects = _n_objects(data)
     table = _rows(data, schema, "error" if strict else "ignore").select(schema.names)
     if table.num_rows != n_objects:
-        raise ValueError(f"{n_objects} lines hold {table.num_rows} values; write one a line")
+        lines = "1 line holds" if n_objects == 1 else f"{n_objects} lines hold"
+        raise ValueError(f"{lines} {table.num_rows} values; write one a line")
     if not data.isascii():
         table.validate(full=True)  # the parser takes any bytes for text
     return table
@@ -163,7 +164,8 @@ def _n_objects(data: bytes) -> int:
     if n_found == data.count(b"\n") + (not data.endswith(b"\n")):
         return n_found
     if other := _OTHER.search(data):
-        raise ValueError(f"{other[1].rstrip()!r} is no JSON object")
+        line = other[1].rstrip().decode(errors="backslashreplace")
+        raise ValueError(f"{line!r} is not a JSON object")
     return len(_OBJECT.findall(data))
 
 

@@ -93,12 +93,12 @@ def test_missing_keys_are_null_and_types_may_be_given(read: Any, tmp_path: Path)
     [
         ('{"a": 1, "a": 2}\n', "twice"),
         ('{"a": 1}\n{"a": "x"}\n', "changed from number to string"),
-        ('{"a": 1}\n[1]\n', "is no JSON object"),
+        ('{"a": 1}\n[1]\n', "'[1]' is not a JSON object"),
         ('{"a": 1}\n{"a": \n', "is not a whole JSON file"),
         ('[{"a": 1}, {"a": 2}', "the array is not closed"),
         ('[{"a": 1},, {"a": 2}]', "the array has an empty element"),
         ('[{"a": 1}] []', "there is text behind the end of the array"),
-        ("[1, 2]", "is no JSON object"),
+        ("[1, 2]", "is not a JSON object"),
         ('["', "a text is opened and never closed"),
     ],
 )
