@@ -80,8 +80,7 @@ def files(
         it is whole, or set `settle`; one that is longer later is an error. A file that `grows`
         must stay: when it was moved, replaced or cut, the job fails.
     format
-        ``parquet``, ``csv``, ``ipc`` or ``json`` (also ``ndjson``); by default what the path, or a
-        file in it, ends with.
+        ``parquet``, ``csv``, ``ipc`` or ``json`` (``ndjson``); by default what names end with.
     schema
         The columns; by default those of the first file there is.
     until
