@@ -80,8 +80,7 @@ def files(
         it is whole, or set `settle`; one that is longer later is an error. A file that `grows`
         must stay: when it was moved, replaced or cut, the job fails.
     format
-        ``parquet``, ``csv``, ``ipc`` or ``json`` (also ``ndjson``); by default what the path, or a
-        file in it, ends with.
+        ``parquet``, ``csv``, ``ipc`` or ``json`` (``ndjson``); by default what names end with.
     schema
         The columns; by default those of the first file there is.
     until
@@ -110,13 +109,9 @@ def files(
     [{'offset': 8, 'data': b'2\\n'}]
     """
     from fabric.clients.dataframe.read_files import file_options
-    from fabric.io.files.folders import local_path
     from fabric.io.streams.ordered import FORMATS
 
-    where = local_path(path, "files")
-    if format is not None:
-        choice(format, tuple(_FORMATS), "files", "format")
-    kind: Any = _FORMATS[format or _format_of(where)]
+    where, kind = _place(path, format)
     source = sources.FollowedFiles(
         kind,
         str(where),
@@ -129,6 +124,16 @@ def files(
         choice(on_bad, ("fail", "skip", "side"), "files", "on_bad"),  # type: ignore[arg-type]
     )
     return _stream(source, schema, session)
+
+
+def _place(path: str | Path, format: str | None) -> tuple[Path, Any]:
+    """Where the files are, and their format as a plan says it."""
+    from fabric.io.files.folders import local_path
+
+    where = local_path(path, "files")
+    if format is None:
+        format = _format_of(where)
+    return where, _FORMATS[choice(format, tuple(_FORMATS), "files", "format")]
 
 
 def _format_of(path: Path) -> str:

@@ -144,14 +144,15 @@ def parse(
 
     >>> parse(b'{"a": 1}\\nnull\\n', pa.schema([("a", pa.int64())]))
     Traceback (most recent call last):
-    ValueError: b'null' is no JSON object
+    ValueError: 'null' is not a JSON object
     """
     if not data or data.isspace():
         return schema.empty_table()
     n_objects = _n_objects(data)
     table = _rows(data, schema, "error" if strict else "ignore", texts).select(schema.names)
     if table.num_rows != n_objects:
-        raise ValueError(f"{n_objects} lines hold {table.num_rows} values; write one a line")
+        lines = "1 line holds" if n_objects == 1 else f"{n_objects} lines hold"
+        raise ValueError(f"{lines} {table.num_rows} values; write one a line")
     if not data.isascii():
         _check_utf8(table)  # the parser takes any bytes for text
     return table
@@ -248,7 +249,8 @@ def _n_objects(data: bytes) -> int:
     if n_found == data.count(b"\n") + (not data.endswith(b"\n")):
         return n_found
     if other := _OTHER.search(data):
-        raise ValueError(f"{other[1].rstrip()!r} is no JSON object")
+        line = other[1].rstrip().decode(errors="backslashreplace")
+        raise ValueError(f"{line!r} is not a JSON object")
     return len(_OBJECT.findall(data))
 
 

@@ -111,7 +111,7 @@ def test_what_is_no_array_is_named(read: Any, text: str, message: str) -> None:
         ('{"b": {"c": "x", "c": "y"}}', "key 'b.c' is there twice"),
         ('{"a": "x"}', '\'a\' changed from number to string; read it as text: types={"a": "string'),
         ('{"b": {"c": 1}}', '\'b.c\' changed from string to number; .* types={"b": "string"}'),
-        ("[1]", "is no JSON object"),
+        ("[1]", "is not a JSON object"),
         ('{"a": ', "Invalid value$"),
     ],
 )

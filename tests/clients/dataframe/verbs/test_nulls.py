@@ -105,7 +105,7 @@ def test_dropping(df: DataFrame) -> None:
         (lambda f: f.fill_null(0, subset="q"), 'fill_null: there is no column "q"'),
         (lambda f: f.select("s").fill_null(1), "no column can hold 1"),
         (lambda f: f.drop_nulls("nn"), r'write: \.drop_nulls\("n"\)'),
-        (lambda f: f.drop_nulls(how="some"), "how='some' is not one"),
+        (lambda f: f.drop_nulls(how="some"), "how='some' is not a valid how"),
         (lambda f: f.drop_nulls(thresh="2"), "whole number as thresh"),
     ],
 )  # fmt: skip
