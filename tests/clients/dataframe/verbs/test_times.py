@@ -8,6 +8,7 @@ from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 from random import Random
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import duckdb
 import polars as pl
@@ -156,6 +157,21 @@ def test_date_range_beside_polars(every: str, closed: Any) -> None:
         assert found.collect()["day"].to_pylist() == days
 
 
+@pytest.mark.parametrize("every", ["1d", "2d", "1w", "24h", "12h", "1d12h", timedelta(1), "1mo"])
+@pytest.mark.parametrize("month", [3, 10])
+def test_date_range_goes_by_the_clocks_of_its_zone(every: Any, month: int) -> None:
+    zone = ZoneInfo("Europe/Berlin")
+    start, end = (datetime(2024, month + i, 12, 12, tzinfo=zone) for i in range(2))
+    expected = pl.datetime_range(start, end, every, eager=True).to_list()
+    found = date_range(start, end, every).collect()["date"].to_pylist()
+    assert [time.isoformat() for time in found] == [time.isoformat() for time in expected]
+
+
+def test_date_range_ends_with_the_years() -> None:
+    found = date_range(datetime(9999, 12, 30, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC), "1d")
+    assert found.collect().num_rows == 2
+
+
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
@@ -174,6 +190,8 @@ def test_date_range_beside_polars(every: str, closed: Any) -> None:
         (lambda f: f.select(col("x").sum().over(order_by=["t", "x"], range=("-1h", 0))), "one key"),
         (lambda _: date_range(date(2024, 1, 1), 5), "two dates or two datetimes"),
         (lambda _: date_range(date(2024, 1, 1), date(2025, 1, 1), "-1d"), "a distance above 0"),
+        (lambda _: date_range(datetime(2024, 1, 1, tzinfo=UTC), datetime(2025, 1, 1), "1d"),
+         "two times with a zone or two without"),
         (lambda _: date_range(datetime(1, 1, 1), datetime(9999, 1, 1), "1us"), "more than"),
     ],
 )  # fmt: skip
