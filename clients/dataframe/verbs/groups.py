@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.expr import Expr
 from fabric.clients.dataframe.grouped import GroupBy
-from fabric.clients.dataframe.lowering.buckets import Length, Windows, dynamic_windows, later
+from fabric.clients.dataframe.lowering.buckets import Length, Windows, dynamic_windows
 from fabric.clients.dataframe.lowering.describe import described
 from fabric.clients.dataframe.names import call_text, choice, known_one
 from fabric.clients.dataframe.verbs.base import Verbs
@@ -83,10 +83,8 @@ class GroupVerbs(Verbs):
                 "windows of a stream go by its watermark; write: .with_watermark("
                 f'{quoted(index_column)}, "5 seconds").group_by(...).window({quoted(str(every))})'
             )
-        windows = Windows(every, period, offset, closed)
+        windows = Windows(every, period, offset, closed, label)
         node, start = dynamic_windows(self._node, index_column, windows)
-        if label == "right":
-            start = later(start, period or every, self.schema.field(index_column).type, node)
         keys = args.expressions(args.flatten([group_by]), {}, self.schema)
         return GroupBy(self._then(node), (*keys, plan.Alias(start, index_column)))
 

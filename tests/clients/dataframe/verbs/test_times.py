@@ -50,6 +50,7 @@ WINDOWS: dict[str, dict[str, Any]] = {
     "closed right": {"every": "1h", "closed": "right"},
     "closed right and sliding": {"every": "1h", "period": "2h", "closed": "right"},
     "label right": {"every": "1h", "label": "right"},
+    "moved days, label right": {"every": "1d", "offset": "3h", "label": "right"},
     "groups": {"every": "1d", "group_by": "k"},
     "timedelta": {"every": timedelta(hours=2)},
 }
@@ -93,6 +94,19 @@ def test_overlapping_windows_by_hand(every: int, period: int, offset: int, close
     )
     counted = {row["t"]: row["n"] for row in found.agg(n=count()).to_dicts()}
     assert counted == expected
+
+
+@pytest.mark.parametrize("label", ["left", "right"])
+def test_moved_windows_of_months(label: Any) -> None:
+    frame = DataFrame({"t": [datetime(2024, 3, 15), datetime(2024, 3, 30), datetime(2024, 2, 29)]})
+    found = frame.group_by_dynamic("t", every="1mo", period="2mo", offset="-1h", label=label)
+    windows = {  # by hand: from the last hour of a month to the last but one of the next but one
+        (datetime(2023, 12, 31, 23), datetime(2024, 2, 29, 23)): 1,
+        (datetime(2024, 1, 31, 23), datetime(2024, 3, 31, 23)): 3,
+        (datetime(2024, 2, 29, 23), datetime(2024, 4, 30, 23)): 2,
+    }
+    expected = {ends[label == "right"]: n for ends, n in windows.items()}
+    assert {row["t"]: row["n"] for row in found.agg(n=count()).to_dicts()} == expected
 
 
 def test_windows_of_dates() -> None:
