@@ -35,7 +35,15 @@ class GroupVerbs(Verbs):
         >>> df.group_by("k").agg(count().alias("n"), total=sum("v")).sort("k").collect().to_pylist()
         [{'k': 'a', 'n': 2, 'total': 4}, {'k': 'b', 'n': 1, 'total': 2}]
         """
+        for name, value in named.items():
+            if value is None or isinstance(value, bool):
+                raise PlanError(_no_key(name, value))
         return GroupBy(self._frame, args.expressions(keys, named, self.schema))
+
+    def groupby(self, *keys: Any, **named: Any) -> GroupBy:
+        """The same as `group_by`, as pandas calls it: ``by=`` are keys, too."""
+        by = named.pop("by", ())
+        return self.group_by(*keys, *args.flatten([by]), **named)
 
     def group_by_dynamic(
         self,
@@ -137,5 +145,17 @@ class GroupVerbs(Verbs):
         """
         return self._then(described(self._node))
 
-    groupby = group_by
     summary = describe
+
+
+def _no_key(name: str, value: bool | None) -> str:
+    """What is said to an option of another library."""
+    if name == "maintain_order" and value:
+        return (
+            "group_by has no maintain_order=, rows have no order by themselves; write: "
+            ".group_by(...).agg(...).sort(...)"
+        )
+    return (
+        f"group_by takes columns as keys, got {name}={value!r}; leave it out, or write "
+        f"{name}=lit({value!r}) for a key that is the same in every row"
+    )
