@@ -190,7 +190,12 @@ class StringMethods(PatternMethods):
         return call("instr", self._expr, text)
 
     def split(self, by: str, limit: int | None = None) -> Expr:
-        """The parts between every `by` as a list, at most `limit`; plain text, not a pattern."""
+        """The parts between every `by` as a list, at most `limit`; plain text, not a pattern.
+
+        With an empty `by`, and no `limit`, all characters.
+        """
+        if by == "" and limit is None:
+            return self.extract_all("(?s).")
         return call("split", self._expr, by, *([] if limit is None else [limit]))
 
     def split_part(self, by: Any, number: Any) -> Expr:
