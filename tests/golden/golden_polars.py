@@ -59,6 +59,14 @@ TABLES: dict[str, pa.Table] = {
             "n": pa.array([1, 2, 3, 4, None, 6, 7, 8, 9, 10, 11, 12], pa.int64()),
         }
     ),
+    "blanks": pa.table(
+        {
+            "s": pa.array(["\tx\n", "\u00a0x y\u3000", "x\x85", "\x1cx\x0b", None, "\u2003+7\u2028",
+                           "-7", ""]),
+            "p": pa.array(["\t", None, "x", "", "p", None, "-7", ""]),
+            "n": pa.array([4, None, 3, 5, 6, None, 5, 2], pa.int64()),
+        }
+    ),
     "dated": pa.table(
         {
             "s": pa.array(["2024-02-29", "1999-12-31", None, "2024-03-31"]),

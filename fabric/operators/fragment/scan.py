@@ -36,7 +36,7 @@ from fabric.operators.expressions.datafusion.wrap import column
 from fabric.operators.fragment.keys import opaque
 from fabric.operators.fragment.memory import Inputs, StoredRows, n_rows_of
 from fabric.operators.fragment.relation import Names, Output, Relation, select
-from fabric.operators.fragment.streams import GroupPart, Read, StreamDataset, StreamPart
+from fabric.operators.fragment.streams import GroupPart, Read, StreamDataset, StreamPart, readable
 from fabric.plan.expr import columns_of
 from fabric.plan.nodes import Scan, StageInput
 from fabric.plan.schema import schema_of
@@ -259,7 +259,9 @@ class Tables:
         inner = tuple(self._names.fresh() for _ in schema)
         renamed = _inner_schema(schema, inner)
         small = [
-            p for batch in batches for p in _pieces(_renamed(batch, renamed), self._batch_rows)
+            _renamed(piece, renamed)
+            for batch in batches
+            for piece in _pieces(batch, self._batch_rows)
         ]
         name = name or f"t{next(self._numbers)}"
         parts = _dealt(small, n_partitions or self._n_partitions)
@@ -395,7 +397,7 @@ def _inner_schema(schema: pa.Schema, inner: Sequence[str]) -> pa.Schema:
 
 
 def _renamed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    columns = batch.columns or [pa.nulls(batch.num_rows)]
+    columns = list(map(readable, batch.columns)) or [pa.nulls(batch.num_rows)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

@@ -155,3 +155,28 @@ def test_describe_has_one_order(parallelism: int) -> None:
 def test_refused(df: DataFrame, wrong: Any, says: str) -> None:
     with pytest.raises(PlanError, match=says):
         wrong(df)
+
+
+@pytest.mark.parametrize(
+    ("named", "says"),
+    [
+        (
+            {"maintain_order": True},
+            r"no order by themselves; write: \.group_by\(.*\.sort\(\.\.\.\)",
+        ),
+        ({"maintain_order": False}, "got maintain_order=False; leave it out"),
+        ({"as_index": False}, "got as_index=False; leave it out"),
+        ({"level": None}, "got level=None; leave it out"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["group_by", "groupby", "rollup", "cube"])
+def test_an_option_of_another_library_is_no_key(verb: str, named: Any, says: str) -> None:
+    with pytest.raises(PlanError, match=says):
+        getattr(DataFrame({"k": [1]}), verb)("k", **named)
+
+
+def test_pandas_calls_keys_by() -> None:
+    df = DataFrame({"k": [1, 1], "j": [2, 2], "v": [3, 4]})
+    assert df.groupby(by="k").agg(sum("v")).to_dicts() == [{"k": 1, "v": 7}]
+    assert df.groupby(by=["k", "j"]).agg(sum("v")).columns == ["k", "j", "v"]
+    assert df.group_by(by="k").agg(sum("v")).columns == ["by", "v"]
