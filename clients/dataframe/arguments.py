@@ -22,7 +22,7 @@ from fabric.plan.python import expr_text
 
 ColumnArgument = str | Expr
 Exprs = tuple[plan.Expr, ...]
-_COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not"))
+_COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe", "and", "or", "not"))
 JoinName = Literal[
     "inner", "left", "right", "full", "cross", "semi", "anti", "outer", "full_outer", "fullouter",
     "left_outer", "leftouter", "right_outer", "rightouter", "left_semi", "leftsemi", "left_anti",

@@ -306,7 +306,7 @@ REFUSALS: dict[str, tuple[Callable[[Scan], Node], str, str | None]] = {
     "union of other types": (
         lambda s: Union((cols(s, "delay"), cols(s, "carrier"))),
         'a union needs one type a column: "delay" is int32 in input 1 and string in input 2',
-        '.union(other.with_columns(col("delay").cast("int32"), replace=True))',
+        '.union(other.with_columns(col("carrier").cast("int32"), replace=True))',
     ),
     "union of nothing": (lambda s: Union(()), "a union needs at least one input", None),
     "exchange by what is not there": (

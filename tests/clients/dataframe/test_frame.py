@@ -96,7 +96,7 @@ def test_shared_parts_stay_one_object(flights: DataFrame) -> None:
         (lambda f: f.with_columns(carrier=lit(1)), "would overwrite.*replace=True"),
         (lambda f: f.select("carrier", "carrier"), "two columns would be called"),
         (lambda f: f.filter(col("dep_delay") + 1), "must be true or false"),
-        (lambda f: f.select(col("carrier") + 1), r"\+ takes numbers, got string on its left"),
+        (lambda f: f.select(col("carrier") + 1), r"\+ takes two numbers or two texts"),
         (lambda f: f.drop("carier"), 'drop: there is no column "carier"; did you mean "carrier"'),
         (lambda f: f.rename({"x": "y"}), 'rename: there is no column "x"'),
         (lambda f: f["carier"], 'did you mean "carrier"'),

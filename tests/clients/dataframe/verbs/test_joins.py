@@ -318,3 +318,12 @@ def test_null_keys_that_match_each_other(how: Any) -> None:
     plain = DataFrame(left).join(DataFrame(right), on="k", how=how)
     safe = DataFrame(left).join(DataFrame(right), on="k", how=how, nulls_equal=True)
     assert plain.schema == safe.schema
+
+
+def test_a_null_safe_equality_as_pyspark_writes_it() -> None:
+    left = DataFrame({"a": [1, None, 3], "v": [1, 2, 3]})
+    right = DataFrame({"b": [1, None, 4], "w": [10, 20, 40]})
+    found = left.join(right, col("a").eqNullSafe(col("b"))).sort("v").select("v", "w")
+    query = "SELECT v, w FROM l JOIN r ON a IS NOT DISTINCT FROM b ORDER BY v"
+    l, r = left.to_arrow(), right.to_arrow()  # noqa: E741, F841
+    assert found.to_dicts() == duckdb.sql(query).to_arrow_table().to_pylist()
