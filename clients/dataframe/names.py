@@ -165,7 +165,7 @@ def choice(value: Any, allowed: Sequence[str], verb: str, name: str) -> str:
     near = nearest(str(value), allowed)
     hint = f"; write: {name}={quoted(near)}" if near else ""
     raise PlanError(
-        f"{verb}: {name}={value!r} is not one; use {', '.join(map(repr, allowed))}{hint}"
+        f"{verb}: {name}={value!r} is not valid; use {', '.join(map(repr, allowed))}{hint}"
     )
 
 
@@ -174,7 +174,7 @@ def whole(value: Any, least: int, verb: str, name: str) -> int:
 
     >>> whole("10", 1, "generator", "n_rows")
     Traceback (most recent call last):
-    fabric.errors.PlanError: generator: n_rows='10' is no whole number of at least 1; write: \
+    fabric.errors.PlanError: generator: n_rows='10' is not a whole number of at least 1; write: \
 n_rows=10
     """
     fits = isinstance(value, Integral) and not isinstance(value, bool)
@@ -182,7 +182,7 @@ n_rows=10
         return int(value)
     text = str(value)
     hint = f"; write: {name}={text}" if text.isdecimal() and not fits else ""
-    raise PlanError(f"{verb}: {name}={value!r} is no whole number of at least {least}{hint}")
+    raise PlanError(f"{verb}: {name}={value!r} is not a whole number of at least {least}{hint}")
 
 
 def number(value: Any, verb: str, name: str) -> float:
@@ -191,7 +191,7 @@ def number(value: Any, verb: str, name: str) -> float:
         given = float(value)
         if 0 <= given < math.inf:
             return given
-    raise PlanError(f"{verb}: {name}={value!r} is no number of at least 0")
+    raise PlanError(f"{verb}: {name}={value!r} is not a number of at least 0")
 
 
 def no_frame(groups: Any, name: str) -> AttributeError:

@@ -62,7 +62,7 @@ def date_range(
 ) -> DataFrame:  # fmt: skip
     """A row for each date, or each time, from `start` to `end` so often: one column, `name`.
 
-    Of two dates it is dates (timestamps where `every` is no whole number of days), of datetimes
+    Of two dates it is dates (timestamps where `every` is not a whole number of days), of datetimes
     timestamps in microseconds. Months and years keep the day, cut to the length of the month.
 
     >>> from datetime import date

@@ -17,7 +17,7 @@ from fabric.plan.aggregate import final_columns, partial_columns, single_columns
 from fabric.plan.explode import explode_columns
 from fabric.plan.expr import Agg, Alias, Cast, Column, Expr, output_name
 from fabric.plan.exprs import exprs_of, with_exprs
-from fabric.plan.faults import ExprFault, nearest, quoted
+from fabric.plan.faults import ExprFault, nearest, quoted, with_article
 from fabric.plan.infer import infer, infer_boolean
 from fabric.plan.join import join_columns
 from fabric.plan.mend import WRITE, free_name, mended, of_fault, substituted
@@ -167,7 +167,7 @@ def _only_aggregates(node: Aggregate, schema: pa.Schema) -> None:
             keys = (*node.keys, expr)
             distinct = f"{node_text(Select(node.input, keys))}.distinct()"
             line = replace(node, keys=keys, aggs=others) if others else distinct
-            raise mended(f"agg takes aggregates only, and {name} is none; make it a key", line)
+            raise mended(f"agg takes aggregates only, and {name} is not one; make it a key", line)
         raise _split_arithmetic(node, expr, others)
 
 
@@ -214,7 +214,8 @@ def _distinct(node: Distinct, schema: pa.Schema) -> pa.Schema:
         if not is_groupable(field.type):
             kept = tuple(Column(f.name) for f in schema if is_groupable(f.type))
             raise mended(
-                f"distinct can't compare {quoted(field.name)}, a {field.type}; leave it out",
+                f"distinct can't compare {quoted(field.name)}, {with_article(str(field.type))}; "
+                "leave it out",
                 f"{node_text(Select(node.input, kept))}.distinct()",
             )
     return schema

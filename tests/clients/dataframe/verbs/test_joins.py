@@ -194,7 +194,7 @@ def test_asof_keeps_settings_of_both() -> None:
         (lambda a, b: a.join_asof(b, left_on="id", right_on="idd", by="v"),
          r'right side: .*\.join_asof\(other, on="id", by="v"\)'),
         (lambda a, b: a.join_asof(b, on=["id", "v"]), r'by="\.\.\."'),
-        (lambda a, b: a.join_asof(b, on="id", strategy="back"), "strategy='back' is not one"),
+        (lambda a, b: a.join_asof(b, on="id", strategy="back"), "strategy='back' is not valid"),
         (lambda a, b: a.join_asof(b.with_columns(s=col("v").cast("string")),
                                   left_on="id", right_on="s"), "can't compare"),
         (lambda a, b: a.join_asof(b, on="id", tolerance="2h"), "tolerance of at least 0 for keys"),
@@ -207,7 +207,7 @@ def test_asof_keeps_settings_of_both() -> None:
         (lambda a, b: a.join_interval(b, "a", ("b", "vv")),
          r'right side: .*write: \.join_interval\(other, left, \("b", "v"\)\)'),
         (lambda a, b: a.join_interval(b, "a", ("b", "v", "id")), "a pair of columns as right"),
-        (lambda a, b: a.join_interval(b, "a", ("b", "v"), closed="up"), "closed='up' is not one"),
+        (lambda a, b: a.join_interval(b, "a", ("b", "v"), closed="up"), "closed='up' is not valid"),
     ],
 )  # fmt: skip
 def test_refused(left: DataFrame, right: DataFrame, wrong: Any, says: str) -> None:
