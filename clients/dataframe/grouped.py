@@ -399,7 +399,7 @@ def _by_name(column: str, function: str) -> plan.Expr:
         near = nearest(function, known)
         line = f"; write: {{{quoted(column)}: {quoted(near)}}}" if near else ""
         raise PlanError(
-            f'agg: {{"{column}": "{function}"}} names no aggregate; use one of '
+            f'agg: {{"{column}": "{function}"}} is not a valid aggregate; use one of '
             f"{', '.join(sorted(AGGREGATES))}{line}"
         )
     source = None if column == "*" else plan.Column(column)

@@ -165,7 +165,7 @@ def choice(value: Any, allowed: Sequence[str], verb: str, name: str) -> str:
     near = nearest(str(value), allowed)
     hint = f"; write: {name}={quoted(near)}" if near else ""
     raise PlanError(
-        f"{verb}: {name}={value!r} is not a valid {name}; use {', '.join(map(repr, allowed))}{hint}"
+        f"{verb}: {name}={value!r} is not valid; use {', '.join(map(repr, allowed))}{hint}"
     )
 
 
@@ -191,7 +191,7 @@ def number(value: Any, verb: str, name: str) -> float:
         given = float(value)
         if 0 <= given < math.inf:
             return given
-    raise PlanError(f"{verb}: {name}={value!r} is no number of at least 0")
+    raise PlanError(f"{verb}: {name}={value!r} is not a number of at least 0")
 
 
 def no_frame(groups: Any, name: str) -> AttributeError:

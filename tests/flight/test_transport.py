@@ -139,7 +139,7 @@ def test_what_is_not_there_is_said(rig: FlightRig) -> None:
         list(fetch(rig.address("a0"), request((0, 0))))
     with pytest.raises(PeerLostError, match="no agent answers at 'local:gone'"):
         list(InProcessTransport().fetch("local:gone", request((0, 0))))
-    with pytest.raises(ConfigError, match="is no Flight address"):
+    with pytest.raises(ConfigError, match="is not a valid Flight address"):
         list(fetch("local:gone", request((0, 0))))
 
 

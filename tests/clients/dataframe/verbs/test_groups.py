@@ -139,7 +139,7 @@ def test_describe_has_one_order(parallelism: int) -> None:
         (lambda f: f.grouping_sets([["a"], ["bb"]], "a", "b"),
          r'write: \.grouping_sets\(\[\["a"\], \["b"\]\]\)'),
         (lambda f: f.group_by("a").grouping_sets([]), "needs a set of keys"),
-        (lambda f: f.rollup("a").agg(grouping("n")), r'which is no key.*write: grouping\("a"\)'),
+        (lambda f: f.rollup("a").agg(grouping("n")), r'which is not a key.*write: grouping\("a"\)'),
         (lambda f: f.group_by("a").agg(grouping_id()), "grouping_id"),
         (lambda f: f.cube(*[col("n").alias(str(i)) for i in range(13)]), "at most 12 keys"),
         (lambda f: f.value_counts("aa"), r'write: \.value_counts\("a"\)'),
