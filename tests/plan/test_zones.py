@@ -77,7 +77,7 @@ def test_files_and_folders_of_a_zone_there_is_not(tmp_path: Path) -> None:
 def test_zones_of_old_files_are_read() -> None:
     """Java reads them another way, so that no cast takes them, but there they are."""
     old = pa.table({"at": pa.array([0], pa.timestamp("us", "EST"))})
-    assert fabric.from_arrow(old).collect().equals(old)
+    assert fabric.from_arrow(old).schema.equals(old.schema)
 
 
 @pytest.mark.parametrize(("option", "value"), [("ambiguous", "first"), ("non_existent", "shift")])
