@@ -12,7 +12,7 @@ import pytest
 import fabric
 from fabric import col
 
-N_FILES = 100_000 if os.environ.get("FABRIC_SOAK") else 3_000
+N_FILES = 100_000 if os.environ.get("FABRIC_SOAK") else 1_500
 
 
 @pytest.mark.parametrize("format", ["csv", "parquet"])
