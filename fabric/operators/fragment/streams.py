@@ -118,5 +118,5 @@ def readable(column: pa.Array) -> pa.Array:
 def _n_offsets(dtype: pa.DataType) -> int:
     """How many structs and lists of a fixed length lie in each other."""
     parts = [dtype.field(i).type for i in range(dtype.num_fields)]
-    here = pa.types.is_struct(dtype) or pa.types.is_fixed_size_list(dtype)
+    here = int(pa.types.is_struct(dtype) or pa.types.is_fixed_size_list(dtype))
     return here + max(map(_n_offsets, parts), default=0)
