@@ -20,6 +20,8 @@ _WHITE = (
     "\u200a\u2028\u2029\u202f\u205f\u3000"
 )
 """White space as Unicode and Polars have it."""
+_ZONE = r":[0-9.]+ ?(?:[A-Za-z][A-Za-z/_]*|[+-][0-9:]+)$"
+"""At the end of a time: its zone, or its distance from UTC."""
 
 
 class StringMethods(PatternMethods):
@@ -268,10 +270,13 @@ class StringMethods(PatternMethods):
 
         It has no zone, as in Polars, unless the format has ``%z`` (then it is in UTC) or there is
         a `time_zone`, whose clocks show the text. A text that does not fit fails the job, or is
-        null when not `strict`.
+        null when not `strict`; nor does one with an offset or a zone, unless the format says so:
+        for ISO 8601 write ``.cast("timestamp")``.
         """
         if format is None:
-            found = self._expr.cast("timestamp[us]", strict=strict)
+            zoned = call("pattern_contains", self._expr, _ZONE)
+            text = when(zoned).then(call("concat", "a zone: ", self._expr)).otherwise(self._expr)
+            found = text.cast("timestamp[us]", strict=strict)  # which no text with `a zone:` can be
         else:
             pattern = reading_pattern(format, "to_datetime")
             name = "to_timestamp" if strict else "try_to_timestamp"
