@@ -155,8 +155,6 @@ def test_integers_that_are_too_large_are_named(make: Any, value: int, way: str) 
         (lambda f: fabric.from_arrow(1, x=2), r"^from_arrow\(\) got an"),
         (lambda f: fabric.from_dict({}, x=2), r"^from_dict\(\) got an"),
         (lambda f: fabric.from_polars(1, x=2), r"^from_polars\(\) got an"),
-        (lambda f: fabric.streams.to_files("x", mode="append"),
-         r"^to_files has no option 'mode'; write: \.write_stream\(streams\.to_files\("),
     ],
 )  # fmt: skip
 def test_errors_name_what_was_called(flights: DataFrame, wrong: Any, says: str) -> None:
