@@ -6,7 +6,7 @@ One job: the error at the call. Numbers and words out of a few are checked here 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -46,6 +46,8 @@ INSTEAD: dict[str, tuple[str, str]] = {
                  'compile=False)("{x}"))'),
     "assign": ("", 'df.with_columns(y=col("{x}"))'),
     "astype": ("", 'df.with_columns(col("{x}").cast("string").alias("y"))'),
+    **{name: ("", f"df.group_by().{name}()")
+       for name in ("sum", "mean", "max", "min", "std", "var", "median")},
     "sort_values": ("", 'df.sort("{x}")'),
     "isna": ("", 'df.select(col("{x}").is_null())'),
     "isnull": ("", 'df.select(col("{x}").is_null())'),
@@ -112,6 +114,13 @@ def column_name(name: Any, verb: str) -> str:
     node = getattr(name, "node", None)
     hint = f"; write: {quoted(node.name)}" if isinstance(node, Column) else ""
     raise PlanError(f"{verb} takes names of columns, got {name!r}{hint}")
+
+
+def text(value: Any, verb: str, name: str) -> str:
+    """`value` of the argument `name` when it is text."""
+    if isinstance(value, str):
+        return value
+    raise PlanError(f"{verb}: {name}={value!r} is not text; write: {name}={quoted(str(value))}")
 
 
 def known_one(name: str, known: Sequence[str], verb: str, **arguments: Any) -> str:
@@ -219,6 +228,17 @@ def camel_case(owner: Any, name: str) -> Any:
         says = f", {says}" if says else ""
         raise AttributeError(f"{kind} has no {name!r}{says}; write: {line}", name=name)
     raise no_attribute(owner, name)
+
+
+def no_function(module: str, name: str, known: Iterable[str]) -> AttributeError:
+    """The error for a name that `module`, to users, has not, with the nearest it has.
+
+    >>> print(no_function("fabric.functions", "uper", ["upper", "lower"]))
+    fabric.functions has no 'uper'; did you mean 'upper'?
+    """
+    near = None if name.startswith("_") else nearest(name, [k for k in known if k[0] != "_"])
+    hint = f"; did you mean {near!r}?" if near else ""
+    return AttributeError(f"{module} has no {name!r}{hint}", name=name)
 
 
 def no_attribute(

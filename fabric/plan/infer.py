@@ -140,13 +140,19 @@ def _column_type(part: Expr, name: str, schema: pa.Schema) -> pa.DataType:
     index = schema.get_field_index(name)
     if index >= 0:
         return schema.field(index).type
-    near = nearest(name, schema.names)
+    fields = {f"{f.name}.{g.name}": (f.name, g.name)
+              for f in schema if t.is_struct(f.type) and "." in name for g in f.type}  # fmt: skip
+    near = nearest(name, [*schema.names, *fields])
     hint = f"; did you mean {quoted(near)}?" if near is not None else ""
     message = (
         f"there is no column {quoted(name)} here{hint}; the columns are {listed(schema.names)}"
     )
     if near is None:
         message += f"; for the text itself write lit({quoted(name)})"
+    if near in fields:
+        struct, field = fields[near]
+        new: Expr = Call("struct_field", (Column(struct), Literal(field, pa.string())))
+        raise ExprFault(message, part, new)
     raise ExprFault(message, part, None if near is None else Column(near))
 
 

@@ -139,7 +139,7 @@ def test_what_is_not_there_is_said(rig: FlightRig) -> None:
         list(fetch(rig.address("a0"), request((0, 0))))
     with pytest.raises(PeerLostError, match="no agent answers at 'local:gone'"):
         list(InProcessTransport().fetch("local:gone", request((0, 0))))
-    with pytest.raises(ConfigError, match="is not a valid Flight address"):
+    with pytest.raises(ConfigError, match="is no Flight address"):
         list(fetch("local:gone", request((0, 0))))
 
 
@@ -300,7 +300,7 @@ def test_strange_addresses_are_refused(address: str) -> None:
     try:
         client = connect(address)
     except ConfigError as error:
-        assert "is no Flight address" in error.message  # noqa: PT017
+        assert "is not a valid Flight address" in error.message  # noqa: PT017
     else:
         client.close()
 
