@@ -61,7 +61,6 @@ class JoinVerbs(Verbs):
             Put behind a right column that the left side also has.
         strategy
             ``broadcast`` sends all of `other` everywhere, ``hash`` partitions both sides.
-
         nulls_equal
             True lets null keys match each other.
 
