@@ -170,8 +170,7 @@ class NumberMethods:
         return call("pmod", self, divisor)
 
     def clip(self, lower: Any = None, upper: Any = None) -> Expr:
-        """The value, but at least `lower` and at most `upper`; null stays null, and NaN is NaN
-        beside numbers (of a column as `upper`, NaN is larger).
+        """The value, but at least `lower` and at most `upper`; null stays null.
 
         >>> from fabric import col
         >>> col("x").clip(0)
@@ -180,9 +179,7 @@ class NumberMethods:
         from fabric.clients.dataframe.expr import Expr, to_node
 
         node = to_node(self)
-        number = isinstance(upper, int | float) and not isinstance(upper, bool)
-        kept = [(plan.Call("is_nan", (node,)), node)] if number else []
-        branches = kept + [
+        branches = [
             (plan.Call(compare, (node, to_node(bound))), to_node(bound))
             for compare, bound in (("lt", lower), ("gt", upper))
             if bound is not None

@@ -14,10 +14,9 @@ from typing import TypeAlias, get_args
 from fabric.clients.dataframe.names import choice, whole
 from fabric.clients.dataframe.read_files import file_options
 from fabric.clients.dataframe.streams.lengths import Length, maybe_us
-from fabric.clients.dataframe.verbs.writing import dataset_target, partition_columns
+from fabric.clients.dataframe.verbs.writing import dataset_target
 from fabric.errors import PlanError
-from fabric.io.files.folders import local_path
-from fabric.io.sinks.encoders import OPTIONS, check_options
+from fabric.io.files.folders import check_local
 from fabric.plan.sources import (
     BlackholeTarget,
     DatasetTarget,
@@ -65,19 +64,17 @@ def to_files(
     60.0
     """
     choice(format, ("parquet", "csv", "ipc", "json"), "to_files", "format")
-    full = local_path(path, "to_files", writes=True)
-    given = file_options(options, "to_files", OPTIONS[format])
-    check_options(format, given, "to_files")
+    check_local(path, "to_files")
     return StreamFileTarget(
         format,
-        str(full),
+        str(Path(path).expanduser().absolute()),
         whole(roll_bytes, 0, "to_files", "roll_bytes"),
         whole(roll_rows, 0, "to_files", "roll_rows"),
         (maybe_us(roll, "roll", least=1) or 0) / 1e6,
         whole(compact_bytes, 0, "to_files", "compact_bytes"),
         (maybe_us(compact, "compact", least=1) or 0) / 1e6,
-        given,
-        partition_by=partition_columns(partition_by, "to_files"),
+        file_options(options, "to_files"),
+        partition_by=(partition_by,) if isinstance(partition_by, str) else tuple(partition_by),
     )
 
 
