@@ -1,4 +1,4 @@
-"""Named places in a process where a test can make it die, stop or fail (reliability §1).
+"""Named places in a process where a test can make it die, stop or fail.
 
 One job: `arm` reads ``FABRIC_FAILPOINT=name:nth:action`` when a coordinator or an agent starts,
 `reach` is called at the places. The nth time that the process comes by the named one, it

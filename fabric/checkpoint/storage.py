@@ -4,7 +4,7 @@ One job: the protocol `SnapshotStorage` and its form for a folder that all hosts
 `FolderStorage`. A checkpoint is there when its ``MANIFEST`` is, and that is renamed into place
 after everything it names was forced to the disk: whoever crashes, and whatever the disk forgets,
 leaves the checkpoints before it whole, and this one whole or none. No state is used before `verify`
-has read all files of a checkpoint (invariant: reliability F9).
+has read all files of a checkpoint.
 
 Each checkpoint's folder holds all of its files, those that have not changed as further names (hard
 links) of the same ones. So the file system counts who refers to a file, and removing a checkpoint

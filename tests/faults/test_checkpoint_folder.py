@@ -1,4 +1,4 @@
-"""The folder of checkpoints is full, read-only or away while a stream runs (reliability F8).
+"""The folder of checkpoints is full, read-only or away while a stream runs.
 
 The checkpoint fails with its reason, the job lives, the last good one stays, and once the folder is
 well again so is the next checkpoint; what comes out in the end is as if nothing had been.

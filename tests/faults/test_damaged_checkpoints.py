@@ -1,4 +1,4 @@
-"""Files of a checkpoint are damaged before a stream goes on from it (reliability F9, F10).
+"""Files of a checkpoint are damaged before a stream goes on from it.
 
 Whatever is wrong is found before any of it is used, said with the file's name, and the checkpoint
 before is taken; what came out since is taken back. So in the end each row counts once.

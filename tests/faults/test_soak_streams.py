@@ -1,4 +1,4 @@
-"""A stream for minutes, a fault in each: rows are right, nothing grows (reliability 4, soak).
+"""A stream for minutes, a fault in each: rows are right, nothing grows.
 
 `make soak` runs it for ten minutes, then a quarter of that at full speed without faults.
 ``FABRIC_SOAK_S`` and ``FABRIC_SEED`` change that.

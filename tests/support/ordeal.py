@@ -1,4 +1,4 @@
-"""A job that is put through faults, and what must hold after them (reliability §1, I1 and I9).
+"""A job that is put through faults, and what must hold after them.
 
 One job: `Submitted`, a job that outlasts whoever coordinates it, and `Ordeal`: a plan of several
 stages over a file, with joins and groups, that writes a folder of Parquet files. `submit` it, break

@@ -1,4 +1,4 @@
-"""A stream that is put through faults, and what must hold after them (reliability §1, I1 to I9).
+"""A stream that is put through faults, and what must hold after them.
 
 One job: `StreamOrdeal`: a million rows of a generator, some of them late, through windows
 of event time and through a function with state and a timer, into files; what comes out does not
