@@ -251,7 +251,7 @@ def _check_begin(request: pb.DatasetBegin) -> tuple[pa.Schema, tuple[str, ...]]:
     for key in request.keys:
         if schema.get_field_index(key) < 0:
             raise ConfigError(
-                f"key {key[:128]!r} is no column of the dataset; its columns are "
+                f"key {key[:128]!r} is not a column of the dataset; its columns are "
                 f"{', '.join(schema.names[:20])}"
             )
     return schema, tuple(request.keys)

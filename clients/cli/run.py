@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from fabric.clients.cli.options import Connect, Engine, Token, open_session
-from fabric.clients.session.dry_run import NotRun, dry_run
+from fabric.clients.session.dry_run import DryRun, NotRun, dry_run
 from fabric.errors import FabricError, NotFoundError, UserError
 
 if TYPE_CHECKING:
@@ -76,9 +76,9 @@ def explain(
         raise typer.BadParameter(f"{format!r} is not a format; use text or svg")
     session = open_session(connect, token, engine) if connect or engine == "spark" else None
     try:
-        with dry_run() as left_out:
-            frame, stopped = _planned(file)
-            for line in (*(f"not done: {what}" for what in left_out.left_out), stopped):
+        with dry_run(str(file)) as seen:
+            frame, stopped = _planned(file, seen)
+            for line in (*(f"not done: {what}" for what in seen.left_out), stopped):
                 if line:
                     typer.echo(line, err=True)
             if frame is None:
@@ -95,20 +95,24 @@ def explain(
         output.write_text(str(text) + "\n", encoding="utf-8")
 
 
-def _planned(file: Path) -> tuple[DataFrame | None, str]:
+def _planned(file: Path, seen: DryRun) -> tuple[DataFrame | None, str]:
     """The DataFrame to explain, and where FILE was left before something ran; "": at its end."""
     from fabric.clients.dataframe.frame import DataFrame
 
     try:
-        return load(file, [], as_script=False), ""
-    except NotRun as stopped:
-        place, plan, at = _line(stopped, file) or str(file), stopped.plan, stopped.session
-        named = _frame(_globals(stopped, file), None, any_name=False)
-    shown = "something" if named is not None else "what is shown"
-    told = f"{place} would run {shown}; nothing was run, and what follows it was not looked at"
+        named = load(file, [], as_script=False)
+        stopped = seen.stopped
+        if stopped is None:
+            return named, ""
+        place, end = f"a thread of {file}", "nothing was run"
+    except NotRun as error:
+        stopped, place = error, _line(error, file) or str(file)
+        named = _frame(_globals(error, file), None, any_name=False)
+        end = "nothing was run, and what follows it was not looked at"
+    told = f"{place} would run {'something' if named is not None else 'what is shown'}; {end}"
     if named is not None:
         return named, told
-    return DataFrame.of(plan.root, dict(plan.config), at), told
+    return DataFrame.of(stopped.plan.root, dict(stopped.plan.config), stopped.session), told
 
 
 def _globals(error: BaseException, file: Path) -> dict[str, Any]:

@@ -221,5 +221,5 @@ def states_of(names: Sequence[str]) -> list[pb.JobState]:
     """The states that people call so; `BadParameter` for another name."""
     by_name = {name: state for state, name in STATES.items()}
     if unknown := [name for name in names if name not in by_name]:
-        raise typer.BadParameter(f"{unknown[0]!r} is no state; use one of {', '.join(by_name)}")
+        raise typer.BadParameter(f"{unknown[0]!r} is not a state; use one of {', '.join(by_name)}")
     return [by_name[name] for name in names]

@@ -162,7 +162,7 @@ class AggregateMethods:
         return _agg("median", self)
 
     def quantile(self, quantile: float, interpolation: str = "linear") -> Expr:
-        """The exact quantile (0 to 1), linear between two values."""
+        """The exact quantile (0 to 1), linear between two values (Polars takes the nearest)."""
         if interpolation != "linear":
             raise PlanError(
                 f"quantile interpolates 'linear', not {interpolation!r}; for an actual value "

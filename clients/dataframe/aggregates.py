@@ -15,6 +15,8 @@ from dataclasses import replace
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
+from fabric.plan.mend import free_name
+from fabric.plan.schema import schema_of
 
 
 def has_aggregate(expr: plan.Expr) -> bool:
@@ -31,7 +33,7 @@ def aggregate(
     names = [plan.output_name(key) for key in keys]
     for expr in exprs:
         _refuse_plain(expr, keys)
-        _refuse_mixed(expr, names)
+        _refuse_mixed(expr, names, schema_of(source).names)
     if all(_is_plain_aggregate(expr) for expr in exprs):
         return nodes.Aggregate(source, keys, tuple(exprs))
     found: dict[plan.Agg, str] = {}
@@ -50,17 +52,18 @@ def _refuse_plain(expr: plan.Expr, keys: tuple[plan.Expr, ...]) -> None:
     """Refuse an output that is no aggregate of the group's rows."""
     if has_aggregate(expr):
         return
-    from fabric.plan.printer import expr_text
+    from fabric.plan.python import column_text, expr_text
 
-    text = expr_text(expr)
+    inner = expr.input if isinstance(expr, plan.Alias) else expr
+    most = plan.Agg("max", inner)
     place = "agg" if keys else "select with aggregates"
     raise PlanError(
-        f"{place}: {text} has one value a row, not one a group; aggregate it, for example "
-        f"{text}.max(), or make it a key: group_by({text})"
+        f"{place}: {expr_text(inner)} has one value a row, not one a group; aggregate it, for "
+        f"example {expr_text(most)}, or make it a key: group_by({column_text(expr)})"
     )
 
 
-def _refuse_mixed(expr: plan.Expr, keys: Sequence[str]) -> None:
+def _refuse_mixed(expr: plan.Expr, keys: Sequence[str], taken: Sequence[str]) -> None:
     """Refuse a row's value beside a group's: ``col("x") - col("x").mean()``."""
     inner = expr.input if isinstance(expr, plan.Alias) else expr
     found: dict[plan.Agg, str] = {}
@@ -70,7 +73,8 @@ def _refuse_mixed(expr: plan.Expr, keys: Sequence[str]) -> None:
         from fabric.plan.printer import expr_text
 
         column = expr_text(plan.Column(name))
-        beside = expr_text(over(inner, WindowSpec()))
+        label = free_name(plan.output_name(expr), taken)
+        beside = expr_text(plan.Alias(over(inner, WindowSpec()), label))
         raise PlanError(
             f"{expr_text(inner)} puts a row's {column} beside a value of many rows; for that value "
             f"in every row write: with_columns({beside}); for one row a group aggregate the "

@@ -22,7 +22,7 @@ from fabric.plan.python import expr_text
 
 ColumnArgument = str | Expr
 Exprs = tuple[plan.Expr, ...]
-_COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not"))
+_COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe", "and", "or", "not"))
 JoinName = Literal[
     "inner", "left", "right", "full", "cross", "semi", "anti", "outer", "full_outer", "fullouter",
     "left_outer", "leftouter", "right_outer", "rightouter", "left_semi", "leftsemi", "left_anti",
@@ -94,7 +94,7 @@ def _condition(argument: Any, verb: str) -> plan.Expr:
             f'must be a column: {verb}(col("x") == "JFK")'
         )
     raise PlanError(
-        f"{verb} takes expressions, got {argument!r}; SQL text is not one, write "
+        f"{verb} takes expressions, got {argument!r}; SQL text is not read, write "
         f'{verb}(col("x") > 0)'
     )
 
@@ -219,6 +219,6 @@ def join_how(how: str) -> JoinHow:
         return _JOINS[name]
     near = nearest(name, [*get_args(JoinHow), *_JOINS])
     raise PlanError(
-        f"how={how!r} is no kind of join here; use {', '.join(map(repr, get_args(JoinHow)))}"
+        f"how={how!r} is not a valid kind of join; use {', '.join(map(repr, get_args(JoinHow)))}"
         + (f"; write: how={quoted(near)}" if near else "")
     )

@@ -31,6 +31,13 @@ def helpful(*kinds: type) -> None:
                 setattr(kind, name, guarded(value))
 
 
+def helpful_functions(module: dict[str, Any]) -> None:
+    """Wrap the public functions among the names of a `module`."""
+    for name, value in list(module.items()):
+        if isinstance(value, FunctionType) and name[0] != "_":
+            module[name] = guarded(value)
+
+
 def suggesting(kind: type, shown: str, also: Callable[[], Mapping[str, str]] = dict) -> None:
     """Let `kind`, which users know as `shown`, tell the nearest name it has; see `no_attribute`."""
 

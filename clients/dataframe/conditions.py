@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, overload
 
+from fabric.clients.dataframe.calls import suggesting
 from fabric.clients.dataframe.expr import Expr, as_column, to_node
 from fabric.plan import expr as plan
 from fabric.plan.expr import Case
@@ -53,6 +54,9 @@ class Then(Expr):
     def otherwise(self, value: Any) -> Expr:
         """The value where no condition is true; a text is a column, ``lit("x")`` is text."""
         return Expr(Case(self._branches, to_node(as_column(value))))
+
+
+suggesting(When, "when(...)")
 
 
 @overload

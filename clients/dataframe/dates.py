@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
 
 from fabric.clients.dataframe.calls import helpful, suggesting
 from fabric.clients.dataframe.directives import spark_pattern
-from fabric.clients.dataframe.durations import parse_duration
+from fabric.clients.dataframe.durations import days_and_rest, parse_duration
 from fabric.clients.dataframe.expr import Expr, call, to_node
 from fabric.errors import PlanError
 from fabric.plan.zones import no_zone
@@ -131,6 +132,10 @@ class DateTimeMethods:
         >>> col("departure").dt.offset_by("-2h")
         col("departure").dt.add(-2, "hour")
         """
+        match days_and_rest(by):
+            case days, rest_us if days and rest_us:  # a day is as long as clocks make it
+                rest = timedelta(microseconds=rest_us)
+                return self.add(days, "day").dt.add(*parse_duration(rest))
         return self.add(*parse_duration(by))
 
     def date_add(self, days: Any) -> Expr:
@@ -240,7 +245,8 @@ class DateTimeMethods:
         """How many days (``"d"``), ``"s"``, ``"ms"``, ``"us"`` or ``"ns"`` since 1970, floored."""
         if unit == "ns":
             return self.unix_micros() * 1000
-        methods = {"d": self.unix_date, "s": self.unix_seconds, "ms": self.unix_millis,
+        days = self._expr.cast(_UTC).dt.unix_date
+        methods = {"d": days, "s": self.unix_seconds, "ms": self.unix_millis,
                    "us": self.unix_micros}  # fmt: skip
         if unit not in methods:
             raise PlanError(f"epoch knows no unit {unit!r}; use one of d, s, ms, us, ns")

@@ -37,6 +37,26 @@ def parse_duration(duration: str | timedelta) -> tuple[int, str]:
     return total // UNITS_US[whole[-1]], whole[-1]
 
 
+def days_and_rest(duration: str | timedelta) -> tuple[int, int] | None:
+    """Days, which clocks may make longer or shorter, and microseconds; None where it has months.
+
+    >>> days_and_rest("1d2h"), days_and_rest("24h"), days_and_rest("1mo")
+    ((1, 7200000000), (0, 86400000000), None)
+    """
+    parse_duration(duration)
+    if isinstance(duration, timedelta):
+        return duration.days, (duration - timedelta(duration.days)) // timedelta(microseconds=1)
+    days = rest = 0
+    for number, unit in duration_parts(duration):
+        if unit not in UNITS_US:
+            return None
+        if unit in ("day", "week"):
+            days += number * UNITS_US[unit] // UNITS_US["day"]
+        else:
+            rest += number * UNITS_US[unit]
+    return days, rest
+
+
 def _no_duration(duration: object) -> PlanError:
     units = ", ".join(f"{short} ({unit})" for short, unit in UNITS.items())
     return PlanError(

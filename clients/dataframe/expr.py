@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from fabric.clients.dataframe.aggregate_methods import AggregateMethods
 from fabric.clients.dataframe.calls import helpful, suggesting
 from fabric.clients.dataframe.literal import DTypeLike, to_dtype, to_literal
+from fabric.clients.dataframe.names import text
 from fabric.clients.dataframe.number_methods import NumberMethods
 from fabric.clients.dataframe.order import Order
 from fabric.clients.dataframe.value_methods import ValueMethods
@@ -147,6 +148,23 @@ class Expr(AggregateMethods, WindowMethods, NumberMethods, ValueMethods):
     def __and__(self, other: Any) -> Expr:
         return call("and", self, other)
 
+    def __xor__(self, other: Any) -> Expr:
+        raise PlanError(
+            "^ is not an operator of expressions; write: a.bitwise_xor(b) for whole numbers, "
+            "a != b for true and false, a.pow(b) for a power"
+        )
+
+    __rxor__ = __xor__
+
+    def __getitem__(self, item: object) -> Any:
+        raise PlanError(
+            f"an expression has no [{item!r}]; write: .list.get(0) for a value of a list, "
+            '.struct.field("name") for a field, .str.slice(0, 1) for a part of a text'
+        )
+
+    def __round__(self, digits: int = 0) -> Expr:
+        return self.round(digits)
+
     def __rand__(self, other: Any) -> Expr:
         return call("and", other, self)
 
@@ -173,7 +191,7 @@ class Expr(AggregateMethods, WindowMethods, NumberMethods, ValueMethods):
     # ---- names and types
     def alias(self, name: Text) -> Expr:
         """The same values under the output name `name`."""
-        return Expr(plan.Alias(to_node(self), name))
+        return Expr(plan.Alias(to_node(self), text(name, "alias", "name")))
 
     def cast(self, dtype: DTypeLike, *, strict: bool = True) -> Expr:
         """Convert; a value that `dtype` can't hold fails the job, or is null when not `strict`.
@@ -208,7 +226,7 @@ class Expr(AggregateMethods, WindowMethods, NumberMethods, ValueMethods):
         >>> col("origin").is_in(["JFK", "LGA"])
         col("origin").is_in(["JFK", "LGA"])
         """
-        if isinstance(values, Text | Expr):
+        if isinstance(values, Text | Expr) or not isinstance(values, Iterable):
             raise PlanError(f"is_in takes a list of constants, got {values!r}; write is_in([...])")
         return Expr(plan.IsIn(to_node(self), tuple(to_literal(value) for value in values)))
 
@@ -418,7 +436,15 @@ def _elsewhere() -> dict[str, str]:
     for space, kind in (("list", ListMethods), ("dt", DateTimeMethods), ("str", StringMethods)):
         names = (name for name in dir(kind) if not name.startswith("_"))
         found |= {name: f".{space}.{name}" for name in names}
-    return found
+    return found | {
+        "unique": "df.select(...).distinct(), or .list.unique() of a list",
+        "sort": "df.sort(...), or .list.sort() of a list",
+        "reverse": "df.sort(..., descending=True), .list.reverse() or .str.reverse()",
+        "head": "df.head(5), .list.head(5) or .str.head(5)",
+        "len": ".count(), .list.len() of a list or .str.len_chars() of a text",
+        "filter": "when(condition).then(col(...)), or df.filter(condition)",
+        "fillna": ".fill_null(0)",
+    }
 
 
 helpful(Expr, AggregateMethods, WindowMethods, NumberMethods, ValueMethods)

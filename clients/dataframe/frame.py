@@ -27,6 +27,7 @@ from fabric.clients.dataframe.verbs.writing import WritingVerbs
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
+from fabric.plan.faults import quoted
 
 if TYPE_CHECKING:
     from fabric.clients.session.session import Session
@@ -100,11 +101,19 @@ class DataFrame(
         """``df["a"]`` is the column as an expression, ``df[["a", "b"]]`` a frame of these."""
         if isinstance(item, list | tuple):
             return self.select(*item)
+        if isinstance(item, Expr):
+            raise PlanError(f"a frame is filtered by its method; write: df.filter({item!r})")
         if not isinstance(item, str):
             raise PlanError(f"a frame has no rows to index yet, got {item!r}; use df.limit(n)")
         if item not in self._schema.names:
             raise unknown_name(item, self._schema.names, "df[...]", lambda near: f'df["{near}"]')
         return Expr(plan.Column(item))
+
+    def __setitem__(self, item: str, value: object) -> None:
+        raise PlanError(
+            "a frame never changes; write: df = df.with_columns((...).alias("
+            f"{quoted(str(item))}), replace=True)"
+        )
 
     def _ipython_key_completions_(self) -> list[str]:
         """What a notebook offers after ``df["``."""
@@ -129,7 +138,7 @@ class DataFrame(
     def __iter__(self) -> Iterator[Any]:
         raise PlanError(
             "a frame has no rows before it runs; write: for row in df.to_dicts(), for batch in "
-            "df.iter_batches(), or for name in df.columns"
+            "df.iter_batches(), or for name in df.columns; a frame of pandas is df.to_pandas()"
         )
 
     def __contains__(self, item: object) -> bool:

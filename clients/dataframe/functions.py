@@ -8,7 +8,7 @@ structs in `nested_functions.py`, times in `time_functions.py`, numbers and stri
 
 from __future__ import annotations
 
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import pyarrow as pa
 
@@ -56,10 +56,16 @@ from fabric.clients.dataframe.aggregate_functions import (
     var_samp,
     variance,
 )
-from fabric.clients.dataframe.arguments import flatten
+from fabric.clients.dataframe.arguments import flatten as _flatten
+from fabric.clients.dataframe.calls import helpful_functions
 from fabric.clients.dataframe.conditions import when
-from fabric.clients.dataframe.expr import Expr, as_column, call
-from fabric.clients.dataframe.literal import DTypeLike, to_dtype, to_literal
+from fabric.clients.dataframe.expr import Expr
+from fabric.clients.dataframe.expr import as_column as _as_column
+from fabric.clients.dataframe.expr import call as _call
+from fabric.clients.dataframe.literal import DTypeLike
+from fabric.clients.dataframe.literal import to_dtype as _to_dtype
+from fabric.clients.dataframe.literal import to_literal as _to_literal
+from fabric.clients.dataframe.names import no_function
 from fabric.clients.dataframe.nested_functions import (
     array,
     array_contains,
@@ -426,11 +432,11 @@ def lit(value: Any, dtype: DTypeLike | None = None) -> Expr:
     (lit("JFK"), lit(1, "int64"))
     """
     if isinstance(value, list | tuple):
-        return call("array", *map(lit, value)) if dtype is None else lit(value).cast(dtype)
-    literal = to_literal(value)
+        return _call("array", *map(lit, value)) if dtype is None else lit(value).cast(dtype)
+    literal = _to_literal(value)
     if dtype is None:
         return Expr(literal)
-    wanted = to_dtype(dtype)
+    wanted = _to_dtype(dtype)
     try:
         return Expr(plan.Literal(pa.scalar(literal.value, wanted).as_py(), wanted))
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):  # "2013-01-01" as a date, say
@@ -439,7 +445,7 @@ def lit(value: Any, dtype: DTypeLike | None = None) -> Expr:
 
 def coalesce(*columns: Any) -> Expr:
     """The first of `columns` that is not null; a text is a column, ``lit("x")`` is text."""
-    return call("coalesce", *map(as_column, flatten(columns)))
+    return _call("coalesce", *map(_as_column, _flatten(columns)))
 
 
 def grouping_id() -> Expr:
@@ -452,4 +458,12 @@ def grouping_id() -> Expr:
 
 def grouping(column: Any) -> Expr:
     """In ``agg`` of a rollup, a cube or grouping sets: 1 where the key `column` is left out."""
-    return Expr(plan.Agg("grouping", as_column(column).node))
+    return Expr(plan.Agg("grouping", _as_column(column).node))
+
+
+helpful_functions(globals())
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        raise no_function("fabric.functions", name, globals())

@@ -371,6 +371,10 @@ class GroupBy:
             """Nothing; what frames have needs an aggregate first."""
             raise no_frame(self, name)
 
+    def __getitem__(self, item: object) -> Any:
+        name = quoted(str(item))
+        raise PlanError(f"groups have no columns; write: .agg(col({name}).sum())")
+
     def __repr__(self) -> str:
         from fabric.plan.printer import expr_text
 
@@ -392,6 +396,11 @@ def _listed(exprs: Sequence[plan.Expr]) -> str:
 def _by_name(column: str, function: str) -> plan.Expr:
     """PySpark's ``{"x": "sum"}``; the output is called ``sum(x)`` as there."""
     known = [*AGGREGATES, *ALIASES]
+    if not isinstance(function, str):
+        raise PlanError(
+            f"agg: {quoted(column)} needs the name of one aggregate, got {function!r}; for several "
+            f"write: .agg(col({quoted(column)}).sum(), high=col({quoted(column)}).max())"
+        )
     if function in ("n_unique", "nunique"):
         return plan.Alias(n_unique_of(plan.Column(column)), f"{function}({column})")
     name = ALIASES.get(function, function)
@@ -399,7 +408,7 @@ def _by_name(column: str, function: str) -> plan.Expr:
         near = nearest(function, known)
         line = f"; write: {{{quoted(column)}: {quoted(near)}}}" if near else ""
         raise PlanError(
-            f'agg: {{"{column}": "{function}"}} names no aggregate; use one of '
+            f'agg: {{"{column}": "{function}"}} is not a valid aggregate; use one of '
             f"{', '.join(sorted(AGGREGATES))}{line}"
         )
     source = None if column == "*" else plan.Column(column)

@@ -81,8 +81,8 @@ def to_dtype(dtype: DTypeLike) -> pa.DataType:
         return pa.type_for_alias(name)
     except ValueError:
         raise PlanError(
-            f"{dtype!r} names no type; use an Arrow type such as pa.int64(), or a name such as "
-            "'int64', 'double', 'string', 'date', 'timestamp', 'decimal(10, 2)'"
+            f"{dtype!r} is not a valid type; use an Arrow type such as pa.int64(), or a name such "
+            "as 'int64', 'double', 'string', 'date', 'timestamp', 'decimal(10, 2)'"
         ) from None
 
 

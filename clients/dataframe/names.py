@@ -6,7 +6,7 @@ One job: the error at the call. Numbers and words out of a few are checked here 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -46,6 +46,8 @@ INSTEAD: dict[str, tuple[str, str]] = {
                  'compile=False)("{x}"))'),
     "assign": ("", 'df.with_columns(y=col("{x}"))'),
     "astype": ("", 'df.with_columns(col("{x}").cast("string").alias("y"))'),
+    **{name: ("", f"df.group_by().{name}()")
+       for name in ("sum", "mean", "max", "min", "std", "var", "median")},
     "sort_values": ("", 'df.sort("{x}")'),
     "isna": ("", 'df.select(col("{x}").is_null())'),
     "isnull": ("", 'df.select(col("{x}").is_null())'),
@@ -114,6 +116,13 @@ def column_name(name: Any, verb: str) -> str:
     raise PlanError(f"{verb} takes names of columns, got {name!r}{hint}")
 
 
+def text(value: Any, verb: str, name: str) -> str:
+    """`value` of the argument `name` when it is text."""
+    if isinstance(value, str):
+        return value
+    raise PlanError(f"{verb}: {name}={value!r} is not text; write: {name}={quoted(str(value))}")
+
+
 def known_one(name: str, known: Sequence[str], verb: str, **arguments: Any) -> str:
     """`name` when it is among `known`; `arguments` are the call's, in which it stands somewhere."""
     column_name(name, verb)
@@ -165,7 +174,7 @@ def choice(value: Any, allowed: Sequence[str], verb: str, name: str) -> str:
     near = nearest(str(value), allowed)
     hint = f"; write: {name}={quoted(near)}" if near else ""
     raise PlanError(
-        f"{verb}: {name}={value!r} is not one; use {', '.join(map(repr, allowed))}{hint}"
+        f"{verb}: {name}={value!r} is not valid; use {', '.join(map(repr, allowed))}{hint}"
     )
 
 
@@ -174,7 +183,7 @@ def whole(value: Any, least: int, verb: str, name: str) -> int:
 
     >>> whole("10", 1, "generator", "n_rows")
     Traceback (most recent call last):
-    fabric.errors.PlanError: generator: n_rows='10' is no whole number of at least 1; write: \
+    fabric.errors.PlanError: generator: n_rows='10' is not a whole number of at least 1; write: \
 n_rows=10
     """
     fits = isinstance(value, Integral) and not isinstance(value, bool)
@@ -182,7 +191,7 @@ n_rows=10
         return int(value)
     text = str(value)
     hint = f"; write: {name}={text}" if text.isdecimal() and not fits else ""
-    raise PlanError(f"{verb}: {name}={value!r} is no whole number of at least {least}{hint}")
+    raise PlanError(f"{verb}: {name}={value!r} is not a whole number of at least {least}{hint}")
 
 
 def number(value: Any, verb: str, name: str) -> float:
@@ -191,7 +200,7 @@ def number(value: Any, verb: str, name: str) -> float:
         given = float(value)
         if 0 <= given < math.inf:
             return given
-    raise PlanError(f"{verb}: {name}={value!r} is no number of at least 0")
+    raise PlanError(f"{verb}: {name}={value!r} is not a number of at least 0")
 
 
 def no_frame(groups: Any, name: str) -> AttributeError:
@@ -219,6 +228,17 @@ def camel_case(owner: Any, name: str) -> Any:
         says = f", {says}" if says else ""
         raise AttributeError(f"{kind} has no {name!r}{says}; write: {line}", name=name)
     raise no_attribute(owner, name)
+
+
+def no_function(module: str, name: str, known: Iterable[str]) -> AttributeError:
+    """The error for a name that `module`, to users, has not, with the nearest it has.
+
+    >>> print(no_function("fabric.functions", "uper", ["upper", "lower"]))
+    fabric.functions has no 'uper'; did you mean 'upper'?
+    """
+    near = None if name.startswith("_") else nearest(name, [k for k in known if k[0] != "_"])
+    hint = f"; did you mean {near!r}?" if near else ""
+    return AttributeError(f"{module} has no {name!r}{hint}", name=name)
 
 
 def no_attribute(

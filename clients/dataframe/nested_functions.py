@@ -15,7 +15,7 @@ ColumnLike = Expr | str
 
 
 def array(*columns: Any) -> Expr:
-    """A list of all arguments in every row; never null.
+    """A list of all arguments in every row; never null. Lists are joined by `.list.concat`.
 
     >>> array("dep_delay", "arr_delay")
     array(col("dep_delay"), col("arr_delay"))

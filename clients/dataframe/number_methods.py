@@ -170,7 +170,8 @@ class NumberMethods:
         return call("pmod", self, divisor)
 
     def clip(self, lower: Any = None, upper: Any = None) -> Expr:
-        """The value, but at least `lower` and at most `upper`; null stays null.
+        """The value, but at least `lower` and at most `upper`; null stays null, and NaN is NaN
+        beside numbers (of a column as `upper`, NaN is larger).
 
         >>> from fabric import col
         >>> col("x").clip(0)
@@ -179,7 +180,9 @@ class NumberMethods:
         from fabric.clients.dataframe.expr import Expr, to_node
 
         node = to_node(self)
-        branches = [
+        number = isinstance(upper, int | float) and not isinstance(upper, bool)
+        kept = [(plan.Call("is_nan", (node,)), node)] if number else []
+        branches = kept + [
             (plan.Call(compare, (node, to_node(bound))), to_node(bound))
             for compare, bound in (("lt", lower), ("gt", upper))
             if bound is not None

@@ -77,12 +77,21 @@ class PatternMethods:
         >>> col("code").str.replace_all("[0-9]", "#")
         col("code").str.replace_all("[0-9]", "#")
         """
+        if literal and isinstance(pattern, str) and pattern == "":
+            return self._between_all(value)
         plain = _is_plain(pattern) and isinstance(value, str) and "$" not in value
         if plain or (literal and isinstance(pattern, str) and isinstance(value, str)):
             return call("replace", self._expr, pattern, value)
         if literal:  # a null in place of the new text replaces nothing
             return call("coalesce", call("replace", self._expr, pattern, value), self._expr)
         return call("pattern_replace_all", self._expr, pattern, value)
+
+    def _between_all(self, value: Any) -> Expr:
+        """`value` before, behind and between all characters."""
+        if not isinstance(value, str):
+            raise PlanError(f"replace_all puts a text between all characters, got {value!r}")
+        new = value.replace("$", "$$")
+        return call("concat", value, call("pattern_replace_all", self._expr, "(?s).", f"$0{new}"))
 
     def extract(self, pattern: str, group_index: int = 1) -> Expr:
         """Group `group_index` (0: all) of the first match; null where it is not."""

@@ -5,12 +5,12 @@ One job: `times_between`.
 
 from __future__ import annotations
 
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fabric.clients.dataframe.durations import parse_duration
+from fabric.clients.dataframe.durations import days_and_rest, parse_duration
 from fabric.clients.dataframe.names import choice
 from fabric.errors import PlanError
 from fabric.plan.durations import UNITS_MONTHS, UNITS_US
@@ -25,12 +25,18 @@ def times_between(start: date, end: date, every: str | timedelta, closed: str) -
     kinds = {isinstance(value, datetime) for value in (start, end)}
     if not isinstance(start, date) or not isinstance(end, date) or len(kinds) != 1:
         raise PlanError(f"date_range takes two dates or two datetimes, got {start!r} and {end!r}")
+    if _is_naive(start) != _is_naive(end):
+        raise PlanError(
+            f"date_range takes two times with a zone or two without, got {start!r} and {end!r}"
+        )
     number, unit = parse_duration(every)
     if number <= 0:
         raise PlanError(f"date_range needs a distance above 0, got {every!r}")
     dtype = pa.scalar(start).type
     if unit in UNITS_MONTHS:
         found = _by_months(start, end, number * UNITS_MONTHS[unit], dtype)
+    elif not _is_naive(start) and (step := days_and_rest(every)) is not None and step[0]:
+        found = _by_clocks(start, end, *step, dtype)
     else:
         found = _by_length(start, end, number * UNITS_US[unit], dtype)
     if closed in ("right", "none"):
@@ -38,6 +44,27 @@ def times_between(start: date, end: date, every: str | timedelta, closed: str) -
     if closed in ("left", "none"):
         found = found.filter(pc.not_equal(found, pa.scalar(end, found.type)))
     return found
+
+
+def _is_naive(value: date) -> bool:
+    return not isinstance(value, datetime) or value.tzinfo is None
+
+
+def _by_clocks(start: date, end: date, days: int, rest_us: int, dtype: pa.DataType) -> pa.Array:
+    """Days as clocks of the zone of `start` show them, which are not always as long."""
+    assert isinstance(start, datetime)
+    assert isinstance(end, datetime)
+    last, found = end.astimezone(UTC), []
+    for i in range(_ROWS_MAX):
+        try:
+            value = (start + timedelta(days * i)).astimezone(UTC)
+            value += timedelta(microseconds=rest_us * i)
+        except OverflowError:  # after the year 9999
+            break
+        if value > last:
+            break
+        found.append(value)
+    return pa.array(found, dtype)
 
 
 def _by_length(start: date, end: date, length_us: int, dtype: pa.DataType) -> pa.Array:

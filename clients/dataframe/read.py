@@ -5,7 +5,7 @@ One job: a scan node with its schema, known at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -62,7 +62,7 @@ def date_range(
 ) -> DataFrame:  # fmt: skip
     """A row for each date, or each time, from `start` to `end` so often: one column, `name`.
 
-    Of two dates it is dates (timestamps where `every` is no whole number of days), of datetimes
+    Of two dates it is dates (timestamps where `every` is not a whole number of days), of datetimes
     timestamps in microseconds. Months and years keep the day, cut to the length of the month.
 
     >>> from datetime import date
@@ -100,6 +100,8 @@ def to_table(data: Any) -> pa.Table:
             return pa.RecordBatchReader.from_stream(data).read_all()
         if hasattr(data, "__arrow_c_array__"):
             return pa.Table.from_batches([pa.record_batch(data)])
+    except OverflowError as error:
+        raise _too_large(data) from error
     except (pa.ArrowException, TypeError) as error:
         raise DataError(
             f"can't read {with_article(type(data).__name__)} as a table: {error}"
@@ -108,6 +110,37 @@ def to_table(data: Any) -> pa.Table:
         f"can't read {with_article(type(data).__name__)} as a table; give a dict of lists, a list "
         "of dicts, a pyarrow, Polars or pandas table, or whatever has __arrow_c_stream__"
     )
+
+
+def _too_large(data: Any) -> DataError:
+    """The integer in dicts of lists, or lists of dicts, that Arrow has no type for."""
+    columns = (
+        data.items() if isinstance(data, Mapping) else (i for row in data for i in row.items())
+    )
+    found = next(((n, big) for n, values in columns for big in _large_in(values)), None)
+    if found is None:
+        return DataError("a value does not fit its column's type; give pa.array(values, type)")
+    name, value = found
+    way = (
+        f'pa.array(values, pa.uint64()) for column "{name}"'
+        if 0 < value < 1 << 64
+        else "decimal.Decimal(value), float(value) or str(value)"
+    )
+    return DataError(
+        f"column {name!r} has the integer {value}, which does not fit int64; give {way}"
+    )
+
+
+def _large_in(values: Any) -> Iterator[int]:
+    """Integers that do not fit int64, at any depth."""
+    if isinstance(values, int):
+        if not -(1 << 63) <= values < 1 << 63:
+            yield values
+    elif isinstance(values, Mapping):
+        yield from _large_in(values.values())
+    elif isinstance(values, Iterable) and not isinstance(values, str | bytes):
+        for value in values:
+            yield from _large_in(value)
 
 
 def _is_lazy_polars(data: Any) -> bool:
@@ -143,7 +176,21 @@ def from_pandas(frame: Any, *, session: Session | None = None) -> DataFrame:
     return _frame(memory_scan(pa.Table.from_pandas(frame, preserve_index=False)), session)
 
 
-from_arrow = read_arrow
-from_dict = read_arrow
-from_dicts = read_arrow
-from_polars = read_arrow
+def from_arrow(data: Any, *, session: Session | None = None) -> DataFrame:
+    """Rows of a pyarrow table, or of whatever `read_arrow` takes."""
+    return _frame(memory_scan(data), session)
+
+
+def from_dict(data: Any, *, session: Session | None = None) -> DataFrame:
+    """Rows of a dict of lists, a column each; see `read_arrow`."""
+    return _frame(memory_scan(data), session)
+
+
+def from_dicts(data: Any, *, session: Session | None = None) -> DataFrame:
+    """Rows of a list of dicts, which need not have the same keys; see `read_arrow`."""
+    return _frame(memory_scan(data), session)
+
+
+def from_polars(data: Any, *, session: Session | None = None) -> DataFrame:
+    """Rows of a Polars DataFrame, or of a LazyFrame, which is collected now."""
+    return _frame(memory_scan(data), session)

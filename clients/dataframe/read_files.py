@@ -6,6 +6,7 @@ once (footers and heads are read, rows are not).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -16,6 +17,7 @@ from fabric.clients.dataframe.literal import DTypeLike, SchemaLike, to_dtype, to
 from fabric.clients.dataframe.names import choice, whole
 from fabric.errors import PlanError
 from fabric.plan import nodes, sources
+from fabric.plan.zones import check_zones
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame
@@ -28,7 +30,11 @@ Names: TypeAlias = str | Iterable[str] | None
 _ALIASES = {
     "sep": "delimiter", "separator": "delimiter", "has_header": "header", "dtypes": "types",
 }  # fmt: skip
-"""What Polars and pandas call options of CSV."""
+"""What Polars and pandas call options of CSV; the last one is of JSON, too."""
+
+
+_NONE = {"header": "header=False", "compression": 'compression="none"'}
+"""What None means in other libraries, where it would be taken for the default."""
 
 
 def read_parquet(
@@ -89,7 +95,9 @@ def read_csv(
     """Rows of CSV files; types are found from the values.
 
     An empty field is null; a quoted empty one is the text "", as in Polars, and
-    as Spark and DuckDB write them.
+    as Spark and DuckDB write them. A blank line is a row of nulls (but for those before the
+    header), as in Polars; pandas and Spark leave it out, DuckDB where there are several columns.
+    Integers beyond int64 are uint64, decimal(38,0) or text, whichever holds them all.
 
     Parameters
     ----------
@@ -100,9 +108,9 @@ def read_csv(
         in `read_parquet`.
     options
         ``delimiter`` (also ``sep``, ``separator``), ``header`` (``has_header``), ``names``,
-        ``types`` of some columns (``dtypes``), ``null_values`` besides the empty field,
-        ``skip_rows``, ``n_rows``, ``comment``, ``ragged`` ("error", "fill", "skip"), ``quote``,
-        ``escape``, ``decimal``, ``date_format``, ``encoding``, ``sample_bytes``.
+        ``types`` of some columns (``dtypes``), ``null_values`` besides the empty field (in quotes,
+        too), ``skip_rows``, ``n_rows``, ``comment``, ``ragged`` ("error", "fill", "skip"),
+        ``quote``, ``escape``, ``decimal``, ``date_format``, ``encoding``, ``sample_bytes``.
 
     Examples
     --------
@@ -128,7 +136,13 @@ def read_json(
     """Rows of JSON files: an object a line (NDJSON), or one array of objects.
 
     A key that an object lacks is null. A key that is there twice, or a value that does not fit its
-    column's type, is an error that names the line.
+    column's type, is an error that names the line. In a column that is given as text
+    (``types={"a": "string"}``) other values are text as they are written.
+
+    Texts that are all ISO 8601 are timestamps, of seconds ("2024-01-01", "2024-01-01T10:00:00"), or
+    of micro- or nanoseconds where one has a fraction; all with a zone ("Z", "+02:00") are instants
+    in UTC, and some with and some without one stay text. Integers beyond int64 are uint64 or
+    decimal(38,0), whichever holds them all.
 
     Parameters
     ----------
@@ -176,9 +190,12 @@ def _files(
     from fabric.io.files.folders import listed
     from fabric.io.files.hive import found_columns
     from fabric.io.registry import source_schema
+    from fabric.io.streams.ordered import FORMATS
 
     verb, (columns, schema, hive) = f"read_{format}", shape
-    found = listed(format, [paths] if isinstance(paths, str | Path) else list(paths))
+    if isinstance(paths, str | bytes | os.PathLike) or not isinstance(paths, Iterable):
+        paths = [paths]
+    found = listed(format, list(paths))
     schemas: sources.Schemas = "union" if format == "json" else "strict"
     if isinstance(schema, str):
         schemas = choice(schema, ("strict", "union"), verb, "schema")  # type: ignore[assignment]
@@ -189,7 +206,7 @@ def _files(
         )
     else:
         options = {**options, "schema": schema}
-    given = file_options(options, verb)
+    given = file_options(options, verb, FORMATS["ndjson" if format == "json" else format].OPTIONS)
     if len(found.paths) > 1 and any(name == "n_rows" for name, _ in given):
         raise PlanError(
             f"{verb}: n_rows counts the rows of one file, and these are {len(found.paths)}; "
@@ -205,7 +222,9 @@ def _files(
 
 def _hive(hive: Any, verb: str) -> Any:
     if isinstance(hive, Mapping):
-        return {name: to_dtype(dtype) for name, dtype in hive.items()}
+        types = {name: to_dtype(dtype) for name, dtype in hive.items()}
+        check_zones(pa.schema(list(types.items())))
+        return types
     if hive is None or isinstance(hive, bool):
         return hive
     raise PlanError(
@@ -214,13 +233,20 @@ def _hive(hive: Any, verb: str) -> Any:
     )
 
 
-def file_options(options: Mapping[str, Any], verb: str) -> sources.Options:
+def file_options(options: Mapping[str, Any], verb: str, known: Iterable[str]) -> sources.Options:
     """Options as they travel, by their own names; Python's own words for them are taken, too."""
+    from fabric.io.files.options import check_names
+
+    ours = {given: _ALIASES.get(given, given) for given in options}
+    names = {given: name if name in known else given for given, name in ours.items()}
+    check_names(verb, known, names.values())
     found: dict[str, sources.OptionValue] = {}
     for given, value in options.items():
-        name = _ALIASES.get(given, given)
-        if name in found:
-            raise PlanError(f"{verb} was given {name} twice, also as {given}; leave one out")
+        name = names[given]
+        if twin := next((one for one in names if names[one] == name and one != given), None):
+            raise PlanError(f"{verb} was given {given} and {twin}, which are one; leave one out")
+        if value is None and name in _NONE:
+            raise PlanError(f"{verb}: {given}=None is not a valid {given}; write: {_NONE[name]}")
         if value is not None or name == "quote":  # None is what is not given, and no quoting
             found[name] = _option(name, value, verb)
     return tuple(sorted(found.items()))
@@ -236,8 +262,9 @@ def _option(name: str, value: Any, verb: str) -> sources.OptionValue:
             return value
         case str():
             return (value,) if name in ("null_values", "names") else value
-        case pa.Schema() | Mapping():
+        case pa.Schema() | Mapping() if name in ("types", "schema"):
             return to_schema(value, verb, name)
         case list() | tuple() if all(isinstance(part, str) for part in value):
             return tuple(value)
-    raise PlanError(f"{verb}: option {name} can't be {value!r}")
+    hint = '; write: null_values=["NA"], for all columns' if name == "null_values" else ""
+    raise PlanError(f"{verb}: option {name} can't be {value!r}{hint}")

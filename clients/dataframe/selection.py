@@ -6,6 +6,7 @@ One job: `Selection`, which becomes one expression a column where a verb knows t
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
@@ -63,7 +64,7 @@ class Selection:
         return self._choose(schema)
 
     def exclude(self, *names: Any) -> Selection:
-        """All of these but `names`: texts, lists of them, or a selector.
+        """All of these but `names`: texts, lists of them, or a selector; ``"^a.*$"`` is a pattern.
 
         >>> from fabric import DataFrame, all
         >>> DataFrame({"a": [1], "b": [2]}).select(all().exclude("a")).columns
@@ -72,8 +73,13 @@ class Selection:
         left_out = _chosen_by(names, "exclude")
 
         def choose(schema: pa.Schema) -> list[str]:
-            out = set(left_out(schema))
-            return [name for name in self._choose(schema) if name not in out]
+            out = left_out(schema)
+            patterns = [_pattern(one) for one in out if one[:1] == "^" and one[-1:] == "$"]
+            return [
+                name
+                for name in self._choose(schema)
+                if name not in out and not any(one.search(name) for one in patterns)
+            ]
 
         return Selection(choose, f"{self._text}.exclude(...)", self._done, self._rename)
 
@@ -231,6 +237,13 @@ def by_names(names: Sequence[str]) -> Selector:
     """The columns `names`, in this order; one that is not there is refused by the verb."""
     shown = ", ".join(f'"{name}"' for name in names)
     return Selector(lambda _: list(names), f"col({shown})")
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise PlanError(f"exclude: {text!r} is not a valid pattern: {error}") from error
 
 
 def _chosen_by(given: Sequence[Any], verb: str) -> Choose:

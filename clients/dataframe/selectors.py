@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyarrow import types as t
 
+from fabric.clients.dataframe.calls import helpful_functions
 from fabric.clients.dataframe.literal import DTypeLike, to_dtype
+from fabric.clients.dataframe.names import no_function
 from fabric.clients.dataframe.selection import Selector, by_names
 from fabric.errors import PlanError
 from fabric.plan import types as kinds
@@ -145,3 +147,11 @@ def exclude(*left_out: Any) -> Selector:
     """Every column but these: names, lists of them and selectors."""
     rest = all().exclude(*left_out)
     return Selector(rest.names, "exclude(...)")
+
+
+helpful_functions(globals())
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        raise no_function("fabric.selectors", name, globals())

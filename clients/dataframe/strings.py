@@ -15,6 +15,13 @@ from fabric.clients.dataframe.pattern_methods import PatternMethods
 from fabric.errors import PlanError
 
 _REST = (1 << 31) - 1
+_WHITE = (
+    "\t\n\x0b\x0c\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009"
+    "\u200a\u2028\u2029\u202f\u205f\u3000"
+)
+"""White space as Unicode and Polars have it."""
+_ZONE = r":[0-9.]+ ?(?:[A-Za-z][A-Za-z/_]*|[+-][0-9:]+)$"
+"""At the end of a time: its zone, or its distance from UTC."""
 
 
 class StringMethods(PatternMethods):
@@ -63,6 +70,18 @@ class StringMethods(PatternMethods):
     def _trimmed(self, function: str, characters: Any) -> Expr:
         return call(function, self._expr, *([] if characters is None else [characters]))
 
+    def strip_chars(self, characters: Any = None) -> Expr:
+        """Without white space of any kind, or any of `characters`, at both ends."""
+        return self.trim(_WHITE if characters is None else characters)
+
+    def strip_chars_start(self, characters: Any = None) -> Expr:
+        """Without white space of any kind, or any of `characters`, at the beginning."""
+        return self.ltrim(_WHITE if characters is None else characters)
+
+    def strip_chars_end(self, characters: Any = None) -> Expr:
+        """Without white space of any kind, or any of `characters`, at the end."""
+        return self.rtrim(_WHITE if characters is None else characters)
+
     def strip_prefix(self, prefix: Any) -> Expr:
         """Without `prefix`, where the string begins with it.
 
@@ -71,14 +90,21 @@ class StringMethods(PatternMethods):
         when(col("x").str.starts_with("ab")).then(col("x").str.substring(3)).otherwise(col("x"))
         """
         rest = call("substring", self._expr, _after(prefix), _REST)
-        return when(self.starts_with(prefix)).then(rest).otherwise(self._expr)
+        return self._instead(rest, self.starts_with(prefix), prefix)
 
     def strip_suffix(self, suffix: Any) -> Expr:
         """Without `suffix`, where the string ends with it."""
         n_kept = self.length() - (
             len(suffix) if isinstance(suffix, str) else call("length", suffix)
         )
-        return when(self.ends_with(suffix)).then(self._first(n_kept)).otherwise(self._expr)
+        return self._instead(self._first(n_kept), self.ends_with(suffix), suffix)
+
+    def _instead(self, part: Expr, condition: Expr, of: Any) -> Expr:
+        """`part` where the condition is true, else the string; null where `of` is."""
+        branch = when(condition).then(part)
+        if isinstance(of, str):
+            return branch.otherwise(self._expr)
+        return branch.when(~condition).then(self._expr)
 
     def _first(self, n_characters: Any) -> Expr:
         return call("substring", self._expr, 1, n_characters)
@@ -127,13 +153,18 @@ class StringMethods(PatternMethods):
 
     def pad_start(self, length: Any, fill_char: Any = " ") -> Expr:
         """Filled up at the beginning to at least `length` characters."""
-        return self.lpad(call("greatest", self.length(), length), fill_char)
+        return self.lpad(self._at_least(length), fill_char)
 
     def pad_end(self, length: Any, fill_char: Any = " ") -> Expr:
         """Filled up at the end to at least `length` characters."""
-        return self.rpad(call("greatest", self.length(), length), fill_char)
+        return self.rpad(self._at_least(length), fill_char)
 
-    def zfill(self, length: int) -> Expr:
+    def _at_least(self, length: Any) -> Expr:
+        """The length of the string, or `length` if that is more; null where it is null."""
+        longest = call("greatest", self.length(), length)
+        return when(length.is_not_null()).then(longest) if isinstance(length, Expr) else longest
+
+    def zfill(self, length: Any) -> Expr:
         """Filled up with zeros to at least `length` characters, after a sign at the beginning."""
         sign, rest = self._first(1), StringMethods(self.substring(2))
         signed = sign.is_in(["-", "+"])
@@ -161,7 +192,12 @@ class StringMethods(PatternMethods):
         return call("instr", self._expr, text)
 
     def split(self, by: str, limit: int | None = None) -> Expr:
-        """The parts between every `by` as a list, at most `limit`; plain text, not a pattern."""
+        """The parts between every `by` as a list, at most `limit`; plain text, not a pattern.
+
+        With an empty `by`, and no `limit`, all characters.
+        """
+        if by == "" and limit is None:
+            return self.extract_all("(?s).")
         return call("split", self._expr, by, *([] if limit is None else [limit]))
 
     def split_part(self, by: Any, number: Any) -> Expr:
@@ -234,10 +270,13 @@ class StringMethods(PatternMethods):
 
         It has no zone, as in Polars, unless the format has ``%z`` (then it is in UTC) or there is
         a `time_zone`, whose clocks show the text. A text that does not fit fails the job, or is
-        null when not `strict`.
+        null when not `strict`; nor does one with an offset or a zone, unless the format says so:
+        for ISO 8601 write ``.cast("timestamp")``.
         """
         if format is None:
-            found = self._expr.cast("timestamp[us]", strict=strict)
+            zoned = call("pattern_contains", self._expr, _ZONE)
+            text = when(zoned).then(call("concat", "a zone: ", self._expr)).otherwise(self._expr)
+            found = text.cast("timestamp[us]", strict=strict)  # which no text with `a zone:` can be
         else:
             pattern = reading_pattern(format, "to_datetime")
             name = "to_timestamp" if strict else "try_to_timestamp"
@@ -261,10 +300,7 @@ class StringMethods(PatternMethods):
     len_chars = length
     octet_length = len_bytes
     startswith = starts_with
-    strip = trim
-    strip_chars = trim
-    strip_chars_start = ltrim
-    strip_chars_end = rtrim
+    strip = strip_chars
     substr = substring
     endswith = ends_with
 

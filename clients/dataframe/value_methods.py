@@ -57,7 +57,8 @@ class ValueMethods:
         *,
         left_closed: bool = False,
     ) -> Expr:
-        """The name of the interval between `breaks` that a number lies in, as in Polars.
+        """The name of the interval between `breaks` that a number lies in, as in Polars; null of
+        null and NaN.
 
         Parameters
         ----------
@@ -132,7 +133,7 @@ def _cut(
     value: plan.Expr, ends: list[plan.Expr], names: Sequence[str], left_closed: bool
 ) -> plan.Expr:
     below = "lt" if left_closed else "le"
-    branches = [(plan.Call("is_null", (value,)), _node(None))]
+    branches = [(plan.Call(test, (value,)), _node(None)) for test in ("is_null", "is_nan")]
     branches += [
         (plan.Call(below, (value, end)), _node(name))
         for end, name in zip(ends, names[:-1], strict=True)

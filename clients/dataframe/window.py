@@ -144,8 +144,8 @@ def over(expr: plan.Expr, spec: WindowSpec) -> plan.Expr:
 
         text = expr_text(expr)
         raise PlanError(
-            f"over needs an aggregate or a window function, and {text} is none without a window "
-            f"already; write for example: {text}.sum().over(...)"
+            f"over needs an aggregate or a window function, and {text} has none that still "
+            f"needs a window; write for example: {text}.sum().over(...)"
         )
     return done
 
@@ -186,8 +186,8 @@ def _frame(unit: plan.FrameUnit, ends: Ends) -> plan.Frame:
     good = isinstance(ends, tuple) and len(ends) == 2
     if not good or any(end is not None and type(end) is not int for end in ends):
         raise PlanError(
-            f"{unit}={ends!r} is no frame; write {unit}=(first, last), counted from the current "
-            f"row, None for the end of the partition: {unit}=(-2, 0)"
+            f"{unit}={ends!r} is not a valid frame; write {unit}=(first, last), counted from the "
+            f"current row, None for the end of the partition: {unit}=(-2, 0)"
         )
     return plan.Frame(unit, *ends)
 

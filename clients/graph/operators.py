@@ -170,4 +170,4 @@ def _no_type(given: Any) -> PlanError:
     names = [kind.name for kind in OperatorType]
     near = nearest(str(given), names)
     line = f"; write: OperatorType.{near}" if near else ""
-    return PlanError(f"{given!r} is no operator type; there are {', '.join(names)}{line}")
+    return PlanError(f"{given!r} is not an operator type; there are {', '.join(names)}{line}")

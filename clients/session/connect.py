@@ -150,7 +150,7 @@ def parse_address(target: str) -> str:
         if all(found):
             return ",".join(found)
     raise ConfigError(
-        f'{target!r} is no fabric address; write connect("fabric://host:{DEFAULT_PORT}")'
+        f'{target!r} is not a valid fabric address; write connect("fabric://host:{DEFAULT_PORT}")'
     )
 
 

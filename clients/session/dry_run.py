@@ -1,17 +1,21 @@
 """A program that is only to say what it would run.
 
 One job: `dry_run`. Within the block no plan is run: the first time that one is to be, `NotRun` ends
-the program there. It is no `Exception`, so no ``except`` of the program takes it for a failure.
-Other changes are left out, and noted. Sessions stay open until the block is left: a plan is
-explained where it would have run.
+the program there. It is no `Exception`, so no ``except`` of the program takes it for a failure; it
+reaches the program even from a library (DuckDB) that makes it an error of its own, and that of a
+thread is not printed. Other changes are left out, and noted. Sessions stay open until the block is
+left: a plan is explained where it would have run.
 """
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fabric.clients.session.session import Session
@@ -32,14 +36,16 @@ class DryRun:
 
     left_out: list[str] = field(default_factory=list)
     closing: list[Callable[[], None]] = field(default_factory=list)
+    stopped: NotRun | None = None
+    """The first, wherever it ended, in a thread, say."""
 
 
 _BLOCKS: list[DryRun] = []
 
 
 @contextmanager
-def dry_run() -> Iterator[DryRun]:
-    """In the whole process, for the block.
+def dry_run(program: str = "") -> Iterator[DryRun]:
+    """In the whole process, for the block; `program` is the file that is not to go on then.
 
     >>> from fabric import from_dict
     >>> with dry_run():
@@ -48,18 +54,41 @@ def dry_run() -> Iterator[DryRun]:
       ...
     fabric.clients.session.dry_run.NotRun
     """
-    _BLOCKS.append(DryRun())
+    block = DryRun()
+    traced, hook = sys.gettrace(), threading.excepthook
+    _BLOCKS.append(block)
+    threading.excepthook = lambda told: None if told.exc_type is NotRun else hook(told)
+    if program:
+        sys.settrace(_stops(block, program))
     try:
-        yield _BLOCKS[-1]
+        yield block
     finally:
-        for close in _BLOCKS.pop().closing:
+        sys.settrace(traced)
+        threading.excepthook = hook
+        _BLOCKS.remove(block)
+        for close in block.closing:
             close()
+
+
+def _stops(block: DryRun, program: str) -> Callable[[FrameType, str, Any], Any]:
+    """A trace function that gives `program` the `NotRun` that C code made another error of."""
+
+    def in_program(frame: FrameType, event: str, raised: Any) -> Any:
+        other = event == "exception" and raised[0] not in (NotRun, StopIteration)
+        if other and block.stopped is not None:
+            here = TracebackType(None, frame, frame.f_lasti, frame.f_lineno)
+            raise block.stopped.with_traceback(here)
+        return in_program
+
+    return lambda frame, event, _: in_program if frame.f_code.co_filename == program else None
 
 
 def may_run(plan: Plan, session: Session | None) -> None:
     """Called before a plan is run: raise `NotRun` in a `dry_run`."""
     if _BLOCKS:
-        raise NotRun(plan, session)
+        stopped = NotRun(plan, session)
+        _BLOCKS[-1].stopped = _BLOCKS[-1].stopped or stopped
+        raise stopped
 
 
 def may_change(what: str) -> bool:

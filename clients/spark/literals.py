@@ -66,7 +66,7 @@ def _fixed(values: Sequence[Any], dtype: pa.DataType) -> bytes:
 
 
 def _only(kind: Callable[..., Any], value: Any) -> Any:
-    """`value` if it is of just this class: True is no number here, a datetime no date."""
+    """`value` if it is of just this class: True is not a number here, a datetime no date."""
     if type(value) is not kind:
         raise _NoFit
     return value

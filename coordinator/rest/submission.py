@@ -62,11 +62,11 @@ def _object(body: bytes) -> dict[str, object]:
     try:
         given = json.loads(body)
     except (ValueError, RecursionError):
-        raise PlanError("the body is no JSON") from None
+        raise PlanError("the body is not JSON") from None
     if not isinstance(given, dict):
         raise PlanError("the body must be an object with the plan under `plan`")
     if unknown := sorted(set(given) - set(FIELDS)):
-        raise PlanError(f"{unknown[0][:80]!r} is none of {', '.join(FIELDS)}")
+        raise PlanError(f"{unknown[0][:80]!r} is not one of {', '.join(FIELDS)}")
     return given
 
 

@@ -24,7 +24,7 @@ class Addresses:
         self._lock = threading.Lock()
         self._known = [part.strip() for part in text.split(",") if part.strip()]
         if not self._known:
-            raise ConfigError(f"{text!r} names no coordinator; write host:port,host:port")
+            raise ConfigError(f"{text!r} is not a coordinator's address; write host:port,host:port")
         self._current = self._known[0]
 
     def __str__(self) -> str:

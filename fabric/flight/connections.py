@@ -48,5 +48,6 @@ def connect(
         )
     except (pa.ArrowInvalid, pa.ArrowKeyError, ValueError) as error:
         raise ConfigError(
-            f"{address[:200]!r} is no Flight address; use grpc+tcp://host:port or grpc+tls://…"
+            f"{address[:200]!r} is not a valid Flight address; use grpc+tcp://host:port or "
+            "grpc+tls://…"
         ) from error

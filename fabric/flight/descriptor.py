@@ -154,7 +154,7 @@ def _name(text: str, what: str) -> str:
 
 def _node(text: str) -> str:
     if not text or not text.isprintable():
-        raise NotFoundError(f"node path {text[:80]!r} is not one")
+        raise NotFoundError(f"{text[:80]!r} is not a valid node path")
     return text
 
 

@@ -81,7 +81,7 @@ def _empty_private(folder: Path) -> None:
     except OSError as error:
         raise StorageError(f"can't use the folder {folder}: {error.strerror}") from error
     if not ours:
-        raise StorageError(f"{folder} is no folder of this user's")
+        raise StorageError(f"{folder} is not a folder of this user")
 
 
 class Shortens(Protocol):

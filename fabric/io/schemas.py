@@ -65,13 +65,13 @@ def merged(known: pa.Schema, found: pa.Schema, *, widen: bool) -> pa.Schema:
             both = pa.schema([field for field in known if field.name in found.names])
             text = difference(both, pa.schema([found.field(name) for name in both.names]))
             raise DataError(text or str(error)) from error
-    filled = _filled(known, found)
-    if text := difference(filled, _filled(found, filled)):
+    both = filled(known, found)
+    if text := difference(both, filled(found, both)):
         raise DataError(text)
-    return filled
+    return both
 
 
-def _filled(schema: pa.Schema, other: pa.Schema) -> pa.Schema:
+def filled(schema: pa.Schema, other: pa.Schema) -> pa.Schema:
     """`schema` with the types of `other` for its columns of nulls."""
     if not any(pa.types.is_null(dtype) for dtype in schema.types):
         return schema

@@ -216,4 +216,4 @@ def _no_choice(name: str, value: object, allowed: tuple[object, ...]) -> PlanErr
     near = nearest(str(value), map(str, allowed))
     mean = "" if near is None else f"; did you mean {name}={quoted(near)}?"
     choices = ", ".join(quoted(str(one)) for one in allowed)
-    return PlanError(f"{name}={value!r} is none of {choices}{mean}")
+    return PlanError(f"{name}={value!r} is not one of {choices}{mean}")

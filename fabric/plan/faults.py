@@ -54,6 +54,15 @@ def with_article(noun: str) -> str:
     return f"{'an' if noun[:1].lower() in 'aeio' else 'a'} {noun}"
 
 
+def arguments_text(number: str) -> str:
+    """How many arguments.
+
+    >>> arguments_text("1"), arguments_text("1 to 2")
+    ('1 argument', '1 to 2 arguments')
+    """
+    return f"{number} argument{'' if number == '1' else 's'}"
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The one of `known` that `name` was most likely meant to be, or None.
 

@@ -39,9 +39,10 @@ from fabric.plan.types import (
     flat_type,
     is_boolean,
     is_nested,
+    is_string,
     plain,
 )
-from fabric.plan.walk import fold
+from fabric.plan.walk import fold, with_expr_children
 from fabric.plan.zones import no_zone
 
 DEPTH_MAX = 200
@@ -139,13 +140,19 @@ def _column_type(part: Expr, name: str, schema: pa.Schema) -> pa.DataType:
     index = schema.get_field_index(name)
     if index >= 0:
         return schema.field(index).type
-    near = nearest(name, schema.names)
+    fields = {f"{f.name}.{g.name}": (f.name, g.name)
+              for f in schema if t.is_struct(f.type) and "." in name for g in f.type}  # fmt: skip
+    near = nearest(name, [*schema.names, *fields])
     hint = f"; did you mean {quoted(near)}?" if near is not None else ""
     message = (
         f"there is no column {quoted(name)} here{hint}; the columns are {listed(schema.names)}"
     )
     if near is None:
         message += f"; for the text itself write lit({quoted(name)})"
+    if near in fields:
+        struct, field = fields[near]
+        new: Expr = Call("struct_field", (Column(struct), Literal(field, pa.string())))
+        raise ExprFault(message, part, new)
     raise ExprFault(message, part, None if near is None else Column(near))
 
 
@@ -180,7 +187,7 @@ def _call_type(part: Call, below: tuple[pa.DataType, ...]) -> pa.DataType:
         new = None
         if fault.index >= 0:
             arg, dtype = part.args[fault.index], below[fault.index]
-            new = _with_cast(part, arg, dtype, fault)
+            new = _bitwise(part, below) or _with_cast(part, arg, dtype, fault)
         elif part.function not in (known := _names()) and (near := nearest(part.function, known)):
             new = replace(part, function=near)
         raise ExprFault(_for_users(fault.message, part), part, new) from None
@@ -189,6 +196,8 @@ def _call_type(part: Call, below: tuple[pa.DataType, ...]) -> pa.DataType:
 def _for_users(message: str, part: Call) -> str:
     """What is wrong with a call, with its name and arguments as users know them."""
     shown = function_text(part.function)
+    if part.function == "to_date" and len(part.args) > 1:  # of a text, by a pattern
+        return message
     if not message.startswith(f"{part.function} ") or shown == part.function:
         return message
     told = shown + message.removeprefix(part.function)
@@ -206,6 +215,13 @@ def _names() -> list[str]:
     from fabric.plan.functions import FUNCTIONS
 
     return list(FUNCTIONS)
+
+
+def _bitwise(part: Call, below: tuple[pa.DataType, ...]) -> Expr | None:
+    """``&`` and ``|`` of whole numbers as the functions they are."""
+    if part.function in ("and", "or") and all(t.is_integer(plain(dtype)) for dtype in below):
+        return replace(part, function=f"bitwise_{part.function}")
+    return None
 
 
 def _with_cast(
@@ -258,16 +274,31 @@ def _case_type(part: Case, below: tuple[pa.DataType, ...]) -> pa.DataType:
         if not (is_boolean(dtype) or t.is_null(plain(dtype))):
             message = f"the condition of a when must be true or false, got {dtype}"
             raise ExprFault(message, condition, _as_boolean(condition, dtype))
-    values = [*zip(parts[1::2], below[1::2], strict=True), (parts[-1], below[-1])]
     found = pa.null()
-    for value, dtype in values:
+    for dtype in (*below[1:-1:2], below[-1]):
         common = common_type(found, dtype)
         if common is None:
-            new = _mended(value, dtype, found)
-            raise ExprFault(f"the values of a case must be one type, got {found} and {dtype}",
-                            value, new)  # fmt: skip
+            new = _of_one_type(part, below, found, dtype)
+            raise ExprFault(
+                f"the values of a case must be one type, got {found} and {dtype}", part, new
+            )
         found = common
     return flat_type(found) if is_nested(found) else found
+
+
+def _of_one_type(
+    part: Case, below: tuple[pa.DataType, ...], found: pa.DataType, other: pa.DataType
+) -> Expr | None:
+    """The case with all values as texts when some are, else as the first ones are."""
+    wanted = other if is_string(other) else found
+    parts = list(children(part))
+    for index in [*range(1, len(parts) - 1, 2), len(parts) - 1]:
+        if common_type(below[index], wanted) is None:
+            mended = _mended(parts[index], below[index], wanted)
+            if mended is None:
+                return None
+            parts[index] = mended
+    return with_expr_children(part, tuple(parts))
 
 
 def _is_in_type(part: IsIn, dtype: pa.DataType) -> pa.DataType:

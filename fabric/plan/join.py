@@ -19,7 +19,7 @@ from fabric.plan.faults import ExprFault, quoted
 from fabric.plan.infer import infer, infer_boolean
 from fabric.plan.mend import mended
 from fabric.plan.nodes import Join
-from fabric.plan.types import common_type, is_comparable, is_string
+from fabric.plan.types import can_cast, common_type, is_comparable, is_string
 from fabric.plan.walk import walk_expr
 
 
@@ -149,17 +149,20 @@ def _key_type(key: Expr, schema: pa.Schema, side: str) -> pa.DataType:
 
 
 def _no_common(node: Join, index: int, a: pa.DataType, b: pa.DataType) -> PlanError:
-    """The error for key types that can't be made equal; the string side is cast."""
+    """The error for key types that can't be made equal; a string side is cast where it can be."""
     left, right = node.left_keys[index], node.right_keys[index]
+    names = f"{quoted(output_name(left))} is {a} and {quoted(output_name(right))} is {b}"
+    message = f"the join keys can't be compared: {names}"
     pair = (Cast(left, b), right) if is_string(a) else (left, Cast(right, a))
+    if not (can_cast(a, b) if is_string(a) else can_cast(b, a)):
+        return PlanError(message)
     after = index + 1
     line = replace(
         node,
         left_keys=(*node.left_keys[:index], pair[0], *node.left_keys[after:]),
         right_keys=(*node.right_keys[:index], pair[1], *node.right_keys[after:]),
     )
-    names = f"{quoted(output_name(left))} is {a} and {quoted(output_name(right))} is {b}"
-    return mended(f"the join keys can't be compared: {names}", line)
+    return mended(message, line)
 
 
 def _free_suffix(node: Join, left: pa.Schema, right: pa.Schema) -> str:

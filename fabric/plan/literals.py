@@ -36,7 +36,7 @@ def scalar_of(literal: Literal) -> pa.Scalar:
     try:
         return pa.scalar(value, dtype)
     except (pa.ArrowException, ArithmeticError, TypeError, ValueError) as error:
-        raise ValueError(f"{str(value)[:80]!r} is no {literal.dtype}") from error
+        raise ValueError(f"{str(value)[:80]!r} is not a valid {literal.dtype}") from error
 
 
 def check_decimal(value: Decimal) -> Decimal:
@@ -44,7 +44,7 @@ def check_decimal(value: Decimal) -> Decimal:
     number = value.as_tuple()
     exponent = number.exponent
     if isinstance(exponent, str) or max(abs(exponent), len(number.digits)) > _DIGITS_MAX:
-        raise ValueError(f"{str(value)[:80]!r} is no decimal of up to {_DIGITS_MAX} digits")
+        raise ValueError(f"{str(value)[:80]!r} is not a decimal of up to {_DIGITS_MAX} digits")
     return value
 
 

@@ -5,7 +5,7 @@ One job: the `PlanError` of a node, with its mended line as Python code to paste
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from fabric.errors import PlanError
@@ -17,6 +17,7 @@ from fabric.plan.nodes import Aggregate, Node, Select
 from fabric.plan.python import expr_text
 from fabric.plan.walk import rewrite_expr
 
+WRITE = "; write: "
 _LINE_MAX = 600
 _EXPR_MAX = 200
 
@@ -26,11 +27,12 @@ def mended(message: str, line: Node | str | None) -> PlanError:
     text = line if line is None or isinstance(line, str) else node_text(line)
     if text is None or len(text) > _LINE_MAX:
         return PlanError(message)
-    return PlanError(f"{message}; write: {text}")
+    return PlanError(f"{message}{WRITE}{text}")
 
 
-def of_fault(fault: ExprFault, node: Node) -> PlanError:
-    """The error of `node`, one of whose expressions has `fault`."""
+def of_fault(fault: ExprFault, node: Node, right: Callable[[Node], Node | str | None]) -> PlanError:
+    """The error of `node`, one of whose expressions has `fault`; `right` is asked about the line
+    to write instead: it gives one that is not refused again, or None."""
     old, new = fault.old, fault.new
     if isinstance(old, Column):
         lost = _lost(node, old.name)
@@ -39,8 +41,12 @@ def of_fault(fault: ExprFault, node: Node) -> PlanError:
     shown = "" if old is None or isinstance(old, Column | Literal) else _shown(old)
     if old is None or new is None:
         return PlanError(fault.message + shown)
-    line = map_exprs(node, lambda expr: substitute(expr, old, new))
-    return mended(fault.message + shown, line)
+    return mended(fault.message + shown, right(substituted(node, old, new)))
+
+
+def substituted(node: Node, old: Expr, new: Expr) -> Node:
+    """`node` with `new` for `old` in each of its expressions."""
+    return map_exprs(node, lambda expr: substitute(expr, old, new))
 
 
 def _shown(expr: Expr) -> str:

@@ -15,12 +15,12 @@ import pyarrow as pa
 from fabric.errors import PlanError
 from fabric.plan.aggregate import final_columns, partial_columns, single_columns
 from fabric.plan.explode import explode_columns
-from fabric.plan.expr import Agg, Alias, Column, Expr, output_name
+from fabric.plan.expr import Agg, Alias, Cast, Column, Expr, output_name
 from fabric.plan.exprs import exprs_of, with_exprs
-from fabric.plan.faults import ExprFault, nearest, quoted
+from fabric.plan.faults import ExprFault, nearest, quoted, with_article
 from fabric.plan.infer import infer, infer_boolean
 from fabric.plan.join import join_columns
-from fabric.plan.mend import free_name, mended, of_fault
+from fabric.plan.mend import WRITE, free_name, mended, of_fault, substituted
 from fabric.plan.node_text import node_text
 from fabric.plan.nodes import (
     Aggregate,
@@ -40,12 +40,14 @@ from fabric.plan.nodes import (
     Window,
     WithColumns,
 )
+from fabric.plan.python import expr_text
 from fabric.plan.sort import phase_schema
 from fabric.plan.sources import DatasetTarget
 from fabric.plan.stream_rules import STREAM_RULES
-from fabric.plan.types import common_type, is_comparable, is_groupable
+from fabric.plan.types import can_cast, common_type, is_comparable, is_groupable
 from fabric.plan.walk import rewrite_expr, walk_expr
 from fabric.plan.window import window_columns
+from fabric.plan.zones import check_zones
 
 Columns = list[tuple[str, pa.DataType]]
 PARTITIONS_MAX = 1 << 15
@@ -55,13 +57,28 @@ def output_schema(node: Node, inputs: Sequence[pa.Schema]) -> pa.Schema:
     """The schema `node` puts out over `inputs`: fields that may be null, without metadata."""
     try:
         found = _RULES[type(node)](node, *inputs)
-        return found if isinstance(found, pa.Schema) else pa.schema(found)
+        schema = found if isinstance(found, pa.Schema) else pa.schema(found)
+        check_zones(schema)
+        return schema
     except ExprFault as fault:
-        raise of_fault(fault, node) from None
+        raise of_fault(fault, node, lambda line: _right(line, inputs)) from None
     except UnicodeEncodeError as error:  # half of a surrogate pair, say
         raise PlanError(f"the name {quoted(error.object[:80])} is not Unicode text") from None
     except UnicodeDecodeError as error:
         raise PlanError(f"the source has a name that is not UTF-8: {error.object[:80]!r}") from None
+
+
+def _right(node: Node, inputs: Sequence[pa.Schema], tries: int = 8) -> Node | str | None:
+    """`node`, mended on where it is refused again; None where that is not known."""
+    try:
+        _RULES[type(node)](node, *inputs)
+    except ExprFault as fault:
+        if fault.old is None or fault.new is None or not tries:
+            return None
+        return _right(substituted(node, fault.old, fault.new), inputs, tries - 1)
+    except PlanError as error:
+        return error.message.partition(WRITE)[2] or None
+    return node
 
 
 def _scan(node: Scan) -> Columns:
@@ -153,7 +170,7 @@ def _only_aggregates(node: Aggregate, schema: pa.Schema) -> None:
             keys = (*node.keys, expr)
             distinct = f"{node_text(Select(node.input, keys))}.distinct()"
             line = replace(node, keys=keys, aggs=others) if others else distinct
-            raise mended(f"agg takes aggregates only, and {name} is none; make it a key", line)
+            raise mended(f"agg takes aggregates only, and {name} is not one; make it a key", line)
         raise _split_arithmetic(node, expr, others)
 
 
@@ -200,7 +217,8 @@ def _distinct(node: Distinct, schema: pa.Schema) -> pa.Schema:
         if not is_groupable(field.type):
             kept = tuple(Column(f.name) for f in schema if is_groupable(f.type))
             raise mended(
-                f"distinct can't compare {quoted(field.name)}, a {field.type}; leave it out",
+                f"distinct can't compare {quoted(field.name)}, {with_article(str(field.type))}; "
+                "leave it out",
                 f"{node_text(Select(node.input, kept))}.distinct()",
             )
     return schema
@@ -214,7 +232,7 @@ def _union(node: Union, *inputs: pa.Schema) -> Columns:
         if len(other) != len(first):
             raise _other_width(first, other, number)
     return [
-        (name, _union_type(name, [schema.field(i).type for schema in inputs]))
+        (name, _union_type([schema.field(i) for schema in inputs]))
         for i, name in enumerate(first.names)
     ]
 
@@ -231,16 +249,17 @@ def _other_width(first: pa.Schema, other: pa.Schema, number: int) -> PlanError:
     return PlanError(f"{message}; it lacks {', '.join(map(quoted, missing[:12]))}")
 
 
-def _union_type(name: str, types: Sequence[pa.DataType]) -> pa.DataType:
-    found = types[0]
-    for number, dtype in enumerate(types[1:], 2):
-        common = common_type(found, dtype)
+def _union_type(fields: Sequence[pa.Field]) -> pa.DataType:
+    name, found = fields[0].name, fields[0].type
+    for number, field in enumerate(fields[1:], 2):
+        common = common_type(found, field.type)
         if common is None:
-            cast = f'.with_columns(col({quoted(name)}).cast("{found}"), replace=True)'
+            cast = Cast(Column(field.name), found)
+            line = f".union(other.with_columns({expr_text(cast)}, replace=True))"
             raise mended(
                 f"a union needs one type a column: {quoted(name)} is {found} in input 1 and "
-                f"{dtype} in input {number}",
-                f".union(other{cast})",
+                f"{field.type} in input {number}",
+                line if can_cast(field.type, found) else None,
             )
         found = common
     return found

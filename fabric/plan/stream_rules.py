@@ -356,8 +356,8 @@ def _check_waiting(node: StreamAggregate | Deduplicate | TopN, keys: Sequence[st
         raise PlanError(f"lateness must be at least 0, got {node.lateness_us} microseconds")
     if node.closes and node.closes not in keys:
         raise PlanError(
-            f"groups can close only by one of their keys, and {quoted(node.closes)} is none; the "
-            f"keys are {listed(keys)}"
+            f"groups can close only by one of their keys, and {quoted(node.closes)} is not one; "
+            f"the keys are {listed(keys)}"
         )
 
 

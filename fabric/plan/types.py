@@ -89,7 +89,7 @@ def is_struct(dtype: pa.DataType) -> bool:
 
 
 def numeric(dtype: pa.DataType) -> pa.DataType | None:
-    """The type a number computes in (signed, float or decimal128), or None when it is no number.
+    """The type a number computes in (signed, float or decimal128), or None when it is not a number.
 
     >>> numeric(pa.uint32()), numeric(pa.string())
     (DataType(int64), None)

@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 from pyarrow import types as t
 
+from fabric.errors import PlanError
 from fabric.plan.faults import nearest
 
 UTC = frozenset(("UTC", "Etc/UTC", "Etc/UCT", "Etc/Zulu", "UCT", "Zulu", "Z", "+00:00", "-00:00"))
@@ -87,6 +88,23 @@ def divides_offsets(zone: str, step_us: int) -> bool:
     days = (datetime(year, month, 15, tzinfo=clock) for year in _YEARS for month in range(1, 13))
     ahead = {day.utcoffset() or timedelta() for day in days}
     return all(offset // timedelta(microseconds=1) % step_us == 0 for offset in ahead)
+
+
+def check_zones(schema: pa.Schema) -> None:
+    """Raise `PlanError` for a column with a zone that there is not, however deep in its type."""
+    for field in schema:
+        if (fault := _fault_in(field.type)) is not None:
+            raise PlanError(f"column {field.name!r} is {field.type}: {fault}")
+
+
+def _fault_in(dtype: pa.DataType) -> str | None:
+    if t.is_timestamp(dtype):
+        known = dtype.tz is None or dtype.tz in _LEGACY
+        fault = None if known else no_zone(dtype.tz)
+        return None if fault is None else fault[0]
+    inner = dtype.value_type if t.is_dictionary(dtype) or t.is_run_end_encoded(dtype) else None
+    parts = [inner] if inner else [dtype.field(i).type for i in range(dtype.num_fields)]
+    return next((found for part in parts if (found := _fault_in(part)) is not None), None)
 
 
 def no_zone(zone: object) -> tuple[str, str | None] | None:

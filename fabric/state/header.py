@@ -86,7 +86,7 @@ def read_header(data: bytes, where: str) -> Header:
     try:
         found = json.loads(data)
         if not isinstance(found, dict) or found.get("format") != _FORMAT:
-            raise StorageError(f"{where} is no state of Fabric's")
+            raise StorageError(f"{where} is not a state of Fabric")
         if found["version"] != _VERSION:
             raise StorageError(
                 f"{where} holds state of version {found['version']!r}, this Fabric reads version "

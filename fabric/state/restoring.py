@@ -87,7 +87,7 @@ def overlap(a: range, b: range) -> int:
 def _header_of(reader: SnapshotReader) -> bytes:
     if FILE not in reader.names():
         held = ", ".join(reader.names()[:5]) or "nothing"
-        raise StorageError(f"a snapshot without {FILE} is no state of Fabric's: it holds {held}")
+        raise StorageError(f"a snapshot without {FILE} is not a state of Fabric: it holds {held}")
     return bytes(reader.read(FILE))
 
 

@@ -40,7 +40,7 @@ def test_the_list_is_tried_over_and_over() -> None:
     assert [addresses.current, *(addresses.next() for _ in range(4))] == [
         "a:1", "b:2", "c:3", "a:1", "b:2",
     ]  # fmt: skip
-    with pytest.raises(ConfigError, match="names no coordinator"):
+    with pytest.raises(ConfigError, match="is not a coordinator's address"):
         Addresses(" ,")
 
 

@@ -300,7 +300,7 @@ def test_strange_addresses_are_refused(address: str) -> None:
     try:
         client = connect(address)
     except ConfigError as error:
-        assert "is no Flight address" in error.message  # noqa: PT017
+        assert "is not a valid Flight address" in error.message  # noqa: PT017
     else:
         client.close()
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROWS = table()
-LOOSE = ("truncate and offset_by of a date give a time",)
+LOOSE = ("truncate, offset_by and + give times, month_start and month_end dates",)
 """Where what is written instead gives another answer than Polars does."""
 
 

@@ -23,9 +23,11 @@ def test_the_same_as_in_polars(snippet: Snippet) -> None:
 
 
 @pytest.mark.parametrize(
-    "snippet", [s for s in snippets() if s.file == "zones"], ids=lambda s: s.text
+    "snippet",
+    [s for s in snippets() if s.file == "zones" or s.table == "blanks"],
+    ids=lambda s: s.text,
 )
-def test_zones_on_spark(snippet: Snippet, spark: SparkSession) -> None:
+def test_zones_and_blanks_on_spark(snippet: Snippet, spark: SparkSession) -> None:
     """Rows and types: Spark's own timestamps have no zone."""
     theirs = by_polars(snippet.table, snippet.text)
     assert difference(by_fabric(snippet.table, snippet.text, engine="spark"), theirs) == ""

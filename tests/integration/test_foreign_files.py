@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import duckdb
 import pandas as pd
@@ -159,19 +160,51 @@ def test_what_we_write_is_read_by_others(
     ).to_arrow_table()
     assert as_told(table.to_pylist()) == (empty_as_null(wanted) if format == "csv" else wanted)
 
+    told, seen = polars_reads(format, out), pandas_reads(format, out)
+    assert as_told(told) == wanted
+    assert as_told(seen) == (empty_as_null(wanted) if format == "csv" else wanted)
+
+
+def polars_reads(format: str, out: Path) -> Rows:
+    """All rows, the folders' columns from Polars, too, where it has them for the format."""
     if format == "parquet":
-        told = pl.scan_parquet(out, hive_partitioning=True).collect()
-        assert as_told(told.to_dicts()) == wanted
-        seen = pd.read_parquet(out, dtype_backend="pyarrow")
-        assert ordered(seen.to_dict("records"))[0].keys() == wanted[0].keys()
-        assert len(seen) == len(wanted)
-        return
-    total = []
-    for file in sorted(out.rglob(f"*.{kind}")):
+        return pl.scan_parquet(out, hive_partitioning=True).collect().to_dicts()
+    if format == "csv":
+        return [
+            row | folders_of(file)
+            for file in out.rglob("*.csv")
+            for row in pl.read_csv(file, try_parse_dates=True).to_dicts()
+        ]
+    return [
+        row | folders_of(file)
+        for file in out.rglob("*.json")
+        for row in pl.read_ndjson(file).to_dicts()
+    ]
+
+
+def pandas_reads(format: str, out: Path) -> Rows:
+    """All rows; pandas has folders' columns for Parquet alone."""
+    if format == "parquet":
+        return as_rows(pd.read_parquet(out, dtype_backend="pyarrow"))
+    rows = []
+    for file in out.rglob(f"*.{format}"):
         if format == "csv":
-            told, seen = pl.read_csv(file), pd.read_csv(file)
+            found = pd.read_csv(file, dtype_backend="pyarrow")
         else:
-            told, seen = pl.read_ndjson(file), pd.read_json(file, lines=True)
-        assert len(told) == len(seen)
-        total += told["s"].to_list()
-    assert sorted(map(str, total)) == sorted(str(row["s"]) for row in ROWS)
+            found = pd.read_json(file, lines=True, dtype_backend="pyarrow", convert_dates=False)
+        rows += [row | folders_of(file) for row in as_rows(found)]
+    return rows
+
+
+def as_rows(frame: pd.DataFrame) -> Rows:
+    """Rows with None where pandas has NA."""
+    return pa.Table.from_pandas(frame, preserve_index=False).to_pylist()
+
+
+def folders_of(file: Path) -> dict[str, Any]:
+    """What the names of a file's folders say."""
+    year, region = (unquote(part.partition("=")[2]) for part in file.parts[-3:-1])
+    return {
+        "year": int(year),
+        "region": None if region == "__HIVE_DEFAULT_PARTITION__" else region,
+    }

@@ -104,7 +104,7 @@ FAILS: dict[str, tuple[Callable[[Any], object], str]] = {
     "recursion": (deep, "raised RecursionError: maximum recursion depth exceeded"),
     "a huge text": (lengthy, "… (50000000 characters)"),
     "another column": (lambda rows: {"k": 1, "n": 1}, "returned the columns k, n; declared are"),
-    "another type": (lambda rows: {"key": 1, "n": "x"}, "a value for n that is no int64"),
+    "another type": (lambda rows: {"key": 1, "n": "x"}, "a value for n that is not a valid int64"),
     "no rows": (lambda rows: 7, "it returned an int; return a batch, a table"),
 }
 

@@ -83,9 +83,10 @@ def test_a_file_that_differs_is_named(save, format):
     assert caught.value.message == (
         f"{other} differs from {first}: column 'a' is string, expected int64; "
         + (
-            "read them apart, give both the same columns, then union them"
+            'name a type that holds both: types={"a": "string"}'
             if format == "csv"
-            else 'read them with schema="union" where columns are missing or wider'
+            else "no type holds both: read them apart, .cast column 'a' to one type, then .union "
+            "them; or write one of them anew"
         )
     )
 
@@ -174,7 +175,7 @@ def test_csv_defaults(tmp_path):
         ),
         (("ragged", "drop"), "option ragged must be one of error, fill, skip, got 'drop'"),
         (("skip_rows", -1), "option skip_rows must be a number that is not negative, got -1"),
-        (("delimiter", ""), "option delimiter must be one character, got ''"),
+        (("delimiter", ""), "option delimiter must be one ASCII character, got ''"),
     ],
 )
 def test_csv_options_of_the_wrong_kind(tmp_path, option, message):

@@ -123,15 +123,15 @@ def test_the_error_names_the_node_even_when_it_has_no_name(flights: Scan) -> Non
 def test_a_stage_input_and_a_phase_are_the_planners(flights: Scan) -> None:
     with pytest.raises(PlanError, match="a stage input has no place in a user's plan"):
         check(Plan(StageInput(0, flights.schema)))
-    with pytest.raises(PlanError, match="phase='partial' is none of \"single\""):
+    with pytest.raises(PlanError, match="phase='partial' is not one of \"single\""):
         check(Plan(Aggregate(flights, (Column("carrier"),), (), "partial")))
 
 
 def test_settings_that_are_none_are_refused(flights: Scan) -> None:
     key = (Column("carrier"),)
-    with pytest.raises(PlanError, match='how=\'outer\' is none of "inner", "left"'):
+    with pytest.raises(PlanError, match='how=\'outer\' is not one of "inner", "left"'):
         check(Plan(Join(flights, flights, key, key, "outer")))  # type: ignore[arg-type]
-    with pytest.raises(PlanError, match="kind='range' is none of \"hash\""):
+    with pytest.raises(PlanError, match="kind='range' is not one of \"hash\""):
         check(Plan(Exchange(flights, "range")))  # type: ignore[arg-type]
 
 
@@ -163,10 +163,10 @@ def test_config_of_an_unknown_path_is_refused_with_the_nearest(flights: Scan) ->
         (NodeConfig(parallelism=0), "parallelism must be 1 to 32768, got 0"),
         (NodeConfig(parallelism=True), "parallelism must be 1 to 32768, got True"),
         (NodeConfig(buffer_batches=-1), "buffer_batches must be 1 to 1048576, got -1"),
-        (NodeConfig(exchange="fast"), "exchange='fast' is none of"),  # type: ignore[arg-type]
+        (NodeConfig(exchange="fast"), "exchange='fast' is not one of"),  # type: ignore[arg-type]
         (
             NodeConfig(compression="lzo"),  # type: ignore[arg-type]
-            "compression='lzo' is none of .*; did you mean compression=\"lz4\"",
+            "compression='lzo' is not one of .*; did you mean compression=\"lz4\"",
         ),
         (
             NodeConfig(compression="lz4"),
@@ -187,7 +187,7 @@ def test_compression_of_what_sends_rows(flights: Scan) -> None:
     with pytest.raises(PlanError, match='scan "scan_1" sends no rows'):
         check(Plan(late(flights), (("scan_1", spread),)))
     wrong = Exchange(flights, "gather", compression="lzo", path="e")  # type: ignore[arg-type]
-    with pytest.raises(PlanError, match="compression='lzo' is none of") as caught:
+    with pytest.raises(PlanError, match="compression='lzo' is not one of") as caught:
         check(Plan(wrong))
     assert caught.value.where.node == "e"
 

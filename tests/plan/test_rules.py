@@ -211,13 +211,13 @@ REFUSALS: dict[str, tuple[Callable[[Scan], Node], str, str | None]] = {
     ),
     "constant of another type": (
         lambda s: Filter(s, call("eq", C("delay"), Literal("x", pa.int32()))),
-        "'x' is no int32",
+        "'x' is not a valid int32",
         None,
     ),
     "decimal that would crash Arrow": (
         lambda s: Filter(s, call("eq", C("price"), Literal(
             Decimal("1E-999999999"), pa.decimal128(10, 2)))),
-        "'1E-999999999' is no decimal of up to 100 digits",
+        "'1E-999999999' is not a decimal of up to 100 digits",
         None,
     ),
     "aggregate in a filter": (
@@ -242,12 +242,12 @@ REFUSALS: dict[str, tuple[Callable[[Scan], Node], str, str | None]] = {
     ),
     "column in agg": (
         lambda s: Aggregate(s, (C("carrier"),), (C("day"), Agg("count", None))),
-        'agg takes aggregates only, and "day" is none; make it a key',
+        'agg takes aggregates only, and "day" is not one; make it a key',
         '.group_by("carrier", "day").agg(count())',
     ),
     "only a column in agg": (
         lambda s: Aggregate(s, (C("carrier"),), (C("day"),)),
-        'agg takes aggregates only, and "day" is none; make it a key',
+        'agg takes aggregates only, and "day" is not one; make it a key',
         '.select("carrier", "day").distinct()',
     ),
     "arithmetic in agg": (
@@ -306,7 +306,7 @@ REFUSALS: dict[str, tuple[Callable[[Scan], Node], str, str | None]] = {
     "union of other types": (
         lambda s: Union((cols(s, "delay"), cols(s, "carrier"))),
         'a union needs one type a column: "delay" is int32 in input 1 and string in input 2',
-        '.union(other.with_columns(col("delay").cast("int32"), replace=True))',
+        '.union(other.with_columns(col("carrier").cast("int32"), replace=True))',
     ),
     "union of nothing": (lambda s: Union(()), "a union needs at least one input", None),
     "exchange by what is not there": (

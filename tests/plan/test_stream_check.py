@@ -99,7 +99,7 @@ REFUSED: list[tuple[Node, str]] = [
     (replace(HOURLY, window=Count(3)), "a window of rows has no time"),
     (replace(TOTALS, late="side"), "without a window of event time no row is late"),
     (replace(TOTALS, lateness_us=-1), "lateness must be at least 0"),
-    (replace(TOTALS, closes="n"), 'close only by one of their keys, and "n" is none'),
+    (replace(TOTALS, closes="n"), 'close only by one of their keys, and "n" is not one'),
     (replace(TOTALS, closes="k"), '"k" is not the end of a window below'),
     (KeyedProcess(SCAN, (K,), FUNCTION, SCHEMA, timers=("event",)), "a timer of event time needs"),
     (KeyedProcess(TIMED, (), FUNCTION, SCHEMA), "process needs a key"),

@@ -223,7 +223,7 @@ def test_hidden_columns_are_put_out_where_the_planner_says() -> None:
     assert schema_of(AssignWindows(rows, "ts", Tumbling(1))).names[-1] == WATERMARK
     joined = LookupJoin(rows, TABLE, (K,), (K,))
     assert schema_of(joined).names[-2:] == ["name", WATERMARK]
-    with pytest.raises(PlanError, match="rows=True is none of"):
+    with pytest.raises(PlanError, match="rows=True is not one of"):
         check(Plan(rows))
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import fabric
@@ -43,11 +46,38 @@ def test_while_the_plan_is_written(build: object) -> None:
         build(AT)
 
 
-def test_columns_of_a_zone_there_is_not() -> None:
-    odd = fabric.from_arrow(pa.table({"at": pa.array([0], pa.timestamp("us", "Mars/Base"))}))
-    for expr in (col("at").dt.hour(), col("at").cast("date"), col("at").cast("string")):
-        with pytest.raises(PlanError, match="no zone 'Mars/Base'"):
-            odd.select(expr)
+MARS = pa.timestamp("us", "Mars/Base")
+TYPES = [
+    MARS, pa.list_(MARS), pa.struct([("a", pa.int8()), ("b", MARS)]), pa.map_(pa.string(), MARS),
+    pa.dictionary(pa.int8(), MARS), pa.timestamp("s", "Europe/Berln"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_columns_of_a_zone_there_is_not(dtype: pa.DataType, tmp_path: Path) -> None:
+    table = pa.table({"n": [1], "at": pa.nulls(1, dtype)})
+    with pytest.raises(PlanError, match=r"column 'at' is .*: there is no zone '.*; use a name"):
+        fabric.from_arrow(table)
+    with pa.ipc.new_file(str(tmp_path / "x.arrow"), table.schema) as writer:
+        writer.write_table(table)
+    with pytest.raises(PlanError, match=r"column 'at' is .*: there is no zone "):
+        fabric.read_ipc(tmp_path / "x.arrow")
+
+
+def test_files_and_folders_of_a_zone_there_is_not(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"at": pa.array([0], MARS)}), tmp_path / "x.parquet")
+    with pytest.raises(PlanError, match=r"column 'at' is .*no zone 'Mars/Base'"):
+        fabric.read_parquet(tmp_path / "x.parquet")
+    (tmp_path / "t=2024-01-01").mkdir()
+    pq.write_table(pa.table({"n": [1]}), tmp_path / "t=2024-01-01" / "x.parquet")
+    with pytest.raises(PlanError, match=r"column 't' is .*no zone 'Mars/Base'"):
+        fabric.read_parquet(tmp_path / "t=2024-01-01", hive={"t": "timestamp[us, tz=Mars/Base]"})
+
+
+def test_zones_of_old_files_are_read() -> None:
+    """Java reads them another way, so that no cast takes them, but there they are."""
+    old = pa.table({"at": pa.array([0], pa.timestamp("us", "EST"))})
+    assert fabric.from_arrow(old).schema.equals(old.schema)
 
 
 @pytest.mark.parametrize(("option", "value"), [("ambiguous", "first"), ("non_existent", "shift")])

@@ -54,19 +54,21 @@ def _shown(value: plan.Expr) -> plan.Expr:
 
 
 class Windows(NamedTuple):
-    """A window begins `every` so often, is `period` long, moved by `offset`; `closed` at a side."""
+    """A window begins `every` so often, is `period` long, moved by `offset`; `closed` at a side,
+    called by its beginning or its end."""
 
     every: Length
     period: Length | None
     offset: Length | None
     closed: str
+    label: str
 
 
 def dynamic_windows(
     source: nodes.Node, index: str, windows: Windows
 ) -> tuple[nodes.Node, plan.Expr]:
-    """`source` with a row for each window of each row, and the window's beginning."""
-    every, period, offset, closed = windows
+    """`source` with a row for each window of each row, and what the window is called."""
+    every, period, offset, closed, label = windows
     dtype = schema_of(source).field(index).type
     if not (is_date(dtype) or is_timestamp(dtype)):
         raise PlanError(f"group_by_dynamic needs a date or a time, and {index!r} is {dtype}")
@@ -76,12 +78,20 @@ def dynamic_windows(
     if shift is not None:
         inside = _later(inside, _int(-shift[0]), shift[1])
     start = bucket(inside, every)
-    if shift is not None:
-        start = _later(start, _int(shift[0]), shift[1])
+    step = _positive(every, "every")
+    length = step if period is None else _positive(period, "period")
+
+    # Months are counted from their first day: a window is moved by the offset last of all.
+    def moved(value: plan.Expr) -> plan.Expr:
+        return value if shift is None else _later(value, _int(shift[0]), shift[1])
+
+    def end(start: plan.Expr) -> plan.Expr:
+        return moved(_later(start, _int(length[0]), length[1]))
+
+    called = moved if label == "left" else end
     n_windows = 1 if period is None else _n_windows(every, period)
-    if period is None or (n_windows == 1 and _positive(period, "period") == _positive(every, "")):
-        return source, _as(start, dtype, source)
-    step, length = _positive(every, "every"), _positive(period, "period")
+    if n_windows == 1 and length == step:
+        return source, _as(called(start), dtype, source)
     starts = plan.Call(
         "array", tuple(_later(start, _int(-step[0] * i), step[1]) for i in range(n_windows))
     )
@@ -90,17 +100,10 @@ def dynamic_windows(
         source, (plan.Alias(starts, name),), path="group_by_dynamic_*/starts"
     )
     node = nodes.Explode(node, name, path="group_by_dynamic_*/explode")
-    end = _later(plan.Column(name), _int(length[0]), length[1])
     stamp = plan.Cast(time, pa.timestamp("us", "UTC")) if is_date(dtype) else time
-    within = plan.Call("lt" if closed == "left" else "le", (stamp, end))
+    within = plan.Call("lt" if closed == "left" else "le", (stamp, end(plan.Column(name))))
     node = nodes.Filter(node, within, path="group_by_dynamic_*/filter")
-    return node, _as(plan.Column(name), dtype, node)
-
-
-def later(value: plan.Expr, by: Length, dtype: pa.DataType, source: nodes.Node) -> plan.Expr:
-    """`value` later by a length of time, of type `dtype`."""
-    number, unit = parse_duration(by)
-    return _as(_later(value, _int(number), unit), dtype, source)
+    return node, _as(called(plan.Column(name)), dtype, node)
 
 
 def _n_windows(every: Length, period: Length) -> int:

@@ -14,7 +14,7 @@ from pyarrow import types as t
 from fabric.clients.dataframe.expr import Expr, to_node
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
-from fabric.plan.faults import quoted
+from fabric.plan.faults import quoted, with_article
 from fabric.plan.literals import scalar_of
 from fabric.plan.types import is_string, plain
 
@@ -35,7 +35,9 @@ def fitting(value: Any, dtype: pa.DataType, name: str, *, strict: bool = True) -
     assert isinstance(node, plan.Literal)
     if _kind(node.dtype) != _kind(dtype):
         if strict:
-            raise PlanError(f"fill_null can't put {value!r} into {quoted(name)}, a {dtype}")
+            raise PlanError(
+                f"fill_null can't put {value!r} into {quoted(name)}, {with_article(str(dtype))}"
+            )
         return None
     wanted = plain(dtype)
     try:

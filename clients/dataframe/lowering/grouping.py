@@ -134,6 +134,6 @@ def _position(part: plan.Agg, keys: Sequence[plan.Expr]) -> int:
     names = [plan.output_name(key) for key in keys]
     asked = "" if part.input is None else expr_text(part.input)
     raise PlanError(
-        f"grouping asks about {asked}, which is no key; the keys are {listed(names)}; write: "
+        f"grouping asks about {asked}, which is not a key; the keys are {listed(names)}; write: "
         f"grouping({quoted(names[0]) if names else ''})"
     )

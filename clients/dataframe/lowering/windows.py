@@ -10,6 +10,7 @@ One job: expressions without a window function, over an input that has their val
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from fabric.errors import PlanError
@@ -79,7 +80,7 @@ def _check_open(expr: plan.Expr) -> None:
             if part.function in WINDOW_FUNCTIONS and id(part) not in closed:
                 raise _no_order(expr, part)
         elif isinstance(part, plan.Over) and not part.order_by and _needs_order(part):
-            raise _no_order(expr, part)
+            raise _no_order(expr, part.input)
 
 
 def _needs_order(over: plan.Over) -> bool:
@@ -89,16 +90,28 @@ def _needs_order(over: plan.Over) -> bool:
     return over.frame is not None and (over.frame.start, over.frame.end) != (None, None)
 
 
-def _no_order(expr: plan.Expr, part: plan.Agg | plan.Over) -> PlanError:
-    agg = part.input if isinstance(part, plan.Over) else part
-    whole = expr.input if isinstance(expr, plan.Alias) else expr
-    keys = part.partition_by if isinstance(part, plan.Over) else ()
-    places = "".join(f"{expr_text(key)}, " for key in keys)
-    text = expr_text(agg) if keys or len(expr_text(whole)) > 200 else expr_text(whole)
+def _no_order(expr: plan.Expr, agg: plan.Agg) -> PlanError:
+    text = expr_text(_ordered(expr))
     return PlanError(
         f"{agg.function} needs an order, rows have none by themselves; write for example: "
-        f'{text}.over({places}order_by="...") with the column to order by'
+        f"{text if len(text) <= 200 else expr_text(_ordered(agg))} with the column to order by"
     )
+
+
+def _ordered(expr: plan.Expr) -> plan.Expr:
+    """`expr` with an order for the user to fill in, wherever one is needed."""
+    order = (plan.SortKey(plan.Column("..."), False, False),)
+    inside = {id(part.input) for part in walk_expr(expr) if isinstance(part, plan.Over)}
+
+    def one(part: plan.Expr, below: tuple[plan.Expr, ...]) -> plan.Expr:
+        whole = with_expr_children(part, below)
+        if isinstance(whole, plan.Over) and not whole.order_by and _needs_order(whole):
+            return replace(whole, order_by=order)
+        if isinstance(whole, plan.Agg) and whole.function in WINDOW_FUNCTIONS:
+            return whole if id(part) in inside else plan.Over(whole, (), order)
+        return whole
+
+    return fold(expr, one)
 
 
 def _innermost(exprs: Sequence[plan.Expr]) -> list[plan.Over]:

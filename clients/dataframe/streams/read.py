@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from fabric.clients.dataframe.literal import SchemaLike, to_schema
 from fabric.clients.dataframe.names import choice, column_name, number, unknown_name, whole
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 _NEXMARK, _FLIGHT = sources.NexmarkStream(), sources.FlightStream("")
 _SEED_MAX = 1 << 63
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_FORMATS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".arrow": "ipc",
-            ".ipc": "ipc", ".feather": "ipc", ".ndjson": "ndjson", ".jsonl": "ndjson"}  # fmt: skip
+_FORMATS = {
+    "parquet": "parquet", "csv": "csv", "ipc": "ipc", "json": "ndjson", "ndjson": "ndjson",
+}  # fmt: skip
 
 
 def read_stream(
@@ -56,7 +57,7 @@ def read_stream(
 def files(
     path: str | Path,
     *,
-    format: sources.StreamFormat | None = None,
+    format: sources.StreamFormat | Literal["json"] | None = None,
     schema: SchemaLike | None = None,
     grows: bool = False,
     until: sources.Until = "",
@@ -73,12 +74,13 @@ def files(
     ----------
     path
         Of a folder, those files are read that have an ending of the format (as ``.csv``,
-        ``.csv.gz``, ``.jsonl``), but for names that begin with a dot or underscore. A file is read
-        once: write it under another name and rename it when it is whole, or set `settle`; one that
-        is longer later is an error. A file that `grows` must stay: when it was moved, replaced or
-        cut, the job fails.
+        ``.csv.gz``, ``.jsonl``), but for names that begin with a dot or underscore. Folders named
+        ``column=value`` are followed, too, and give columns as in `fabric.read_parquet`; other
+        folders in it are not. A file is read once: write it under another name and rename it when
+        it is whole, or set `settle`; one that is longer later is an error. A file that `grows`
+        must stay: when it was moved, replaced or cut, the job fails.
     format
-        ``parquet``, ``csv``, ``ipc`` or ``ndjson``; by default what the path ends with.
+        ``parquet``, ``csv``, ``ipc`` or ``json`` (``ndjson``); by default what names end with.
     schema
         The columns; by default those of the first file there is.
     until
@@ -107,33 +109,47 @@ def files(
     [{'offset': 8, 'data': b'2\\n'}]
     """
     from fabric.clients.dataframe.read_files import file_options
+    from fabric.io.streams.ordered import FORMATS
 
-    where = Path(path).expanduser().absolute()
+    where, kind = _place(path, format)
     source = sources.FollowedFiles(
-        format or _format_of(where),
+        kind,
         str(where),
         grows,
         choice(until, ("", "now"), "files", "until"),  # type: ignore[arg-type]
         whole(n_splits, 1, "files", "n_splits"),
         us(poll, "poll", least=1) / 1e6,
         us(settle, "settle") / 1e6,
-        file_options(options, "read_stream"),
+        file_options(options, "read_stream", FORMATS[kind].OPTIONS),
         choice(on_bad, ("fail", "skip", "side"), "files", "on_bad"),  # type: ignore[arg-type]
     )
     return _stream(source, schema, session)
 
 
-def _format_of(path: Path) -> Any:
+def _place(path: str | Path, format: str | None) -> tuple[Path, Any]:
+    """Where the files are, and their format as a plan says it."""
+    from fabric.io.files.folders import local_path
+
+    where = local_path(path, "files")
+    if format is None:
+        format = _format_of(where)
+    return where, _FORMATS[choice(format, tuple(_FORMATS), "files", "format")]
+
+
+def _format_of(path: Path) -> str:
     """The format that a path, or the first file in it, ends with."""
-    endings = [path.suffix, *(file.suffix for file in sorted(path.glob("*")))]
-    found = next((_FORMATS[e.lower()] for e in endings if e.lower() in _FORMATS), None)
-    if found is None:
-        why = "there is nothing of a known ending in it" if path.exists() else "it is not there yet"
-        raise PlanError(
-            f"read_stream can't tell the format of {path}: {why}; write: "
-            'format="parquet", or "csv", "ipc", "ndjson"'
-        )
-    return found
+    from fabric.io.files.folders import ENDINGS
+    from fabric.io.streams.followed import names_in
+
+    for name in [path.name, *(sorted(names_in(str(path))) if path.is_dir() else ())]:
+        for format in _FORMATS:
+            if name.lower().endswith(ENDINGS[format]):
+                return format
+    why = "there is nothing of a known ending in it" if path.exists() else "it is not there yet"
+    raise PlanError(
+        f"read_stream can't tell the format of {path}: {why}; write: "
+        'format="parquet", or "csv", "ipc", "json"'
+    )
 
 
 def generator(

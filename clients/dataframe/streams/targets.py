@@ -14,9 +14,10 @@ from typing import TypeAlias, get_args
 from fabric.clients.dataframe.names import choice, whole
 from fabric.clients.dataframe.read_files import file_options
 from fabric.clients.dataframe.streams.lengths import Length, maybe_us
-from fabric.clients.dataframe.verbs.writing import dataset_target
+from fabric.clients.dataframe.verbs.writing import dataset_target, partition_columns
 from fabric.errors import PlanError
-from fabric.io.files.folders import check_local
+from fabric.io.files.folders import local_path
+from fabric.io.sinks.encoders import OPTIONS, check_options
 from fabric.plan.sources import (
     BlackholeTarget,
     DatasetTarget,
@@ -64,17 +65,19 @@ def to_files(
     60.0
     """
     choice(format, ("parquet", "csv", "ipc", "json"), "to_files", "format")
-    check_local(path, "to_files")
+    full = local_path(path, "to_files", writes=True)
+    given = file_options(options, "to_files", OPTIONS[format])
+    check_options(format, given, "to_files")
     return StreamFileTarget(
         format,
-        str(Path(path).expanduser().absolute()),
+        str(full),
         whole(roll_bytes, 0, "to_files", "roll_bytes"),
         whole(roll_rows, 0, "to_files", "roll_rows"),
         (maybe_us(roll, "roll", least=1) or 0) / 1e6,
         whole(compact_bytes, 0, "to_files", "compact_bytes"),
         (maybe_us(compact, "compact", least=1) or 0) / 1e6,
-        file_options(options, "to_files"),
-        partition_by=(partition_by,) if isinstance(partition_by, str) else tuple(partition_by),
+        given,
+        partition_by=partition_columns(partition_by, "to_files"),
     )
 
 

@@ -120,7 +120,11 @@ class Verbs(Actions):
         from fabric.clients.dataframe.frame import DataFrame
 
         if not isinstance(other, DataFrame):
-            raise PlanError(f"{verb} takes a DataFrame, got {with_article(type(other).__name__)}")
+            kind = type(other)
+            got = with_article(kind.__name__)
+            if kind.__name__ in ("DataFrame", "LazyFrame", "Table", "RecordBatch"):
+                got += f" of {kind.__module__.split('.')[0]}; write: {verb}(DataFrame(other), ...)"
+            raise PlanError(f"{verb} takes a DataFrame, got {got}")
         return other
 
 

@@ -107,6 +107,11 @@ class ColumnVerbs(Verbs):
         >>> DataFrame({"a": [1], "b": [2]}).rename({"b": "c"}).columns
         ['a', 'c']
         """
+        if not isinstance(mapping, Mapping):
+            raise PlanError(
+                f'rename takes old and new names, {{"old": "new"}}, got {mapping!r}; for all '
+                "columns write: {name: name.upper() for name in df.columns}"
+            )
         known_names(
             list(mapping), self.columns, "rename",
             lambda names: call_text("rename", dict(zip(names, mapping.values(), strict=True))),

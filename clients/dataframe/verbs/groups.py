@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.expr import Expr
 from fabric.clients.dataframe.grouped import GroupBy
-from fabric.clients.dataframe.lowering.buckets import Length, Windows, dynamic_windows, later
+from fabric.clients.dataframe.lowering.buckets import Length, Windows, dynamic_windows
 from fabric.clients.dataframe.lowering.describe import described
 from fabric.clients.dataframe.names import call_text, choice, known_one
 from fabric.clients.dataframe.verbs.base import Verbs
@@ -35,7 +35,15 @@ class GroupVerbs(Verbs):
         >>> df.group_by("k").agg(count().alias("n"), total=sum("v")).sort("k").collect().to_pylist()
         [{'k': 'a', 'n': 2, 'total': 4}, {'k': 'b', 'n': 1, 'total': 2}]
         """
+        for name, value in named.items():
+            if value is None or isinstance(value, bool):
+                raise PlanError(_no_key(name, value))
         return GroupBy(self._frame, args.expressions(keys, named, self.schema))
+
+    def groupby(self, *keys: Any, **named: Any) -> GroupBy:
+        """The same as `group_by`, as pandas calls it: ``by=`` are keys, too."""
+        by = named.pop("by", ())
+        return self.group_by(*keys, *args.flatten([by]), **named)
 
     def group_by_dynamic(
         self,
@@ -83,10 +91,8 @@ class GroupVerbs(Verbs):
                 "windows of a stream go by its watermark; write: .with_watermark("
                 f'{quoted(index_column)}, "5 seconds").group_by(...).window({quoted(str(every))})'
             )
-        windows = Windows(every, period, offset, closed)
+        windows = Windows(every, period, offset, closed, label)
         node, start = dynamic_windows(self._node, index_column, windows)
-        if label == "right":
-            start = later(start, period or every, self.schema.field(index_column).type, node)
         keys = args.expressions(args.flatten([group_by]), {}, self.schema)
         return GroupBy(self._then(node), (*keys, plan.Alias(start, index_column)))
 
@@ -139,5 +145,17 @@ class GroupVerbs(Verbs):
         """
         return self._then(described(self._node))
 
-    groupby = group_by
     summary = describe
+
+
+def _no_key(name: str, value: bool | None) -> str:
+    """What is said to an option of another library."""
+    if name == "maintain_order" and value:
+        return (
+            "group_by has no maintain_order=, rows have no order by themselves; write: "
+            ".group_by(...).agg(...).sort(...)"
+        )
+    return (
+        f"group_by takes columns as keys, got {name}={value!r}; leave it out, or write "
+        f"{name}=lit({value!r}) for a key that is the same in every row"
+    )

@@ -9,7 +9,7 @@ from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.lowering.asof import Asof, asof
 from fabric.clients.dataframe.lowering.intervals import interval_condition
 from fabric.clients.dataframe.lowering.null_keys import null_safe
-from fabric.clients.dataframe.names import choice
+from fabric.clients.dataframe.names import choice, text
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
@@ -61,7 +61,6 @@ class JoinVerbs(Verbs):
             Put behind a right column that the left side also has.
         strategy
             ``broadcast`` sends all of `other` everywhere, ``hash`` partitions both sides.
-
         nulls_equal
             True lets null keys match each other.
 
@@ -83,6 +82,7 @@ class JoinVerbs(Verbs):
         """
         self._other(other, "join")
         kind = args.join_how(how)
+        text(suffix, "join", "suffix")
         condition = None if where is None else args.predicate([where], {}, "join")
         left: Keys = ()
         right: Keys = ()

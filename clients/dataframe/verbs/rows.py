@@ -69,14 +69,14 @@ class RowVerbs(Verbs):
         node: nodes.Node = nodes.Sort(below.node, order)
         return self._after(exprs, below, self._kept(node) if below.added else node)
 
-    def limit(self, n: int = 10, offset: int = 0) -> DataFrame:
+    def limit(self, n: int = 5, offset: int = 0) -> DataFrame:
         """At most `n` rows after `offset`; which ones is open unless the rows are sorted."""
         for name, value in (("n", n), ("offset", offset)):
             if not isinstance(value, int) or value < 0:
                 raise PlanError(f"limit needs {name} of at least 0, got {value!r}")
         return self._then(nodes.Limit(self._node, n, offset))
 
-    def head(self, n: int = 10) -> DataFrame:
+    def head(self, n: int = 5) -> DataFrame:
         """At most `n` rows."""
         return self.limit(n)
 

@@ -236,7 +236,7 @@ def _aggregate(function: str) -> Any:
         near = nearest(function, [*AGGREGATES, *ALIASES])
         line = f"; write: aggregate_function={quoted(near)}" if near else ""
         raise PlanError(
-            f"pivot: {function!r} names no aggregate; use one of {', '.join(sorted(AGGREGATES))}"
-            f"{line}"
+            f"pivot: {function!r} is not a valid aggregate; use one of "
+            f"{', '.join(sorted(AGGREGATES))}{line}"
         )
     return lambda column: plan.Agg(name, plan.Column(column))

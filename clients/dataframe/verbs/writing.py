@@ -5,26 +5,26 @@ One job: `write_…`, and the targets that plans of other clients write to as we
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fabric.clients.dataframe.names import choice, whole
+from fabric.clients.dataframe.expr import Expr
+from fabric.clients.dataframe.names import choice, column_name, whole
 from fabric.clients.dataframe.read_files import file_options
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.errors import PlanError
 from fabric.ids import check_name
-from fabric.io.files.folders import check_local
+from fabric.io.files.folders import ENDINGS, local_path
+from fabric.io.sinks import encoders
 from fabric.plan import sources
 from fabric.plan.sources import DatasetMode, FileMode
 
 if TYPE_CHECKING:
     from fabric.clients.session.job import Job
 
-_ENDINGS = {
-    "parquet": (".parquet", ".pq"), "csv": (".csv",), "ipc": (".arrow", ".ipc", ".feather"),
-    "json": (".json", ".ndjson", ".jsonl"),
-}  # fmt: skip
+_PACKED = re.compile(r"\.(gz|bz2|zst|lz4|xz|zip|snappy|br)", re.IGNORECASE)
 
 
 class WritingVerbs(Verbs):
@@ -51,7 +51,12 @@ class WritingVerbs(Verbs):
             files to a folder whose files have the same columns.
         partition_by
             Columns whose values become folders, ``path/year=2024/…``, and are left out of the
-            files: whole numbers, texts, booleans, dates, timestamps and decimals.
+            files: whole numbers, texts, booleans, dates, timestamps and decimals. They are texts
+            there, and a reader finds their types anew: "007" and "7" of a column of texts both
+            come back as 7, unless it is read with ``hive={"k": "string"}``. Null is the folder
+            ``year=__HIVE_DEFAULT_PARTITION__``, the text "" is ``year=``, as Polars, DuckDB and
+            pyarrow have them, so that both come back as they were. Spark can't read the latter
+            (it writes both as null): replace "" first where it is to read the files.
         max_rows_per_file
             A part ends at so many rows, and the next one begins; 0: no limit.
         wait
@@ -92,6 +97,7 @@ class WritingVerbs(Verbs):
     ) -> Job:
         """Write one CSV file (``….csv``) or a folder of parts; see `write_parquet`.
 
+        A file whose name ends with ``.csv.gz``, ``.bz2``, ``.zst`` or ``.lz4`` is compressed.
         Null is an empty field, the text "" a quoted one. Options are ``delimiter`` (also ``sep``,
         ``separator``), ``header`` (``has_header``), ``quote_style`` ("necessary", "always",
         "never").
@@ -112,9 +118,9 @@ class WritingVerbs(Verbs):
         """Write JSON: one file (``….json``, ``….ndjson``, ``….jsonl``) or a folder of parts.
 
         With `lines` a row is an object on a line of its own, else a file is one array of objects.
-        Other arguments are as in `write_parquet`. Null, NaN and infinities are null; times are ISO
-        8601, those with a zone in UTC; bytes are base64. Durations, unions and maps whose keys are
-        no text are refused.
+        Files are compressed as in `write_csv`; other arguments are as in `write_parquet`. Null, NaN
+        and infinities are null; times are ISO 8601, those with a zone in UTC; bytes are base64.
+        Durations, unions and maps whose keys are no text are refused.
         """
         shape = mode, partition_by, max_rows_per_file
         return self._write_files("json", path, shape, {"lines": lines}, wait)
@@ -193,15 +199,40 @@ def file_target(
 ) -> sources.FileTarget:
     """Where `path` says that files go: one file by its ending, else a folder of parts."""
     verb = f"write_{format}"
-    check_local(path, verb)
+    full = local_path(path, verb, writes=True)
     choice(mode, ("error", "overwrite", "append"), verb, "mode")
-    full = Path(path).expanduser().absolute()
-    single = full.suffix.lower() in _ENDINGS[format]
-    columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+    single = full.name.lower().endswith(ENDINGS[format])
+    if _PACKED.fullmatch(full.suffix) and not (single and full.suffix.islower()):
+        raise _packed(full, format)
+    given = file_options(options, verb, encoders.OPTIONS[format])
+    encoders.check_options(format, given)
     return sources.FileTarget(
-        format, str(full), single, mode, file_options(options, verb), columns,
+        format, str(full), single, mode, given, partition_columns(partition_by, verb),
         whole(rows_max, 0, verb, "max_rows_per_file"),
     )  # fmt: skip
+
+
+def _packed(path: Path, format: sources.FileFormat) -> PlanError:
+    """Neither a folder of that name nor text in it is what was meant."""
+    plain = str(path.with_suffix(""))
+    plain += "" if plain.lower().endswith(ENDINGS[format]) else f".{encoders.ENDINGS[format]}"
+    if format in ("csv", "json"):
+        return PlanError(
+            f"{path} can't be written: text is compressed where its name ends with "
+            f"{', '.join(encoders.PACKINGS)}; write: {plain + '.gz'!r}"
+        )
+    codec = "gzip" if format == "parquet" and path.suffix == ".gz" else "zstd"
+    return PlanError(
+        f"{path} can't be written: {format} is compressed inside; write: {plain!r}, "
+        f'compression="{codec}"'
+    )
+
+
+def partition_columns(given: str | Iterable[str], verb: str) -> tuple[str, ...]:
+    """The names that `partition_by` gives."""
+    is_one = isinstance(given, str | Expr) or not isinstance(given, Iterable)
+    names = [given] if is_one else given
+    return tuple(column_name(name, f"{verb}: partition_by") for name in names)
 
 
 def dataset_target(

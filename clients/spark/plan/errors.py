@@ -132,7 +132,8 @@ def _of_spark(error: PySparkException, text: str) -> FabricError:
 
 def _bad_cast(parameters: dict[str, Any]) -> str:
     target = str(parameters.get("targetType", "")).strip('"')
-    return f"{parameters.get('expression', 'a value')} is no {_TYPES.get(target, target.lower())}"
+    dtype = _TYPES.get(target, target.lower())
+    return f"{parameters.get('expression', 'a value')} is not a valid {dtype}"
 
 
 def _of_job(text: str) -> FabricError:

@@ -102,7 +102,7 @@ def reads_alike(source: FileSource, wanted: pa.Schema) -> bool:
     """
     if source.format != "parquet" or not wanted.names or "" in wanted.names:
         return False
-    if not is_plain(source):
+    if not is_plain(source, wanted, source.paths):
         return False
     for path in source.paths:
         hidden = basename(path).startswith(("_", "."))

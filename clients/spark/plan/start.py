@@ -67,8 +67,8 @@ def checked(spark: SparkSession) -> SparkSession:
     """`spark`, a classic session whose workers can run Fabric; another kind is refused."""
     if getattr(spark, "_jvm", None) is None:
         raise ConfigError(
-            "plans run in a classic Spark session, and this one is none (Spark Connect has no JVM "
-            "here); start one with SparkSession.builder.master(...)"
+            "plans run in a classic Spark session, and this one is not one (Spark Connect has no "
+            "JVM here); start one with SparkSession.builder.master(...)"
         )
     run_workers_here(spark)
     return spark

@@ -87,7 +87,7 @@ class Channel(Generic[In]):
         try:
             message.ParseFromString(self._exactly(size))
         except DecodeError as error:
-            raise InternalError("what came is no message") from error
+            raise InternalError("what came is not a message") from error
         taken = [self._descriptors.popleft() for _ in message.memory.opened if self._descriptors]
         with self._lock:
             self._inbox.apply(message.memory, taken)

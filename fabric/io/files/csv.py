@@ -3,16 +3,19 @@
 One job: read CSV. Types come from the first `sample_bytes` of a file; a later value that does not
 fit its column's type is a `DataError` that names the file. A unit is the whole file.
 
-An empty field is null, also in columns of text; a quoted empty one is the text "". `null_values`
-are null besides, unless they are quoted. That is how Polars reads, and what Spark, Polars and
-DuckDB write (readers of the other two take both for null). Options:
+An empty field is null, also in columns of text; a quoted empty one is the text "". So a blank line
+is a row of nulls, but for those before a header; the end of the last line is no row. `null_values`
+are null besides, quoted or not. That is how Polars reads, and what Spark, Polars and DuckDB write
+(readers of the other two take both for null). Integers beyond int64 are uint64, decimal(38,0) or
+text, whichever holds all of the sample first; beside numbers with a point they are doubles.
+Options:
 
     delimiter      one character; default ","
     quote          one character, or empty for no quoting; default '"'
     escape         one character that takes the next one as it is, inside quotes; default none
     header         whether the first line names the columns; default True, False with `names`
     names          the columns' names, in place of the header's; without both: f0, f1, ...
-    null_values    texts that mean null, as the empty field does
+    null_values    texts that mean null in quotes, too; the unquoted empty field always does
     encoding       default utf8
     skip_rows      lines to leave out at the beginning, before the header
     n_rows         how many rows to read at most
@@ -28,18 +31,23 @@ DuckDB write (readers of the other two take both for null). Options:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from io import BytesIO
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from os import stat
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pc
 from pyarrow import types as t
 
 from fabric.errors import ConfigError, DataError
-from fabric.io.faults import first_line, reading
-from fabric.io.files.csv_lines import LineRules, Lines
+from fabric.io.faults import reading
+from fabric.io.files.csv_dates import check_format, has_time, is_by_format, times
+from fabric.io.files.csv_faults import told
+from fabric.io.files.csv_input import Request, opened
+from fabric.io.files.csv_lines import LineRules
+from fabric.io.files.integers import decimal_beyond, exact_type, may_be_rounded
+from fabric.io.files.options import check_encoding, check_zones
 from fabric.io.files.units import Given, Unit
 
 OPTIONS: dict[str, type] = {
@@ -50,7 +58,6 @@ OPTIONS: dict[str, type] = {
 }  # fmt: skip
 _SAMPLE_BYTES, _BLOCK_BYTES, _HEADER_BYTES = 8 << 20, 4 << 20, 64 << 10
 _RAGGED = ("error", "fill", "skip")
-_TIME_OF_DAY = ("%H", "%I", "%M", "%S", "%T", "%R", "%c", "%s", "%X")
 
 
 def check(options: Given) -> None:
@@ -58,7 +65,7 @@ def check(options: Given) -> None:
     for name in ("delimiter", "quote", "escape", "decimal"):
         value = str(options.get(name, ","))
         if len(value.encode()) != 1 and (value or name not in ("quote", "escape")):
-            raise ConfigError(f"option {name} must be one character, got {value!r}")
+            raise ConfigError(f"option {name} must be one ASCII character, got {value!r}")
     for name, least in (("sample_bytes", 1), ("skip_rows", 0), ("n_rows", 0)):
         number = options.get(name, least)
         if isinstance(number, int) and number < least:
@@ -72,20 +79,34 @@ def check(options: Given) -> None:
         raise ConfigError("read_csv takes types= (of some columns) or schema= (all), not both")
     for name in ("types", "schema"):
         for field in _schema(options, name) or ():
-            if t.is_nested(field.type) or t.is_dictionary(field.type):
+            if not _is_parsed(field.type):
                 raise ConfigError(
-                    f"option {name}: a column of a CSV file can't be a {field.type} "
-                    f"({field.name!r}); read it as string"
+                    f"option {name}: a column of a CSV file can't be read as {field.type} "
+                    f"({field.name!r}); read it as string, or as a number, and cast"
                 )
+            if "date_format" in options:
+                check_format(name, field, str(options["date_format"]))
+        check_zones(name, _schema(options, name) or ())
+    check_encoding(str(options.get("encoding", "utf8")))
+
+
+def _is_parsed(dtype: pa.DataType) -> bool:
+    """Whether Arrow's parser converts texts to the type."""
+    tests = (
+        t.is_nested, t.is_dictionary, t.is_float16, t.is_string_view, t.is_binary_view,
+        t.is_interval, t.is_decimal32, t.is_decimal64, t.is_decimal256,
+    )  # fmt: skip
+    return not any(test(dtype) for test in tests)
 
 
 def file_schema(path: str, options: Given) -> pa.Schema:
     """Columns and types as the head of the file shows them; null: it shows no value."""
     given, types = _schema(options, "schema"), _schema(options, "types")
-    sample = options.get("sample_bytes", _SAMPLE_BYTES) if given is None else _HEADER_BYTES
-    assert isinstance(sample, int)
-    with reading(path, "CSV"), _Ragged(path), _open(path, options, None, sample) as reader:
-        found = reader.schema
+    with reading(path, "CSV"), _telling(path, options, None):
+        if given is not None:
+            found = pa.schema([(name, pa.null()) for name in _header(path, options)])
+        else:
+            found = _found(path, options, () if types is None else types.names)
     for name in (given or types or pa.schema([])).names:
         if name not in found.names:
             which = "types" if given is None else "schema"
@@ -98,11 +119,47 @@ def file_schema(path: str, options: Given) -> pa.Schema:
     return pa.schema([(field.name, _type_of(field, types, options)) for field in found])
 
 
+def _header(source: str | pa.Buffer, options: Given) -> list[str]:
+    with _open(source, options, None, _HEADER_BYTES) as reader:
+        names: list[str] = reader.schema.names
+    return names
+
+
+def _found(path: str, options: Given, given: Sequence[str]) -> pa.Schema:
+    """Columns with the types of their first values; those `given` don't matter."""
+    sample = options.get("sample_bytes", _SAMPLE_BYTES)
+    assert isinstance(sample, int)
+    with _open(path, options, None, sample) as reader:
+        schema = reader.schema
+        has_doubles = any(t.is_float64(f.type) and f.name not in given for f in schema)
+        head = next(iter(reader), None) if has_doubles else None
+    rounded = []
+    for field in schema:
+        if field.name in given or schema.names.count(field.name) > 1:
+            continue
+        if t.is_binary(field.type):
+            raise DataError(
+                f"column {field.name!r} of {path} has bytes that are not UTF-8; name the encoding "
+                f'of its texts, as in encoding="latin-1", or types={{"{field.name}": "binary"}}'
+            )
+        if head is not None and t.is_float64(field.type) and may_be_rounded(head[field.name]):
+            rounded.append(field.name)
+    if not rounded:
+        return schema
+    as_text = pa.schema([(name, pa.string()) for name in rounded])
+    with _open(path, options, as_text, sample) as reader:
+        texts = next(iter(reader))
+    for name in rounded:
+        if (dtype := exact_type(texts[name])) is not None:
+            schema = schema.set(schema.get_field_index(name), pa.field(name, dtype))
+    return schema
+
+
 def _type_of(field: pa.Field, types: pa.Schema | None, options: Given) -> pa.DataType:
     if types is not None and field.name in types.names:
         return types.field(field.name).type
-    if t.is_timestamp(field.type) and "date_format" in options and not _has_time(options):
-        return pa.date32()
+    if t.is_timestamp(field.type) and "date_format" in options:
+        return field.type if has_time(str(options["date_format"])) else pa.date32()
     return field.type
 
 
@@ -120,42 +177,29 @@ def read_units(
     end: int,
 ) -> Iterator[pa.RecordBatch]:
     """All rows with the columns and types of `schema`."""
-    with reading(path, "CSV"), _Ragged(path):
+    with reading(path, "CSV"), _telling(path, options, schema):
         try:
             with _open(path, options, schema, _BLOCK_BYTES) as reader:
-                yield from _cut(reader, options, schema)
+                yield from _cut(reader, options, schema, path)
         except pa.ArrowKeyError as error:
-            with _open(path, options, None, _HEADER_BYTES) as reader:
-                found = reader.schema.names
+            found = _header(path, options)
             missing = next(name for name in schema.names if name not in found)
             raise DataError(
                 f"{path} has no column {missing!r}; it has {', '.join(found)}"
             ) from error
-        except pa.ArrowInvalid as error:
-            if "conversion error" not in str(error):
-                raise
-            raise DataError(
-                f"a value of {path} does not fit its column, whose type was given, or found from "
-                f"the file's head: {first_line(error)}; name the type: "
-                f'types={{"column": "string"}}, or what means null: null_values=[…]'
-            ) from error
 
 
-class _Ragged:
-    """Says what to do about a line of too few or too many fields."""
+def _telling(
+    source: str | pa.Buffer, options: Given, schema: pa.Schema | None
+) -> AbstractContextManager[None]:
+    """Around every reading of `source`: errors of values name the column."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def texts(name: str) -> Iterator[pa.RecordBatch]:
+        with _open(source, options, pa.schema([(name, pa.string())]), _BLOCK_BYTES) as reader:
+            yield from reader
 
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, pa.ArrowInvalid) and "columns, got" in str(error):
-            raise DataError(
-                f"{self._path} is not a whole CSV file: {first_line(error)}; write it anew, or "
-                'read it with ragged="fill" (missing fields null, others cut off) or "skip"'
-            ) from error
+    path = source if isinstance(source, str) else "it"
+    return told(path, schema, partial(_header, source, options), texts)
 
 
 def has_header(options: Given) -> bool:
@@ -164,33 +208,67 @@ def has_header(options: Given) -> bool:
 
 
 def parse(data: pa.Buffer, options: Given, schema: pa.Schema) -> pa.Table:
-    """Whole lines as rows with the columns and types of `schema`."""
-    with _open(pa.BufferReader(data), options, schema, max(1, data.size)) as reader:
-        return pa.Table.from_batches(_cut(reader, options, schema), schema)
+    """Whole lines as rows with the columns and types of `schema`, which are all that they have."""
+    if not has_header(options) and "names" not in options and "schema" not in options:
+        options = {**options, "names": tuple(schema.names), "header": False}
+    with (
+        _telling(data, options, schema),
+        _open(data, options, schema, max(1, data.size)) as reader,
+    ):
+        return pa.Table.from_batches(_cut(reader, options, schema, "it"), schema)
 
 
 def _cut(
-    reader: pc.CSVStreamingReader, options: Given, schema: pa.Schema
+    reader: pc.CSVStreamingReader, options: Given, schema: pa.Schema, path: str
 ) -> Iterator[pa.RecordBatch]:
     """As many rows as are wanted, in the types of `schema`."""
-    left = options.get("n_rows")
+    left, n_rows = options.get("n_rows"), 0
     for batch in reader:
         rows = batch
         if isinstance(left, int):
             rows = batch.slice(0, left)
             left -= rows.num_rows
-        yield rows.cast(schema) if "date_format" in options else rows
+        if "date_format" in options:
+            rows = _dated(rows, schema, str(options["date_format"]), (path, n_rows))
+        _check_decimals(rows, schema, path)
+        yield rows
+        n_rows += rows.num_rows
         if left == 0:
             return
 
 
+def _check_decimals(rows: pa.RecordBatch, schema: pa.Schema, path: str) -> None:
+    """The parser takes more digits than a type has, where it adds zeros behind the point."""
+    for name, dtype in zip(schema.names, schema.types, strict=True):
+        if t.is_decimal(dtype) and (wide := decimal_beyond(rows[name], dtype)) is not None:
+            raise DataError(
+                f"a value of {path} does not fit its column {name!r} of type {dtype}: {wide} has "
+                f'too many digits; name the type: types={{"{name}": "string"}}, or a wider one'
+            )
+
+
+def _dated(
+    rows: pa.RecordBatch, schema: pa.Schema, format: str, at: tuple[str, int]
+) -> pa.RecordBatch:
+    columns = list(rows.columns)
+    for number, field in enumerate(schema):
+        if not is_by_format(field.type):
+            continue
+        columns[number], bad = times(rows.column(number), field.type, format)
+        if bad is not None:
+            path, n_rows = at
+            raise DataError(
+                f"{rows.column(number)[bad].as_py()!r} in row {n_rows + bad + 1} of {path} (column "
+                f"{field.name!r}) is not a time of the format {format!r} that there is; correct "
+                f'it, or read texts: types={{"{field.name}": "string"}}'
+            )
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
 def _open(
-    file: str | pa.NativeFile, options: Given, schema: pa.Schema | None, block_bytes: int
+    source: str | pa.Buffer, options: Given, schema: pa.Schema | None, block_bytes: int
 ) -> pc.CSVStreamingReader:
-    text: dict[str, str] = {
-        name: value for name, value in options.items() if isinstance(value, str)
-    }
-    header, names = has_header(options), _names(options)
+    text = _texts(options)
     quote, escape = text.get("quote", '"'), text.get("escape", "")
     date_format = text.get("date_format")
     nulls = options.get("null_values", ())
@@ -209,53 +287,44 @@ def _open(
         quote_char=quote or False,
         escape_char=escape or False,
         newlines_in_values=bool(quote),
+        ignore_empty_lines=False,
     )
-    skip, encoding = options.get("skip_rows", 0), text.get("encoding", "utf8")
-    assert isinstance(skip, int)
-    if text.get("comment") or text.get("ragged", "error") != "error":
-        n_fields = len(names or ())
-        rules = LineRules(
-            parse.delimiter, quote, escape, skip, text.get("comment", ""),
-            text.get("ragged", "error"), n_fields,
-        )  # fmt: skip
-        file, skip, encoding = _mended(file, rules, encoding), 0, "utf8"
-    read = pc.ReadOptions(
-        block_size=block_bytes,
-        column_names=names,
-        autogenerate_column_names=not header and names is None,
-        skip_rows=skip + (header and names is not None),
-        encoding=encoding,
+    file, read = opened(source, _request(options, parse))
+    read_options = pc.ReadOptions(block_size=block_bytes, **read)
+    return pc.open_csv(
+        file, read_options=read_options, parse_options=parse, convert_options=convert
     )
-    return pc.open_csv(file, read_options=read, parse_options=parse, convert_options=convert)
 
 
-def _names(options: Given) -> list[str] | None:
+def _request(options: Given, parse: pc.ParseOptions) -> Request:
+    text = _texts(options)
     names = options.get("names")
-    given = _schema(options, "schema")
+    given, skip = _schema(options, "schema"), options.get("skip_rows", 0)
+    nulls = options.get("null_values", ())
+    assert isinstance(skip, int)
+    assert isinstance(nulls, tuple)
     if names is None and given is not None and not has_header(options):
         names = tuple(given.names)
-    return list(names) if isinstance(names, tuple) else None
+    assert names is None or isinstance(names, tuple)
+    ragged, rules = text.get("ragged", "error"), None
+    if text.get("comment") or ragged != "error":
+        rules = LineRules(
+            parse.delimiter, text.get("quote", '"'), text.get("escape", ""), skip,
+            text.get("comment", ""), ragged, len(names or ()),
+        )  # fmt: skip
+    encoding = text.get("encoding", "utf8")
+    return Request(has_header(options), names, skip, encoding, rules, nulls, parse)
 
 
-def _mended(file: str | pa.NativeFile, rules: LineRules, encoding: str) -> pa.PythonFile:
-    opened: Any = pa.input_stream(file) if isinstance(file, str) else BytesIO(file.readall())
-    if encoding.lower().replace("-", "") != "utf8":
-        opened = pa.transcoding_input_stream(opened, encoding, "utf8")
-    from io import BufferedReader
-
-    buffered = BufferedReader(opened) if isinstance(opened, pa.NativeFile) else opened
-    return pa.PythonFile(Lines(buffered, rules), mode="r")
+def _texts(options: Given) -> dict[str, str]:
+    return {name: value for name, value in options.items() if isinstance(value, str)}
 
 
 def _read_types(schema: pa.Schema | None, date_format: str | None) -> pa.Schema | None:
-    """Types that the parser converts to: it knows formats of timestamps, not of dates."""
+    """Types that the parser converts to: what has a format is text, which is read by itself."""
     if schema is None or date_format is None:
         return schema
-    return pa.schema([(f.name, pa.timestamp("s") if t.is_date(f.type) else f.type) for f in schema])
-
-
-def _has_time(options: Given) -> bool:
-    return any(directive in str(options["date_format"]) for directive in _TIME_OF_DAY)
+    return pa.schema([(f.name, pa.string() if is_by_format(f.type) else f.type) for f in schema])
 
 
 def _schema(options: Given, name: str) -> pa.Schema | None:

@@ -1,7 +1,8 @@
-"""Lines of CSV that Arrow's parser would refuse, mended before it sees them.
+"""Lines of CSV that Arrow's parser would refuse or misread, mended before it sees them.
 
-One job: `Lines`, a file without its first lines, its comments, and lines of too few or too many
-fields. Only files read with one of these options go through here; it is Python, a line at a time.
+`Lines` is a file without its first lines, its comments, and lines of too few or too many fields.
+Only files read with one of these options go through it; it is Python, a line at a time.
+`PlainNulls` is a file whose quoted nulls are empty fields: a block at a time, with `null_values`.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
-_LINE_BYTES_MAX = 64 << 20
+_LINE_BYTES_MAX, _BLOCK_BYTES = 64 << 20, 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +29,12 @@ class LineRules:
     n_fields: int
 
 
-class Lines(io.RawIOBase):
-    """The bytes of `file` (UTF-8) by the rules; closes it."""
+class _Records(io.RawIOBase):
+    """A file of bytes that are made from those of another; closes it."""
 
-    def __init__(self, file: io.BufferedIOBase, rules: LineRules) -> None:
-        self._file, self._rules = file, rules
-        self._records, self._rest = self._mended(), b""
+    def __init__(self, file: io.BufferedIOBase) -> None:
+        self._file, self._rest = file, b""
+        self._records = self._mended()
 
     def readable(self) -> bool:
         """True."""
@@ -55,78 +57,174 @@ class Lines(io.RawIOBase):
         super().close()
 
     def _mended(self) -> Iterator[bytes]:
-        rules, n_fields = self._rules, self._rules.n_fields
-        comment = rules.comment.encode()
-        for record in self._whole():
-            if comment and record.startswith(comment):
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class NullRules:
+    """`nulls` are null in quotes, too, but for the first `n_lines`."""
+
+    delimiter: str
+    quote: str
+    nulls: tuple[str, ...]
+    n_lines: int
+
+
+class PlainNulls(_Records):
+    """The bytes of `file` (UTF-8) with an empty field for each quoted null.
+
+    Inside a quoted field no quote stands alone, so one between delimiters begins and ends a field.
+    """
+
+    def __init__(self, file: io.BufferedIOBase, rules: NullRules) -> None:
+        quote = rules.quote.encode()
+        texts = (null.encode().replace(quote, quote * 2) for null in rules.nulls if null)
+        fields = [quote + text + quote for text in texts]
+        ends = re.escape(rules.delimiter.encode()) + rb"\r\n"
+        self._nulls = [(field, _whole_field(re.escape(field), ends)) for field in fields]
+        self._n_lines = rules.n_lines
+        super().__init__(file)
+
+    def _mended(self) -> Iterator[bytes]:
+        for _ in range(self._n_lines):
+            yield self._file.readline()
+        rest = b""
+        while data := self._file.read(_BLOCK_BYTES):
+            cut = data.rfind(b"\n") + 1
+            if not cut:
+                rest += data
                 continue
-            if rules.ragged != "error" and record.strip():
-                n_found = self._n_fields(record)
+            yield self._without(rest + data[:cut])
+            rest = data[cut:]
+        yield self._without(rest)
+
+    def _without(self, block: bytes) -> bytes:
+        for field, pattern in self._nulls:
+            if field in block:
+                block = pattern.sub(b"", block)
+        return block
+
+
+def _whole_field(field: bytes, ends: bytes) -> re.Pattern[bytes]:
+    """It begins with plain text, so that it is looked for fast."""
+    return re.compile(b"%b(?<![^%b]%b)(?=[%b]|\\Z)" % (field, ends, field, ends))
+
+
+class Lines(_Records):
+    """The bytes of `file` (UTF-8) by the rules."""
+
+    def __init__(self, file: io.BufferedIOBase, rules: LineRules) -> None:
+        self._rules, self._marks = rules, _Marks(rules)
+        super().__init__(file)
+
+    def _mended(self) -> Iterator[bytes]:
+        rules, n_fields = self._rules, self._rules.n_fields
+        for record, fields in self._whole():
+            if rules.ragged != "error" and record.rstrip(b"\r\n"):
+                n_found = self._marks.n_fields(record) if fields is None else len(fields.cuts) + 1
                 n_fields = n_fields or n_found
                 if n_found != n_fields:
                     if rules.ragged == "fill":
-                        yield self._fitted(record, n_found, n_fields)
+                        yield self._fitted(record, n_fields)
                     continue
             yield record
 
-    def _whole(self) -> Iterator[bytes]:
-        """Records: lines, with those that follow while a quote is open."""
-        for _ in range(self._rules.skip_rows):
-            self._file.readline()
-        record, is_open, is_first = b"", False, not self._rules.skip_rows
-        while line := self._file.readline():
-            if is_first:
-                line, is_first = line.removeprefix(b"\xef\xbb\xbf"), False
-            is_comment = not record and line.startswith(self._rules.comment.encode() or b"\n\n")
+    def _whole(self) -> Iterator[tuple[bytes, _Fields | None]]:
+        """Records, which are lines, with those that follow while a quote is open; no comments.
+
+        None: each delimiter ends a field.
+        """
+        comment = self._rules.comment.encode()
+        record, fields = b"", _Fields(self._marks)
+        for line in islice(self._lines(), self._rules.skip_rows, None):
+            if not record:
+                if comment and line.startswith(comment):
+                    continue
+                if not self._marks.special.search(line):
+                    yield line, None
+                    continue
             record += line
-            is_open ^= not is_comment and self._is_odd(line)
-            if is_open and len(record) > _LINE_BYTES_MAX:
+            if fields.read(record):
+                yield record, fields
+                record, fields = b"", _Fields(self._marks)
+            elif len(record) > _LINE_BYTES_MAX:
                 raise ValueError("a quote is opened and never closed")
-            if not is_open:
-                yield record
-                record = b""
         if record:
-            yield record
+            yield record, fields
 
-    def _is_odd(self, line: bytes) -> bool:
-        quote, escape = self._rules.quote.encode(), self._rules.escape.encode()
-        if not quote or quote not in line:
-            return False
-        n_escaped = line.count(escape + quote) if escape and escape != quote else 0
-        return bool((line.count(quote) - n_escaped) % 2)
+    def _lines(self) -> Iterator[bytes]:
+        r"""All lines; a ``\r`` alone ends one, too."""
+        is_first = True
+        while read := self._file.readline():
+            if is_first:
+                read, is_first = read.removeprefix(b"\xef\xbb\xbf"), False
+            yield from read.splitlines(keepends=True)
 
-    def _n_fields(self, record: bytes) -> int:
-        """Counted fast where no letter takes the next one as it is."""
-        delimiter, quote = self._rules.delimiter.encode(), self._rules.quote.encode()
-        if not quote or quote not in record:
-            return record.count(delimiter) + 1
-        if self._rules.escape:
-            return len(self._cuts(record)) + 1
-        outside = record.split(quote)[::2]  # a doubled quote is two, with nothing in between
-        return sum(part.count(delimiter) for part in outside) + 1
-
-    def _cuts(self, record: bytes) -> list[int]:
-        """Where the delimiters outside quotes are."""
-        delimiter, quote = self._rules.delimiter.encode(), self._rules.quote.encode()
-        if not quote or quote not in record:
-            return [match.start() for match in re.finditer(re.escape(delimiter), record)]
-        escape = self._rules.escape.encode()
-        cuts, inside, escaped = [], False, False
-        for at, letter in enumerate(record):
-            if escaped:
-                escaped = False
-            elif escape and letter == escape[0]:
-                escaped = True
-            elif letter == quote[0]:
-                inside = not inside
-            elif letter == delimiter[0] and not inside:
-                cuts.append(at)
-        return cuts
-
-    def _fitted(self, record: bytes, n_found: int, n_fields: int) -> bytes:
+    def _fitted(self, record: bytes, n_fields: int) -> bytes:
         """Missing fields added empty, those too many cut off."""
-        body = record.rstrip(b"\r\n")
-        end = record[len(body) :]
-        if n_found > n_fields:
-            return body[: self._cuts(record)[n_fields - 1]] + end
-        return body + self._rules.delimiter.encode() * (n_fields - n_found) + end
+        fields = _Fields(self._marks)
+        fields.read(record)
+        end, n_missing = record[fields.end :], n_fields - len(fields.cuts) - 1
+        if n_missing < 0:
+            return record[: fields.cuts[n_fields - 1]] + end
+        return record[: fields.end] + self._marks.delimiter * n_missing + end
+
+
+class _Marks:
+    """The letters that mean something, and patterns that find the next one."""
+
+    def __init__(self, rules: LineRules) -> None:
+        self.delimiter, self.quote = rules.delimiter.encode(), rules.quote.encode()
+        self.escape = rules.escape.encode()
+        self.outside = _any_of(self.delimiter + self.escape + b"\r\n")
+        self.quoted = self.special = _any_of(self.quote + self.escape)
+
+    def n_fields(self, line: bytes) -> int:
+        """Of a line without quotes and escapes."""
+        return line.count(self.delimiter) + 1
+
+
+def _any_of(letters: bytes) -> re.Pattern[bytes]:
+    return re.compile(b"[" + re.escape(letters) + b"]" if letters else b"(?!)")
+
+
+class _Fields:
+    """Where the fields of a record end, as Arrow's parser has it.
+
+    A quote opens only where a field begins and is a letter elsewhere; while it is open, two are
+    one. An escape takes the next letter as it is, inside quotes or not.
+    """
+
+    __slots__ = ("_at", "_begins", "_is_quoted", "_marks", "cuts", "end")
+
+    def __init__(self, marks: _Marks) -> None:
+        self._marks, self._at, self._begins, self._is_quoted = marks, 0, True, False
+        self.cuts: list[int] = []
+        """Where the delimiters are."""
+        self.end = 0
+        """Where the end of the line begins."""
+
+    def read(self, record: bytes) -> bool:
+        """Go on in `record`, which may have grown; whether the end of its line was found."""
+        marks = self._marks
+        while True:
+            if self._begins and marks.quote and record.startswith(marks.quote, self._at):
+                self._at, self._is_quoted = self._at + 1, True
+            self._begins = False
+            pattern = marks.quoted if self._is_quoted else marks.outside
+            if (found := pattern.search(record, self._at)) is None:
+                self._at = max(self._at, len(record))
+                self.end = len(record)
+                return False
+            letter, self._at = found.group(), found.end()
+            if letter == marks.escape:
+                self._at += 1
+            elif self._is_quoted:
+                is_doubled = record.startswith(marks.quote, self._at)
+                self._at, self._is_quoted = self._at + is_doubled, is_doubled
+            elif letter == marks.delimiter:
+                self.cuts.append(found.start())
+                self._begins = True
+            else:
+                self.end = found.start()
+                return True

@@ -19,6 +19,8 @@ from fabric.io.files.footers import footer
 from fabric.plan.sources import FileSource
 from fabric.plan.statistics import ColumnFacts
 
+_FILES_MAX = 1_000
+
 
 def column_facts(
     source: FileSource, schema: pa.Schema, names: Collection[str]
@@ -40,11 +42,15 @@ def column_facts(
 
 
 def magnitude(source: FileSource, schema: pa.Schema, name: str) -> float:
-    """The largest magnitude of an integer or decimal; infinity where a footer does not say all."""
+    """The largest magnitude of an integer or decimal; infinity where a footer does not say all.
+
+    So it is of very many files: to look at their footers costs more than what it saves.
+    """
     dtype = schema.field(name).type
     if (
         source.format != "parquet"
         or source.schemas == "union"
+        or len(source.paths) > _FILES_MAX
         or "." in name
         or name in source.hive.names
         or not (t.is_integer(dtype) or t.is_decimal(dtype))

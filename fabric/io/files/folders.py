@@ -7,6 +7,7 @@ for folders of a column (``_a=1``); a path that names a file is that file, whate
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ ENDINGS = {
     "ndjson": _LINES,
 }
 """By format: what is read of a folder, in capitals or not."""
+_SHOWN = 80
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:/")
 
 
@@ -57,8 +59,8 @@ def listed(format: str, given: list[str | Path]) -> Listed:
     return Listed(paths, roots)
 
 
-def check_local(path: str | Path, verb: str) -> None:
-    """Raise `PlanError` for a URL.
+def check_local(path: str | os.PathLike[str], verb: str, *, writes: bool = False) -> None:
+    """Raise `PlanError` for a URL, also for one that was made a `Path` (which has one slash less).
 
     >>> check_local("/data/x.csv", "read_csv")
     >>> check_local("s3://bucket/x.csv", "read_csv")
@@ -66,22 +68,49 @@ def check_local(path: str | Path, verb: str) -> None:
     fabric.errors.PlanError: read_csv can't reach s3://bucket/x.csv: ...
     """
     text = str(path)
-    if isinstance(path, str) and _URL.match(text):
-        scheme = text.partition(":")[0].lower()
-        way = {
-            "file": f"write the path: {verb}({'/' + text.partition(':')[2].lstrip('/')!r})",
-            "http": "download it first: urllib.request.urlretrieve(url, path)",
-            "https": "download it first: urllib.request.urlretrieve(url, path)",
-        }.get(scheme, "copy it to a folder that all agents see, or mount the store there")
-        raise PlanError(
-            f"{verb} can't reach {text}: paths are of local or mounted file systems for now "
-            f"(object stores come in a later release, together with savepoints); {way}"
+    if not _URL.match(text):
+        return
+    scheme = text.partition(":")[0].lower()
+    if scheme == "file":
+        way = f"write the path: {verb}({'/' + text.partition(':')[2].lstrip('/')!r})"
+    elif writes:
+        way = (
+            "write to a folder that all agents see, and copy the files from there, or mount the "
+            "store there"
         )
+    elif scheme in ("http", "https"):
+        way = "download it first: urllib.request.urlretrieve(url, path)"
+    else:
+        way = "copy it to a folder that all agents see, or mount the store there"
+    raise PlanError(
+        f"{verb} can't reach {text}: paths are of local or mounted file systems for now "
+        f"(object stores come in a later release, together with savepoints); {way}"
+    )
+
+
+def local_path(path: str | os.PathLike[str], verb: str, *, writes: bool = False) -> Path:
+    """The absolute path that the argument of `verb` means; `PlanError` for what can be none."""
+    if not isinstance(path, str | os.PathLike):
+        raise PlanError(f"{verb} needs a path, got {path!r}; give it a text or a pathlib.Path")
+    text = os.fspath(path)
+    check_local(text, verb, writes=writes)
+    try:
+        full = Path(text).expanduser().absolute()
+        os.lstat(full)
+    except (OSError, RuntimeError, ValueError) as error:  # of the home of nobody, of a null byte
+        if isinstance(error, OSError) and error.errno not in (errno.ENAMETOOLONG, errno.ELOOP):
+            return full
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        shown = repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
+        raise PlanError(
+            f"{verb} can't use the path {shown} of {len(text):,} characters: {why}; give the path "
+            "of a file or folder"
+        ) from error
+    return full
 
 
 def _listed_one(format: str, given: str | Path) -> list[tuple[str, str]]:
-    check_local(given, f"read_{format}")
-    path = Path(given).expanduser().absolute()
+    path = local_path(given, f"read_{format}")
     if path.is_file():
         return [(str(path), "")]
     if path.is_dir():
@@ -112,8 +141,12 @@ def _root(pattern: Path) -> str:
 def _matches(pattern: str, root: str, endings: tuple[str, ...]) -> Iterator[str]:
     """Files that match; of folders that match, the files below them."""
     below = "**" in Path(pattern).parts
+    known: set[str] = set()
     for found in glob(pattern, recursive=True):
-        if below and any(_is_hidden(part) for part in Path(found).relative_to(root).parts):
+        if below and (folder := os.path.dirname(found)) not in known:
+            _check_above(folder, root)
+            known.add(folder)
+        if below and any(is_hidden(part) for part in Path(found).relative_to(root).parts):
             continue
         if os.path.isfile(found):
             if not below or Path(pattern).name != "**" or found.lower().endswith(endings):
@@ -122,14 +155,38 @@ def _matches(pattern: str, root: str, endings: tuple[str, ...]) -> Iterator[str]
             yield from _walked(found, endings)
 
 
-def _walked(folder: str, endings: tuple[str, ...]) -> Iterator[str]:
+def _check_above(folder: str, root: str) -> None:
+    """Refuse a folder that is among those above it, up to `root`."""
+    above: list[os.stat_result] = []
+    for path in (Path(folder), *Path(folder).parents):
+        here = os.stat(path)
+        if any(os.path.samestat(here, one) for one in above):
+            raise _leads_back(folder)
+        if str(path) == root:
+            return
+        above.append(here)
+
+
+def _leads_back(folder: str) -> PlanError:
+    return PlanError(
+        f"the folder {folder} is a link to a folder above it, so that its files would be read "
+        "again and again; remove the link, or name the files"
+    )
+
+
+def _walked(
+    folder: str, endings: tuple[str, ...], above: tuple[os.stat_result, ...] = ()
+) -> Iterator[str]:
     try:
+        here = os.stat(folder)
+        if any(os.path.samestat(here, one) for one in above):
+            raise _leads_back(folder)
         with os.scandir(folder) as entries:
             for entry in entries:
-                if _is_hidden(entry.name):
+                if is_hidden(entry.name):
                     continue
                 if entry.is_dir():
-                    yield from _walked(entry.path, endings)
+                    yield from _walked(entry.path, endings, (*above, here))
                 elif entry.name.lower().endswith(endings):
                     yield entry.path
     except PermissionError as error:
@@ -140,5 +197,6 @@ def _walked(folder: str, endings: tuple[str, ...]) -> Iterator[str]:
         ) from error
 
 
-def _is_hidden(name: str) -> bool:
+def is_hidden(name: str) -> bool:
+    """Whether a file or folder of this name is passed over in a folder."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name)

@@ -88,11 +88,22 @@ def _columns(names: Sequence[str]) -> str:
 
 def _pairs(path: str, root: str) -> Iterator[tuple[str, str]]:
     """Names and values of the folders between `root` and the file."""
+    if "=" not in path:
+        return
     parts = Path(path).relative_to(root or "/").parts[:-1]
     for part in parts:
         name, found, text = part.partition("=")
         if found and name:
             yield unquote(name), unquote(text)
+
+
+def names_of(path: str, root: str) -> set[str]:
+    """The columns that the folders between `root` and a file give.
+
+    >>> names_of("/data/a=1/b=2/f.csv", "/data/a=1")
+    {'b'}
+    """
+    return {name for name, _ in _pairs(path, root)}
 
 
 def _type_of(texts: set[str]) -> pa.DataType:

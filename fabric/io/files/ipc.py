@@ -1,14 +1,17 @@
-"""Arrow IPC files, memory-mapped: batches of an uncompressed file are views of the page cache.
+"""Arrow IPC files: each batch is read into memory of its own.
 
-One job: read IPC files. A unit is a record batch. A file must not be shortened in place while a job
-reads it: the system kills a process that touches a mapped page which is gone (replacing a file by
-renaming another over it is safe). What is inside is checked before any kernel walks it, because one
-damaged string offset would kill the process too; that costs nothing for numbers, 0.25 s a GB else.
+One job: read IPC files. A unit is a record batch. Batches are no views of a mapping: who rewrites
+a file in place would change rows that were handed out, and who cuts it would have the system kill
+this process. Only heads are looked at in a mapping, and what is read with little memory, a piece
+at a time: a batch may be larger than that. What is inside is checked before any kernel walks it,
+because one damaged string offset would kill the process; that costs nothing for numbers, 0.25 s a
+GB else.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Iterator
 from mmap import MADV_DONTNEED
 
@@ -42,18 +45,18 @@ def units(path: str, options: Given) -> list[Unit]:
     return [Unit(n_rows, int(n_rows * row_bytes)) for n_rows in rows]
 
 
-def is_mapped(path: str) -> bool:
-    """Whether batches are views of the mapping (not compressed), so that all fit in memory."""
+def is_compressed(path: str) -> bool:
+    """Whether batches are larger in memory than in the file."""
     with reading(path, "Arrow IPC"), pa.memory_map(path) as file:
         reader = pa.ipc.open_file(file)
         if not reader.num_record_batches:
-            return True
+            return False
         batch, start = reader.get_batch(0), _base(file)
         end = start + file.size()
         buffers = [
             b for column in batch.columns for b in column.buffers() if b is not None and b.size
         ]
-        return all(start <= buffer.address < end for buffer in buffers)
+        return not all(start <= buffer.address < end for buffer in buffers)
 
 
 def _base(file: pa.MemoryMappedFile) -> int:
@@ -65,24 +68,23 @@ def read_units(
     path: str, options: Given, schema: pa.Schema, begin: int, end: int
 ) -> Iterator[pa.RecordBatch]:
     """Record batches `begin` to `end` (0:0 means all) with the columns of `schema`."""
-    with reading(path, "Arrow IPC"), pa.memory_map(path) as file:
+    with reading(path, "Arrow IPC"), pa.OSFile(path) as file:
         for batch in _chosen(file, schema, begin, end):
             _check_inside(batch)
             yield batch
 
 
 def read_bounded(path: str, schema: pa.Schema, begin: int, end: int) -> Iterator[pa.RecordBatch]:
-    """What `read_units` gives, in pieces; the process lets go of pages that were read.
-
-    They stay in the page cache: what a batch that is still held needs comes back by itself.
-    """
+    """What `read_units` gives, in pieces; never more than that of a batch is in memory."""
     with reading(path, "Arrow IPC"), pa.memory_map(path) as file:
         mapped, seen = (_base(file), file.size()), 0
         for batch in _chosen(file, schema, begin, end):
             for start in range(0, batch.num_rows, _PIECE_ROWS):
+                if os.stat(path).st_size < file.size():
+                    raise OSError("it was cut while it was read")
                 piece = batch.slice(start, _PIECE_ROWS)
                 _check_inside(piece)
-                yield piece
+                yield _copied(piece)
                 seen += piece.nbytes
                 if seen >= _HELD_BYTES:
                     _let_go(*mapped)
@@ -90,13 +92,25 @@ def read_bounded(path: str, schema: pa.Schema, begin: int, end: int) -> Iterator
 
 
 def _chosen(
-    file: pa.MemoryMappedFile, schema: pa.Schema, begin: int, end: int
+    file: pa.NativeFile, schema: pa.Schema, begin: int, end: int
 ) -> Iterator[pa.RecordBatch]:
-    reader = pa.ipc.open_file(file)
-    indices = [reader.schema.get_field_index(name) for name in schema.names]
+    names = pa.ipc.open_file(file).schema.names
+    places = [names.index(name) for name in schema.names]  # of others not a byte is read
+    if isinstance(file, pa.MemoryMappedFile):  # with fields named it would all be read ahead
+        places = []
+    options = pa.ipc.IpcReadOptions(included_fields=places, use_threads=False)
+    reader = pa.ipc.open_file(file, options=options)
     for index in range(begin, end or reader.num_record_batches):
         batch = reader.get_batch(index)
-        yield pa.RecordBatch.from_arrays([batch.column(i) for i in indices], schema=schema)
+        columns = [batch.column(name) for name in schema.names]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _copied(batch: pa.RecordBatch) -> pa.RecordBatch:
+    file = pa.BufferOutputStream()
+    with pa.ipc.new_stream(file, batch.schema) as writer:
+        writer.write_batch(batch)
+    return pa.ipc.open_stream(file.getvalue()).read_next_batch()
 
 
 def _let_go(address: int, n_bytes: int) -> None:

@@ -7,11 +7,12 @@ that differs, is an error that names it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from os import stat
 from types import ModuleType
 
 import pyarrow as pa
+from pyarrow import types as t
 
 from fabric.errors import ConfigError, DataError
 from fabric.io.faults import first_line, reading
@@ -19,7 +20,7 @@ from fabric.io.files import csv, hive, ipc, ndjson, parquet
 from fabric.io.files.options import check_known
 from fabric.io.files.pruning import Known, pruning_filter
 from fabric.io.files.units import file_splits
-from fabric.io.schemas import checked_schema, difference, merged, texts_for_nulls
+from fabric.io.schemas import checked_schema, difference, filled, merged, texts_for_nulls
 from fabric.plan.expr import Expr
 from fabric.plan.sources import FileSource, OptionValue, Split
 
@@ -43,13 +44,26 @@ def source_schema(source: FileSource) -> pa.Schema:
         try:
             known = merged(known, found, widen=source.schemas == "union")
         except DataError as error:
-            way = (
-                "read them apart, give both the same columns, then union them"
-                if source.schemas == "union" or source.format in _HEADLESS
-                else 'read them with schema="union" where columns are missing or wider'
-            )
+            way = _way(source, known, found)
             raise DataError(f"{path} differs from {first}: {error.message}; {way}") from None
     return _with_hive(source, texts_for_nulls(known) if source.format in _HEADLESS else known)
+
+
+def _way(source: FileSource, known: pa.Schema, found: pa.Schema) -> str:
+    """How files with the columns of both can be read."""
+    for name in known.names:
+        if name not in found.names:
+            continue
+        try:
+            merged(pa.schema([known.field(name)]), pa.schema([found.field(name)]), widen=True)
+        except DataError:
+            if source.format == "csv":
+                return f'name a type that holds both: types={{"{name}": "string"}}'
+            return (
+                f"no type holds both: read them apart, .cast column {name!r} to one type, then "
+                ".union them; or write one of them anew"
+            )
+    return 'read them with schema="union" where columns are missing or wider'
 
 
 def _is_empty(source: FileSource, path: str) -> bool:
@@ -79,9 +93,24 @@ def enumerate_splits(source: FileSource, n_target: int) -> list[Split]:
     return splits
 
 
-def is_plain(source: FileSource) -> bool:
-    """Whether each file holds exactly the columns of the source, in their types."""
-    return not len(source.hive) and source.schemas == "strict"
+def is_plain(source: FileSource, schema: pa.Schema, paths: Iterable[str]) -> bool:
+    """Whether each of `paths` holds exactly the columns of `schema`, in their types.
+
+    A file with nothing but nulls in a column may say no type for it.
+    """
+    if len(source.hive) or source.schemas != "strict":
+        return False
+    if source.format in _HEADLESS:  # read as what is wanted
+        return True
+    reader, options = _reader(source)
+    return all(_has_types_of(schema, reader.file_schema(path, options)) for path in paths)
+
+
+def _has_types_of(schema: pa.Schema, found: pa.Schema) -> bool:
+    return not any(
+        t.is_null(dtype) and name in schema.names and not t.is_null(schema.field(name).type)
+        for name, dtype in zip(found.names, found.types, strict=True)
+    )
 
 
 def read_split(
@@ -99,17 +128,18 @@ def read_split(
     check_as_planned(source, schema, split)
     if not hive.useful(source, predicate, [split]) or _is_empty(source, split.uri):
         return
-    own = _own_columns(source, schema, split.uri)
+    plain = is_plain(source, schema, [split.uri])
+    own = _own_columns(source, schema, split.uri, plain)
     inner = pa.schema([f for f in own if f.name in wanted.names]) or pa.schema(list(own)[:1])
     pruning = None if source.format != "parquet" else pruning_filter(predicate, own)
     for batch in _read_file(source, (own, inner), split, pruning, bounded):
-        yield _fitted(source, batch, wanted, split.uri)
+        yield _fitted(source, batch, wanted, split.uri, plain)
 
 
-def _own_columns(source: FileSource, schema: pa.Schema, path: str) -> pa.Schema:
+def _own_columns(source: FileSource, schema: pa.Schema, path: str, plain: bool) -> pa.Schema:
     """The columns that the file itself gives, in the types to read them in."""
     own = pa.schema([f for f in schema if f.name not in source.hive.names])
-    if is_plain(source) or source.format == "json":  # JSON: a missing key is null
+    if plain or source.format == "json":  # JSON: a missing key is null
         return own if len(own) else _found(source, path)
     found = _found(source, path)
     typed = source.format == "csv"  # text is read as what is wanted, others are cast afterwards
@@ -143,10 +173,10 @@ def _read_file(
 
 
 def _fitted(
-    source: FileSource, batch: pa.RecordBatch, wanted: pa.Schema, path: str
+    source: FileSource, batch: pa.RecordBatch, wanted: pa.Schema, path: str, plain: bool
 ) -> pa.RecordBatch:
     """`batch` as `wanted`: with the columns of its folders, nulls for missing ones, wider types."""
-    if batch.schema.names == wanted.names and is_plain(source):
+    if batch.schema.names == wanted.names and plain:
         return pa.RecordBatch.from_arrays(batch.columns, schema=wanted)
     if source.hive.names:
         given = hive.columns_of(path, source.hive, batch.num_rows)
@@ -192,6 +222,18 @@ def check_as_planned(source: FileSource, schema: pa.Schema, split: Split) -> Non
         _check_rows_left(source, split)
 
 
+def plain_as_planned(source: FileSource, schema: pa.Schema, splits: Sequence[Split]) -> bool:
+    """`is_plain` of the files of all `splits`, each checked to be as planned.
+
+    A file at a time, so that the footers of more files than are remembered are read once.
+    """
+    plain = True
+    for split in splits:
+        check_as_planned(source, schema, split)
+        plain = plain and is_plain(source, schema, [split.uri])
+    return plain
+
+
 def check_unchanged(source: FileSource, schema: pa.Schema, path: str) -> None:
     """Raise `DataError` when `path` has lost columns or changed types since it was planned."""
     if source.format in _HEADLESS:
@@ -215,7 +257,7 @@ def _change(source: FileSource, expected: pa.Schema, found: pa.Schema) -> str:
             return difference(expected, _with_hive(source, merged(expected, found, widen=True)))
         except DataError as error:
             return error.message
-    return difference(expected, _with_hive(source, found))
+    return difference(expected, _with_hive(source, filled(found, expected)))
 
 
 def _check_length(split: Split) -> None:

@@ -35,6 +35,8 @@ OPTIONS: dict[str, dict[str, type]] = {
     "ipc": {"compression": str},
     "json": {"lines": bool},
 }
+PACKINGS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+"""How a single file of text is compressed, by its ending."""
 Given = Mapping[str, Any]
 """Options by name, checked."""
 _CODECS = {
@@ -57,8 +59,12 @@ class Encoder(Protocol):
         """Write what is left and the footer; the file stays open."""
 
 
-def open_encoder(format: str, file: pa.NativeFile, schema: pa.Schema, options: Given) -> Encoder:
-    """The encoder of `format`, writing to `file`."""
+def open_encoder(
+    format: str, file: pa.NativeFile, schema: pa.Schema, options: Given, packing: str = ""
+) -> Encoder:
+    """The encoder of `format`, writing to `file`; with `packing` of text, compressed."""
+    if packing:
+        return _Packed(format, pa.CompressedOutputStream(file, packing), schema, options)
     if format == "parquet":
         return _Parquet(file, schema, options)
     if format == "csv":
@@ -69,27 +75,20 @@ def open_encoder(format: str, file: pa.NativeFile, schema: pa.Schema, options: G
     return _Ipc(file, schema, None if codec == "none" else codec)
 
 
-def check_options(format: str, given: Options) -> None:
-    """Refuse an unknown format, option or value."""
+def check_options(format: str, given: Options, verb: str = "") -> None:
+    """Refuse an unknown format, option or value; `verb` is how the user writes it."""
     if format not in OPTIONS:
         raise ConfigError(f"there is no file format {format!r}; use {', '.join(OPTIONS)}")
-    options: Given = check_known(f"write_{format}", OPTIONS[format], given)
-    codec = options.get("compression", "none")
-    if codec not in (known := _CODECS.get(format, ("none",))):
-        raise ConfigError(f"option compression must be one of {', '.join(known)}, got {codec!r}")
-    if "compression_level" in options and codec not in _LEVELLED:
-        raise ConfigError(
-            f"option compression_level needs compression= one of {', '.join(_LEVELLED)}, "
-            f"got {codec!r}"
-        )
-    if "compression_level" in options:
-        _check_level(codec, options["compression_level"])
+    options: Given = check_known(verb or f"write_{format}", OPTIONS[format], given)
+    _check_compression(format, options)
     if options.get("row_group_size", 1) < 1:
         raise ConfigError(
             f"option row_group_size must be positive, got {options['row_group_size']}"
         )
     if len(options.get("delimiter", ",").encode()) != 1:
-        raise ConfigError(f"option delimiter must be one character, got {options['delimiter']!r}")
+        raise ConfigError(
+            f"option delimiter must be one ASCII character, got {options['delimiter']!r}"
+        )
     if options.get("quote_style", "necessary") not in _QUOTING:
         raise ConfigError(
             f"option quote_style must be one of {', '.join(_QUOTING)}, "
@@ -97,7 +96,22 @@ def check_options(format: str, given: Options) -> None:
         )
 
 
-def _check_level(codec: str, level: int) -> None:
+def _check_compression(format: str, options: Given) -> None:
+    codec = options.get("compression", "snappy" if format == "parquet" else "none")
+    if codec not in (known := _CODECS.get(format, ("none",))):
+        hint = '; write: compression="none"' if codec == "uncompressed" else ""
+        raise ConfigError(
+            f"option compression must be one of {', '.join(known)}, got {codec!r}{hint}"
+        )
+    if "compression_level" not in options:
+        return
+    level = options["compression_level"]
+    if codec not in _LEVELLED:
+        which = "got" if "compression" in options else "and the default is"
+        raise ConfigError(
+            f"option compression_level needs compression= one of {', '.join(_LEVELLED)}, {which} "
+            f'{codec!r}; write: compression="zstd", compression_level={level}'
+        )
     least, most = (
         pa.Codec.minimum_compression_level(codec),
         pa.Codec.maximum_compression_level(codec),
@@ -207,6 +221,26 @@ class _JsonArray:
     def close(self) -> None:
         """End the array, which may have no element."""
         self._file.write(b"[]\n" if self._before == b"[" else b"]\n")
+
+
+class _Packed:
+    """Text of another encoder, compressed."""
+
+    def __init__(self, format: str, file: pa.NativeFile, schema: pa.Schema, options: Given) -> None:
+        self._file, self._encoder = file, open_encoder(format, file, schema, options)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append rows."""
+        self._encoder.write(batch)
+
+    def flush(self) -> None:
+        """Nothing waits but in the compressor."""
+        self._encoder.flush()
+
+    def close(self) -> None:
+        """Write what is left, and the end of what is compressed."""
+        self._encoder.close()
+        self._file.close()
 
 
 class _Parquet:

@@ -23,13 +23,11 @@ import pyarrow as pa
 from fabric.errors import CancelledError, ConfigError, NotFoundError, PlanError, StorageError
 from fabric.ids import TaskId
 from fabric.io.faults import writing
-from fabric.io.files import hive
-from fabric.io.files.folders import listed
-from fabric.io.schemas import difference
-from fabric.io.sinks.encoders import ENDINGS, check_options, check_schema
-from fabric.io.sinks.parts import Parts, Shape, check_partition_by, file_schema
+from fabric.io.sinks.appended import check_appended
+from fabric.io.sinks.encoders import ENDINGS, PACKINGS, check_options, check_schema
+from fabric.io.sinks.parts import Parts, Shape, check_partition_by
 from fabric.io.sinks.protocol import Handle
-from fabric.plan.sources import FileSource, FileTarget
+from fabric.plan.sources import FileTarget
 
 
 def check_target(target: FileTarget, schema: pa.Schema | None = None) -> None:
@@ -42,15 +40,18 @@ def check_target(target: FileTarget, schema: pa.Schema | None = None) -> None:
     if target.single and (target.partition_by or target.rows_max or target.mode == "append"):
         raise PlanError(
             f'{path} is one file, and partition_by, max_rows_per_file and mode="append" write '
-            f"folders of files; name a folder: {str(path.with_suffix(''))!r}"
+            f"folders of files; name a folder: {str(_without_ending(path))!r}"
         )
     if schema is not None:
         check_partition_by(target.partition_by, schema, f"write_{target.format}")
         check_schema(target.format, schema, target.path)
-    if not path.parent.is_dir():
-        raise NotFoundError(f"there is no folder {path.parent} to write {path.name} in; create it")
-    if not os.access(path.parent, os.W_OK):
-        raise StorageError(f"the folder {path.parent} may not be written by this user")
+    place = _place(target.path)
+    if not place.parent.is_dir():
+        raise NotFoundError(
+            f"there is no folder {place.parent} to write {place.name} in; create it"
+        )
+    if not os.access(place.parent, os.W_OK):
+        raise StorageError(f"the folder {place.parent} may not be written by this user")
     if target.mode == "error" and _is_taken(path, target.single):
         append = "" if target.single else ' or "append"'
         raise PlanError(f'{path} exists already; write with mode="overwrite"{append}, or elsewhere')
@@ -59,43 +60,7 @@ def check_target(target: FileTarget, schema: pa.Schema | None = None) -> None:
     if not target.single and path.is_file():
         raise PlanError(f"{path} is a file, not a folder of parts; remove it first")
     if schema is not None and target.mode == "append" and _is_taken(path, single=False):
-        _check_appended(target, schema)
-
-
-def _check_appended(target: FileTarget, schema: pa.Schema) -> None:
-    """Rows must have the columns and the folders of the files that are there."""
-    from fabric.io.files.source import source_schema
-
-    try:
-        found = listed(target.format, [target.path])
-    except NotFoundError:
-        return
-    folders = hive.found_columns(found, None)
-    if tuple(folders.names) != target.partition_by:
-        raise PlanError(
-            f"{target.path} is partitioned by {', '.join(folders.names) or 'nothing'}; append with "
-            f"partition_by={folders.names!r}, or write elsewhere"
-        )
-    options = () if target.format != "csv" else _as_read(target)
-    there = source_schema(FileSource(target.format, found.paths[:1], options))
-    wanted = file_schema(schema, target.partition_by)
-    if target.format in ("csv", "json"):  # types are a reader's guess
-        if target.format == "csv" and there.names != wanted.names and dict(options)["header"]:
-            raise PlanError(
-                f"{found.paths[0]} has the columns {', '.join(there.names)}, and these rows have "
-                f"{', '.join(wanted.names)}; append the same columns in the same order"
-            )
-    elif text := difference(there, wanted):
-        raise PlanError(
-            f"these rows don't fit {target.path}: {text}, in {found.paths[0]}; .cast or .select "
-            "them, or write elsewhere"
-        )
-
-
-def _as_read(target: FileTarget) -> Any:
-    options = dict(target.options)
-    return tuple((name, options.get(name, default)) for name, default in
-                 (("delimiter", ","), ("header", True)))  # fmt: skip
+        check_appended(target, schema)
 
 
 def open_sink(target: FileTarget, schema: pa.Schema, task: TaskId, n_tasks: int) -> FileSink:
@@ -113,7 +78,9 @@ class FileSink:
         self._target, self._task = target, task
         self._staging = _aside(target.path, task.job, task.stage, "staging")
         self._rows, self._abandoned = 0, False
-        shape = Shape(target.format, schema, dict(target.options), target.partition_by)
+        shape = Shape(
+            target.format, schema, dict(target.options), target.partition_by, _packing(target)
+        )
         self._parts = Parts(
             shape, self._name_of, lambda n_bytes, age_s: False, target.rows_max, _synced
         )
@@ -138,8 +105,9 @@ class FileSink:
             number = numbers[folder] = numbers.get(folder, -1) + 1
             parts.append([path.name, f"{folder}/{self._part(number)}".lstrip("/")])
         facts = {
-            "path": self._target.path, "single": self._target.single, "mode": self._target.mode,
-            "staging": str(self._staging), "parts": parts, "rows": self._rows,
+            "path": str(_place(self._target.path)), "single": self._target.single,
+            "mode": self._target.mode, "staging": str(self._staging), "parts": parts,
+            "rows": self._rows,
         }  # fmt: skip
         return Handle("file", facts).encode()
 
@@ -286,8 +254,23 @@ def _is_taken(path: Path, single: bool) -> bool:
     return path.exists()
 
 
+def _packing(target: FileTarget) -> str:
+    """How a single file of text is compressed: its name says so."""
+    is_text = target.single and target.format in ("csv", "json")
+    return PACKINGS.get(Path(target.path).suffix, "") if is_text else ""
+
+
+def _without_ending(path: Path) -> Path:
+    return (path.with_suffix("") if path.suffix in PACKINGS else path).with_suffix("")
+
+
+def _place(path: str) -> Path:
+    """Where links lead: what they name is written, and they stay."""
+    return Path(os.path.realpath(path))
+
+
 def _aside(path: str, job: str, stage: int, what: str) -> Path:
-    target = Path(path)
+    target = _place(path)
     return target.parent / f".{target.name}.{job}-{stage}.{what}"
 
 

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from pyarrow import types as t
 
 from fabric.errors import CancelledError, PlanError
+from fabric.io.files.folders import is_hidden
 from fabric.io.files.hive import folder_of
 from fabric.io.schemas import flat_column
 from fabric.io.sinks.encoders import ROW_GROUP_BYTES, Encoder, Given, open_encoder
@@ -40,6 +41,11 @@ def check_partition_by(names: Sequence[str], schema: pa.Schema, verb: str) -> No
         if name not in schema.names:
             raise PlanError(
                 f"{verb}: partition_by names {name!r}, and the columns are {listed(schema.names)}"
+            )
+        if is_hidden(f"{name}="):
+            raise PlanError(
+                f"{verb}: partition_by column {name!r} begins with a dot, and readers pass over "
+                f'such folders; rename it: .rename({{"{name}": "{name.lstrip(".") or "k"}"}})'
             )
         if not _is_nameable(flat_type(schema.field(name).type)):
             raise PlanError(
@@ -123,6 +129,8 @@ class Shape:
     schema: pa.Schema
     options: Given
     partition_by: tuple[str, ...] = ()
+    packing: str = ""
+    """How text is compressed."""
 
 
 class Parts:
@@ -227,7 +235,9 @@ class Parts:
         self.paths.append((folder, path))
         file = pa.OSFile(str(path), "wb")
         try:
-            encoder = open_encoder(self._shape.format, file, self._schema, self._shape.options)
+            encoder = open_encoder(
+                self._shape.format, file, self._schema, self._shape.options, self._shape.packing
+            )
         except BaseException:
             file.close()
             raise

@@ -1,8 +1,11 @@
 """The files of a folder as they come, each once and whole.
 
 One job: the cursor of `FollowedFiles`. Files go to a split by their name and are read by age, then
-name; names that begin with a dot or underscore, or don't end as the format's do, are left out. A
-position names the file in work and its next row, and holds some 20 characters for each file that
+name; names that begin with a dot or underscore, or don't end as the format's do, are left out. Of
+the folders in it those named ``column=value`` are followed, too, and give their files columns, as
+for tables (see `files/hive`); a file is named by its path from the followed folder on.
+
+A position names the file in work and its next row, and holds some 20 characters for each file that
 was read and still lies in the folder: move read files away where there are very many.
 
 Each look compares the lengths of files that were read with what they were then: one that was still
@@ -15,8 +18,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import re
 import zlib
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from glob import has_magic
 from pathlib import Path
@@ -27,14 +32,18 @@ import pyarrow as pa
 from fabric.clock import Clock
 from fabric.errors import ConfigError, DataError, NotFoundError
 from fabric.io.faults import reading
-from fabric.io.files.folders import ENDINGS
+from fabric.io.files import hive
+from fabric.io.files.folders import ENDINGS, Listed
 from fabric.io.files.options import check_known
+from fabric.io.schemas import checked_schema, texts_for_nulls
 from fabric.io.streams.ordered import FORMATS, Pieces, rows_of_file
 from fabric.io.streams.protocol import Later, Unreadable
 from fabric.io.streams.reader import Plain, whole
-from fabric.plan.sources import FollowedFiles, Split
+from fabric.plan.sources import EMPTY_SCHEMA, FollowedFiles, Split
 
 _HIDDEN = (".", "_")
+_COLUMN = re.compile(r"[^.=][^=]*=")
+"""How the name of a folder begins that gives a column."""
 _DIGEST_LETTERS = 16
 _OF_WHOLE_FILES = frozenset(("skip_rows", "n_rows", "comment", "ragged"))
 
@@ -62,7 +71,7 @@ def check(source: FollowedFiles) -> None:
     if source.until not in ("", "now"):
         raise ConfigError(f'until of followed files is "" or "now", got {source.until!r}')
     reader = FORMATS[source.format]
-    options = check_known(f"a stream of {source.format} files", reader.OPTIONS, source.options)
+    options = check_known("read_stream", reader.OPTIONS, source.options)
     reader.check(options)
     if source.grows and source.format not in ("csv", "ndjson"):
         raise ConfigError(f"a growing file is csv or ndjson, not {source.format}")
@@ -77,13 +86,32 @@ def first_file(source: FollowedFiles) -> str:
     if source.grows:
         if os.path.exists(source.path):
             return source.path
-    elif names := sorted(_names(source)):
+    elif names := sorted(names_in(source.path, source.format)):
         return str(Path(source.path) / names[0])
     what = "file" if source.grows else f"file that ends with {', '.join(ENDINGS[source.format])}"
     raise NotFoundError(
         f"there is no {what} at {source.path} yet to find columns and types from; give them with "
         "schema="
     )
+
+
+def folder_columns(source: FollowedFiles) -> pa.Schema:
+    """The columns that folders give the files there are now, as tables have them."""
+    if source.grows:
+        return EMPTY_SCHEMA
+    names = sorted(names_in(source.path, source.format))
+    paths = tuple(str(Path(source.path) / name) for name in names)
+    with _said_for_streams("say with schema= which columns to read"):
+        return hive.found_columns(Listed(paths, (source.path,) * len(paths)), None)
+
+
+@contextmanager
+def _said_for_streams(todo: str) -> Iterator[None]:
+    """What to do about folders is another thing than for tables, which have `hive`."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{error.message.rpartition('; ')[0]}; {todo}") from error
 
 
 class FolderCursor(Plain):
@@ -168,12 +196,28 @@ class FolderCursor(Plain):
         if self._pieces is None:
             if not _is_text(self._name):
                 raise DataError(f"the name of {_shown(self._path)} is not UTF-8; rename it")
-            options = dict(self._source.options)
-            batches = rows_of_file(
-                self._source.format, self._path, options, self._schema, self._row
-            )
-            self._pieces = Pieces(batches, self._row)
+            self._pieces = Pieces(self._rows(), self._row)
         return self._pieces
+
+    def _rows(self) -> Iterator[pa.RecordBatch]:
+        """The rows of the file in work from `_row` on, with the columns of its folders."""
+        source, path, schema = self._source, self._path, self._schema
+        given = hive.names_of(path, source.path)
+        outside = pa.schema([field for field in schema if field.name in given])
+        inner, options = schema, dict(source.options)
+        if len(outside):
+            inner = pa.schema([field for field in schema if field.name not in given])
+            if not len(inner):  # its rows must be counted
+                inner = pa.schema([FORMATS[source.format].file_schema(path, options).field(0)])
+                inner = texts_for_nulls(checked_schema(inner, path))
+        with _said_for_streams("give its column another type with schema="):
+            values = dict(zip(outside.names, hive.values_of(path, outside), strict=True))
+        for batch in rows_of_file(source.format, path, options, inner, self._row):
+            columns = dict(zip(inner.names, batch.columns, strict=True))
+            for name, value in values.items():
+                columns[name] = pa.repeat(value, batch.num_rows)
+            ordered = [columns[name] for name in schema.names]
+            yield pa.RecordBatch.from_arrays(ordered, schema=schema)
 
     def _leave_out(self, name: str, offset: int, message: str) -> None:
         if self._source.on_bad == "fail":
@@ -234,7 +278,7 @@ class FolderCursor(Plain):
         """This split's files, oldest first; what is gone is forgotten."""
         before_ns = (self._clock.wall_s() - settle_s) * 1e9 if settle_s else float("inf")
         files, seen = [], set()
-        for name in _names(self._source):
+        for name in names_in(self._source.path, self._source.format):
             if zlib.crc32(_raw(name)) % self._source.n_splits != self._index:
                 continue
             seen.add(_digest(name))
@@ -257,18 +301,12 @@ class FolderCursor(Plain):
                 self._check_read(name, os.stat(self._path_of(name)).st_size)
 
 
-def _names(source: FollowedFiles) -> list[str]:
-    folder, endings = source.path, ENDINGS[source.format]
+def names_in(folder: str, format: str | None = None) -> list[str]:
+    """The files that are followed, by their paths from `folder` on; None: of any ending."""
+    endings = ENDINGS[format] if format else ("",)
     with reading(folder, "folder of files"):
         try:
-            with os.scandir(folder) as entries:
-                return [
-                    entry.name
-                    for entry in entries
-                    if entry.name.lower().endswith(endings)
-                    and not entry.name.startswith(_HIDDEN)
-                    and entry.is_file()
-                ]
+            return [name for name in _walked(folder, "") if name.lower().endswith(endings)]
         except FileNotFoundError as error:
             parent = Path(folder).parent
             todo = f"patterns are not taken here, name the folder: {parent}"
@@ -282,6 +320,17 @@ def _names(source: FollowedFiles) -> list[str]:
                 f"{Path(folder).parent}, or follow this file by itself with grows=True (CSV and "
                 "NDJSON)"
             ) from error
+
+
+def _walked(folder: str, below: str) -> Iterator[str]:
+    with os.scandir(os.path.join(folder, below)) as entries:
+        for entry in entries:
+            name = below + entry.name
+            if _COLUMN.match(entry.name) and entry.is_dir():
+                with suppress(FileNotFoundError):  # moved away since it was listed
+                    yield from _walked(folder, name + "/")
+            elif not entry.name.startswith(_HIDDEN) and entry.is_file():
+                yield name
 
 
 def _is_text(name: str) -> bool:

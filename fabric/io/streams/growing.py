@@ -166,12 +166,14 @@ class GrowingCursor(Plain):
 
     def _read_header(self) -> bool:
         end = self._last_byte() if self._source.until else None
-        line = self._lines(0, end, first_only=True)
-        if not line:
-            return False
-        self._header = line
-        self._begin = max(self._begin, len(line))
-        return True
+        begin = 0
+        while line := self._lines(begin, end, first_only=True):
+            begin += len(line)
+            if line.strip(b"\r\n"):  # blank lines before it are no rows
+                self._header = line
+                self._begin = max(self._begin, begin)
+                return True
+        return False
 
     def _lines(self, begin: int, end: int | None, *, first_only: bool = False) -> bytes:
         """Whole lines from `begin` on; what follows the last newline counts only up to `end`."""
@@ -215,17 +217,16 @@ class GrowingCursor(Plain):
         return first + self._good(data[cut:], begin + cut, found)
 
     def _parsed(self, data: bytes, begin: int) -> pa.Table:
-        if not data.strip():
-            return self._schema.empty_table()
         try:
             if self._source.format == "ndjson":
-                return ndjson.parse(data, self._schema)
+                return ndjson.parse(data, self._schema, ndjson.texts_given(self._options))
             header = self._header or b""
             block = pa.py_buffer(header + data)
             return csv.parse(block, self._options, self._schema)
-        except ValueError as error:  # ArrowInvalid is one
+        except (ValueError, DataError) as error:  # ArrowInvalid is one
+            why = error.message if isinstance(error, DataError) else first_line(error)
             raise DataError(
-                f"{self._source.path} can't be read behind byte {begin}: {first_line(error)}"
+                f"{self._source.path} can't be read behind byte {begin}: {why}"
             ) from error
 
     def _last_byte(self) -> int:

@@ -30,7 +30,7 @@ def decode(kind: str, split: str, data: bytes) -> dict[str, Any]:
         facts = json.loads(data)
         version, found = facts.pop("v"), facts.pop("kind")
     except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise DataError(f"{data[:80]!r} is no position of split {split!r}") from error
+        raise DataError(f"{data[:80]!r} is not a position of split {split!r}") from error
     if version != VERSION:
         raise DataError(
             f"the position of split {split!r} has version {version!r}, this Fabric reads {VERSION}"

@@ -92,7 +92,7 @@ class FileReplayCursor(Plain):
     def _rows(self) -> Iterator[pa.RecordBatch]:
         """The rows of the file from where it is."""
         source, names = self._files, self._read_schema.names
-        if source.format in FORMATS and is_plain(source):
+        if source.format in FORMATS and is_plain(source, self._full, [self._path]):
             options = dict(source.options)
             yield from rows_of_file(
                 source.format, self._path, options, self._read_schema, self._row

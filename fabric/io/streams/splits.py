@@ -65,7 +65,10 @@ def stream_schema(source: StreamSource) -> pa.Schema:
             path = followed.first_file(source)
             found = FORMATS[source.format].file_schema(path, dict(source.options))
             found = checked_schema(found, path)
-            return texts_for_nulls(found) if source.format in ("csv", "ndjson") else found
+            found = texts_for_nulls(found) if source.format in ("csv", "ndjson") else found
+            columns = {field.name: field.type for field in found}
+            outside = {field.name: field.type for field in followed.folder_columns(source)}
+            return pa.schema(list((columns | outside).items()))
         case FlightStream():
             raise PlanError(
                 f"the columns of Flight stream {source.name!r} can't be known before somebody puts "

@@ -1,9 +1,9 @@
 """Splits and stage inputs as DataFusion tables.
 
-One job: choose how rows get into DataFusion. What is in memory or mapped is registered as it is;
-Parquet files read whole are scanned by DataFusion itself, which knows their statistics; row groups
-go through Arrow's scanner; CSV and compressed IPC are streamed. Rows from elsewhere (datasets,
-Flight) are fetched first, because a fragment must not wait inside DataFusion.
+One job: choose how rows get into DataFusion. What is in memory, or IPC that fits there, is
+registered as it is; Parquet files read whole are scanned by DataFusion itself, which knows their
+statistics; row groups go through Arrow's scanner; CSV and other IPC are streamed. Rows from
+elsewhere (datasets, Flight) are fetched first, because a fragment must not wait inside DataFusion.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from fabric.io.files import ipc, parquet
 from fabric.io.files.facts import magnitude
 from fabric.io.files.footers import footer
 from fabric.io.files.pruning import pruning_filter
-from fabric.io.files.source import check_as_planned, is_plain
+from fabric.io.files.source import is_plain, plain_as_planned
 from fabric.operators.expressions.datafusion.wrap import column
 from fabric.operators.fragment.keys import opaque
 from fabric.operators.fragment.memory import Inputs, StoredRows, n_rows_of
 from fabric.operators.fragment.relation import Names, Output, Relation, select
-from fabric.operators.fragment.streams import GroupPart, Read, StreamDataset, StreamPart
+from fabric.operators.fragment.streams import GroupPart, Read, StreamDataset, StreamPart, readable
 from fabric.plan.expr import columns_of
 from fabric.plan.nodes import Scan, StageInput
 from fabric.plan.schema import schema_of
@@ -49,6 +49,8 @@ _NATIVE_PATH = re.compile(r"[A-Za-z0-9_./\-]+\.(parquet|pq)")
 """Others might be taken for patterns or URLs."""
 
 _ROW_BYTES = 50
+_HERE_BYTES_MAX = 1 << 30
+"""Larger files are streamed, a record batch at a time."""
 
 
 class Tables:
@@ -100,20 +102,23 @@ class Tables:
         match node.source:
             case FileSource() if self.is_bounded:
                 return self._streamed(node, schema, splits)
-            case FileSource(format="parquet") as source if is_plain(source):
-                for split in splits:
-                    check_as_planned(source, node.schema, split)
+            case FileSource(format="parquet") as source if plain_as_planned(
+                source, node.schema, splits
+            ):
                 return self._parquet(node, schema, splits)
             case FileSource() if not self._lies_here(node, splits):
                 return self._streamed(node, schema, splits)
         return self._table(schema, self._rows(node, schema, splits))
 
     def here(self, node: Scan) -> Iterator[pa.RecordBatch] | None:
-        """What `node` puts out, if it is in memory or mapped and not filtered: as it lies there."""
+        """What `node` puts out, if it needs no query: as it lies in memory or in IPC files."""
         splits = self._splits_of(node)
         names = schema_of(node).names
-        if node.predicate is not None or not names or not self._lies_here(node, splits):
-            return None
+        match node.source:
+            case MemorySource() | FileSource(format="ipc") if names and node.predicate is None:
+                pass
+            case _:
+                return None
         return (
             piece.select(names)
             for batch in self._rows(node, read_schema(node), splits)
@@ -207,12 +212,15 @@ class Tables:
         return math.inf
 
     def _lies_here(self, node: Scan, splits: Sequence[Split]) -> bool:
-        """Whether the rows are in memory or mapped."""
+        """Whether the rows are in memory, or small files that only need to be read into it."""
         match node.source:
             case MemorySource():
                 return True
-            case FileSource(format="ipc") as source if is_plain(source):
-                return all(ipc.is_mapped(path) for path in {split.uri for split in splits})
+            case FileSource(format="ipc") as source:
+                small = sum(split.n_bytes for split in splits) <= _HERE_BYTES_MAX
+                paths = {split.uri for split in splits}
+                plain = is_plain(source, node.schema, paths)
+                return small and plain and not any(map(ipc.is_compressed, paths))
         return False
 
     def _splits_of(self, node: Scan) -> Sequence[Split]:
@@ -251,7 +259,9 @@ class Tables:
         inner = tuple(self._names.fresh() for _ in schema)
         renamed = _inner_schema(schema, inner)
         small = [
-            p for batch in batches for p in _pieces(_renamed(batch, renamed), self._batch_rows)
+            _renamed(piece, renamed)
+            for batch in batches
+            for piece in _pieces(batch, self._batch_rows)
         ]
         name = name or f"t{next(self._numbers)}"
         parts = _dealt(small, n_partitions or self._n_partitions)
@@ -387,7 +397,7 @@ def _inner_schema(schema: pa.Schema, inner: Sequence[str]) -> pa.Schema:
 
 
 def _renamed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    columns = batch.columns or [pa.nulls(batch.num_rows)]
+    columns = list(map(readable, batch.columns)) or [pa.nulls(batch.num_rows)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

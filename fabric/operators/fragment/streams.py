@@ -86,6 +86,37 @@ class GroupPart:
             list(fragments), schema, ds.ParquetFileFormat(), LocalFileSystem()
         )
 
-    def scanner(self, schema: pa.Schema | None = None, **options: Any) -> ds.Scanner:
+    def scanner(self, schema: pa.Schema | None = None, **options: Any) -> _Readable:
         """Arrow's scanner over all of them; they have `schema` already."""
-        return self._dataset.scanner(**options)
+        return _Readable(self._dataset.scanner(**options))
+
+
+class _Readable:
+    """What a scanner gives, each column `readable`."""
+
+    def __init__(self, scanner: ds.Scanner) -> None:
+        self._scanner = scanner
+
+    @property
+    def projected_schema(self) -> pa.Schema:
+        return self._scanner.projected_schema
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        schema = self.projected_schema
+        if not any(_n_offsets(dtype) > 1 for dtype in schema.types):
+            yield from self._scanner.to_batches()
+            return
+        for batch in self._scanner.to_batches():
+            yield pa.RecordBatch.from_arrays(list(map(readable, batch.columns)), schema=schema)
+
+
+def readable(column: pa.Array) -> pa.Array:
+    """`column`, copied where DataFusion would panic if it, or a part of it, were a slice."""
+    return pa.concat_arrays([column]) if _n_offsets(column.type) > 1 else column
+
+
+def _n_offsets(dtype: pa.DataType) -> int:
+    """How many structs and lists of a fixed length lie in each other."""
+    parts = [dtype.field(i).type for i in range(dtype.num_fields)]
+    here = int(pa.types.is_struct(dtype) or pa.types.is_fixed_size_list(dtype))
+    return here + max(map(_n_offsets, parts), default=0)

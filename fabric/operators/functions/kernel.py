@@ -105,7 +105,7 @@ def _by_row(
             return array_of(values, udf.dtype)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise ExpressionError(
-                f"the function {udf.name} returned a value that is no {udf.dtype}: "
+                f"the function {udf.name} returned a value that is not a valid {udf.dtype}: "
                 f"{str(error)[:_SHOWN]}"
             ) from error
 

@@ -20,7 +20,7 @@ _INT64_MAX = (1 << 63) - 1
 def choice(value: str, choices: Any, what: str) -> Any:
     """Return `value` when the Literal type `choices` has it, else raise `ValueError`."""
     if value not in get_args(choices):
-        raise ValueError(f"{what} {value[:40]!r} is none of {', '.join(get_args(choices))}")
+        raise ValueError(f"{what} {value[:40]!r} is not one of {', '.join(get_args(choices))}")
     return value
 
 

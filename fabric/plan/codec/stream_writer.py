@@ -72,7 +72,7 @@ class StreamWriter(ABC):
             case Changes(column=column):
                 message.changes = column
             case _:
-                raise ValueError(f"a {type(node).__name__} is no plan node")
+                raise ValueError(f"a {type(node).__name__} is not a plan node")
 
     def _stream_scan(self, node: StreamScan) -> pb.StreamScan:
         return pb.StreamScan(

@@ -99,7 +99,7 @@ def read_value(message: pb.Literal, dtype: pa.DataType) -> Literal:
     value: Any = getattr(message, kind)
     inner = plain(dtype)
     if kind not in _kinds(inner):
-        raise ValueError(f"a {kind} value is no {dtype}")
+        raise ValueError(f"a {kind} value is not a valid {dtype}")
     if t.is_decimal(inner):
         value = Decimal(value)
     scalar = scalar_of(Literal(value, inner))

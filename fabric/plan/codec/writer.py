@@ -189,7 +189,7 @@ class Writer(StreamWriter):
             case Udf():
                 message.udf.CopyFrom(self._udf(part, below))
             case _:
-                raise ValueError(f"a {type(part).__name__} is no expression")
+                raise ValueError(f"a {type(part).__name__} is not an expression")
 
     def _keys(self, keys: Iterable[SortKey]) -> list[pb.SortKey]:
         """Sort keys whose expressions were written before."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import types as t
 
 from fabric.plan.expr import Literal
-from fabric.plan.faults import ArgumentFault
+from fabric.plan.faults import ArgumentFault, arguments_text
 from fabric.plan.functions.registry import Arguments, wrong_type
 from fabric.plan.types import (
     bounded,
@@ -64,7 +64,7 @@ class Aggregate:
             if not types:
                 raise ArgumentFault(f"{self.name} needs an input; only count goes without")
             wanted = f"{least}" if least == most else f"{least} to {most}"
-            raise ArgumentFault(f"{self.name} takes {wanted} arguments, got {len(types)}")
+            raise ArgumentFault(f"{self.name} takes {arguments_text(wanted)}, got {len(types)}")
         given = (None,) * len(types) if literals is None else tuple(literals)
         for index in self.constants if literals is not None else ():
             if index < len(given) and given[index] is None:

@@ -84,8 +84,8 @@ def _binary(name: str, decimal: DecimalRule) -> Rule:
     def rule(args: Arguments) -> Signature:
         if (of_times := with_times(name, args)) is not None:
             return of_times
-        if name == "add" and _texts(args):
-            return Signature((pa.string(), pa.string()), pa.string())
+        if name == "add" and any(is_string(plain(dtype)) for dtype in args.types):
+            return _joined(args)
         left, right = _numbers(name, args)
         if pair := _decimals(left, right, args):
             return Signature(tuple(pair), decimal(*pair))
@@ -95,10 +95,12 @@ def _binary(name: str, decimal: DecimalRule) -> Rule:
     return rule
 
 
-def _texts(args: Arguments) -> bool:
-    """Whether one is a text and the other a text or null."""
-    fit = all(is_string(dtype) or t.is_null(plain(dtype)) for dtype in args.types)
-    return fit and any(map(is_string, args.types))
+def _joined(args: Arguments) -> Signature:
+    """A text beside a text or null."""
+    for index, dtype in enumerate(args.types):
+        if not (is_string(dtype) or t.is_null(plain(dtype))):
+            raise wrong_type("add", index, dtype, "two numbers or two texts", pa.string())
+    return Signature((pa.string(), pa.string()), pa.string())
 
 
 def _fraction(args: Arguments) -> Signature:

@@ -99,7 +99,7 @@ def _strings(name: str, args: Arguments) -> None:
     """All are strings, the first may be null, the second is a pattern to read by."""
     pattern = args.literals[1] if len(args.literals) == 2 else None
     if pattern is not None and isinstance(pattern.value, str):
-        read_by(pattern.value)
+        read_by(pattern.value, name)
     for index, dtype in enumerate(args.types):
         if not (is_string(dtype) or (index == 0 and t.is_null(plain(dtype)))):
             raise wrong_type(name, index, dtype, "a string", pa.string())

@@ -95,8 +95,8 @@ class Reading:
     fields: tuple[str, ...]
 
 
-def read_by(pattern: str) -> Reading:
-    """What `pattern` reads; raises `ArgumentFault`.
+def read_by(pattern: str, verb: str = "to_timestamp") -> Reading:
+    """What `pattern`, an argument of `verb`, reads; raises `ArgumentFault`.
 
     >>> read_by("d.M.yyyy").fields
     ('day', 'month', 'year')
@@ -105,26 +105,26 @@ def read_by(pattern: str) -> Reading:
     fields: list[str] = []
     for kind, text in tokens(pattern):
         if kind == "letters":
-            name, expression = _field(text, pattern)
+            name, expression = _field(text, pattern, verb)
             if name in fields:
-                raise ArgumentFault(f"to_timestamp: the pattern {pattern!r} names the {name} twice")
+                raise ArgumentFault(f"{verb}: the pattern {pattern!r} names the {name} twice")
             fields.append(name)
             regex.append(f"(?P<{name}>{expression})")
         elif kind == "sign" and text in RESERVED:
-            raise ArgumentFault(f"to_timestamp: {text!r} is not supported in {pattern!r}")
+            raise ArgumentFault(f"{verb}: {text!r} is not supported in {pattern!r}")
         else:
             regex.append(re.escape(text))
     if ("clock_hour" in fields) != ("half" in fields):
-        raise ArgumentFault(f"to_timestamp: h and a need each other in the pattern {pattern!r}")
+        raise ArgumentFault(f"{verb}: h and a need each other in the pattern {pattern!r}")
     return Reading(f"^{''.join(regex)}$", tuple(fields))
 
 
-def _field(letters: str, pattern: str) -> tuple[str, str]:
+def _field(letters: str, pattern: str, verb: str) -> tuple[str, str]:
     if set(letters) == {"S"} and len(letters) <= 9:
         return "fraction", f"[0-9]{{1,{len(letters)}}}"
     if letters not in _READ:
         raise ArgumentFault(
-            f"to_timestamp knows no {letters!r} in the pattern {pattern!r}; use {', '.join(_READ)},"
+            f"{verb} knows no {letters!r} in the pattern {pattern!r}; use {', '.join(_READ)},"
             " S, and quotes around text"
         )
     return _READ[letters]

@@ -20,7 +20,7 @@ from fabric.plan.patterns.replacement import parse as parse_replacement
 from fabric.plan.patterns.replacement import parse_rust
 
 _METHODS = {
-    "pattern_count": "count_matches",
+    "regexp_contains": "rlike", "pattern_count": "count_matches",
     **{f"pattern_{name}": name for name in ("contains", "extract", "extract_all", "replace",
                                             "replace_all")},
 }  # fmt: skip

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from fabric.plan.expr import Literal
-from fabric.plan.faults import ArgumentFault, nearest
+from fabric.plan.faults import ArgumentFault, arguments_text, nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Function:
             expected = (
                 f"{least}" if most == least else f"{least} to {most}" if most else f"≥ {least}"
             )
-            raise ArgumentFault(f"{self.name} takes {expected} arguments, got {len(types)}")
+            raise ArgumentFault(f"{self.name} takes {arguments_text(expected)}, got {len(types)}")
         given = tuple(literals) if literals is not None else (None,) * len(types)
         if literals is not None:
             for index in self.constants:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyarrow import types as t
 
 from fabric.plan.expr import Literal
-from fabric.plan.faults import ArgumentFault
+from fabric.plan.faults import ArgumentFault, with_article
 from fabric.plan.types import common_type, plain
 
 Arguments = Sequence[Literal | None]
@@ -68,7 +68,9 @@ def _shifted(name: str) -> Result:
                 raise ArgumentFault(f"{name} needs a constant for rows that are not there")
             common = common_type(dtype, default.dtype)
             if common is None or (not common.equals(plain(dtype)) and not t.is_null(dtype)):
-                raise ArgumentFault(f"{name} can't put a {default.dtype} among {dtype}")
+                raise ArgumentFault(
+                    f"{name} can't put {with_article(str(default.dtype))} among {dtype}"
+                )
         return dtype
 
     return result

@@ -157,7 +157,7 @@ class Parser:
             return (1 if sign == "+" else 0), sign
         found = _REPEAT.match(self.text, self.at - 1)
         if found is None:
-            raise self.fault("a { that is no repetition; write \\{", 1)
+            raise self.fault("a { that begins no repetition; write \\{", 1)
         least, most = int(found[1]), int(found[3] or found[1])
         if most < least or max(least, most) > _REPEAT_MAX or most == 0:
             raise self.fault(f"a repetition {found[0]}; it takes 1 to {_REPEAT_MAX}", 1)

@@ -94,8 +94,8 @@ def parse_rust(text: str, regex: Regex) -> Replacement:
             parts.append(_named(name, regex))
         else:
             raise PatternFault(
-                f"a replacement by the group {name!r}, which the pattern has not; write ${{1}} for "
-                "a group before other letters, $$ for a dollar,"
+                f"a replacement by the group {name!r}, which is not in the pattern; write ${{1}} "
+                "for a group before other letters, $$ for a dollar,"
             )
     return Replacement(tuple(parts))
 
@@ -112,7 +112,7 @@ def _named(name: str, regex: Regex) -> int:
     if name.isdigit():
         return _checked(int(name), regex)
     if name not in regex.names:
-        raise PatternFault(f"a replacement by the group {name!r}, which the pattern has not")
+        raise PatternFault(f"a replacement by the group {name!r}, which is not in the pattern")
     return regex.names[name]
 
 

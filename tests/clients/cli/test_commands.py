@@ -67,7 +67,7 @@ def test_a_job_is_listed_shown_and_its_logs_told(session: Session, run: Any) -> 
         assert "[2J[red]<b>" in line
         assert "finished" in line
     assert run("jobs", "list", "--state", "failed") == "no such jobs\n"
-    assert "'nope' is no state" in run("jobs", "list", "--state", "nope", code=2)
+    assert "'nope' is not a state" in run("jobs", "list", "--state", "nope", code=2)
     shown = run("jobs", "show", job.id)
     assert "0.0" in shown
     assert "Partition(number=0" in shown

@@ -114,7 +114,9 @@ ACTIONS = (
     "next(rows.iter_batches())", "rows.submit().wait()", "rows.session.submit(rows).wait()",
     'rows.write_parquet("FOLDER/out")', 'rows.write_csv("FOLDER/out.csv", wait=False)',
     'rows.write_dataset("d")', 'fabric.streams.generator().write_stream("FOLDER/out")',
-    'rows.collect(engine="spark")',
+    'rows.collect(engine="spark")', '__import__("duckdb").sql("from rows").fetchall()',
+    '__import__("polars").DataFrame(rows)', '__import__("pyarrow").table(rows)',
+    '__import__("concurrent.futures").futures.ThreadPoolExecutor(1).submit(rows.collect).result()',
 )  # fmt: skip
 
 
@@ -139,6 +141,20 @@ def test_explain_runs_no_action(file: Path, capsys: Captured, action: str, named
     wanted = "generator" if "generator" in action else "DataFrame("
     assert ("by_a" if named else wanted) in told.out
     assert fabric.from_dict({"a": [1]}).collect().num_rows == 1  # later it runs again
+
+
+@pytest.mark.usefixtures("no_sessions")
+@pytest.mark.parametrize("named", [True, False])
+def test_explain_prints_no_traceback_of_a_thread(file: Path, capsys: Captured, named: bool) -> None:
+    df = 'df = rows.group_by("a").count().named("by_a")' if named else "pass"
+    begin = "t = threading.Thread(target=lambda: rows.filter(col('a') > 5).collect())\n"
+    file.write_text(f"import threading\n{HEAD}{df}\n{begin}t.start()\nt.join()\ndel rows\n")
+    assert main(["explain", str(file)]) == 0
+    told = capsys.readouterr()
+    assert told.err.splitlines() == [
+        f"a thread of {file} would run {'something' if named else 'what is shown'}; nothing was run"
+    ]
+    assert ("by_a" if named else "filter_1") in told.out
 
 
 def test_explain_changes_nothing_else(file: Path, capsys: Captured) -> None:

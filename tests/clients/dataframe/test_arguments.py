@@ -63,13 +63,16 @@ def test_join_names(name: str, how: str) -> None:
     [
         (lambda: args.predicate([], {}), "filter needs a condition"),
         (lambda: args.predicate([True], {}), "filter got the Python value True"),
-        (lambda: args.predicate(["a > 1"], {}), "SQL text is not one"),
+        (lambda: args.predicate(["a > 1"], {}), "SQL text is not read"),
         (lambda: args.sort_keys([], False, None), "sort needs a column"),
         (lambda: args.sort_keys(["a"], [True, False], None), "1 keys and 2 descending flags"),
         (lambda: args.join_keys(None, None, None), r'join needs on="id"'),
         (lambda: args.join_keys("a", "b", None), r'join needs on="id"'),
         (lambda: args.join_keys(None, ["a"], ["a", "b"]), "1 left and 2 right keys"),
-        (lambda: args.join_how("rigth"), r"'rigth' is no kind of join.*write: how=\"right\""),
+        (
+            lambda: args.join_how("rigth"),
+            r"'rigth' is not a valid kind of.*write: how=\"right\"",
+        ),
     ],
 )
 def test_refusals(call: Any, says: str) -> None:

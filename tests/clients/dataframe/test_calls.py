@@ -139,7 +139,10 @@ def test_a_guarded_method_is_the_same_to_who_looks_at_it() -> None:
 def test_functions_have_the_names_that_users_know(df: DataFrame) -> None:
     for wrong, says in (
         (lambda: df.filter(col("n") > "x"), r"^> can't compare int64 and string"),
-        (lambda: df.select(col("n") + col("k")), r"^\+ takes numbers, got string on its right"),
+        (
+            lambda: df.select(col("n") + col("k")),
+            r"^\+ takes two numbers or two texts, got int64 on its left",
+        ),
         (lambda: df.filter(~col("n")), r"^~ takes true or false, got int64 in ~"),
         (lambda: df.select(col("n").str.upper()), r"^\.str\.upper takes a string, got int64 in"),
     ):

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import fabric
-from fabric import DataFrame, col, count, lit, mean, sum, when
-from fabric.errors import FabricError, PlanError
+from fabric import DataFrame, col, count, functions, lit, mean, sum, when
+from fabric.errors import DataError, FabricError, PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
 
@@ -92,11 +92,11 @@ def test_shared_parts_stay_one_object(flights: DataFrame) -> None:
         (lambda f: f.filter(col("dep_dlay") > 15), r'\.filter\(col\("dep_delay"\) > 15\)'),
         (lambda f: f.filter(col("dep_dlay") > 15), 'did you mean "dep_delay"'),
         (lambda f: f.select("carier"), r'\.select\("carrier"\)'),
-        (lambda f: f.filter("dep_delay > 15"), "SQL text is not one"),
+        (lambda f: f.filter("dep_delay > 15"), "SQL text is not read"),
         (lambda f: f.with_columns(carrier=lit(1)), "would overwrite.*replace=True"),
         (lambda f: f.select("carrier", "carrier"), "two columns would be called"),
         (lambda f: f.filter(col("dep_delay") + 1), "must be true or false"),
-        (lambda f: f.select(col("carrier") + 1), r"\+ takes numbers, got string on its left"),
+        (lambda f: f.select(col("carrier") + 1), r"\+ takes two numbers or two texts"),
         (lambda f: f.drop("carier"), 'drop: there is no column "carier"; did you mean "carrier"'),
         (lambda f: f.rename({"x": "y"}), 'rename: there is no column "x"'),
         (lambda f: f["carier"], 'did you mean "carrier"'),
@@ -108,7 +108,7 @@ def test_shared_parts_stay_one_object(flights: DataFrame) -> None:
         (lambda f: f.select("carrier", count()), "one value a row"),
         (lambda f: f.join(f, on="x"), 'there is no column "x"'),
         (lambda f: f.join("x", on="x"), "join takes a DataFrame, got a str"),
-        (lambda f: f.join(f, on="carrier", how="across"), "is no kind of join"),
+        (lambda f: f.join(f, on="carrier", how="across"), "is not a valid kind of join"),
         (lambda f: f.union(1), "union takes DataFrames, got int"),
         (lambda f: f.union(f.select("carrier")), "as many columns"),
         (lambda f: f.limit(-1), "at least 0, got -1"),
@@ -126,6 +126,39 @@ def test_shared_parts_stay_one_object(flights: DataFrame) -> None:
 )  # fmt: skip
 def test_refused_at_the_line_that_is_wrong(flights: DataFrame, wrong: Any, says: str) -> None:
     with pytest.raises(FabricError, match=says):
+        wrong(flights)
+
+
+@pytest.mark.parametrize(
+    ("make", "value", "way"),
+    [
+        (lambda: fabric.from_dicts([{"a": 1}, {"a": 1 << 63}]), 1 << 63, r"give pa\.array.*uint64"),
+        (lambda: fabric.DataFrame({"b": ["x"], "a": [1 << 64]}), 1 << 64, r"give decimal\.Decimal"),
+        (lambda: fabric.DataFrame({"a": [[{"x": 1 << 65}]]}), 1 << 65, "give decimal"),
+        (lambda: fabric.from_dict({"a": [-(1 << 63) - 1]}), -(1 << 63) - 1, "give decimal"),
+    ],
+)
+def test_integers_that_are_too_large_are_named(make: Any, value: int, way: str) -> None:
+    with pytest.raises(DataError, match=f"column 'a' has the integer {value}, .*; {way}"):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda f: f.select(col("carrier").rlike("(")), "^rlike: a group without"),
+        (lambda f: f.select(col("carrier").str.rlike("(")), "^rlike: a group without"),
+        (lambda f: f.select(functions.rlike("carrier", "(")), "^rlike: a group without"),
+        (lambda f: f.select(functions.to_date("carrier", "qq")), "^to_date knows no 'qq'"),
+        (lambda f: f.select(functions.try_to_timestamp("carrier", "qq")), "^try_to_timestamp know"),
+        (lambda f: fabric.from_dicts([{"a": 1}], schema={"a": "int8"}), r"^from_dicts\(\) got an"),
+        (lambda f: fabric.from_arrow(1, x=2), r"^from_arrow\(\) got an"),
+        (lambda f: fabric.from_dict({}, x=2), r"^from_dict\(\) got an"),
+        (lambda f: fabric.from_polars(1, x=2), r"^from_polars\(\) got an"),
+    ],
+)  # fmt: skip
+def test_errors_name_what_was_called(flights: DataFrame, wrong: Any, says: str) -> None:
+    with pytest.raises((PlanError, TypeError), match=says):
         wrong(flights)
 
 

@@ -98,5 +98,5 @@ def test_polars_types_by_their_name() -> None:
 
 
 def test_unknown_type() -> None:
-    with pytest.raises(PlanError, match="'strin' names no type; use an Arrow type such as"):
+    with pytest.raises(PlanError, match="'strin' is not a valid type; use an Arrow type such as"):
         to_dtype("strin")

@@ -31,7 +31,7 @@ def test_the_wrong_name_is_replaced_where_it_stands() -> None:
 
 def test_choices() -> None:
     assert choice("left", ("left", "right"), "join", "side") == "left"
-    with pytest.raises(PlanError, match=r"join: side='lef' is not one.*write: side=\"left\""):
+    with pytest.raises(PlanError, match=r"join: side='lef' is not valid.*write: side=\"left\""):
         choice("lef", ("left", "right"), "join", "side")
 
 

@@ -31,5 +31,5 @@ def test_sparks_names() -> None:
 
 @pytest.mark.parametrize("name", ["list<>", "list<nothing>", "struct<a>", "list<int64"])
 def test_what_is_no_type_is_refused(name: str) -> None:
-    with pytest.raises(PlanError, match="names no type"):
+    with pytest.raises(PlanError, match="is not a valid type"):
         to_dtype(name)

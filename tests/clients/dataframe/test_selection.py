@@ -123,6 +123,7 @@ def test_fields_of_structs_by_dots() -> None:
         (lambda f: f.select(col("i", "f").alias("x")), "x"),
         (lambda _: col("i", 5), r"name of a column, got 5"),
         (lambda _: cs.matches("("), "is not a valid pattern"),
+        (lambda f: f.select(fabric.exclude("^(a$")), r"exclude: '\^\(a\$' is not a valid pattern"),
         (lambda _: fabric.exclude(5), "exclude takes names of columns and selectors, got 5"),
         (lambda _: bool(cs.numeric()), "has no truth value"),
     ],

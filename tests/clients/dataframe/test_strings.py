@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import polars as pl
 import pyarrow as pa
 import pytest
 
-from fabric import col
+from fabric import DataFrame, col
 from fabric.clients.dataframe.expr import Expr
-from fabric.errors import PlanError
+from fabric.errors import FabricError, PlanError
 from fabric.operators.expressions.arrow import compile_expr
 
 TEXTS = ["abc", "", "-12", "+7", "a😀b", None, "longer text", "abab", "b"]
@@ -113,3 +114,13 @@ def test_hex_and_base64_back() -> None:
 def test_unknown_encodings(method: str) -> None:
     with pytest.raises(PlanError, match=f"{method} knows .*hex and base64, got 'rot13'"):
         getattr(col("s").str, method)("rot13")
+
+
+@pytest.mark.parametrize("time_zone", [None, "Europe/Berlin"])
+def test_no_offset_of_a_time_is_dropped(time_zone: Any) -> None:
+    for text in ("2024-01-02T03:04:05Z", "2024-01-02 03:04:05.5+02:00", "2024-01-02 03:04:05 UTC"):
+        read = DataFrame({"s": [text]}).select(col("s").str.to_datetime(time_zone=time_zone))
+        with pytest.raises(FabricError, match="a zone: 2024-01-02"):
+            read.collect()
+    cast = DataFrame({"s": ["2024-01-02T03:04:05+02:00"]}).select(t=col("s").cast("timestamp"))
+    assert cast.to_dicts() == [{"t": datetime(2024, 1, 2, 1, 4, 5, tzinfo=UTC)}]

@@ -55,7 +55,7 @@ def test_integers_that_might_wrap_are_not_compiled() -> None:
     big = DataFrame({"n": [1 << 62]}).select(
         c=udf(lambda n: n * 8, returns="int64", compile=False)("n")
     )
-    with pytest.raises(ExpressionError, match="returned a value that is no int64"):
+    with pytest.raises(ExpressionError, match="returned a value that is not a valid int64"):
         big.collect()
 
 
@@ -85,11 +85,11 @@ def test_an_arrow_function_sees_arrays_and_nulls() -> None:
         ),
         (
             udf(lambda a: "x", returns="float64", compile=False),
-            "returned a value that is no double",
+            "returned a value that is not a valid double",
         ),
         (
             udf(lambda a: a + 0.5, returns="int64", compile=False),
-            r"returned a value that is no int64: 1\.5 is not whole",
+            r"returned a value that is not a valid int64: 1\.5 is not whole",
         ),
     ],
 )

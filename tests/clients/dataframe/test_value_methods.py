@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,8 @@ import pytest
 from fabric import DataFrame, col
 from fabric.errors import PlanError
 
-DATA = pa.table({"a": [1, 2, 3, 4, None, 10], "s": ["x", "y", None, "x", "z", ""]})
+DATA = pa.table({"a": [1, 2, 3, 4, None, 10], "s": ["x", "y", None, "x", "z", ""],
+                 "f": [0.2, 0.5, math.nan, None, math.inf, 0.7]})  # fmt: skip
 X = {"x": "X", None: "-"}
 ALIKE: dict[str, tuple[Any, Callable[[], pl.Expr]]] = {
     "replace": (col("s").replace(X), lambda: pl.col("s").replace(X)),
@@ -28,6 +30,7 @@ ALIKE: dict[str, tuple[Any, Callable[[], pl.Expr]]] = {
         lambda: pl.col("s").replace_strict({"x": "X"}, default=pl.col("a").cast(pl.String)),
     ),
     "cut": (col("a").cut([2, 3.5]), lambda: pl.col("a").cut([2, 3.5])),
+    "cut NaN": (col("f").cut([0.5]), lambda: pl.col("f").cut([0.5])),
     "cut at the left": (
         col("a").cut([2, 3.5], left_closed=True),
         lambda: pl.col("a").cut([2, 3.5], left_closed=True),

@@ -46,7 +46,7 @@ def test_addresses(target: str, address: str) -> None:
     ],
 )
 def test_what_is_no_address(target: str) -> None:
-    with pytest.raises(ConfigError, match="is no fabric address; write connect"):
+    with pytest.raises(ConfigError, match="is not a valid fabric address; write connect"):
         parse_address(target)
 
 

@@ -172,7 +172,7 @@ def test_datasets(session: Session) -> None:
 
 def test_replicas_need_as_many_agents(session: fabric.Session) -> None:
     rows = session.read_arrow(ROWS)
-    with pytest.raises(PlanError, match="replicas=0 is no whole number of at least 1"):
+    with pytest.raises(PlanError, match="replicas=0 is not a whole number of at least 1"):
         rows.write_dataset("twice", replicas=0)
     with pytest.raises(ConfigError, match="replicas=2 needs as many agents, and 1 is attached"):
         rows.write_dataset("twice", replicas=2)

@@ -101,7 +101,7 @@ WRITES: dict[str, tuple[dict[str, str], str]] = {
     "wrong token": ({"token": "not.one"}, "AuthError: the token is not one of this fabric"),
     "unknown key": (
         {"dataset": "new", "keys": "kk"},
-        "key 'kk' is no column of the dataset; its columns are k, v",
+        "key 'kk' is not a column of the dataset; its columns are k, v",
     ),
     "other partitions": ({"partitions": "9"}, "an append can't have 9"),
     "no number": ({"partitions": "many"}, "must be a whole number, got 'many'"),

@@ -254,7 +254,7 @@ def test_something_else_is_refused(opened: Open) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"{}", "is no state of Fabric's"),
+        (b"{}", "is not a state of Fabric"),
         (b"[", "is damaged"),
         (b"\xff", "is damaged"),
         (b'{"format": "fabric state", "version": 2}', "version 2, this Fabric reads version 1"),

@@ -12,6 +12,7 @@ import pytest
 
 import fabric
 from fabric.errors import DataError
+from fabric.io.files import footers
 from fabric.io.files.footers import Footers
 
 OLD_S = 60.0
@@ -92,3 +93,24 @@ def test_a_query_sees_a_file_as_it_is_now(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": ["x"], "b": [0]}), tmp_path / "a.parquet")
     with pytest.raises(DataError, match="has changed since the plan was made"):
         total.collect()
+
+
+@pytest.mark.usefixtures("settled")
+def test_more_files_than_are_remembered_are_opened_few_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n_files, opened = 40, []  # more than are handed to DataFusion alone
+
+    class Counted(pq.ParquetFile):
+        def __init__(self, path: str, **options: object) -> None:
+            opened.append(path)
+            super().__init__(path, **options)
+
+    for number in range(n_files):
+        write(tmp_path / f"{number}.parquet", a=[number])
+    monkeypatch.setattr(footers, "_FOOTERS", Footers(n_bytes_max=4_000))
+    monkeypatch.setattr(footers.pq, "ParquetFile", Counted)
+    frame = fabric.read_parquet(tmp_path)
+    assert len(opened) == n_files
+    assert frame.agg(a=fabric.sum("a")).to_dicts() == [{"a": n_files * (n_files - 1) // 2}]
+    assert len(opened) <= 5 * n_files

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fabric
-from fabric import col
+from fabric import col, streams
 from fabric.errors import DataError, NotFoundError, PlanError
 from fabric.io import registry
 from fabric.io.files import parquet
+from fabric.io.files.folders import ENDINGS
 from fabric.io.files.hive import folder_of, useful, values_of
 from fabric.plan.expr import Call, Column, Expr, Literal
 from fabric.plan.sources import FileSource
@@ -209,6 +211,101 @@ def test_missing_and_wider_columns(tmp_path: Path) -> None:
         fabric.read_parquet(tmp_path, schema={"a": "int8"})  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("schema", ["strict", "union"])
+@pytest.mark.parametrize("format", ["parquet", "ipc"])
+def test_a_column_of_nulls_fits_any_type(format: str, schema: str, tmp_path: Path) -> None:
+    for number, (values, more) in enumerate((([None] * 2, "a"), ([1, 2], "b"), ([None] * 2, "c"))):
+        table = pa.table({"a": pa.array(values), "s": [more] * 2})
+        with pa.OSFile(str(tmp_path / f"{number}.{ENDINGS[format][0][1:]}"), "wb") as file:
+            if format == "parquet":
+                pq.write_table(table, file)
+            else:
+                with pa.ipc.new_file(file, table.schema) as writer:
+                    writer.write_table(table)
+    frame = getattr(fabric, f"read_{format}")(tmp_path, schema=schema)
+    assert frame.schema == pa.schema([("a", pa.int64()), ("s", pa.string())])
+    expected = [*zip([None] * 2 + [1, 2] + [None] * 2, "aabbcc", strict=True)]
+    assert [tuple(row.values()) for row in frame.to_dicts()] == expected
+    assert frame.filter(col("a") > 1).to_dicts() == [{"a": 2, "s": "b"}]
+    assert frame.agg(fabric.sum("a")).to_dicts() == [{"a": 3}]
+    assert frame.filter(col("a").is_null()).select("s").count() == 4
+    (file, *_) = sorted(tmp_path.iterdir())
+    alone = getattr(fabric, f"read_{format}")(file, schema=schema)
+    assert alone.select("a").to_dicts() == [{"a": None}] * 2
+
+
+@pytest.mark.parametrize("pattern", ["", "**/*.parquet", "*"])
+def test_a_folder_that_leads_back_to_itself_is_refused(save: Save, pattern: str) -> None:
+    folder = save("a/f.parquet", "b/f.parquet", n=[1])
+    (folder / "c").symlink_to(folder / "b")  # another one is read by both names
+    assert fabric.read_parquet(folder / pattern).count() == 3
+    for to in (folder, folder / "a"):
+        (folder / "a" / "self").symlink_to(to)
+        with pytest.raises(
+            PlanError, match=r"/a/self.* is a link to a folder above it, .*; remove"
+        ):
+            fabric.read_parquet(folder / pattern)
+        (folder / "a" / "self").unlink()
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        (None, "needs a path, got None; give it a text or a pathlib.Path"),
+        (5, "needs a path, got 5; "), ([None], "needs a path, got None; "), (b"x", "got b'x'"),
+        ("x" * 5_000, "can't use the path 'xxx.*…' of 5,000 characters: File name too long; "),
+        ("x" * 300 + "*", "of 301 characters: File name too long; "), ("a\0b", "null byte; "),
+    ],
+)  # fmt: skip
+def test_what_is_no_path_is_refused(path: Any, why: str, tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match=f"read_csv .*{why}"):
+        fabric.read_csv(path)
+    frame, (single,) = fabric.DataFrame({"a": [1]}), path if type(path) is list else [path]
+    with pytest.raises(PlanError, match=f"write_csv .*{why}"):
+        frame.write_csv(single)
+    with pytest.raises(PlanError, match=f"to_files .*{why}"):
+        fabric.streams.to_files(single)
+    with pytest.raises(PlanError, match=f"files .*{why}"):
+        fabric.streams.files(single, schema={"a": "int64"})
+
+
+MIXED = [
+    ([1], ["x"]), ([dt.date(2024, 1, 2)], [dt.datetime(2024, 1, 2, 3)]), ([True], [1]),
+    (
+        pa.array([dt.datetime(2024, 1, 2)], pa.timestamp("us", "Europe/Berlin")),
+        pa.array([dt.datetime(2024, 1, 2)], pa.timestamp("us", "Asia/Tokyo")),
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("schema", ["strict", "union"])
+@pytest.mark.parametrize("format", ["parquet", "ipc", "csv", "json"])
+@pytest.mark.parametrize("place", range(len(MIXED)))
+def test_types_that_nothing_holds_are_told_what_works(
+    place: int, format: str, schema: str, tmp_path: Path
+) -> None:
+    names = [tmp_path / f"{number}.{ENDINGS[format][0][1:]}" for number in range(2)]
+    read = partial(getattr(fabric, f"read_{format}"), schema=schema)
+    for name, values in zip(names, MIXED[place], strict=True):
+        getattr(fabric.DataFrame(pa.table({"b": [1], "a": values})), f"write_{format}")(name)
+    try:
+        read(tmp_path)
+    except DataError as error:
+        told = str(error)
+    else:  # as texts both are times
+        assert (format, place) in (("json", 1), ("json", 3), ("csv", 1), ("csv", 3))
+        return
+    if 'schema="union"' in told:
+        assert schema == "strict"
+        assert read(tmp_path, schema="union").count() == 2
+    elif format == "csv":
+        assert read(tmp_path, types=eval(told.split("types=")[1])).count() == 2
+    else:
+        assert ".cast column 'a' to one type, then .union them" in told
+        one, other = (read(name).cast({"a": "string"}) for name in names)
+        assert one.union(other).count() == 2
+
+
 @pytest.mark.parametrize(
     "url", ["s3://bucket/x", "gs://b/x", "hdfs://h/x", "http://h/x.csv", "abfss://c@a/x"]
 )
@@ -216,7 +313,14 @@ def test_urls_are_refused_with_the_way(url: str, tmp_path: Path) -> None:
     for read in (fabric.read_parquet, fabric.read_csv, fabric.read_json, fabric.read_ipc):
         with pytest.raises(PlanError, match=r"can't reach .*object stores come in a later release"):
             read(url)
-    with pytest.raises(PlanError, match=r"write_csv can't reach"):
-        fabric.DataFrame({"a": [1]}).write_csv(url)
+        with pytest.raises(PlanError, match=r"can't reach \w+:/"):
+            read(Path(url))
+    for place in (url, Path(url)):
+        with pytest.raises(PlanError, match=r"files can't reach"):
+            streams.files(place, format="parquet", schema={"a": "int64"})
+        with pytest.raises(PlanError, match=r"write_csv can't reach .*; write to a folder"):
+            fabric.DataFrame({"a": [1]}).write_csv(place)
+        with pytest.raises(PlanError, match=r"to_files can't reach .*; write to a folder"):
+            streams.to_files(place)
     with pytest.raises(PlanError, match=r"write the path: read_csv\('/data/x.csv'\)"):
         fabric.read_csv("file:///data/x.csv")

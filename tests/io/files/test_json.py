@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -91,21 +92,167 @@ def test_missing_keys_are_null_and_types_may_be_given(read: Any, tmp_path: Path)
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"a": 1, "a": 2}\n', "twice"),
-        ('{"a": 1}\n{"a": "x"}\n', "changed from number to string"),
-        ('{"a": 1}\n[1]\n', "is no JSON object"),
-        ('{"a": 1}\n{"a": \n', "is not a whole JSON file"),
         ('[{"a": 1}, {"a": 2}', "the array is not closed"),
         ('[{"a": 1},, {"a": 2}]', "the array has an empty element"),
         ('[{"a": 1}] []', "there is text behind the end of the array"),
-        ("[1, 2]", "is no JSON object"),
         ('["', "a text is opened and never closed"),
     ],
 )
-def test_what_is_no_table_is_named(read: Any, text: str, message: str) -> None:
+def test_what_is_no_array_is_named(read: Any, text: str, message: str) -> None:
     with pytest.raises(DataError, match=r"x.json is not a whole JSON file") as caught:
         read(text)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ('{"a": 1, "a": 2}', "key 'a' is there twice; write each key once"),
+        ('{"b": {"c": "x", "c": "y"}}', "key 'b.c' is there twice"),
+        ('{"a": "x"}', '\'a\' changed from number to string; read it as text: types={"a": "string'),
+        ('{"b": {"c": 1}}', '\'b.c\' changed from string to number; .* types={"b": "string"}'),
+        ("[1]", "is not a JSON object"),
+        ('{"a": ', "Invalid value$"),
+    ],
+)
+@pytest.mark.parametrize("n_before", [1, 40])
+def test_what_is_no_table_names_its_line(read: Any, bad: str, message: str, n_before: int) -> None:
+    text = '{"a": 1, "b": {"c": "x"}}\n' * n_before + f'{bad}\n{{"a": 3}}\n'
+    with pytest.raises(DataError) as caught:
+        read(text)
+    assert f"x.json can't be read from line {n_before + 1} on: " in str(caught.value)
+    assert re.search(
+        re.escape(message).replace(r"\.\*", ".*").replace(r"\$", "$"), str(caught.value)
+    )
+
+
+def test_a_column_that_is_given_as_text_takes_all_values(read: Any, tmp_path: Path) -> None:
+    values = ["1.50", '"x"', "null", "true", '[1, "é\\n"]', '{"b": {"c": 1e3}}', "1" * 50, '""']
+    wanted = ["1.50", "x", None, "true", '[1, "é\\n"]', '{"b": {"c": 1e3}}', "1" * 50, ""]
+    text = "".join(f'{{"n": {n}, "a": {value}, "d": 1.25}}\n' for n, value in enumerate(values))
+    for options in ({"types": {"a": "string", "d": "decimal(10,2)"}},
+                  {"types": {"a": "large_string"}, "sample_bytes": 10},
+                  {"schema": {"n": "int64", "a": "string", "d": "double"}}):  # fmt: skip
+        found = read(text, **options)
+        assert [row["a"] for row in found] == wanted
+        assert [float(row["d"]) for row in found] == [1.25] * len(values)
+    by = fabric.streams.files(
+        tmp_path / "x.json", format="ndjson", grows=True, until="now", types={"a": "string"}
+    )
+    assert [row["a"] for row in by.collect().to_pylist()] == wanted
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        (["12345678901234567890"], pa.uint64()),
+        (["1", "null", "18446744073709551615"], pa.uint64()),
+        (["-1", "12345678901234567890"], pa.decimal128(38, 0)),
+        (["1.5", "12345678901234567890"], pa.float64()),
+        (["1e20", "2e300"], pa.float64()),
+        (["[1, 12345678901234567890]", "[]", "null"], pa.list_(pa.uint64())),
+        (['{"b": [-1, 12345678901234567890], "c": 2e300, "d": 0.5}'], pa.struct([
+            ("b", pa.list_(pa.decimal128(38, 0))), ("c", pa.float64()), ("d", pa.float64())])),
+    ],
+)  # fmt: skip
+def test_integers_are_exact(
+    read: Any, tmp_path: Path, values: list[str], dtype: pa.DataType
+) -> None:
+    read("".join(f'{{"id": {value}, "n": "x"}}\n' for value in values))
+    found = fabric.read_json(tmp_path / "x.json").collect()["id"]
+    assert found.type == dtype
+    whole = float if dtype == pa.float64() else int
+    assert found.to_pylist() == [json.loads(value, parse_int=whole) for value in values]
+
+
+def test_integers_that_can_not_be_exact_are_never_rounded(read: Any, tmp_path: Path) -> None:
+    for long in ("9" * 39, "[" + "9" * 39 + "]"):
+        with pytest.raises(DataError, match=r"line 2 on: integers of column 'a'.*\"a\": \"string"):
+            read(f'{{"a": null}}\n{{"a": {long}}}\n')
+        assert read(f'{{"a": {long}}}', types={"a": "string"}) == [{"a": long}]
+    assert read('{"a": [1]}', types={"a": "string"}) == [{"a": "[1]"}]
+    with pytest.raises(DataError, match=r"line 51 on: '12345678901234567890' is not a valid int64"):
+        read('{"a": 1}\n' * 50 + '{"a": 12345678901234567890}\n', sample_bytes=50)
+    column = pa.array([2**64 - 1, 0, None], pa.uint64())
+    fabric.DataFrame(pa.table({"u": column})).write_json(tmp_path / "u.json")
+    assert fabric.read_json(tmp_path / "u.json").collect()["u"].combine_chunks().equals(column)
+    with pytest.raises(DataError, match=r"line 2 on: column 'h': a value is too large"):
+        read('{"h": 1.5}\n{"h": 70000}\n', types={"h": pa.float16()})
+    with pytest.raises(DataError, match=r"line 1 on: column 'h': a value is too large"):
+        read('{"h": [null, 70000]}\n', types={"h": pa.list_(pa.float16())})
+    wide, narrow = pa.decimal128(10, 2), pa.decimal128(4, 2)
+    for long, dtype in (("9999999999", wide), ("[9999]", pa.list_(narrow))):
+        with pytest.raises(
+            DataError, match=r"line 2 on: column 'd': 9999.* has more digits than dec"
+        ):
+            read(f'{{"d": null}}\n{{"d": {long}}}\n', types={"d": dtype})
+
+
+UTC = dt.UTC
+
+
+@pytest.mark.parametrize(
+    ("texts", "dtype"),
+    [
+        (["2024-01-01"], pa.timestamp("s")),
+        (["2024-01-01", "2024-01-01 10:00", "2024-01-01T10:00:00"], pa.timestamp("s")),
+        (["2024-01-01T10:00:00.5", "2024-01-01T10:00:00"], pa.timestamp("us")),
+        (["2024-01-01T10:00:00.1234567"], pa.timestamp("ns")),
+        (["2024-01-01T10:00:00+02:00", "2024-01-01T10:00:00Z"], pa.timestamp("s", "UTC")),
+        (["2024-01-01T10:00:00.000001-05:00"], pa.timestamp("us", "UTC")),
+        (["2024-01-01T10:00:00+02:00", "2024-01-01T10:00:00"], pa.string()),
+        (["2024-01-01", "2024-01-01T10:00:00Z"], pa.string()),
+        (["2024-01-01", "soon"], pa.string()),
+        (["soon", "2024-01-01"], pa.string()),
+    ],
+)
+@pytest.mark.parametrize("form", ['{"t": %s}', '{"t": [null, %s]}', '{"t": {"u": [{"v": %s}]}}'])
+def test_times_keep_their_zone_and_fraction(
+    tmp_path: Path, texts: list[str], dtype: pa.DataType, form: str
+) -> None:
+    path = tmp_path / "x.json"
+    path.write_text("".join(form % json.dumps(text) + "\n" for text in texts))
+    found = fabric.read_json(path).collect()["t"].combine_chunks()
+    while pa.types.is_nested(found.type):
+        found = found.flatten()[0] if pa.types.is_struct(found.type) else found.flatten()
+    found = found.drop_null()
+    assert found.type == dtype
+    assert found.equals(pa.array(texts).cast(dtype))
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype", "message"),
+    [
+        ("2024-01-01T10:00:00+02:00", "timestamp[us]",
+         r"'t': .*expected no zone offset; name a zone: types=\{\"t\": \"timestamp\[us, tz=UTC\]"),
+        ("2024-01-01T10:00:00", "timestamp[us, tz=Europe/Berlin]",
+         r"'t': .*expected a zone offset.*; read it without its zone, types=\{\"t\": "
+         r"\"timestamp\[us\]\"\}, then .dt.replace_time_zone\(\"Europe/Berlin\"\)"),
+        ("soon", "date", r"'t': .*'soon'.*types=\{\"t\": \"string\"\}"),
+    ],
+)  # fmt: skip
+def test_a_zone_is_never_added_or_lost(read: Any, text: str, dtype: str, message: str) -> None:
+    lines = f'{{"t": null}}\n{{"t": "{text}"}}\n'
+    with pytest.raises(
+        DataError, match=f"x.json can't be read from line 2 on: column {message}"
+    ) as no:
+        read(lines, types={"t": dtype})
+    assert "assume_timezone" not in str(no.value)
+
+
+def test_zoned_times_come_back_from_what_we_write(tmp_path: Path) -> None:
+    for zone, unit in (("Europe/Berlin", "us"), ("UTC", "s"), ("+05:30", "ns")):
+        column = pa.array([1_700_000_000, None, 0], pa.timestamp("s", zone)).cast(
+            pa.timestamp(unit, zone)
+        )
+        fabric.DataFrame(pa.table({"t": column})).write_json(tmp_path / unit)
+        found = fabric.read_json(tmp_path / unit).collect()["t"]
+        assert found.type.tz == "UTC"
+        assert found.cast(pa.timestamp(unit, "UTC")).equals(
+            pa.chunked_array([column.cast(pa.timestamp(unit, "UTC"))])
+        )
+    with pytest.raises(ConfigError, match=r"option types: there is no zone 'Mars/Base'.*'t'"):
+        fabric.read_json(tmp_path / "s", types={"t": "timestamp[us, tz=Mars/Base]"})
 
 
 @pytest.mark.parametrize("array", [False, True])
@@ -133,6 +280,8 @@ def test_what_comes_behind_the_head_names_its_line(
 def test_options_are_refused(read: Any) -> None:
     with pytest.raises(ConfigError, match=r"read_json has no option 'lines'; .*it has: "):
         read("{}", lines=True)
+    with pytest.raises(ConfigError, match=r"read_json has no option 'sep'; "):
+        read("{}", sep=";")
     with pytest.raises(ConfigError, match="not both"):
         read("{}", types={"a": "int8"}, schema={"a": "int8"})
     for dtype in (pa.time32("s"), pa.list_(pa.duration("s")), pa.map_(pa.string(), pa.int8())):

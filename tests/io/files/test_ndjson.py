@@ -42,7 +42,7 @@ def test_rows_up_to_the_first_line_that_is_no_object(tmp_path_factory, lines, ot
 @pytest.mark.parametrize("data", [b"null\n", b"null", b"\xef\xbb\xbfnull\n", b"[1]", b"{}\nnull\n"])
 def test_types_are_not_found_from_what_is_no_object(tmp_path, data):
     (tmp_path / "x").write_bytes(data)
-    with pytest.raises(DataError, match="is no JSON object"):
+    with pytest.raises(DataError, match="is not a JSON object"):
         ndjson.file_schema(str(tmp_path / "x"), {})
 
 
@@ -59,10 +59,14 @@ def test_types_are_not_found_from_what_is_nested_too_deep(tmp_path):
 def test_text_is_utf_8(tmp_path):
     good = '\ufeff{"b": "\u00e9"}\n'.encode()
     assert rows(tmp_path / "x", good) == [{"a": None, "b": "\u00e9"}]
-    with pytest.raises(DataError, match=r"from line 2 on: .*Invalid UTF8"):
+    with pytest.raises(
+        DataError, match=r"from line 2 on: a text of column 'b' has .* not valid UTF-8"
+    ):
         rows(tmp_path / "x", good + b'{"b": "\xff"}\n')
     (tmp_path / "x").write_bytes(b'{"\xff": 1}\n')
-    with pytest.raises(DataError, match="x is not a whole JSON file: 'utf-8' codec"):
+    with pytest.raises(
+        DataError, match=r"x can't be read from line 1 on: it has .* not valid UTF-8"
+    ):
         ndjson.file_schema(str(tmp_path / "x"), {})
 
 
@@ -79,3 +83,15 @@ def test_lines_over_the_border_of_blocks(tmp_path, monkeypatch):
     monkeypatch.setattr(ndjson, "_LINE_BYTES_MAX", 50)
     with pytest.raises(DataError, match="a line of more than 50 bytes"):
         rows(tmp_path / "x", b'{"b": "' + b"x" * 100 + b'"}')
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b'{"n": 1} {"n": 2}\n', "^1 line holds 2 values; write one a line"),
+        (b'{"n": 1} {"n": 2}\n{"n": 3}\n', "^2 lines hold 3 values"),
+    ],
+)
+def test_two_objects_on_a_line_are_counted_in_words(text: bytes, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ndjson.parse(text, pa.schema([("n", pa.int64())]))

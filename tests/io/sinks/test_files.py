@@ -125,6 +125,30 @@ def test_overwriting_replaces_all_and_error_keeps_all(tmp_path, single):
     assert os.listdir(tmp_path) == ["x"]
 
 
+@pytest.mark.parametrize("single", [True, False])
+@pytest.mark.parametrize("mode", ["error", "overwrite"])
+def test_what_a_link_leads_to_is_written_and_the_link_stays(tmp_path, single, mode):
+    link, place = tmp_path / "links" / "x", tmp_path / "data" / "there"
+    for folder in (link, place):
+        folder.parent.mkdir()
+    link.symlink_to(place)
+    if mode == "overwrite":
+        publish([written(FileTarget("ipc", str(place), single=single))])
+    target = FileTarget("ipc", str(link), single=single, mode=mode)
+    open_sink(target, TABLE.schema, task(job="job-9"), 1)  # killed: nobody abandons it
+    discard(target, "job-9", 2)
+    handle = written(target, TABLE.slice(0, 2))
+    publish([handle])
+    publish([handle])
+    parts = [place] if single else list(place.iterdir())
+    assert read_back("ipc", *parts).num_rows == 2
+    assert link.is_symlink()
+    assert [os.listdir(folder.parent) for folder in (link, place)] == [["x"], ["there"]]
+    place.parent.rename(tmp_path / "moved")
+    with pytest.raises(NotFoundError, match=r"there is no folder .*/data to write there in"):
+        check_target(target)
+
+
 def test_a_file_made_meanwhile_is_kept(tmp_path):
     path = tmp_path / "x"
     handle = written(FileTarget("csv", str(path), single=True))
@@ -207,7 +231,7 @@ def test_options(tmp_path):
     [
         ("csv", ("compression", "zstd"), "write_csv has no option 'compression'; it has: "),
         ("ipc", ("compression", "gzip"), "one of zstd, lz4, none, got 'gzip'"),
-        ("csv", ("delimiter", "||"), "must be one character, got '||'"),
+        ("csv", ("delimiter", "||"), "must be one ASCII character, got '||'"),
         ("csv", ("header", "no"), "option header of write_csv is True or False, got 'no'"),
         ("xml", ("a", "b"), "there is no file format 'xml'"),
     ],

@@ -8,8 +8,10 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import duckdb
 import polars as pl
@@ -152,6 +154,63 @@ def test_what_does_not_fit_a_folder_is_refused_before(tmp_path: Path) -> None:
     assert files(out) == before
 
 
+DAY, TIME = dt.date(2024, 1, 2), dt.datetime(2024, 1, 2, 3)
+KINDS: dict[str, list[Any]] = {
+    "numbers": [[1, 2], [1.5, None], [Decimal("1.50"), None]], "texts": [["x, y", None], ["7", ""]],
+    "booleans": [[True, None]], "times": [[DAY, None], [TIME, None]],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("there", KINDS)
+@pytest.mark.parametrize("format", ["csv", "json"])
+def test_texts_of_another_kind_are_refused(format: str, there: str, tmp_path: Path) -> None:
+    for number, values in enumerate(KINDS[there]):
+        for kind, others in KINDS.items():
+            for place, other in enumerate(others):
+                out = tmp_path / f"{number}{kind}{place}"
+                getattr(fabric.DataFrame({"n": values, "v": [1, 2]}), f"write_{format}")(out)
+                again = fabric.DataFrame({"n": other, "v": [1, 2]})
+                write = partial(getattr(again, f"write_{format}"), out, mode="append")
+                if kind == there or (kind, there) == ("times", "texts"):
+                    write()  # not all times are found to be such
+                elif (format, kind, there) == ("json", "texts", "times"):
+                    write()
+                else:
+                    with pytest.raises(PlanError, match=r"don't fit .*: column 'n' is .* has "):
+                        write()
+
+
+def test_what_was_never_quoted_may_be_a_text(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for _ in range(2):
+        fabric.DataFrame({"n": ["7"]}).write_csv(out, quote_style="never", mode="append")
+    with pytest.raises(PlanError, match=r"column 'n' is bool, and .* has numbers in it"):
+        fabric.DataFrame({"n": [True]}).write_csv(out, quote_style="never", mode="append")
+    assert len(files(out)) == 2
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_the_same_rows_may_always_be_appended(format: str, tmp_path: Path) -> None:
+    """Whatever a format makes of their types."""
+    types = [
+        pa.timestamp("s"), pa.timestamp("ns"), pa.timestamp("us", "Europe/Berlin"), pa.date64(),
+        pa.time32("s"), pa.time64("ns"), pa.duration("s"), pa.int8(), pa.uint64(), pa.float32(),
+        pa.string_view(), pa.large_string(), pa.dictionary(pa.int8(), pa.string()), pa.bool_(),
+        pa.null(), pa.binary(), pa.decimal128(5, 2),
+    ]  # fmt: skip
+    if format == "json":
+        types = [dtype for dtype in types if not pa.types.is_duration(dtype)]
+        types = [dtype for dtype in types if not pa.types.is_dictionary(dtype)]
+    schema = pa.schema([(f"c{i}", dtype) for i, dtype in enumerate(types)])
+    rows = pa.record_batch([pa.array([None, None], dtype) for dtype in types], schema=schema)
+    target = FileTarget(format, str(tmp_path / "out"), False, "append")
+    for job in ("job-0", "job-1"):
+        sink = open_sink(target, schema, TaskId(job, 2, 0), n_tasks=1)
+        sink.write(rows)
+        publish([sink.prepare()])
+    assert len(files(tmp_path / "out")) == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
@@ -179,6 +238,25 @@ def test_arguments_are_refused_before(
         frame.write_parquet(tmp_path / "out.parquet", partition_by="y")
     with pytest.raises(PlanError, match="names all columns, and none is left"):
         frame.select("y").write_parquet(tmp_path / "out", partition_by="y")
+
+
+def test_partition_columns_come_back_or_are_refused(tmp_path: Path) -> None:
+    for name in ("_k", "k.x", "=", "a=b"):
+        out = tmp_path / quote(name, safe="")
+        fabric.DataFrame({name: ["x"], "v": [1]}).write_parquet(out, partition_by=name)
+        assert fabric.read_parquet(out).to_dicts() == [{"v": 1, name: "x"}]
+    hidden = fabric.DataFrame({".k": ["x"], "v": [1]})
+    with pytest.raises(
+        PlanError, match=r"'\.k' begins with a dot, .*: \.rename\({\"\.k\": \"k\"}\)"
+    ):
+        hidden.write_parquet(tmp_path / "out", partition_by=".k")
+    hidden.rename({".k": "k"}).write_parquet(tmp_path / "out", partition_by="k")
+    for texts in (["007", "7"], ["1.50", "1.5"]):
+        fabric.DataFrame({"k": texts, "v": [1, 2]}).write_csv(
+            tmp_path / "out", partition_by="k", mode="overwrite"
+        )
+        as_text = fabric.read_csv(tmp_path / "out", hive={"k": "string"})
+        assert sorted(row["k"] for row in as_text.to_dicts()) == sorted(texts)
 
 
 def test_parquet_options(tmp_path: Path) -> None:
@@ -266,3 +344,23 @@ def test_a_writer_is_abandoned_by_any_thread_at_any_time(format: str, tmp_path: 
             sink.write(batch)
     assert files(tmp_path) == []
     assert [*tmp_path.iterdir()] == []
+
+
+def test_an_empty_text_and_null_are_folders_as_others_write_and_read_them(tmp_path: Path) -> None:
+    table = pa.table({"k": ["", "a", None], "v": [1, 2, 3]})
+    out = tmp_path / "ours"
+    fabric.DataFrame(table).write_parquet(out, partition_by="k")
+    pl.from_arrow(table).write_parquet(tmp_path / "polars", partition_by="k")  # type: ignore
+    duckdb.register("keys", table)
+    duckdb.sql(f"copy keys to '{tmp_path}/duckdb' (format parquet, partition_by (k))")
+    expected = [("", 1), ("a", 2), (None, 3)]
+    for folder in ("ours", "polars", "duckdb"):
+        assert sorted(os.listdir(tmp_path / folder)) == sorted(os.listdir(out))
+        found = fabric.read_parquet(tmp_path / folder).sort("v").to_dicts()
+        assert [(row["k"], row["v"]) for row in found] == expected
+    files = str(out / "**/*.parquet")
+    assert pl.read_parquet(files, hive_partitioning=True).sort("v").select("k", "v").rows() == (
+        expected
+    )
+    read = f"from read_parquet('{files}', hive_partitioning=true)"
+    assert duckdb.sql(f"select k, v {read} order by v").fetchall() == expected

@@ -265,6 +265,18 @@ def test_refusals(change, message):
         enumerate_stream(FollowedFiles(**{"format": "parquet", "path": "x", **change}))
 
 
+@pytest.mark.parametrize("grows", [False, True])
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [("\n\nn\n\n1\n\n", ()), ("\n1\n\n", (("header", False), ("names", ("n",))))],
+)
+def test_blank_lines_of_a_csv_file_are_rows(tmp_path, grows, text, options):
+    (tmp_path / "x.csv").write_text(text)
+    path = tmp_path / "x.csv" if grows else tmp_path
+    source = FollowedFiles("csv", str(path), grows=grows, until="now", options=options)
+    assert drained(following(source, ManualClock())) == [None, 1, None]
+
+
 def test_a_growing_file_gives_whole_lines_only(tmp_path):
     path, clock = tmp_path / "log", ManualClock()
     source = FollowedFiles("csv", str(path), grows=True)
@@ -278,7 +290,7 @@ def test_a_growing_file_gives_whole_lines_only(tmp_path):
     assert drained(reader) == drained(again) == [23, 4]
     with path.open("a") as file:
         file.write("\n\n5\n")
-    assert drained(reader) == [5]
+    assert drained(reader) == [None, None, 5]  # a blank line is a row, as in a whole file
 
 
 def test_a_position_means_the_same_when_its_block_has_grown(tmp_path):

@@ -276,3 +276,44 @@ def test_a_limited_fetch_stops_in_time():
     stream = execute_fragment(root, {}, splits, read=fetch)
     assert sum(batch.num_rows for batch in stream) == 4
     assert set(asked) == {"x"}
+
+
+_INNER = {"y": {"z": 1, "s": "a"}}
+NESTED = {
+    "a struct in a struct": pa.array([_INNER, None, {"y": None}, _INNER, _INNER]),
+    "structs in a list of fixed length": pa.array(
+        [[_INNER], None, [None], [_INNER], [_INNER]], pa.list_(pa.array([_INNER]).type, 1)
+    ),
+    "lists of structs in a list of fixed length": pa.array(
+        [[[{"a": 1}]], None, [[]], [[{"a": 2}, None]], [None]],
+        pa.list_(pa.list_(pa.struct([("a", I64)])), 1),
+    ),
+    "a part that is a slice": pa.ListArray.from_arrays(
+        pa.array([0, 1, 1, 2, 3, 4], pa.int32()), pa.array([_INNER] * 5).slice(1)
+    ),
+}
+
+
+@pytest.mark.parametrize("format", ["memory", "ipc", "parquet"])
+@pytest.mark.parametrize("kind", NESTED)
+def test_nested_rows_in_pieces(write, kind, format):
+    table = pa.table({"n": range(5), "v": NESTED[kind]})
+    if format == "memory":
+        source = memory.register(table.slice(1))
+    else:
+        source = write(format, table.slice(1))
+    kept = Filter(scan(source), Call("ge", (Column("n"), Literal(0, I64))))
+    root = Sort(kept, (SortKey(Column("n")),))
+    assert read(root, [source], batch_rows=1).to_pydict() == table.slice(1).to_pydict()
+
+
+def test_nested_rows_of_large_row_groups(tmp_path):
+    """Arrow's scanner, which reads many files, gives them in slices."""
+    table = pa.table({"v": pa.array([{"y": {"z": i}} for i in range(140_000)])})
+    paths = [str(tmp_path / f"{i}.parquet") for i in range(17)]
+    for path in paths:
+        pq.write_table(table if path == paths[0] else table.slice(0, 1), path)
+    root = Filter(scan(FileSource("parquet", tuple(paths))), Call("is_not_null", (Column("v"),)))
+    found = read(root, [root.input.source], threads=1, batch_rows=8192)
+    assert found.num_rows == 140_016
+    assert found.slice(0, 140_000) == table

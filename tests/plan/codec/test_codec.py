@@ -361,7 +361,7 @@ def test_a_constant_its_type_can_not_hold_is_refused() -> None:
     message.exprs[0].literal.integer = 300
     refused(message, "these bytes are no plan")
     message.exprs[0].literal.text = "1"
-    refused(message, "a text value is no int8")
+    refused(message, "a text value is not a valid int8")
 
 
 @pytest.mark.parametrize("number", ["1E-999999999", "1E+999999999", "NaN", "sNaN", "9" * 5000, "x"])

@@ -59,7 +59,7 @@ def test_results_of_the_others() -> None:
         ("approx_quantile", "s", (Q,), "approx_quantile takes numbers, got string"),
         ("min_by", "i", ("l",), "min_by takes single values, got list"),
         ("count_if", "i", (), r"count_if takes true or false, got int32.*; write: .*!="),
-        ("sum", "i", ("f",), "sum takes 1 arguments, got 2"),
+        ("sum", "i", ("f",), "sum takes 1 argument, got 2"),
     ],
 )  # fmt: skip
 def test_what_is_refused(

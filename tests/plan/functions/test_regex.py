@@ -25,7 +25,7 @@ def checked(function: str, *constants: str | int | None) -> pa.DataType:
         (
             "regexp_contains",
             ("(?=a)",),
-            "regexp_contains: look-ahead (?= at character 1 in '(?=a)'",
+            "rlike: look-ahead (?= at character 1 in '(?=a)'",
         ),
         ("regexp_extract", ("a(b)", 2), "there is no group 2, the last is 1"),
         ("regexp_extract", ("a", -1), "there is no group -1"),

@@ -31,7 +31,7 @@ from fabric.plan.patterns.regex import PatternFault, parse
         ("a|+", "nothing to repeat at character 3"),
         ("(*a)", "nothing to repeat at character 2"),
         ("{", "nothing to repeat"),
-        ("a{,3}", "a { that is no repetition"),
+        ("a{,3}", "a { that begins no repetition"),
         ("a{1,1001}", "a repetition {1,1001}; it takes 1 to 1000"),
         ("a{3,2}", "a repetition {3,2}"),
         ("a{0}", "a repetition {0}"),

@@ -96,7 +96,7 @@ def test_what_is_not_ours_is_refused(tmp_path: Path) -> None:
     refused(tmp_path / "texts", r"holds notes\.txt and no state of Fabric's")
     (tmp_path / "json").mkdir()
     (tmp_path / "json" / "state.json").write_text('{"a": 1}')
-    refused(tmp_path / "json", r"state\.json is no state of Fabric's")
+    refused(tmp_path / "json", r"state\.json is not a state of Fabric")
     later = json.loads((filled(tmp_path / "later") / "state.json").read_bytes())
     (tmp_path / "later" / "state.json").write_text(json.dumps(later | {"version": 9}))
     refused(tmp_path / "later", "version 9, this Fabric reads version 1")

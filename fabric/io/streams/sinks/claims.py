@@ -15,13 +15,13 @@ import re
 import shlex
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import unquote
 
 import pyarrow as pa
 
 from fabric.errors import PlanError
+from fabric.io.files.folders import is_hidden
+from fabric.io.sinks.appended import check_appended
 from fabric.io.sinks.encoders import ENDINGS
-from fabric.io.streams.sinks.joined import stored_schema
 from fabric.plan.sources import StreamFileTarget
 
 _OURS = re.compile(r"(?P<job>[^.]+)\.\d+-\d{5}-\d{6}-.*")
@@ -36,7 +36,7 @@ def check_unused(target: StreamFileTarget, job: str = "") -> None:
     PlanError
         It names the folder, what lies there, the job that wrote it, and what can be done.
     """
-    path = Path(target.path)
+    path = _folder(target)
     if target.mode == "append":
         return
     seen = _seen_in(path)
@@ -51,16 +51,16 @@ def check_unused(target: StreamFileTarget, job: str = "") -> None:
 
 
 def check_alike(target: StreamFileTarget, schema: pa.Schema) -> None:
-    """Refuse to append to files of other streams that have another format, or other columns.
+    """Refuse to append to files of streams that have another format, or files of other columns.
 
     Raises
     ------
     PlanError
-        It names the folder, a file in it, and what is expected.
+        It names a file in the folder, and what is expected.
     """
-    path, ending = Path(target.path), ENDINGS[target.format]
+    path, ending = _folder(target), ENDINGS[target.format]
     ours = [name for name in _seen_in(path) if _OURS.fullmatch(name.name)]
-    if target.mode != "append" or not ours:
+    if target.mode != "append":
         return
     for name in ours:
         if name.suffix != f".{ending}":
@@ -68,23 +68,7 @@ def check_alike(target: StreamFileTarget, schema: pa.Schema) -> None:
                 f"the folder {path} holds {name}, and this stream would add {target.format} files "
                 "to it; write to another folder, or give the same format="
             )
-        by = tuple(unquote(part.split("=")[0]) for part in name.parent.parts)
-        if by != target.partition_by:
-            raise PlanError(
-                f"the folder {path} holds {name}, and this stream would be partitioned by "
-                f"{', '.join(target.partition_by) or 'nothing'}; write to another folder, or give "
-                f"partition_by={list(by)}"
-            )
-    if target.format in ("csv", "json"):  # the files say no types
-        return
-    names = [name for name in schema.names if name not in target.partition_by]
-    with suppress(FileNotFoundError):  # it was just taken back
-        there = stored_schema(path / ours[-1], target.format).names
-        if set(there) != set(names):
-            raise PlanError(
-                f"the files in {path} have the columns {', '.join(there)}, and this stream has "
-                f"{', '.join(names)}; write to another folder, or select the same columns"
-            )
+    check_appended(target, schema)
 
 
 def claim(target: StreamFileTarget, job: str) -> None:
@@ -97,7 +81,7 @@ def claim(target: StreamFileTarget, job: str) -> None:
     """
     if target.mode == "append":
         return
-    path = Path(target.path)
+    path = _folder(target)
     while (writer := _claimed_by(path)) is None:
         with suppress(FileExistsError):
             _link(path).symlink_to(job)
@@ -113,9 +97,14 @@ def claim(target: StreamFileTarget, job: str) -> None:
 
 def release(target: StreamFileTarget, job: str) -> None:
     """Nobody writes the folder any more; what lies there says by itself who did."""
-    path = Path(target.path)
+    path = _folder(target)
     if _claimed_by(path) == job:
         _link(path).unlink(missing_ok=True)
+
+
+def _folder(target: StreamFileTarget) -> Path:
+    """The folder itself, by whatever path it is named."""
+    return Path(target.path).resolve()
 
 
 def _link(path: Path) -> Path:
@@ -151,9 +140,9 @@ def _seen_in(folder: Path) -> list[Path]:
     """The files that readers of the folder see, below it, too; relative to it."""
     found = []
     for root, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith(".")]
+        folders[:] = [name for name in folders if not is_hidden(name)]
         here = Path(root).relative_to(folder)
-        found += [here / name for name in names if not name.startswith(".")]
+        found += [here / name for name in names if not is_hidden(name)]
     return sorted(found)
 
 

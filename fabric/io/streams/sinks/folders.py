@@ -30,8 +30,8 @@ class Folders:
 
     @staticmethod
     def of(path: str, job: str, stage: int) -> Folders:
-        """The places of the sink that writes the folder `path`."""
-        target = Path(path)
+        """The places of the sink that writes the folder `path`, itself or by a link to it."""
+        target = Path(path).resolve()
         return Folders(target, target.parent / f".{target.name}.{job}-{stage}.stream")
 
     @property

@@ -57,7 +57,9 @@ class Request:
         found = self.constants[index]
         if found is None:
             dtype = self.operands[index]
-            raise PlanError(f"{self.name}: argument {index + 1} is no constant that fits {dtype}")
+            raise PlanError(
+                f"{self.name}: argument {index + 1} is not a constant that fits {dtype}"
+            )
         return found[0]
 
 

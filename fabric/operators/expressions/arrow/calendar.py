@@ -222,7 +222,7 @@ def _refuse(wrong: Values, what: str, *parts: Values) -> None:
     if np.any(wrong):
         row = int(np.argmax(wrong))
         shown = ", ".join(str(part[row]) for part in parts)
-        raise ExpressionError(f"{shown} is no {what}")
+        raise ExpressionError(f"{shown} is not a valid {what}")
 
 
 def _make_timestamp(request: Request) -> Bound:

@@ -44,7 +44,7 @@ def bad_value(value: object, dtype: pa.DataType) -> ExpressionError:
     """The error of a value that is no `dtype`; long values are cut."""
     text = repr(value)
     shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-    return ExpressionError(f"{shown} is no {dtype}")
+    return ExpressionError(f"{shown} is not a valid {dtype}")
 
 
 def arrays(*operands: Datum) -> list[pa.Array]:

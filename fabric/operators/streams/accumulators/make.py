@@ -145,7 +145,7 @@ def _given_type(function: str, dtype: pa.DataType) -> pa.DataType:
     if function == "mean" and not t.is_decimal(numeric(dtype) or pa.float64()):
         return pa.float64()
     if function in ("sum", "mean"):
-        number = numeric(dtype) or pa.float64()  # only null is no number here
+        number = numeric(dtype) or pa.float64()  # only null is not a number here
         if t.is_integer(number):
             return pa.int64()
         return pa.float64() if t.is_floating(number) else number

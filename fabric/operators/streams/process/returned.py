@@ -100,7 +100,8 @@ def _array(value: Any, field: pa.Field) -> pa.Array:
         return array_of(value, field.type)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise ExpressionError(
-            f"it returned a value for {field.name} that is no {field.type}: {str(error)[:_SHOWN]}"
+            f"it returned a value for {field.name} that is not a valid {field.type}: "
+            f"{str(error)[:_SHOWN]}"
         ) from error
 
 

@@ -85,7 +85,7 @@ def test_files_as_they_come(tmp_path: Path) -> None:
     assert empty.schema == pa.schema([("b", pa.int64())])
     with pytest.raises(PlanError, match=r'can\'t tell the format.*write: format="parquet"'):
         fabric.read_stream(tmp_path / "x", schema={"b": "int64"})
-    with pytest.raises(PlanError, match="until='soon' is not one"):
+    with pytest.raises(PlanError, match="until='soon' is not valid"):
         fabric.read_stream(tmp_path, until="soon")
 
 
@@ -274,7 +274,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
      "a window is for streams"),
     (lambda: DataFrame({"key": [1]}).with_watermark("key"), "must be a timestamp"),
     (lambda: timed().group_by("key").window("1 second", time="event time").count(),
-     "time='event time' is not one"),
+     "time='event time' is not valid"),
     (lambda: timed().group_by("key").rollup().window("1 second"), "a window needs plain groups"),
     (lambda: timed().window("1 second", slide="1 ms", step="1 ms"), "not both"),
     (lambda: timed().window(fabric.session("1 second"), slide="1 ms"), "leave slide= out"),
@@ -282,17 +282,17 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: timed().select("key").window("1 second").count(), "left out or changed"),
     (lambda: streams.generator().collect(), r'has no end.*write: \.write_stream\("folder"\)'),
     (lambda: rows().write_stream(5), "write_stream takes a folder"),
-    (lambda: rows().write_stream("/x", format="xml"), "format='xml' is not one"),
-    (lambda: rows().write_stream("/x", mode="overwrite"), "mode='overwrite' is not one"),
+    (lambda: rows().write_stream("/x", format="xml"), "format='xml' is not valid"),
+    (lambda: rows().write_stream("/x", mode="overwrite"), "mode='overwrite' is not valid"),
     (lambda: rows().group_by("key").count().write_stream("/x"), r"write: \.changes\(\)\.write_str"),
     (lambda: rows().write_parquet("/x/y.parquet"), r"write: \.write_stream\("),
     (lambda: rows().write_dataset("d", mode="overwrite"), r"drop it first, and write: \.write_d"),
     (lambda: streams.to_flight("grpc://x"), "to_flight needs a path"),
     (lambda: rows().write_stream("/x", name=5), 'name of a job is text, got 5; write: name="5"'),
-    (lambda: rows().write_stream("/x", parallelism="2"), "parallelism='2' is no .* parallelism=2"),
+    (lambda: rows().write_stream("/x", parallelism="2"), "parallelism='2' is not .* parallelism=2"),
     (lambda: rows().group_by("key").count().count(), r"can't be taken back; write: \.changes\(\)"),
     (lambda: streams.generator().count(), "this stream has no end"),
-    (lambda: rows().show(-1), "show: n=-1 is no whole number of at least 0"),
+    (lambda: rows().show(-1), "show: n=-1 is not a whole number of at least 0"),
 ]  # fmt: skip
 
 
@@ -331,9 +331,16 @@ def test_where_streams_are_written(submitted: Callable[[Callable[[], Any]], Aske
     assert asked.name == "mine"
     assert isinstance(asked.plan.root, Sink)
     assert asked.plan.root.target == StreamFileTarget("ipc", "/data/out")
-    rolled = streams.to_files("/o", roll="1 minute", roll_rows=5, compact="1 hour", compression="x")
+    rolled = streams.to_files(
+        "/o", roll="1 minute", roll_rows=5, compact="1 hour", compression="zstd"
+    )
     assert rolled == StreamFileTarget(
-        "parquet", "/o", roll_rows=5, roll_s=60.0, compact_s=3600.0, options=(("compression", "x"),)
+        "parquet",
+        "/o",
+        roll_rows=5,
+        roll_s=60.0,
+        compact_s=3600.0,
+        options=(("compression", "zstd"),),
     )
     table = submitted(lambda: timed().write_stream(streams.to_dataset("d", keys="key")))
     assert isinstance(table.plan.root, Sink)

@@ -139,7 +139,7 @@ def test_describe_has_one_order(parallelism: int) -> None:
         (lambda f: f.grouping_sets([["a"], ["bb"]], "a", "b"),
          r'write: \.grouping_sets\(\[\["a"\], \["b"\]\]\)'),
         (lambda f: f.group_by("a").grouping_sets([]), "needs a set of keys"),
-        (lambda f: f.rollup("a").agg(grouping("n")), r'which is no key.*write: grouping\("a"\)'),
+        (lambda f: f.rollup("a").agg(grouping("n")), r'which is not a key.*write: grouping\("a"\)'),
         (lambda f: f.group_by("a").agg(grouping_id()), "grouping_id"),
         (lambda f: f.cube(*[col("n").alias(str(i)) for i in range(13)]), "at most 12 keys"),
         (lambda f: f.value_counts("aa"), r'write: \.value_counts\("a"\)'),
@@ -155,3 +155,28 @@ def test_describe_has_one_order(parallelism: int) -> None:
 def test_refused(df: DataFrame, wrong: Any, says: str) -> None:
     with pytest.raises(PlanError, match=says):
         wrong(df)
+
+
+@pytest.mark.parametrize(
+    ("named", "says"),
+    [
+        (
+            {"maintain_order": True},
+            r"no order by themselves; write: \.group_by\(.*\.sort\(\.\.\.\)",
+        ),
+        ({"maintain_order": False}, "got maintain_order=False; leave it out"),
+        ({"as_index": False}, "got as_index=False; leave it out"),
+        ({"level": None}, "got level=None; leave it out"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["group_by", "groupby", "rollup", "cube"])
+def test_an_option_of_another_library_is_no_key(verb: str, named: Any, says: str) -> None:
+    with pytest.raises(PlanError, match=says):
+        getattr(DataFrame({"k": [1]}), verb)("k", **named)
+
+
+def test_pandas_calls_keys_by() -> None:
+    df = DataFrame({"k": [1, 1], "j": [2, 2], "v": [3, 4]})
+    assert df.groupby(by="k").agg(sum("v")).to_dicts() == [{"k": 1, "v": 7}]
+    assert df.groupby(by=["k", "j"]).agg(sum("v")).columns == ["k", "j", "v"]
+    assert df.group_by(by="k").agg(sum("v")).columns == ["by", "v"]

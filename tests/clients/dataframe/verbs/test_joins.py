@@ -194,7 +194,7 @@ def test_asof_keeps_settings_of_both() -> None:
         (lambda a, b: a.join_asof(b, left_on="id", right_on="idd", by="v"),
          r'right side: .*\.join_asof\(other, on="id", by="v"\)'),
         (lambda a, b: a.join_asof(b, on=["id", "v"]), r'by="\.\.\."'),
-        (lambda a, b: a.join_asof(b, on="id", strategy="back"), "strategy='back' is not one"),
+        (lambda a, b: a.join_asof(b, on="id", strategy="back"), "strategy='back' is not valid"),
         (lambda a, b: a.join_asof(b.with_columns(s=col("v").cast("string")),
                                   left_on="id", right_on="s"), "can't compare"),
         (lambda a, b: a.join_asof(b, on="id", tolerance="2h"), "tolerance of at least 0 for keys"),
@@ -207,7 +207,7 @@ def test_asof_keeps_settings_of_both() -> None:
         (lambda a, b: a.join_interval(b, "a", ("b", "vv")),
          r'right side: .*write: \.join_interval\(other, left, \("b", "v"\)\)'),
         (lambda a, b: a.join_interval(b, "a", ("b", "v", "id")), "a pair of columns as right"),
-        (lambda a, b: a.join_interval(b, "a", ("b", "v"), closed="up"), "closed='up' is not one"),
+        (lambda a, b: a.join_interval(b, "a", ("b", "v"), closed="up"), "closed='up' is not valid"),
     ],
 )  # fmt: skip
 def test_refused(left: DataFrame, right: DataFrame, wrong: Any, says: str) -> None:
@@ -318,3 +318,12 @@ def test_null_keys_that_match_each_other(how: Any) -> None:
     plain = DataFrame(left).join(DataFrame(right), on="k", how=how)
     safe = DataFrame(left).join(DataFrame(right), on="k", how=how, nulls_equal=True)
     assert plain.schema == safe.schema
+
+
+def test_a_null_safe_equality_as_pyspark_writes_it() -> None:
+    left = DataFrame({"a": [1, None, 3], "v": [1, 2, 3]})
+    right = DataFrame({"b": [1, None, 4], "w": [10, 20, 40]})
+    found = left.join(right, col("a").eqNullSafe(col("b"))).sort("v").select("v", "w")
+    query = "SELECT v, w FROM l JOIN r ON a IS NOT DISTINCT FROM b ORDER BY v"
+    l, r = left.to_arrow(), right.to_arrow()  # noqa: E741, F841
+    assert found.to_dicts() == duckdb.sql(query).to_arrow_table().to_pylist()

@@ -8,6 +8,7 @@ from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 from random import Random
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import duckdb
 import polars as pl
@@ -49,6 +50,7 @@ WINDOWS: dict[str, dict[str, Any]] = {
     "closed right": {"every": "1h", "closed": "right"},
     "closed right and sliding": {"every": "1h", "period": "2h", "closed": "right"},
     "label right": {"every": "1h", "label": "right"},
+    "moved days, label right": {"every": "1d", "offset": "3h", "label": "right"},
     "groups": {"every": "1d", "group_by": "k"},
     "timedelta": {"every": timedelta(hours=2)},
 }
@@ -92,6 +94,19 @@ def test_overlapping_windows_by_hand(every: int, period: int, offset: int, close
     )
     counted = {row["t"]: row["n"] for row in found.agg(n=count()).to_dicts()}
     assert counted == expected
+
+
+@pytest.mark.parametrize("label", ["left", "right"])
+def test_moved_windows_of_months(label: Any) -> None:
+    frame = DataFrame({"t": [datetime(2024, 3, 15), datetime(2024, 3, 30), datetime(2024, 2, 29)]})
+    found = frame.group_by_dynamic("t", every="1mo", period="2mo", offset="-1h", label=label)
+    windows = {  # by hand: from the last hour of a month to the last but one of the next but one
+        (datetime(2023, 12, 31, 23), datetime(2024, 2, 29, 23)): 1,
+        (datetime(2024, 1, 31, 23), datetime(2024, 3, 31, 23)): 3,
+        (datetime(2024, 2, 29, 23), datetime(2024, 4, 30, 23)): 2,
+    }
+    expected = {ends[label == "right"]: n for ends, n in windows.items()}
+    assert {row["t"]: row["n"] for row in found.agg(n=count()).to_dicts()} == expected
 
 
 def test_windows_of_dates() -> None:
@@ -156,6 +171,21 @@ def test_date_range_beside_polars(every: str, closed: Any) -> None:
         assert found.collect()["day"].to_pylist() == days
 
 
+@pytest.mark.parametrize("every", ["1d", "2d", "1w", "24h", "12h", "1d12h", timedelta(1), "1mo"])
+@pytest.mark.parametrize("month", [3, 10])
+def test_date_range_goes_by_the_clocks_of_its_zone(every: Any, month: int) -> None:
+    zone = ZoneInfo("Europe/Berlin")
+    start, end = (datetime(2024, month + i, 12, 12, tzinfo=zone) for i in range(2))
+    expected = pl.datetime_range(start, end, every, eager=True).to_list()
+    found = date_range(start, end, every).collect()["date"].to_pylist()
+    assert [time.isoformat() for time in found] == [time.isoformat() for time in expected]
+
+
+def test_date_range_ends_with_the_years() -> None:
+    found = date_range(datetime(9999, 12, 30, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC), "1d")
+    assert found.collect().num_rows == 2
+
+
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
@@ -174,6 +204,8 @@ def test_date_range_beside_polars(every: str, closed: Any) -> None:
         (lambda f: f.select(col("x").sum().over(order_by=["t", "x"], range=("-1h", 0))), "one key"),
         (lambda _: date_range(date(2024, 1, 1), 5), "two dates or two datetimes"),
         (lambda _: date_range(date(2024, 1, 1), date(2025, 1, 1), "-1d"), "a distance above 0"),
+        (lambda _: date_range(datetime(2024, 1, 1, tzinfo=UTC), datetime(2025, 1, 1), "1d"),
+         "two times with a zone or two without"),
         (lambda _: date_range(datetime(1, 1, 1), datetime(9999, 1, 1), "1us"), "more than"),
     ],
 )  # fmt: skip

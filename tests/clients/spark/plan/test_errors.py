@@ -19,9 +19,9 @@ RAISING: dict[str, tuple[Expr, str]] = {
     "divide": (call("divide", col("d"), col("v")), "division by zero"),
     "modulo": (call("modulo", col("d"), col("v")), "division by zero"),
     "add": (call("add", col("d"), lit(1, pa.int64())), "overflow"),
-    "cast": (Cast(col("s"), pa.int32()), "'x' is no int32"),
+    "cast": (Cast(col("s"), pa.int32()), "'x' is not a valid int32"),
     "narrow": (Cast(col("d"), pa.int8()), "overflow"),
-    "date": (Cast(col("s"), pa.date32()), "is no date32"),
+    "date": (Cast(col("s"), pa.date32()), "is not a valid date32"),
 }
 
 

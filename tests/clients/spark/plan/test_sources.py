@@ -125,11 +125,22 @@ def test_csv_by_our_reader(tmp_path: Path, same: Same) -> None:
     assert found.schema.types == [pa.int64(), pa.int64(), pa.string()]
 
 
+def test_text_files_are_read_exactly(tmp_path: Path, same: Same) -> None:
+    (tmp_path / "rows.csv").write_text('s,n\nx,12345678901234567890\n\n"NA",1\n')
+    found = same(read(tmp_path / "rows.csv", "csv", null_values=("NA",)))
+    assert found.num_rows == 3
+    assert found["s"].null_count == 2
+    (tmp_path / "rows.json").write_text(
+        '{"t": "2024-01-01T10:00:00.5+02:00", "n": -1}\n{"n": 12345678901234567890}\n'
+    )
+    same(read(tmp_path / "rows.json", "json"))
+
+
 def test_csv_that_does_not_hold_what_its_head_promised(tmp_path: Path, on_spark: Any) -> None:
     (tmp_path / "rows.csv").write_text("a\n" + "1\n" * 50 + "x\n")
     node = read(tmp_path / "rows.csv", "csv", sample_bytes=20)
     with pytest.raises(
-        DataError, match=r"does not fit its column.*types=\{\"column\": \"string\"\}"
+        DataError, match=r"does not fit its column.*types=\{\"a\": \"string\"\}"
     ) as error:
         on_spark(node)
     assert "Traceback" not in str(error.value)

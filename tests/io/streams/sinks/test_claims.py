@@ -93,7 +93,7 @@ def test_of_jobs_that_begin_at_once_one_gets_the_folder(tmp_path: Path) -> None:
             assert sum(found.result() for found in one) == 1
 
 
-@pytest.mark.parametrize("name", ["part-0.parquet", "notes.txt", "a=1", "_SUCCESS"])
+@pytest.mark.parametrize("name", ["part-0.parquet", "notes.txt", "a=1"])
 def test_files_that_no_stream_wrote_are_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / name).touch()
@@ -109,6 +109,7 @@ def test_files_that_no_stream_wrote_are_refused(tmp_path: Path, name: str) -> No
 def test_a_folder_where_nothing_is_to_be_seen_is_free(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / ".hidden").touch()
+    (tmp_path / "out" / "_SUCCESS").touch()  # of Spark; readers pass over it
     (tmp_path / ".out.more.job-9-0.stream").mkdir()  # of a stream into `out.more`
     check_stream_target(target(tmp_path), SCHEMA)
     written(target(tmp_path), "job-1")
@@ -125,6 +126,35 @@ def test_who_appends_writes_beside_a_job_that_does_not(tmp_path: Path) -> None:
     sinks.discard(alone, "job-1", 2)
     opened(alone, "job-1")  # restarted once it had ended
     assert len(names(tmp_path / "out")) == 2
+
+
+@pytest.mark.parametrize("first", ["link", "out"])
+@pytest.mark.parametrize("mode", ["error", "append"])
+def test_a_link_to_a_folder_is_that_folder(tmp_path: Path, first: str, mode: str) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "out")  # which may not be there yet
+    (second,) = {"link", "out"} - {first}
+    opened(StreamFileTarget("parquet", str(tmp_path / first), mode=mode), "job-1")
+    to = StreamFileTarget("parquet", str(tmp_path / second))
+    for refused in (lambda: check_stream_target(to, SCHEMA), lambda: opened(to, "job-2")):
+        with pytest.raises(PlanError, match=r"/out is written by job job-1; "):
+            refused()
+    sinks.discard(StreamFileTarget("parquet", str(tmp_path / first), mode=mode), "job-1", 2)
+    written(to, "job-2")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "out"]
+    assert len(list((tmp_path / "out").iterdir())) == 1
+
+
+@pytest.mark.parametrize("format", ["parquet", "ipc", "csv", "json"])
+def test_what_is_appended_has_the_types_that_are_there(tmp_path: Path, format: str) -> None:
+    to = StreamFileTarget(format, str(tmp_path / "out"), mode="append")
+    written(to, "job-1")
+    check_stream_target(to, SCHEMA)
+    for dtype in (pa.string(), pa.bool_(), pa.timestamp("us")):
+        with pytest.raises(PlanError, match=r"don't fit .*/out: column 'n' is .*; \.cast"):
+            check_stream_target(to, pa.schema([("n", dtype)]))
+    for other in (pa.schema([("z", pa.int64())]), SCHEMA.append(pa.field("z", pa.int64()))):
+        with pytest.raises(PlanError, match=r"it has (no|another) column|has the columns n, "):
+            check_stream_target(to, other)
 
 
 def test_a_file_of_that_name_is_nobodys_claim(tmp_path: Path) -> None:
@@ -153,9 +183,9 @@ def test_who_appends_keeps_to_the_folders_that_are_there(tmp_path: Path) -> None
     assert len(names(tmp_path / "out")) == 2
     other = target(tmp_path, partition_by=("n",), mode="append")
     with pytest.raises(
-        PlanError, match=r"would be partitioned by n; .* partition_by=\['a=b', 'n'\]"
+        PlanError, match=r"is partitioned by a=b, n; append with partition_by=\['a=b', 'n'\]"
     ):
         check_stream_target(other, KEYED)
     renamed = pa.schema([*KEYED][:2]).append(pa.field("y", pa.float64()))
-    with pytest.raises(PlanError, match="have the columns x, and this stream has y; "):
+    with pytest.raises(PlanError, match=r"don't fit .*/out: it has no column 'x', in .*parquet"):
         check_stream_target(to, renamed)

@@ -70,7 +70,7 @@ def test_differences(start: datetime, end: datetime) -> None:
 
 @pytest.mark.parametrize(
     ("parts", "message"),
-    [((2023, 2, 29), "2023, 2, 29 is no date"), ((2023, 0, 1), "is no date"),
+    [((2023, 2, 29), "2023, 2, 29 is not a valid date"), ((2023, 0, 1), "is not a valid date"),
      ((2147483647, 1, 1), "overflow: a date so far away")],
 )  # fmt: skip
 def test_no_date(parts: tuple[int, int, int], message: str) -> None:

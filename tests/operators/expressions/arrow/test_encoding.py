@@ -20,5 +20,5 @@ def test_there_and_back(data: bytes) -> None:
 
 @pytest.mark.parametrize("text", ["Y", "YQ=", "Y=Q=", "YQ==YQ==", "=", "YQ===", "Y!Q=", "é"])
 def test_no_base64(text: str) -> None:
-    with pytest.raises(ExpressionError, match="is no binary in base64"):
+    with pytest.raises(ExpressionError, match="is not a valid binary in base64"):
         from_base64(text)

@@ -60,11 +60,14 @@ def test_a_list_may_be_a_value():
         ({1: 1, "b": "x"}, "it returned the columns 1, b"),
         ({"a": 1, "b": ["x"]}, "it returned columns and single values in one dict"),
         ({"a": [1, 2], "b": ["x"]}, "it returned columns of different lengths: a: 2, b: 1"),
-        ({"a": 300, "b": "x"}, "it returned a value for a that is no int8"),
-        ({"a": "x", "b": "x"}, "it returned a value for a that is no int8"),
-        ({"a": 1.5, "b": "x"}, "it returned a value for a that is no int8: 1.5 is not whole"),
-        ({"a": [1, 1.5], "b": ["x", "y"]}, "for a that is no int8: 1.5 is not whole"),
-        ({"a": np.array([1.5]), "b": ["x"]}, "it returned a value for a that is no int8"),
+        ({"a": 300, "b": "x"}, "it returned a value for a that is not a valid int8"),
+        ({"a": "x", "b": "x"}, "it returned a value for a that is not a valid int8"),
+        (
+            {"a": 1.5, "b": "x"},
+            "value for a that is not a valid int8: 1.5 is not whole",
+        ),
+        ({"a": [1, 1.5], "b": ["x", "y"]}, "for a that is not a valid int8: 1.5 is not whole"),
+        ({"a": np.array([1.5]), "b": ["x"]}, "it returned a value for a that is not a valid int8"),
         (pa.record_batch({"a": [1.5], "b": ["x"]}), "it returned double for a, declared is int8"),
         (pa.record_batch({"a": [300], "b": ["x"]}), "it returned int64 for a, declared is int8"),
         (pa.record_batch({"a": [[1]], "b": ["x"]}), "it returned list<.*> for a"),
@@ -77,5 +80,7 @@ def test_something_else_is_named(found, text):
 
 
 def test_a_decimal_that_arrow_must_not_see():
-    with pytest.raises(ExpressionError, match="it returned a value for d that is no decimal128"):
+    with pytest.raises(
+        ExpressionError, match="returned a value for d that is not a valid decimal128"
+    ):
         rows({"d": Decimal("1E-999999999")}, DECIMAL)

@@ -64,7 +64,7 @@ def _exact_sums(lists: Lists, dtype: pa.DataType) -> list[Any]:
         for row in sums:
             pa.array(row, dtype)
     except (pa.ArrowInvalid, OverflowError) as error:
-        raise ExpressionError(f"overflow: the sum of a list is no {dtype}") from error
+        raise ExpressionError(f"overflow: the sum of a list does not fit {dtype}") from error
     return [row[-1] for row in sums]
 
 
