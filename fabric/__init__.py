@@ -18,9 +18,9 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fabric import clients, errors
+    from fabric import clients, errors, functions, selectors
     from fabric.clients import spark
-    from fabric.clients.dataframe import functions, selectors, streams
+    from fabric.clients.dataframe import streams
     from fabric.clients.dataframe.expr import Expr
     from fabric.clients.dataframe.frame import DataFrame, concat
     from fabric.clients.dataframe.functions import (
@@ -189,8 +189,8 @@ _WHERE = {
 _MODULES = {
     "clients": "fabric.clients",
     "errors": "fabric.errors",
-    "functions": "fabric.clients.dataframe.functions",
-    "selectors": "fabric.clients.dataframe.selectors",
+    "functions": "fabric.functions",
+    "selectors": "fabric.selectors",
     "spark": "fabric.clients.spark",
     "streams": "fabric.clients.dataframe.streams",
 }

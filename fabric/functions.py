@@ -1,10 +1,13 @@
-"""``import fabric.functions``: the module that ``fabric.functions`` is."""
+"""``import fabric.functions``: the public names of `fabric.clients.dataframe.functions`."""
 
-import sys
-from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from fabric.clients.dataframe.functions import *  # noqa: F403
+from fabric.clients.dataframe import functions as _functions
+from fabric.clients.dataframe.functions import *  # noqa: F403
 
-sys.modules[__name__] = import_module("fabric.clients.dataframe.functions")
+__all__ = _functions.__all__
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        return getattr(_functions, name)

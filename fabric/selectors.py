@@ -1,10 +1,13 @@
-"""``import fabric.selectors``: the module that ``fabric.selectors`` is."""
+"""``import fabric.selectors``: the public names of `fabric.clients.dataframe.selectors`."""
 
-import sys
-from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from fabric.clients.dataframe.selectors import *  # noqa: F403
+from fabric.clients.dataframe import selectors as _selectors
+from fabric.clients.dataframe.selectors import *  # noqa: F403
 
-sys.modules[__name__] = import_module("fabric.clients.dataframe.selectors")
+__all__ = _selectors.__all__
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        return getattr(_selectors, name)

@@ -27,6 +27,29 @@ from fabric.clients.dataframe.selection import Selector, by_names
 from fabric.errors import PlanError
 from fabric.plan import types as kinds
 
+__all__ = [
+    "all",
+    "binary",
+    "boolean",
+    "by_dtype",
+    "by_name",
+    "contains",
+    "date",
+    "datetime",
+    "decimal",
+    "ends_with",
+    "exclude",
+    "float",
+    "integer",
+    "list",
+    "matches",
+    "numeric",
+    "starts_with",
+    "string",
+    "struct",
+    "temporal",
+]
+
 
 def _typed(text: str, fits: Callable[[pa.DataType], bool]) -> Selector:
     return Selector(

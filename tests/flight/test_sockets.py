@@ -177,7 +177,7 @@ def test_a_folder_of_somebody_else_is_refused(
         aside = new_socket(tmp_path / ("x" * 100)).parent
         aside.rmdir()
         aside.symlink_to(tmp_path)
-        with pytest.raises(StorageError, match="no folder of this user's"):
+        with pytest.raises(StorageError, match="is not a folder of this user"):
             new_socket(tmp_path / ("x" * 100))
         aside.unlink()
         aside.touch()

@@ -91,7 +91,7 @@ PLANS: dict[str, tuple[Callable[[DataFrame], object], str]] = {
     "unknown join key": (lambda df: df.join(df, on="x"), r'left side: there is no column "x"'),
     "wrong type": (
         lambda df: df.select((col("k") + col("s")).alias("x")),
-        r'\+ takes numbers, got string .*col\("s"\)\.cast\("int64"\).*select_1',
+        r'\+ takes two numbers or two texts, got int64 .*col\("k"\)\.cast\("string"\).*select_1',
     ),
     "wrong type of a filter": (
         lambda df: df.filter(col("k")),
