@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any, overload
 
 from fabric.clients.dataframe.calls import suggesting
@@ -14,13 +15,13 @@ _Branch = tuple[plan.Expr, plan.Expr]
 
 
 class When:
-    """A condition that waits for its value: ``.then(value)``."""
+    """Conditions that wait for their value: ``.then(value)``."""
 
     __slots__ = ("_branches", "_condition")
 
-    def __init__(self, branches: tuple[_Branch, ...], condition: Any) -> None:
+    def __init__(self, branches: tuple[_Branch, ...], conditions: tuple[Any, ...]) -> None:
         self._branches = branches
-        self._condition = to_node(condition)
+        self._condition = to_node(reduce(lambda a, b: as_column(a) & as_column(b), conditions))
 
     def then(self, value: Any) -> Then:
         """The value where the condition is true; a text is a column, ``lit("x")`` is text."""
@@ -42,18 +43,31 @@ class Then(Expr):
     @overload
     def when(self, condition: Any) -> When: ...
     @overload
-    def when(self, condition: Any, value: Any) -> Then: ...
-    def when(self, condition: Any, value: Any = _MISSING) -> When | Then:
-        """One more condition, looked at where all before are not true.
-
-        With a `value` it is PySpark's form, ``when(c, v).when(c, v)``, and complete.
-        """
-        later = When(self._branches, condition)
-        return later if value is _MISSING else later.then(value)
+    def when(self, condition: Any, value: Any) -> WhenOrThen: ...
+    @overload
+    def when(self, condition: Any, value: Any, *conditions: Any) -> When: ...
+    def when(self, condition: Any, value: Any = _MISSING, *conditions: Any) -> When | Then:
+        """One more condition, looked at where all before are not true; written as in `when`."""
+        return _when(self._branches, condition, value, conditions)
 
     def otherwise(self, value: Any) -> Expr:
         """The value where no condition is true; a text is a column, ``lit("x")`` is text."""
         return Expr(Case(self._branches, to_node(as_column(value))))
+
+
+class WhenOrThen(Then):
+    """``when(a, b)``: a condition and its value, as in PySpark, until ``.then(value)`` follows:
+    then both are conditions, as in Polars."""
+
+    __slots__ = ("_both",)
+
+    def __init__(self, branches: tuple[_Branch, ...], condition: Any, value: Any) -> None:
+        super().__init__(When(branches, (condition,)).then(value)._branches)
+        self._both = (branches, (condition, value))
+
+    def then(self, value: Any) -> Then:
+        """The value where both conditions are true."""
+        return When(*self._both).then(value)
 
 
 suggesting(When, "when(...)")
@@ -62,17 +76,34 @@ suggesting(When, "when(...)")
 @overload
 def when(condition: Any) -> When: ...
 @overload
-def when(condition: Any, value: Any) -> Then: ...
-def when(condition: Any, value: Any = _MISSING) -> When | Then:
+def when(condition: Any, value: Any) -> WhenOrThen: ...
+@overload
+def when(condition: Any, value: Any, *conditions: Any) -> When: ...
+def when(condition: Any, value: Any = _MISSING, *conditions: Any) -> When | Then:
     """Begin a case: the first condition that is true gives the value; null is not true.
 
-    A bare text is a column, as everywhere that columns are meant; ``lit("late")`` is text.
+    With ``.then(value)`` all that stands in `when` are conditions, as in Polars, and all must be
+    true. Without, the second is the value, as in PySpark. A bare text is a column, as everywhere
+    that columns are meant; ``lit("late")`` is text.
 
     Examples
     --------
     >>> from fabric import col, lit, when
     >>> when(col("delay") > 15).then(lit("late")).otherwise("state")
     when(col("delay") > 15).then(lit("late")).otherwise(col("state"))
+    >>> when(col("delay") > 15, col("dest") == "JFK").then(1).otherwise(0)
+    when((col("delay") > 15) & (col("dest") == "JFK")).then(1).otherwise(0)
+    >>> when(col("delay") > 15, 1).otherwise(0)
+    when(col("delay") > 15).then(1).otherwise(0)
     """
-    first = When((), condition)
-    return first if value is _MISSING else first.then(value)
+    return _when((), condition, value, conditions)
+
+
+def _when(
+    branches: tuple[_Branch, ...], condition: Any, value: Any, conditions: tuple[Any, ...]
+) -> When | Then:
+    if value is _MISSING:
+        return When(branches, (condition,))
+    if not conditions:
+        return WhenOrThen(branches, condition, value)
+    return When(branches, (condition, value, *conditions))

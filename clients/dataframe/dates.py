@@ -33,7 +33,7 @@ class DateTimeMethods:
     --------
     >>> from fabric import col
     >>> col("departure").dt.truncate("1h")
-    col("departure").dt.date_trunc("hour")
+    col("departure").dt.date_trunc("hour").dt.as_time_of(col("departure"))
     """
 
     __slots__ = ("_expr",)
@@ -119,7 +119,16 @@ class DateTimeMethods:
         from fabric.clients.dataframe.lowering.buckets import bucket
 
         number, unit = parse_duration(every)
-        return self.date_trunc(unit) if number == 1 else Expr(bucket(to_node(self._expr), every))
+        if number == 1:
+            return self._as_before(self.date_trunc(unit))
+        return self._as_before(Expr(bucket(to_node(self._expr), every)))
+
+    def as_time_of(self, like: Any) -> Expr:
+        """A date where `like` is a date, else a timestamp of its zone."""
+        return call("as_time_of", self._expr, like)
+
+    def _as_before(self, moved: Expr) -> Expr:
+        return moved.dt.as_time_of(self._expr)
 
     def add(self, number: Any, unit: str) -> Expr:
         """`number` (an expression or an integer) of `unit` later; below 0 earlier."""
@@ -130,13 +139,13 @@ class DateTimeMethods:
 
         >>> from fabric import col
         >>> col("departure").dt.offset_by("-2h")
-        col("departure").dt.add(-2, "hour")
+        col("departure").dt.add(-2, "hour").dt.as_time_of(col("departure"))
         """
         match days_and_rest(by):
             case days, rest_us if days and rest_us:  # a day is as long as clocks make it
                 rest = timedelta(microseconds=rest_us)
-                return self.add(days, "day").dt.add(*parse_duration(rest))
-        return self.add(*parse_duration(by))
+                return self._as_before(self.add(days, "day").dt.add(*parse_duration(rest)))
+        return self._as_before(self.add(*parse_duration(by)))
 
     def date_add(self, days: Any) -> Expr:
         """The date `days` later."""
@@ -156,8 +165,12 @@ class DateTimeMethods:
         return call("trunc", self._expr, unit)
 
     def month_start(self) -> Expr:
-        """The first date of the month."""
-        return self.trunc("month")
+        """The first day of the month, at the same time of the day, as in Polars."""
+        return self._as_before(self.add(1 - self.day(), "day"))
+
+    def month_end(self) -> Expr:
+        """The last day of the month, at the same time of the day, as in Polars."""
+        return self._as_before(self.add(self.days_in_month() - self.day(), "day"))
 
     def last_day(self) -> Expr:
         """The last date of the month."""
@@ -299,7 +312,6 @@ class DateTimeMethods:
     ordinal_day = day_of_year
     weekofyear = week
     to_date = date
-    month_end = last_day
     datediff = date_diff
     to_string = strftime
     timestamp = epoch

@@ -35,22 +35,20 @@ class ListMethods:
         """How many values, nulls counted."""
         return call("list_len", self._expr)
 
-    def get(self, index: Any, *, null_on_oob: bool = True) -> Expr:
-        """The value at `index`, from 0, below 0 from the end; null where there is none.
+    def get(self, index: Any, *, null_on_oob: bool = False) -> Expr:
+        """The value at `index`, from 0, below 0 from the end, as in Polars.
 
-        Polars raises there unless `null_on_oob`, which can't be had here.
+        Where the list is too short the job fails; with `null_on_oob` null stands there.
         """
-        if not null_on_oob:
-            raise PlanError("get gives null where a list is too short; leave null_on_oob out")
-        return call("list_get", self._expr, as_column(index))
+        return call("list_get" if null_on_oob else "list_item", self._expr, as_column(index))
 
     def first(self) -> Expr:
         """The first value; null of an empty list."""
-        return self.get(0)
+        return self.get(0, null_on_oob=True)
 
     def last(self) -> Expr:
         """The last value; null of an empty list."""
-        return self.get(-1)
+        return self.get(-1, null_on_oob=True)
 
     def contains(self, value: Any) -> Expr:
         """True where `value` is in the list, as in Polars: never null, but of a null list.

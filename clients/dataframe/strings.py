@@ -223,12 +223,20 @@ class StringMethods(PatternMethods):
                 return call("replace", call("base64", self._expr), "\r\n", "")
         raise PlanError(f"encode knows utf-8, hex and base64, got {encoding!r}")
 
-    def decode(self, encoding: str) -> Expr:
-        """The bytes that a text in "hex" (null when it is none) or "base64" stands for."""
-        functions = {"hex": "unhex", "base64": "unbase64"}
+    def decode(self, encoding: str, *, strict: bool = True) -> Expr:
+        """The bytes that a text in "hex" or "base64" stands for, as in Polars.
+
+        A text that is not in this encoding fails the job; without `strict` it is null (hex only).
+        """
+        functions = {"hex": "decode_hex", "base64": "unbase64"}
         if encoding not in functions:
             raise PlanError(f"decode knows hex and base64, got {encoding!r}")
-        return call(functions[encoding], self._expr)
+        if strict:
+            return call(functions[encoding], self._expr)
+        if encoding != "hex":
+            raise PlanError("decode: strict=False reads hex only; leave it out for base64")
+        is_even = call("length", self._expr) % 2 == 0
+        return when(is_even).then(call("unhex", self._expr))
 
     def starts_with(self, prefix: Any) -> Expr:
         """True where the string begins with `prefix`."""

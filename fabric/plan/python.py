@@ -57,7 +57,7 @@ _DATE = (
     "date_add", "add_months", "date_diff", "months_between", "timestamp_diff", "date_format",
     "from_utc_timestamp", "to_utc_timestamp", "unix_date", "unix_seconds", "unix_millis",
     "unix_micros", "total_days", "total_hours", "total_minutes", "total_seconds",
-    "total_milliseconds", "total_microseconds", "replace_time_zone",
+    "total_milliseconds", "total_microseconds", "replace_time_zone", "as_time_of",
 )  # fmt: skip
 _LIST = ("len", "get", "position", "concat", "append", "prepend", "flatten",
          "drop_nulls", "reverse", "unique", "sort", "min", "max", "sum", "mean", "any", "all",
@@ -67,14 +67,14 @@ _METHODS: dict[str, str] = {
     **{name: f"str.{name}" for name in _STRING},
     **{name: f"dt.{name}" for name in _DATE},
     **{f"list_{name}": f"list.{name}" for name in _LIST},
-    "list_slice": "list.sublist", "list_union": "list.set_union",
+    "list_item": "list.get", "list_slice": "list.sublist", "list_union": "list.set_union",
     "list_intersect": "list.set_intersection", "list_except": "list.set_difference",
     "struct_field": "struct.field",
     "power": "pow", "regexp_contains": "str.rlike", "pattern_count": "str.count_matches",
     **{f"regexp_{name}": f"str.regexp_{name}" for name in ("extract", "extract_all", "count")},
     **{f"pattern_{name}": f"str.{name}" for name in ("contains", "extract", "extract_all",
                                                      "replace", "replace_all")},
-    "contains": "str.contains", "replace": "str.replace_all",
+    "contains": "str.contains", "decode_hex": "str.decode", "replace": "str.replace_all",
     "to_date": "dt.date", "add_interval": "dt.add", "date_trunc": "dt.date_trunc",
 }  # fmt: skip
 _HOW = {"numba": " [compiled by Numba]", "row": " [row by row]"}
@@ -221,6 +221,10 @@ def _call(function: str, args: Sequence[_Text]) -> tuple[str, int]:
             rest[1:] = [f"ambiguous={rest[1]}", f"non_existent={rest[2]}"]
         if function in ("contains", "replace"):
             rest.append("literal=True")
+        if function == "list_get":
+            rest.append("null_on_oob=True")
+        if function == "decode_hex":
+            rest.append('"hex"')
         if function == "to_date" and rest:
             return f"to_date({', '.join(arg.text for arg in args)})", _ATOM
         return f"{_atom(args[subject])}.{_METHODS[function]}({', '.join(rest)})", _ATOM

@@ -47,6 +47,7 @@ MESSAGES = {
     "CAST_INVALID_INPUT": "is no",
     "CANNOT_PARSE_TIMESTAMP": "is no",
     "INVALID_INDEX_OF_ZERO": "no part 0",
+    "INVALID_ARRAY_INDEX_IN_ELEMENT_AT": "lies outside a list",
     "INVALID_PARAMETER_VALUE.START": "the start of a slice",
     "INVALID_PARAMETER_VALUE.LENGTH": "the length of a slice",
     "DATETIME_FIELD_OUT_OF_BOUNDS.WITHOUT_SUGGESTION": "is no",

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROWS = table()
-LOOSE = ("truncate, offset_by and + give times, month_start and month_end dates",)
-"""Where what is written instead gives another answer than Polars does."""
 
 
 @pytest.mark.parametrize("row", ROWS["polars"], ids=lambda row: row["what"])
@@ -34,10 +32,9 @@ def test_what_differs_from_polars(row: dict[str, Any]) -> None:
     "row", [row for row in ROWS["polars"] if "instead" in row], ids=lambda row: row["what"]
 )
 def test_what_to_write_instead(row: dict[str, Any]) -> None:
-    """It gives what Polars gives, where both have types for it."""
+    """It gives what Polars gives."""
     ours = answer(golden_polars.by_fabric, row["table"], row["instead"])
-    loose = row["what"] in LOOSE
-    assert (not ours.startswith("an error")) if loose else ours == row["theirs"]
+    assert ours == row["theirs"]
 
 
 @pytest.mark.parametrize("row", ROWS["spark"], ids=lambda row: row["what"])

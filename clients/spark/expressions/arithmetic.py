@@ -62,11 +62,23 @@ def _add(args: Sequence[SparkColumn], result: DataType) -> SparkColumn:
     from pyspark.sql import functions as sf
     from pyspark.sql.types import StringType
 
-    return sf.concat(*args) if isinstance(result, StringType) else args[0] + args[1]
+    if isinstance(result, StringType):
+        return sf.concat(*args)
+    return _date_again(args[0] + args[1], result)
+
+
+def _subtract(args: Sequence[SparkColumn], result: DataType) -> SparkColumn:
+    return _date_again(args[0] - args[1], result)
+
+
+def _date_again(moved: SparkColumn, result: DataType) -> SparkColumn:
+    """A date that was moved by a duration is a timestamp in Spark."""
+    from pyspark.sql.types import DateType
+
+    return moved.cast(result) if isinstance(result, DateType) else moved
 
 
 FUNCTIONS: dict[str, Build] = {
-    "subtract": operator(lambda a, b: a - b),
     "multiply": operator(lambda a, b: a * b),
     "divide": operator(lambda a, b: a / b),
     "floor_divide": named("div"),
@@ -80,6 +92,7 @@ FUNCTIONS: dict[str, Build] = {
     "ceil": named("ceil"),
 }
 TYPED: dict[str, Callable[[Sequence[SparkColumn], DataType], SparkColumn]] = {
-    "add": _add, "floor_quotient": _floor_quotient, "floor_remainder": _floor_remainder,
+    "add": _add, "subtract": _subtract,
+    "floor_quotient": _floor_quotient, "floor_remainder": _floor_remainder,
 }  # fmt: skip
 """Functions that must know the type of their result."""

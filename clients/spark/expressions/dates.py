@@ -74,6 +74,7 @@ FUNCTIONS: dict[str, Build] = {
     "day_of_year": named("dayofyear"),
     "date_format": named("date_format"),
     "date_trunc": _date_trunc,
+    "as_time_of": operator(lambda value, _: value),
     "to_date": _to_date,
     "to_timestamp": _to_timestamp,
     "try_to_timestamp": _try_to_timestamp,

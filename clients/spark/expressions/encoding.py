@@ -30,8 +30,20 @@ def _unbase64(args: Sequence[SparkColumn], _: Sequence[Any]) -> SparkColumn:
     return sf.to_binary(args[0], sf.lit("base64"))
 
 
+def _decode_hex(args: Sequence[SparkColumn], _: Sequence[Any]) -> SparkColumn:
+    """Spark puts a digit in front of an odd number of them; a question mark is none."""
+    from pyspark.sql import functions as sf
+
+    (text,) = args
+    is_odd = sf.length(text) % 2 == 1
+    return sf.to_binary(
+        sf.when(is_odd, sf.concat(text, sf.lit("?"))).otherwise(text), sf.lit("hex")
+    )
+
+
 FUNCTIONS: dict[str, Build] = {
     **{name: named(name) for name in _SAME},
     "unbase64": _unbase64,
+    "decode_hex": _decode_hex,
     "sha2": _sha2,
 }

@@ -23,6 +23,16 @@ def _get(args: Sequence[SparkColumn], _: Sequence[Any]) -> SparkColumn:
     return from_end.otherwise(sf.get(values, position))
 
 
+def _item(args: Sequence[SparkColumn], _: Sequence[Any]) -> SparkColumn:
+    """Spark counts from 1; the largest position of all lies outside of any list."""
+    from pyspark.sql import functions as sf
+
+    values, position = args
+    from_one = sf.least(position, sf.lit((1 << 31) - 2)) + 1
+    place = sf.when(position < 0, position).otherwise(from_one)
+    return sf.when(position.isNotNull(), sf.element_at(values, place))
+
+
 def _sort(args: Sequence[SparkColumn], values: Sequence[Any]) -> SparkColumn:
     """Spark's two functions put nulls first when ascending or last; nulls first, descending is the
     values in order behind as many nulls as there are."""
@@ -75,6 +85,7 @@ FUNCTIONS: dict[str, Build] = {
     "array": named("array"),
     "list_len": named("array_size"),
     "list_get": _get,
+    "list_item": _item,
     "list_contains": named("array_contains"),
     "list_position": named("array_position"),
     "list_slice": named("slice"),

@@ -73,6 +73,15 @@ def _date_trunc(args: Arguments) -> Signature:
     return Signature((pa.string(), stamp), stamp)
 
 
+def _as_time_of(args: Arguments) -> Signature:
+    given, like = args.types
+    time_type("as_time_of", 0, given)
+    time_type("as_time_of", 1, like)
+    wanted = plain(like) if not t.is_null(plain(like)) else plain(given)
+    wanted = pa.date32() if is_date(wanted) else time_type("as_time_of", 1, wanted)
+    return Signature((wanted, wanted), wanted)
+
+
 def _add_interval(args: Arguments) -> Signature:
     dtype, number, unit = args.types
     stamp = time_type("add_interval", 0, dtype)
@@ -172,4 +181,6 @@ FUNCTIONS = (
     Function("try_to_timestamp", (2, 2), _try_to_timestamp,
              "as to_timestamp; null where the string does not fit the pattern", (1,), total=True),
     Function("add_interval", (3, 3), _add_interval, "b units (constant c) after a", (2,)),
+    Function("as_time_of", (2, 2), _as_time_of, "a as the date or the timestamp that b is",
+             total=True),
 )  # fmt: skip

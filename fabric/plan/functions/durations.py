@@ -32,6 +32,7 @@ def with_times(name: str, args: Arguments) -> Signature | None:
 
     timestamp - timestamp   duration        duration + duration   duration
     timestamp + duration    timestamp       duration * integer    duration
+    date + duration         date, as in Python: hours that make no whole day are dropped
     """
     types = args.types
     if not any(is_duration(d) or is_timestamp(d) for d in types) and not _dates(name, types):
@@ -44,15 +45,21 @@ def with_times(name: str, args: Arguments) -> Signature | None:
         return Signature(stamps, SPAN)
     if name == "add" and is_duration(left) and _is_time(right):
         stamp = time_type(name, 1, right)
-        return Signature((SPAN, stamp), stamp)
+        return Signature((SPAN, stamp), _moved(right, stamp))
     if name in ("add", "subtract") and is_duration(right):
         stamp = time_type(name, 0, left) if _is_time(left) else SPAN
-        return Signature((stamp, SPAN), stamp) if _is_time(left) or is_duration(left) else None
+        if _is_time(left) or is_duration(left):
+            return Signature((stamp, SPAN), _moved(left, stamp))
+        return None
     if name == "multiply" and is_duration(left) and t.is_integer(plain(right)):
         return Signature((SPAN, pa.int64()), SPAN)
     if name == "multiply" and is_duration(right) and t.is_integer(plain(left)):
         return Signature((pa.int64(), SPAN), SPAN)
     return None
+
+
+def _moved(given: pa.DataType, stamp: pa.DataType) -> pa.DataType:
+    return pa.date32() if is_date(given) else stamp
 
 
 def _dates(name: str, types: tuple[pa.DataType, ...]) -> bool:

@@ -43,6 +43,8 @@ FUNCTIONS = (
     Function("hex", (1, 1), _hex, "the bytes, or the number, in hexadecimal digits", total=True),
     Function("unhex", (1, 1), takes("unhex", (S,), B),
              "the bytes of hexadecimal digits; null when there are other characters", total=True),
+    Function("decode_hex", (1, 1), takes("decode_hex", (S,), B),
+             "the bytes of hexadecimal digits, two each; anything else is an error"),
     Function("bin", (1, 1), takes("bin", (L,), S), "the number in binary digits", total=True),
     Function("md5", (1, 1), takes("md5", (B,), S), "the MD5 digest in hexadecimal", total=True),
     Function("sha1", (1, 1), takes("sha1", (B,), S), "the SHA-1 digest in hexadecimal",

@@ -102,10 +102,13 @@ def _len(args: Arguments) -> Signature:
     return Signature((pa.list_(_item("list_len", args)),), I)
 
 
-def _get(args: Arguments) -> Signature:
-    item = _item("list_get", args)
-    _whole("list_get", args, 1)
-    return Signature((pa.list_(item), I), item)
+def _get(name: str) -> Rule:
+    def rule(args: Arguments) -> Signature:
+        item = _item(name, args)
+        _whole(name, args, 1)
+        return Signature((pa.list_(item), I), item)
+
+    return rule
 
 
 def _with_value(name: str, result: pa.DataType | None) -> Rule:
@@ -227,8 +230,10 @@ def _of_floats(args: Arguments) -> bool:
 FUNCTIONS = (
     Function("array", (0, None), _array, "a list of all arguments", total=True),
     Function("list_len", (1, 1), _len, "the number of values, nulls counted", total=True),
-    Function("list_get", (2, 2), _get,
+    Function("list_get", (2, 2), _get("list_get"),
              "the value at position b (the first is 0, below 0 from the end), or null", total=True),
+    Function("list_item", (2, 2), _get("list_item"),
+             "the value at position b, as list_get; an error where there is none"),
     Function("list_contains", (2, 2), _with_value("list_contains", B),
              "whether b is in the list; null when it is not and a null is", total=True),
     Function("list_position", (2, 2), _with_value("list_position", L),

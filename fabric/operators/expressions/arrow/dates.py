@@ -235,6 +235,7 @@ IMPLEMENTATIONS: dict[str, Implementation] = {
     "second": _whole(_clock("second", 60)),
     "day_of_week": _whole(_day_of_week),
     "date_trunc": _date_trunc,
+    "as_time_of": lambda _: Bound(lambda value, _: value, array=0),
     "to_date": _to_date,
     "to_timestamp": _to_timestamp,
     "try_to_timestamp": _to_timestamp,

@@ -20,6 +20,7 @@ _CHECKED: dict[str, Kernel] = {
     "negate": pc.negate_checked,
     "abs": pc.abs_checked,
 }
+_STAMP = pa.timestamp("us")
 _MICROS = {
     "total_days": 86_400_000_000,
     "total_hours": 3_600_000_000,
@@ -42,7 +43,11 @@ def arithmetic(request: Request) -> Bound:
     def kernel(*values: Datum) -> Datum:
         answer = compute(*map(_number, values))
         if isinstance(answer, pa.Array):
+            if t.is_date(request.result):
+                return pc.floor_temporal(answer.view(_STAMP), unit="day").cast(request.result)
             return answer.view(request.result)
+        if t.is_date(request.result):
+            return kernel(*(pa.array([value.as_py()], value.type) for value in values))[0]
         return pa.scalar(answer.as_py(), request.result)
 
     return Bound(kernel)

@@ -1,6 +1,7 @@
 """Bytes as text: base64, hexadecimal and binary digits, digests.
 
-One job: base64 unbase64 hex unhex bin md5 sha1 sha2 crc32. Applied once per different value.
+One job: base64 unbase64 hex unhex decode_hex bin md5 sha1 sha2 crc32. Applied once per different
+value.
 """
 
 from __future__ import annotations
@@ -74,6 +75,17 @@ def from_hex(text: str) -> bytes | None:
         return None
 
 
+def strict_from_hex(text: str) -> bytes:
+    """The bytes of hexadecimal digits, two each.
+
+    >>> strict_from_hex("aFF0")
+    b'\\xaf\\xf0'
+    """
+    if len(text) % 2 or (found := from_hex(text)) is None:
+        raise ExpressionError(f"{bad_value(text, pa.binary()).message} in hex")
+    return found
+
+
 def _hex(request: Request) -> Bound:
     if t.is_integer(request.operands[0]):
         return _each(lambda number: f"{number & _ALL_BITS:X}")(request)
@@ -93,6 +105,7 @@ IMPLEMENTATIONS: dict[str, Implementation] = {
     "unbase64": _each(from_base64),
     "hex": _hex,
     "unhex": _each(from_hex),
+    "decode_hex": _each(strict_from_hex),
     "bin": _each(lambda number: f"{number & _ALL_BITS:b}"),
     "md5": _each(lambda data: hashlib.md5(data, usedforsecurity=False).hexdigest()),
     "sha1": _each(lambda data: hashlib.sha1(data, usedforsecurity=False).hexdigest()),

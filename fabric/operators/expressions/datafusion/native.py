@@ -112,6 +112,7 @@ NATIVE: dict[str, Choose] = {
     "is_not_null": _always(lambda value: value.is_not_null()),
     "is_nan": _floats(_is_nan),
     "coalesce": _always(f.coalesce),
+    "as_time_of": _always(lambda value, _: value),
     "contains": _strings(f.contains),
     "starts_with": _strings(f.starts_with),
     "ends_with": _strings(f.ends_with),

@@ -1,6 +1,7 @@
-"""What is in a list: list_len list_get list_contains list_position list_slice.
+"""What is in a list: list_len list_get list_item list_contains list_position list_slice.
 
-One job: those five. The first value has position 0 in `list_get`, 1 in the others, as in SQL.
+One job: those six. The first value has position 0 in `list_get` and `list_item`, 1 in the others,
+as in SQL.
 """
 
 from __future__ import annotations
@@ -21,15 +22,21 @@ def _len(_: Request) -> Bound:
     return Bound(pc.list_value_length)
 
 
-def _get(_: Request) -> Bound:
-    """The value at a position from 0, below 0 from the end; null when there is none."""
+def _get(request: Request) -> Bound:
+    """The value at a position from 0, below 0 from the end; null or an error when there is none."""
+    is_strict = request.name == "list_item"
 
     def kernel(values: Datum, position: Datum) -> pa.Array:
         array, place = arrays(values, position)
         lists = Lists.of(array)
         index = to_numpy(pc.fill_null(place, 0)).astype(np.int64)
         index = np.where(index < 0, index + lists.sizes, index)
-        absent = (index < 0) | (index >= lists.sizes) | flags(pc.is_null(place))
+        absent = (index < 0) | (index >= lists.sizes)
+        unknown = flags(pc.is_null(place))
+        if is_strict:
+            asked = ~unknown if lists.null is None else ~(unknown | lists.null)
+            _refuse_outside(absent & asked, place, lists)
+        absent |= unknown
         source = np.where(absent, 0, lists.starts + index)
         return lists.values.take(pa.array(source, mask=absent))
 
@@ -100,6 +107,15 @@ def _inside(lists: Lists, begin: Numbers, size: Numbers) -> Flags:
     return inside
 
 
+def _refuse_outside(wrong: Flags, place: pa.Array, lists: Lists) -> None:
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise ExpressionError(
+            f"index {place[row]} lies outside a list of {lists.sizes[row]} values; write "
+            f".list.get({place[row]}, null_on_oob=True) for null there"
+        )
+
+
 def _refuse(wrong: Flags, unknown: Flags, message: str) -> None:
     if (wrong & ~unknown).any():
         raise ExpressionError(message)
@@ -108,6 +124,7 @@ def _refuse(wrong: Flags, unknown: Flags, message: str) -> None:
 IMPLEMENTATIONS: dict[str, Implementation] = {
     "list_len": _len,
     "list_get": _get,
+    "list_item": _get,
     "list_contains": _contains,
     "list_position": _position,
     "list_slice": _slice,
