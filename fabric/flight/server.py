@@ -55,7 +55,7 @@ class FabricFlightServer:
         serve_datasets(
             handlers, puts, backend.datasets.native, backend.locations.native, backend.agent_id
         )
-        backend.exchanges.serve(handlers)
+        backend.exchanges.serve(handlers, idle_s)
         if isinstance(store := getattr(backend.source, "native", None), Store):
             serve_store(handlers, store)
         backend.exchanges.serve_taps(handlers, backend.locations.native, idle_s)

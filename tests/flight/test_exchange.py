@@ -67,7 +67,7 @@ class Server:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with FlightRig(tmp_path_factory.mktemp("rig"), 1) as rig:
+    with FlightRig(tmp_path_factory.mktemp("rig"), 1, tap_idle_s=10.0) as rig:
         connections = Connections()
         socket = new_socket(tmp_path_factory.mktemp("agent"))
         rig.servers["a0"].listen(socket)

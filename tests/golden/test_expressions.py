@@ -24,6 +24,7 @@ from fabric.operators.expressions.errors import as_fabric
 from fabric.plan.expr import Alias, Call, Case, Cast, Column, Expr, IsIn, Literal, children
 from fabric.plan.functions import FUNCTIONS
 from fabric.plan.schema import type_of
+from tests.support.sampled import sampled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -113,8 +114,10 @@ def test_spark_answers(file: GoldenFile, spark: SparkSession) -> None:
 
 @by_file
 def test_spark_failures(file: GoldenFile, spark: SparkSession) -> None:
-    found = {case.text: condition(spark, case.batch, case.expr) for case in file.failures}
-    assert found == {case.text: case.condition for case in file.failures}
+    """Each is a job of its own: a third of them in `make test`."""
+    tried = sampled(file.failures, -(-len(file.failures) // 3), salt=file.name)
+    found = {case.text: condition(spark, case.batch, case.expr) for case in tried}
+    assert found == {case.text: case.condition for case in tried}
 
 
 def _parts(expr: Expr) -> list[Expr]:

@@ -68,27 +68,16 @@ def test_with_spark(tmp_path: Path) -> None:
     assert (out / "spark.log").exists()
 
 
-def test_without_spark(tmp_path: Path) -> None:
+def test_without_spark_and_the_snippet_works_when_pasted(tmp_path: Path) -> None:
+    """Started as shells start what has ``&`` or ``nohup``, which ignores SIGINT; one ends it."""
     out = tmp_path / "out" / "flights"
     (out / "delays_by_carrier.parquet").mkdir(parents=True)  # as Spark leaves it
-    text = run(tmp_path, "--without-spark")
-    check_common(text, out)
-    found = re.search(AGREES, text)
-    assert found is not None
-    assert found[1] == "8"
-    rows = [pq.read_table(out / f"{name}.parquet").num_rows for name in questions.NAMES]
-    assert rows == [16, 15]
-    assert not (out / "spark.log").exists()
-
-
-def test_the_snippet_works_when_pasted(tmp_path: Path) -> None:
-    """Started as shells start what has ``&`` or ``nohup``, which ignores SIGINT; one ends it."""
-    said = tmp_path / "said"
+    said, errors = tmp_path / "said", tmp_path / "errors"
     ignoring = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh"]
-    with said.open("wb") as file:
+    with said.open("wb") as file, errors.open("wb") as error_file:
         demo = subprocess.Popen(
             [*ignoring, *COMMAND, "--without-spark", "--keep"], cwd=tmp_path, env=ENV,
-            stdout=file, stderr=subprocess.STDOUT, start_new_session=True,
+            stdout=file, stderr=error_file, start_new_session=True,
         )  # fmt: skip
     try:
         wait_until(lambda: demo.poll() is not None or "Ctrl-C stops it" in said.read_text(), 120)
@@ -98,7 +87,7 @@ def test_the_snippet_works_when_pasted(tmp_path: Path) -> None:
             [sys.executable, "-"], input="#" + snippet, env=ENV, capture_output=True, text=True,
             check=False,
         )  # fmt: skip
-        assert pasted.returncode == 0, said.read_text() + pasted.stderr
+        assert pasted.returncode == 0, said.read_text() + errors.read_text() + pasted.stderr
         assert "SkyWest Airlines Inc." in pasted.stdout
     finally:
         demo.send_signal(signal.SIGINT)
@@ -107,8 +96,17 @@ def test_the_snippet_works_when_pasted(tmp_path: Path) -> None:
         finally:
             demo.kill()
             demo.wait()
-    assert code == 0, said.read_text()
-    assert said.read_text().endswith("stopped\n")
+    text = said.read_text()
+    assert code == 0, text + errors.read_text()
+    assert text.endswith("stopped\n")
+    assert errors.read_text() == ""
+    check_common(text, out)
+    found = re.search(AGREES, text)
+    assert found is not None
+    assert found[1] == "8"
+    rows = [pq.read_table(out / f"{name}.parquet").num_rows for name in questions.NAMES]
+    assert rows == [16, 15]
+    assert not (out / "spark.log").exists()
 
 
 def test_ctrl_c_does_not_wait_for_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

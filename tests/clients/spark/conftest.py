@@ -14,6 +14,7 @@ import fabric
 from fabric.clients.spark import install
 from fabric.clients.spark.types import spark_schema
 from tests.support.local import LocalFabric, local_fabric
+from tests.support.spark_cluster import SparkCluster, spark_cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -71,3 +72,10 @@ def installed(spark: SparkSession) -> SparkSession:
 @pytest.fixture(scope="package")
 def connector(installed: SparkSession, two: LocalFabric, session: fabric.Session) -> Connector:
     return Connector(installed, session.flight_url, two.token, two.home)
+
+
+@pytest.fixture(scope="package")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    """A standalone cluster of two workers."""
+    with spark_cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +11,7 @@ import pytest
 import fabric
 from fabric.clients.demo.checksum import checksum
 from tests.support.local import LocalFabric
-from tests.support.spark_cluster import SparkCluster, spark_cluster
+from tests.support.spark_cluster import SparkCluster
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.timeout(900)
@@ -26,12 +25,6 @@ FIRE = {
     "spark.task.maxFailures": "2",
     "spark.executor.cores": "2",
 }
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
-    with spark_cluster(tmp_path_factory.mktemp("cluster")) as running:
-        yield running
 
 
 def test_the_example_of_the_readme(

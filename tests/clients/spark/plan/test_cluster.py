@@ -10,7 +10,7 @@ import pytest
 
 import fabric
 from tests.support.local import LocalFabric
-from tests.support.spark_cluster import spark_cluster
+from tests.support.spark_cluster import SparkCluster
 
 pytestmark = pytest.mark.timeout(600)
 PROGRAM = """
@@ -30,17 +30,18 @@ with fabric.connect(master, datasets=address, token=token) as session:
 """
 
 
-def test_files_and_datasets(tmp_path: Path, two: LocalFabric, session: fabric.Session) -> None:
+def test_files_and_datasets(
+    tmp_path: Path, cluster: SparkCluster, two: LocalFabric, session: fabric.Session
+) -> None:
     for part in range(3):
         lines = [f"{'AB'[n % 2]},{n}" for n in range(part * 10, part * 10 + 10)]
         (tmp_path / f"{part}.csv").write_text("\n".join(["carrier,delay", *lines, ""]))
     (tmp_path / "program.py").write_text(PROGRAM)
-    with spark_cluster(tmp_path) as cluster:
-        done = subprocess.run(
-            [sys.executable, str(tmp_path / "program.py"), cluster.master,
-             f"fabric://{two.address}", two.token, str(tmp_path)],
-            env=cluster.environment, capture_output=True, text=True, check=False, timeout=400,
-        )  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "program.py"), cluster.master,
+         f"fabric://{two.address}", two.token, str(tmp_path)],
+        env=cluster.environment, capture_output=True, text=True, check=False, timeout=400,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]
     expected = [{"carrier": "A", "late": 7}, {"carrier": "B", "late": 7}]
     assert done.stdout == f"Session({cluster.master}) {expected}\n"

@@ -62,7 +62,7 @@ def pairs(draw: st.DrawFn) -> pa.Table:
     return pa.table({"x": draw(columns(n_rows)), "y": draw(columns(n_rows))})
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(table=pairs(), cut=st.integers(0, 25))
 def test_they_are_exact(in_phases: Callable[..., pa.Table], table: pa.Table, cut: int) -> None:
     node = Aggregate(StageInput(0, table.schema), (), AGGS)
