@@ -23,7 +23,8 @@ from tests.support.plans.expressions import FAMILIES, NESTED, Expressions, famil
 
 N_PLANS = 300
 LEFT_OUT = {
-    "to_timestamp", "try_to_timestamp", "unbase64", "unhex",  # need values of a certain form
+    # need values of a certain form
+    "to_timestamp", "try_to_timestamp", "unbase64", "unhex", "decode_hex", "list_item",
     "make_timestamp",
     "total_days", "total_hours", "total_minutes", "total_seconds", "total_milliseconds",
     "total_microseconds",  # durations
