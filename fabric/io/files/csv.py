@@ -290,18 +290,19 @@ def _open(
         ignore_empty_lines=False,
     )
     file, read = opened(source, _request(options, parse))
-    read_options = pc.ReadOptions(block_size=_no_larger(block_bytes, source), **read)
+    read_options = pc.ReadOptions(block_size=_no_larger(block_bytes, file), **read)
     return pc.open_csv(
         file, read_options=read_options, parse_options=parse, convert_options=convert
     )
 
 
-def _no_larger(block_bytes: int, source: str | pa.Buffer) -> int:
+def _no_larger(block_bytes: int, file: pa.NativeFile) -> int:
     """A block is allocated whole, which costs more than reading a small file. What is decompressed
-    or decoded may be larger than its file."""
-    if not isinstance(source, str) or not isinstance(pa.input_stream(source), pa.OSFile):
+    has no size yet, what is decoded may be larger than its file."""
+    if not isinstance(file, pa.OSFile):
         return block_bytes
-    return min(block_bytes, 4096 + 4 * stat(source).st_size)
+    n_bytes: int = file.size()
+    return min(block_bytes, 4096 + 4 * n_bytes)
 
 
 def _request(options: Given, parse: pc.ParseOptions) -> Request:

@@ -82,7 +82,7 @@ def strict_from_hex(text: str) -> bytes:
     b'\\xaf\\xf0'
     """
     if len(text) % 2 or (found := from_hex(text)) is None:
-        raise ExpressionError(f"{bad_value(text, pa.binary()).message} in hex")
+        raise ExpressionError(f"{text!r} is not valid hex, which has two digits a byte")
     return found
 
 
