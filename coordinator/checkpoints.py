@@ -24,7 +24,7 @@ def listed(
     NotFoundError
         There is no checkpoint of that number.
     DataError, StorageError
-        Its manifest is damaged, or can't be read.
+        The checkpoint is complete, and its manifest is damaged, or can't be read.
     """
     told = [_status(status) for status in found]
     if not request.checkpoint:
@@ -36,7 +36,7 @@ def listed(
             f"job {request.job_id} has no checkpoint {request.checkpoint}; known are: {numbers}",
             job=request.job_id,
         )
-    if known[0].files or known[0].bytes:
+    if known[0].state not in {"under way", "aborted"}:
         manifest = storage.load(request.job_id, request.checkpoint)
         known[0].parts.extend(_part(task) for task in manifest.tasks)
     return pb.CheckpointList(checkpoints=known)
