@@ -22,6 +22,7 @@ from fabric.clients.session import default
 from fabric.coordinator.metadata.postgres.database import Database
 from fabric.telemetry import logs
 from tests.support import tiers
+from tests.support.java import brief_jvms
 from tests.support.postgres import PostgresServer
 from tests.support.sampled import SOAK
 from tests.support.workers import Groups
@@ -54,10 +55,12 @@ settings.load_profile("shared")
 def pytest_configure() -> None:
     """Have all that tests start find `tests.support`, from whatever folder, and Ctrl-C mean
     something there: a run in a shell's background (``&`` or ``nohup``) ignores it, and what ignores
-    it when it starts would go on ignoring it. Nothing is kept in this user's own state folder."""
+    it when it starts would go on ignoring it. Nothing is kept in this user's own state folder, and
+    Java is told that it will not run for long."""
     if "FABRIC_HOME" not in os.environ:
         os.environ["FABRIC_HOME"] = home = tempfile.mkdtemp(prefix="fabric-tests-home-")
         atexit.register(shutil.rmtree, home, ignore_errors=True)  # sessions are closed before
+    brief_jvms(os.environ)
     path = [found for found in os.environ.get("PYTHONPATH", "").split(os.pathsep) if found]
     if path[:1] != [ROOT]:
         os.environ["PYTHONPATH"] = os.pathsep.join([ROOT, *path])

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from tests.support.java import BRIEF
+
 GO_MODULE = "github.com/apache/arrow-go/v18"
 GO_VERSION = "v18.7.0"
 GO_CLIENT = "arrow-flight-integration-client"
@@ -63,7 +65,7 @@ def java_command(source: Path, folder: Path) -> list[str]:
             )  # fmt: skip
             (Path(made) / "jars").rename(jars)
     opened = "--add-opens=java.base/java.nio=ALL-UNNAMED"
-    return ["java", "-Xmx256m", opened, "-cp", f"{jars}/*", str(source)]
+    return ["java", *BRIEF, "-Xmx256m", opened, "-cp", f"{jars}/*", str(source)]
 
 
 _LIBRARIES = ("arrow", "arrow_flight")

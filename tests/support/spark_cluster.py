@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from tests.support.java import BRIEF
 from tests.support.wait import wait_until
 
 START_S = 120.0
@@ -75,7 +76,12 @@ def spark_cluster(folder: Path) -> Iterator[SparkCluster]:
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
         "PYSPARK_PYTHON": sys.executable,
+        "SPARK_CONF_DIR": str(folder / "conf"),
     }
+    (folder / "conf").mkdir()
+    (folder / "conf" / "spark-defaults.conf").write_text(
+        f"spark.executor.extraJavaOptions {' '.join(BRIEF)}\n"
+    )
     with ExitStack() as stack:
 
         def start(name: str, *arguments: str) -> Path:
