@@ -11,7 +11,6 @@ import typer
 
 from fabric.clients.cli.options import Home, home_of
 from fabric.settings import FILE, Setting, explain
-from fabric.telemetry.logs import SECRET_WORDS
 
 _PASSWORD = re.compile(r"(://[^/@\s:]*):[^@\s]*@")
 
@@ -78,6 +77,8 @@ def unit(name: str) -> str:
 
 def shown(name: str, value: Any) -> str:
     """`value` as it would be set; what is secret is masked."""
+    from fabric.telemetry.logs import SECRET_WORDS
+
     if any(word in name for word in SECRET_WORDS):
         return "***"
     if value is None:

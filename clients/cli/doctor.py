@@ -12,7 +12,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
@@ -154,6 +153,8 @@ def ports() -> Iterator[Finding]:
 
 def version_of(distribution: str) -> str | None:
     """The version of an installed distribution, or None."""
+    from importlib import metadata
+
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:

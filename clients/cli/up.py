@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,8 +23,10 @@ from fabric.clients.cli.options import Home, MetricsPort, RestPort, home_of
 from fabric.clients.cli.ports import port_is_free
 from fabric.clients.cli.stopping import POLL_S, stop_asked
 from fabric.config import FabricHome
-from fabric.control import control_pb2 as pb
 from fabric.errors import ConfigError, ExternalError, PeerLostError
+
+if TYPE_CHECKING:
+    from fabric.control import control_pb2 as pb
 
 START_S = 30.0
 STOP_S = 10.0
@@ -269,6 +271,7 @@ class LocalProcesses:
     def _answers(self) -> list[pb.AgentStatus] | None:
         """The agents that are attached, or None while the coordinator does not answer."""
         from fabric.clients.session.connect import token_of
+        from fabric.control import control_pb2 as pb
         from fabric.control.client import GrpcControl
 
         if not self.home.token.exists():

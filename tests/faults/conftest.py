@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import forked
 from tests.support.wait import wait_until
 
 SHORT = {"FABRIC_COORDINATOR_HEARTBEAT_S": "0.5", "FABRIC_COORDINATOR_TIMEOUT_S": "2.5"}
@@ -29,7 +30,8 @@ def patient(short: dict[str, str]) -> dict[str, str]:
 @pytest.fixture(autouse=True)
 def nothing_left() -> Iterator[None]:
     """No process of any fabric of this test, no thread, no descriptor of ours."""
-    before, others = _held(), set(_processes())  # fabrics that other tests share
+    others = set(_processes())  # fabrics that other tests share
+    before = _held()
     yield
     wait_until(lambda: set(_processes()) <= others, 30.0)
     wait_until(lambda: all(now <= then for now, then in zip(_held(), before, strict=True)), 30.0)
@@ -42,7 +44,7 @@ def _held() -> tuple[int, int]:
 def _processes() -> list[str]:
     """Commands of the processes that this one started as part of a fabric."""
     mark = f"--parent\0{os.getpid()}".encode()
-    found = []
+    found = [f"{pid} (forked)" for pid in forked.running()]
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             command = Path(f"/proc/{pid}/cmdline").read_bytes()

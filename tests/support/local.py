@@ -30,7 +30,8 @@ from fabric.flight.remote import FlightTransport
 from fabric.plan.nodes import Node, NodeConfig
 from fabric.security.secret import load
 from fabric.security.tokens import Signer
-from tests.support import running
+from tests.support import forked, running
+from tests.support.forked import Forked
 
 START_S = 60.0
 STOP_S = 15.0
@@ -52,7 +53,7 @@ class Child:
     """One process of a fabric."""
 
     name: str
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | Forked
     log: Path
 
     def said(self, prefix: str) -> str | None:
@@ -236,9 +237,8 @@ class LocalFabric:
         log, environ = folder / "log", {**LEASES, **self.environ}
         if point := self.faults.pop(name, ""):
             environ |= {"FABRIC_TESTING": "1", "FABRIC_FAILPOINT": point}
-        command = [*self.place(name), sys.executable, "-m", "fabric.clients.cli", *arguments]
         with log.open("wb") as out:
-            process = _popen(command, out, environ)
+            process = _started(self.place(name), arguments, out, environ)
         if point.endswith(":stop"):
             self._wake_later(process.pid)
         return Child(name, process, log)
@@ -287,14 +287,19 @@ def local_fabric(
             fabric.stop()
 
 
-def _popen(
-    command: list[str], out: IO[bytes], environ: Mapping[str, str]
-) -> subprocess.Popen[bytes]:
+def _started(
+    place: list[str], arguments: list[str], out: IO[bytes], environ: Mapping[str, str]
+) -> subprocess.Popen[bytes] | Forked:
+    environ = {**os.environ, "PYTHONUNBUFFERED": "1", **SETTINGS, **environ}
+    bounded = "--memory" in arguments or "FABRIC_AGENT_MEMORY" in environ
+    if not place and not bounded:
+        return forked.start(arguments, out, environ)
+    command = [*place, sys.executable, "-m", "fabric.clients.cli", *arguments]
     return subprocess.Popen(
         [*command, "--parent", str(os.getpid())],
         stdin=subprocess.DEVNULL,
         stdout=out,
         stderr=subprocess.STDOUT,
         start_new_session=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1", **SETTINGS, **environ},
+        env=environ,
     )
