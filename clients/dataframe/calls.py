@@ -1,7 +1,8 @@
 """Calls of public methods: a wrong keyword is told by its nearest name, tracebacks are short.
 
 One job: `helpful`, which wraps the public methods of a class. An error that the caller can mend
-shows the caller's line and one of ours, not the way through Fabric; all others keep theirs.
+names the method that the caller wrote, which may have called another one, and shows the caller's
+line and one of ours, not the way through Fabric; all others keep theirs.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from functools import update_wrapper
-from types import FunctionType
+from types import FunctionType, TracebackType
 from typing import Any
 
 from fabric.clients.dataframe.names import no_attribute
@@ -18,9 +19,11 @@ from fabric.errors import UserError
 from fabric.plan.faults import listed, nearest
 
 _DUNDERS = ("__getitem__", "__iter__", "__len__", "__bool__", "__contains__", "__call__")
+_SAID = "_said"
+"""Attribute of an error: the name of a method that its message begins with."""
 _UNEXPECTED = re.compile(r"got an unexpected keyword argument '(\w+)'")
-_WRAPPED: dict[FunctionType, FunctionType] = {}
-"""By what they wrap, so that two names of one method stay one."""
+_WRAPPED: dict[tuple[FunctionType, str], FunctionType] = {}
+"""By what they wrap, and the name that users call it by."""
 
 
 def helpful(*kinds: type) -> None:
@@ -28,14 +31,14 @@ def helpful(*kinds: type) -> None:
     for kind in kinds:
         for name, value in list(vars(kind).items()):
             if isinstance(value, FunctionType) and (name[0] != "_" or name in _DUNDERS):
-                setattr(kind, name, guarded(value))
+                setattr(kind, name, guarded(value, name))
 
 
 def helpful_functions(module: dict[str, Any]) -> None:
     """Wrap the public functions among the names of a `module`."""
     for name, value in list(module.items()):
         if isinstance(value, FunctionType) and name[0] != "_":
-            module[name] = guarded(value)
+            module[name] = guarded(value, name)
 
 
 def suggesting(kind: type, shown: str, also: Callable[[], Mapping[str, str]] = dict) -> None:
@@ -48,23 +51,29 @@ def suggesting(kind: type, shown: str, also: Callable[[], Mapping[str, str]] = d
     kind.__getattr__ = missing  # type: ignore[attr-defined]
 
 
-def guarded(function: FunctionType) -> FunctionType:
-    """`function` with errors as this module says, else the same: name, signature, docstring."""
+def guarded(function: FunctionType, name: str = "") -> FunctionType:
+    """`function` with errors as this module says, else the same: signature, docstring, and name,
+    unless it is to have another."""
+    name = name or function.__name__
     if function in _WRAPPED.values():
-        return function
-    if function not in _WRAPPED:
-        _WRAPPED[function] = _guarded(function, _for_the_caller)
-    return _WRAPPED[function]
+        if name == function.__name__:
+            return function
+        function = function.__wrapped__  # type: ignore[attr-defined]
+    if (function, name) not in _WRAPPED:
+        _WRAPPED[function, name] = _guarded(function, name, _for_the_caller)
+    return _WRAPPED[function, name]
 
 
 def _guarded(
-    function: FunctionType, for_the_caller: Callable[[Exception, FunctionType], Exception | None]
+    function: FunctionType,
+    name: str,
+    for_the_caller: Callable[[Exception, FunctionType, str], Exception | None],
 ) -> FunctionType:
     def call(*arguments: Any, **named: Any) -> Any:
         try:
             return function(*arguments, **named)
         except Exception as error:
-            if (shown := for_the_caller(error, function)) is None:
+            if (shown := for_the_caller(error, function, name)) is None:
                 raise
             caught = shown
         raise caught
@@ -74,20 +83,45 @@ def _guarded(
         call.__code__, function.__globals__, function.__name__, None, call.__closure__
     )
     update_wrapper(made, function)
+    if name != function.__name__:
+        made.__name__ = name
+        made.__qualname__ = f"{function.__qualname__.removesuffix(function.__name__)}{name}"
     return made
 
 
-def _for_the_caller(error: Exception, function: FunctionType) -> Exception | None:
+def _for_the_caller(error: Exception, function: FunctionType, name: str) -> Exception | None:
     """What to raise instead of `error`; None: itself, with all of its traceback."""
     if isinstance(error, UserError):
+        _name(error, function, name)
         return error.with_traceback(None)
     trace = error.__traceback__
     if type(error) is TypeError and trace is not None and trace.tb_next is None:
-        return TypeError(call_mistake(str(error), function))
+        return TypeError(call_mistake(str(error), function, name))
     return None
 
 
-def call_mistake(message: str, function: Callable[..., Any]) -> str:
+def _name(error: UserError, function: FunctionType, name: str) -> None:
+    """Have a message that begins with the name of what was called begin with `name`, unless code of
+    the user's own made the call."""
+    said = getattr(error, _SAID, function.__name__)
+    if not re.match(rf"{said}[ :(]", error.message) or not _is_ours(error.__traceback__):
+        return
+    setattr(error, _SAID, name)
+    error.message = name + error.message.removeprefix(said)
+    error.args = (error.message, *error.args[1:])
+
+
+def _is_ours(trace: TracebackType | None) -> bool:
+    """Whether all that is below the first frame is Fabric's."""
+    while trace is not None:
+        module = trace.tb_frame.f_globals.get("__name__", "")
+        if module.partition(".")[0] != "fabric":
+            return False
+        trace = trace.tb_next
+    return True
+
+
+def call_mistake(message: str, function: Callable[..., Any], name: str = "") -> str:
     """Python's message about a call of `function`, with the name that users know and the nearest
     keyword.
 
@@ -95,7 +129,7 @@ def call_mistake(message: str, function: Callable[..., Any]) -> str:
     >>> print(call_mistake("X.sort() got an unexpected keyword argument 'desending'", sort))
     sort() got an unexpected keyword argument 'desending'; did you mean descending=?
     """
-    shown = message.replace(f"{function.__qualname__}()", f"{function.__name__}()")
+    shown = message.replace(f"{function.__qualname__}()", f"{name or function.__name__}()")
     shown = re.sub(r"^[\w.]*\.(\w+\(\))", r"\1", shown)
     if found := _UNEXPECTED.search(shown):
         parameters = inspect.signature(function).parameters.values()

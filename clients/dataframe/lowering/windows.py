@@ -92,8 +92,10 @@ def _needs_order(over: plan.Over) -> bool:
 
 def _no_order(expr: plan.Expr, agg: plan.Agg) -> PlanError:
     text = expr_text(_ordered(expr))
+    known = agg.function in WINDOW_FUNCTIONS
+    named = agg.function if known else "a value over some rows (.cum_sum, .rolling_mean)"
     return PlanError(
-        f"{agg.function} needs an order, rows have none by themselves; write for example: "
+        f"{named} needs an order, rows have none by themselves; write for example: "
         f"{text if len(text) <= 200 else expr_text(_ordered(agg))} with the column to order by"
     )
 

@@ -127,13 +127,47 @@ def test_other_errors_keep_their_tracebacks(df: DataFrame) -> None:
 
 
 def test_a_guarded_method_is_the_same_to_who_looks_at_it() -> None:
-    assert DataFrame.where is DataFrame.filter
+    where: Any = DataFrame.where
+    assert where.__wrapped__ is DataFrame.filter.__wrapped__  # type: ignore[attr-defined]
+    assert (where.__name__, where.__qualname__) == ("where", "RowVerbs.where")
+    assert where.__doc__ == DataFrame.filter.__doc__
     assert DataFrame.filter.__name__ == "filter"
     assert DataFrame.filter.__doc__
     method: Any = DataFrame.filter
     assert guarded(method) is method
     assert DataFrame.sort.__wrapped__.__qualname__ == "RowVerbs.sort"  # type: ignore[attr-defined]
     assert fabric.DataFrame.sort.__globals__["__name__"].endswith("verbs.rows")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda f: f.unique("z"), '^unique: there is no column "z"'),
+        (lambda f: f.head("n"), "^head needs n of at least 0, got 'n'"),
+        (lambda f: f.limit("n"), "^limit needs n of at least 0, got 'n'"),
+        (lambda f: f.pipe(lambda g: g.limit("n")), "^limit needs n"),
+        (lambda f: f.pipe(lambda g: g.head("n")), "^head needs n"),
+        (lambda f: f.pipe(lambda g: g.unique("z")), "^unique: "),
+        (lambda f: f.select(col("n").cum_sum()), r"^a value over some rows \(\.cum_sum, "),
+    ],
+)
+def test_an_error_names_the_method_that_was_written(df: DataFrame, wrong: Any, says: str) -> None:
+    with pytest.raises(PlanError, match=says) as caught:
+        wrong(df)
+    assert str(caught.value) == caught.value.message == caught.value.args[0]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda: col("n").skew(bias=False), r"^skew\(\) got an .* 'bias'; it takes none$"),
+        (lambda: col("n").all(x=1), r"^all\(\) got an unexpected"),
+        (lambda: col("n").bool_and(x=1), r"^bool_and\(\) got an unexpected"),
+    ],
+)
+def test_a_wrong_call_names_the_method_that_was_written(wrong: Any, says: str) -> None:
+    with pytest.raises(TypeError, match=says):
+        wrong()
 
 
 def test_functions_have_the_names_that_users_know(df: DataFrame) -> None:
