@@ -41,6 +41,8 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.warehouse.dir": os.devnull,  # no test makes a table
+    # else PySpark tells the JVM the place of each of the thousands of calls that make columns
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 
 LONG_S = 60.0

@@ -7,6 +7,7 @@ except those that would change what an expression means.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,7 @@ SETTINGS = {
 
 # Small tables of the driver would be computed by the optimizer, row by row on one thread.
 _NOT_FOR_PLANS = "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
+_SQL = "spark.sql."
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _ADAPTIVE = {
@@ -65,7 +67,7 @@ def prepared(
     `parallelism` is the number of partitions after a shuffle; 0 leaves the caller's setting, as
     does what `adaptive` does not say.
     """
-    given = {k: v for k, v in spark.conf.getAll.items() if k.startswith("spark.sql.")}
+    given = _sql_settings(spark)
     session = spark.newSession()
     for name, value in given.items():
         if ".legacy." in name:
@@ -87,6 +89,14 @@ def prepared(
         jvm.SparkSession.setActiveSession(session._jsparkSession)  # who is asked for taken names
         session.dataSource.register(FabricDataSource)
         yield session
+
+
+def _sql_settings(spark: SparkSession) -> dict[str, str]:
+    """The caller's, by one call of the JVM: `spark.conf.getAll` makes three for each setting."""
+    settings = spark._jsparkSession.conf().getAllAsJava()
+    jvm: Any = spark._jvm
+    text = jvm.com.fasterxml.jackson.databind.ObjectMapper().writeValueAsString(settings)
+    return {name: value for name, value in json.loads(text).items() if name.startswith(_SQL)}
 
 
 @contextmanager
