@@ -2,8 +2,8 @@
 
 One job: `start`, which runs the command line ``fabric`` in a process of its own. Its imports, and
 those of the process that an agent turns into, took 1.5 of the 1.8 CPU-s of a start, hundreds of
-times in a run of all tests. Agents with a bound on their memory choose Arrow's pool before it is
-imported: they are started by the command itself (`tests/support/local.py`).
+times in a run of all tests. Agents that are told how to keep memory prepare their allocators before
+they import anything: they are started by the command itself (`tests/support/local.py`).
 """
 
 from __future__ import annotations

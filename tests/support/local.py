@@ -47,6 +47,9 @@ SETTINGS = {
 }
 """Of every process, unless a test says otherwise: losses are noticed soon."""
 
+ALLOCATORS = {"FABRIC_AGENT_MEMORY", "FABRIC_AGENT_GIVE_BACK_S"}
+"""Settings that an agent's allocators follow from its first import on."""
+
 
 @dataclass(slots=True)
 class Child:
@@ -291,8 +294,7 @@ def _started(
     place: list[str], arguments: list[str], out: IO[bytes], environ: Mapping[str, str]
 ) -> subprocess.Popen[bytes] | Forked:
     environ = {**os.environ, "PYTHONUNBUFFERED": "1", **SETTINGS, **environ}
-    bounded = "--memory" in arguments or "FABRIC_AGENT_MEMORY" in environ
-    if not place and not bounded:
+    if not place and "--memory" not in arguments and not ALLOCATORS & environ.keys():
         return forked.start(arguments, out, environ)
     command = [*place, sys.executable, "-m", "fabric.clients.cli", *arguments]
     return subprocess.Popen(
