@@ -89,12 +89,13 @@ def test_bounded_reads_let_go_of_what_was_read(tmp_path, batch_rows):
     with pa.ipc.new_file(path, table.schema) as writer:
         writer.write_table(table, max_chunksize=batch_rows)
     total, most, held = 0, 0, []
-    for batch in read_bounded(path, table.schema, 0, 0):
+    for n, batch in enumerate(read_bounded(path, table.schema, 0, 0)):
         total += pc.sum(batch["a"]).as_py()
-        most = max(most, resident(path))
+        if n % 8 == 0:  # looking takes 0.1 s in a process with thousands of mappings
+            most = max(most, resident(path))
         held = [*held[-1:], batch]
     assert total == 8_000_000 * 7_999_999 // 2
-    assert most <= 20 << 20
+    assert max(most, resident(path)) <= 20 << 20
     assert held[-1]["a"][-1].as_py() == 7_999_999  # its page comes back
 
 
