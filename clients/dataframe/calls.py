@@ -52,16 +52,15 @@ def suggesting(kind: type, shown: str, also: Callable[[], Mapping[str, str]] = d
 
 
 def guarded(function: FunctionType, name: str = "") -> FunctionType:
-    """`function` with errors as this module says, else the same: signature, docstring, and name,
-    unless it is to have another."""
+    """`function` under `name` (its own if ""), with the errors that this module describes; its
+    signature and docstring stay."""
     name = name or function.__name__
-    if function in _WRAPPED.values():
-        if name == function.__name__:
-            return function
-        function = function.__wrapped__  # type: ignore[attr-defined]
-    if (function, name) not in _WRAPPED:
-        _WRAPPED[function, name] = _guarded(function, name, _for_the_caller)
-    return _WRAPPED[function, name]
+    inner = getattr(function, "__wrapped__", function)
+    if _WRAPPED.get((inner, function.__name__)) is not function:
+        inner = function  # what somebody else wrapped
+    if (inner, name) not in _WRAPPED:
+        _WRAPPED[inner, name] = _guarded(inner, name, _for_the_caller)
+    return _WRAPPED[inner, name]
 
 
 def _guarded(
@@ -101,8 +100,8 @@ def _for_the_caller(error: Exception, function: FunctionType, name: str) -> Exce
 
 
 def _name(error: UserError, function: FunctionType, name: str) -> None:
-    """Have a message that begins with the name of what was called begin with `name`, unless code of
-    the user's own made the call."""
+    """Put `name` in the place of the method name that the message begins with, unless the user's
+    own code called that method."""
     said = getattr(error, _SAID, function.__name__)
     if not re.match(rf"{said}[ :(]", error.message) or not _is_ours(error.__traceback__):
         return
