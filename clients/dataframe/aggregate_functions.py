@@ -6,8 +6,7 @@ One job: the function face of `aggregate_methods.py`, and the table of names by 
 
 from __future__ import annotations
 
-from typing import Any
-
+from fabric.clients.dataframe.aggregate_methods import Interpolation
 from fabric.clients.dataframe.expr import Expr, as_column
 from fabric.plan import expr as plan
 
@@ -178,9 +177,14 @@ def median(column: ColumnLike) -> Expr:
     return as_column(column).median()
 
 
-def quantile(column: ColumnLike, quantile: float, interpolation: Any = "linear") -> Expr:
-    """The exact quantile (0 to 1), linear between two values."""
+def quantile(column: ColumnLike, quantile: float, interpolation: Interpolation = "nearest") -> Expr:
+    """The exact quantile (0 to 1); between two values the nearest, or as `interpolation` says."""
     return as_column(column).quantile(quantile, interpolation)
+
+
+def percentile(column: ColumnLike, percentage: float) -> Expr:
+    """The exact quantile (0 to 1), linear between two values, as in Spark."""
+    return as_column(column).percentile(percentage)
 
 
 def approx_quantile(column: ColumnLike, quantile: float) -> Expr:
@@ -196,7 +200,6 @@ var_samp = var
 stddev = std
 stddev_samp = std
 stddev_pop = std_pop
-percentile = quantile
 percentile_approx = approx_quantile
 every = bool_and
 some = bool_or

@@ -6,15 +6,19 @@ One job: each aggregate of the registry as a method of `Expr`. The same as funct
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
+from fabric.plan.functions.aggregates import INTERPOLATIONS
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.expr import Expr
+
+Interpolation = Literal["nearest", "linear", "lower", "higher", "midpoint"]
 
 
 class AggregateMethods:
@@ -24,7 +28,7 @@ class AggregateMethods:
     --------
     >>> from fabric import col
     >>> col("delay").quantile(0.9)
-    col("delay").quantile(0.9)
+    col("delay").quantile(0.9, "nearest")
     """
 
     __slots__ = ()
@@ -161,14 +165,22 @@ class AggregateMethods:
         """The middle value, or the mean of the two in the middle."""
         return _agg("median", self)
 
-    def quantile(self, quantile: float, interpolation: str = "linear") -> Expr:
-        """The exact quantile (0 to 1), linear between two values (Polars takes the nearest)."""
-        if interpolation != "linear":
-            raise PlanError(
-                f"quantile interpolates 'linear', not {interpolation!r}; for an actual value "
-                f"write: .approx_quantile({quantile})"
-            )
-        return _agg("quantile", self, _node(float(quantile)))
+    def quantile(self, quantile: float, interpolation: Interpolation = "nearest") -> Expr:
+        """The exact quantile (0 to 1) as float64; null of no value.
+
+        Between two values it is the ``nearest``, the ``lower``, the ``higher``, their ``midpoint``
+        or ``linear`` between them; `percentile` is linear, as in Spark.
+
+        >>> from fabric import DataFrame, col
+        >>> df = DataFrame({"x": [1, 2, 5, 9]})
+        >>> df.select(a=col("x").quantile(0.75), b=col("x").percentile(0.75)).to_dicts()
+        [{'a': 5.0, 'b': 6.0}]
+        """
+        return _agg("quantile", self, *quantile_args(quantile, interpolation))
+
+    def percentile(self, percentage: float) -> Expr:
+        """The exact quantile (0 to 1), linear between two values, as in Spark."""
+        return _agg("quantile", self, *quantile_args(percentage, "linear"))
 
     def approx_quantile(self, quantile: float) -> Expr:
         """An actual value about at `quantile` (0 to 1)."""
@@ -188,7 +200,6 @@ class AggregateMethods:
     every = bool_and
     any = bool_or
     some = bool_or
-    percentile = quantile
     percentile_approx = approx_quantile
 
 
@@ -231,3 +242,15 @@ def _by_ddof(name: str, ddof: int) -> str:
     if ddof not in (0, 1):
         raise PlanError(f"{name} takes ddof=1 (a sample) or ddof=0 (all values), got {ddof!r}")
     return name if ddof == 1 else f"{name}_pop"
+
+
+def quantile_args(quantile: Any, interpolation: Any) -> tuple[plan.Expr, ...]:
+    """What follows the input of ``quantile`` in a plan, where linear is not said."""
+    if not isinstance(quantile, Real) or isinstance(quantile, bool):
+        raise PlanError(f"quantile takes a fraction from 0 to 1, got {quantile!r}")
+    fraction = plan.Literal(float(quantile), pa.float64())
+    if interpolation not in INTERPOLATIONS:
+        known = ", ".join(map(repr, INTERPOLATIONS))
+        raise PlanError(f"quantile has no interpolation {interpolation!r}; use one of {known}")
+    linear = interpolation == "linear"
+    return (fraction,) if linear else (fraction, plan.Literal(interpolation, pa.string()))

@@ -10,7 +10,7 @@ from pyarrow import types
 
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.aggregate_functions import ALIASES
-from fabric.clients.dataframe.aggregate_methods import n_unique_of
+from fabric.clients.dataframe.aggregate_methods import Interpolation, n_unique_of, quantile_args
 from fabric.clients.dataframe.aggregates import aggregate
 from fabric.clients.dataframe.calls import helpful
 from fabric.clients.dataframe.lowering.checks import check_aggregates, checked_types
@@ -248,9 +248,14 @@ class GroupBy:
         """The medians of `columns` (none given: of every number that is not a key)."""
         return self._each("median", columns)
 
-    def quantile(self, quantile: float, *columns: str) -> DataFrame:
-        """The exact quantiles of `columns` (none given: of every number that is not a key)."""
-        return self._each("quantile", columns, (plan.Literal(float(quantile), pa.float64()),))
+    def quantile(
+        self, quantile: float, *columns: str, interpolation: Interpolation = "nearest"
+    ) -> DataFrame:
+        """The exact quantiles of `columns` (none given: of every number that is not a key).
+
+        Between two values the nearest, or as `interpolation` says; see ``col(…).quantile``.
+        """
+        return self._each("quantile", columns, quantile_args(quantile, interpolation))
 
     def approx_quantile(self, quantile: float, *columns: str) -> DataFrame:
         """Actual values about at `quantile` of `columns` (none given: of every number)."""

@@ -125,7 +125,7 @@ class ValueMethods:
         if names is None:
             raise PlanError('qcut needs names for its parts: labels=["low", "high"]')
         this: Any = self
-        ends = [_node(this.quantile(q).over()) for q in fractions]
+        ends = [_node(this.percentile(q).over()) for q in fractions]
         return _expr(_cut(_node(self), ends, names, left_closed))
 
 

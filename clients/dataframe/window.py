@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
+from fabric.plan.functions import AGGREGATES
 from fabric.plan.walk import fold, with_expr_children
 
 Ends = tuple[int | None, int | None]
@@ -23,6 +24,8 @@ TimeEnds = tuple[int | str | timedelta | None, int | str | timedelta | None]
 """The first and the last row of a frame, counted from the current one; None is the partition's."""
 
 _FAR = 1 << 31
+_WHOLE = plan.Frame("rows", None, None)
+_SO_FAR = plan.Frame("range", None, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,8 @@ class WindowSpec:
     partition_by: tuple[plan.Expr, ...] = ()
     order_by: tuple[plan.SortKey, ...] = ()
     frame: plan.Frame | None = None
+    runs: bool = True
+    """Without a frame: whether an order makes aggregates run, as in Spark, or not, as in Polars."""
 
     def partitionBy(self, *columns: Any) -> WindowSpec:
         """The same with rows grouped by `columns`."""
@@ -54,7 +59,7 @@ class WindowSpec:
 
 
 class Window:
-    """PySpark's way to write a window.
+    """PySpark's way to write a window; as in PySpark, an order without a frame makes a sum run.
 
     Examples
     --------
@@ -121,7 +126,7 @@ def window_spec(
     if range_ is not None:
         order, ends = _in_time(order, range_)
         frame = _frame("range", ends)
-    return WindowSpec(_partition(partition_by), order, frame)
+    return WindowSpec(_partition(partition_by), order, frame, runs=False)
 
 
 def over(expr: plan.Expr, spec: WindowSpec) -> plan.Expr:
@@ -135,7 +140,8 @@ def over(expr: plan.Expr, spec: WindowSpec) -> plan.Expr:
             return _Pair(whole, _filled(whole, spec))
         whole = with_expr_children(part, tuple(b.whole for b in below))
         if isinstance(whole, plan.Agg):
-            return _Pair(whole, plan.Over(whole, spec.partition_by, spec.order_by, spec.frame))
+            frame = _frame_of(whole, spec)
+            return _Pair(whole, plan.Over(whole, spec.partition_by, spec.order_by, frame))
         return _Pair(whole, whole)
 
     done = fold(expr, one).whole
@@ -162,9 +168,19 @@ def _filled(open_: plan.Over, spec: WindowSpec) -> plan.Over:
     """A window function such as ``cum_sum`` with what it has left open; a closed one as it is."""
     if open_.partition_by:
         return open_
+    order = open_.order_by or spec.order_by
     return plan.Over(
-        open_.input, spec.partition_by, open_.order_by or spec.order_by, open_.frame or spec.frame
+        open_.input, spec.partition_by, order, open_.frame or _frame_of(open_.input, spec)
     )
+
+
+def _frame_of(agg: plan.Agg, spec: WindowSpec) -> plan.Frame | None:
+    """The frame of `agg`; None is what an order means in a plan, as in SQL: it runs."""
+    if not spec.order_by or agg.function not in AGGREGATES:
+        return spec.frame
+    if spec.frame is None:
+        return None if spec.runs else _WHOLE
+    return None if spec.frame == _SO_FAR else spec.frame
 
 
 def _partition(columns: Sequence[Any]) -> tuple[plan.Expr, ...]:

@@ -56,8 +56,9 @@ class WindowMethods:
         partition_by
             Columns and expressions, or one `Window`; none: all rows.
         order_by
-            A key of a sort or a list of them. With an order and without a frame an aggregate runs
-            from the first row to the current one and its equals, as in SQL.
+            A key of a sort or a list of them. An aggregate takes all rows of the partition in
+            this order, as in Polars. A running one is ``cum_sum()`` and its siblings,
+            ``range=(None, 0)``, or an order in a `Window`, as in SQL.
         rows, range
             The frame: the first and the last row counted from the current one (None: the end of
             the partition), or how far their order key may be from it: numbers, or of times

@@ -31,6 +31,7 @@ from fabric.plan.expr import (
     Udf,
 )
 from fabric.plan.faults import quoted
+from fabric.plan.functions import AGGREGATES
 from fabric.plan.walk import fold
 
 _COMPARE, _OR, _AND, _SUM, _PRODUCT, _UNARY, _ATOM = range(7)
@@ -128,6 +129,8 @@ def _over(over: Over, below: Sequence[_Text]) -> str:
         parts.append(f"order_by={keys[0] if len(keys) == 1 else '[' + ', '.join(keys) + ']'}")
     if over.frame is not None:
         parts.append(frame_text(over.frame))
+    elif over.order_by and over.input.function in AGGREGATES:
+        parts.append("range=(None, 0)")  # what an order means in a plan, but not in the API
     assert len(below) == 1 + n_keys + len(over.order_by)
     return f"{below[0].text}.over({', '.join(parts)})"
 
@@ -185,6 +188,8 @@ def _inner(part: Expr, below: tuple[_Text, ...]) -> tuple[str, int]:
             return f"{_atom(below[0])}.alias({quoted(name)})", _ATOM
         case Agg(function=function, input=source):
             args = ", ".join(text.bare for text in below[source is not None :])
+            if function == "quantile" and len(below) == 2:
+                args += ', "linear"'
             subject = "" if source is None else f"{_atom(below[0])}."
             return f"{subject}{function}({args})", _ATOM
         case Over():

@@ -22,6 +22,7 @@ from fabric.plan.types import numeric, plain
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
+    from pyspark.sql.window import WindowSpec
 
 _ACCURACY = 10_000
 _F64 = pa.float64()
@@ -84,10 +85,21 @@ def _argument_type(function: str, dtype: pa.DataType) -> pa.DataType | None:
     return number if function in ("sum", "mean") else None
 
 
-def aggregate_column(agg: Agg, args: Sequence[SparkColumn]) -> SparkColumn:
-    """`agg` over computed `args`, in whatever type Spark gives it."""
+def aggregate_column(
+    agg: Agg, args: Sequence[SparkColumn], window: WindowSpec | None = None
+) -> SparkColumn:
+    """`agg` of computed `args`, over a group or a `window`, in whatever type Spark gives it."""
+    from pyspark.sql import functions as sf
+
+    def over(made: SparkColumn) -> SparkColumn:
+        return made if window is None else made.over(window)
+
     constants = [arg.value for arg in agg.args if isinstance(arg, Literal)]
-    return _BUILD[agg.function](*args, *constants)
+    if agg.function == "count_distinct" and window is not None:  # no DISTINCT over windows
+        return sf.size(over(sf.collect_set(args[0])))
+    if agg.function == "quantile" and constants[1:] not in ([], ["linear"]):
+        return _actual_quantile(over(sf.collect_list(args[0])), *constants)
+    return over(_BUILD[agg.function](*args, *constants))
 
 
 def _named(name: str) -> Callable[..., SparkColumn]:
@@ -111,7 +123,23 @@ def _count_distinct(column: SparkColumn) -> SparkColumn:
     return sf.count_distinct(column)
 
 
-def _percentile(column: SparkColumn, fraction: float) -> SparkColumn:
+def _actual_quantile(values: SparkColumn, fraction: float, how: str) -> SparkColumn:
+    """Spark's own is linear between two values; here they are picked from all of them."""
+    from pyspark.sql import functions as sf
+
+    in_order = sf.array_sort(values)
+    position = (sf.size(values) - 1) * sf.lit(float(fraction))
+    before, after = sf.floor(position), sf.ceil(position)
+
+    def at(index: SparkColumn) -> SparkColumn:
+        return sf.get(in_order, index.cast("int"))
+
+    if how == "midpoint":
+        return (at(before) + at(after)) / 2
+    return at({"lower": before, "higher": after, "nearest": sf.floor(position + 0.5)}[how])
+
+
+def _percentile(column: SparkColumn, fraction: float, how: str = "linear") -> SparkColumn:
     from pyspark.sql import functions as sf
 
     return sf.percentile(column, sf.lit(float(fraction)))

@@ -81,10 +81,10 @@ class _Over:
 
         agg, window = self.over.input, self._window()
         args = [sf.col(next(self.names)) for _ in computed_args(agg)]
-        if agg.function == "count_distinct":  # Spark has no DISTINCT over windows
-            made = sf.size(sf.collect_set(args[0]).over(window))
-        else:
-            made = _function(agg, args, dtype).over(window)
+        if agg.function not in _BUILD:
+            return aggregate_column(agg, args, window).cast(spark_type(dtype))
+        constants = [arg for arg in agg.args if isinstance(arg, Literal)]
+        made = _BUILD[agg.function](*args, *constants, dtype).over(window)
         return made.cast(spark_type(dtype))
 
     def _window(self) -> WindowSpec:
@@ -105,14 +105,6 @@ def _framed(window: WindowSpec, frame: Frame) -> WindowSpec:
     if frame.unit == "rows":
         return window.rowsBetween(start, end)
     return window.rangeBetween(start, end)
-
-
-def _function(agg: Agg, args: Sequence[SparkColumn], dtype: pa.DataType) -> SparkColumn:
-    """A window function or an aggregate of computed `args`, to be put over a window."""
-    if agg.function not in _BUILD:
-        return aggregate_column(agg, args)
-    constants = [arg for arg in agg.args if isinstance(arg, Literal)]
-    return _BUILD[agg.function](*args, *constants, dtype)
 
 
 def _plain(name: str) -> Callable[..., SparkColumn]:

@@ -104,9 +104,17 @@ def _statistic(name: str) -> Callable[[Arguments], pa.DataType]:
     return result
 
 
+INTERPOLATIONS = ("nearest", "linear", "lower", "higher", "midpoint")
+"""What a quantile is where it lies between two values."""
+
+
 def _quantile(args: Arguments) -> pa.DataType:
     _number("quantile", args.types[0])
     _check_fraction("quantile", args)
+    literal = args.literals[2] if len(args.types) == 3 else None
+    if literal is not None and literal.value not in INTERPOLATIONS:
+        known = ", ".join(map(repr, INTERPOLATIONS))
+        raise ArgumentFault(f"quantile takes one of {known}, got {literal.value!r}", 2)
     return _F64
 
 
@@ -270,9 +278,9 @@ AGGREGATES = {
         ),
         Aggregate("median", (1, 1), _statistic("median"),
                   "the middle value, or the mean of the two in the middle, as float64"),
-        Aggregate("quantile", (2, 2), _quantile,
-                  "the exact quantile q (0 to 1), linear between two values, as float64",
-                  constants=(1,)),
+        Aggregate("quantile", (2, 3), _quantile,
+                  "the exact quantile q (0 to 1) as float64; between two values linear, or as said",
+                  constants=(1, 2)),
         Aggregate("approx_quantile", (2, 2), _approx_quantile,
                   "a value of the input about at quantile q (0 to 1)",
                   _sample_states, ("values", "count"), constants=(1,)),

@@ -73,8 +73,16 @@ def of_duckdb(expression: str) -> list[Any]:
         (F.nth_value("x", 2).over("k", order_by=BY),
          f"nth_value(x, 2) over (partition by k {ORDER})"),
         (col("n").sum().over("k"), "sum(n) over (partition by k)"),
-        (col("n").sum().over("k", order_by="t"),
+        (col("n").sum().over("k", order_by="t"), "sum(n) over (partition by k)"),
+        (col("n").sum().over("k", order_by="t", range=(None, 0)),
          "sum(n) over (partition by k order by t nulls first)"),
+        (col("n").sum().over(Window.partitionBy("k").orderBy("t")),
+         "sum(n) over (partition by k order by t nulls first)"),
+        (col("n").first().over("k", order_by=BY),
+         f"first_value(n) over (partition by k {ORDER})"),
+        (col("n").last().over("k", order_by=BY),
+         f"last_value(n) over (partition by k {ORDER} "
+         "rows between unbounded preceding and unbounded following)"),
         (col("n").sum().over(order_by=BY, rows=(-1, 1)),
          f"sum(n) over ({ORDER} rows between 1 preceding and 1 following)"),
         (col("n").max().over("k", order_by="i", range=(-3, 0)),
@@ -157,6 +165,13 @@ def test_pyspark_windows_are_the_same_expressions() -> None:
     assert F.sum("x").over(Window.rowsBetween(-1, 1).orderBy("t")).node == F.sum("x").over(
         order_by="t", rows=(-1, 1)
     ).node  # fmt: skip
+    running = Window.partitionBy("k").orderBy("t")
+    assert F.sum("x").over(running).node == F.sum("x").over(
+        "k", order_by="t", range=(None, 0)
+    ).node  # fmt: skip
+    to_here = running.rangeBetween(Window.unboundedPreceding, Window.currentRow)
+    assert F.sum("x").over(to_here).node == F.sum("x").over(running).node
+    assert str(F.sum("x").over(running)).endswith('.over("k", order_by="t", range=(None, 0))')
     assert Window.rangeBetween(-1, 0) == Window.partitionBy().rangeBetween(-1, 0)
 
 

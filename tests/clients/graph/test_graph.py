@@ -65,7 +65,9 @@ def test_every_operator_is_a_verb(tmp_path: Path) -> None:
     graph = JobGraph("all of them")
     flat = graph.source("items", data=items).flat_map("xs", position="at", name="values")
     doubled = flat.map({"y": col("xs") * 2}).filter(col("y") > 0, col("t") < 9)
-    ranked = doubled.key_by("k").window({"so_far": col("y").sum()}, order_by=["t", "at"])
+    ranked = doubled.key_by("k").window(
+        {"so_far": col("y").sum()}, order_by=["t", "at"], range=(None, 0)
+    )  # fmt: skip
     times = graph.source("times", frame=DataFrame({"t": [0, 3], "label": ["early", "late"]}))
     near = ranked.asof_join(times, "t").select("k", "y", "so_far", "label")
     both = near.union(near.filter(col("y") > 4)).distinct().sort("k", "y").limit(10, offset=1)
@@ -74,7 +76,7 @@ def test_every_operator_is_a_verb(tmp_path: Path) -> None:
     frame = (
         DataFrame(items).explode("xs", position="at").with_columns(y=col("xs") * 2)
         .filter(col("y") > 0, col("t") < 9)
-        .with_columns(so_far=col("y").sum().over("k", order_by=["t", "at"]))
+        .with_columns(so_far=col("y").sum().over("k", order_by=["t", "at"], range=(None, 0)))
         .join_asof(DataFrame({"t": [0, 3], "label": ["early", "late"]}), on="t")
         .select("k", "y", "so_far", "label")
     )  # fmt: skip

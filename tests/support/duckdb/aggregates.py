@@ -107,8 +107,20 @@ def _moment(name: str, least: int) -> Callable[[Rows], str]:
 
 
 def _quantile(rows: Rows) -> str:
-    fraction = rows.constants[0] if rows.constants else 0.5
-    return rows.call(f"quantile_cont(CAST({rows.args[0]} AS DOUBLE), {float(fraction)!r}::DOUBLE)")
+    fraction, how = [*rows.constants, *(0.5, "linear")[len(rows.constants) :]]
+    value, share = f"CAST({rows.args[0]} AS DOUBLE)", f"{float(fraction)!r}::DOUBLE"
+    if how == "linear":
+        return rows.call(f"quantile_cont({value}, {share})")
+    values = rows.call(f"list({value})", f"{value} IS NOT NULL")
+    at = f"((len({values}) - 1) * {share})"
+    below, above = (
+        f"list_sort({values})[CAST({place} AS BIGINT) + 1]"
+        for place in {
+            "nearest": [f"floor({at} + 0.5)"] * 2, "lower": [f"floor({at})"] * 2,
+            "higher": [f"ceil({at})"] * 2, "midpoint": [f"floor({at})", f"ceil({at})"],
+        }[how]
+    )  # fmt: skip
+    return below if how != "midpoint" else f"(({below}) + ({above})) / 2"
 
 
 def _collect(rows: Rows) -> str:

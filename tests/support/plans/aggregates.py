@@ -11,6 +11,7 @@ from random import Random
 import pyarrow as pa
 
 from fabric.plan.expr import Agg, Column, Expr, Literal
+from fabric.plan.functions.aggregates import INTERPOLATIONS
 from fabric.plan.types import plain
 from tests.support.plans.expressions import Expressions, call, integer
 
@@ -56,7 +57,13 @@ def close_agg(maker: Expressions, *, window: bool = False) -> Agg:
         case _:
             fraction = Literal(rng.choice(_FRACTIONS), pa.float64())
             name = "quantile" if window else rng.choice(("quantile", "approx_quantile"))
-            return Agg(name, summable(maker), (fraction,))
+            rest = _interpolation(rng) if name == "quantile" else ()
+            return Agg(name, summable(maker), (fraction, *rest))
+
+
+def _interpolation(rng: Random) -> tuple[Literal, ...]:
+    how = rng.choice((None, *INTERPOLATIONS))
+    return () if how is None else (Literal(how, pa.string()),)
 
 
 def summable(maker: Expressions) -> Expr:

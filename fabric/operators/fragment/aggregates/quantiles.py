@@ -1,14 +1,14 @@
 """Medians and quantiles.
 
 One job: their forms. Exact ones pick the values around the position (n − 1) q with the
-`rank_select` kernel and interpolate as Spark does. The approximate one picks the value whose rank
-is q n rounded up; a task sends at most `SAMPLE` values of a group, evenly spaced in rank, so an
-answer's rank is off by less than 1/`SAMPLE` of the rows.
+`rank_select` kernel and interpolate as Spark does, or as the third argument says. The approximate
+one picks the value whose rank is q n rounded up; a task sends at most `SAMPLE` values of a group,
+evenly spaced in rank, so an answer's rank is off by less than 1/`SAMPLE` of the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 
@@ -34,12 +34,14 @@ from fabric.operators.fragment.aggregates.segments import (
     segments,
     without_nulls,
 )
+from fabric.plan.expr import Expr, Literal
+from fabric.plan.literals import scalar_of
 
 SAMPLE = 10_000
 
 
-def interpolated(fraction: float, lists: pa.Array) -> pa.Array:
-    """Spark's ``percentile`` of each list."""
+def interpolated(fraction: float, how: str, lists: pa.Array) -> pa.Array:
+    """The quantile of each list; `how` is one of `INTERPOLATIONS`."""
     values, offsets = without_nulls(*segments(lists))
     lengths = np.diff(offsets)
     position = (lengths - 1) * fraction
@@ -48,7 +50,7 @@ def interpolated(fraction: float, lists: pa.Array) -> pa.Array:
     at, after = select_ranks(keys, offsets, low.astype(np.int64))
     some = lengths > 0
     lower, higher = floats(back(at[some])), floats(back(after[some]))
-    share = (position - low)[some]
+    share = _share(position, low, how)[some]
     exact = (share == 0) | (at == after)[some]
     answer = np.zeros(len(lengths))
     with np.errstate(all="ignore"):
@@ -56,13 +58,33 @@ def interpolated(fraction: float, lists: pa.Array) -> pa.Array:
     return pa.array(answer, F64, mask=~some)
 
 
+def _share(position: Floats, low: Floats, how: str) -> Floats:
+    """How much of the value after `position` counts, of the one before it the rest."""
+    match how:
+        case "nearest":
+            return np.floor(position + 0.5) - low
+        case "lower":
+            return np.zeros(len(position))
+        case "higher":
+            return np.ceil(position) - low
+        case "midpoint":
+            return (np.ceil(position) - low) / 2
+    return position - low
+
+
+def method_of(args: Sequence[Expr]) -> tuple[float, str]:
+    """The fraction and the interpolation that follow the input of ``quantile`` and ``median``."""
+    values = [scalar_of(arg).as_py() for arg in args if isinstance(arg, Literal)]
+    fraction, how = [*values, *(0.5, "linear")[len(values) :]]
+    return float(fraction), how
+
+
 def _values(bound: Bound) -> list[Part]:
     return [bound.part("values", collected, dtype=F64)]
 
 
 def _exact(bound: Bound, found: Found) -> datafusion.Expr:
-    fraction = bound.constant(1) if len(bound.args) == 2 else 0.5
-    compute = partial(interpolated, fraction)
+    compute = partial(interpolated, *method_of(bound.args[1:]))
     return function(compute, [found.type("values")], F64, found["values"])
 
 

@@ -18,7 +18,7 @@ from fabric._cython.kernels.extremes import Max, Min
 from fabric.errors import InternalError, PlanError
 from fabric.operators.expressions.arrow import compile_expr
 from fabric.operators.fragment.aggregates.moments import RESULTS
-from fabric.operators.fragment.aggregates.quantiles import interpolated
+from fabric.operators.fragment.aggregates.quantiles import interpolated, method_of
 from fabric.operators.streams.accumulators.base import Accumulator, Columns
 from fabric.operators.streams.accumulators.conditions import Condition
 from fabric.operators.streams.accumulators.kernels import (
@@ -213,8 +213,7 @@ def _fraction(bound: _Bound) -> float:
 
 
 def _quantile(bound: _Bound) -> Accumulator:
-    fraction = _fraction(bound) if bound.agg.args else 0.5
-    return Values(pa.float64(), partial(interpolated, fraction))
+    return Values(pa.float64(), partial(interpolated, *method_of(bound.agg.args)))
 
 
 def _same(lists: pa.Array) -> pa.Array:

@@ -78,6 +78,7 @@ def test_every_aggregate_is_a_method_of_groups(df: DataFrame) -> None:
     groups = df.group_by("a")
     assert groups.median("n").columns == ["a", "n"]
     assert groups.quantile(0.5, "n", "v").columns == ["a", "n", "v"]
+    assert groups.quantile(0.5, "n", interpolation="linear").columns == ["a", "n"]
     assert groups.std().columns == ["a", "b", "v", "n"]
     assert groups.first().columns == ["a", "b", "v", "n"]
     assert groups.corr("v", "n").columns == ["a", "v"]
@@ -148,7 +149,8 @@ def test_describe_has_one_order(parallelism: int) -> None:
         (lambda f: f.group_by("a").agg(x=col("v") - col("v").mean()), r"puts a row's col\(\"v\"\)"),
         (lambda f: f.group_by("a").quantile(2, "n"), "fraction from 0 to 1"),
         (lambda f: f.select(col("n").std(ddof=2)), "ddof=1"),
-        (lambda f: f.select(col("n").quantile(0.5, "nearest")), r"\.approx_quantile\(0\.5\)"),
+        (lambda f: f.select(col("n").quantile(0.5, "mean")), "no interpolation 'mean'; use one of"),
+        (lambda f: f.select(col("n").quantile("a")), "fraction from 0 to 1, got 'a'"),
         (lambda f: f.rollup("a").pivot("b", [1]), "plain groups"),
     ],
 )  # fmt: skip

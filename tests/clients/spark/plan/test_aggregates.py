@@ -11,6 +11,7 @@ from fabric.clients.demo.checksum import rows
 from fabric.errors import ExpressionError
 from fabric.plan.expr import Alias
 from fabric.plan.functions import AGGREGATES
+from fabric.plan.functions.aggregates import INTERPOLATIONS
 from fabric.plan.nodes import Aggregate, Filter, Node
 
 Same = Callable[[Node], pa.Table]
@@ -37,7 +38,11 @@ CASES = {
     "covar_pop": [agg("covar_pop", col("i"), col("id"))],
     "corr": [agg("corr", col("i"), col("id"))],
     "median": [agg("median", col("i")), agg("median", col("d"), name="n")],
-    "quantile": [agg("quantile", col("i"), QUARTER), agg("quantile", col("u"), lit(1), name="n")],
+    "quantile": [
+        agg("quantile", col("i"), QUARTER),
+        agg("quantile", col("u"), lit(1), name="n"),
+        *(agg("quantile", col("i"), QUARTER, lit(how), name=how) for how in INTERPOLATIONS),
+    ],
     "bool_and": [agg("bool_and", col("b"))],
     "bool_or": [agg("bool_or", col("b"))],
 }

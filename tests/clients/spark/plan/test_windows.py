@@ -100,6 +100,7 @@ def test_aggregates_over_whole_partitions(same: Same) -> None:
     aggs += [agg(name, i, col("id")) for name in ("corr", "covar_pop", "min_by")]
     aggs += [agg(name, b) for name in ("bool_and", "bool_or", "count_if")]
     aggs.append(agg("quantile", i, lit(0.3)))
+    aggs.append(agg("quantile", i, lit(0.3), lit("nearest"), name="nearest"))
     same(Window(scan(ROWS), tuple(over(each, by=BY_K) for each in aggs)))
 
 

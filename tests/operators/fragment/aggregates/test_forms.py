@@ -42,7 +42,7 @@ ORDERLESS = {"first", "last", "any_value", "collect", "min_by", "max_by"}
 def call(name: str) -> Alias:
     if name in ("count_if", "bool_and", "bool_or"):
         return Alias(Agg(name, B), name)
-    if AGGREGATES[name].arity == (2, 2):
+    if AGGREGATES[name].arity[0] == 2:
         return Alias(Agg(name, X, (Q if "quantile" in name else Y,)), name)
     return Alias(Agg(name, X), name)
 

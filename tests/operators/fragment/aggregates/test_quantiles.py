@@ -7,11 +7,13 @@ from collections.abc import Callable
 from decimal import Decimal
 
 import numpy as np
+import polars
 import pyarrow as pa
 import pytest
 
 from fabric.operators.fragment.aggregates.quantiles import SAMPLE
 from fabric.plan.expr import Agg, Alias, Column, Literal
+from fabric.plan.functions.aggregates import INTERPOLATIONS
 from fabric.plan.nodes import Aggregate, StageInput
 from fabric.plan.schema import schema_of
 
@@ -29,6 +31,21 @@ def test_exact_ones_are_numpys(run: Run, q: float) -> None:
     table = pa.table({"a": values})
     node = Aggregate(StageInput(0, table.schema), (), (quantile("quantile", q),))
     assert run(node, table, crumb=100)["q"].to_pylist() == [pytest.approx(np.quantile(values, q))]
+
+
+@pytest.mark.parametrize("how", INTERPOLATIONS)
+@pytest.mark.parametrize("q", [0, 0.1, 0.5, 0.77, 1])
+def test_between_two_values_as_polars(run: Run, q: float, how: str) -> None:
+    values = np.random.default_rng(seed=4).permutation(24).reshape(2, 12).tolist()
+    table = pa.table({"k": ["a"] * 12 + ["b"] * 12 + ["c"], "a": [*values[0], *values[1], None]})
+    args = (Literal(q, pa.float64()), Literal(how, pa.string()))
+    node = Aggregate(
+        StageInput(0, table.schema),
+        (Column("k"),),
+        (Alias(Agg("quantile", Column("a"), args), "q"),),
+    )
+    found = run(node, table, crumb=5).sort_by("k")["q"].to_pylist()
+    assert found == [*(pytest.approx(polars.Series(v).quantile(q, how)) for v in values), None]
 
 
 @pytest.mark.parametrize("values", [[1.7e308, 1.7e308], [1.7e308, 1.6e308]])
