@@ -1,4 +1,4 @@
-"""Lists and structs made of columns: array struct sequence list_repeat list_zip.
+"""Lists and structs made of columns: array concat_list struct sequence list_repeat list_zip.
 
 One job: the functions that have no subject to be a method of. A string argument means a column.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fabric.clients.dataframe.arguments import flatten
 from fabric.clients.dataframe.expr import Expr, as_column, call
 from fabric.errors import PlanError
 from fabric.plan.expr import output_name
@@ -21,6 +22,19 @@ def array(*columns: Any) -> Expr:
     array(col("dep_delay"), col("arr_delay"))
     """
     return call("array", *map(as_column, columns))
+
+
+def concat_list(*columns: Any) -> Expr:
+    """One list of the values of all lists and of what is no list, as in Polars.
+
+    Null where one of the lists is; a null that is no list is a value. A list of lists is `array`.
+
+    >>> from fabric import DataFrame
+    >>> df = DataFrame({"seen": [[1, 2], []], "last": [3, None]})
+    >>> df.select(all=concat_list("seen", "last")).to_dicts()
+    [{'all': [1, 2, 3]}, {'all': [None]}]
+    """
+    return call("concat_list", *map(as_column, flatten(columns)))
 
 
 def struct(*columns: Any, **named: Any) -> Expr:
@@ -75,6 +89,5 @@ def array_contains(column: Any, value: Any) -> Expr:
     return call("list_contains", as_column(column), value)
 
 
-concat_list = array
 array_repeat = list_repeat
 arrays_zip = list_zip

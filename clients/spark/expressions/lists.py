@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fabric.clients.spark.expressions.build import Build, named
+from fabric.plan.functions.registry import Signature
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
@@ -79,6 +80,14 @@ def _zip(args: Sequence[SparkColumn], _: Sequence[Any]) -> SparkColumn:
     from pyspark.sql import functions as sf
 
     return sf.arrays_zip(*args[1::2])
+
+
+def concat_list(args: Sequence[SparkColumn], types: Signature) -> SparkColumn:
+    """What is no list is a list of one."""
+    from pyspark.sql import functions as sf
+
+    of_types = zip(args, types.args, strict=True)
+    return sf.concat(*(arg if t == types.result else sf.array(arg) for arg, t in of_types))
 
 
 FUNCTIONS: dict[str, Build] = {

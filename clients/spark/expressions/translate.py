@@ -134,6 +134,8 @@ class _Translation:
         place, zoned = zones.ZONED.get(expr.function, (0, None))
         if zoned is not None and (zone := local_zone(types.args[place])) is not None:
             return zoned(args, values, zone)
+        if expr.function == "concat_list":
+            return lists.concat_list(args, types)
         if expr.function in _TYPED:
             return _TYPED[expr.function](args, spark_type(types.result))
         column = _FUNCTIONS[expr.function](args, values)

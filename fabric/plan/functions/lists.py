@@ -77,6 +77,17 @@ def _array(args: Arguments) -> Signature:
     return Signature((item,) * len(args.types), pa.list_(item))
 
 
+def _concat_list(args: Arguments) -> Signature:
+    """Lists stay lists of what is in all of them, other arguments become values of that type."""
+    nested = [is_list(dtype) for dtype in args.types]
+    item = pa.null()
+    for index, dtype in enumerate(args.types):
+        one = _item("concat_list", args, index) if nested[index] else dtype
+        item = _common("concat_list", item, one)
+    whole = pa.list_(item)
+    return Signature(tuple(whole if one else item for one in nested), whole)
+
+
 def _same(name: str, *, compared: bool = False) -> Rule:
     """A list from one list: both of one type."""
 
@@ -242,6 +253,9 @@ FUNCTIONS = (
              "at most c values from position b (the first is 1, below 0 from the end)"),
     Function("list_concat", (1, None), _lists("list_concat"),
              "the values of all lists; null when one is null", total=True),
+    Function("concat_list", (1, None), _concat_list,
+             "one list of the values of all lists and of what is no list; null when a list is null",
+             total=True),
     Function("list_append", (2, 2), _with_value("list_append", None), "the list with b at its end",
              total=True),
     Function("list_prepend", (2, 2), _with_value("list_prepend", None),

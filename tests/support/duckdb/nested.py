@@ -52,6 +52,16 @@ def _concat(args: Args, _: Signature, __: Literals) -> str:
     return _where(args, f"({' || '.join(args)})")
 
 
+def _concat_list(args: Args, types: Signature, _: Literals) -> str:
+    whole = [dtype == types.result for dtype in types.args]
+    parts = [
+        arg if one else f"CAST([{arg}] AS {type_sql(types.result)})"
+        for arg, one in zip(args, whole, strict=True)
+    ]
+    lists = [arg for arg, one in zip(args, whole, strict=True) if one]
+    return _where(lists, f"({' || '.join(parts)})") if lists else f"({' || '.join(parts)})"
+
+
 def _slice(args: Args, _: Signature, __: Literals) -> str:
     """A slice that begins before its list is empty."""
     values, start, length = args
@@ -164,6 +174,7 @@ def _field(args: Args, _: Signature, __: Literals) -> str:
 BUILDERS: Builders = {
     "array": _array,
     "list_concat": _concat,
+    "concat_list": _concat_list,
     "list_slice": _slice,
     "list_unique": _unique,
     "list_union": _union,

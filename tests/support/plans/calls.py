@@ -172,6 +172,7 @@ EXACT: dict[str, tuple[Recipe, ...]] = {
         recipe("list_append", "integers", "integer"),
         recipe("list_prepend", "integers", "integer"),
         recipe("list_concat", "integers", "integers"),
+        recipe("concat_list", "integers", "integer", "integers"),
         recipe("list_union", "integers", "integers"),
         recipe("list_intersect", "integers", "integers"),
         recipe("list_except", "integers", "integers"),

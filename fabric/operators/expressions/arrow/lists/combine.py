@@ -1,6 +1,6 @@
 """Lists of the values of other lists, as they stand.
 
-One job: list_concat list_flatten list_append list_prepend list_drop_nulls list_reverse.
+One job: list_concat concat_list list_flatten list_append list_prepend list_drop_nulls list_reverse.
 """
 
 from __future__ import annotations
@@ -49,6 +49,17 @@ def _concat(_: Request) -> Bound:
 
 def _single(values: pa.Array) -> Lists:
     return Lists(values, np.ones(len(values), np.int64))
+
+
+def _concat_list(request: Request) -> Bound:
+    """What is no list is a value of the joined one, null too; a null list makes all of it null."""
+    nested = [dtype == request.result for dtype in request.operands]
+
+    def kernel(*values: Datum) -> pa.Array:
+        parts = zip(arrays(*values), nested, strict=True)
+        return joined([Lists.of(array) if one else _single(array) for array, one in parts]).array()
+
+    return Bound(kernel)
 
 
 def _append(_: Request) -> Bound:
@@ -101,6 +112,7 @@ def _reverse(_: Request) -> Bound:
 
 IMPLEMENTATIONS: dict[str, Implementation] = {
     "list_concat": _concat,
+    "concat_list": _concat_list,
     "list_append": _append,
     "list_prepend": _prepend,
     "list_flatten": _flatten,
