@@ -5,7 +5,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 NATIVE := CMakeLists.txt $(shell find fabric/_cython -name '*.pyx' -o -name '*.pxd' -o -name '*.[ch]pp')
 COMPILE := .venv/bin/uv pip compile --quiet --generate-hashes --no-emit-index-url --python-version 3.11 --custom-compile-command "make lock"
 
-.PHONY: run build check test lint coverage bench soak sanitize wheel ci lock proto clean
+.PHONY: run build check test lint lint-types lint-stubs lint-style lint-imports coverage bench soak sanitize wheel ci lock proto clean
 
 run: .venv/run.stamp ## the main job: real flights through Fabric, two agents and Spark
 	.venv/bin/fabric demo flights
@@ -18,13 +18,19 @@ check: .venv/dev.stamp lint ## for every save: lint, types, and the tests that s
 test: .venv/dev.stamp lint ## lint, then every test with real servers, on two workers; nothing is skipped
 	.ci/tests
 
-lint: .venv/dev.stamp
+lint: .venv/dev.stamp ## style, imports, types and stubs, two at a time
+	@$(MAKE) --no-print-directory --output-sync -j 2 lint-types lint-stubs lint-style lint-imports
+
+lint-types:
+	.venv/bin/mypy
+lint-stubs:
+	.ci/stubtest
+lint-style:
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/cython-lint --max-line-length 100 fabric/_cython
+lint-imports:
 	.venv/bin/lint-imports
-	.venv/bin/mypy
-	.ci/stubtest
 
 bench: .venv/dev.stamp ## every benchmark, quick
 	$(PY) -m bench --all --quick

@@ -107,7 +107,8 @@ def _moment(name: str, least: int) -> Callable[[Rows], str]:
 
 
 def _quantile(rows: Rows) -> str:
-    fraction, how = [*rows.constants, *(0.5, "linear")[len(rows.constants) :]]
+    given = rows.constants
+    fraction, how = given[0] if given else 0.5, given[1] if len(given) > 1 else "linear"
     value, share = f"CAST({rows.args[0]} AS DOUBLE)", f"{float(fraction)!r}::DOUBLE"
     if how == "linear":
         return rows.call(f"quantile_cont({value}, {share})")

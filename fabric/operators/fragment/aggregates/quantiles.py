@@ -74,9 +74,8 @@ def _share(position: Floats, low: Floats, how: str) -> Floats:
 
 def method_of(args: Sequence[Expr]) -> tuple[float, str]:
     """The fraction and the interpolation that follow the input of ``quantile`` and ``median``."""
-    values = [scalar_of(arg).as_py() for arg in args if isinstance(arg, Literal)]
-    fraction, how = [*values, *(0.5, "linear")[len(values) :]]
-    return float(fraction), how
+    given = [scalar_of(arg).as_py() for arg in args if isinstance(arg, Literal)]
+    return float(given[0] if given else 0.5), given[1] if len(given) > 1 else "linear"
 
 
 def _values(bound: Bound) -> list[Part]:
