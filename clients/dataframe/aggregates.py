@@ -48,16 +48,26 @@ def _is_plain_aggregate(expr: plan.Expr) -> bool:
     return isinstance(expr.input if isinstance(expr, plan.Alias) else expr, plan.Agg)
 
 
+def refuse_windows(exprs: Sequence[plan.Expr]) -> None:
+    """Refuse outputs of groups that are window functions, before these become columns below."""
+    for expr in exprs:
+        inner = expr.input if isinstance(expr, plan.Alias) else expr
+        if isinstance(inner, plan.Over):
+            raise _one_a_row(expr, "agg")
+
+
 def _refuse_plain(expr: plan.Expr, keys: tuple[plan.Expr, ...]) -> None:
     """Refuse an output that is no aggregate of the group's rows."""
-    if has_aggregate(expr):
-        return
+    if not has_aggregate(expr):
+        raise _one_a_row(expr, "agg" if keys else "select with aggregates")
+
+
+def _one_a_row(expr: plan.Expr, place: str) -> PlanError:
     from fabric.plan.python import column_text, expr_text
 
     inner = expr.input if isinstance(expr, plan.Alias) else expr
     most = plan.Agg("max", inner)
-    place = "agg" if keys else "select with aggregates"
-    raise PlanError(
+    return PlanError(
         f"{place}: {expr_text(inner)} has one value a row, not one a group; aggregate it, for "
         f"example {expr_text(most)}, or make it a key: group_by({column_text(expr)})"
     )

@@ -18,6 +18,8 @@ from fabric.clients.dataframe.names import no_attribute
 from fabric.errors import UserError
 from fabric.plan.faults import listed, nearest
 
+Made = Callable[[Any, str, tuple[Any, ...], dict[str, Any]], None]
+"""Is told an answer, the name of what gave it, and the arguments."""
 _DUNDERS = ("__getitem__", "__iter__", "__len__", "__bool__", "__contains__", "__call__")
 _SAID = "_said"
 """Attribute of an error: the name of a method that its message begins with."""
@@ -26,19 +28,19 @@ _WRAPPED: dict[tuple[FunctionType, str], FunctionType] = {}
 """By what they wrap, and the name that users call it by."""
 
 
-def helpful(*kinds: type) -> None:
-    """Wrap the public methods that `kinds` define themselves."""
+def helpful(*kinds: type, made: Made | None = None) -> None:
+    """Wrap the public methods that `kinds` define themselves; `made` is told what they answer."""
     for kind in kinds:
         for name, value in list(vars(kind).items()):
             if isinstance(value, FunctionType) and (name[0] != "_" or name in _DUNDERS):
-                setattr(kind, name, guarded(value, name))
+                setattr(kind, name, guarded(value, name, made))
 
 
-def helpful_functions(module: dict[str, Any]) -> None:
+def helpful_functions(module: dict[str, Any], made: Made | None = None) -> None:
     """Wrap the public functions among the names of a `module`."""
     for name, value in list(module.items()):
         if isinstance(value, FunctionType) and name[0] != "_":
-            module[name] = guarded(value, name)
+            module[name] = guarded(value, name, made)
 
 
 def suggesting(kind: type, shown: str, also: Callable[[], Mapping[str, str]] = dict) -> None:
@@ -51,7 +53,7 @@ def suggesting(kind: type, shown: str, also: Callable[[], Mapping[str, str]] = d
     kind.__getattr__ = missing  # type: ignore[attr-defined]
 
 
-def guarded(function: FunctionType, name: str = "") -> FunctionType:
+def guarded(function: FunctionType, name: str = "", made: Made | None = None) -> FunctionType:
     """`function` under `name` (its own if ""), with the errors that this module describes; its
     signature and docstring stay."""
     name = name or function.__name__
@@ -59,7 +61,7 @@ def guarded(function: FunctionType, name: str = "") -> FunctionType:
     if _WRAPPED.get((inner, function.__name__)) is not function:
         inner = function  # what somebody else wrapped
     if (inner, name) not in _WRAPPED:
-        _WRAPPED[inner, name] = _guarded(inner, name, _for_the_caller)
+        _WRAPPED[inner, name] = _guarded(inner, name, _for_the_caller, made)
     return _WRAPPED[inner, name]
 
 
@@ -67,25 +69,30 @@ def _guarded(
     function: FunctionType,
     name: str,
     for_the_caller: Callable[[Exception, FunctionType, str], Exception | None],
+    made: Made | None,
 ) -> FunctionType:
     def call(*arguments: Any, **named: Any) -> Any:
         try:
-            return function(*arguments, **named)
+            answer = function(*arguments, **named)
         except Exception as error:
             if (shown := for_the_caller(error, function, name)) is None:
                 raise
             caught = shown
+        else:
+            if made is not None:
+                made(answer, name, arguments, named)
+            return answer
         raise caught
 
     # With the globals of the module it stands in doctests find it there.
-    made = FunctionType(
+    wrapper = FunctionType(
         call.__code__, function.__globals__, function.__name__, None, call.__closure__
     )
-    update_wrapper(made, function)
+    update_wrapper(wrapper, function)
     if name != function.__name__:
-        made.__name__ = name
-        made.__qualname__ = f"{function.__qualname__.removesuffix(function.__name__)}{name}"
-    return made
+        wrapper.__name__ = name
+        wrapper.__qualname__ = f"{function.__qualname__.removesuffix(function.__name__)}{name}"
+    return wrapper
 
 
 def _for_the_caller(error: Exception, function: FunctionType, name: str) -> Exception | None:

@@ -11,7 +11,7 @@ from pyarrow import types
 from fabric.clients.dataframe import arguments as args
 from fabric.clients.dataframe.aggregate_functions import ALIASES
 from fabric.clients.dataframe.aggregate_methods import Interpolation, n_unique_of, quantile_args
-from fabric.clients.dataframe.aggregates import aggregate
+from fabric.clients.dataframe.aggregates import aggregate, refuse_windows
 from fabric.clients.dataframe.calls import helpful
 from fabric.clients.dataframe.lowering.checks import check_aggregates, checked_types
 from fabric.clients.dataframe.lowering.grouping import (
@@ -156,6 +156,7 @@ class GroupBy:
 
     def _aggregated(self, exprs: Sequence[plan.Expr]) -> DataFrame:
         n_keys = len(self._keys)
+        refuse_windows(exprs)
         below = self._frame._windowed((*self._keys, *exprs), "group_by")
         keys, aggs = below.exprs[:n_keys], below.exprs[n_keys:]
         if self._window is not None or stream_of(below.node) is not None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from fabric.clients.dataframe.calls import helpful, suggesting
 from fabric.clients.dataframe.conditions import when
 from fabric.clients.dataframe.directives import reading_pattern
-from fabric.clients.dataframe.expr import Expr, call
+from fabric.clients.dataframe.expr import Expr, call, keep_call_in
 from fabric.clients.dataframe.literal import to_dtype
 from fabric.clients.dataframe.pattern_methods import PatternMethods
 from fabric.errors import PlanError
@@ -115,33 +115,41 @@ class StringMethods(PatternMethods):
             raise PlanError(f"substring needs a length of at least 0, got {length}")
         return call("substring", self._expr, start, length)
 
-    def slice(self, offset: int, length: int | None = None) -> Expr:
+    def slice(self, offset: Any, length: Any = None) -> Expr:
         """`length` characters from `offset`, counted from 0 as in Polars; below 0 from the end.
 
         >>> from fabric import col
         >>> col("time").str.slice(0, 2)
         col("time").str.substring(1, 2)
         """
-        start = offset + 1 if offset >= 0 else offset
+        if isinstance(offset, Expr):
+            start: Any = when(offset >= 0).then(offset + 1).otherwise(offset)
+        else:
+            start = offset + 1 if offset >= 0 else offset
         return self.substring(start, _REST if length is None else length)
 
-    def head(self, n: int) -> Expr:
+    def head(self, n: Any) -> Expr:
         """The first `n` characters; below 0 all but the last ones."""
+        if isinstance(n, Expr):
+            return self._first(when(n >= 0).then(n).otherwise(self.length() + n))
         return self._first(n if n >= 0 else self.length() + n)
 
-    def tail(self, n: int) -> Expr:
+    def tail(self, n: Any) -> Expr:
         """The last `n` characters; below 0 all but the first ones."""
+        if isinstance(n, Expr):
+            some = when(n != 0).then(when(n > 0).then(-n).otherwise(1 - n)).otherwise(1)
+            return self.substring(some, when(n != 0).then(_REST).otherwise(n))
         if n == 0:
             return self._first(0)
         return self.substring(-n if n > 0 else 1 - n)
 
-    def left(self, n: int) -> Expr:
+    def left(self, n: Any) -> Expr:
         """The first `n` characters, none below 0, as in SQL."""
-        return self.head(max(n, 0))
+        return self.head(call("greatest", n, 0) if isinstance(n, Expr) else max(n, 0))
 
-    def right(self, n: int) -> Expr:
+    def right(self, n: Any) -> Expr:
         """The last `n` characters, none below 0, as in SQL."""
-        return self.tail(max(n, 0))
+        return self.tail(call("greatest", n, 0) if isinstance(n, Expr) else max(n, 0))
 
     def lpad(self, length: Any, fill: Any = " ") -> Expr:
         """Filled up at the beginning to `length` characters, or cut to them."""
@@ -318,5 +326,5 @@ def _after(prefix: Any) -> Any:
     return len(prefix) + 1 if isinstance(prefix, str) else call("length", prefix) + 1
 
 
-helpful(StringMethods, PatternMethods)
+helpful(StringMethods, PatternMethods, made=keep_call_in("str."))
 suggesting(StringMethods, ".str")

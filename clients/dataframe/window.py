@@ -18,6 +18,7 @@ from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan.functions import AGGREGATES
 from fabric.plan.walk import fold, with_expr_children
+from fabric.plan.written import moved_call
 
 Ends = tuple[int | None, int | None]
 TimeEnds = tuple[int | str | timedelta | None, int | str | timedelta | None]
@@ -137,8 +138,8 @@ def over(expr: plan.Expr, spec: WindowSpec) -> plan.Expr:
             agg, *rest = below
             whole = with_expr_children(part, (agg.bare, *(b.whole for b in rest)))
             assert isinstance(whole, plan.Over)
-            return _Pair(whole, _filled(whole, spec))
-        whole = with_expr_children(part, tuple(b.whole for b in below))
+            return _Pair(whole, moved_call(part, _filled(whole, spec)))
+        whole = moved_call(part, with_expr_children(part, tuple(b.whole for b in below)))
         if isinstance(whole, plan.Agg):
             frame = _frame_of(whole, spec)
             return _Pair(whole, plan.Over(whole, spec.partition_by, spec.order_by, frame))

@@ -21,8 +21,9 @@ UdfKind = Choice["arrow", "row", "numba", "auto", "object"]
 class _Memo:
     """Room for answers about a frozen expression; no fields, so neither compared nor copied."""
 
-    __slots__ = ("_below", "_columns", "_output")
+    __slots__ = ("_below", "_call", "_columns", "_output")
     _below: tuple[Any, ...]
+    _call: object
     _columns: frozenset[str]
     _output: str
 

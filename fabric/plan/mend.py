@@ -5,21 +5,25 @@ One job: the `PlanError` of a node, with its mended line as Python code to paste
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from fabric.errors import PlanError
 from fabric.plan.expr import Column, Expr, Literal
-from fabric.plan.exprs import map_exprs
+from fabric.plan.exprs import exprs_of, map_exprs
 from fabric.plan.faults import ExprFault
 from fabric.plan.node_text import node_text
 from fabric.plan.nodes import Aggregate, Node, Select
-from fabric.plan.python import expr_text
+from fabric.plan.python import expr_text, function_text
 from fabric.plan.walk import rewrite_expr
+from fabric.plan.written import Written, call_around, mended_input
 
 WRITE = "; write: "
 _LINE_MAX = 600
 _EXPR_MAX = 200
+_ARGUMENT = re.compile(r" as argument \d+| on its (left|right)$")
+"""Counted among the arguments of a part, which the user did not write."""
 
 
 def mended(message: str, line: Node | str | None) -> PlanError:
@@ -38,10 +42,37 @@ def of_fault(fault: ExprFault, node: Node, right: Callable[[Node], Node | str | 
         lost = _lost(node, old.name)
         if lost is not None:
             return mended(f"{fault.message}; an earlier step leaves it out, there", lost)
-    shown = "" if old is None or isinstance(old, Column | Literal) else _shown(old)
+    if (
+        not isinstance(old, Column | None)
+        and (call := call_around(exprs_of(node), old)) is not None
+    ):
+        return _of_call(fault, call, node, right)
+    shown = "" if old is None or isinstance(old, Column | Literal) else _in(expr_text(old))
     if old is None or new is None:
         return PlanError(fault.message + shown)
     return mended(fault.message + shown, right(substituted(node, old, new)))
+
+
+def _of_call(
+    fault: ExprFault, call: Written, node: Node, right: Callable[[Node], Node | str | None]
+) -> PlanError:
+    """The error in the words of the `call` that the user wrote."""
+    old, new = fault.old, fault.new
+    assert old is not None
+    name, message = f".{call.name}", fault.message
+    function = getattr(old, "function", "")
+    for said in (function_text(function), function) if function else ():
+        if message.startswith(f"{said} "):
+            message = name + _ARGUMENT.sub("", message.removeprefix(said))
+            break
+    else:
+        message = f"{name}: {message}"
+    message += _in(call.text())
+    if new is None or (swap := mended_input(call, old, new)) is None:
+        return PlanError(message)
+    if right(substituted(node, old, new)) is None:
+        return PlanError(message)
+    return mended(message, call.text(*swap))
 
 
 def substituted(node: Node, old: Expr, new: Expr) -> Node:
@@ -49,8 +80,7 @@ def substituted(node: Node, old: Expr, new: Expr) -> Node:
     return map_exprs(node, lambda expr: substitute(expr, old, new))
 
 
-def _shown(expr: Expr) -> str:
-    text = expr_text(expr)
+def _in(text: str) -> str:
     return f" in {text if len(text) <= _EXPR_MAX else text[:_EXPR_MAX] + ' ...'}"
 
 

@@ -16,11 +16,14 @@ from typing import NamedTuple
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
+from fabric.plan.faults import ExprFault
 from fabric.plan.functions import WINDOW_FUNCTIONS
-from fabric.plan.mend import free_name
+from fabric.plan.mend import free_name, of_fault
 from fabric.plan.printer import expr_text
 from fabric.plan.schema import schema_of
 from fabric.plan.walk import fold, walk_expr, with_expr_children
+from fabric.plan.window import infer_over
+from fabric.plan.written import call_around, moved_call
 
 
 class Windowed(NamedTuple):
@@ -40,6 +43,7 @@ def windowed(source: nodes.Node, exprs: Sequence[plan.Expr], path: str) -> Windo
     """`exprs` with every window function replaced by a column of a node above `source`."""
     for expr in exprs:
         _check_open(expr)
+    _check_calls(source, exprs)
     taken = list(schema_of(source).names)
     added: list[str] = []
     mended = tuple(exprs)
@@ -83,6 +87,22 @@ def _check_open(expr: plan.Expr) -> None:
             raise _no_order(expr, part.input)
 
 
+def _check_calls(source: nodes.Node, exprs: Sequence[plan.Expr]) -> None:
+    """Refuse in the words of the user's call what a column made for a part of it would refuse."""
+    schema = schema_of(source)
+    for expr in exprs:
+        for over in _innermost([expr]):
+            try:
+                infer_over(over, schema)
+            except ExprFault as fault:
+                if fault.old is not None and call_around((expr,), fault.old) is not None:
+                    raise of_fault(fault, nodes.Select(source, (expr,)), _as_it_is) from None
+
+
+def _as_it_is(line: nodes.Node) -> nodes.Node:
+    return line
+
+
 def _needs_order(over: plan.Over) -> bool:
     function = WINDOW_FUNCTIONS.get(over.input.function)
     if function is not None and (function.needs_order or over.frame is None):
@@ -91,6 +111,11 @@ def _needs_order(over: plan.Over) -> bool:
 
 
 def _no_order(expr: plan.Expr, agg: plan.Agg) -> PlanError:
+    if (call := call_around((expr,), agg)) is not None:
+        return PlanError(
+            f"{call.name} needs an order, rows have none by themselves; write for example: "
+            f'{call.text()}.over(order_by="...") with the column to order by'
+        )
     text = expr_text(_ordered(expr))
     known = agg.function in WINDOW_FUNCTIONS
     named = agg.function if known else "a value over some rows (.cum_sum, .rolling_mean)"
@@ -147,7 +172,7 @@ def _replaced(expr: plan.Expr, names: dict[plan.Over, str]) -> plan.Expr:
     def swap(part: plan.Expr, below: tuple[plan.Expr, ...]) -> plan.Expr:
         if isinstance(part, plan.Over) and part in names:
             return plan.Column(names[part])
-        return with_expr_children(part, below)
+        return moved_call(part, with_expr_children(part, below))
 
     inner = expr.input if isinstance(expr, plan.Alias) else expr
     return plan.Alias(fold(inner, swap), name)

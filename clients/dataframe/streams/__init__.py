@@ -10,6 +10,7 @@ One job: the public names, as ``fabric.streams``.
 
 from __future__ import annotations
 
+from fabric.clients.dataframe.calls import helpful_functions
 from fabric.clients.dataframe.streams.read import (
     files,
     flight,
@@ -35,6 +36,8 @@ from fabric.clients.dataframe.streams.windows import (
     tumbling,
 )
 from fabric.event_time import END_OF_TIME
+
+helpful_functions(globals())
 
 __all__ = [
     "END_OF_TIME",

@@ -7,7 +7,8 @@ groups are cut out of all strings at once. Fields that a pattern leaves out are 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection
 
 import numpy as np
 import pyarrow as pa
@@ -16,13 +17,21 @@ import pyarrow.compute as pc
 from fabric.errors import ExpressionError
 from fabric.operators.expressions.arrow.buffers import Values, from_numpy, to_numpy
 from fabric.operators.expressions.arrow.civil import DAY_US, days_from_civil, month_length
-from fabric.operators.expressions.arrow.rows import bad_value
+from fabric.operators.expressions.arrow.rows import bad_text
 from fabric.plan.functions.patterns import MONTHS, read_by
 
 STAMP = pa.timestamp("us", "UTC")
 _RANGES = {
     "month": (1, 12), "day": (1, 31), "hour": (0, 23), "clock_hour": (1, 12), "minute": (0, 59),
     "second": (0, 59),
+}  # fmt: skip
+
+_DAY = {"year", "short_year", "month", "month_name", "day"}
+_LETTERS = re.compile(r"([A-Za-z])\1*")
+_DIRECTIVES = {
+    "yyyy": "%Y", "M": "%m", "MM": "%m", "MMM": "%b", "d": "%d", "dd": "%d", "H": "%H",
+    "HH": "%H", "h": "%I", "hh": "%I", "a": "%p", "m": "%M", "mm": "%M", "s": "%S", "ss": "%S",
+    "SSS": "%3f", "SSSSSS": "%6f", "SSSSSSSSS": "%9f", "XX": "%z", "XXX": "%:z",
 }  # fmt: skip
 
 
@@ -40,7 +49,9 @@ def parser(pattern: str, *, try_: bool = False) -> Callable[[pa.Array], pa.Array
         micros, wrong = _assembled(fields, len(values))
         fits = pc.and_(pc.is_valid(parts), pc.invert(pa.array(wrong)))
         if not try_:
-            _refuse(values, pc.and_(pc.is_valid(values), pc.invert(fits)), pattern)
+            wrong_rows = pc.and_(pc.is_valid(values), pc.invert(fits))
+            if pc.any(wrong_rows).as_py():
+                raise _refused(values.filter(wrong_rows)[0].as_py(), pattern, reading.fields)
         return from_numpy(micros, STAMP, fits)
 
     return parse
@@ -95,8 +106,11 @@ def _assembled(fields: dict[str, Values], n_rows: int) -> tuple[Values, Values]:
     return days * DAY_US + seconds * 1_000_000 + field("fraction", 0), wrong
 
 
-def _refuse(values: pa.Array, wrong: pa.Array, pattern: str) -> None:
-    """Raise for the first row that is wrong."""
-    if pc.any(wrong).as_py():
-        value = values.filter(wrong)[0].as_py()
-        raise ExpressionError(f"{bad_value(value, STAMP).message} by the pattern {pattern!r}")
+def _refused(value: str, pattern: str, fields: Collection[str]) -> ExpressionError:
+    """The error of a text, with the pattern as Spark and as ``strftime`` write it."""
+    kind = "date" if _DAY.issuperset(fields) else "date and time"
+    message = f"{bad_text(value)} is not a valid {kind} by the pattern {pattern!r}"
+    letters = [one[0] for one in _LETTERS.finditer(pattern)]
+    if all(one in _DIRECTIVES for one in letters) and "'" not in pattern:
+        message += f" ({_LETTERS.sub(lambda one: _DIRECTIVES[one[0]], pattern)})"
+    return ExpressionError(message)

@@ -41,10 +41,14 @@ def by_row(function: Callable[..., Any], dtype: pa.DataType) -> Callable[..., pa
 
 
 def bad_value(value: object, dtype: pa.DataType) -> ExpressionError:
-    """The error of a value that is no `dtype`; long values are cut."""
+    """The error of a value that is no `dtype`."""
+    return ExpressionError(f"{bad_text(value)} is not a valid {dtype}")
+
+
+def bad_text(value: object) -> str:
+    """A value for a message; long ones are cut."""
     text = repr(value)
-    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-    return ExpressionError(f"{shown} is not a valid {dtype}")
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def arrays(*operands: Datum) -> list[pa.Array]:
