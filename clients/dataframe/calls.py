@@ -16,31 +16,75 @@ from typing import Any
 
 from fabric.clients.dataframe.names import no_attribute
 from fabric.errors import UserError
+from fabric.plan import expr as plan
 from fabric.plan.faults import listed, nearest
+from fabric.plan.python import function_text
+from fabric.plan.written import Written, keep_call
 
 Made = Callable[[Any, str, tuple[Any, ...], dict[str, Any]], None]
 """Is told an answer, the name of what gave it, and the arguments."""
 _DUNDERS = ("__getitem__", "__iter__", "__len__", "__bool__", "__contains__", "__call__")
 _SAID = "_said"
 """Attribute of an error: the name of a method that its message begins with."""
+_PLAIN = frozenset(("alias", "cast", "try_cast", "over", "is_in", "__getitem__"))
+"""Methods that an error shows as they were written anyway."""
 _UNEXPECTED = re.compile(r"got an unexpected keyword argument '(\w+)'")
 _WRAPPED: dict[tuple[FunctionType, str], FunctionType] = {}
 """By what they wrap, and the name that users call it by."""
 
 
-def helpful(*kinds: type, made: Made | None = None) -> None:
-    """Wrap the public methods that `kinds` define themselves; `made` is told what they answer."""
+def helpful(*kinds: type, space: str | None = None) -> None:
+    """Wrap the public methods that `kinds` define themselves; those of expressions, written behind
+    `space` (``str.``, or ""), keep the call beside what it made."""
+    made = None if space is None else keep_call_in(space)
     for kind in kinds:
         for name, value in list(vars(kind).items()):
             if isinstance(value, FunctionType) and (name[0] != "_" or name in _DUNDERS):
                 setattr(kind, name, guarded(value, name, made))
 
 
-def helpful_functions(module: dict[str, Any], made: Made | None = None) -> None:
+def helpful_functions(module: dict[str, Any]) -> None:
     """Wrap the public functions among the names of a `module`."""
     for name, value in list(module.items()):
         if isinstance(value, FunctionType) and name[0] != "_":
-            module[name] = guarded(value, name, made)
+            module[name] = guarded(value, name)
+
+
+def keep_call_in(space: str) -> Made:
+    """Lets an expression that a method of `space` (``str.``; "" for `Expr`) made of several parts
+    be called, in errors, what the user wrote."""
+
+    def made(answer: Any, name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        from fabric.clients.dataframe.expr import Expr
+
+        if not isinstance(answer, Expr) or name in _PLAIN:
+            return
+        node = answer.node.input if isinstance(answer.node, plan.Alias) else answer.node
+        if isinstance(node, plan.Call | plan.Agg):
+            if function_text(node.function).rpartition(".")[2] == name:
+                return
+        elif isinstance(node, plan.Column | plan.Literal):
+            return
+        subject, *args = arguments
+        subject = _given(getattr(subject, "_expr", subject))
+        if node is not subject:
+            keep_call(node, Written(space + name, subject, _given(args), _given(named)))
+
+    return made
+
+
+def _given(value: Any) -> Any:
+    """What the user gave to a call, expressions as those of the plan."""
+    from fabric.clients.dataframe.expr import Expr
+
+    match value:
+        case Expr(node=node):
+            return node.input if isinstance(node, plan.Alias) else node
+        case list() | tuple():
+            return [_given(one) for one in value]
+        case dict():
+            return {key: _given(one) for key, one in value.items()}
+    return value
 
 
 def suggesting(kind: type, shown: str, also: Callable[[], Mapping[str, str]] = dict) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from fabric.clients.dataframe.calls import helpful, suggesting
 from fabric.clients.dataframe.directives import spark_pattern
 from fabric.clients.dataframe.durations import days_and_rest, parse_duration
-from fabric.clients.dataframe.expr import Expr, call, keep_call_in, to_node
+from fabric.clients.dataframe.expr import Expr, call, to_node
 from fabric.errors import PlanError
 from fabric.plan.zones import no_zone
 
@@ -317,5 +317,5 @@ class DateTimeMethods:
     timestamp = epoch
 
 
-helpful(DateTimeMethods, made=keep_call_in("dt."))
+helpful(DateTimeMethods, space="dt.")
 suggesting(DateTimeMethods, ".dt")

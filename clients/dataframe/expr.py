@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from fabric.clients.dataframe.aggregate_methods import AggregateMethods
-from fabric.clients.dataframe.calls import Made, helpful, suggesting
+from fabric.clients.dataframe.calls import helpful, suggesting
 from fabric.clients.dataframe.literal import DTypeLike, to_dtype, to_literal
 from fabric.clients.dataframe.names import text
 from fabric.clients.dataframe.number_methods import NumberMethods
@@ -20,8 +20,6 @@ from fabric.clients.dataframe.value_methods import ValueMethods
 from fabric.clients.dataframe.window_methods import WindowMethods
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
-from fabric.plan.python import function_text
-from fabric.plan.written import Written, keep_call
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.dates import DateTimeMethods
@@ -461,44 +459,5 @@ def _elsewhere() -> dict[str, str]:
     }
 
 
-def keep_call_in(space: str) -> Made:
-    """Lets an expression that a method of `space` (``str.``; "" for `Expr`) made of several parts
-    be called, in errors, what the user wrote."""
-
-    def made(answer: Any, name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-        if not isinstance(answer, Expr) or name in _PLAIN:
-            return
-        node = answer.node.input if isinstance(answer.node, plan.Alias) else answer.node
-        if isinstance(node, plan.Call | plan.Agg):
-            if function_text(node.function).rpartition(".")[2] == name:
-                return
-        elif isinstance(node, plan.Column | plan.Literal):
-            return
-        subject, *args = arguments
-        subject = _given(getattr(subject, "_expr", subject))
-        if node is not subject:
-            keep_call(node, Written(space + name, subject, _given(args), _given(named)))
-
-    return made
-
-
-def _given(value: Any) -> Any:
-    """What the user gave to a call, expressions as those of the plan."""
-    match value:
-        case Expr(node=plan.Alias(input=inner)):
-            return inner
-        case Expr(node=node):
-            return node
-        case list() | tuple():
-            return [_given(one) for one in value]
-        case dict():
-            return {key: _given(one) for key, one in value.items()}
-    return value
-
-
-_PLAIN = frozenset(("alias", "cast", "try_cast", "over", "is_in", "__getitem__"))
-"""Methods that an error shows as they were written anyway."""
-helpful(
-    Expr, AggregateMethods, WindowMethods, NumberMethods, ValueMethods, made=keep_call_in("")
-)  # fmt: skip
+helpful(Expr, AggregateMethods, WindowMethods, NumberMethods, ValueMethods, space="")
 suggesting(Expr, "an expression", _elsewhere)

@@ -6,7 +6,7 @@ from typing import Any
 
 from fabric.clients.dataframe.calls import helpful, suggesting
 from fabric.clients.dataframe.conditions import when
-from fabric.clients.dataframe.expr import Expr, as_column, call, keep_call_in
+from fabric.clients.dataframe.expr import Expr, as_column, call
 from fabric.errors import PlanError
 
 _REST = (1 << 31) - 1
@@ -196,5 +196,5 @@ class ListMethods:
     avg = mean
 
 
-helpful(ListMethods, made=keep_call_in("list."))
+helpful(ListMethods, space="list.")
 suggesting(ListMethods, ".list")

@@ -9,7 +9,7 @@ import pyarrow as pa
 from fabric.clients.dataframe.calls import helpful, suggesting
 from fabric.clients.dataframe.conditions import when
 from fabric.clients.dataframe.directives import reading_pattern
-from fabric.clients.dataframe.expr import Expr, call, keep_call_in
+from fabric.clients.dataframe.expr import Expr, call
 from fabric.clients.dataframe.literal import to_dtype
 from fabric.clients.dataframe.pattern_methods import PatternMethods
 from fabric.errors import PlanError
@@ -326,5 +326,5 @@ def _after(prefix: Any) -> Any:
     return len(prefix) + 1 if isinstance(prefix, str) else call("length", prefix) + 1
 
 
-helpful(StringMethods, PatternMethods, made=keep_call_in("str."))
+helpful(StringMethods, PatternMethods, space="str.")
 suggesting(StringMethods, ".str")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fabric.clients.dataframe.calls import helpful, suggesting
-from fabric.clients.dataframe.expr import Expr, call, keep_call_in
+from fabric.clients.dataframe.expr import Expr, call
 
 
 class StructMethods:
@@ -28,5 +28,5 @@ class StructMethods:
     __getitem__ = field
 
 
-helpful(StructMethods, made=keep_call_in("struct."))
+helpful(StructMethods, space="struct.")
 suggesting(StructMethods, ".struct")

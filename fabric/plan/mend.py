@@ -70,9 +70,8 @@ def _of_call(
     message += _in(call.text())
     if new is None or (swap := mended_input(call, old, new)) is None:
         return PlanError(message)
-    if right(substituted(node, old, new)) is None:
-        return PlanError(message)
-    return mended(message, call.text(*swap))
+    line = substituted(node, *swap)
+    return mended(message, call.text(*swap)) if right(line) is line else PlanError(message)
 
 
 def substituted(node: Node, old: Expr, new: Expr) -> Node:

@@ -11,15 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
+
+import pyarrow as pa
 
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
+from fabric.plan.exprs import exprs_of
 from fabric.plan.faults import ExprFault
 from fabric.plan.functions import WINDOW_FUNCTIONS
 from fabric.plan.mend import free_name, of_fault
 from fabric.plan.printer import expr_text
+from fabric.plan.python import column_text
 from fabric.plan.schema import schema_of
 from fabric.plan.walk import fold, walk_expr, with_expr_children
 from fabric.plan.window import infer_over
@@ -82,9 +87,9 @@ def _check_open(expr: plan.Expr) -> None:
     for part in walk_expr(expr):
         if isinstance(part, plan.Agg):
             if part.function in WINDOW_FUNCTIONS and id(part) not in closed:
-                raise _no_order(expr, part)
+                raise _no_order(expr, plan.Over(part))
         elif isinstance(part, plan.Over) and not part.order_by and _needs_order(part):
-            raise _no_order(expr, part.input)
+            raise _no_order(expr, part)
 
 
 def _check_calls(source: nodes.Node, exprs: Sequence[plan.Expr]) -> None:
@@ -96,10 +101,16 @@ def _check_calls(source: nodes.Node, exprs: Sequence[plan.Expr]) -> None:
                 infer_over(over, schema)
             except ExprFault as fault:
                 if fault.old is not None and call_around((expr,), fault.old) is not None:
-                    raise of_fault(fault, nodes.Select(source, (expr,)), _as_it_is) from None
+                    right = partial(_if_right, schema)
+                    raise of_fault(fault, nodes.Select(source, (expr,)), right) from None
 
 
-def _as_it_is(line: nodes.Node) -> nodes.Node:
+def _if_right(schema: pa.Schema, line: nodes.Node) -> nodes.Node | None:
+    try:
+        for over in _innermost(exprs_of(line)):
+            infer_over(over, schema)
+    except ExprFault:
+        return None
     return line
 
 
@@ -110,11 +121,13 @@ def _needs_order(over: plan.Over) -> bool:
     return over.frame is not None and (over.frame.start, over.frame.end) != (None, None)
 
 
-def _no_order(expr: plan.Expr, agg: plan.Agg) -> PlanError:
+def _no_order(expr: plan.Expr, over: plan.Over) -> PlanError:
+    agg = over.input
     if (call := call_around((expr,), agg)) is not None:
+        given = ", ".join([*map(column_text, over.partition_by), 'order_by="..."'])
         return PlanError(
             f"{call.name} needs an order, rows have none by themselves; write for example: "
-            f'{call.text()}.over(order_by="...") with the column to order by'
+            f"{call.text()}.over({given}) with the column to order by"
         )
     text = expr_text(_ordered(expr))
     known = agg.function in WINDOW_FUNCTIONS

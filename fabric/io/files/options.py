@@ -33,7 +33,6 @@ _ARGUMENTS: dict[str, tuple[str, ...]] = {
 """By how a verb begins: its keywords that are no options of the format."""
 _READERS: dict[str, tuple[str, str]] = {
     "schema_overrides": ("types", 'types={"column": "string"}'),
-    "separator": ("delimiter", 'separator=";"'),
     "usecols": ("columns", 'columns=["column"]'),
     "new_columns": ("names", 'names=["column"], header=True'),
     "truncate_ragged_lines": ("ragged", 'ragged="fill"'),
@@ -124,5 +123,5 @@ def _hint(verb: str, there: list[str], name: str) -> str:
     ours, line = (_READERS if verb.startswith("read") else _WRITERS).get(theirs, ("", ""))
     if ours in there:
         return f"write: {line}; "
-    near = nearest(name, [*there, *(_READERS if verb.startswith("read") else _WRITERS)])
+    near = nearest(name, [*there, "separator"] if verb == "read_csv" else there)
     return f"did you mean {near!r}? " if near else ""

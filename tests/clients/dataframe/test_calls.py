@@ -148,7 +148,7 @@ def test_a_guarded_method_is_the_same_to_who_looks_at_it() -> None:
         (lambda f: f.pipe(lambda g: g.limit("n")), "^limit needs n"),
         (lambda f: f.pipe(lambda g: g.head("n")), "^head needs n"),
         (lambda f: f.pipe(lambda g: g.unique("z")), "^unique: "),
-        (lambda f: f.select(col("n").cum_sum()), r"^a value over some rows \(\.cum_sum, "),
+        (lambda f: f.select(col("n").cum_sum()), r"^cum_sum needs an order"),
     ],
 )
 def test_an_error_names_the_method_that_was_written(df: DataFrame, wrong: Any, says: str) -> None:

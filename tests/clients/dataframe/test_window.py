@@ -210,7 +210,7 @@ def test_columns_of_windows_stay_hidden(df: DataFrame) -> None:
     [
         (lambda f: f.with_columns(col("n").cum_sum()), r'write for example: .*\.over\(order_by='),
         (lambda f: f.with_columns(col("n").cum_sum().over("k")),
-         r'col\("n"\)\.sum\(\)\.over\("k", order_by="\.\.\.", rows=\(None, 0\)\)'),
+         r'col\("n"\)\.cum_sum\(\)\.over\("k", order_by="\.\.\."\) with'),
         (lambda f: f.select(a=F.row_number()), r'row_number\(\)\.over\(order_by="\.\.\."\)'),
         (lambda f: f.group_by("k").agg(F.lag("n")), "lag needs an order"),
         (lambda f: f.with_columns(a=col("n").sum().over("kk")), r'\.over\("k"\)'),

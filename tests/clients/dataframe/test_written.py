@@ -35,7 +35,7 @@ BY = {"order_by": "i"}
         (lambda: S.dt.truncate("1h"), '.dt.truncate takes a timestamp or date, got string in'),
         (lambda: S.rolling_sum(2).over(**BY), '.rolling_sum takes numbers, got string in '
                                               'col("s").rolling_sum(2)'),
-        (lambda: S.pct_change().over(**BY), 'write: col("s").cast("double").pct_change()'),
+        (lambda: S.pct_change().over(**BY), '.pct_change takes numbers, got string in col("s")'),
         (lambda: S.diff().over("l", **BY) + 1,
          '.diff takes numbers, got string in col("s").diff()'),
         (I.forward_fill, 'forward_fill needs an order, rows have none by themselves; write for '

@@ -117,7 +117,7 @@ def test_filter_and_sort_by_window_functions(df: DataFrame) -> None:
         (lambda f: f.with_row_index(), r'\.with_row_index\("index", order_by="\.\.\."\)'),
         (lambda f: f.with_row_index("k", order_by="t"),
          r'write: \.with_row_index\("k_2", order_by="t"\)'),
-        (lambda f: f.filter(col("t").cum_sum() > 3), r'col\("t"\)\.sum\(\).*order_by="\.\.\."'),
+        (lambda f: f.filter(col("t").cum_sum() > 3), r'col\("t"\)\.cum_sum\(\).*order_by="\.\.\."'),
         (lambda f: f.filter(col("t").lag() > 3), r"lag needs an order"),
     ],
 )  # fmt: skip
