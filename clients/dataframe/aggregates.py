@@ -17,6 +17,7 @@ from fabric.plan import expr as plan
 from fabric.plan import nodes
 from fabric.plan.mend import free_name
 from fabric.plan.schema import schema_of
+from fabric.plan.walk import walk_expr
 
 
 def has_aggregate(expr: plan.Expr) -> bool:
@@ -49,10 +50,11 @@ def _is_plain_aggregate(expr: plan.Expr) -> bool:
 
 
 def refuse_windows(exprs: Sequence[plan.Expr]) -> None:
-    """Refuse outputs of groups that are window functions, before these become columns below."""
+    """Refuse window functions as outputs of groups, before they become columns below."""
     for expr in exprs:
-        inner = expr.input if isinstance(expr, plan.Alias) else expr
-        if isinstance(inner, plan.Over):
+        over = {id(part.input) for part in walk_expr(expr) if isinstance(part, plan.Over)}
+        aggs = {id(part) for part in walk_expr(expr) if isinstance(part, plan.Agg)}
+        if over and aggs <= over:
             raise _one_a_row(expr, "agg")
 
 

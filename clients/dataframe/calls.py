@@ -22,7 +22,7 @@ from fabric.plan.python import function_text
 from fabric.plan.written import Written, keep_call
 
 Made = Callable[[Any, str, tuple[Any, ...], dict[str, Any]], None]
-"""Is told an answer, the name of what gave it, and the arguments."""
+"""Is told the answer of a method, its name and its arguments."""
 _DUNDERS = ("__getitem__", "__iter__", "__len__", "__bool__", "__contains__", "__call__")
 _SAID = "_said"
 """Attribute of an error: the name of a method that its message begins with."""
@@ -51,8 +51,8 @@ def helpful_functions(module: dict[str, Any]) -> None:
 
 
 def keep_call_in(space: str) -> Made:
-    """Lets an expression that a method of `space` (``str.``; "" for `Expr`) made of several parts
-    be called, in errors, what the user wrote."""
+    """Keeps the call of a method of `space` (``str.``, or "" for `Expr`) beside the expression that
+    it made of several parts, for errors to show."""
 
     def made(answer: Any, name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
         from fabric.clients.dataframe.expr import Expr

@@ -25,9 +25,9 @@ def array(*columns: Any) -> Expr:
 
 
 def concat_list(*columns: Any) -> Expr:
-    """One list of the values of all lists and of what is no list, as in Polars.
+    """Lists and single values joined to one list, as in Polars; `array` makes a list of lists.
 
-    Null where one of the lists is; a null that is no list is a value. A list of lists is `array`.
+    Null where one of the lists is null; a single value that is null stays a value of the list.
 
     >>> from fabric import DataFrame
     >>> df = DataFrame({"seen": [[1, 2], []], "last": [3, None]})

@@ -103,6 +103,15 @@ def expr_text(expr: Expr) -> str:
     return fold(expr, _part).text
 
 
+def subject_text(expr: Expr) -> str:
+    """`expr` where a method follows.
+
+    >>> subject_text(Call("add", (Column("a"), Column("b"))))
+    '(col("a") + col("b"))'
+    """
+    return _atom(fold(expr, _part))
+
+
 def function_text(function: str) -> str:
     """A function of the registry as users write it.
 
@@ -152,7 +161,7 @@ def sort_key_text(key: SortKey) -> str:
     """
     if not key.descending and not key.nulls_last:
         return column_text(key.input)
-    text = _atom(fold(key.input, _part))
+    text = subject_text(key.input)
     if key.descending:
         return f"{text}.desc()" + ("" if key.nulls_last else ".nulls_first()")
     return f"{text}.asc().nulls_last()"

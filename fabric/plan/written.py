@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from fabric.plan.expr import Expr, children
 from fabric.plan.faults import quoted
-from fabric.plan.python import expr_text
+from fabric.plan.python import expr_text, subject_text
 from fabric.plan.walk import walk_expr
 
 _PARTS_MAX = 2_000
@@ -46,9 +46,7 @@ class Written:
                 return f"{{{', '.join(pairs)}}}"
             return quoted(value) if isinstance(value, str) else repr(value)
 
-        subject = shown(self.subject)
-        if not subject.endswith(")") or " " in subject.partition("(")[0]:
-            subject = f"({subject})"
+        subject = subject_text(new if self.subject is old and new is not None else self.subject)
         named = [f"{name}={shown(value)}" for name, value in (self.named or {}).items()]
         return f"{subject}.{self.name}({', '.join([*map(shown, self.args), *named])})"
 
@@ -59,7 +57,7 @@ def keep_call(expr: Expr, call: Written) -> None:
 
 
 def moved_call(old: T, new: T) -> T:
-    """`new`, made by the call that made `old`: the same over windows for the parts of it."""
+    """`new`, which stands for `old`, with the call that made `old`."""
     call: Written | None = getattr(old, "_call", None)
     if new is not old and call is not None:
         keep_call(new, call)
@@ -67,7 +65,7 @@ def moved_call(old: T, new: T) -> T:
 
 
 def call_around(exprs: Sequence[Expr], part: Expr) -> Written | None:
-    """The outermost call that made `part`, if it was none of what the user gave to that call."""
+    """The outermost call that made `part` itself, rather than being given it."""
     for expr in exprs:
         parts = walk_expr(expr)
         if len(parts) > _PARTS_MAX:
@@ -82,7 +80,7 @@ def call_around(exprs: Sequence[Expr], part: Expr) -> Written | None:
 
 
 def mended_input(call: Written, old: Expr, new: Expr) -> tuple[Expr, Expr] | None:
-    """The input of `call` that `new` has otherwise than `old`, and how."""
+    """The one input of `call` in which `old` and `new` differ, and what `new` has instead."""
     below = zip(children(old), children(new), strict=False)
     changed = [(one, other) for one, other in below if one is not other]
     if len(changed) != 1:

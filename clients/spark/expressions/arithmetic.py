@@ -5,14 +5,15 @@ One job: their spelling in Spark.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from fabric.clients.spark.expressions.build import Build, named, operator
+from fabric.clients.spark.expressions.build import Build, TypedBuild, named, operator
+from fabric.clients.spark.expressions.types import spark_type
+from fabric.plan.functions.registry import Signature
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
-    from pyspark.sql.types import DataType
 
 
 def _round(name: str) -> Build:
@@ -32,24 +33,24 @@ def _is_off(a: SparkColumn, b: SparkColumn) -> SparkColumn:
     return sf.signum(a % b) * sf.signum(b) < 0
 
 
-def _floor_quotient(args: Sequence[SparkColumn], result: DataType) -> SparkColumn:
+def _floor_quotient(args: Sequence[SparkColumn], types: Signature) -> SparkColumn:
     from pyspark.sql import functions as sf
     from pyspark.sql.types import DoubleType
 
     a, b = args
-    off = _is_off(a, b)
+    off, result = _is_off(a, b), spark_type(types.result)
     if not isinstance(result, DoubleType):
         return (sf.call_function("div", a, b) - off.cast("bigint")).cast(result)
     quotient = sf.rint((a - a % b) / b - off.cast("double"))
     return sf.when(quotient == 0, a / b * 0.0).otherwise(quotient)
 
 
-def _floor_remainder(args: Sequence[SparkColumn], result: DataType) -> SparkColumn:
+def _floor_remainder(args: Sequence[SparkColumn], types: Signature) -> SparkColumn:
     from pyspark.sql import functions as sf
     from pyspark.sql.types import DoubleType
 
     a, b = args
-    rest = a % b
+    rest, result = a % b, spark_type(types.result)
     moved = sf.when(_is_off(a, b), rest + b)
     if isinstance(result, DoubleType):
         zero = sf.signum(b) * 0.0  # of the constants 0.0 and -0.0 Spark makes one
@@ -57,24 +58,25 @@ def _floor_remainder(args: Sequence[SparkColumn], result: DataType) -> SparkColu
     return moved.otherwise(rest).cast(result)
 
 
-def _add(args: Sequence[SparkColumn], result: DataType) -> SparkColumn:
+def _add(args: Sequence[SparkColumn], types: Signature) -> SparkColumn:
     """Texts one after the other; `+` would take them for numbers."""
     from pyspark.sql import functions as sf
     from pyspark.sql.types import StringType
 
-    if isinstance(result, StringType):
+    if isinstance(spark_type(types.result), StringType):
         return sf.concat(*args)
-    return _date_again(args[0] + args[1], result)
+    return _date_again(args[0] + args[1], types)
 
 
-def _subtract(args: Sequence[SparkColumn], result: DataType) -> SparkColumn:
-    return _date_again(args[0] - args[1], result)
+def _subtract(args: Sequence[SparkColumn], types: Signature) -> SparkColumn:
+    return _date_again(args[0] - args[1], types)
 
 
-def _date_again(moved: SparkColumn, result: DataType) -> SparkColumn:
+def _date_again(moved: SparkColumn, types: Signature) -> SparkColumn:
     """A date that was moved by a duration is a timestamp in Spark."""
     from pyspark.sql.types import DateType
 
+    result = spark_type(types.result)
     return moved.cast(result) if isinstance(result, DateType) else moved
 
 
@@ -91,8 +93,8 @@ FUNCTIONS: dict[str, Build] = {
     "floor": named("floor"),
     "ceil": named("ceil"),
 }
-TYPED: dict[str, Callable[[Sequence[SparkColumn], DataType], SparkColumn]] = {
+TYPED: dict[str, TypedBuild] = {
     "add": _add, "subtract": _subtract,
     "floor_quotient": _floor_quotient, "floor_remainder": _floor_remainder,
 }  # fmt: skip
-"""Functions that must know the type of their result."""
+"""Functions that must know types."""

@@ -8,11 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from fabric.plan.functions.registry import Signature
+
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
 
 Build = Callable[["Sequence[SparkColumn]", Sequence[Any]], "SparkColumn"]
 """Makes a column of the arguments (cast to the signature) and their constant values (or None)."""
+TypedBuild = Callable[["Sequence[SparkColumn]", Signature], "SparkColumn"]
+"""Makes a column of the arguments, cast to the types of the signature, and these types."""
 
 
 def named(name: str) -> Build:

@@ -5,15 +5,15 @@ One job: their spelling in Spark. Sums, means, any and all are folds there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from fabric.clients.spark.expressions.build import Build, named
+from fabric.clients.spark.expressions.build import Build, TypedBuild, named
+from fabric.clients.spark.expressions.types import spark_type
 from fabric.plan.functions.registry import Signature
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
-    from pyspark.sql.types import DataType
 
 
 def _get(args: Sequence[SparkColumn], _: Sequence[Any]) -> SparkColumn:
@@ -49,9 +49,10 @@ def _sort(args: Sequence[SparkColumn], values: Sequence[Any]) -> SparkColumn:
     return sf.concat(nulls, sf.array_compact(ordered))
 
 
-def _sum(args: Sequence[SparkColumn], result: DataType) -> SparkColumn:
+def _sum(args: Sequence[SparkColumn], types: Signature) -> SparkColumn:
     from pyspark.sql import functions as sf
 
+    result = spark_type(types.result)
     zero = sf.lit(0).cast(result)
     return sf.aggregate(args[0], zero, lambda a, b: (a + sf.coalesce(b, zero)).cast(result))
 
@@ -82,7 +83,7 @@ def _zip(args: Sequence[SparkColumn], _: Sequence[Any]) -> SparkColumn:
     return sf.arrays_zip(*args[1::2])
 
 
-def concat_list(args: Sequence[SparkColumn], types: Signature) -> SparkColumn:
+def _concat_list(args: Sequence[SparkColumn], types: Signature) -> SparkColumn:
     """What is no list is a list of one."""
     from pyspark.sql import functions as sf
 
@@ -119,7 +120,7 @@ FUNCTIONS: dict[str, Build] = {
     "sequence": named("sequence"),
     "list_zip": _zip,
 }
-TYPED: dict[str, Callable[[Sequence[SparkColumn], DataType], SparkColumn]] = {"list_sum": _sum}
-"""Functions that must know the type of their result."""
+TYPED: dict[str, TypedBuild] = {"list_sum": _sum, "concat_list": _concat_list}
+"""Functions that must know types."""
 RETYPED = ("array", "list_zip")
 """Spark numbers the fields of zipped lists; the list of nothing is of another type."""

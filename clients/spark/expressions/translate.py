@@ -52,7 +52,7 @@ _FUNCTIONS: dict[str, Build] = {
 }
 """How Spark spells each function of the registry."""
 _TYPED = {**arithmetic.TYPED, **lists.TYPED}
-"""Functions that must know the type of their result."""
+"""Functions that must know types."""
 _RETYPED = frozenset((*dates.RETYPED, *lists.RETYPED))
 """Functions whose result has another type in Spark."""
 
@@ -134,10 +134,8 @@ class _Translation:
         place, zoned = zones.ZONED.get(expr.function, (0, None))
         if zoned is not None and (zone := local_zone(types.args[place])) is not None:
             return zoned(args, values, zone)
-        if expr.function == "concat_list":
-            return lists.concat_list(args, types)
         if expr.function in _TYPED:
-            return _TYPED[expr.function](args, spark_type(types.result))
+            return _TYPED[expr.function](args, types)
         column = _FUNCTIONS[expr.function](args, values)
         if expr.function in _RETYPED:
             return column.cast(spark_type(types.result))

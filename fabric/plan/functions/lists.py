@@ -78,7 +78,7 @@ def _array(args: Arguments) -> Signature:
 
 
 def _concat_list(args: Arguments) -> Signature:
-    """Lists stay lists of what is in all of them, other arguments become values of that type."""
+    """Lists of a type that all values have, and single values of that type."""
     nested = [is_list(dtype) for dtype in args.types]
     item = pa.null()
     for index, dtype in enumerate(args.types):
@@ -254,7 +254,7 @@ FUNCTIONS = (
     Function("list_concat", (1, None), _lists("list_concat"),
              "the values of all lists; null when one is null", total=True),
     Function("concat_list", (1, None), _concat_list,
-             "one list of the values of all lists and of what is no list; null when a list is null",
+             "all lists and single values joined to one list; null when one of the lists is",
              total=True),
     Function("list_append", (2, 2), _with_value("list_append", None), "the list with b at its end",
              total=True),

@@ -20,6 +20,7 @@ BY = {"order_by": "i"}
     [
         (lambda: I.fill_null("x"),
          '.fill_null can\'t make int64 and string one type in col("i").fill_null("x")'),
+        (lambda: (I + I).fill_null("x"), 'in (col("i") + col("i")).fill_null("x")'),
         (lambda: I.replace({"a": 1}),
          '.replace can\'t compare int64 and string in col("i").replace({"a": 1})'),
         (lambda: S.replace({1: 2}), '; write: col("s").cast("int32").replace({1: 2})'),
@@ -73,15 +74,18 @@ def test_a_window_in_agg_is_shown_as_it_was_written() -> None:
         PlanError, match=r'agg: col\("i"\)\.sum\(\)\.over\("s"\) has one value a row'
     ):
         DF.group_by("s").agg(I.sum().over("s"))
+    with pytest.raises(PlanError, match=r'agg: col\("i"\) - col\("i"\)\.sum\(\)\.over\("s"\) has'):
+        DF.group_by("s").agg(I - I.sum().over("s"))
+    assert DF.group_by("s").agg((I - I.mean().over("s")).sum().alias("off")).columns == ["s", "off"]
 
 
 @pytest.mark.parametrize(
     ("format", "says"),
     [
-        ("%Y-%m-%d", "'1' is not a valid date by the pattern 'yyyy-M-d' (%Y-%m-%d)"),
+        ("%Y-%m-%d", "'1' is not a valid date for the pattern 'yyyy-M-d' (%Y-%m-%d)"),
         ("%d %b %Y %H:%M",
-         "'1' is not a valid date and time by the pattern 'd MMM yyyy H:m' (%d %b %Y %H:%M)"),
-        ("on %Y", "'1' is not a valid date by the pattern \"'on 'yyyy\" in"),
+         "'1' is not a valid date and time for the pattern 'd MMM yyyy H:m' (%d %b %Y %H:%M)"),
+        ("on %Y", "'1' is not a valid date for the pattern \"'on 'yyyy\" in"),
     ],
 )  # fmt: skip
 def test_a_text_that_a_pattern_does_not_read(format: str, says: str) -> None:

@@ -28,7 +28,7 @@ _RANGES = {
 
 _DAY = {"year", "short_year", "month", "month_name", "day"}
 _LETTERS = re.compile(r"([A-Za-z])\1*")
-_DIRECTIVES = {
+_DIRECTIVES = {  # Spark's letters; the last ones are the offset of a zone
     "yyyy": "%Y", "M": "%m", "MM": "%m", "MMM": "%b", "d": "%d", "dd": "%d", "H": "%H",
     "HH": "%H", "h": "%I", "hh": "%I", "a": "%p", "m": "%M", "mm": "%M", "s": "%S", "ss": "%S",
     "SSS": "%3f", "SSSSSS": "%6f", "SSSSSSSSS": "%9f", "XX": "%z", "XXX": "%:z",
@@ -109,7 +109,7 @@ def _assembled(fields: dict[str, Values], n_rows: int) -> tuple[Values, Values]:
 def _refused(value: str, pattern: str, fields: Collection[str]) -> ExpressionError:
     """The error of a text, with the pattern as Spark and as ``strftime`` write it."""
     kind = "date" if _DAY.issuperset(fields) else "date and time"
-    message = f"{bad_text(value)} is not a valid {kind} by the pattern {pattern!r}"
+    message = f"{bad_text(value)} is not a valid {kind} for the pattern {pattern!r}"
     letters = [one[0] for one in _LETTERS.finditer(pattern)]
     if all(one in _DIRECTIVES for one in letters) and "'" not in pattern:
         message += f" ({_LETTERS.sub(lambda one: _DIRECTIVES[one[0]], pattern)})"

@@ -59,7 +59,7 @@ def interpolated(fraction: float, how: str, lists: pa.Array) -> pa.Array:
 
 
 def _share(position: Floats, low: Floats, how: str) -> Floats:
-    """How much of the value after `position` counts, of the one before it the rest."""
+    """The weight of the value after `position`; the one before it has the rest."""
     match how:
         case "nearest":
             return np.floor(position + 0.5) - low

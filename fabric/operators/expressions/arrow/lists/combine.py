@@ -52,7 +52,7 @@ def _single(values: pa.Array) -> Lists:
 
 
 def _concat_list(request: Request) -> Bound:
-    """What is no list is a value of the joined one, null too; a null list makes all of it null."""
+    """Single values are values of the list, null too; a list that is null makes all of it null."""
     nested = [dtype == request.result for dtype in request.operands]
 
     def kernel(*values: Datum) -> pa.Array:
