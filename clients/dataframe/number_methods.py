@@ -31,7 +31,7 @@ class NumberMethods:
     --------
     >>> from fabric import col
     >>> (col("x") ** 2 + col("y") ** 2).sqrt()
-    (col("x").pow(2) + col("y").pow(2)).sqrt()
+    (col("x") ** 2 + col("y") ** 2).sqrt()
     """
 
     __slots__ = ()
@@ -153,8 +153,16 @@ class NumberMethods:
         return call("width_bucket", self, low, high, n_buckets)
 
     def pow(self, exponent: Any) -> Expr:
-        """The value to the power of `exponent`, as a float64."""
-        return call("power", self, exponent)
+        """``**``: of integers an int64, exactly; an error where it does not fit. Else a float64.
+
+        An exponent below 0 that is a constant gives a float64, one in a column of integers is an
+        error. Spark's power, always a float64, is ``functions.pow``.
+
+        >>> from fabric import col
+        >>> col("x").pow(2), 2 ** col("x"), col("x") ** -1
+        (col("x") ** 2, lit(2) ** col("x"), col("x") ** -1)
+        """
+        return call("exact_power", self, exponent)
 
     def log(self, base: Any = math.e) -> Expr:
         """The logarithm to `base`; null where one of them is 0 or below.
@@ -258,7 +266,7 @@ class NumberMethods:
     __pow__ = pow
 
     def __rpow__(self, base: Any) -> Expr:
-        return call("power", base, self)
+        return call("exact_power", base, self)
 
     arcsin = asin
     arccos = acos

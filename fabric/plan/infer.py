@@ -198,9 +198,11 @@ def _for_users(message: str, part: Call) -> str:
     shown = function_text(part.function)
     if part.function == "to_date" and len(part.args) > 1:  # of a text, by a pattern
         return message
-    if not message.startswith(f"{part.function} ") or shown == part.function:
+    names = (part.function, shown.rpartition(".")[2])
+    said = next((name for name in names if message.startswith(f"{name} ")), None)
+    if said is None or shown == part.function:
         return message
-    told = shown + message.removeprefix(part.function)
+    told = shown + message.removeprefix(said)
     if shown.startswith("."):  # what it is a method of is the first argument
         told = told.removesuffix(" as argument 1")
         return re.sub(r" as argument (\d+)$", lambda m: f" as argument {int(m[1]) - 1}", told)

@@ -34,13 +34,13 @@ from fabric.plan.faults import quoted
 from fabric.plan.functions import AGGREGATES
 from fabric.plan.walk import fold
 
-_COMPARE, _OR, _AND, _SUM, _PRODUCT, _UNARY, _ATOM = range(7)
+_COMPARE, _OR, _AND, _SUM, _PRODUCT, _UNARY, _POWER, _ATOM = range(8)
 _OPERATORS: dict[str, tuple[str, int]] = {
     "eq": ("==", _COMPARE), "ne": ("!=", _COMPARE), "lt": ("<", _COMPARE), "le": ("<=", _COMPARE),
     "gt": (">", _COMPARE), "ge": (">=", _COMPARE), "or": ("|", _OR), "and": ("&", _AND),
     "add": ("+", _SUM), "subtract": ("-", _SUM), "multiply": ("*", _PRODUCT),
     "divide": ("/", _PRODUCT), "floor_quotient": ("//", _PRODUCT),
-    "floor_remainder": ("%", _PRODUCT),
+    "floor_remainder": ("%", _PRODUCT), "exact_power": ("**", _POWER),
 }  # fmt: skip
 _STRING = ("upper", "lower", "length", "trim", "ltrim", "rtrim", "substring", "starts_with",
            "ends_with", "concat", "initcap", "reverse",
@@ -71,7 +71,7 @@ _METHODS: dict[str, str] = {
     "list_item": "list.get", "list_slice": "list.sublist", "list_union": "list.set_union",
     "list_intersect": "list.set_intersection", "list_except": "list.set_difference",
     "struct_field": "struct.field",
-    "power": "pow", "regexp_contains": "str.rlike", "pattern_count": "str.count_matches",
+    "regexp_contains": "str.rlike", "pattern_count": "str.count_matches",
     **{f"regexp_{name}": f"str.regexp_{name}" for name in ("extract", "extract_all", "count")},
     **{f"pattern_{name}": f"str.{name}" for name in ("contains", "extract", "extract_all",
                                                      "replace", "replace_all")},
@@ -80,7 +80,8 @@ _METHODS: dict[str, str] = {
 }  # fmt: skip
 _HOW = {"numba": " [compiled by Numba]", "row": " [row by row]"}
 _SUBJECT = {"date_trunc": 1, "log": 1, "timestamp_diff": 2}
-_FUNCTIONS = {"floor_divide": "div", "modulo": "mod", "list_contains": "array_contains"}
+_FUNCTIONS = {"floor_divide": "div", "modulo": "mod", "power": "pow",
+              "list_contains": "array_contains"}  # fmt: skip
 """Functions that users know by another name."""
 _NAMED = frozenset(("struct", "list_zip"))
 _WHOLE_STRING = (1 << 31) - 1
@@ -122,7 +123,7 @@ def function_text(function: str) -> str:
         return _OPERATORS[function][0]
     if function in ("not", "negate"):
         return "~" if function == "not" else "-"
-    return f".{_METHODS[function]}" if function in _METHODS else function
+    return f".{_METHODS[function]}" if function in _METHODS else _FUNCTIONS.get(function, function)
 
 
 def column_text(expr: Expr) -> str:
@@ -221,7 +222,7 @@ def _at(text: _Text, level: int) -> str:
 def _call(function: str, args: Sequence[_Text]) -> tuple[str, int]:
     if function in _OPERATORS and len(args) == 2:
         operator, level = _OPERATORS[function]
-        left = _at(args[0], level + (level == _COMPARE))
+        left = _at(args[0], level + (level in (_COMPARE, _POWER)))
         right = args[1].bare if args[1].bare != args[1].text else _at(args[1], level + 1)
         return f"{left} {operator} {right}", level
     if function in ("not", "negate") and len(args) == 1:

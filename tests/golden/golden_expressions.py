@@ -53,9 +53,9 @@ MESSAGES = {
     "DATETIME_FIELD_OUT_OF_BOUNDS.WITHOUT_SUGGESTION": "is no",
     "INVALID_FRACTION_OF_SECOND": "is no",
     "CONVERSION_INVALID_INPUT": "is no",
-    "USER_RAISED_EXCEPTION": "clocks in",
+    "USER_RAISED_EXCEPTION": "clocks in|to a power below 0",
 }
-"""What our error says where Spark's has this condition."""
+"""What our error says where Spark's has this condition: one of the texts between `|`."""
 
 
 def dtype(name: str) -> pa.DataType:

@@ -58,6 +58,28 @@ def _floor_remainder(args: Sequence[SparkColumn], types: Signature) -> SparkColu
     return moved.otherwise(rest).cast(result)
 
 
+_BITS = 64
+"""The smallest power of 2 that no int64 holds."""
+
+
+def _exact_power(args: Sequence[SparkColumn], types: Signature) -> SparkColumn:
+    """A product of so many factors, as Spark's own powers are floats.
+
+    Above 64 factors only the powers of 0, 1 and -1 fit: an even number of them gives the same.
+    """
+    from pyspark.sql import functions as sf
+    from pyspark.sql.types import DoubleType
+
+    if isinstance(spark_type(types.result), DoubleType):
+        return sf.pow(*args)
+    base, exponent = (arg.cast("bigint") for arg in args)
+    n = sf.least(exponent, exponent % 2 + _BITS).cast("int")
+    power = sf.aggregate(sf.array_repeat(base, n), sf.lit(1).cast("bigint"), lambda a, b: a * b)
+    message = "an integer to a power below 0 is no integer; cast the base to float64"
+    refused = sf.raise_error(sf.lit(message)).cast("bigint")
+    return sf.when(base.isNotNull(), sf.when(exponent < 0, refused).otherwise(power))
+
+
 def _add(args: Sequence[SparkColumn], types: Signature) -> SparkColumn:
     """Texts one after the other; `+` would take them for numbers."""
     from pyspark.sql import functions as sf
@@ -96,5 +118,6 @@ FUNCTIONS: dict[str, Build] = {
 TYPED: dict[str, TypedBuild] = {
     "add": _add, "subtract": _subtract,
     "floor_quotient": _floor_quotient, "floor_remainder": _floor_remainder,
+    "exact_power": _exact_power,
 }  # fmt: skip
 """Functions that must know types."""

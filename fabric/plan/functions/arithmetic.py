@@ -1,4 +1,4 @@
-"""Arithmetic and rounding: add … abs, pmod, round, bround, floor, ceil.
+"""Arithmetic and rounding: add … abs, pmod, exact_power, round, bround, floor, ceil.
 
 One job: their types, which are Spark's in ANSI mode. Integers widen to the wider; an integer with a
 float32 is float64; decimals follow Spark's precision rules; ``/`` of integers is float64.
@@ -124,7 +124,7 @@ def _floored(name: str) -> Rule:
     """``//`` and ``%`` of Python: float64 as soon as one side is a float."""
 
     def rule(args: Arguments) -> Signature:
-        left, right = _numbers("//" if name == "floor_quotient" else "%", args)
+        left, right = _numbers(name, args)
         if pair := _decimals(left, right, args):
             result = pa.int64() if name == "floor_quotient" else _floor_remainder(*pair)
             return Signature(tuple(pair), result)
@@ -139,6 +139,16 @@ def _floor_remainder(a: pa.DataType, b: pa.DataType) -> pa.DataType:
     """As many digits before the point as the divisor has, which the remainder is below."""
     scale = max(a.scale, b.scale)
     return adjusted(b.precision - b.scale + scale, scale)
+
+
+def _power(args: Arguments) -> Signature:
+    """``**`` of Python: int64 of integers, unless the exponent is a constant below 0."""
+    base, exponent = _numbers("exact_power", args)
+    literal = args.literals[1]
+    below = literal is not None and literal.value is not None and literal.value < 0
+    if t.is_integer(base) and t.is_integer(exponent) and not below:
+        return Signature((pa.int64(), pa.int64()), pa.int64())
+    return Signature((pa.float64(), pa.float64()), pa.float64())
 
 
 def _same(name: str) -> Rule:
@@ -232,6 +242,9 @@ FUNCTIONS = (
              "a // b as in Python, floored; of decimals an int64; b = 0 is an error"),
     Function("floor_remainder", (2, 2), _floored("floor_remainder"),
              "a % b as in Python, with the sign of b; b = 0 is an error"),
+    Function("exact_power", (2, 2), _power,
+             "a ** b as in Python: of integers an int64, where b < 0 and overflow are errors",
+             total=_of_floats),
     Function("negate", (1, 1), _same("negate"), "-a; overflow is an error",
              total=_of_floats_or_short),
     Function("abs", (1, 1), _same("abs"), "a without its sign; overflow is an error",

@@ -13,7 +13,7 @@ from fabric.clients.dataframe.expr import Expr
     ("expr", "text"),
     [
         (F.sqrt("x"), 'col("x").sqrt()'),
-        (F.power("x", "y"), 'col("x").pow(col("y"))'),
+        (F.power("x", "y"), 'pow(col("x"), col("y"))'),
         (F.atan2("y", 1.0), 'col("y").atan2(1.0)'),
         (F.log("x"), 'col("x").ln()'),
         (F.log(2, "x"), 'col("x").log(2)'),

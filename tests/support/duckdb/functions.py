@@ -128,6 +128,16 @@ def _floor_remainder(args: Args, types: Signature, _: Literals) -> str:
     return _checked(b, a, f"(({a} % {b}) + {moved})")
 
 
+def _exact_power(args: Args, types: Signature, _: Literals) -> str:
+    """The product of so many factors; a power of DuckDB's is a float."""
+    a, b = args
+    if not t.is_integer(types.result):
+        raise ValueError("no SQL for an exact_power of other than integers")
+    factors = f"list_concat([1::HUGEINT], list_transform(range({b}), x -> {a}::HUGEINT))"
+    product = f"list_reduce({factors}, (x, y) -> x * y)"
+    return f"CASE WHEN {a} IS NOT NULL AND {b} IS NOT NULL THEN CAST({product} AS BIGINT) END"
+
+
 def _round(args: Args, types: Signature, literals: Literals) -> str:
     digits = 0
     if len(args) == 2:
@@ -226,7 +236,7 @@ def _add_interval(args: Args, _: Signature, literals: Literals) -> str:
 _BUILT: Builders = {
     "add": _sum("+"), "subtract": _sum("-"), "multiply": _multiply, "divide": _divide,
     "floor_divide": _floor_divide, "modulo": _modulo, "floor_quotient": _floored,
-    "floor_remainder": _floor_remainder, "round": _round,
+    "floor_remainder": _floor_remainder, "exact_power": _exact_power, "round": _round,
     "floor": _whole_number("floor"), "ceil": _whole_number("ceil"),
     "coalesce": _coalesce, "concat": _concat, "length": _length, "substring": _substring,
     "to_date": _to_date, **times.BUILDERS, **nested.BUILDERS,

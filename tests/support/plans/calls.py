@@ -66,6 +66,7 @@ EXACT: dict[str, tuple[Recipe, ...]] = {
         recipe("pmod", "integer", one_of(-7, 2, 10)),
         recipe("floor_quotient", "integer", one_of(-7, 2, 10)),
         recipe("floor_remainder", "integer", one_of(-7, 2, 10)),
+        recipe("exact_power", "small", one_of(0, 1, 2, 3)),
         recipe("greatest", "integer", "integer", "integer"),
         recipe("least", "integer", "integer"),
         recipe("round", "small", one_of(-1, 0, 1)),

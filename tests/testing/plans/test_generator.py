@@ -21,7 +21,7 @@ from tests.support.plans import random_plan, random_tables
 from tests.support.plans.calls import CLOSE, EXACT, SELDOM
 from tests.support.plans.expressions import FAMILIES, NESTED, Expressions, family
 
-N_PLANS = 300
+N_PLANS = 320
 LEFT_OUT = {
     # need values of a certain form
     "to_timestamp", "try_to_timestamp", "unbase64", "unhex", "decode_hex", "list_item",

@@ -1,7 +1,7 @@
 """Arithmetic on integers and floats; an integer that does not fit is an error.
 
 One job: add subtract multiply divide floor_divide modulo pmod floor_quotient floor_remainder
-negate abs. Decimals are in `decimals.py`, durations in `durations.py`; texts are joined.
+exact_power negate abs. Decimals are in `decimals.py`, durations in `durations.py`; texts are joined.
 Where a divisor is zero and neither side is null, division is an error, for
 floats too.
 """
@@ -27,6 +27,7 @@ from fabric.operators.expressions.arrow.bound import (
     as_array,
 )
 from fabric.operators.expressions.arrow.buffers import Values, from_numpy, to_numpy
+from fabric.operators.expressions.arrow.math import IMPLEMENTATIONS as FUNCTIONS_OF_FLOATS
 
 _CHECKED: dict[str, Kernel] = {
     "add": pc.add_checked,
@@ -126,6 +127,22 @@ def _float_floored(a: Values, b: Values, is_quotient: bool) -> Values:
     return np.where(quotient == 0, a / b * 0.0, quotient)
 
 
+def _power(request: Request) -> Bound:
+    """``**`` of Python; where the base is null, too, no exponent of integers may be below 0."""
+    if t.is_floating(request.result):
+        return FUNCTIONS_OF_FLOATS["power"](request)
+
+    def kernel(base: Datum, exponent: Datum) -> Datum:
+        below = pc.and_(pc.less(exponent, 0), pc.is_valid(base))
+        if pc.any(below).as_py():
+            raise ExpressionError(
+                "an integer to a power below 0 is no integer; cast the base to float64"
+            )
+        return pc.power_checked(base, pc.max_element_wise(exponent, 0, skip_nulls=False))
+
+    return Bound(kernel)
+
+
 def _joined(_: Request) -> Bound:
     return Bound(lambda left, right: pc.binary_join_element_wise(left, right, ""))
 
@@ -168,4 +185,5 @@ IMPLEMENTATIONS: dict[str, Implementation] = {
     "pmod": _by_type(_modulo),
     "floor_quotient": _by_type(_floored),
     "floor_remainder": _by_type(_floored),
+    "exact_power": _power,
 }

@@ -1,4 +1,4 @@
-"""``//`` and ``%`` against Python's own, and zones against `zoneinfo`."""
+"""``//``, ``%`` and ``**`` against Python's own, and zones against `zoneinfo`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fabric.errors import ExpressionError
 from fabric.operators.expressions.arrow import compile_expr
 from fabric.operators.expressions.arrow.zone_rules import zone_rules
 from fabric.plan.expr import Call, Column
@@ -31,6 +33,17 @@ def both(a: float, b: float, dtype: pa.DataType) -> tuple[float, float]:
 def test_integers(a: int, b: int) -> None:
     if (a, b) != (-(1 << 63), -1):
         assert both(a, b, pa.int64()) == (a // b, a % b)
+
+
+@given(a=INTEGERS, b=st.integers(0, 70))
+def test_powers(a: int, b: int) -> None:
+    batch = pa.record_batch({"a": pa.array([a], pa.int64()), "b": pa.array([b], pa.int64())})
+    power = compile_expr(Call("exact_power", (Column("a"), Column("b"))), batch.schema)
+    if -(1 << 63) <= a**b < 1 << 63:
+        assert power(batch)[0].as_py() == a**b
+    else:
+        with pytest.raises(ExpressionError, match="overflow"):
+            power(batch)
 
 
 @given(a=FLOATS, b=FLOATS.filter(lambda b: b != 0 and abs(b) > 1e-3))
