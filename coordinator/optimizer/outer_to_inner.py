@@ -24,9 +24,9 @@ from fabric.plan.schema import schema_of
 _STRICT = frozenset(
     (
         "eq", "ne", "lt", "le", "gt", "ge", "add", "subtract", "multiply", "divide", "floor_divide",
-        "modulo", "floor_quotient", "floor_remainder", "exact_power", "negate", "abs", "not", "upper",
-        "lower", "length", "trim", "contains", "starts_with", "ends_with", "substring", "year", "month",
-        "day",
+        "modulo", "floor_quotient", "floor_remainder", "exact_power", "negate", "abs", "not",
+        "upper", "lower", "length", "trim", "contains", "starts_with", "ends_with", "substring",
+        "year", "month", "day",
     )
 )  # fmt: skip
 """Null whenever an argument is null."""

@@ -208,6 +208,8 @@ def _for_users(message: str, part: Call) -> str:
         return re.sub(r" as argument (\d+)$", lambda m: f" as argument {int(m[1]) - 1}", told)
     if len(part.args) == 1:
         return told.removesuffix(" as argument 1")
+    if shown.isidentifier():
+        return told
     for index, side in enumerate(("left", "right"), 1):
         told = re.sub(rf" as argument {index}$", f" on its {side}", told)
     return told

@@ -1,9 +1,8 @@
 """Arithmetic on integers and floats; an integer that does not fit is an error.
 
 One job: add subtract multiply divide floor_divide modulo pmod floor_quotient floor_remainder
-exact_power negate abs. Decimals are in `decimals.py`, durations in `durations.py`; texts are joined.
-Where a divisor is zero and neither side is null, division is an error, for
-floats too.
+exact_power negate abs. Decimals are in `decimals.py`, durations in `durations.py`; texts are
+joined. Where a divisor is zero and neither side is null, division is an error, for floats too.
 """
 
 from __future__ import annotations
