@@ -1,13 +1,16 @@
-"""``import fabric.functions``: the public names of `fabric.clients.dataframe.functions`."""
+"""``import fabric.functions``: the functions of `fabric`, and more under PySpark's names."""
 
 from typing import TYPE_CHECKING, Any
 
 from fabric.clients.dataframe import functions as _functions
+from fabric.clients.dataframe import spark_functions as _spark_functions
 from fabric.clients.dataframe.functions import *  # noqa: F403
+from fabric.clients.dataframe.names import no_function as _no_function
+from fabric.clients.dataframe.spark_functions import *  # noqa: F403
 
-__all__ = _functions.__all__
+__all__ = _functions.__all__ + _spark_functions.__all__
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        return getattr(_functions, name)
+        raise _no_function("fabric.functions", name, __all__, _spark_functions.INSTEAD)

@@ -3,7 +3,7 @@
 One job: the function face of what `Expr` has as methods. A string argument means a column.
 Aggregates are in `aggregate_functions.py`, window functions in `window_functions.py`, lists and
 structs in `nested_functions.py`, times in `time_functions.py`, numbers and strings in
-`scalar_functions.py`.
+`scalar_functions.py`; PySpark's names of what is a method here in `spark_functions.py`.
 """
 
 from __future__ import annotations

@@ -230,12 +230,18 @@ def camel_case(owner: Any, name: str) -> Any:
     raise no_attribute(owner, name)
 
 
-def no_function(module: str, name: str, known: Iterable[str]) -> AttributeError:
+def no_function(
+    module: str, name: str, known: Iterable[str], instead: Mapping[str, str] | None = None
+) -> AttributeError:
     """The error for a name that `module`, to users, has not, with the nearest it has.
+
+    `instead` has names that are known elsewhere, with what to write.
 
     >>> print(no_function("fabric.functions", "uper", ["upper", "lower"]))
     fabric.functions has no 'uper'; did you mean 'upper'?
     """
+    if instead is not None and name in instead:
+        return AttributeError(f"{module} has no {name!r}; write {instead[name]}", name=name)
     near = None if name.startswith("_") else nearest(name, [k for k in known if k[0] != "_"])
     hint = f"; did you mean {near!r}?" if near else ""
     return AttributeError(f"{module} has no {name!r}{hint}", name=name)

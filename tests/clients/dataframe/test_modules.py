@@ -35,5 +35,5 @@ def test_typos() -> None:
 
 
 def test_helpers_are_not_functions_of_ours() -> None:
-    names = ("flatten", "as_column", "call", "to_dtype", "to_literal")
+    names = ("as_column", "call", "to_dtype", "to_literal")
     assert not [name for name in names if hasattr(fabric.functions, name)]

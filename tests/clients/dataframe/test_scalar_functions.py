@@ -7,6 +7,7 @@ import pytest
 from fabric import col
 from fabric import functions as F
 from fabric.clients.dataframe.expr import Expr
+from fabric.errors import PlanError
 
 
 @pytest.mark.parametrize(
@@ -47,3 +48,14 @@ def test_every_function_has_a_doc() -> None:
     assert F.sqrt.__doc__ == "the square root; NaN below 0"
     assert F.sqrt.__name__ == "sqrt"
     assert repr(col("x")) == repr(F.col("x"))
+
+
+def test_what_pyspark_has_elsewhere() -> None:
+    with pytest.raises(AttributeError, match=r"no 'explode'; write df\.explode\(\"x\"\)"):
+        _ = F.explode
+    with pytest.raises(PlanError, match="matches more than one text; write: regexp_replace"):
+        F.split("s", "[a-c]")
+    with pytest.raises(PlanError, match="'eon' is not a part of a time"):
+        F.date_part("eon", "d")
+    with pytest.raises(PlanError, match="names and values in turn"):
+        F.named_struct("a")
