@@ -1,7 +1,8 @@
 """Buckets of time: the beginning of the one a time lies in, side by side or overlapping.
 
 One job: `bucket`, and the windows of ``group_by_dynamic``. Fixed lengths are counted from 1970 by
-the clocks of the time's zone, weeks from a Monday; months from January.
+the clocks of the time's zone, weeks from a Monday; months from January. A day begins when clocks
+first show it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from fabric.plan.schema import schema_of, type_of
 from fabric.plan.types import is_date, is_timestamp
 
 Length = str | timedelta
-_MONDAY_US = 4 * UNITS_US["day"]  # 1970-01-05
+_DAYS = {"day": 1, "week": 7}
+_MONDAY = 4  # 1970-01-05
 _WINDOWS_MAX = 10_000
 
 
@@ -36,11 +38,16 @@ def bucket(value: plan.Expr, every: Length, what: str = "every") -> plan.Expr:
             plan.Call("subtract", (_long(plan.Call("month", (first,))), _int(1))),
         ))  # fmt: skip
         return _later(first, _minus(plan.Call("pmod", (month, _int(months)))), "month")
-    length = number * UNITS_US[unit]
-    counted = shown = _shown(value)
-    if unit == "week":
-        counted = plan.Call("subtract", (shown, _int(_MONDAY_US)))
-    since = plan.Call("pmod", (counted, _int(length)))
+    if unit in _DAYS:
+        date = plan.Cast(value, pa.date32())
+        counted = plan.Call("unix_date", (date,))
+        if unit == "week":
+            counted = plan.Call("subtract", (counted, _int(_MONDAY)))
+        over = plan.Call("pmod", (counted, _int(number * _DAYS[unit])))
+        day = plan.Call("date_add", (date, plan.Cast(_minus(over), pa.int32())))
+        return plan.Call("as_time_of", (day, value))
+    shown = _shown(value)
+    since = plan.Call("pmod", (shown, _int(number * UNITS_US[unit])))
     start = _later(value, _minus(since), "microsecond")
     # Clocks that were changed since then show an hour more or less: 0 but for that.
     wrong = plan.Call("subtract", (plan.Call("subtract", (shown, since)), _shown(start)))

@@ -114,7 +114,7 @@ def _date_trunc(args: Sequence[SparkColumn], values: Sequence[Any], zone: str) -
     unit, at = values[0], args[1]
     local = shown(at, zone)
     if unit in CLOCK_UNITS:
-        return _beside(sf.date_trunc(unit, local), at, zone)
+        return instant(sf.date_trunc(unit, local), zone)
     return _later(-sf.pmod(sf.unix_micros(local), sf.lit(_UNIT_US[unit])), at)
 
 

@@ -109,11 +109,12 @@ def _date_trunc(request: Request) -> Bound:
         return _month_start(micros, unit) if unit in _UNIT_MONTHS else _unit_start(micros, unit)
 
     def by_clocks(micros: Values) -> Values:
-        """The beginning of an hour is so long ago as clocks say; of a day it is what they show."""
+        """The beginning of an hour is so long ago as clocks say; a day begins when they first show
+        it, should they show midnight twice."""
         rules = zone_rules(zone or "")
         shown = rules.from_utc(micros)
         if unit in CLOCK_UNITS:
-            return rules.beside(start_of(shown), micros)
+            return rules.to_utc(start_of(shown))
         start: Values = micros - (shown - start_of(shown))
         return start
 
