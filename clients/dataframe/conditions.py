@@ -21,7 +21,7 @@ class When:
 
     def __init__(self, branches: tuple[_Branch, ...], conditions: tuple[Any, ...]) -> None:
         self._branches = branches
-        self._condition = to_node(reduce(lambda a, b: as_column(a) & as_column(b), conditions))
+        self._condition = to_node(reduce(lambda a, b: a & b, map(as_column, conditions)))
 
     def then(self, value: Any) -> Then:
         """The value where the condition is true; a text is a column, ``lit("x")`` is text."""

@@ -186,6 +186,7 @@ class NumberMethods:
         when(col("x") < 0).then(0).otherwise(col("x"))
         """
         from fabric.clients.dataframe.expr import Expr, to_node
+        from fabric.clients.dataframe.value_methods import called_as
 
         node = to_node(self)
         number = isinstance(upper, int | float) and not isinstance(upper, bool)
@@ -195,7 +196,7 @@ class NumberMethods:
             for compare, bound in (("lt", lower), ("gt", upper))
             if bound is not None
         ]
-        return Expr(plan.Case(tuple(branches), node) if branches else node)
+        return Expr(called_as(node, plan.Case(tuple(branches), node)) if branches else node)
 
     def fill_nan(self, value: Any) -> Expr:
         """The value, or `value` where it is NaN.

@@ -48,7 +48,7 @@ class ValueMethods:
             (plan.Call("eq_null_safe", (value, _node(one))), _node(other)) for one, other in pairs
         )
         rest = value if default is _KEEP else _node(default)
-        return _expr(plan.Case(branches, rest))
+        return _expr(called_as(value, plan.Case(branches, rest)))
 
     def cut(
         self,
@@ -138,7 +138,13 @@ def _cut(
         (plan.Call(below, (value, end)), _node(name))
         for end, name in zip(ends, names[:-1], strict=True)
     ]
-    return plan.Case(tuple(branches), _node(names[-1]))
+    return called_as(value, plan.Case(tuple(branches), _node(names[-1])))
+
+
+def called_as(value: plan.Expr, made: plan.Expr) -> plan.Expr:
+    """What a method made of `value`, under its name: a case is called as its first value."""
+    name = plan.output_name(value)
+    return made if plan.output_name(made) == name else plan.Alias(made, name)
 
 
 def _pairs(old: Any, new: Any) -> list[tuple[Any, Any]]:

@@ -211,8 +211,13 @@ def columns_of(expr: Expr) -> frozenset[str]:
 def output_name(expr: Expr) -> str:
     """The name of the column `expr` produces: its alias, else its first column, else "literal".
 
+    A case is called as the first of its values, whatever its conditions read; a field of a struct
+    as the field.
+
     >>> output_name(Call("subtract", (Literal(1, pa.int32()), Column("a"))))
     'a'
+    >>> output_name(Case(((Column("a"), Column("b")),), Literal(0, pa.int32())))
+    'b'
     """
     if isinstance(expr, Alias | Column):
         return expr.name
@@ -225,10 +230,18 @@ def output_name(expr: Expr) -> str:
 
 
 def _first_name(expr: Expr) -> str:
-    for part in _parts(expr):
+    stack = [expr]
+    while stack:
+        part = stack.pop()
         match part:
             case Alias(name=name) | Column(name=name):
                 return name
             case Agg(function=function, input=None) | Udf(name=function, args=()):
                 return function
+            case Call(function="struct_field", args=(_, Literal(value=str(name)))):
+                return name
+            case Case(branches=branches, otherwise=otherwise):
+                stack += [otherwise, *(value for _, value in reversed(branches))]
+            case _:
+                stack += reversed(children(part))
     return "literal"

@@ -160,7 +160,16 @@ def test_a_deep_expression_recurses_nowhere() -> None:
         (Agg("sum", Column("a")), "a"),
         (Call("date_trunc", (Literal("hour", pa.string()), Column("t"))), "t"),
         (Literal(1, pa.int32()), "literal"),
-        (Case(((Column("c"), Column("a")),), Column("b")), "c"),
+        (Case(((Column("c"), Column("a")),), Column("b")), "a"),
+        (Case(((Column("c"), Literal(1, pa.int32())),), Column("b")), "b"),
+        (Case(((Column("c"), Literal(1, pa.int32())),), Literal(2, pa.int32())), "literal"),
+        (Call("struct_field", (Column("s"), Literal("x", pa.string()))), "x"),
+        (
+            Call(
+                "add", (Call("struct_field", (Column("s"), Literal("x", pa.string()))), Column("a"))
+            ),
+            "x",
+        ),
     ],
 )
 def test_output_name(expr: Expr, name: str) -> None:

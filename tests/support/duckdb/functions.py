@@ -133,8 +133,8 @@ def _exact_power(args: Args, types: Signature, _: Literals) -> str:
     a, b = args
     if not t.is_integer(types.result):
         raise ValueError("no SQL for an exact_power of other than integers")
-    factors = f"list_concat([1::HUGEINT], list_transform(range({b}), x -> {a}::HUGEINT))"
-    product = f"list_reduce({factors}, (x, y) -> x * y)"
+    factors = f"list_concat([1::HUGEINT], list_transform(range({b}), lambda x: {a}::HUGEINT))"
+    product = f"list_reduce({factors}, lambda x, y: x * y)"
     return f"CASE WHEN {a} IS NOT NULL AND {b} IS NOT NULL THEN CAST({product} AS BIGINT) END"
 
 
