@@ -15,7 +15,10 @@ from dataclasses import replace
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
-from fabric.plan.mend import free_name
+from fabric.plan.faults import quoted
+from fabric.plan.mend import free_name, mended
+from fabric.plan.python import expr_text
+from fabric.plan.rules import twice_called
 from fabric.plan.schema import schema_of
 from fabric.plan.walk import walk_expr
 
@@ -37,6 +40,9 @@ def aggregate(
         _refuse_mixed(expr, names, schema_of(source).names)
     if all(_is_plain_aggregate(expr) for expr in exprs):
         return nodes.Aggregate(source, keys, tuple(exprs))
+    if (twice := twice_called((*keys, *exprs), names)) is not None:
+        texts = ", ".join(map(expr_text, twice[1][len(keys) :]))
+        raise mended(f"two columns would be called {quoted(twice[0])}", f".agg({texts})")
     found: dict[plan.Agg, str] = {}
     outer = tuple(_above(expr, found) for expr in exprs)
     aggs = tuple(plan.Alias(agg, name) for agg, name in found.items())
@@ -65,7 +71,7 @@ def _refuse_plain(expr: plan.Expr, keys: tuple[plan.Expr, ...]) -> None:
 
 
 def _one_a_row(expr: plan.Expr, place: str) -> PlanError:
-    from fabric.plan.python import column_text, expr_text
+    from fabric.plan.python import column_text
 
     inner = expr.input if isinstance(expr, plan.Alias) else expr
     most = plan.Agg("max", inner)
@@ -82,7 +88,6 @@ def _refuse_mixed(expr: plan.Expr, keys: Sequence[str], taken: Sequence[str]) ->
     rest = _replaced(inner, found)
     for name in sorted(plan.columns_of(rest) - {*keys, *found.values()}):
         from fabric.clients.dataframe.window import WindowSpec, over
-        from fabric.plan.printer import expr_text
 
         column = expr_text(plan.Column(name))
         label = free_name(plan.output_name(expr), taken)

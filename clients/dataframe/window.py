@@ -216,7 +216,8 @@ def _in_time(order: tuple[plan.SortKey, ...], ends: Any) -> tuple[tuple[plan.Sor
         return order, ends
     if len(order) != 1:
         raise PlanError(f'range={ends!r} needs one key, a time: .over(..., order_by="time")')
-    stamp = plan.Cast(order[0].input, pa.timestamp("us", "UTC"))
+    time = plan.Call("as_time_of", (order[0].input, order[0].input))  # takes times only
+    stamp = plan.Cast(time, pa.timestamp("us", "UTC"))
     key = replace(order[0], input=plan.Call("unix_micros", (stamp,)))
     return (key,), tuple(_micros(end) for end in ends)
 

@@ -6,7 +6,7 @@ with the line to write instead; the node's path is added by the caller.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -334,20 +334,28 @@ def _no_aggregates(node: Node, exprs: Sequence[Expr]) -> None:
 
 
 def _unique_exprs(node: Node, exprs: Sequence[Expr], taken: set[str]) -> None:
-    """Refuse two outputs of one name; the second gets another in the mended line."""
-    seen: set[str] = set()
-    for index, expr in enumerate(exprs):
-        name = output_name(expr)
+    """Refuse two outputs of one name; all but the first get another in the mended line."""
+    if (twice := twice_called(exprs, taken)) is not None:
+        name, fixed = twice
+        line = with_exprs(node, (*fixed, *exprs_of(node)[len(fixed) :]))
+        raise mended(f"two columns would be called {quoted(name)}", line)
+
+
+def twice_called(exprs: Sequence[Expr], taken: Collection[str]) -> tuple[str, list[Expr]] | None:
+    """The first name that two of `exprs` have, and all of them with names of their own."""
+    names = [output_name(expr) for expr in exprs]
+    seen, used, twice = set[str](), {*taken, *names}, []
+    fixed = list(exprs)
+    for index, (expr, name) in enumerate(zip(exprs, names, strict=True)):
         if name not in seen:
             seen.add(name)
             continue
+        twice.append(name)
         inner = expr.input if isinstance(expr, Alias) else expr
-        better = f"{name}_{inner.function}" if isinstance(inner, Agg) else name
-        free = free_name(better, taken | {output_name(e) for e in exprs})
-        fixed = Alias(inner, free)
-        before = exprs_of(node)
-        line = with_exprs(node, (*before[:index], fixed, *before[index + 1 :]))
-        raise mended(f"two columns would be called {quoted(name)}", line)
+        free = free_name(f"{name}_{inner.function}" if isinstance(inner, Agg) else name, used)
+        used.add(free)
+        fixed[index] = Alias(inner, free)
+    return (twice[0], fixed) if twice else None
 
 
 _RULES: dict[type, Callable[..., Any]] = {

@@ -25,7 +25,7 @@ from fabric.plan.functions import WINDOW_FUNCTIONS
 from fabric.plan.mend import free_name, of_fault
 from fabric.plan.printer import expr_text
 from fabric.plan.python import column_text
-from fabric.plan.schema import schema_of
+from fabric.plan.schema import schema_of, type_of
 from fabric.plan.walk import fold, walk_expr, with_expr_children
 from fabric.plan.window import infer_over
 from fabric.plan.written import call_around, moved_call
@@ -100,9 +100,23 @@ def _check_calls(source: nodes.Node, exprs: Sequence[plan.Expr]) -> None:
             try:
                 infer_over(over, schema)
             except ExprFault as fault:
+                if (key := _time_of_range(fault.old)) is not None:
+                    raise PlanError(
+                        f"a range of time needs a time to order by, and {expr_text(key)} is "
+                        f"{type_of(key, schema)}; give numbers, as in range=(-2, 0), or cast it: "
+                        f"{expr_text(plan.Cast(key, pa.timestamp('us')))}"
+                    ) from None
                 if fault.old is not None and call_around((expr,), fault.old) is not None:
                     right = partial(_if_right, schema)
                     raise of_fault(fault, nodes.Select(source, (expr,)), right) from None
+
+
+def _time_of_range(part: plan.Expr | None) -> plan.Expr | None:
+    """The key of ``over(…, range=("-1h", 0))``, if `part` is what takes times only there."""
+    match part:
+        case plan.Call(function="as_time_of", args=(key, other)) if key is other:
+            return key
+    return None
 
 
 def _if_right(schema: pa.Schema, line: nodes.Node) -> nodes.Node | None:

@@ -12,6 +12,7 @@ from fabric import col
 from fabric import functions as F
 from fabric.clients.dataframe.aggregate_functions import ALIASES
 from fabric.clients.dataframe.expr import Expr
+from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan.functions import AGGREGATES
 
@@ -74,3 +75,13 @@ def test_different_values_of_a_stream() -> None:
     )
     (row,) = ours.collect().to_pylist()
     assert row["a"] == row["b"] + 1
+
+
+def test_three_columns_of_one_name_are_told_three_names() -> None:
+    df = fabric.from_dict({"k": ["x"], "a": [1]})
+    with pytest.raises(PlanError, match=r'"a_2"\), col\("a"\)\.alias\("a_3"\)'):
+        df.select("a", "a", "a")
+    spark = fabric.functions
+    with pytest.raises(PlanError, match=r"write: \.agg\(.*list\.unique\(\)\.alias") as error:
+        df.group_by("k").agg(spark.sum("a"), spark.count_distinct("a"), spark.collect_set("a"))
+    assert "__" not in str(error.value)

@@ -212,3 +212,11 @@ def test_date_range_ends_with_the_years() -> None:
 def test_refused(wrong: Any, says: str) -> None:
     with pytest.raises(PlanError, match=says):
         wrong(DataFrame(DATA))
+
+
+@pytest.mark.parametrize("key", ["a", "s"])
+def test_a_range_of_time_over_no_time_is_refused(key: str) -> None:
+    df = DataFrame({"a": [1, 2], "s": ["2024-01-01", "2024-01-02"]})
+    total = col("a").sum().over(order_by=key, range=("-15m", 0))
+    with pytest.raises(PlanError, match=rf'needs a time to order by, and col\("{key}"\) is'):
+        df.select("a", t=total)
