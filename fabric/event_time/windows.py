@@ -22,9 +22,11 @@ from fabric._cython.kernels.window_assign import (
 from fabric.errors import DataError, InternalError
 from fabric.event_time import BEGINNING, END_OF_TIME, IDLE
 from fabric.plan.windowing import Cumulative, Session, Sliding, Tumbling, Window
+from fabric.plan.zone_rules import zone_rules
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+_FAR = 1 << 61
 Framed = Tumbling | Sliding | Cumulative
 """Windows whose bounds follow from a row's time alone."""
 
@@ -35,6 +37,31 @@ class Assigned(NamedTuple):
     rows: Ints
     starts: Ints
     ends: Ints
+
+
+class Clock:
+    """What windows are counted by: the clocks of a zone (see `clock_zone`), or UTC.
+
+    >>> clock = Clock("Europe/Berlin")
+    >>> clock.shown(np.array([0, END_OF_TIME])).tolist() == [3_600_000_000, END_OF_TIME]
+    True
+    >>> clock.instants(np.array([3_600_000_000])).tolist()
+    [0]
+    """
+
+    def __init__(self, zone: str | None) -> None:
+        self._rules = None if zone is None else zone_rules(zone)
+
+    def shown(self, times: Ints) -> Ints:
+        """What the clock shows at `times`, which never goes back; `BEGINNING` and its like stay."""
+        if self._rules is None:
+            return times
+        near = (times < _FAR) & (times > -_FAR)
+        return np.where(near, self._rules.forward(times), times)
+
+    def instants(self, shown: Ints) -> Ints:
+        """When it shows that, or more, for the first time."""
+        return shown if self._rules is None else self._rules.begun(shown)
 
 
 class Spans(NamedTuple):

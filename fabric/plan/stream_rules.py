@@ -51,12 +51,8 @@ from fabric.plan.walk import walk_expr
 from fabric.plan.windowing import (
     WINDOW_END,
     WINDOW_START,
-    Cumulative,
-    Sliding,
-    Tumbling,
-    Window,
+    clock_zone,
 )
-from fabric.plan.zones import divides_offsets, local_zone
 
 Columns = list[tuple[str, pa.DataType]]
 
@@ -110,26 +106,10 @@ def window_type(time: str, schema: pa.Schema) -> pa.DataType:
     return pa.timestamp("us", dtype.tz)
 
 
-def _check_clocks(window: Window | None, time: str, dtype: pa.DataType) -> None:
-    """Refuse windows that would begin where clocks of the time's zone do not begin one."""
-    match window:
-        case Tumbling(size_us=step) | Sliding(slide_us=step) | Cumulative(size_us=step):
-            zone = local_zone(dtype)
-            if zone is None or divides_offsets(zone, step):
-                return
-        case _:
-            return
-    to_utc = f'.with_columns(col({quoted(time)}).dt.convert_time_zone("UTC"), replace=True)'
-    raise PlanError(
-        f"{window} over {quoted(time)} would begin by the clock of UTC, not of {zone}; for windows "
-        f"of UTC write {to_utc} before .with_watermark(...)"
-    )
-
-
 def _assign_windows(node: AssignWindows, schema: pa.Schema) -> Columns:
     time_type(node, "time", schema, "the time of a window")
     dtype = window_type(node.time, schema)
-    _check_clocks(node.window, node.time, dtype)
+    clock_zone(node.window, dtype)  # refuses what has none
     for name in (WINDOW_START, WINDOW_END):
         if name in schema.names:
             raise PlanError(f"there is a column {quoted(name)} already; rename it before windows")
@@ -145,7 +125,7 @@ def _aggregate(node: StreamAggregate, schema: pa.Schema) -> Columns:
         if node.time:
             time_type(node, "time", schema, "the time of a window")
         dtype = window_type(node.time, schema)
-        _check_clocks(node.window, node.time, dtype)
+        clock_zone(node.window, dtype)
         columns += [(WINDOW_START, dtype), (WINDOW_END, dtype)]
     for expr in node.aggs:
         inner = expr.input if isinstance(expr, Alias) else expr

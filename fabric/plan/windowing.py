@@ -1,18 +1,24 @@
 """Windows of event time and the triggers that fire them, as frozen descriptions.
 
 One job: what a window is, checked at birth. All lengths are whole microseconds. A window is
-``[start, end)``; starts are multiples of the size (or slide) from `offset_us`, so 0 means the
-epoch in UTC. Which windows a time belongs to is `fabric.event_time.windows`' to say.
+``[start, end)``; starts are multiples of the size (or slide) from `offset_us`, so 0 means 1970
+by the clocks of the time's zone (`clock_zone`). Which windows a time belongs to is
+`fabric.event_time.windows`' to say.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Literal
+
+import pyarrow as pa
 
 from fabric.errors import PlanError
 from fabric.plan.durations import DURATION_US_MAX, duration_text
 from fabric.plan.faults import with_article
+from fabric.plan.zone_rules import zone_rules
+from fabric.plan.zones import divides_offsets, local_zone
 
 LateResults = Literal["close", "each"]
 
@@ -161,6 +167,48 @@ class Global:
 
 
 Window = Tumbling | Sliding | Session | Cumulative | Count | Global
+
+
+def clock_zone(window: Window | None, dtype: pa.DataType) -> str | None:
+    """The zone by whose clocks windows over times of type `dtype` begin and end; None: by UTC's.
+
+    None, too, where that is the same: clocks in Berlin are whole hours ahead of UTC, so hours begin
+    together.
+
+    Raises
+    ------
+    PlanError
+        A window would begin amid what clocks show twice: there is no order in which to close it.
+
+    Examples
+    --------
+    >>> berlin = pa.timestamp("us", "Europe/Berlin")
+    >>> clock_zone(Tumbling(86_400_000_000), berlin), clock_zone(Tumbling(3_600_000_000), berlin)
+    ('Europe/Berlin', None)
+    """
+    match window:
+        case Tumbling(size_us=step, offset_us=offset):
+            size, bounds = step, {(step, offset)}
+        case Sliding(size_us=length, slide_us=step, offset_us=offset):
+            size, bounds = step, {(step, offset), (step, offset + length)}
+        case Cumulative(size_us=size, step_us=step, offset_us=offset):
+            bounds = {(step, offset)}
+        case _:
+            return None
+    zone = local_zone(dtype)
+    if zone is None or divides_offsets(zone, size):
+        return None
+    for first, again in zip(*zone_rules(zone).shown_twice(), strict=True):
+        for every, start in bounds:
+            bound = int(first) + every - (int(first) - start) % every
+            if bound < again:
+                at = datetime.fromtimestamp(int(bound) // 1_000_000, UTC).replace(tzinfo=None)
+                raise PlanError(
+                    f"{window}: clocks in {zone} show {at} twice, amid an hour or so that they "
+                    "show again, and a window would begin then; take windows of whole hours or "
+                    'days, or those of UTC: .dt.convert_time_zone("UTC") before with_watermark'
+                )
+    return zone
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,9 +93,13 @@ def test_steps_that_clocks_of_a_zone_take() -> None:
     assert divides_offsets("Asia/Kolkata", HOUR // 2)
 
 
-def test_windows_that_would_begin_by_another_clock_are_refused() -> None:
+def test_windows_that_begin_by_the_clocks_of_the_zone() -> None:
     rows = streams.generator(n_rows=1).select(at=col("ts").dt.convert_time_zone("Europe/Berlin"))
     marked = rows.with_watermark("at", "1 second")
     assert marked.group_by().window("1 hour").count().columns[0] == "window_start"
-    with pytest.raises(PlanError, match="would begin by the clock of UTC, not of Europe/Berlin"):
-        marked.group_by().window("1 day").count()
+    days = marked.group_by().window("1 day").count()
+    assert days.schema.field("window_start").type == pa.timestamp("us", "Europe/Berlin")
+    with pytest.raises(
+        PlanError, match=r"tumbling\(7 minutes\): clocks in Europe/Berlin show .* twice"
+    ):
+        marked.group_by().window("7 minutes").count()

@@ -88,19 +88,21 @@ def dynamic_windows(
     step = _positive(every, "every")
     length = step if period is None else _positive(period, "period")
 
+    after = _later_day if step[1] in _DAYS or step[1] in UNITS_MONTHS else _later_by
+
     # Months are counted from their first day: a window is moved by the offset last of all.
     def moved(value: plan.Expr) -> plan.Expr:
         return value if shift is None else _later(value, _int(shift[0]), shift[1])
 
     def end(start: plan.Expr) -> plan.Expr:
-        return moved(_later(start, _int(length[0]), length[1]))
+        return moved(after(start, *length))
 
     called = moved if label == "left" else end
     n_windows = 1 if period is None else _n_windows(every, period)
     if n_windows == 1 and length == step:
         return source, _as(called(start), dtype, source)
     starts = plan.Call(
-        "array", tuple(_later(start, _int(-step[0] * i), step[1]) for i in range(n_windows))
+        "array", tuple(after(start, -step[0] * i, step[1]) for i in range(n_windows))
     )
     name = free_name("__start", schema_of(source).names)
     node: nodes.Node = nodes.WithColumns(
@@ -111,6 +113,21 @@ def dynamic_windows(
     within = plan.Call("lt" if closed == "left" else "le", (stamp, end(plan.Column(name))))
     node = nodes.Filter(node, within, path="group_by_dynamic_*/filter")
     return node, _as(called(plan.Column(name)), dtype, node)
+
+
+def _later_by(start: plan.Expr, number: int, unit: str) -> plan.Expr:
+    return _later(start, _int(number), unit)
+
+
+def _later_day(start: plan.Expr, number: int, unit: str) -> plan.Expr:
+    """The beginning of a day so much after one that begins at `start`: not at midnight where clocks
+    skipped it."""
+    if unit not in _DAYS and unit not in UNITS_MONTHS:
+        return _later_by(start, number, unit)
+    date = plan.Cast(start, pa.date32())
+    function, each = ("date_add", _DAYS) if unit in _DAYS else ("add_months", UNITS_MONTHS)
+    day = plan.Call(function, (date, plan.Literal(number * each[unit], pa.int32())))
+    return plan.Call("as_time_of", (day, start))
 
 
 def _n_windows(every: Length, period: Length) -> int:

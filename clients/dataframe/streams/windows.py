@@ -21,7 +21,10 @@ from fabric.plan.windowing import (
 
 
 def tumbling(size: Length, *, offset: Length = "0 seconds") -> Tumbling:
-    """Windows side by side, from multiples of `size` since the epoch (UTC), moved by `offset`.
+    """Windows side by side, from multiples of `size` since 1970, moved by `offset`.
+
+    They go by the clocks of the time's zone (UTC for a time without): a day begins at midnight
+    there, and has 23 or 25 hours when clocks change.
 
     >>> print(tumbling("1 hour"))
     tumbling(1 hour)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from fabric.event_time.windows import assign
+from fabric.event_time.windows import Clock, assign
 from fabric.operators.contract import Batches, Operator
 from fabric.operators.streams.columns import shown
 from fabric.operators.streams.windows.shape import event_times, sliced
 from fabric.plan.streams import AssignWindows
-from fabric.plan.windowing import WINDOW_END, WINDOW_START
+from fabric.plan.windowing import WINDOW_END, WINDOW_START, clock_zone
 
 
 class AssignWindowsOperator(Operator):
@@ -20,16 +20,17 @@ class AssignWindowsOperator(Operator):
 
     def __init__(self, node: AssignWindows, output: pa.Schema, source: pa.Schema) -> None:
         self._output, self._node = output, node
+        self._clock = Clock(clock_zone(node.window, source.field(node.time).type))
         self._shown = shown(source).names
         self._hidden = [name for name in source.names if name not in self._shown]
 
     def on_batch(self, input: int, batch: pa.RecordBatch) -> Batches:
         """The rows of each row's windows, in order of rows."""
-        found = assign(self._node.window, event_times(batch, self._node.time))
+        found = assign(self._node.window, self._clock.shown(event_times(batch, self._node.time)))
         if len(found.rows) != batch.num_rows:
             batch = batch.take(pa.array(found.rows))
         windows = [
-            pa.array(times).view(self._output.field(name).type)
+            pa.array(self._clock.instants(times)).view(self._output.field(name).type)
             for name, times in ((WINDOW_START, found.starts), (WINDOW_END, found.ends))
         ]
         hidden = batch.select(self._hidden).columns

@@ -239,3 +239,28 @@ def test_a_row_without_time_or_far_away_is_refused() -> None:
         maker(aggregate(Tumbling(10)))().on_batch(0, nowhere)
     with pytest.raises(DataError, match="too far"):
         maker(aggregate(Tumbling(10)))().on_batch(0, batch_of([Row("a", 1, 2**62, 0)]))
+
+
+@pytest.mark.parametrize("trigger", [Trigger(), Trigger(late="each")])
+@pytest.mark.parametrize("lateness_h", [0, 2])
+def test_a_day_of_25_hours_is_over_when_clocks_say_so(trigger: Trigger, lateness_h: int) -> None:
+    """Berlin's 27 October 2024 begins at 22:00 UTC and ends at 23:00 UTC."""
+    schema = SCHEMA.set(2, pa.field("t", pa.timestamp("us", "Europe/Berlin")))
+    hour, day = 3_600_000_000, 1_729_980_000_000_000
+    node = aggregate(Tumbling(24 * hour), trigger=trigger, lateness_us=lateness_h * hour)
+    node = replace(node, input=StageInput(0, schema))
+
+    def rows(at_h: float, known_h: float) -> Rows:
+        batch = batch_of([Row("a", 1, day + int(at_h * hour), day + int(known_h * hour))])
+        return Rows(batch.cast(schema))
+
+    steps: list[Step] = [
+        rows(1, 0), Until(day + 24 * hour), rows(24.5, 24.9), rows(25, 24.9),
+        Until(day + (25 + lateness_h) * hour - 1), rows(3, 24.9),
+        Until(day + (25 + lateness_h) * hour), rows(2, 25 + lateness_h),
+    ]  # fmt: skip
+    out = check_operator(maker(node, schema), [*steps, Until(END_OF_TIME)], keys=["k"])
+    last = {row["window_start"]: row for row in pa.Table.from_batches(out.rows).to_pylist()}
+    found = [(row["window_end"].isoformat(), row["n"]) for _, row in sorted(last.items())]
+    assert found == [("2024-10-28T00:00:00+01:00", 3), ("2024-10-29T00:00:00+01:00", 1)]
+    assert sum(batch.num_rows for batch in out.sides["late"]) == 1

@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 from fabric.operators.expressions.arrow.buffers import Values, from_numpy, to_numpy
 from fabric.operators.expressions.arrow.calendar import weekday
 from fabric.operators.expressions.arrow.civil import DAY_US, civil_from_days, days_from_civil
-from fabric.operators.expressions.arrow.zone_rules import zone_rules
 from fabric.plan.functions.calendar import DAY_NAMES
 from fabric.plan.functions.patterns import tokens
+from fabric.plan.zone_rules import zone_rules
 
 _MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September",
            "October", "November", "December")  # fmt: skip

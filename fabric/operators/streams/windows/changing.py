@@ -46,7 +46,7 @@ class Changing(Windowed):
     def after_rows(self, touched: Ids, ends: Ints | None = None) -> NDArray[np.bool_]:
         """Which groups, whose windows end at `ends`, are shown because rows came."""
         unshown = self._unshown(touched)
-        return shown_after_rows(self.node.trigger, unshown, ends, self.ends.time_us)
+        return shown_after_rows(self.node.trigger, unshown, ends, self.ends.reached)
 
     def show(self, ids: Ids) -> Batches:
         """The results of those groups that have rows which none shows, for ones shown before."""

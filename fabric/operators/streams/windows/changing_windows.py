@@ -33,7 +33,8 @@ class ChangingWindows(Changing):
         """See `Changing`."""
         assert self.ends.window is not None
         ends = self._ends(ids)
-        return starts(self.ends.window, ends), ends
+        clock = self.ends.clock
+        return clock.instants(starts(self.ends.window, ends)), clock.instants(ends)
 
     def on_batch(self, input: int, batch: pa.RecordBatch) -> Batches:
         """Add rows up; show what the trigger says."""
@@ -50,12 +51,13 @@ class ChangingWindows(Changing):
 
     def passed_time(self) -> Batches:
         """See `Windowed`."""
-        if self._next > (self.ends.time_us if self._each else self.ends.passed):
+        passed, reached = self.ends.passed, self.ends.reached
+        if self._next > (reached if self._each else passed):
             return []
         ids = self.state.ids()
         ends = self._ends(ids)
-        is_closed = ends <= self.ends.passed
-        is_shown = ends <= self.ends.time_us if self._each else is_closed
+        is_closed = ends <= passed
+        is_shown = ends <= reached if self._each else is_closed
         found = self.show(ids[is_shown])
         self.state.remove(ids[is_closed])
         self._plan(ends[~is_closed])

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from fabric.errors import InternalError
 from fabric.event_time import BEGINNING
-from fabric.event_time.windows import Framed, Spans, closed, spans, step, waits_us
+from fabric.event_time.windows import Clock, Framed, Spans, closed, spans, step, waits_us
 from fabric.operators.contract import Batches
 from fabric.operators.streams.columns import row_watermarks, shown, us
 from fabric.operators.streams.windows.shape import Shape
 from fabric.plan.streams import LATE, StreamAggregate
-from fabric.plan.windowing import Cumulative, Sliding, Tumbling
+from fabric.plan.windowing import Cumulative, Sliding, Tumbling, clock_zone
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -36,6 +36,9 @@ class Ends:
         self.window: Framed | None = None
         if isinstance(node.window, Tumbling | Sliding | Cumulative):
             self.window = node.window
+        time = shape.time_type
+        self.clock = Clock(None if time is None else clock_zone(node.window, time))
+        """By which the ends of windows are counted; times of groups that close by a key are UTC."""
         self.step = 1 if self.window is None else step(self.window)
         self.late = LateRows(aside=node.late == "side")
         self.time_us = BEGINNING
@@ -43,8 +46,13 @@ class Ends:
 
     @property
     def passed(self) -> int:
-        """Groups that end then or before are complete."""
-        return int(closed(np.int64(self.time_us), self.waits_us))
+        """Groups that end then or before, by the clock, are complete."""
+        return self._shown(int(closed(np.int64(self.time_us), self.waits_us)))
+
+    @property
+    def reached(self) -> int:
+        """`time_us` by the clock."""
+        return self._shown(self.time_us)
 
     def advance(self, time_us: int) -> bool:
         """Time has come to `time_us`; whether that is news."""
@@ -85,11 +93,18 @@ class Ends:
     def _spans(self, batch: pa.RecordBatch) -> Spans:
         if self.window is not None:
             carried = self._carried(batch)
-            return spans(self.window, self.times(batch), carried, self.time_us, self.lateness_us)
+            if carried is not None:
+                carried = self.clock.shown(np.asarray(closed(carried, self.lateness_us)))
+            times = self.clock.shown(self.times(batch))
+            reached = self._shown(int(closed(np.int64(self.time_us), self.lateness_us)))
+            return spans(self.window, times, carried, reached, 0)
         ends = us(batch.column(self._closes))
         late = ends <= closed(self._known(batch), self.lateness_us)
         n_late = int(np.count_nonzero(late))
         return Spans(np.where(late, ends + 1, ends) if n_late else ends, ends, n_late)
+
+    def _shown(self, time_us: int) -> int:
+        return int(self.clock.shown(np.array([time_us]))[0])
 
     def _carried(self, batch: pa.RecordBatch) -> Ints | None:
         return None if self.by_clock else row_watermarks(batch)

@@ -37,6 +37,7 @@ class Shape:
         self.changes = KIND in output.names
         """Whether results may be replaced by later ones."""
         self._time = node.time
+        self.time_type = source.field(node.time).type if node.time else None
 
     def key_columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
         """The keys of rows."""

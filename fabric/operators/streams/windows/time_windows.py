@@ -127,7 +127,8 @@ class TimeWindows(Windowed):
         """Windows under the keys of `ids`."""
         columns = list(results)
         if self.ends.window is not None:
-            columns = [pa.array(starts(self.ends.window, ends)), pa.array(ends), *columns]
+            bounds = starts(self.ends.window, ends), ends
+            columns = [*(pa.array(self.ends.clock.instants(bound)) for bound in bounds), *columns]
         return self.shape.rows(self.state.keys(ids), columns)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabric.operators.expressions.arrow.zone_rules import zone_rules
+from fabric.plan.zone_rules import zone_rules
 from fabric.plan.zones import zone_info
 
 ZONES = ["America/New_York", "Europe/Berlin", "Australia/Lord_Howe", "Asia/Kolkata", "Pacific/Apia"]

@@ -1,6 +1,6 @@
 """When clocks of a zone change: a table of changes, from the IANA database.
 
-One job: `zone_rules`, and both ways between UTC and what clocks show. `zoneinfo` tells one offset
+One job: `zone_rules`, and the ways between UTC and what clocks show. `zoneinfo` tells one offset
 at a time, so the table is found by asking it once a day and closing in on each change; that takes
 about 0.1 s, once a zone and process. Rules of today go on for ever: years from 2100 are looked up
 four centuries earlier or later, which have the same calendar.
@@ -14,11 +14,12 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fabric.operators.expressions.arrow.buffers import Values
-from fabric.operators.expressions.arrow.civil import DAY_US
 from fabric.plan.zones import offset_minutes, zone_info
 
+Values = NDArray[np.int64]
+DAY_US = 86_400_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CYCLE_US = 146_097 * DAY_US
 _FIRST, _DAILY, _LAST = -50_000, 30_000, 200_000
@@ -62,12 +63,46 @@ class ZoneRules:
         kept = micros - (self.from_utc(before) - before)
         return np.where(self.from_utc(kept) == micros, kept, self.to_utc(micros))
 
+    def forward(self, micros: Values) -> Values:
+        """What clocks show, were they never set back: what they show twice is the beginning of it
+        until they show it for the second time.
+
+        >>> at = np.array([0, 30, 60, 90]) * 60_000_000 + 1_729_987_200_000_000  # 02:00 in Berlin
+        >>> shown = zone_rules("Europe/Berlin").forward(at) // 60_000_000 % 1440
+        >>> [f"{int(m) // 60}:{int(m) % 60:02}" for m in shown]
+        ['2:00', '2:00', '2:00', '2:30']
+        """
+        folded = _folded(micros)
+        change = np.searchsorted(self.changes, folded, side="right")
+        local = folded + self.offsets[change]
+        again = np.append(self.changes + self.offsets[1:], np.iinfo(np.int64).max)
+        shown: Values = np.minimum(local, again[change]) + (micros - folded)
+        return shown
+
+    def begun(self, local: Values) -> Values:
+        """The first instant at which `forward` is `local` or later."""
+        folded = _folded(local)
+        change = np.searchsorted(self.shown, folded, side="right")
+        skipped = np.append(self.changes, np.iinfo(np.int64).max)
+        first: Values = np.minimum(folded - self.offsets[change], skipped[change])
+        return first + (local - folded)
+
+    def shown_twice(self) -> tuple[Values, Values]:
+        """From when to when clocks show times that they show again, in local time, since 1970."""
+        back = (np.diff(self.offsets) < 0) & (self.changes >= 0)
+        return (self.changes + self.offsets[1:])[back], (self.changes + self.offsets[:-1])[back]
+
     def _offset(self, micros: Values, changes: Values) -> Values:
-        late = micros >= _FOLDED + _CYCLE_US
-        if np.any(late):
-            micros = np.where(late, (micros - _FOLDED) % _CYCLE_US + _FOLDED, micros)
-        found: Values = self.offsets[np.searchsorted(changes, micros, side="right")]
+        found: Values = self.offsets[np.searchsorted(changes, _folded(micros), side="right")]
         return found
+
+
+def _folded(micros: Values) -> Values:
+    """Times that are very late four centuries earlier, or some more."""
+    late = micros >= _FOLDED + _CYCLE_US
+    if np.any(late):
+        return np.where(late, (micros - _FOLDED) % _CYCLE_US + _FOLDED, micros)
+    return micros
 
 
 @lru_cache(maxsize=64)
