@@ -22,6 +22,8 @@ _WHITE = (
 """White space as Unicode and Polars have it."""
 _ZONE = r":[0-9.]+ ?(?:[A-Za-z][A-Za-z/_]*|[+-][0-9:]+)$"
 """At the end of a time: its zone, or its distance from UTC."""
+_BASE64 = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$"
+"""Groups of four, the last one padded, without bits that mean nothing."""
 
 
 class StringMethods(PatternMethods):
@@ -234,15 +236,15 @@ class StringMethods(PatternMethods):
     def decode(self, encoding: str, *, strict: bool = True) -> Expr:
         """The bytes that a text in "hex" or "base64" stands for, as in Polars.
 
-        A text that is not in this encoding fails the job; without `strict` it is null (hex only).
+        A text that is not in this encoding fails the job; without `strict` it is null.
         """
         functions = {"hex": "decode_hex", "base64": "unbase64"}
         if encoding not in functions:
             raise PlanError(f"decode knows hex and base64, got {encoding!r}")
         if strict:
             return call(functions[encoding], self._expr)
-        if encoding != "hex":
-            raise PlanError("decode: strict=False reads hex only; leave it out for base64")
+        if encoding == "base64":
+            return when(self.contains(_BASE64)).then(call("unbase64", self._expr))
         is_even = call("length", self._expr) % 2 == 0
         return when(is_even).then(call("unhex", self._expr))
 
