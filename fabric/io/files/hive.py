@@ -167,16 +167,8 @@ def folder_of(names: Sequence[str], values: Sequence[Any]) -> str:
     >>> folder_of(["a", "b"], ["x/y", None])
     'a=x%2Fy/b=__HIVE_DEFAULT_PARTITION__'
     """
-    texts = []
-    for name, value in zip(names, values, strict=True):
-        if value == "":
-            raise DataError(
-                f"partition_by: {name!r} has a row with an empty text, and Spark reads no folder "
-                f'"{name}="; write null or another text there, as by '
-                f'.replace({{"": None}})'
-            )
-        texts.append(f"{_escaped(name)}={NULL if value is None else _escaped(str(value))}")
-    return "/".join(texts)
+    parts = zip(names, values, strict=True)
+    return "/".join(f"{_escaped(n)}={NULL if v is None else _escaped(str(v))}" for n, v in parts)
 
 
 def _escaped(text: str) -> str:

@@ -324,15 +324,3 @@ def test_urls_are_refused_with_the_way(url: str, tmp_path: Path) -> None:
             streams.to_files(place)
     with pytest.raises(PlanError, match=r"write the path: read_csv\('/data/x.csv'\)"):
         fabric.read_csv("file:///data/x.csv")
-
-
-def test_an_empty_text_is_no_partition(tmp_path: Path) -> None:
-    """Spark reads no folder ``k=``."""
-    df = fabric.from_dict({"v": [1, 2], "k": ["a", ""]})
-    with pytest.raises(DataError, match=r"partition_by: 'k' has a row with an empty text.*replace"):
-        df.write_parquet(str(tmp_path / "out"), partition_by="k")
-    assert not (tmp_path / "out").exists()
-    df.with_columns(col("k").replace({"": None}), replace=True).write_parquet(
-        str(tmp_path / "out"), partition_by="k"
-    )
-    assert fabric.read_parquet(str(tmp_path / "out")).count() == 2
