@@ -44,7 +44,9 @@ def read_stream(
     ['id', 'name']
     """
     if isinstance(source, str | Path):
-        return files(source, session=session, **options)
+        from fabric.clients.dataframe.streams import files as files_of_users
+
+        return files_of_users(source, session=session, **options)  # errors name `read_stream` then
     if not isinstance(source, sources.StreamSource):
         raise PlanError(
             f"read_stream takes a folder or a stream's description, got {type(source).__name__}; "
@@ -120,7 +122,7 @@ def files(
         whole(n_splits, 1, "files", "n_splits"),
         us(poll, "poll", least=1) / 1e6,
         us(settle, "settle") / 1e6,
-        file_options(options, "read_stream", FORMATS[kind].OPTIONS),
+        file_options(options, "files", FORMATS[kind].OPTIONS),
         choice(on_bad, ("fail", "skip", "side"), "files", "on_bad"),  # type: ignore[arg-type]
     )
     return _stream(source, schema, session)
@@ -147,7 +149,7 @@ def _format_of(path: Path) -> str:
                 return format
     why = "there is nothing of a known ending in it" if path.exists() else "it is not there yet"
     raise PlanError(
-        f"read_stream can't tell the format of {path}: {why}; write: "
+        f"files can't tell the format of {path}: {why}; write: "
         'format="parquet", or "csv", "ipc", "json"'
     )
 
