@@ -121,9 +121,7 @@ def test_a_home_that_can_not_be_made_says_what_else_there_is(
 
 
 def test_object_stores_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    sentence = (
-        r"can't reach s3://?b/ck: .*together with savepoints\); name a folder that"
-    )
+    sentence = r"can't reach s3://?b/ck: .*together with savepoints\); name a folder that"
     with fabric.connect() as session:
         for folder in ("s3://b/ck", Path("s3://b/ck")):
             with pytest.raises(ConfigError, match=f"^checkpoints {sentence}"):
