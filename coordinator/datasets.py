@@ -264,17 +264,24 @@ def _check_append(request: pb.DatasetBegin, current: pb.DatasetLocation, schema:
             f"dataset {request.name!r} has columns {_columns(expected)}, the rows to append have "
             f"{_columns(schema)}"
         )
-    if request.keys and tuple(request.keys) != tuple(current.keys):
+    check_layout(request.keys, request.n_partitions, request.replicas, current)
+
+
+def check_layout(
+    keys: Sequence[str], n_partitions: int, replicas: int, current: pb.DatasetLocation
+) -> None:
+    """Refuse an append that asks for other partitions or replicas than there are; none: any."""
+    if keys and tuple(keys) != tuple(current.keys):
         raise ConfigError(
-            f"dataset {request.name!r} is partitioned by {list(current.keys)}, an append can't "
-            f"partition by {list(request.keys)}"
+            f"dataset {current.name!r} is partitioned by {list(current.keys)}, an append can't "
+            f"partition by {list(keys)}"
         )
-    if request.n_partitions not in (0, current.n_partitions):
+    if n_partitions not in (0, current.n_partitions):
         raise ConfigError(
-            f"dataset {request.name!r} has {current.n_partitions} partitions, an append can't "
-            f"have {request.n_partitions}"
+            f"dataset {current.name!r} has {current.n_partitions} partitions, an append can't "
+            f"have {n_partitions}"
         )
-    check_replicas(request.replicas, current)
+    check_replicas(replicas, current)
 
 
 def check_replicas(asked: int, current: pb.DatasetLocation) -> None:

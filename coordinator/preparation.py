@@ -16,7 +16,7 @@ import pyarrow as pa
 from fabric.control import control_pb2 as pb
 from fabric.control.owners import by_partition
 from fabric.coordinator.constants import constant_value
-from fabric.coordinator.datasets import check_replicas, read_schema
+from fabric.coordinator.datasets import check_layout, read_schema
 from fabric.coordinator.facts import needed, source_facts
 from fabric.coordinator.optimizer.cardinality import Cardinality
 from fabric.coordinator.optimizer.optimizer import optimize
@@ -47,6 +47,7 @@ from fabric.plan.statistics import SourceFacts
 from fabric.plan.stream_check import stream_of
 from fabric.plan.streams import StreamScan
 from fabric.plan.svg import svg
+from fabric.plan.types import flat_type
 from fabric.plan.walk import walk
 from fabric.recent import Recent
 from fabric.security.tokens import Signer
@@ -223,12 +224,13 @@ def _check_target(sink: Sink, around: Surroundings) -> None:
 
             check_stream_target(target, schema_of(sink.input))
         elif isinstance(target, DatasetTarget):
-            _check_dataset_target(target, around, of_stream=stream_of(sink.input) is not None)
+            _check_dataset_target(target, around, sink)
     except FabricError as error:
         raise error.at(node=sink.path) from error.__cause__
 
 
-def _check_dataset_target(target: DatasetTarget, around: Surroundings, *, of_stream: bool) -> None:
+def _check_dataset_target(target: DatasetTarget, around: Surroundings, sink: Sink) -> None:
+    of_stream = stream_of(sink.input) is not None
     current = around.datasets.get(target.name)
     if target.mode == "create" and current is not None:
         if of_stream:
@@ -239,9 +241,24 @@ def _check_dataset_target(target: DatasetTarget, around: Surroundings, *, of_str
             f"dataset {target.name!r} exists already; write with mode 'append' or 'overwrite'"
         )
     if target.mode == "append" and current is not None:
-        check_replicas(target.replicas, current)
+        _check_columns(current, schema_of(sink.input), "stream" if of_stream else "table")
+        check_layout(target.keys, target.n_partitions, target.replicas, current)
     elif around.agents:
         check_count(target.replicas, len(around.agents))
+
+
+def _check_columns(current: pb.DatasetLocation, schema: pa.Schema, what: str) -> None:
+    from fabric.io.schemas import difference
+
+    there, given = (
+        pa.schema([(field.name, flat_type(field.type)) for field in one])
+        for one in (read_schema(current.schema), schema)
+    )
+    if differs := difference(there, given):
+        raise PlanError(
+            f"this {what} can't be appended to dataset {current.name!r}: {differs}; .cast or "
+            ".select its columns, or write to another dataset"
+        )
 
 
 def _splits(plan: Plan, around: Surroundings, parallelism: int) -> dict[str, Sequence[Split]]:

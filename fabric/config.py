@@ -12,12 +12,13 @@ import ipaddress
 import math
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
 from fabric.errors import ConfigError, StorageError
+from fabric.urls import unreachable_folder
 
 _BYTES = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmMgGtT]?i?[bB]?)")
 _UNITS = {
@@ -31,9 +32,12 @@ TLS = "grpc+tls://"
 """What addresses begin with where TLS is spoken."""
 
 
-def default_home() -> Path:
+def default_home(environ: Mapping[str, str] = os.environ) -> Path:
     """``FABRIC_HOME``, else ``~/.fabric``."""
-    return Path(os.environ.get("FABRIC_HOME") or Path.home() / ".fabric")
+    named = environ.get("FABRIC_HOME", "")
+    if refused := unreachable_folder(named, "FABRIC_HOME"):
+        raise ConfigError(refused)
+    return Path(named or Path.home() / ".fabric")
 
 
 class ByteSize(int):
@@ -81,6 +85,10 @@ class FabricHome:
     """
 
     root: Path = field(default_factory=default_home)
+
+    def __post_init__(self) -> None:
+        if refused := unreachable_folder(self.root, "the home folder"):
+            raise ConfigError(refused)
 
     @property
     def secret(self) -> Path:
@@ -328,6 +336,8 @@ class CheckpointConfig:
         check_positive(self, "interval_s", "timeout_s", "retained", "held_bytes_max")
         if not isinstance(self.folder, str):
             raise ConfigError(f"folder must be text, got {self.folder!r}")
+        if refused := unreachable_folder(self.folder, "checkpoints"):
+            raise ConfigError(refused)
         if self.min_pause_s < 0 or (self.failures_max is not None and self.failures_max < 0):
             raise ConfigError(
                 f"min_pause_s and failures_max must not be negative, got {self.min_pause_s!r} and "

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from fabric.config import default_home
 from fabric.errors import ConfigError
 
 T = TypeVar("T")
@@ -198,7 +199,7 @@ def _file(environ: Mapping[str, str], home: Path | None) -> Path | None:
     """The file of settings, if there is one; one that was named must be there."""
     if named := environ.get("FABRIC_CONFIG"):
         return Path(named)
-    folder = home or Path(environ.get("FABRIC_HOME") or Path.home() / ".fabric")
+    folder = home or default_home(environ)
     path = Path(folder) / FILE
     return path if path.exists() else None
 

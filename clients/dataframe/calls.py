@@ -11,10 +11,10 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from functools import update_wrapper
-from types import FunctionType, TracebackType
+from types import FunctionType, MappingProxyType, TracebackType
 from typing import Any
 
-from fabric.clients.dataframe.names import no_attribute
+from fabric.clients.dataframe.names import no_attribute, value_text
 from fabric.errors import UserError
 from fabric.plan import expr as plan
 from fabric.plan.faults import listed, nearest
@@ -29,6 +29,23 @@ _SAID = "_said"
 _PLAIN = frozenset(("alias", "cast", "try_cast", "over", "is_in", "__getitem__"))
 """Methods that an error shows as they were written anyway."""
 _UNEXPECTED = re.compile(r"got an unexpected keyword argument '(\w+)'")
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _not(value: Any) -> Any:
+    """Flags the other way round."""
+    return [not one for one in value] if isinstance(value, list | tuple) else not value
+
+
+_KEYWORDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "ascending": ("descending", _not), "reverse": ("descending", _same),
+    "interval": ("every", _same), "frac": ("fraction", _same), "num": ("n", _same),
+    "type": ("how", _same),
+}  # fmt: skip
+"""Keywords of other libraries: ours where a function has that one, and its value."""
 _WRAPPED: dict[tuple[FunctionType, str], FunctionType] = {}
 """By what they wrap, and the name that users call it by."""
 
@@ -112,14 +129,14 @@ def guarded(function: FunctionType, name: str = "", made: Made | None = None) ->
 def _guarded(
     function: FunctionType,
     name: str,
-    for_the_caller: Callable[[Exception, FunctionType, str], Exception | None],
+    for_the_caller: Callable[[Exception, FunctionType, str, dict[str, Any]], Exception | None],
     made: Made | None,
 ) -> FunctionType:
     def call(*arguments: Any, **named: Any) -> Any:
         try:
             answer = function(*arguments, **named)
         except Exception as error:
-            if (shown := for_the_caller(error, function, name)) is None:
+            if (shown := for_the_caller(error, function, name, named)) is None:
                 raise
             caught = shown
         else:
@@ -139,14 +156,16 @@ def _guarded(
     return wrapper
 
 
-def _for_the_caller(error: Exception, function: FunctionType, name: str) -> Exception | None:
+def _for_the_caller(
+    error: Exception, function: FunctionType, name: str, named: dict[str, Any]
+) -> Exception | None:
     """What to raise instead of `error`; None: itself, with all of its traceback."""
     if isinstance(error, UserError):
         _name(error, function, name)
         return error.with_traceback(None)
     trace = error.__traceback__
     if type(error) is TypeError and trace is not None and trace.tb_next is None:
-        return TypeError(call_mistake(str(error), function, name))
+        return TypeError(call_mistake(str(error), function, name, named))
     return None
 
 
@@ -171,9 +190,14 @@ def _is_ours(trace: TracebackType | None) -> bool:
     return True
 
 
-def call_mistake(message: str, function: Callable[..., Any], name: str = "") -> str:
-    """Python's message about a call of `function`, with the name that users know and the nearest
-    keyword.
+def call_mistake(
+    message: str,
+    function: Callable[..., Any],
+    name: str = "",
+    named: Mapping[str, Any] = MappingProxyType({}),
+) -> str:
+    """Python's message about a call of `function` with the keywords `named`, with the name that
+    users know, and the keyword that was meant.
 
     >>> def sort(self, *keys, descending=False): ...
     >>> print(call_mistake("X.sort() got an unexpected keyword argument 'desending'", sort))
@@ -185,6 +209,9 @@ def call_mistake(message: str, function: Callable[..., Any], name: str = "") -> 
         parameters = inspect.signature(function).parameters.values()
         known = [p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
         known = [name for name in known if name != "self"]
+        ours, to_ours = _KEYWORDS.get(found[1], ("", _same))
+        if ours in known and found[1] in named:
+            return f"{shown}; write: {ours}={value_text(to_ours(named[found[1]]))}"
         near = nearest(found[1], known)
         if near:
             return f"{shown}; did you mean {near}=?"

@@ -184,7 +184,8 @@ def _make_room(folder: str) -> None:
             raise StorageError(f"{error.message}; checkpoints lie there, {other}") from error
     if not path.parent.is_dir():
         raise NotFoundError(
-            f"there is no folder {path.parent} to keep checkpoints in {path.name} of it; create it"
+            f"there is no folder {path.parent}, and checkpoints are to lie in {path}; create it, "
+            f"or {other}"
         )
     if path.exists() and not path.is_dir():
         raise ConfigError(f"checkpoints lie in a folder, and {path} is a file; {other}")

@@ -25,6 +25,7 @@ from fabric.ids import new_id
 from fabric.plan.nodes import Plan, Scan
 from fabric.plan.stream_facts import drops_late
 from fabric.telemetry.logs import lines_of
+from fabric.urls import unreachable_folder
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -375,4 +376,6 @@ def _full_name(folder: str | Path) -> str:
     """Where that is for others; `ConfigError` when it names nothing."""
     if not isinstance(folder, str | Path) or not str(folder).strip():
         raise ConfigError(f"checkpoints: folder is the path of a folder, got {folder!r}")
+    if refused := unreachable_folder(folder, "checkpoints"):
+        raise ConfigError(refused)
     return str(Path(folder).expanduser().absolute())

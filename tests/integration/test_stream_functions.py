@@ -233,6 +233,6 @@ def test_a_failure_says_which_rows_it_was_among(slots: EmbeddedFabric) -> None:
     frame = rows().select("split", row=checked("row"))
     with pytest.raises(ExpressionError) as raised:
         ran(slots, frame, parallelism=2)
-    words = ["raised ValueError: 5000 is no use", "rows of the split '", '"kind":"generator"']
+    words = ["raised ValueError: 5000 is no use", "rows of split '", '"kind":"generator"']
     assert [word for word in words if word not in str(raised.value)] == []
     assert raised.value.where.node

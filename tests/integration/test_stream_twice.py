@@ -18,7 +18,7 @@ import fabric
 from fabric import streams
 from fabric.clients.dataframe.frame import DataFrame
 from fabric.clients.session.session import Session
-from fabric.errors import PlanError
+from fabric.errors import ConfigError, PlanError
 from tests.support.sampled import sampled
 from tests.support.wait import wait_until
 
@@ -152,6 +152,25 @@ def test_what_is_appended_has_the_same_format_and_columns(session: Session, tmp_
     made.write_stream(out, mode="append").wait()
     assert fabric.read_parquet(out).count() == 2 * N_ROWS
     assert rows_in(out) == sorted(ROWS * 2)
+
+
+def test_what_is_appended_to_a_dataset_has_its_columns(session: Session) -> None:
+    to, made = streams.to_dataset("d", keys="key"), rows(session)
+    made.write_stream(to).wait()
+    n_jobs = len(session.jobs())
+    wrong = r"this stream can't be appended to dataset 'd': "
+    with pytest.raises(PlanError, match=rf"{wrong}it has no column 'split'; \.cast or \.select"):
+        made.drop("split").write_stream(to, mode="append")
+    text = made.with_columns(fabric.col("row").cast("string"), replace=True)
+    with pytest.raises(PlanError, match=rf"{wrong}column 'row' is string, expected int64; "):
+        text.write_stream(to, mode="append")
+    with pytest.raises(ConfigError, match=r"by \['key'\], an append can't partition by \['row'\]"):
+        made.write_stream(streams.to_dataset("d", keys="row"), mode="append")
+    with pytest.raises(PlanError, match="this table can't be appended to dataset 'd': it has no"):
+        fabric.from_dict({"a": [1]}, session=session).write_dataset("d", mode="append")
+    assert len(session.jobs()) == n_jobs
+    made.write_stream(to, mode="append").wait()
+    assert session.read_dataset("d").count() == 2 * N_ROWS
 
 
 def test_a_dataset_is_its_own_jobs_too(session: Session) -> None:

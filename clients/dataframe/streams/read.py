@@ -44,7 +44,9 @@ def read_stream(
     ['id', 'name']
     """
     if isinstance(source, str | Path):
-        return files(source, session=session, **options)
+        from fabric.io.files.folders import local_path
+
+        return files(local_path(source, "read_stream"), session=session, **options)
     if not isinstance(source, sources.StreamSource):
         raise PlanError(
             f"read_stream takes a folder or a stream's description, got {type(source).__name__}; "

@@ -80,23 +80,31 @@ class RowVerbs(Verbs):
         """At most `n` rows."""
         return self.limit(n)
 
-    def top_k(self, k: int, *by: Any, reverse: bool | Sequence[bool] = False) -> DataFrame:
-        """The `k` rows with the largest `by` (of a key with `reverse` the smallest); nulls last.
+    def top_k(
+        self, k: int, *keys: Any, by: Any = None, reverse: bool | Sequence[bool] = False
+    ) -> DataFrame:
+        """The `k` rows with the largest `keys`, or `by`; nulls last.
+
+        With `reverse`, one flag or one for each key, it is the smallest.
 
         >>> from fabric import DataFrame
         >>> DataFrame({"a": [1, None, 3]}).top_k(2, "a").collect().to_pydict()
         {'a': [3, 1]}
         """
-        return self._extreme("top_k", k, by, reverse, largest=True)
+        return self._extreme("top_k", k, [keys, [] if by is None else by], reverse, largest=True)
 
-    def bottom_k(self, k: int, *by: Any, reverse: bool | Sequence[bool] = False) -> DataFrame:
-        """The `k` rows with the smallest `by` (of a key with `reverse` the largest); nulls last."""
-        return self._extreme("bottom_k", k, by, reverse, largest=False)
+    def bottom_k(
+        self, k: int, *keys: Any, by: Any = None, reverse: bool | Sequence[bool] = False
+    ) -> DataFrame:
+        """The `k` rows with the smallest `keys`, or `by`, nulls last; see `top_k`."""
+        return self._extreme(
+            "bottom_k", k, [keys, [] if by is None else by], reverse, largest=False
+        )
 
     def _extreme(
         self, verb: str, k: int, by: Sequence[Any], reverse: bool | Sequence[bool], *, largest: bool
     ) -> DataFrame:
-        keys = args.flatten(by)
+        keys = args.flatten(args.flatten(by))
         if type(k) is not int or k < 0:
             raise PlanError(f"{verb} needs a number of rows of at least 0, got {k!r}")
         if not keys:

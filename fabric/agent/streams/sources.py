@@ -96,8 +96,8 @@ class Sources:
         behind = reader.positions()[rows.split].decode(errors="replace")
         shown = behind if len(behind) <= SHOWN_CHARS else f"{behind[:SHOWN_CHARS]}…"
         return (
-            f"it is one of the {rows.batch.num_rows} rows of the split {rows.split!r} that end at "
-            f"the position {shown}"
+            f"this happened with {rows.batch.num_rows} rows of split {rows.split!r}, read before "
+            f"position {shown}"
         )
 
     def pause(self, splits: frozenset[str]) -> None:

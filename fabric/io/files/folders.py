@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from glob import glob, has_magic
 from pathlib import Path
 
 from fabric.errors import NotFoundError, PlanError, StorageError
+from fabric.urls import scheme_of, unreachable
 
 _PACKED = ("", ".gz", ".bz2", ".zst", ".lz4")
 _LINES = tuple(f"{text}{packed}" for text in (".ndjson", ".jsonl", ".json") for packed in _PACKED)
@@ -28,7 +28,6 @@ ENDINGS = {
 }
 """By format: what is read of a folder, in capitals or not."""
 _SHOWN = 80
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +67,8 @@ def check_local(path: str | os.PathLike[str], verb: str, *, writes: bool = False
     fabric.errors.PlanError: read_csv can't reach s3://bucket/x.csv: ...
     """
     text = str(path)
-    if not _URL.match(text):
+    if not (scheme := scheme_of(path)):
         return
-    scheme = text.partition(":")[0].lower()
     if scheme == "file":
         way = f"write the path: {verb}({'/' + text.partition(':')[2].lstrip('/')!r})"
     elif writes:
@@ -82,10 +80,7 @@ def check_local(path: str | os.PathLike[str], verb: str, *, writes: bool = False
         way = "download it first: urllib.request.urlretrieve(url, path)"
     else:
         way = "copy it to a folder that all agents see, or mount the store there"
-    raise PlanError(
-        f"{verb} can't reach {text}: paths are of local or mounted file systems for now "
-        f"(object stores come in a later release, together with savepoints); {way}"
-    )
+    raise PlanError(unreachable(path, verb, way))
 
 
 def local_path(path: str | os.PathLike[str], verb: str, *, writes: bool = False) -> Path:

@@ -85,3 +85,22 @@ def test_three_columns_of_one_name_are_told_three_names() -> None:
     with pytest.raises(PlanError, match=r"write: \.agg\(.*list\.unique\(\)\.alias") as error:
         df.group_by("k").agg(spark.sum("a"), spark.count_distinct("a"), spark.collect_set("a"))
     assert "__" not in str(error.value)
+
+
+def test_combinations_without_a_null_are_counted() -> None:
+    """As Spark's count(DISTINCT k, s)."""
+    nan = float("nan")
+    df = fabric.DataFrame(
+        {
+            "g": [1, 1, 1, 1, 2, 2],
+            "k": ["a", "a", "b", None, "a", "a"],
+            "s": [1, 1, 2, 3, None, None],
+            "f": [0.0, -0.0, nan, nan, nan, 1.0],
+        }
+    )
+    two = fabric.functions.countDistinct("k", col("s") + 1)
+    assert df.group_by("g").agg(n=two).sort("g").collect()["n"].to_pylist() == [2, 0]
+    assert df.select(n=two.over("g")).collect()["n"].to_pylist() == [2, 2, 2, 2, 0, 0]
+    both = df.agg(n=fabric.count_distinct("k", "f"), m=fabric.count_distinct("k", "k"))
+    assert both.collect().to_pylist() == [{"n": 4, "m": 2}]
+    assert df.agg(fabric.count_distinct("k", "s")).columns == ["k_s"]

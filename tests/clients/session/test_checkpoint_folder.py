@@ -14,7 +14,9 @@ import fabric
 from fabric import streams
 from fabric.checkpoint.storage import FolderStorage
 from fabric.clients.cli.main import app
+from fabric.config import CheckpointConfig, FabricHome
 from fabric.errors import ConfigError, FabricError, NotFoundError, StorageError
+from fabric.settings import load
 
 KILLED = """
 import os, sys, time
@@ -89,7 +91,7 @@ def test_a_folder_that_can_not_be_is_refused_before_a_stream_starts(
 ) -> None:
     (tmp_path / "file").touch()
     refused: list[tuple[Path, type[FabricError], str]] = [
-        (tmp_path / "away" / "c", NotFoundError, r"there is no folder .*/away to keep checkpoints"),
+        (tmp_path / "away" / "c", NotFoundError, r"there is no folder .*/away, and checkpoints"),
         (tmp_path / "file", ConfigError, r"checkpoints lie in a folder, and .*/file is a file"),
         (
             Path("/proc/c"),
@@ -116,6 +118,23 @@ def test_a_home_that_can_not_be_made_says_what_else_there_is(
         fabric.from_dict({"a": [1]}).collect()  # tables need no home
         with pytest.raises(StorageError, match=r"file/home: .*checkpoints\(folder=.*FABRIC_HOME"):
             streams.generator(n_rows=9, session=session).collect()
+
+
+def test_object_stores_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    sentence = r"can't reach s3://?b/ck: .*together with savepoints\); name a folder that"
+    with fabric.connect() as session:
+        for folder in ("s3://b/ck", Path("s3://b/ck")):
+            with pytest.raises(ConfigError, match=f"^checkpoints {sentence}"):
+                session.checkpoints(folder=folder)
+        with pytest.raises(ConfigError, match=r"write the path: '/tmp/ck'$"):
+            session.checkpoints(folder="file:///tmp/ck")
+    with pytest.raises(ConfigError, match=f"^checkpoints {sentence}"):
+        load(CheckpointConfig, "checkpoint", {"FABRIC_CHECKPOINT_FOLDER": "s3://b/ck"})
+    with pytest.raises(ConfigError, match=f"^the home folder {sentence}"):
+        FabricHome(Path("s3://b/ck"))
+    monkeypatch.setenv("FABRIC_HOME", "s3://b/ck")
+    with pytest.raises(ConfigError, match=f"^FABRIC_HOME {sentence}"), fabric.connect() as session:
+        streams.generator(n_rows=9, session=session).collect()
 
 
 @pytest.mark.parametrize("wrong", ["", " ", 5])

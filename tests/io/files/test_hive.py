@@ -318,6 +318,9 @@ def test_urls_are_refused_with_the_way(url: str, tmp_path: Path) -> None:
     for place in (url, Path(url)):
         with pytest.raises(PlanError, match=r"files can't reach"):
             streams.files(place, format="parquet", schema={"a": "int64"})
+        for read_stream in (fabric.read_stream, streams.read_stream):
+            with pytest.raises(PlanError, match=r"^read_stream can't reach"):
+                read_stream(place, format="parquet", schema={"a": "int64"})
         with pytest.raises(PlanError, match=r"write_csv can't reach .*; write to a folder"):
             fabric.DataFrame({"a": [1]}).write_csv(place)
         with pytest.raises(PlanError, match=r"to_files can't reach .*; write to a folder"):

@@ -153,13 +153,29 @@ def _names_in(folder: Path) -> list[str]:
         return []
 
 
+def _is_all_ours(path: Path) -> bool:
+    """Whether jobs wrote all that is in the folder, hidden files too, and all that is beside it."""
+    link = _link(path)
+    if os.path.lexists(link) and not os.path.islink(link):
+        return False
+    for root, folders, names in os.walk(path):
+        if not all(map(_OURS.fullmatch, names)):
+            return False
+        if any("=" not in name or Path(root, name).is_symlink() for name in folders):
+            return False  # of a column that the files are partitioned by, or else somebody's
+    return True
+
+
 def _taken(path: Path, writer: str, how: str) -> PlanError:
     by = f" by job {writer}" if writer else ""
-    left = [found for found in (path, _link(path)) if os.path.lexists(found)]
-    remove = shlex.join(["rm", "-r", *map(str, [*left, *_asides(path).values()])])
+    ways = "Write to another folder, one that is empty or not there yet; or use "
+    ways += 'mode="append" to add rows to what is there'
+    if _is_all_ours(path):
+        left = [found for found in (path, _link(path)) if os.path.lexists(found)]
+        remove = shlex.join(["rm", "-r", *map(str, [*left, *_asides(path).values()])])
+        ways += f"; or, when nobody writes it any more, begin anew: {remove}"
     return PlanError(
         f"the folder {path} {how}{by}; a stream writes a folder of its own, so that no row is "
-        'there twice when its program is run again. Write to another folder; or use mode="append" '
-        "to add rows to what is there; or, when nobody writes it any more, begin anew: "
-        f"{remove}. To go on where a program was stopped is not possible yet"
+        f"there twice when its program is run again. {ways}. To go on where a program was stopped "
+        "is not possible yet"
     )

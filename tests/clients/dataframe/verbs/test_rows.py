@@ -56,6 +56,9 @@ def test_top_and_bottom_put_nulls_last(df: DataFrame) -> None:
 def test_top_of_several_keys(df: DataFrame) -> None:
     ours = df.top_k(3, "k", "t", reverse=[False, True]).select("k", "t").collect().to_pylist()
     assert ours == [{"k": "b", "t": 2}, {"k": "b", "t": 5}, {"k": "a", "t": 1}]
+    named = df.top_k(3, by=["k", "t"], reverse=[False, True]).select("k", "t")
+    assert named.collect().to_pylist() == ours
+    assert df.bottom_k(1, by="t").collect() == df.bottom_k(1, "t").collect()
 
 
 @pytest.mark.parametrize("keep", ["first", "last", "none"])

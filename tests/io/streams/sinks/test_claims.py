@@ -106,6 +106,21 @@ def test_files_that_no_stream_wrote_are_refused(tmp_path: Path, name: str) -> No
     assert len(list((tmp_path / "out").iterdir())) == 2
 
 
+@pytest.mark.parametrize("name", ["mine.csv", ".bashrc", "a=1/mine.csv", ".ssh/", "../.out.writer"])
+def test_only_what_jobs_wrote_is_said_to_be_removed(tmp_path: Path, name: str) -> None:
+    to = target(tmp_path, partition_by=("a=b", "n"))
+    written_by(to, "job-1")
+    with pytest.raises(PlanError, match=rf"begin anew: rm -r {tmp_path}/out\. To go on"):
+        check_stream_target(to, KEYED)
+    mine = tmp_path / "out" / name
+    (mine if name.endswith("/") else mine.parent).mkdir(exist_ok=True)
+    if not name.endswith("/"):
+        mine.write_text("mine")
+    with pytest.raises(PlanError, match="folder, one that is empty or not there yet;") as caught:
+        check_stream_target(to, KEYED)
+    assert "rm -r" not in str(caught.value)
+
+
 def test_a_folder_where_nothing_is_to_be_seen_is_free(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / ".hidden").touch()
