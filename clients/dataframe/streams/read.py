@@ -122,7 +122,7 @@ def files(
         whole(n_splits, 1, "files", "n_splits"),
         us(poll, "poll", least=1) / 1e6,
         us(settle, "settle") / 1e6,
-        file_options(options, "files", FORMATS[kind].OPTIONS),
+        file_options(options, "read_stream", FORMATS[kind].OPTIONS),
         choice(on_bad, ("fail", "skip", "side"), "files", "on_bad"),  # type: ignore[arg-type]
     )
     return _stream(source, schema, session)
