@@ -236,6 +236,9 @@ def _hint(name: str) -> str:
     hint needs brings pyarrow, and an agent chooses its allocators before that."""
     if name.startswith("_") or find_spec(f"fabric.{name}"):
         return ""
+    instead = import_module("fabric.clients.dataframe.names").MODULE_INSTEAD
+    if name in instead:
+        return f"; write: {instead[name]}"
     near = import_module("fabric.plan.faults").nearest(name, __all__)
     return f"; did you mean fabric.{near}?" if near else ""
 

@@ -7,12 +7,13 @@ cleanly on Ctrl-C, SIGTERM, or when there is no coordinator or no agent any more
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -85,7 +86,16 @@ class _Child:
         code = self.process.poll()
         if code is None:
             return ""
-        return f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
+        if code >= 0:
+            return f"ended with code {code}"
+        with suppress(ValueError):  # of the real-time ones
+            return f"was killed by signal {-code} ({signal.Signals(-code).name})"
+        return f"was killed by signal {-code}"
+
+    @property
+    def shown(self) -> str:
+        """What people call it."""
+        return self.name if self.kind == "agent" else f"the {self.name}"
 
 
 class LocalProcesses:
@@ -179,7 +189,7 @@ class LocalProcesses:
         """`PeerLostError` when one of the processes has ended."""
         for child in self._running:
             if how := child.ended():
-                raise PeerLostError(f"the {child.name} {how}; what it said is {self._where}")
+                raise PeerLostError(f"{child.shown} {how}; what it said is {self._where}")
 
     def mend(self, now_s: float) -> list[str]:
         """Start agents again that died, each after a pause; returns what people should know.
@@ -203,7 +213,7 @@ class LocalProcesses:
             if now_s < agent.due:
                 return []
             agent.due, agent.process = None, self._launched(agent.kind, agent.arguments)
-            return [f"the {agent.name} is started again"]
+            return [f"{agent.shown} is started again"]
         how = "" if agent.is_over else agent.ended()
         if not how:
             return []
@@ -211,17 +221,17 @@ class LocalProcesses:
         agent.died = (*lately, now_s)
         if agent.process.poll() == 0:
             agent.is_over = True
-            return [f"the {agent.name} was stopped, and stays so"]
+            return [f"{agent.shown} was stopped, and stays so"]
         if len(lately) >= AGAIN_MAX:
             agent.is_over = True
             return [
-                f"the {agent.name} {how}; it died {len(agent.died)} times in "
+                f"{agent.shown} {how}; it died {len(agent.died)} times in "
                 f"{AGAIN_WITHIN_S / 60:.0f} minutes and is not started again; what it said is "
                 f"{self._where}"
             ]
         pause_s = AGAIN_S * 2 ** len(lately)
         agent.due = now_s + pause_s
-        return [f"the {agent.name} {how}; it is started again in {pause_s:.0f} s"]
+        return [f"{agent.shown} {how}; it is started again in {pause_s:.0f} s"]
 
     def _agents_here(self) -> list[_Child]:
         return [child for child in self._running if child.kind == "agent"]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from fabric.clients.dataframe.names import unknown_name
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
@@ -36,7 +37,7 @@ def aggregate(
     """Group `source` by `keys` and put out the keys and `exprs`."""
     names = [plan.output_name(key) for key in keys]
     for expr in exprs:
-        _refuse_plain(expr, keys)
+        _refuse_plain(expr, keys, schema_of(source).names)
         _refuse_mixed(expr, names, schema_of(source).names)
     if all(_is_plain_aggregate(expr) for expr in exprs):
         return nodes.Aggregate(source, keys, tuple(exprs))
@@ -64,9 +65,11 @@ def refuse_windows(exprs: Sequence[plan.Expr]) -> None:
             raise _one_a_row(expr, "agg")
 
 
-def _refuse_plain(expr: plan.Expr, keys: tuple[plan.Expr, ...]) -> None:
+def _refuse_plain(expr: plan.Expr, keys: tuple[plan.Expr, ...], there: Sequence[str]) -> None:
     """Refuse an output that is no aggregate of the group's rows."""
     if not has_aggregate(expr):
+        if missing := sorted(plan.columns_of(expr) - {*there}):
+            raise unknown_name(missing[0], there, "agg")
         raise _one_a_row(expr, "agg" if keys else "select with aggregates")
 
 

@@ -15,7 +15,7 @@ from types import FunctionType, MappingProxyType, TracebackType
 from typing import Any
 
 from fabric.clients.dataframe.names import no_attribute, value_text
-from fabric.errors import UserError
+from fabric.errors import PlanError, UserError
 from fabric.plan import expr as plan
 from fabric.plan.faults import listed, nearest
 from fabric.plan.python import function_text
@@ -104,14 +104,47 @@ def _given(value: Any) -> Any:
     return value
 
 
-def suggesting(kind: type, shown: str, also: Callable[[], Mapping[str, str]] = dict) -> None:
-    """Let `kind`, which users know as `shown`, tell the nearest name it has; see `no_attribute`."""
+def suggesting(
+    kind: type,
+    shown: str,
+    also: Callable[[], Mapping[str, str]] = dict,
+    part: Callable[[Any], str] | None = None,
+) -> None:
+    """Let `kind`, which users know as `shown`, tell the nearest name it has; see `no_attribute`.
+
+    `part` says how what stands in brackets is written.
+    """
 
     def missing(self: Any, name: str) -> Any:
         known = {} if name.startswith("_") else also()
         raise no_attribute(self, name, shown=shown, also=known)
 
+    def subscript(self: Any, item: Any) -> Any:
+        assert part is not None
+        raise PlanError(f"{shown} has no [{_bracket(item)}]; write: {part(item)}")
+
     kind.__getattr__ = missing  # type: ignore[attr-defined]
+    if part is not None:
+        kind.__getitem__ = subscript  # type: ignore[index]
+
+
+def part_of(space: str, item: Any, one: str) -> str:
+    """How to take the places that `item`, of brackets, means; `one` takes a single one."""
+    match item:
+        case slice(start=start, stop=None, step=None):
+            return f".{space}.slice({start or 0})"
+        case slice(start=start, stop=int() as stop, step=None) if stop >= 0 <= (start or 0):
+            return f".{space}.slice({start or 0}, {max(stop - (start or 0), 0)})"
+        case int():
+            return one.format(item)
+    return f".{space}.slice(0, 1)"
+
+
+def _bracket(item: Any) -> str:
+    if not isinstance(item, slice):
+        return value_text(item)
+    ends = [item.start, item.stop, *([] if item.step is None else [item.step])]
+    return ":".join("" if end is None else str(end) for end in ends)
 
 
 def guarded(function: FunctionType, name: str = "", made: Made | None = None) -> FunctionType:

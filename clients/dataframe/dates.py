@@ -318,4 +318,12 @@ class DateTimeMethods:
 
 
 helpful(DateTimeMethods, space="dt.")
-suggesting(DateTimeMethods, ".dt")
+suggesting(
+    DateTimeMethods,
+    ".dt",
+    lambda: {
+        "time": '.dt.strftime("%H:%M:%S")',
+        "combine": '.cast("timestamp[us]") + datetime.timedelta(hours=8)',
+        "replace": 'fabric.make_date(col("x").dt.year(), 1, 31)',
+    },
+)

@@ -440,6 +440,7 @@ def _elsewhere() -> dict[str, str]:
         "map_elements": 'udf(function, returns="int64")(col("x"))',
         "map_batches": 'arrow_udf(function, returns="int64")(col("x"))',
         "astype": '.cast("int64")',
+        "implode": ".collect_list()",
         "isna": ".is_null()",
         "mode": 'df.group_by("x").len().top_k(1, "len")',
         "product": 'col("x").ln().sum().exp(), of numbers above 0',

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fabric.clients.dataframe.calls import helpful, suggesting
+from fabric.clients.dataframe.calls import helpful, part_of, suggesting
 from fabric.clients.dataframe.conditions import when
 from fabric.clients.dataframe.expr import Expr, as_column, call
 from fabric.errors import PlanError
@@ -197,4 +197,13 @@ class ListMethods:
 
 
 helpful(ListMethods, space="list.")
-suggesting(ListMethods, ".list")
+suggesting(
+    ListMethods,
+    ".list",
+    lambda: {
+        "gather": 'fabric.array(col("x").list.get(0), col("x").list.get(2))',
+        "eval": 'df.explode("x"), then with_columns of its values',
+        "transform": 'df.explode("x"), then with_columns of its values',
+    },
+    lambda item: part_of("list", item, ".list.get({})"),
+)

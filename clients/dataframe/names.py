@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
+from pyarrow import types as t
+
 from fabric.errors import PlanError
 from fabric.plan.expr import Column
 from fabric.plan.faults import listed, nearest, quoted
@@ -51,6 +53,34 @@ INSTEAD: dict[str, tuple[str, str]] = {
     "sort_values": ("", 'df.sort("{x}")'),
     "isna": ("", 'df.select(col("{x}").is_null())'),
     "isnull": ("", 'df.select(col("{x}").is_null())'),
+    "notna": ("", 'df.select(col("{x}").is_not_null())'),
+    "notnull": ("", 'df.select(col("{x}").is_not_null())'),
+    "first": ("rows have no first one before they have an order",
+              'df.sort("{x}").limit(1).to_dicts()'),
+    "row": ("rows have no places before they have an order",
+            'df.sort("{x}").limit(1, offset=20).to_dicts()'),
+    "slice": ("rows have no places before they have an order",
+              'df.sort("{x}").limit(10, offset=20)'),
+    "item": ("its rows are not in this process", 'df.limit(1).to_dicts()'),
+    "rdd": ("", "df.iter_batches()"),
+    "na": ("its methods are those of the frame, fill_null too", "df.drop_nulls()"),
+    "T": ("its rows are not counted yet", "df.to_pandas().T"),
+    "transpose": ("its rows are not counted yet", "df.to_pandas().T"),
+    "copy": ("a frame never changes, so it needs no copy", "df"),
+    "clone": ("a frame never changes, so it needs no copy", "df"),
+    "alias": ("a frame has no name, and a join gives columns of the other one a suffix",
+              'df.join(other, on="{x}", suffix="_right")'),
+    "glimpse": ("", "df.show()"),
+    **{name: ("", f'df.with_columns(y=col("{{n}}").{line}.over(order_by="{{x}}"))')
+       for name, line in (("cumsum", "cum_sum()"), ("cum_sum", "cum_sum()"),
+                          ("cummax", "cum_max()"), ("cummin", "cum_min()"),
+                          ("rolling", "rolling_mean(3)"))},
+    "replace": ("", 'df.with_columns(y=col("{n}").replace(1, 2))'),
+    "toDF": ("", 'df.rename({"{x}": "y"})'),
+    **dict.fromkeys(
+        ("createOrReplaceTempView", "createTempView", "registerTempTable",
+         "createGlobalTempView", "createOrReplaceGlobalTempView"),
+        ("SQL text is not read", 'df.filter(col("{x}").is_not_null())')),
     "nlargest": ("", 'df.top_k(3, "{x}")'),
     "nsmallest": ("", 'df.bottom_k(3, "{x}")'),
     "query": ("SQL text is not read", 'df.filter(col("{x}").is_not_null())'),
@@ -77,7 +107,18 @@ INSTEAD: dict[str, tuple[str, str]] = {
     "to_csv": ("", 'df.write_csv("rows.csv")'),
     "sink_parquet": ("", 'df.write_parquet("folder")'),
 }  # fmt: skip
-"""What frames of other libraries have: why not here, and what to write, ``{x}`` a column."""
+"""What frames of other libraries have: why not here, and what to write, ``{x}`` a column
+and ``{n}`` one of numbers, if there is one."""
+
+
+MODULE_INSTEAD = {
+    "format": 'fabric.concat_str(col("a").cast("string"), col("b").cast("string"), separator=" ")',
+    "duration": "lit(datetime.timedelta(days=1))",
+    "datetime": "lit(datetime.datetime(2024, 1, 31))",
+    "date": "lit(datetime.date(2024, 1, 31))",
+    "Series": 'fabric.DataFrame({"a": [1, 2]})',
+}
+"""What other libraries have at their top, and what to write."""
 
 
 def unknown_name(
@@ -224,7 +265,11 @@ def camel_case(owner: Any, name: str) -> Any:
     if name in INSTEAD:
         says, code = INSTEAD[name]
         column = owner.columns[0] if owner.columns else "x"
+        numbers = (
+            one.name for one in owner.schema if t.is_integer(one.type) or t.is_floating(one.type)
+        )
         line = code.replace("{x}", quoted(column)[1:-1])
+        line = line.replace("{n}", quoted(next(numbers, column))[1:-1])
         says = f", {says}" if says else ""
         raise AttributeError(f"{kind} has no {name!r}{says}; write: {line}", name=name)
     raise no_attribute(owner, name)

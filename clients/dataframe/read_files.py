@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 from fabric.clients.dataframe.literal import DTypeLike, SchemaLike, to_dtype, to_schema
-from fabric.clients.dataframe.names import choice, whole
+from fabric.clients.dataframe.names import choice, known_names, value_text, whole
 from fabric.errors import PlanError
 from fabric.plan import nodes, sources
 from fabric.plan.zones import check_zones
@@ -217,7 +218,12 @@ def _files(
     frame = DataFrame.of(nodes.Scan(source, source_schema(source)), None, session)
     if columns is None:
         return frame
-    return frame.select(*([columns] if isinstance(columns, str) else columns))
+    names = [columns] if isinstance(columns, str) else list(columns)
+    return frame.select(*known_names(names, frame.columns, verb, partial(_with_columns, verb)))
+
+
+def _with_columns(verb: str, names: list[str]) -> str:
+    return f"{verb}(..., columns={value_text(names)})"
 
 
 def _hive(hive: Any, verb: str) -> Any:

@@ -14,9 +14,10 @@ from typing import Any
 import pyarrow as pa
 
 from fabric.clients.dataframe.expr import Expr, to_node
+from fabric.clients.dataframe.names import unknown_name
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
-from fabric.plan.faults import listed
+from fabric.plan.faults import listed, nearest
 
 Choose = Callable[[pa.Schema], list[str]]
 _PROBE = Expr(plan.Column("x"))
@@ -53,6 +54,8 @@ class Selection:
             raise PlanError(f"{self._text} chooses none of the columns {listed(schema.names)}")
         found = []
         for name in names:
+            if name not in schema.names and nearest(name, schema.names) is None:
+                raise unknown_name(name, schema.names, self._text)
             made = self._done(Expr(plan.Column(name))).node
             if self._rename is not None:
                 made = plan.Alias(to_node(Expr(made)), self._rename(plan.output_name(made)))

@@ -60,6 +60,7 @@ INSTEAD = {
     "current_timestamp": "lit(datetime.datetime.now(datetime.UTC))",
     "explode": 'df.explode("x")',
     "expr": 'col("a") + col("b"), an expression in Python',
+    "implode": 'collect_list("x")',
     "inline": 'df.explode("x").unnest("x")',
     "monotonically_increasing_id": 'df.with_row_index("id", order_by="x")',
     "now": "lit(datetime.datetime.now(datetime.UTC))",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from fabric.clients.dataframe.calls import helpful, suggesting
+from fabric.clients.dataframe.calls import helpful, part_of, suggesting
 from fabric.clients.dataframe.conditions import when
 from fabric.clients.dataframe.directives import reading_pattern
 from fabric.clients.dataframe.expr import Expr, call
@@ -329,4 +329,9 @@ def _after(prefix: Any) -> Any:
 
 
 helpful(StringMethods, PatternMethods, space="str.")
-suggesting(StringMethods, ".str")
+suggesting(
+    StringMethods,
+    ".str",
+    lambda: {"join": '.collect_list().list.join("-"), in agg, or fabric.concat_str("a", "b")'},
+    lambda item: part_of("str", item, ".str.slice({}, 1)"),
+)

@@ -7,11 +7,14 @@ where it becomes a `PlanError` with the node's path and its mended line. Never l
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 
 from fabric.plan.expr import Expr
 
 _SHOWN = 12
+_LIKE, _LIKE_BEGUN = 0.7, 0.65
+"""How much two names have in common, the second where they begin alike; at 0.6 an "item" is a
+"filter"."""
 
 
 class ExprFault(Exception):
@@ -68,11 +71,18 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
     >>> nearest("dealy", ["delay", "carrier"]), nearest("CARRIER", ["delay", "carrier"])
     ('delay', 'carrier')
+    >>> nearest("notna", ["union"]), nearest("item", ["filter"]), nearest("kk", ["k"])
+    (None, None, 'k')
     """
     names = list(known)
     folded = {candidate.casefold(): candidate for candidate in reversed(names)}
-    close = get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)
-    return folded[close[0]] if close else None
+    wanted = name.casefold()
+    for close in get_close_matches(wanted, folded, n=3, cutoff=0.6):
+        begins = wanted.startswith(close) or close.startswith(wanted)
+        least = _LIKE_BEGUN if close[:1] == wanted[:1] else _LIKE
+        if begins or SequenceMatcher(a=close, b=wanted).ratio() >= least:
+            return folded[close]
+    return None
 
 
 def listed(names: Iterable[str]) -> str:

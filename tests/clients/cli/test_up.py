@@ -242,8 +242,10 @@ def test_a_dead_agent_is_started_again(tmp_path: Path) -> None:
     with fabric.connect(running.address, token=running.token) as session:
         before = {agent.agent_id: agent.address for agent in session.agents()}
         os.kill(max(_children(running.process.pid)), signal.SIGKILL)
-        wait_until(lambda: "the agent 2 is started again" in running.text(), 60)
-        assert "the agent 2 was killed by signal 9; it is started again in 1 s" in running.text()
+        wait_until(lambda: "agent 2 is started again" in running.text(), 60)
+        assert (
+            "agent 2 was killed by signal 9 (SIGKILL); it is started again in 1 s" in running.text()
+        )
 
         def all_new() -> bool:
             agents = {
@@ -255,7 +257,9 @@ def test_a_dead_agent_is_started_again(tmp_path: Path) -> None:
         assert session.read_arrow(ROWS).group_by("k").count().collect().num_rows == 5
     os.kill(min(_children(running.process.pid)), signal.SIGKILL)  # the coordinator
     assert running.process.wait(30) == 1
-    assert "the coordinator was killed by signal 9; what it said is above" in running.text()
+    assert (
+        "the coordinator was killed by signal 9 (SIGKILL); what it said is above" in running.text()
+    )
     assert _children(running.process.pid) == []
 
 
@@ -290,29 +294,31 @@ def test_an_agent_is_started_again_at_most_so_often(tmp_path: Path) -> None:
     for pause in (1, 2, 4, 8, 16):
         here.end(2, -9)
         assert here.mend(now) == [
-            f"the agent 2 was killed by signal 9; it is started again in {pause} s"
+            f"agent 2 was killed by signal 9 (SIGKILL); it is started again in {pause} s"
         ]
         assert here.mend(now + pause - 0.1) == []
         said += here.mend(now := now + pause)
         assert here.mend(now) == []
-    assert said == ["the agent 2 is started again"] * 5
+    assert said == ["agent 2 is started again"] * 5
     here.end(2, 3)
     assert here.mend(now) == [
-        "the agent 2 ended with code 3; it died 6 times in 10 minutes and is not started again; "
+        "agent 2 ended with code 3; it died 6 times in 10 minutes and is not started again; "
         "what it said is above"
     ]
     assert here.mend(now + 10_000) == []
     here.end(1, -11)
-    assert here.mend(now) == ["the agent 1 was killed by signal 11; it is started again in 1 s"]
-    assert here.mend(now + 1) == ["the agent 1 is started again"]
+    assert here.mend(now) == [
+        "agent 1 was killed by signal 11 (SIGSEGV); it is started again in 1 s"
+    ]
+    assert here.mend(now + 1) == ["agent 1 is started again"]
     here.end(1, 1)  # long ago is forgotten
-    assert here.mend(now + 1_000) == ["the agent 1 ended with code 1; it is started again in 1 s"]
+    assert here.mend(now + 1_000) == ["agent 1 ended with code 1; it is started again in 1 s"]
 
 
 def test_agents_that_were_stopped_stay_so_and_without_any_it_ends(tmp_path: Path) -> None:
     here = Started(2, tmp_path)
     here.end(1, 0)
-    assert here.mend(0.0) == ["the agent 1 was stopped, and stays so"]
+    assert here.mend(0.0) == ["agent 1 was stopped, and stays so"]
     here.end(2, 0)
     with pytest.raises(PeerLostError, match="2 was stopped, and stays so\nno agent is left; what"):
         here.mend(1.0)

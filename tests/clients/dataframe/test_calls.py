@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import traceback
 from pathlib import Path
@@ -13,7 +14,7 @@ import fabric
 from fabric import DataFrame, col, streams, udf
 from fabric.clients.dataframe.calls import guarded
 from fabric.clients.dataframe.expr import Expr
-from fabric.clients.dataframe.names import INSTEAD
+from fabric.clients.dataframe.names import INSTEAD, MODULE_INSTEAD
 from fabric.errors import ExpressionError, InternalError, PlanError
 
 
@@ -40,6 +41,15 @@ def df() -> DataFrame:
         (lambda _: col("k").dt.yaer, r"^\.dt has no attribute .yaer.; did you mean \.year\?"),
         (lambda _: col("k").list.lenn, r"^\.list has no attribute .lenn.; did you mean \.len\?"),
         (lambda _: col("k").struct.feild, r"^\.struct has no .*did you mean \.field\?"),
+        (lambda _: col("k").str.join, r'write: \.collect_list\(\)\.list\.join\("-"\)'),
+        (lambda _: col("k").list.gather, r'write: fabric\.array\(col\("x"\)\.list\.get\(0\), '),
+        (lambda _: col("k").list.eval, r'write: df\.explode\("x"\), then'),
+        (lambda _: col("k").dt.replace, r'write: fabric\.make_date\(col\("x"\)\.dt\.year\(\), 1'),
+        (lambda _: col("k").dt.time, r'write: \.dt\.strftime\("%H:%M:%S"\)$'),
+        (lambda _: col("k").dt.combine, r"write: \.cast\(.*\) \+ datetime\.timedelta"),
+        (lambda _: col("k").implode, r"write: \.collect_list\(\)$"),
+        (lambda _: fabric.functions.implode, r'write collect_list\("x"\)$'),
+        (lambda f: f.itemz, "^DataFrame has no attribute 'itemz'$"),
         (lambda f: f.xyzzy, "^DataFrame has no attribute 'xyzzy'$"),
         (lambda f: f._fliter, "^DataFrame has no attribute '_fliter'$"),
     ],
@@ -70,6 +80,49 @@ def test_an_unknown_attribute(df: DataFrame, wrong: Any, says: str) -> None:
 def test_a_wrong_call(df: DataFrame, wrong: Any, says: str) -> None:
     with pytest.raises(TypeError, match=says):
         wrong(df)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda: col("s").str[0], r"^\.str has no \[0\]; write: \.str\.slice\(0, 1\)$"),
+        (lambda: col("s").str[2:5], r"\[2:5\]; write: \.str\.slice\(2, 3\)$"),
+        (lambda: col("s").str[-2:], r"\[-2:\]; write: \.str\.slice\(-2\)$"),
+        (lambda: col("s").list[-1], r"^\.list has no \[-1\]; write: \.list\.get\(-1\)$"),
+    ],
+)
+def test_brackets_say_what_to_write(wrong: Any, says: str) -> None:
+    with pytest.raises(PlanError, match=says):
+        wrong()
+
+
+@pytest.mark.parametrize("name", MODULE_INSTEAD)
+def test_what_to_write_for_a_name_of_the_module_runs(name: str, df: DataFrame) -> None:
+    with pytest.raises(AttributeError, match="; write: ") as caught:
+        getattr(fabric, name)
+    line = str(caught.value).split("; write: ")[1]
+    found = eval(line, {"fabric": fabric, "col": col, "lit": fabric.lit, "datetime": datetime})
+    if isinstance(found, Expr):
+        df.select(a="k", b="n").select(found.alias("x")).collect()
+
+
+def test_a_column_that_is_not_there_is_no_key(df: DataFrame) -> None:
+    with pytest.raises(
+        PlanError, match=r'^agg: there is no column "sum"; the columns are "k", "n"$'
+    ):
+        df.agg("sum")
+
+
+def test_a_name_that_must_be_a_column_is_no_text(df: DataFrame, tmp_path: Path) -> None:
+    df.write_parquet(tmp_path / "p")
+    for call in (
+        lambda: df.select(fabric.selectors.by_name("zz")),
+        lambda: fabric.read_parquet(tmp_path / "p", columns=["zz"]),
+    ):
+        with pytest.raises(PlanError, match=r'no column "zz"; the columns are "k", "n"$'):
+            call()
+    with pytest.raises(PlanError, match=r'write: read_parquet\(\.\.\., columns=\["k", "n"\]\)$'):
+        fabric.read_parquet(tmp_path / "p", columns=["k", "nn"])
 
 
 @pytest.mark.parametrize("name", INSTEAD)

@@ -117,7 +117,7 @@ def test_fields_of_structs_by_dots() -> None:
     ("wrong", "says"),
     [
         (lambda f: f.select(cs.decimal()), r"cs\.decimal\(\) chooses none of the columns"),
-        (lambda f: f.select(col("i", "zz")), 'there is no column "zz" here'),
+        (lambda f: f.select(col("i", "zz")), 'there is no column "zz"; the columns are'),
         (lambda f: f.filter(col("i", "f") > 1), r"is several columns, and here is room for one"),
         (lambda f: f.select(col("i") + col("i", "f")), "is several columns"),
         (lambda f: f.select(col("i", "f").alias("x")), "x"),
