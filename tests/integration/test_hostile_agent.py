@@ -286,6 +286,51 @@ def nested(depth: int) -> pa.DataType:
     return kind
 
 
+@pytest.mark.parametrize("verb", ["DoPut", "DoExchange"])
+@pytest.mark.parametrize("dictionaries", [1, 2])
+def test_every_order_of_messages(agent: Agent, verb: str, dictionaries: int) -> None:
+    """Schema, dictionary, batch, and messages without a header, in each order of up to four.
+
+    A message without a header behind a dictionary once ended the agent inside of Arrow.
+    """
+    words = [f"word {n}" for n in range(3)]
+    columns = {f"d{n}": pa.array(words).dictionary_encode() for n in range(dictionaries)}
+    (schema, _), *first, (rows, body) = ipc(pa.record_batch(columns))
+    kinds = {
+        "schema": message(schema),
+        "dictionary": message(*first[0]),
+        "another": message(*first[-1]),
+        "rows": message(rows, body),
+        "metadata": field(3, b"metadata only"),
+        "body": field(1000, b"a body without a header"),
+        "empty": b"",
+    }
+    if dictionaries == 1:
+        del kinds["another"]
+    start = ["schema"] if verb == "DoPut" else ["schema", "metadata"]
+    with unharmed(agent):
+        for head in start:
+            for n in range(4):
+                for rest in itertools.product(kinds, repeat=n):
+                    if n == 3 and not {"dictionary", "rows"} & set(rest):
+                        continue
+                    sent = [fresh() + kinds[head], *(kinds[kind] for kind in rest)]
+                    none_or_named(agent.stream(verb, sent))
+
+
+def test_a_message_without_a_header_behind_a_dictionary_is_named(agent: Agent) -> None:
+    batch = pa.record_batch({"d": pa.array(["a", "b", "a"]).dictionary_encode()})
+    (schema, _), (dictionary, values), (rows, body) = ipc(batch)
+    bare = field(3, b"metadata only")
+    first = [fresh() + message(schema), message(dictionary, values)]
+    for sent in ([*first, bare], [*first, message(rows, body), message(dictionary, values), bare]):
+        error = agent.stream("DoPut", sent)
+        assert error is not None
+        assert "a message without an Arrow header came behind a dictionary" in error.details()
+    whole = [*first, message(rows, body), bare]
+    assert agent.stream("DoPut", whole) is None
+
+
 def test_schemas_without_measure(agent: Agent) -> None:
     number = pa.int64()
     with unharmed(agent):

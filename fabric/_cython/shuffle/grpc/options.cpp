@@ -72,18 +72,28 @@ class Inspection : public GrpcInterceptor {
   static constexpr int64_t METADATA_FACTOR = 8;  // what Arrow makes of a buffer's description
 
   arrow::Status look(const arrow::flight::internal::FlightData& message) {
-    if (message.metadata == nullptr) return arrow::Status::OK();  // it has no rows
+    if (message.metadata == nullptr) return look_bare();
     const std::string_view metadata(*message.metadata);
     PackedMessage packed(metadata, text(message.body));
     ARROW_RETURN_NOT_OK(packed.check_metadata());
     ARROW_ASSIGN_OR_RAISE(int64_t bytes, packed.unpacked_bytes());
     bytes += METADATA_FACTOR * static_cast<int64_t>(metadata.size());
+    after_dictionary_ = packed.kind() == PackedMessage::Kind::DICTIONARY;
     if (packed.kind() != PackedMessage::Kind::DICTIONARY) return spend(bytes);
     int64_t& held = dictionaries_[packed.dictionary()];
     dictionary_bytes_ -= packed.is_delta() ? 0 : held;
     held = (packed.is_delta() ? held : 0) + bytes;
     dictionary_bytes_ += bytes;
     return spend(0);
+  }
+
+  // A message without a header has no rows. Behind a dictionary Arrow reads on until it has a batch,
+  // and reads the header that is not there (25.0 dies of it).
+  arrow::Status look_bare() const {
+    if (!after_dictionary_) return arrow::Status::OK();
+    return fault("DataError",
+                 "a message without an Arrow header came behind a dictionary, where a dictionary or "
+                 "a batch must follow; send metadata with a batch, or behind one");
   }
 
   static std::string_view text(const std::shared_ptr<arrow::Buffer>& body) {
@@ -102,6 +112,7 @@ class Inspection : public GrpcInterceptor {
   const int64_t most_;
   std::map<int64_t, int64_t> dictionaries_;  // the bytes of each
   int64_t dictionary_bytes_ = 0;
+  bool after_dictionary_ = false;  // since the last message that had a header
 };
 
 class Inspectors : public GrpcInterceptors {
