@@ -5,12 +5,14 @@ One job: a scan node with its schema, known at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from fabric.clients.dataframe.names import value_text
 from fabric.errors import DataError, PlanError
 from fabric.plan import nodes, sources
 from fabric.plan.faults import with_article
@@ -91,7 +93,7 @@ def to_table(data: Any) -> pa.Table:
         return pa.Table.from_batches([data])
     try:
         if isinstance(data, Mapping):
-            return pa.table(dict(data))
+            return _from_columns(data)
         if isinstance(data, list | tuple):
             return _from_rows(data)
         if _is_lazy_polars(data):
@@ -104,12 +106,21 @@ def to_table(data: Any) -> pa.Table:
         raise _too_large(data) from error
     except (pa.ArrowException, TypeError) as error:
         raise DataError(
-            f"can't read {with_article(type(data).__name__)} as a table: {error}"
+            f"can't read {with_article(type(data).__name__)} as a table: {error}{_one_column(data)}"
         ) from error
     raise PlanError(
         f"can't read {with_article(type(data).__name__)} as a table; give a dict of lists, a list "
         "of dicts, a pyarrow, Polars or pandas table, or whatever has __arrow_c_stream__"
     )
+
+
+def _one_column(data: Any) -> str:
+    """What to write for data that are one column."""
+    if isinstance(data, pa.Array | pa.ChunkedArray):
+        return '; it is one column; write: fabric.from_dict({"a": values})'
+    if hasattr(data, "to_frame"):
+        return "; it is one column; write: fabric.DataFrame(series.to_frame())"
+    return ""
 
 
 def _too_large(data: Any) -> DataError:
@@ -156,7 +167,53 @@ def _from_rows(rows: list[Any] | tuple[Any, ...]) -> pa.Table:
     for name in names:
         if not isinstance(name, str):
             raise PlanError(f"a column's name is text, got {name!r} as the key of a row")
-    return pa.table({name: [row.get(name) for row in rows] for name in names})
+    return _from_columns({name: [row.get(name) for row in rows] for name in names})
+
+
+def _from_columns(columns: Mapping[str, Any]) -> pa.Table:
+    """A table of columns that are as long as each other."""
+    made = {}
+    for name, values in columns.items():
+        if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+            raise DataError(
+                f"column {name!r} has {str(values)[:80]!r}, not its values in a list; write: "
+                f"fabric.from_dict({{{value_text(name)}: [{value_text(values)[:80]}]}})"
+            )
+        made[name] = _column(name, values if hasattr(values, "__len__") else list(values))
+    for name, values in made.items():
+        first = next(iter(made))
+        if len(values) != len(made[first]):
+            raise DataError(
+                f"column {name!r} has {len(values):,} values, and column {first!r} has "
+                f"{len(made[first]):,}; give each column as many"
+            )
+    return pa.table(made)
+
+
+def _column(name: str, values: Any) -> Any:
+    """The values as Arrow has them; those that know their type stay as they are."""
+    if not isinstance(values, list | tuple):
+        return values
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        row = bisect_left(range(len(values)), True, key=lambda at: not _are_alike(values[: at + 1]))
+        if row in (0, len(values)):
+            raise
+        raise DataError(
+            f"column {name!r} has {str(values[row])[:80]!r} in row {row}, counted from 0: it is "
+            f"{with_article(type(values[row]).__name__)}, and the rows before are "
+            f"{pa.array(values[:row]).type}; give all rows one type, for example str(value)"
+        ) from error
+
+
+def _are_alike(values: Sequence[Any]) -> bool:
+    """Whether a column can have all of them."""
+    try:
+        pa.array(values)
+    except pa.ArrowException:
+        return False
+    return True
 
 
 def _scan(source: sources.Source, session: Session | None) -> DataFrame:

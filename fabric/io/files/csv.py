@@ -199,7 +199,9 @@ def _telling(
             yield from reader
 
     path = source if isinstance(source, str) else "it"
-    return told(path, schema, partial(_header, source, options), texts)
+    names = options.get("names", ())
+    assert isinstance(names, tuple)
+    return told(path, schema, partial(_header, source, options), texts, len(names))
 
 
 def has_header(options: Given) -> bool:

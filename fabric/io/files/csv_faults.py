@@ -18,21 +18,32 @@ from fabric.io.faults import first_line
 _COLUMN = re.compile(
     r"In CSV column #(\d+): (?:CSV conversion error to .*?(?:\[.*?\]|\(.*?\))?: )?"
 )
+_FIELDS = re.compile(r"Expected (?P<expected>\d+) columns, got (?P<got>\d+): (?P<line>.*)")
 _ZONE = re.compile(r"(expected (?:a|no) zone offset in ('.*?')).*")
 Names = Callable[[], list[str]]
 Texts = Callable[[str], Iterator[pa.RecordBatch]]
 
 
 @contextmanager
-def told(path: str, schema: pa.Schema | None, names: Names, texts: Texts) -> Iterator[None]:
+def told(
+    path: str, schema: pa.Schema | None, names: Names, texts: Texts, n_names: int = 0
+) -> Iterator[None]:
     """Turn the parser's errors into `DataError`.
 
-    `names` looks up the file's columns, `texts` reads one of them as text.
+    `names` looks up the file's columns, `texts` reads one of them as text; so many names of columns
+    were given.
     """
     try:
         yield
     except pa.ArrowInvalid as error:
-        if "columns, got" in str(error):
+        found = _FIELDS.search(first_line(error))
+        if found and n_names == int(found["expected"]):
+            raise DataError(
+                f"a line of {path} has {found['got']} fields, and names= gives {n_names} columns: "
+                f"{found['line']}; name every column of the file, or, where only some lines "
+                'differ, read it with ragged="fill" (missing fields null, others cut off) or "skip"'
+            ) from error
+        if found:
             raise DataError(
                 f"{path} is not a whole CSV file: {first_line(error)}; write it anew, or "
                 'read it with ragged="fill" (missing fields null, others cut off) or "skip"'

@@ -117,6 +117,8 @@ def check_names(verb: str, known: Iterable[str], names: Iterable[str]) -> None:
 
 
 def _hint(verb: str, there: list[str], name: str) -> str:
+    if verb == "read_json" and name in ("lines", "multiLine", "multiline"):
+        return "arrays and lines of objects are told apart by themselves, leave it out; "
     theirs = _SAME.get(name, name)
     if verb[:1] in "wt" and theirs == "nullstr":
         theirs = "na_rep"

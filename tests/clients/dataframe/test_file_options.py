@@ -10,7 +10,7 @@ import pytest
 
 import fabric
 from fabric import col, streams
-from fabric.errors import ConfigError, FabricError, PlanError
+from fabric.errors import ConfigError, DataError, FabricError, PlanError
 
 FRAME = fabric.DataFrame({"column": ["a", None], "n": [1, 2]})
 READERS = ("read_parquet", "read_csv", "read_json", "read_ipc")
@@ -114,3 +114,21 @@ def test_options_are_refused_at_the_call(
     with pytest.raises(error) as caught:
         go(**options)
     assert message in str(caught.value)
+
+
+def test_names_of_too_few_columns_do_not_blame_the_file(tmp_path: Path) -> None:
+    (tmp_path / "n.csv").write_text("a,b\n1,2\n")
+    for names in (["x"], ["x", "y", "z"]):
+        says = (
+            rf"^a line of .*n\.csv has 2 fields, and names= gives {len(names)} columns: a,b; name"
+        )
+        with pytest.raises(DataError, match=says):
+            fabric.read_csv(tmp_path / "n.csv", names=names)
+
+
+def test_lines_of_json_are_no_option(tmp_path: Path) -> None:
+    (tmp_path / "n.json").write_text('[{"a": 1}]')
+    with pytest.raises(
+        ConfigError, match="lines of objects are told apart by themselves, leave it"
+    ):
+        fabric.read_json(tmp_path / "n.json", lines=False)

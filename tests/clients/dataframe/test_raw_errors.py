@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 import pytest
 
+import fabric
 from fabric import DataFrame, col
-from fabric.errors import PlanError
+from fabric.errors import DataError, PlanError
 
 ROWS = {"k": ["a", "b"], "x": [1, 2], "f": [1.4, 2.6], "l": [[1], [2]]}
 MISTAKES: tuple[tuple[Callable[[Any], Any], str], ...] = (
@@ -60,3 +62,27 @@ def test_round_of_python() -> None:
 def test_methods_of_other_libraries(mistake: Callable[[Any], Any], hint: str) -> None:
     with pytest.raises(AttributeError, match=hint):
         mistake(DataFrame(ROWS))
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        ([{"a": 1}, {"a": "x"}],
+         r"^column 'a' has 'x' in row 1, counted from 0: it is a str, and the rows before are "
+         r"int64; give all rows one type, for example str\(value\)$"),
+        ({"a": 1}, r"^column 'a' has '1', not its values in a list; write: fabric\.from_dict\("
+         r'\{"a": \[1\]\}\)$'),
+        ({"a": "xy"}, r'write: fabric\.from_dict\(\{"a": \["xy"\]\}\)$'),
+        ({"a": [1], "b": [1, 2]}, r"^column 'b' has 2 values, and column 'a' has 1; give each"),
+        (pl.Series("a", [1]), r"is one column; write: fabric\.DataFrame\(series\.to_frame\(\)\)$"),
+        (pa.array([1]), r'is one column; write: fabric\.from_dict\(\{"a": values\}\)$'),
+    ],
+)  # fmt: skip
+def test_data_that_are_no_table_say_what_to_give(data: object, says: str) -> None:
+    with pytest.raises(DataError, match=says):
+        fabric.DataFrame(data)
+
+
+def test_columns_may_be_whatever_has_values() -> None:
+    made = fabric.from_dict({"a": range(2), "b": (n for n in "xy"), "c": pa.array([1, None])})
+    assert made.collect().to_pydict() == {"a": [0, 1], "b": ["x", "y"], "c": [1, None]}

@@ -204,3 +204,23 @@ def test_configure_speaks_sparks_words(spark: SparkSession) -> None:
         assert session.read_arrow(ROWS).group_by("k").count().collect().num_rows == 2
         with pytest.raises(ConfigError, match="skew_factor"):
             session.configure(skew_factor=0.0)
+
+
+def test_combinations_are_counted_as_spark_counts_them(
+    here: fabric.Session, spark: SparkSession
+) -> None:
+    from pyspark.sql import functions as theirs
+
+    nan = float("nan")
+    rows = {
+        "g": [1, 1, 1, 1, 2, 2, 2],
+        "k": ["a", "a", "b", None, "a", "a", "b"],
+        "f": [0.0, -0.0, nan, nan, nan, None, nan],
+    }
+    ours = fabric.functions.countDistinct("k", "f").alias("n")
+    frame = spark.createDataFrame([*zip(*rows.values(), strict=True)], [*rows])
+    grouped = frame.groupBy("g").agg(theirs.countDistinct("k", "f").alias("n"))
+    wanted = sorted(map(tuple, grouped.collect()))
+    for df in (fabric.from_dict(rows), here.read_arrow(pa.table(rows))):
+        counted = df.group_by("g").agg(ours).sort("g").to_dicts()
+        assert [(row["g"], row["n"]) for row in counted] == wanted
