@@ -87,13 +87,13 @@ class Inspection : public GrpcInterceptor {
     return spend(0);
   }
 
-  // A message without a header has no rows. Behind a dictionary Arrow reads on until it has a batch,
-  // and reads the header that is not there (25.0 dies of it).
+  // A message without a header has no rows. Behind a dictionary Arrow reads on until it has a
+  // batch, and reads the header that is not there (25.0 dies of it).
   arrow::Status look_bare() const {
     if (!after_dictionary_) return arrow::Status::OK();
     return fault("DataError",
-                 "a message without an Arrow header came behind a dictionary, where a dictionary or "
-                 "a batch must follow; send metadata with a batch, or behind one");
+                 "a message with no Arrow header came behind a dictionary, where a dictionary or a "
+                 "batch must follow; send metadata with a batch, or behind one");
   }
 
   static std::string_view text(const std::shared_ptr<arrow::Buffer>& body) {
