@@ -18,9 +18,9 @@ from fabric.clients.dataframe.calls import helpful_functions
 from fabric.clients.dataframe.conditions import when
 from fabric.clients.dataframe.expr import Expr, as_column, call
 from fabric.clients.dataframe.order import Order
+from fabric.clients.dataframe.scalar_functions import MANY, registry_function
 from fabric.errors import PlanError
 from fabric.plan.expr import Literal
-from fabric.plan.functions import FUNCTIONS
 
 __all__ = [
     "abs", "add_months", "array_agg", "array_append", "array_compact", "array_distinct",
@@ -76,13 +76,7 @@ INSTEAD = {
 
 def _of_columns(name: str) -> Callable[..., Expr]:
     """Registry function `name`, all of whose arguments are columns."""
-
-    def function(*columns: Any) -> Expr:
-        return call(name, *map(as_column, columns))
-
-    function.__name__, function.__qualname__ = name, name
-    function.__doc__ = FUNCTIONS[name].doc
-    return function
+    return registry_function(name, MANY)
 
 
 # ---- numbers
@@ -441,4 +435,6 @@ def collect_set(column: Any) -> Expr:
     return collect_list(column).list.unique()
 
 
-helpful_functions(globals())
+_public = {name: globals()[name] for name in __all__}  # not what is imported
+helpful_functions(_public)
+globals().update(_public)
