@@ -7,6 +7,7 @@ the table of scopes. A method that is not in the table is refused, so a new one 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 import grpc
@@ -15,7 +16,7 @@ from fabric.clock import Clock
 from fabric.control.rpc import status_of
 from fabric.coordinator.runtime import Log
 from fabric.errors import AuthError
-from fabric.security.tokens import Scope, Signer
+from fabric.security.tokens import Claims, Scope, Signer
 
 SERVICE = "/fabric.control.v1.Control/"
 SCOPES: Mapping[str, Scope] = {
@@ -37,6 +38,14 @@ SCOPES: Mapping[str, Scope] = {
     "Dataset": "submit",
     "Depose": "agent",
 }
+
+
+_caller: ContextVar[Claims] = ContextVar("caller")
+
+
+def caller() -> Claims:
+    """What the token of the call says that this coroutine answers."""
+    return _caller.get()
 
 
 class AuthInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
@@ -64,7 +73,7 @@ class AuthInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         scope = SCOPES.get(method)
         if scope is None:
             raise AuthError("there is no such call")
-        self._signer.verify(_token(metadata), (scope,), self._clock.wall_s())
+        _caller.set(self._signer.verify(_token(metadata), (scope,), self._clock.wall_s()))
 
 
 def _token(metadata: Any) -> str:

@@ -8,6 +8,7 @@ publishes just the attempts it lists, all at once, and may be repeated.
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -17,6 +18,7 @@ import pyarrow as pa
 from fabric._cython.shuffle.wire.unfolding import check_schema
 from fabric.control import control_pb2 as pb
 from fabric.control.owners import n_replicas
+from fabric.coordinator.keys import check_key
 from fabric.coordinator.metadata.store import Write
 from fabric.coordinator.replicas import in_common, spread_out
 from fabric.errors import ConfigError, DataError, NotFoundError, PeerLostError
@@ -41,6 +43,10 @@ class Transaction:
     begun_s: float
     version: int = 0
     replicas: int = 1
+    subject: str = ""
+    """Whose the idempotency key is; "": a job's."""
+    committed: str = ""
+    """A digest of the parts that were committed."""
 
     def location(self) -> pb.DatasetLocation:
         """What a writer needs to know: where each partition goes."""
@@ -97,10 +103,12 @@ class Catalogue:
     def begin(
         self, request: pb.DatasetBegin, transaction_id: str, agents: Sequence[str], wall_s: float
     ) -> tuple[Transaction, list[Write]]:
-        """Open a transaction; the same idempotency key gives the open one again."""
+        """Open a transaction; the same subject's same idempotency key gives the open one again."""
+        check_key(request.idempotency_key)
         if request.idempotency_key:
+            asked = (request.subject, request.idempotency_key, request.name)
             for known in self._transactions.values():
-                if known.idempotency_key == request.idempotency_key and known.name == request.name:
+                if (known.subject, known.idempotency_key, known.name) == asked:
                     return known, []
         schema, keys = _check_begin(request)
         owners, replicas = self._owners(request, schema, agents)
@@ -113,6 +121,7 @@ class Catalogue:
             replicas=replicas,
             mode=request.mode or "create",
             idempotency_key=request.idempotency_key,
+            subject=request.subject,
             begun_s=wall_s,
         )
         return transaction, [self._put(transaction)]
@@ -122,10 +131,11 @@ class Catalogue:
     ) -> tuple[pb.DatasetLocation, list[Write], pb.DatasetLocation | None]:
         """Publish the listed attempts. The third value is the changed dataset, None on a repeat."""
         transaction = self._transaction(request.transaction)
+        parts = _check_parts(transaction, request.parts)
         if transaction.version:
+            _check_same(transaction, parts)
             known = self._datasets.get(transaction.name)
             return known or transaction.location(), [], None
-        parts = _check_parts(transaction, request.parts)
         current = self._datasets.get(transaction.name)
         if transaction.mode == "create" and current is not None:
             raise _exists(transaction.name)
@@ -134,13 +144,13 @@ class Catalogue:
         if appends and current is not None:
             location.owners[:] = _owners_of_both(current, location)
         location.version = 1 + (current.version if current is not None else 0)
-        location.made_by = transaction.idempotency_key
+        location.made_by = "" if transaction.subject else transaction.idempotency_key
         if appends and current is not None:
             location.made_by = current.made_by
             location.parts.extend(current.parts)
         location.parts.extend(parts)
         location.rows = sum(part.rows for part in location.parts)
-        done = replace(transaction, version=location.version)
+        done = replace(transaction, version=location.version, committed=_digest(parts))
         self._datasets[location.name] = location
         return location, [_record(location), self._put(done)], location
 
@@ -322,6 +332,22 @@ def _check_parts(
         kept.transaction = transaction.transaction
         checked.append(kept)
     return checked
+
+
+def _check_same(transaction: Transaction, parts: Sequence[pb.CommittedPart]) -> None:
+    """Refuse to commit again with other parts: those rows would be thought to be there."""
+    if _digest(parts) != transaction.committed:
+        raise ConfigError(
+            f"transaction {transaction.transaction} on dataset {transaction.name!r} is committed "
+            "already, with other parts; a commit is repeated with the same parts, other rows need "
+            "a transaction of their own"
+        )
+
+
+def _digest(parts: Iterable[pb.CommittedPart]) -> str:
+    """Of writers, attempts and rows, in whatever order they were listed."""
+    listed = sorted((part.writer, part.attempt, part.rows) for part in parts)
+    return hashlib.sha256(json.dumps(listed).encode()).hexdigest()
 
 
 def read_schema(data: bytes) -> pa.Schema:

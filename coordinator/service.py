@@ -18,7 +18,9 @@ from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED
 from fabric.control.control_pb2_grpc import ControlServicer
 from fabric.control.rpc import status_of
+from fabric.coordinator.auth import caller
 from fabric.coordinator.front import Front
+from fabric.coordinator.keys import own_key
 from fabric.coordinator.runtime import WATCH_S, CoordinatorRuntime, Log
 from fabric.errors import ConfigError, FabricError, FencedError, NotLeaderError, PeerLostError
 
@@ -47,7 +49,13 @@ class ControlService(ControlServicer):
 
     async def Submit(self, request: pb.SubmitRequest, context: Any) -> pb.JobStatus:
         """See `ControlApi.submit`."""
-        return await self._in_thread(context, self._runtime.submit, request)
+        claims = caller()
+
+        def submit(asked: pb.SubmitRequest) -> pb.JobStatus:
+            asked.client_key = own_key(claims, asked.client_key)
+            return self._runtime.submit(asked)  # type: ignore[no-any-return]
+
+        return await self._in_thread(context, submit, request)
 
     async def Explain(self, request: pb.SubmitRequest, context: Any) -> pb.ExplainReply:
         """See `ControlApi.explain`."""
@@ -101,6 +109,8 @@ class ControlService(ControlServicer):
 
     async def Dataset(self, request: pb.DatasetRequest, context: Any) -> pb.DatasetReply:
         """See `ControlApi.dataset`."""
+        if request.HasField("begin") and not caller().is_agent:  # agents say whose the key is
+            request.begin.subject = caller().key_owner
         return await self._in_thread(context, self._runtime.dataset, request)
 
     async def Depose(self, request: pb.Leadership, context: Any) -> pb.Leadership:

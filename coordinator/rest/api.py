@@ -13,6 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ControlApi
 from fabric.coordinator.auth import SCOPES
+from fabric.coordinator.keys import own_key
 from fabric.coordinator.rest.access import Access
 from fabric.coordinator.rest.models import (
     Agent,
@@ -29,6 +30,7 @@ from fabric.coordinator.rest.models import (
 )
 from fabric.coordinator.rest.submission import BODY, request_of
 from fabric.errors import NotFoundError
+from fabric.security.tokens import bearer
 
 State = Literal["queued", "running", "finished", "failed", "cancelled", "released"]
 Limit = Annotated[int, Query(ge=1, le=1000, description="Jobs of a page.")]
@@ -108,7 +110,9 @@ def _jobs(api: APIRouter, control: ControlApi, access: Access) -> None:
         key: Key = "",
     ) -> JobDetail:
         content_type = request.headers.get("content-type", "")
-        asked = request_of(await request.body(), content_type, name, parallelism, key)
+        token = bearer(request.headers["authorization"])
+        own = own_key(access.verify(token, SCOPES["Submit"]), key)
+        asked = request_of(await request.body(), content_type, name, parallelism, own)
         told = await run_in_threadpool(control.submit, asked)
         response.headers["Location"] = f"/api/v1/jobs/{told.job_id}"
         return JobDetail.of(told)

@@ -1078,7 +1078,7 @@ class DatasetRequest(_message.Message):
     def __init__(self, begin: _Optional[_Union[DatasetBegin, _Mapping]] = ..., commit: _Optional[_Union[DatasetCommit, _Mapping]] = ..., abort: _Optional[_Union[DatasetAbort, _Mapping]] = ..., drop: _Optional[_Union[DatasetDrop, _Mapping]] = ..., list: _Optional[_Union[DatasetList, _Mapping]] = ...) -> None: ...
 
 class DatasetBegin(_message.Message):
-    __slots__ = ("name", "schema", "keys", "n_partitions", "mode", "idempotency_key", "replicas")
+    __slots__ = ("name", "schema", "keys", "n_partitions", "mode", "idempotency_key", "replicas", "subject")
     NAME_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
     KEYS_FIELD_NUMBER: _ClassVar[int]
@@ -1086,6 +1086,7 @@ class DatasetBegin(_message.Message):
     MODE_FIELD_NUMBER: _ClassVar[int]
     IDEMPOTENCY_KEY_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
     name: str
     schema: bytes
     keys: _containers.RepeatedScalarFieldContainer[str]
@@ -1093,7 +1094,8 @@ class DatasetBegin(_message.Message):
     mode: str
     idempotency_key: str
     replicas: int
-    def __init__(self, name: _Optional[str] = ..., schema: _Optional[bytes] = ..., keys: _Optional[_Iterable[str]] = ..., n_partitions: _Optional[int] = ..., mode: _Optional[str] = ..., idempotency_key: _Optional[str] = ..., replicas: _Optional[int] = ...) -> None: ...
+    subject: str
+    def __init__(self, name: _Optional[str] = ..., schema: _Optional[bytes] = ..., keys: _Optional[_Iterable[str]] = ..., n_partitions: _Optional[int] = ..., mode: _Optional[str] = ..., idempotency_key: _Optional[str] = ..., replicas: _Optional[int] = ..., subject: _Optional[str] = ...) -> None: ...
 
 class DatasetCommit(_message.Message):
     __slots__ = ("transaction", "parts")

@@ -36,7 +36,7 @@ class ActionKind:
     scope: Scope
     description: str
     fields: Mapping[str, type]
-    run: Callable[[Fields], dict[str, object]]
+    run: Callable[[Fields, Claims], dict[str, object]]
 
 
 class Actions:
@@ -97,12 +97,12 @@ class Actions:
             known = ", ".join(name for name, _ in self.offered(claims))
             raise NotFoundError(f"there is no action {name[:80]!r}; known: {known}")
         claims.require(kind.scope, f"action {name}")
-        return json.dumps(kind.run(_fields(kind, body))).encode()
+        return json.dumps(kind.run(_fields(kind, body), claims)).encode()
 
-    def _health(self, _fields: Fields) -> dict[str, object]:
+    def _health(self, _fields: Fields, _claims: Claims) -> dict[str, object]:
         return {"status": "ok", "agent": self._backend.agent_id, "version": self._version}
 
-    def _jobs(self, _fields: Fields) -> dict[str, object]:
+    def _jobs(self, _fields: Fields, _claims: Claims) -> dict[str, object]:
         jobs = self._backend.control.list_jobs(pb.ListRequest(limit=JOBS_TOLD)).jobs
         return {
             "jobs": [
@@ -117,10 +117,10 @@ class Actions:
             ]
         }
 
-    def _logs(self, fields: Fields) -> dict[str, object]:
+    def _logs(self, fields: Fields, _claims: Claims) -> dict[str, object]:
         return {"agent": self._backend.agent_id, "lines": lines_of(_needed(fields, "job"))}
 
-    def _list(self, _fields: Fields) -> dict[str, object]:
+    def _list(self, _fields: Fields, _claims: Claims) -> dict[str, object]:
         reply = self._ask(pb.DatasetRequest(list=pb.DatasetList()))
         attached = set(reply.addresses)
         return {
@@ -130,7 +130,7 @@ class Actions:
             ]
         }
 
-    def _begin(self, fields: Fields) -> dict[str, object]:
+    def _begin(self, fields: Fields, claims: Claims) -> dict[str, object]:
         name = _needed(fields, "name")
         mode = fields.get("mode", "create")
         if "schema" in fields:
@@ -146,12 +146,13 @@ class Actions:
             n_partitions=_count(fields.get("partitions", 0), "partitions"),
             mode=mode,
             idempotency_key=fields.get("idempotency_key", ""),
+            subject=claims.key_owner,
             replicas=_replicas(fields),
         )
         reply = self._ask(pb.DatasetRequest(begin=begin))
         return {"transaction": reply.transaction, **_about(reply.location)}
 
-    def _locate(self, fields: Fields) -> dict[str, object]:
+    def _locate(self, fields: Fields, _claims: Claims) -> dict[str, object]:
         name, transaction = _needed(fields, "name"), _needed(fields, "transaction")
         location = self._directory.transaction(name, transaction)
         known = self._backend.locations.addresses()
@@ -163,7 +164,7 @@ class Actions:
             "addresses": {o: known[o] for o in all_owners(location) if o in known},
         }
 
-    def _commit(self, fields: Fields) -> dict[str, object]:
+    def _commit(self, fields: Fields, _claims: Claims) -> dict[str, object]:
         transaction = _needed(fields, "transaction")
         parts = [_part(transaction, part) for part in fields.get("parts", [])]
         commit = pb.DatasetCommit(transaction=transaction, parts=parts)
@@ -171,7 +172,7 @@ class Actions:
         self._backend.locations.merge(pb.Locations(datasets=[reply.location]))
         return _about(reply.location)
 
-    def _abort(self, fields: Fields) -> dict[str, object]:
+    def _abort(self, fields: Fields, _claims: Claims) -> dict[str, object]:
         transaction, name = _needed(fields, "transaction"), _needed(fields, "name")
         try:
             location = self._directory.transaction(name, transaction)
@@ -180,7 +181,7 @@ class Actions:
         self._puts.undo(transaction, location.SerializeToString())
         return {"transaction": transaction, "aborted": True}
 
-    def _drop(self, fields: Fields) -> dict[str, object]:
+    def _drop(self, fields: Fields, _claims: Claims) -> dict[str, object]:
         location = self._directory.dataset(_needed(fields, "name"))
         self._ask(pb.DatasetRequest(drop=pb.DatasetDrop(name=location.name)))
         for transaction in sorted({part.transaction for part in location.parts}):
@@ -188,7 +189,7 @@ class Actions:
         self._backend.locations.forget_dataset(location.name)
         return {"name": location.name}
 
-    def _discard(self, fields: Fields) -> dict[str, object]:
+    def _discard(self, fields: Fields, _claims: Claims) -> dict[str, object]:
         name, transaction = _needed(fields, "name"), _needed(fields, "transaction")
         self._backend.datasets.discard(name, transaction)
         return {}

@@ -54,6 +54,11 @@ class Claims:
         """Whether the bearer proved to be an agent of this fabric."""
         return self.scope == "agent"
 
+    @property
+    def key_owner(self) -> str:
+        """Whose the idempotency keys of this bearer are; "" of agents, which use those of jobs."""
+        return "" if self.is_agent else f"client {self.subject}"
+
     def allows(self, scope: Scope) -> bool:
         """Whether this token may do what needs `scope`: submit includes write includes read."""
         return scope in _INCLUDES[self.scope]

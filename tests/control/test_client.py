@@ -8,12 +8,15 @@ import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from types import SimpleNamespace
 from typing import Any
 
 import grpc
+import pyarrow as pa
 import pytest
 
+from fabric.clock import SystemClock
 from fabric.control import client
 from fabric.control import control_pb2 as pb
 from fabric.control.client import GrpcControl
@@ -22,7 +25,8 @@ from fabric.control.grpc_link import GrpcLink
 from fabric.control.link import LocalLink
 from fabric.control.rpc import ERROR_KEY
 from fabric.coordinator.auth import SCOPES, SERVICE
-from fabric.errors import AuthError, NotFoundError, PeerLostError, PlanError
+from fabric.errors import AuthError, ConfigError, NotFoundError, PeerLostError, PlanError
+from fabric.security.tokens import Scope, Signer
 
 
 @pytest.fixture
@@ -98,6 +102,33 @@ def test_errors_come_back_as_what_they_were(served: Any, control: Any, make_agen
         control.submit(pb.SubmitRequest(plan=b"junk"))
     with pytest.raises(NotFoundError, match="no dataset 'd'"):
         control.dataset(pb.DatasetRequest(drop=pb.DatasetDrop(name="d")))
+    agent.link.close()
+
+
+def test_keys_belong_to_the_subject_of_the_token(
+    served: Any, make_agent: Any, request_: Any
+) -> None:
+    def token(subject: str, scope: Scope = "submit") -> str:
+        return Signer(b"s" * 32).token(scope, subject, 60.0, SystemClock().wall_s())
+
+    agent = make_agent("a", finish=False).attach(LocalLink(served.runtime))
+    keyed = pb.SubmitRequest(plan=request_.plan, client_key="load-7")
+    schema = pa.schema([("k", pa.int64())]).serialize().to_pybytes()
+    begin = pb.DatasetBegin(name="d", schema=schema, idempotency_key="load-7", subject="client ann")
+    asked = pb.DatasetRequest(begin=begin)
+    jobs, transactions = [], []
+    with (
+        closing(GrpcControl(served.address, token("ann"))) as ann,
+        closing(GrpcControl(served.address, token("bob"))) as bob,
+        closing(GrpcControl(served.address, token("a", "agent"))) as relay,
+    ):
+        for control in (ann, ann, bob, bob, relay):  # an agent says whose it is, bob can't
+            jobs.append(control.submit(keyed).job_id)
+            transactions.append(control.dataset(asked).transaction)
+        with pytest.raises(ConfigError, match="at most 256 characters"):
+            bob.submit(pb.SubmitRequest(plan=request_.plan, client_key="x" * 257))
+    assert [jobs.index(job) for job in jobs] == [0, 0, 2, 2, 4]
+    assert [transactions.index(one) for one in transactions] == [0, 0, 2, 2, 0]
     agent.link.close()
 
 

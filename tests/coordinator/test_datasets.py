@@ -78,8 +78,22 @@ def test_append_to_nothing_creates_one_partition_an_agent(shop: Shop) -> None:
 def test_commit_may_be_repeated(shop: Shop) -> None:
     transaction = shop.begin()
     once = shop.commit(transaction, part("w0"))
-    again = shop.commit(transaction, part("w0"), part("w1"))
+    again = shop.commit(transaction, part("w0"))
     assert (again.version, again.rows) == (once.version, once.rows) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "others", [[], [part("w0")], [part("w0"), part("w1", 3)], [part("w0"), part("w1", 2, 1)]]
+)
+def test_a_commit_is_not_repeated_with_other_parts(
+    shop: Shop, others: list[pb.CommittedPart]
+) -> None:
+    transaction = shop.begin()
+    shop.commit(transaction, part("w0"), part("w1", 2))
+    with pytest.raises(ConfigError, match="committed already, with other parts"):
+        shop.commit(transaction, *others)
+    shop.open()
+    assert shop.commit(transaction, part("w1", 2), part("w0")).rows == 3
 
 
 def test_begin_may_be_repeated_under_a_key(shop: Shop) -> None:
@@ -88,13 +102,23 @@ def test_begin_may_be_repeated_under_a_key(shop: Shop) -> None:
     assert shop.begin("other", idempotency_key="once") != first
 
 
+def test_a_key_belongs_to_who_used_it(shop: Shop) -> None:
+    hers = shop.begin(idempotency_key="load-7", subject="client ann")
+    assert shop.begin(idempotency_key="load-7", subject="client bob") != hers
+    assert shop.begin(idempotency_key="load-7") != hers
+    shop.open()
+    assert shop.begin(idempotency_key="load-7", subject="client ann") == hers
+    with pytest.raises(ConfigError, match="at most 256 characters, got 257"):
+        shop.begin(idempotency_key="x" * 257)
+
+
 def test_everything_survives_a_restart(shop: Shop) -> None:
     open_one, done = shop.begin("open", idempotency_key="k"), shop.begin("done")
     shop.commit(done, part("w0", 4))
     shop.open()
     assert shop.begin("open", idempotency_key="k") == open_one
     assert shop.catalogue.get("done").rows == 4
-    assert shop.commit(done).version == 1
+    assert shop.commit(done, part("w0", 4)).version == 1
     assert shop.commit(open_one, part("w0")).version == 1
 
 
@@ -126,7 +150,8 @@ def test_what_was_committed_is_taken_back(shop: Shop) -> None:
     for _ in range(2):  # again is fine, also for the next coordinator
         assert shop.catalogue.take_back(gone) == ([], None)
         shop.open()
-        assert shop.commit(gone, part("w0", 2)).rows == 5, "it was committed, once"
+        again = shop.commit(gone, part("w0", 2), part("w1", 3))
+        assert again.rows == 5, "it was committed, once"
     assert shop.catalogue.get("d").rows == 5
     assert shop.catalogue.get("other").rows == 1
     begun = shop.begin(mode="append")

@@ -18,6 +18,7 @@ import pytest
 
 from fabric._cython.shuffle.checksum import batch_crc32c
 from fabric.errors import (
+    ConfigError,
     DataError,
     FabricError,
     NotFoundError,
@@ -168,6 +169,24 @@ def test_abort_leaves_nothing(rig: FlightRig) -> None:
         with pytest.raises(NotFoundError, match=transaction):
             client.action("dataset.commit", transaction=transaction, parts=[])
     assert_no_files(rig)
+
+
+def test_two_subjects_with_one_key_keep_their_rows(rig: FlightRig) -> None:
+    begun = {}
+    for subject in ("ann", "bob"):
+        with Client(rig.address(), rig.token("write", subject)) as client:
+            begun[subject] = begin(client, mode="append", idempotency_key="load-7")
+    assert len(set(begun.values())) == 2
+    for n, (subject, transaction) in enumerate(begun.items(), 1):
+        with Client(rig.address(), rig.token("write", subject)) as client:
+            rows = table(10 * n, n).to_batches()
+            client.put(["dataset", "d", transaction, "w", "0"], SCHEMA, rows)
+            part = {"writer": "w", "rows": n}
+            client.action("dataset.commit", transaction=transaction, parts=[part])
+            with pytest.raises(ConfigError, match="committed already, with other parts"):
+                client.action("dataset.commit", transaction=transaction, parts=[])
+    with rig.client("read") as client:
+        assert read(client)["k"].to_pylist() == [10, 20, 21]
 
 
 def test_begin_repeats_by_idempotency_key(rig: FlightRig) -> None:

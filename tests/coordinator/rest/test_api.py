@@ -90,6 +90,10 @@ def test_the_same_key_gives_the_same_job(api: httpx.Client, agents: Any, plan: b
     headers = {"content-type": "application/x-protobuf", "Idempotency-Key": "k1"}
     one, two = (api.post("/jobs", content=plan, headers=headers).json() for _ in "ab")
     assert one["job_id"] == two["job_id"]
+    bob = Signer(b"s" * 32).token("submit", "bob", 60.0, SystemClock().wall_s())
+    headers["Authorization"] = f"Bearer {bob}"
+    his = api.post("/jobs", content=plan, headers=headers).json()
+    assert his["job_id"] != one["job_id"], "another subject's key is another key"
 
 
 def test_a_plan_as_json(served: Any, api: httpx.Client, agents: Any, plan: bytes) -> None:
