@@ -23,9 +23,9 @@ from fabric.coordinator.metadata.store import Write
 from fabric.coordinator.replicas import in_common, spread_out
 from fabric.errors import ConfigError, DataError, NotFoundError, PeerLostError
 from fabric.ids import check_name
+from fabric.plan.bounds import DATASET_PARTITIONS_MAX
 
 MODES = ("create", "append", "overwrite")
-PARTITIONS_MAX = 4096
 _SCHEMA_BYTES_MAX = 1 << 20
 
 
@@ -253,9 +253,9 @@ def _check_begin(request: pb.DatasetBegin) -> tuple[pa.Schema, tuple[str, ...]]:
     check_name(request.name, "dataset name")
     if request.mode not in ("", *MODES):
         raise ConfigError(f"mode {request.mode[:40]!r} is unknown; use one of {', '.join(MODES)}")
-    if request.n_partitions > PARTITIONS_MAX:
+    if request.n_partitions > DATASET_PARTITIONS_MAX:
         raise ConfigError(
-            f"a dataset has at most {PARTITIONS_MAX} partitions, got {request.n_partitions}"
+            f"a dataset has at most {DATASET_PARTITIONS_MAX} partitions, got {request.n_partitions}"
         )
     schema = read_schema(request.schema)
     for key in request.keys:

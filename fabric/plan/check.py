@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from fabric.errors import PlanError
 from fabric.plan import nodes as n
+from fabric.plan.bounds import BOUNDS, check_bounds
 from fabric.plan.expr import Alias, Cast, Column, Expr
 from fabric.plan.faults import listed, nearest, quoted
 from fabric.plan.nodes import Node, NodeConfig, Plan
 from fabric.plan.paths import assign_paths
-from fabric.plan.rules import PARTITIONS_MAX
 from fabric.plan.schema import remember, schema_of
 from fabric.plan.stream_check import stream_of
 from fabric.plan.stream_facts import is_endless
@@ -91,6 +91,11 @@ def check(plan: Plan) -> Plan:
             raise error.at(node=paths[id(node)]) from None
     schema_of(plan.root, paths)
     stream_of(plan.root, paths)
+    for node in walk(plan.root):
+        try:
+            check_bounds(node)
+        except PlanError as error:
+            raise error.at(node=paths[id(node)]) from None
     root = _complete(plan.root, paths)
     return Plan(root, _checked_config(plan, {paths[id(node)]: node for node in walk(plan.root)}))
 
@@ -189,9 +194,8 @@ def _configure(path: str, settings: NodeConfig) -> str:
 
 
 def _check_settings(path: str, settings: NodeConfig) -> None:
-    limits = (("parallelism", PARTITIONS_MAX), ("buffer_batches", 1 << 20))
-    for name, most in limits:
-        value = getattr(settings, name)
+    for name in ("parallelism", "buffer_batches"):
+        value, most = getattr(settings, name), BOUNDS[f"NodeConfig.{name}"]
         if value is not None and not (type(value) is int and 1 <= value <= most):
             raise PlanError(f"{name} must be 1 to {most}, got {value!r}", node=path)
     for name, allowed in (("exchange", n.ExchangeMode), ("compression", n.Compression)):

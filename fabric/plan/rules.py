@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from fabric.errors import PlanError
 from fabric.plan.aggregate import final_columns, partial_columns, single_columns
+from fabric.plan.bounds import PARTITIONS_MAX
 from fabric.plan.explode import explode_columns
 from fabric.plan.expr import Agg, Alias, Cast, Column, Expr, output_name
 from fabric.plan.exprs import exprs_of, with_exprs
@@ -50,7 +51,6 @@ from fabric.plan.window import window_columns
 from fabric.plan.zones import check_zones
 
 Columns = list[tuple[str, pa.DataType]]
-PARTITIONS_MAX = 1 << 15
 
 
 def output_schema(node: Node, inputs: Sequence[pa.Schema]) -> pa.Schema:

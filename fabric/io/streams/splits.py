@@ -24,6 +24,7 @@ from fabric.io.streams.replay import (
     places,
     split_ids,
 )
+from fabric.plan.bounds import SPLITS_MAX
 from fabric.plan.sources import (
     FileSource,
     FlightStream,
@@ -36,8 +37,6 @@ from fabric.plan.sources import (
     Split,
     StreamSource,
 )
-
-REPLAY_SPLITS_MAX = 10_000
 
 SplitsOf = Callable[[Source], list[Split]]
 """The splits of a bounded source: the coordinator knows those of datasets."""
@@ -145,9 +144,9 @@ def _looked_through(
                 first = min(first, float(places(column).min()))
             if source.split_by:
                 found.update(pc.unique(split_ids(batch.column(1))).to_pylist())
-            if len(found) > REPLAY_SPLITS_MAX:
+            if len(found) > SPLITS_MAX:
                 raise ConfigError(
-                    f"column {source.split_by!r} has more than {REPLAY_SPLITS_MAX} values; a "
+                    f"column {source.split_by!r} has more than {SPLITS_MAX} values; a "
                     "replay has that many splits at most"
                 )
     # No rows at all: one split that ends at once.

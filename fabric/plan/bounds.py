@@ -1,0 +1,118 @@
+"""The largest numbers that a plan may hold where a number sizes something.
+
+One job: `BOUNDS`, by class and field, and `check_bounds`. Somebody allocates, counts to or waits
+for each of these: splits, partitions, buffers, times. A number that sizes nothing (a row limit, a
+seed, an index into a table) has no bound but its 64 bits, and is not here. What means nothing
+(zero splits, a negative wait) is refused where it is known what the number is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import isfinite
+
+from fabric.errors import PlanError
+from fabric.plan.durations import DURATION_US_MAX
+from fabric.plan.nodes import Node
+
+SPLITS_MAX = 10_000
+"""Of one stream: each is a name, a position in every checkpoint, and a cursor in some task."""
+PARTITIONS_MAX = 1 << 15
+DATASET_PARTITIONS_MAX = 4_096
+REPLICAS_MAX = 128
+BUFFER_BATCHES_MAX = 1 << 20
+BUFFER_BYTES_MAX = 1 << 36
+KEYS_MAX = 1 << 32
+ROWS_PER_S_MAX = 10**12
+WAIT_S_MAX = 366 * 86_400.0
+"""A year, with room for February."""
+SPEED_MAX = 1e9
+FILE_BYTES_MAX = 1 << 50
+TEXT_CHARS_MAX = 4_096
+"""Of a name, a path, an address."""
+
+BOUNDS: dict[str, float] = {
+    "NodeConfig.parallelism": PARTITIONS_MAX,  # `check.py` goes by these two
+    "NodeConfig.buffer_batches": BUFFER_BATCHES_MAX,
+    "Exchange.n_partitions": PARTITIONS_MAX,
+    "Sort.n_ranges": PARTITIONS_MAX,
+    "DatasetTarget.n_partitions": DATASET_PARTITIONS_MAX,
+    "DatasetTarget.replicas": REPLICAS_MAX,
+    "GeneratorStream.rows_per_s": ROWS_PER_S_MAX,
+    "GeneratorStream.n_keys": KEYS_MAX,
+    "GeneratorStream.n_splits": SPLITS_MAX,
+    "GeneratorStream.disorder_us": DURATION_US_MAX,
+    "NexmarkStream.events_per_s": ROWS_PER_S_MAX,
+    "NexmarkStream.event_rate": ROWS_PER_S_MAX,
+    "NexmarkStream.n_splits": SPLITS_MAX,
+    "ReplayStream.speed": SPEED_MAX,
+    "FollowedFiles.n_splits": SPLITS_MAX,
+    "FollowedFiles.poll_s": WAIT_S_MAX,
+    "FollowedFiles.settle_s": WAIT_S_MAX,
+    "FlightStream.n_splits": SPLITS_MAX,
+    "FlightStream.buffer_bytes": BUFFER_BYTES_MAX,
+    "StreamFileTarget.roll_bytes": FILE_BYTES_MAX,
+    "StreamFileTarget.roll_s": WAIT_S_MAX,
+    "StreamFileTarget.compact_bytes": FILE_BYTES_MAX,
+    "StreamFileTarget.compact_s": WAIT_S_MAX,
+    "TopN.lateness_us": DURATION_US_MAX,
+    "StreamAggregate.lateness_us": DURATION_US_MAX,
+    "Deduplicate.lateness_us": DURATION_US_MAX,
+    "Deduplicate.ttl_us": DURATION_US_MAX,
+    "StateField.ttl_us": DURATION_US_MAX,
+    "KeyedProcess.timeout_us": DURATION_US_MAX,
+    "Watermark.bound_us": DURATION_US_MAX,
+    "Watermark.idle_us": DURATION_US_MAX,
+    "Watermark.future_us": DURATION_US_MAX,
+    "Watermark.emit_us": DURATION_US_MAX,
+    "Watermark.drift_us": DURATION_US_MAX,
+}
+"""The most, by ``Class.field``. Windows and triggers check theirs at birth (`windowing.py`)."""
+
+_BY_CLASS: dict[str, list[tuple[str, float]]] = {}
+for _name, _most in BOUNDS.items():
+    _BY_CLASS.setdefault(_name.partition(".")[0], []).append((_name.partition(".")[2], _most))
+_HOLDS = ("source", "target", "states")
+"""Fields of a node, or of a replay, that hold such a class or several."""
+
+
+def check_bounds(node: Node) -> None:
+    """Raise `PlanError` for a number or text of a node, or of where it reads or writes, too large.
+
+    >>> import pyarrow as pa
+    >>> from fabric.plan.nodes import Sink, StageInput
+    >>> from fabric.plan.sources import DatasetTarget
+    >>> check_bounds(Sink(StageInput(0, pa.schema([])), DatasetTarget("d", n_partitions=1 << 31)))
+    Traceback (most recent call last):
+    fabric.errors.PlanError: n_partitions is at most 4096, got 2147483648
+    """
+    _check(node)
+    for part in _held(node):
+        _check(part)
+        for name in getattr(part, "__dataclass_fields__", ()):
+            if isinstance(value := getattr(part, name), str):
+                _check_text(name, value)
+
+
+def _held(node: object) -> Iterator[object]:
+    for name in _HOLDS:
+        value = getattr(node, name, ())
+        for part in value if isinstance(value, tuple) else (value,):
+            yield part
+            yield from _held(part)
+
+
+def _check(part: object) -> None:
+    for name, most in _BY_CLASS.get(type(part).__name__, ()):
+        value = getattr(part, name)
+        if isinstance(value, float) and not isfinite(value):
+            raise PlanError(f"{name} must be a number of at most {most:.0f}, got {value}")
+        if value is not None and value > most:
+            raise PlanError(f"{name} is at most {most:.0f}, got {value}")
+
+
+def _check_text(name: str, value: str) -> None:
+    if len(value) > TEXT_CHARS_MAX:
+        raise PlanError(
+            f"{name} has at most {TEXT_CHARS_MAX} characters, got {len(value)}: {value[:40]!r}…"
+        )
