@@ -1,13 +1,12 @@
 """Who may call what: a token on every call.
 
-One job: the interceptor that checks ``authorization: Bearer`` before a handler is even found, and
-the table of scopes. A method that is not in the table is refused, so a new one can't be forgotten.
+One job: the interceptor that checks ``authorization: Bearer`` before a handler is called, and the
+table of scopes. A method that is not in the table is refused, so a new one can't be forgotten.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from contextvars import ContextVar
 from typing import Any
 
 import grpc
@@ -16,7 +15,10 @@ from fabric.clock import Clock
 from fabric.control.rpc import status_of
 from fabric.coordinator.runtime import Log
 from fabric.errors import AuthError
+from fabric.security.callers import PEER_KEY, Caller, Refusals, called_by, peer_of
 from fabric.security.tokens import Claims, Scope, Signer
+
+Behaviour = Callable[[Any, Any], Awaitable[Any]]
 
 SERVICE = "/fabric.control.v1.Control/"
 SCOPES: Mapping[str, Scope] = {
@@ -40,19 +42,16 @@ SCOPES: Mapping[str, Scope] = {
 }
 
 
-_caller: ContextVar[Claims] = ContextVar("caller")
-
-
-def caller() -> Claims:
-    """What the token of the call says that this coroutine answers."""
-    return _caller.get()
-
-
 class AuthInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
-    """Refuses calls without a token that suffices."""
+    """Refuses calls without a token that suffices; handlers of the others know who calls."""
 
     def __init__(self, signer: Signer, clock: Clock, log: Log) -> None:
-        self._signer, self._clock, self._log = signer, clock, log
+        self._signer, self._clock = signer, clock
+        self._refusals = Refusals(log)
+
+    def close(self) -> None:
+        """Write down what was counted only."""
+        self._refusals.settle()
 
     async def intercept_service(
         self,
@@ -61,19 +60,31 @@ class AuthInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
     ) -> Any:
         """The handler, or one that refuses."""
         method = handler_call_details.method.removeprefix(SERVICE)
+        metadata = handler_call_details.invocation_metadata
+        handler = await continuation(handler_call_details)
         try:
-            self._check(method, handler_call_details.invocation_metadata)
+            claims = self._check(method, metadata)
         except AuthError as error:
-            self._log("call refused", {"method": method[:80], "error": error.message})
-            handler = await continuation(handler_call_details)
-            return _refusal(error, handler)
-        return await continuation(handler_call_details)
+            return _shaped(handler, self._refusing(method, error))
+        if handler is None:
+            return None
+        return _shaped(handler, _calling(handler, claims, _told(metadata)))
 
-    def _check(self, method: str, metadata: Any) -> None:
+    def _check(self, method: str, metadata: Any) -> Claims:
         scope = SCOPES.get(method)
         if scope is None:
             raise AuthError("there is no such call")
-        _caller.set(self._signer.verify(_token(metadata), (scope,), self._clock.wall_s()))
+        return self._signer.verify(_token(metadata), (scope,), self._clock.wall_s())
+
+    def _refusing(self, method: str, error: AuthError) -> Behaviour:
+        """What only ends the call."""
+        code, text, trailing = status_of(error)
+
+        async def refuse(_: Any, context: Any) -> None:
+            self._refusals.add(method, error, peer_of(context.peer()))
+            await context.abort(code, text, trailing)
+
+        return refuse
 
 
 def _token(metadata: Any) -> str:
@@ -86,15 +97,37 @@ def _token(metadata: Any) -> str:
     return values[0].removeprefix("Bearer ")
 
 
-def _refusal(error: AuthError, handler: Any) -> Any:
-    """A handler of the same shape that only ends the call."""
-    code, text, trailing = status_of(error)
+def _told(metadata: Any) -> str:
+    """Whom an agent says that it asks for."""
+    values = [value for key, value in metadata or () if key == PEER_KEY]
+    return values[0].decode("utf-8", "replace") if values else ""
 
-    async def refuse(_: Any, context: Any) -> None:
-        await context.abort(code, text, trailing)
 
+def _calling(handler: Any, claims: Claims, told: str) -> Behaviour:
+    """What `handler` does, done for whoever calls."""
+    behaviour: Behaviour = (
+        handler.stream_stream or handler.stream_unary or handler.unary_stream or handler.unary_unary
+    )
+
+    async def call(request: Any, context: Any) -> Any:
+        called_by(Caller(claims, peer_of(context.peer()), told))  # each call is a task
+        return await behaviour(request, context)
+
+    return call
+
+
+def _shaped(handler: Any, behaviour: Behaviour) -> Any:
+    """A handler of the same shape that does `behaviour`; one of an unknown call has none."""
+    coders = (
+        {}
+        if handler is None
+        else {
+            "request_deserializer": handler.request_deserializer,
+            "response_serializer": handler.response_serializer,
+        }
+    )
     if handler is not None and handler.request_streaming:
-        return grpc.stream_stream_rpc_method_handler(refuse)
+        return grpc.stream_stream_rpc_method_handler(behaviour, **coders)
     if handler is not None and handler.response_streaming:
-        return grpc.unary_stream_rpc_method_handler(refuse)
-    return grpc.unary_unary_rpc_method_handler(refuse)
+        return grpc.unary_stream_rpc_method_handler(behaviour, **coders)
+    return grpc.unary_unary_rpc_method_handler(behaviour, **coders)

@@ -9,17 +9,18 @@ from __future__ import annotations
 import hashlib
 
 from fabric.errors import ConfigError
-from fabric.security.tokens import Claims
+from fabric.security.callers import current
 
 KEY_CHARS_MAX = 256
 
 
-def own_key(claims: Claims, key: str) -> str:
-    """`key` as it is this caller's alone; an empty one stays so."""
+def own_key(key: str) -> str:
+    """`key` as it is whose call this is alone; an empty one stays so."""
     check_key(key)
-    if not key:
-        return ""
-    owner = hashlib.sha256(claims.key_owner.encode()).hexdigest()[:16]
+    caller = current()
+    if not key or caller is None:
+        return key
+    owner = hashlib.sha256(caller.claims.key_owner.encode()).hexdigest()[:16]
     return f"{key}@{owner}"
 
 

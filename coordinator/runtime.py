@@ -56,6 +56,7 @@ from fabric.coordinator.preparation import Prepared, Surroundings, prepare
 from fabric.coordinator.watchers import Watchers
 from fabric.errors import FencedError, InternalError, NotLeaderError, PlanError, StorageError
 from fabric.ids import check_name, new_id
+from fabric.security.callers import who
 from fabric.security.tokens import Signer
 
 Log = Callable[[str, Mapping[str, str | int]], None]
@@ -312,9 +313,8 @@ class CoordinatorRuntime:
         """See `ControlApi.list_agents`."""
         with self._lock:
             self._check_open()
-            return pb.AgentList(
-                agents=self._core.agents(self._clock.monotonic_s(), lost=request.lost)
-            )
+            agents = self._core.agents(self._clock.monotonic_s(), lost=request.lost)
+            return pb.AgentList(agents=agents)
 
     def locate(self, request: pb.LocateRequest) -> pb.Locations:
         """See `ControlApi.locate`."""
@@ -410,15 +410,15 @@ class CoordinatorRuntime:
         self._check_open()
         if self._outbox.away is not None:
             raise self._outbox.away
-        effects = self._handle(event)
+        effects = self._handle(event, who())
         if self._thread.is_alive():
             self._outbox.wait_written(WRITTEN_S)
         return effects
 
-    def _handle(self, event: Event) -> list[Effect]:
+    def _handle(self, event: Event, who: str = "") -> list[Effect]:
         """Move the core; the lock is held."""
         try:
-            effects = self._core.handle(event, self._clock.monotonic_s())
+            effects = self._core.handle(event, self._clock.monotonic_s(), who)
         except FencedError as error:
             self._deposed = error
             self._wake.notify_all()

@@ -67,6 +67,7 @@ class ControlServer:
         if self._thread.is_alive():
             self._thread.join()
         self._service.close()
+        self._auth.close()
 
     def _run(self) -> None:
         try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 import grpc
@@ -18,11 +19,11 @@ from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED
 from fabric.control.control_pb2_grpc import ControlServicer
 from fabric.control.rpc import status_of
-from fabric.coordinator.auth import caller
 from fabric.coordinator.front import Front
 from fabric.coordinator.keys import own_key
 from fabric.coordinator.runtime import WATCH_S, CoordinatorRuntime, Log
 from fabric.errors import ConfigError, FabricError, FencedError, NotLeaderError, PeerLostError
+from fabric.security.callers import current
 
 Request = TypeVar("Request")
 Reply = TypeVar("Reply")
@@ -49,10 +50,9 @@ class ControlService(ControlServicer):
 
     async def Submit(self, request: pb.SubmitRequest, context: Any) -> pb.JobStatus:
         """See `ControlApi.submit`."""
-        claims = caller()
 
         def submit(asked: pb.SubmitRequest) -> pb.JobStatus:
-            asked.client_key = own_key(claims, asked.client_key)
+            asked.client_key = own_key(asked.client_key)
             return self._runtime.submit(asked)  # type: ignore[no-any-return]
 
         return await self._in_thread(context, submit, request)
@@ -109,8 +109,9 @@ class ControlService(ControlServicer):
 
     async def Dataset(self, request: pb.DatasetRequest, context: Any) -> pb.DatasetReply:
         """See `ControlApi.dataset`."""
-        if request.HasField("begin") and not caller().is_agent:  # agents say whose the key is
-            request.begin.subject = caller().key_owner
+        caller = current()
+        if request.HasField("begin") and caller and not caller.claims.is_agent:
+            request.begin.subject = caller.claims.key_owner  # agents say whose the key is
         return await self._in_thread(context, self._runtime.dataset, request)
 
     async def Depose(self, request: pb.Leadership, context: Any) -> pb.Leadership:
@@ -130,7 +131,8 @@ class ControlService(ControlServicer):
         self, context: Any, call: Callable[[Request], Reply], request: Request
     ) -> Reply:
         loop = asyncio.get_running_loop()
-        answer = loop.run_in_executor(self._threads, call, request)
+        run = copy_context().run  # it knows who calls
+        answer = loop.run_in_executor(self._threads, run, call, request)
         return await self._guarded(context, answer)
 
     async def _guarded(self, context: Any, work: Awaitable[Reply]) -> Reply:

@@ -45,6 +45,8 @@ class Book:
         self._first_offset_s: float | None = None
         self._writes: dict[tuple[Table, str], Write] = {}
         self._told: set[str] = set()
+        self.who = ""
+        """Who asked for what is worked on just now; empty when nobody did."""
 
     # ---- time
 
@@ -166,7 +168,9 @@ class Book:
         self.write(Write("attempts", records.attempt_key(job_id, past), None))
 
     def note(self, now: float, event: str, **fields: str | int) -> list[Effect]:
-        """Worth a line in the log, and in the history of events."""
+        """Worth a line in the log, and in the history of events, beside who asked for it."""
+        if self.who:
+            fields["who"] = self.who
         self._n_events += 1
         about = {name: str(value) for name, value in fields.items()}
         record = pb.EventRecord(

@@ -159,9 +159,21 @@ class CoordinatorCore:
         effects += self._book.note(now, "coordinator leads", n_jobs=n_jobs, epoch=self.epoch)
         return self._written(effects)
 
-    def handle(self, event: Event, now: float) -> list[Effect]:
-        """Take one event; `now` is monotonic seconds. See the module's text."""
-        return self._written(self._handle(event, now))
+    def handle(self, event: Event, now: float, who: str = "") -> list[Effect]:
+        """Take one event; `now` is monotonic seconds, `who` asked for it. See the module's text."""
+        self._book.who = who
+        try:
+            effects = self._handle(event, now)
+            return self._written([*self._asked(event, now), *effects] if who else effects)
+        finally:
+            self._book.who = ""
+
+    def _asked(self, event: Event, now: float) -> list[Effect]:
+        """The note of what is told only when somebody asked for it."""
+        if isinstance(event, JobCancelled | JobReleased) and event.job_id in self._book.jobs:
+            says = "cancel asked" if isinstance(event, JobCancelled) else "release asked"
+            return self._book.note(now, says, job=event.job_id)
+        return []
 
     def _written(self, effects: list[Effect]) -> list[Effect]:
         """With what is to be written down before anybody is told."""
@@ -363,6 +375,8 @@ class CoordinatorCore:
             case "drop":
                 writes = catalogue.drop(request.drop.name)
                 changed.dropped_datasets.append(request.drop.name)
+                if self._book.who:
+                    effects = self._book.note(now, "dataset dropped", dataset=request.drop.name)
             case "list":
                 reply.datasets.extend(catalogue.all())
             case _:

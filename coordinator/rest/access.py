@@ -1,25 +1,29 @@
 """Who may call what over HTTP.
 
-One job: tokens, from ``Authorization: Bearer`` for the API, from a cookie for the pages. Scopes are
-those of gRPC (`coordinator/auth.py`). A cookie never opens the API; what a page's form changes
-needs a word that only a page of ours can hold, so another site can't act for somebody.
+One job: tokens, from ``Authorization: Bearer`` for the API; sessions, from a cookie, for the pages.
+Scopes are those of gRPC (`coordinator/auth.py`). A cookie never opens the API; what a page's form
+changes needs a word that only a page of ours can hold, so another site can't act for somebody.
 """
 
 from __future__ import annotations
 
 import base64
 import hmac
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.responses import Response
 
 from fabric.clock import Clock
+from fabric.coordinator.rest.sessions import Sessions
+from fabric.coordinator.runtime import Log
 from fabric.errors import AuthError
+from fabric.security.callers import Caller, Refusals, called_by
 from fabric.security.tokens import Claims, Scope, Signer
 
-COOKIE = "fabric_token"
+COOKIE = "fabric_session"
 _SCHEME = HTTPBearer(
     auto_error=False,
     scheme_name="token",
@@ -29,41 +33,76 @@ Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_SCHEME)]
 
 
 class Access:
-    """Checks tokens with the secret of the fabric."""
+    """Checks tokens with the secret of the fabric; `secure` when all comes by TLS."""
 
-    def __init__(self, signer: Signer, clock: Clock) -> None:
-        self._signer, self._clock = signer, clock
+    def __init__(self, signer: Signer, clock: Clock, log: Log, *, secure: bool) -> None:
+        self._signer, self._clock, self._secure = signer, clock, secure
+        self._sessions = Sessions()
+        self._refusals = Refusals(log)
 
-    def needs(self, scope: Scope) -> Callable[[Credentials], Claims]:
+    def close(self) -> None:
+        """Write down refused calls that were counted only."""
+        self._refusals.settle()
+
+    def needs(self, scope: Scope) -> Callable[[Request, Credentials], Awaitable[Claims]]:
         """A dependency of a call that needs `scope`."""
 
-        def check(credentials: Credentials) -> Claims:
-            if credentials is None:
-                raise AuthError(
-                    "this call needs the header Authorization: Bearer <token>; the token is the "
-                    "text of the token file that `fabric up` names"
-                )
-            return self.verify(credentials.credentials, scope)
+        async def check(request: Request, credentials: Credentials) -> Claims:
+            try:
+                if credentials is None:
+                    raise AuthError(
+                        "this call needs the header Authorization: Bearer <token>; the token is "
+                        "the text of the token file that `fabric up` names"
+                    )
+                claims = self._verify(credentials.credentials, scope)
+            except AuthError as error:
+                self.refused(request, error)
+                raise
+            called_by(Caller(claims, peer_of(request)))  # in the task of the request
+            return claims
 
         return check
 
-    def verify(self, token: str, scope: Scope) -> Claims:
-        """What `token` says; `AuthError` when it does not suffice."""
-        return self._signer.verify(token, (scope,), self._clock.wall_s())
+    def refused(self, request: Request, error: AuthError) -> None:
+        """Have the log say so."""
+        self._refusals.add(f"{request.method} {request.url.path}", error, peer_of(request))
 
-    def seconds_left(self, claims: Claims) -> int:
-        """How long the token of `claims` still holds."""
-        return max(0, int(claims.expires_s - self._clock.wall_s()))
+    # ---- pages
+
+    def log_in(self, request: Request, token: str, answer: Response) -> None:
+        """Begin a session, of which `answer` tells the browser; `AuthError` for a wrong token."""
+        try:
+            claims = self._verify(token, "read")
+        except AuthError as error:
+            self.refused(request, error)
+            raise
+        session, seconds = self._sessions.open(claims, self._clock.wall_s())
+        answer.set_cookie(
+            cookie_of(request),
+            session,
+            max_age=int(seconds),
+            httponly=True,
+            samesite="strict",
+            secure=self._secure,
+        )
+
+    def log_out(self, request: Request, answer: Response) -> None:
+        """End the session, if there is one."""
+        self._sessions.end(_session(request))
+        answer.delete_cookie(
+            cookie_of(request), httponly=True, samesite="strict", secure=self._secure
+        )
 
     def page(self, request: Request, scope: Scope = "read") -> Claims:
-        """What the cookie of a page's reader says; `AuthError` when it does not suffice."""
-        token = request.cookies.get(COOKIE)
-        if token is None:
+        """What the reader of a page may do; `AuthError` when that does not suffice."""
+        claims = self._sessions.claims(_session(request), self._clock.wall_s())
+        if claims is None:
             raise AuthError("log in with a token first")
-        return self.verify(token, scope)
+        claims.require(scope, "this")
+        return claims
 
     def reader(self, request: Request) -> str:
-        """Who reads a page; "" for somebody without a token."""
+        """Who reads a page; "" for somebody who has not logged in."""
         try:
             return self.page(request).subject
         except AuthError:
@@ -71,13 +110,39 @@ class Access:
 
     def word(self, request: Request) -> str:
         """What forms of this reader carry."""
-        token = request.cookies.get(COOKIE, "").encode("utf-8", "replace")
-        signed = self._signer.sign(token, "form")[len(token) :]
+        session = _session(request).encode("utf-8", "replace")
+        signed = self._signer.sign(session, "form")[len(session) :]
         return base64.urlsafe_b64encode(signed).decode("ascii")
 
-    def form(self, request: Request, word: str) -> Claims:
+    def form(self, request: Request, word: str) -> Caller:
         """May this form change something? It needs scope submit and our own word."""
-        claims = self.page(request, "submit")
-        if not hmac.compare_digest(word.encode(), self.word(request).encode()):
-            raise AuthError("this form is not of this fabric's pages; open the page again")
-        return claims
+        try:
+            claims = self.page(request, "submit")
+            if not hmac.compare_digest(word.encode(), self.word(request).encode()):
+                raise AuthError("this form is not of this fabric's pages; open the page again")
+        except AuthError as error:
+            self.refused(request, error)
+            raise
+        return Caller(claims, peer_of(request))
+
+    def _verify(self, token: str, scope: Scope) -> Claims:
+        """What `token` says; `AuthError` when it does not suffice."""
+        return self._signer.verify(token, (scope,), self._clock.wall_s())
+
+
+def cookie_of(request: Request) -> str:
+    """The name of our cookie: browsers keep one jar for all ports of a host."""
+    _, port = request.scope.get("server") or ("", None)
+    return f"{COOKIE}_{port}" if port else COOKIE
+
+
+def peer_of(request: Request) -> str:
+    """Where a request came from."""
+    if request.client is None:
+        return ""
+    host, port = request.client
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _session(request: Request) -> str:
+    return request.cookies.get(cookie_of(request), "")

@@ -55,14 +55,10 @@ def make_app(behind: Behind) -> Edge:
             RequestValidationError: on_invalid,
         },
     )
-    access = Access(behind.signer, behind.clock)
+    access = Access(behind.signer, behind.clock, behind.log, secure=behind.secure)
     app.include_router(api.router(behind.runtime, access))
     _health(app, behind)
-    app.include_router(
-        pages.router(
-            behind.runtime, access, app, secure=behind.secure, token_file=behind.token_file
-        )
-    )
+    app.include_router(pages.router(behind.runtime, access, app, token_file=behind.token_file))
     return Edge(app, behind.bytes_max, behind.log)
 
 

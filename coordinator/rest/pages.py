@@ -21,7 +21,7 @@ from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Re
 
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED, ControlApi
-from fabric.coordinator.rest.access import COOKIE, Access
+from fabric.coordinator.rest.access import Access
 from fabric.coordinator.rest.api import Before, State, status_of
 from fabric.coordinator.rest.models import (
     Agent,
@@ -35,6 +35,7 @@ from fabric.coordinator.rest.models import (
 )
 from fabric.coordinator.rest.problems import status_of as http_status
 from fabric.errors import AuthError, FabricError, NotFoundError
+from fabric.security.callers import calling
 
 TEMPLATES = Path(__file__).parent / "templates"
 AGAIN_S = 2
@@ -46,13 +47,11 @@ _STATES = ("queued", "running", "finished", "failed", "cancelled", "released")
 Notice = Annotated[str, Query(max_length=2000)]
 
 
-def router(
-    control: ControlApi, access: Access, app: FastAPI, *, secure: bool, token_file: str
-) -> APIRouter:
-    """The pages over `control`; `secure` when they come by TLS."""
+def router(control: ControlApi, access: Access, app: FastAPI, *, token_file: str) -> APIRouter:
+    """The pages over `control`."""
     made = APIRouter(include_in_schema=False)
     pages = _Pages(control, access)
-    _doors(made, pages, access, secure=secure)
+    _doors(made, pages, access)
     _look(made, pages, control, app, token_file)
     _change(made, pages, control)
     return made
@@ -104,17 +103,18 @@ class _Pages:
         """Do what a form asks for and go `back`, with what went wrong."""
         try:
             given = await form(request)
-            self.access.form(request, given.get("word", ""))
+            caller = self.access.form(request, given.get("word", ""))
         except FabricError as error:
             return self.wrong(error)
         try:
-            await run_in_threadpool(change, given)
+            with calling(caller):
+                await run_in_threadpool(change, given)
         except FabricError as error:
             return RedirectResponse(f"{back}?notice={quote(str(error)[:1000])}", 303)
         return RedirectResponse(back, 303)
 
 
-def _doors(made: APIRouter, pages: _Pages, access: Access, *, secure: bool) -> None:
+def _doors(made: APIRouter, pages: _Pages, access: Access) -> None:
     @made.get("/")
     def root() -> Response:
         return RedirectResponse("/jobs", 303)
@@ -130,25 +130,17 @@ def _doors(made: APIRouter, pages: _Pages, access: Access, *, secure: bool) -> N
     @made.post("/login")
     async def enter(request: Request) -> Response:
         token = (await form(request)).get("token", "").strip()
+        answer = RedirectResponse("/jobs", 303)
         try:
-            claims = access.verify(token, "read")
+            access.log_in(request, token, answer)
         except AuthError as error:
             return pages.page("login.html", 401, problem=error.message)
-        answer = RedirectResponse("/jobs", 303)
-        answer.set_cookie(
-            COOKIE,
-            token,
-            max_age=access.seconds_left(claims),
-            httponly=True,
-            samesite="strict",
-            secure=secure,
-        )
         return answer
 
     @made.post("/logout")
-    def leave() -> Response:
+    def leave(request: Request) -> Response:
         answer = RedirectResponse("/login", 303)
-        answer.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=secure)
+        access.log_out(request, answer)
         return answer
 
 

@@ -20,6 +20,7 @@ from fabric.control.control_pb2_grpc import ControlStub
 from fabric.control.rpc import CALLS_MAX, bearer, close_channel, connect, open_channel
 from fabric.control.search import Search, is_repeatable
 from fabric.errors import FabricError, PeerLostError
+from fabric.security.callers import PEER_KEY, current
 
 Reply = TypeVar("Reply")
 
@@ -158,12 +159,18 @@ class GrpcControl:
                 stub = self._ready()
                 call: Callable[..., Any] = getattr(stub, method)
                 with self._calls:
-                    answer = call(request, metadata=self._metadata, timeout=within_s)
+                    answer = call(request, metadata=self._headers(), timeout=within_s)
                 self._answered = True
                 assert isinstance(answer, reply)
                 return answer
             except (grpc.RpcError, PeerLostError) as error:
                 self._lost(search, stub, error)
+
+    def _headers(self) -> tuple[tuple[str, str | bytes], ...]:
+        """Our token and, in a call of somebody else's, whom we ask for."""
+        caller = current()
+        told = () if caller is None else ((PEER_KEY, caller.subject.encode()),)
+        return (*self._metadata, *told)
 
     def _search(self, request: Any) -> Search:
         return Search(

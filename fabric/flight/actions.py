@@ -20,6 +20,7 @@ from fabric.errors import ConfigError, NotFoundError
 from fabric.flight.backend import Backend
 from fabric.flight.directory import Directory
 from fabric.flight.puts import Puts
+from fabric.security.callers import Caller, calling
 from fabric.security.tokens import Claims, Scope
 from fabric.telemetry.logs import lines_of
 
@@ -97,7 +98,8 @@ class Actions:
             known = ", ".join(name for name, _ in self.offered(claims))
             raise NotFoundError(f"there is no action {name[:80]!r}; known: {known}")
         claims.require(kind.scope, f"action {name}")
-        return json.dumps(kind.run(_fields(kind, body), claims)).encode()
+        with calling(Caller(claims)):
+            return json.dumps(kind.run(_fields(kind, body), claims)).encode()
 
     def _health(self, _fields: Fields, _claims: Claims) -> dict[str, object]:
         return {"status": "ok", "agent": self._backend.agent_id, "version": self._version}

@@ -19,6 +19,7 @@ from fabric.flight.descriptor import FORMS
 from fabric.flight.directory import Directory
 from fabric.flight.handshake import NONCE_BYTES, TOKEN_TTL_S
 from fabric.ids import check_name
+from fabric.security.callers import Refusals
 from fabric.security.tokens import Claims, Scope, Signer, bearer
 from fabric.telemetry.logs import logger
 
@@ -95,6 +96,7 @@ class Answers:
         self._backend, self._signer, self._clock = backend, signer, clock
         self._actions = actions
         self._directory = Directory(backend)
+        self._refusals = Refusals(lambda event, fields: _log.warning(event, **fields))
 
     def wall_s(self) -> float:
         """See `Asked`."""
@@ -109,7 +111,7 @@ class Answers:
 
     def refused(self, method: str, why: str) -> None:
         """See `Asked`."""
-        _log.warning("call refused", method=method, reason=why)
+        self._refusals.add(method, why, "")
 
     def broken(self, what: str) -> None:
         """See `Asked`."""

@@ -36,8 +36,18 @@ _INCLUDES: dict[str, frozenset[str]] = {
 }
 
 
-class ScopeError(AuthError):
-    """The token is genuine but its scope does not suffice."""
+class KnownError(AuthError):
+    """The token does not do, but it is genuine: it is known whose it is."""
+
+    subject = ""
+
+
+class ScopeError(KnownError):
+    """Its scope does not suffice."""
+
+
+class ExpiredError(KnownError):
+    """Its time is over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +76,8 @@ class Claims:
     def require(self, scope: Scope, what: str) -> None:
         """Raise `AuthError` unless `scope` is allowed; `what` names the call."""
         if not self.allows(scope):
-            raise ScopeError(
-                f"{what} needs a token of scope {scope!r}, this one has {self.scope!r}"
-            )
+            text = f"{what} needs a token of scope {scope!r}, this one has {self.scope!r}"
+            raise _of(self.subject, ScopeError(text))
 
 
 class Signer:
@@ -109,7 +118,7 @@ class Signer:
         Raises
         ------
         AuthError
-            The same text whatever is wrong with the signature; another when the token is expired
+            The same text whatever is wrong with the signature; `ExpiredError` when the token is
             (beyond 60 s of clock difference); `ScopeError` when its scope does not suffice.
         """
         body, _, mac = token.rpartition(".")
@@ -123,10 +132,12 @@ class Signer:
             raise AuthError("the token is not one of this fabric; use the text of its token file")
         claims = _claims(_decode(payload))
         if wall_s > claims.expires_s + SKEW_S:
-            raise AuthError("the token has expired; ask for a new one")
+            text = "the token has expired; ask for a new one"
+            raise _of(claims.subject, ExpiredError(text))
         if not any(claims.allows(scope) for scope in scopes):
             needed = " or ".join(repr(scope) for scope in scopes)
-            raise ScopeError(f"this needs a token of scope {needed}, this one has {claims.scope!r}")
+            text = f"this needs a token of scope {needed}, this one has {claims.scope!r}"
+            raise _of(claims.subject, ScopeError(text))
         return claims
 
     def key(self, purpose: Purpose) -> bytes:
@@ -158,6 +169,11 @@ def _claims(payload: bytes) -> Claims:
     return Claims(
         scope=data["s"], subject=str(data["u"]), expires_s=float(data["e"]), token_id=str(data["i"])
     )
+
+
+def _of(subject: str, error: KnownError) -> KnownError:
+    error.subject = subject
+    return error
 
 
 def _mac(key: bytes, payload: bytes) -> bytes:

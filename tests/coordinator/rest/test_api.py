@@ -129,7 +129,7 @@ def test_what_is_no_plan(
 @pytest.mark.parametrize(("method", "path", "scope"), CALLS)
 def test_every_call_needs_its_token(served: Any, method: str, path: str, scope: str) -> None:
     url = f"{served.url}/api/v1{path}"
-    cookie = {"Cookie": f"fabric_token={served.token('submit')}"}
+    cookie = {"Cookie": f"fabric_session={served.token('submit')}"}
     expired = {"Authorization": f"Bearer {served.token(scope, -3600.0)}"}
     for headers in ({}, {"Authorization": "Bearer x"}, {"Authorization": "Basic eA=="}, cookie,
                     expired):  # fmt: skip
@@ -174,8 +174,8 @@ def test_a_coordinator_that_does_not_lead_is_alive_and_not_ready(served: Any) ->
     for path in ("/readyz", "/api/v1/jobs", "/api/v1/jobs/x", "/api/v1/agents"):
         answer = httpx.get(url + path, headers=headers)
         assert "the leader is at 10.0.0.7:6123" in problem(answer, 503)
-    cookie = {"Cookie": f"fabric_token={served.token('read')}"}
-    page = httpx.get(f"{url}/jobs", headers=cookie)
+    with httpx.Client(base_url=url, follow_redirects=True) as browser:
+        page = browser.post("/login", data={"token": served.token("read")})
     assert (page.status_code, "the leader is at 10.0.0.7:6123" in page.text) == (503, True)
     server.stop()
 

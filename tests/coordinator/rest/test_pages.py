@@ -82,7 +82,7 @@ def job_id(served: Any, agents: Any, submit: Any) -> str:
 
 def test_without_a_token_there_is_only_the_door(served: Any, browser: httpx.Client) -> None:
     for path in ("/jobs", "/jobs/x", "/agents"):
-        for headers in ({}, {"Cookie": "fabric_token=nope"}):
+        for headers in ({}, {"Cookie": "fabric_session=nope"}):
             answer = httpx.get(served.url + path, headers=headers)
             assert (answer.status_code, answer.headers["location"]) == (303, "/login")
     assert "Log in" in text_of(httpx.get(f"{served.url}/login"))
