@@ -40,6 +40,8 @@ POINTS = {
     "agent.task-ran": "a task is done, its report was not sent",
     "agent.publishing": "told to publish a sink, nothing done",
     "agent.published": "a sink is published, its report was not sent",
+    "agent.turning": "the agent's thread has something to do, nothing was done",
+    "file.opening": "a file of a source is about to be opened, as on a mount that may hang",
     "agent.put-batch": "a batch of a put to this owner was taken, more may come",
     "agent.put-sealed": "a put to this owner is durable, nobody knows",
     "stream.barrier-came": "every channel of a task has come to a barrier, nothing was done",

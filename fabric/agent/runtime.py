@@ -165,15 +165,20 @@ class AgentRuntime:
 
         What runs and lies here is part of the hello, so that the coordinator can go on with it.
         """
-        hello, stock = pb.Hello(), Stock(SimpleQueue())
+        hello = pb.Hello()
         hello.CopyFrom(self.hello)
-        self._inbox.put(stock)
-        hello.epoch, tasks = stock.answer.get()
+        hello.epoch, tasks = self.asked().get()
         hello.tasks.extend(tasks)
         self._opened_s = self._services.clock.monotonic_s()
         self._link.open(hello, self._on_message, self._lost, self.beat)
 
         failpoints.reach("agent.attaching")
+
+    def asked(self) -> SimpleQueue[tuple[int, list[pb.TaskReport]]]:
+        """Where the agent's thread puts its epoch and stock as soon as it gets there."""
+        stock = Stock(SimpleQueue())
+        self._inbox.put(stock)
+        return stock.answer
 
     def detach(self) -> None:
         """Say goodbye: the coordinator sends nothing more. Tasks and partitions stay."""
@@ -246,6 +251,7 @@ class AgentRuntime:
 
     def _loop(self) -> None:
         while (event := self._next()) is not None:
+            failpoints.reach("agent.turning")
             try:
                 if isinstance(event, Stock):
                     event.answer.put((self._core.epoch, self._core.inventory()))

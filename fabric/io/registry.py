@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from fabric.errors import PlanError
+from fabric.io.blocking import outside
 from fabric.plan.expr import Expr
 from fabric.plan.sources import (
     DatasetSource,
@@ -53,10 +54,12 @@ def read_split(
     `predicate` is a hint: rows that can't satisfy it may be left out, the others come all. When
     `bounded`, no more of a mapped file stays resident than the last batches.
     """
-    module = _serve(source)
-    hints = {"predicate": predicate, "bounded": bounded} if isinstance(source, FileSource) else {}
-    batches: Iterator[pa.RecordBatch] = module.read_split(source, schema, split, columns, **hints)
-    return batches
+    read = _serve(source).read_split
+    if not isinstance(source, FileSource):
+        batches: Iterator[pa.RecordBatch] = read(source, schema, split, columns)
+        return batches
+    hints = {"predicate": predicate, "bounded": bounded}
+    return outside(read(source, schema, split, columns, **hints), split.uri)
 
 
 def _serve(source: Source) -> Any:

@@ -34,13 +34,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from os import stat
 
 import pyarrow as pa
 import pyarrow.csv as pc
 from pyarrow import types as t
 
 from fabric.errors import ConfigError, DataError
+from fabric.io import regular
 from fabric.io.faults import reading
 from fabric.io.files.csv_dates import check_format, has_time, is_by_format, times
 from fabric.io.files.csv_faults import told
@@ -166,7 +166,7 @@ def _type_of(field: pa.Field, types: pa.Schema | None, options: Given) -> pa.Dat
 def units(path: str, options: Given) -> list[Unit]:
     """One unit; the number of its rows is unknown."""
     with reading(path, "CSV"):
-        return [Unit(0, stat(path).st_size)]
+        return [Unit(0, regular.n_bytes(path))]
 
 
 def read_units(

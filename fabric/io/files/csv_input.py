@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv as pc
 
+from fabric.io import regular
 from fabric.io.files.csv_lines import LineRules, Lines, NullRules, PlainNulls
 
 _HEAD_BYTES = 64 << 10
@@ -62,8 +63,7 @@ def opened(source: str | pa.Buffer, request: Request) -> tuple[pa.NativeFile, di
 
 
 def _file(source: str | pa.Buffer, request: Request) -> pa.NativeFile:
-    is_path = isinstance(source, str)
-    file = pa.input_stream(source) if is_path else pa.BufferReader(source)
+    file = regular.unpacked(source) if isinstance(source, str) else pa.BufferReader(source)
     if request.rules is None:
         return file
     return _python(Lines(BufferedReader(_decoded(file, request.encoding)), request.rules))

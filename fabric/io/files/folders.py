@@ -15,6 +15,7 @@ from glob import glob, has_magic
 from pathlib import Path
 
 from fabric.errors import NotFoundError, PlanError, StorageError
+from fabric.io import regular
 from fabric.urls import scheme_of, unreachable
 
 _PACKED = ("", ".gz", ".bz2", ".zst", ".lz4")
@@ -114,6 +115,8 @@ def _listed_one(format: str, given: str | Path) -> list[tuple[str, str]]:
             endings = ", ".join(f"*{ending}" for ending in ENDINGS[format])
             raise NotFoundError(f"the folder {path} holds no {endings}; is it the right one?")
         return [(file, str(path)) for file in files]
+    if path.exists():
+        regular.facts(str(path))  # tells what it is
     if not has_magic(str(path)):
         raise NotFoundError(f"there is no file or folder {path} (looked in {Path.cwd()})")
     root = _root(path)
@@ -146,8 +149,11 @@ def _matches(pattern: str, root: str, endings: tuple[str, ...]) -> Iterator[str]
         if os.path.isfile(found):
             if not below or Path(pattern).name != "**" or found.lower().endswith(endings):
                 yield found
-        elif not below:
-            yield from _walked(found, endings)
+        elif os.path.isdir(found):
+            if not below:
+                yield from _walked(found, endings)
+        elif os.path.exists(found):
+            regular.facts(found)  # tells what it is
 
 
 def _check_above(folder: str, root: str) -> None:

@@ -16,6 +16,8 @@ from threading import Lock
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fabric.io import regular
+
 Identity = tuple[int, ...]
 
 _N_BYTES_MAX = 16 << 20
@@ -50,7 +52,7 @@ class Footers:
             if known is not None and known[0] == identity:
                 self._known.move_to_end(path)
                 return known[1]
-        with pq.ParquetFile(path) as file:
+        with regular.opened(path) as data, pq.ParquetFile(data) as file:
             found = Footer(file.metadata, file.schema.to_arrow_schema())
         if identity is not None and time.time_ns() - max(identity[-2:]) > _SETTLED_NS:
             self._keep(path, identity, found)

@@ -20,7 +20,6 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from io import BufferedReader
-from os import stat
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,6 +27,7 @@ import pyarrow.json as pj
 from pyarrow import types as t
 
 from fabric.errors import ConfigError, DataError
+from fabric.io import regular
 from fabric.io.faults import first_line, reading
 from fabric.io.files.csv_faults import zone_way
 from fabric.io.files.integers import decimal_beyond
@@ -71,7 +71,7 @@ def file_schema(path: str, options: Given) -> pa.Schema:
     """Columns and types as the head of the file shows them; null: it shows no value."""
     if (given := options.get("schema")) is not None:
         with reading(path, "JSON"):
-            stat(path)
+            regular.facts(path)
         assert isinstance(given, pa.Schema)
         return given
     types, n_bytes = options.get("types"), options.get("sample_bytes", _SAMPLE_BYTES)
@@ -111,7 +111,7 @@ def texts_given(options: Given) -> tuple[str, ...]:
 def units(path: str, options: Given) -> list[Unit]:
     """One unit; the number of its rows is unknown."""
     with reading(path, "JSON"):
-        return [Unit(0, stat(path).st_size)]
+        return [Unit(0, regular.n_bytes(path))]
 
 
 def read_units(
@@ -331,7 +331,7 @@ def _dotted(path: str) -> str:
 
 def _blocks(path: str, n_bytes: int) -> Iterator[bytes]:
     """Whole lines, about `n_bytes` at a time; unpacked where the file's ending says so."""
-    with pa.input_stream(path) as opened, BufferedReader(opened) as file:
+    with regular.unpacked(path) as opened, BufferedReader(opened) as file:
         head = file.peek(_PEEK_BYTES).removeprefix(_BOM).lstrip()
         if head.startswith(b"["):
             yield from objects(file, n_bytes)

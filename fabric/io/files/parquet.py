@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from fabric.io import regular
 from fabric.io.faults import reading
 from fabric.io.files.footers import footer
 from fabric.io.files.units import Given, Unit
@@ -65,6 +66,7 @@ def fragment(path: str, begin: int, end: int) -> ds.ParquetFileFragment:
 
     groups = list(range(begin, end)) if end else None
     with reading(path, "Parquet"):
+        regular.facts(path)
         return ds.ParquetFileFormat().make_fragment(path, LocalFileSystem(), row_groups=groups)
 
 
@@ -85,7 +87,8 @@ def read_fragment(part: ds.ParquetFileFragment, schema: pa.Schema) -> Iterator[p
     groups = [group.id for group in part.row_groups]
     with (
         reading(part.path, "Parquet"),
-        pq.ParquetFile(part.path, pre_buffer=False, buffer_size=_PAGE_BYTES) as file,
+        regular.opened(part.path) as data,
+        pq.ParquetFile(data, pre_buffer=False, buffer_size=_PAGE_BYTES) as file,
     ):
         batches = file.iter_batches(
             _BATCH_ROWS, row_groups=groups, columns=schema.names, use_threads=False

@@ -8,13 +8,14 @@ that differs, is an error that names it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from os import stat
 from types import ModuleType
 
 import pyarrow as pa
 from pyarrow import types as t
 
 from fabric.errors import ConfigError, DataError
+from fabric.io import regular
+from fabric.io.blocking import outside
 from fabric.io.faults import first_line, reading
 from fabric.io.files import csv, hive, ipc, ndjson, parquet
 from fabric.io.files.options import check_known
@@ -25,6 +26,7 @@ from fabric.plan.expr import Expr
 from fabric.plan.sources import FileSource, OptionValue, Split
 
 _FORMATS: dict[str, ModuleType] = {"parquet": parquet, "csv": csv, "ipc": ipc, "json": ndjson}
+_AT_A_TIME = 16
 _HEADLESS = ("csv", "json")
 """Formats without a footer: their types are found from values, or given."""
 
@@ -71,7 +73,7 @@ def _is_empty(source: FileSource, path: str) -> bool:
     if source.format not in _HEADLESS or len(source.paths) == 1:
         return False
     with reading(path, source.format.upper()):
-        return stat(path).st_size == 0
+        return regular.n_bytes(path) == 0
 
 
 def _with_hive(source: FileSource, files: pa.Schema) -> pa.Schema:
@@ -227,11 +229,19 @@ def plain_as_planned(source: FileSource, schema: pa.Schema, splits: Sequence[Spl
 
     A file at a time, so that the footers of more files than are remembered are read once.
     """
-    plain = True
-    for split in splits:
-        check_as_planned(source, schema, split)
-        plain = plain and is_plain(source, schema, [split.uri])
-    return plain
+    at = ""
+
+    def some(first: int) -> bool:
+        nonlocal at
+        plain = True
+        for split in splits[first : first + _AT_A_TIME]:
+            at = split.uri
+            check_as_planned(source, schema, split)
+            plain = plain and is_plain(source, schema, [split.uri])
+        return plain
+
+    looks = outside(map(some, range(0, len(splits), _AT_A_TIME)), lambda: at)
+    return all([*looks])  # each file is looked at
 
 
 def check_unchanged(source: FileSource, schema: pa.Schema, path: str) -> None:
@@ -262,7 +272,7 @@ def _change(source: FileSource, expected: pa.Schema, found: pa.Schema) -> str:
 
 def _check_length(split: Split) -> None:
     with reading(split.uri, "CSV" if split.uri.endswith(".csv") else "text"):
-        n_bytes = stat(split.uri).st_size
+        n_bytes = regular.n_bytes(split.uri)
     if n_bytes < split.n_bytes:
         raise DataError(
             f"{split.uri} has been cut since the plan was made: {n_bytes} bytes where "

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from fabric.errors import DataError, NotFoundError
+from fabric.io import regular
 from fabric.io.faults import first_line, reading
 from fabric.io.files import csv, ndjson
 from fabric.io.streams.ordered import Pieces
@@ -128,7 +129,7 @@ class GrowingCursor(Plain):
     def _open(self) -> bool:
         if self._fd < 0:
             try:
-                self._fd = os.open(self._source.path, os.O_RDONLY)
+                self._fd = regular.descriptor(self._source.path)
             except FileNotFoundError:
                 if self._source.until:
                     raise

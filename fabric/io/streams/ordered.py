@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from fabric.errors import DataError
+from fabric.io.blocking import outside
 from fabric.io.files import csv, ipc, ndjson, parquet
 from fabric.plan.sources import OptionValue
 
@@ -22,6 +23,12 @@ def rows_of_file(
     format: str, path: str, options: dict[str, OptionValue], schema: pa.Schema, row: int
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one file from `row` on, with the columns and types of `schema`."""
+    return outside(_rows(format, path, options, schema, row), path)
+
+
+def _rows(
+    format: str, path: str, options: dict[str, OptionValue], schema: pa.Schema, row: int
+) -> Iterator[pa.RecordBatch]:
     module = FORMATS[format]
     if format in ("parquet", "ipc"):
         _check_columns(path, module.file_schema(path, options), schema)

@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 from fabric._cython.kernels.take import take
 from fabric.errors import InternalError
 from fabric.io import registry
+from fabric.io.blocking import called
 from fabric.io.faults import reading
 from fabric.io.files import ipc, parquet
 from fabric.io.files.facts import magnitude
@@ -218,9 +219,8 @@ class Tables:
                 return True
             case FileSource(format="ipc") as source:
                 small = sum(split.n_bytes for split in splits) <= _HERE_BYTES_MAX
-                paths = {split.uri for split in splits}
-                plain = is_plain(source, node.schema, paths)
-                return small and plain and not any(map(ipc.is_compressed, paths))
+                paths = sorted({split.uri for split in splits})
+                return small and all(_lies_open(source, node.schema, path) for path in paths)
         return False
 
     def _splits_of(self, node: Scan) -> Sequence[Split]:
@@ -357,6 +357,11 @@ class Tables:
         """`df`, which has user names, under internal ones."""
         outputs = [Output(column(field.name), field.name, field.type) for field in schema]
         return select(df, outputs, self._names)
+
+
+def _lies_open(source: FileSource, schema: pa.Schema, path: str) -> bool:
+    """Whether an IPC file is no larger in memory, and all that is to be read."""
+    return called(lambda: is_plain(source, schema, [path]) and not ipc.is_compressed(path), path)
 
 
 def leaf_rows(

@@ -14,6 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from fabric.io.blocking import outside
+
 Read = Callable[[list[str]], Iterator[pa.RecordBatch]]
 
 
@@ -104,10 +106,14 @@ class _Readable:
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         schema = self.projected_schema
         if not any(_n_offsets(dtype) > 1 for dtype in schema.types):
-            yield from self._scanner.to_batches()
+            yield from self._batches()
             return
-        for batch in self._scanner.to_batches():
+        for batch in self._batches():
             yield pa.RecordBatch.from_arrays(list(map(readable, batch.columns)), schema=schema)
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        # Arrow's threads do the reading, and DataFusion's must not wait for them for ever
+        return outside(self._scanner.to_batches(), "Parquet files")
 
 
 def readable(column: pa.Array) -> pa.Array:
