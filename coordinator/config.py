@@ -23,6 +23,8 @@ from fabric.config import (
 )
 from fabric.coordinator.planner.placement import POLICIES, Policy
 from fabric.errors import ConfigError
+from fabric.io import places
+from fabric.plan_rules import PlanRules
 from fabric.settings import load
 
 T = TypeVar("T", AdaptiveConfig, CheckpointConfig)
@@ -52,7 +54,7 @@ class CoordinatorConfig:
     which stays away for `rereplicate_s` are made anew on others. The statuses of the last
     `jobs_kept_max` jobs are kept, no more than that many ended jobs whole, and the last
     `events_kept_max` events. `adaptive` and `checkpoint` are for jobs whose session says nothing
-    else.
+    else, `plans` say what all plans are held to.
     """
 
     home: Annotated[Path, "the state folder"] = field(default_factory=default_home)
@@ -90,6 +92,7 @@ class CoordinatorConfig:
     checkpoint: CheckpointConfig = field(
         default_factory=lambda: load(CheckpointConfig, "checkpoint")
     )
+    plans: PlanRules = field(default_factory=lambda: load(PlanRules, "plans"))
 
     def __post_init__(self) -> None:
         check_positive(
@@ -119,13 +122,27 @@ class CoordinatorConfig:
     def checkpointing(self, given: Message) -> CheckpointConfig:
         """That of a job whose session has set what `given` says; its folder has a full name.
 
+        A folder that the session names is one that plans may write; raises `PlanError` else.
+
         >>> from fabric.control.control_pb2 import Checkpointing
         >>> CoordinatorConfig(home=Path("/x")).checkpointing(Checkpointing(interval_s=1.5)).folder
         '/x/checkpoints'
         """
         found = chosen(given, self.checkpoint)
-        folder = Path(found.folder) if found.folder else self.home / "checkpoints"
-        return replace(found, folder=str(folder.absolute()))
+        folder = self._checkpoints(found).absolute()
+        if folder != self._checkpoints(self.checkpoint).absolute():
+            places.check_write(folder)
+        return replace(found, folder=str(folder))
+
+    def guarded(self, *own: Path) -> places.Places:
+        """What plans may touch where this coordinator runs; not what is its `own`."""
+        keys = [self.tls_key] if self.tls_key else []
+        return places.of_fabric(
+            self.home, self.plans, own=[self._checkpoints(self.checkpoint), *own], secrets=keys
+        )
+
+    def _checkpoints(self, config: CheckpointConfig) -> Path:
+        return Path(config.folder) if config.folder else self.home / "checkpoints"
 
     @property
     def scheme(self) -> str:

@@ -25,6 +25,7 @@ from fabric.coordinator.saying import say
 from fabric.coordinator.serving import Parts, serving
 from fabric.errors import StorageError
 from fabric.heap import bound_arenas, settle_heap
+from fabric.io.places import guarding
 from fabric.security.secret import load_or_create
 from fabric.security.tokens import Signer
 from fabric.settings import load
@@ -64,7 +65,8 @@ def run_coordinator(
             ready(address)
 
     run = run_elected if config.metadata else _run_alone
-    run(parts, listening, halted)
+    with guarding(config.guarded()):
+        run(parts, listening, halted)
 
 
 def _run_alone(parts: Parts, listening: Callable[[str], None], halted: threading.Event) -> None:

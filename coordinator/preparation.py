@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from fabric.control import control_pb2 as pb
 from fabric.control.owners import by_partition
+from fabric.coordinator.allowed import check_allowed
 from fabric.coordinator.constants import constant_value
 from fabric.coordinator.datasets import check_layout, read_schema
 from fabric.coordinator.facts import needed, source_facts
@@ -131,6 +132,7 @@ def prepare(
         raise ConfigError(f"parallelism must be 1 to {MAX_PARALLELISM}, got {request.parallelism}")
     known = _RECENT.get(request.plan)
     given = check(decode(request.plan)) if known is None else known.prepared.plan
+    check_allowed(given)
     plan = _signed(given, signer)
     known = known if plan is given else None  # signatures are for whoever asks now
     _check_sink(plan, around)

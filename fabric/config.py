@@ -69,11 +69,26 @@ class Folders(tuple[Path, ...]):
 
     __slots__ = ()
 
-    def __new__(cls, value: str | Iterable[Path] = ()) -> Folders:
+    def __new__(cls, value: str | Iterable[str | Path] = ()) -> Folders:
         """Split a text."""
         if isinstance(value, str):
             value = [Path(name) for name in value.split(os.pathsep) if name]
-        return super().__new__(cls, value)
+        return super().__new__(cls, map(Path, value))
+
+
+class Names(tuple[str, ...]):
+    """Names; as text separated by commas.
+
+    >>> list(Names("a, b"))
+    ['a', 'b']
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, value: str | Iterable[str] = ()) -> Names:
+        """Split a text."""
+        found = [name.strip() for name in (value.split(",") if isinstance(value, str) else value)]
+        return super().__new__(cls, [name for name in found if name])
 
 
 @dataclass(frozen=True, slots=True)

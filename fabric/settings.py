@@ -32,7 +32,7 @@ Values = dict[str, tuple[Any, str]]
 """Value and origin by field."""
 
 FILE = "fabric.toml"
-SECTIONS = ("agent", "coordinator", "adaptive", "checkpoint")
+SECTIONS = ("agent", "coordinator", "adaptive", "checkpoint", "plans")
 _OTHERS = ("CONFIG", "HOME", "TOKEN", "ADDRESS", "TLS_ROOTS", "DEBUG", "CPU")
 _SWITCH = {"1": True, "true": True, "0": False, "false": False}
 _OFF = ("off", "none", "")
@@ -264,10 +264,10 @@ def _read(value: Any, hint: Any, origin: str) -> Any:
     if isinstance(value, bool) or not isinstance(value, _fitting(kind)):
         raise ConfigError(f"{origin} must be {kind.__name__}, got {str(value)[:80]!r}")
     try:
-        return kind(map(Path, value) if isinstance(value, list) else value)
+        return kind(value)
     except ConfigError as error:
         raise ConfigError(f"{origin}: {error}") from error
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, AttributeError) as error:
         raise ConfigError(f"{origin} must be {kind.__name__}, got {str(value)[:80]!r}") from error
 
 

@@ -37,9 +37,10 @@ def config(
 
 
 def all_settings(home: Path | None) -> list[Setting]:
-    """Those of an agent, a coordinator and of planning anew."""
+    """Those of an agent, a coordinator, planning anew, checkpoints and plans."""
     from fabric.config import AdaptiveConfig, AgentConfig, CheckpointConfig
     from fabric.coordinator.config import CoordinatorConfig
+    from fabric.plan_rules import PlanRules
 
     environ = {**os.environ, **({"FABRIC_HOME": str(home)} if home else {})}
     return [
@@ -47,6 +48,7 @@ def all_settings(home: Path | None) -> list[Setting]:
         *explain(CoordinatorConfig, "coordinator", environ, home=home),
         *explain(AdaptiveConfig, "adaptive", environ),
         *explain(CheckpointConfig, "checkpoint", environ),
+        *explain(PlanRules, "plans", environ),
     ]
 
 

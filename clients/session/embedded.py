@@ -38,6 +38,7 @@ from fabric.flight.inprocess import InProcessTransport
 from fabric.flight.locations import LocationTable
 from fabric.flight.results import read_result
 from fabric.ids import new_id
+from fabric.io import places
 from fabric.io.dataset.access import DatasetAccess
 from fabric.io.dataset.files import DatasetFiles
 from fabric.io.live import Feed, opened
@@ -65,6 +66,7 @@ class EmbeddedSession(Session):
             self._signer = Signer(secrets.token_bytes(32))
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="fabric-"))
             self._config = CoordinatorConfig()
+            stack.enter_context(places.guarding(self._config.guarded(Path(folder))))
             runtime = CoordinatorRuntime(
                 embedded=True, signer=self._signer, config=self._config, log=say
             )

@@ -114,13 +114,15 @@ class FabricEngine:
 
     def decode(self, fragment: bytes) -> Node:
         """See `Engine`; `AuthError` when a function in it was not signed by this fabric."""
-        from fabric.operators.functions.trust import check_functions
+        from fabric.io import places
+        from fabric.operators.functions.trust import check_functions, functions_of
         from fabric.plan.codec import decode
 
         root = self._decoded.get(fragment)  # all tasks of a stage have the same
         if root is None:
             root = decode(fragment).root
             self._decoded.keep(fragment, root)
+        places.check_functions(udf.name for udf in functions_of(root))
         check_functions(root, self._signer)
         return root
 

@@ -26,7 +26,7 @@ from fabric.agent.spill import SpillFolders
 from fabric.agent.split import MemorySplit, machine_bytes
 from fabric.agent.store import PartitionStore
 from fabric.clock import SystemClock
-from fabric.config import TLS, AgentConfig, FabricHome, read_pair, read_pem
+from fabric.config import TLS, AgentConfig, CheckpointConfig, FabricHome, read_pair, read_pem
 from fabric.control import control_pb2 as pb
 from fabric.control.client import GrpcControl
 from fabric.control.grpc_link import GrpcLink
@@ -37,10 +37,13 @@ from fabric.flight.locations import LocationTable
 from fabric.flight.remote import FlightTransport
 from fabric.flight.server import FabricFlightServer
 from fabric.flight.sockets import Neighbours, host_id, new_socket, remove_socket
+from fabric.io import places
 from fabric.io.dataset.access import DatasetAccess
 from fabric.io.dataset.files import DatasetFiles
+from fabric.plan_rules import PlanRules
 from fabric.security.secret import load_or_create
 from fabric.security.tokens import Signer
+from fabric.settings import load
 from fabric.telemetry.logs import logger
 
 if TYPE_CHECKING:
@@ -78,6 +81,7 @@ class AgentProcess:
             SpillFolders(config.spills_to, self.agent_id, sweep_s=config.sweep_s, clock=self._clock)
         )
         self._datasets = DatasetFiles(folder.path / "datasets", self.agent_id)
+        stack.enter_context(places.guarding(self._guarded()))
         self._locations = LocationTable()
         self._build(stack)
 
@@ -147,6 +151,16 @@ class AgentProcess:
             _log.info("metrics", agent=self.agent_id, url=stack.enter_context(self._metrics()))
         self.runtime.start()
         stack.callback(self._stop)
+
+    def _guarded(self) -> places.Places:
+        """What plans may touch on this machine, by the settings that coordinators read, too."""
+        config = self._config
+        environ = {**os.environ, "FABRIC_HOME": str(config.home)}
+        kept = load(CheckpointConfig, "checkpoint", environ).folder
+        own = [self._folder, *map(Path, self._spill.paths), *([Path(kept)] if kept else [])]
+        keys = [config.tls_key] if config.tls_key else []
+        rules = load(PlanRules, "plans", environ)
+        return places.of_fabric(config.home, rules, own=own, secrets=keys)
 
     def _metrics(self) -> AbstractContextManager[str]:
         from fabric.agent.metrics import AgentCollector

@@ -1,6 +1,8 @@
 """What goes wrong with files, as Fabric errors that name the file.
 
-One job: two context managers around every touch of a file, one for reading, one for writing.
+One job: two context managers around every touch of a file, one for reading, one for writing. That
+for reading first asks whether plans may read it, so that no error tells anything of one they may
+not.
 """
 
 from __future__ import annotations
@@ -12,13 +14,18 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from fabric.errors import DataError, FabricError, NotFoundError, StorageError
+from fabric.io import places
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
 def reading(path: str, format: str) -> Iterator[None]:
-    """Turn what Arrow and the system raise while `path` is read into `FabricError`."""
+    """Turn what Arrow and the system raise while `path` is read into `FabricError`.
+
+    Raises `PlanError` before anything is read where plans may not read it, see `places`.
+    """
+    places.check_read(path)
     try:
         yield
     except FabricError:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from fabric import failpoints
 from fabric.errors import DataError
+from fabric.io import places
 
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _PACKINGS = {"bz2": "bz2", "gz": "gzip", "lz4": "lz4", "zst": "zstd"}
@@ -65,6 +66,7 @@ def descriptor(path: str) -> int:
     opened = os.open(path, _FLAGS)
     try:
         _check(path, os.fstat(opened).st_mode)
+        places.check_opened(opened)
     except BaseException:
         os.close(opened)
         raise

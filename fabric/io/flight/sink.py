@@ -17,6 +17,7 @@ from fabric._cython.shuffle.flight.foreign import small_messages
 from fabric.errors import AuthError, FabricError, PeerLostError, PlanError
 from fabric.flight.client import Client
 from fabric.ids import TaskId
+from fabric.io import places
 from fabric.io.sinks.protocol import Handle
 from fabric.plan.sources import FlightTarget
 from fabric.telemetry.logs import logger
@@ -30,6 +31,7 @@ class FlightSink:
 
     def __init__(self, target: FlightTarget, schema: pa.Schema, task: TaskId, key: str) -> None:
         self._target = target
+        places.check_host(target.uri)
         self._client = Client(target.uri, target.token)
         self._writer = f"task-{task.task}"
         self._attempt = task.attempt

@@ -12,10 +12,9 @@ import pyarrow as pa
 import pyarrow.flight as fl
 
 from fabric.errors import DataError
-from fabric.flight.client import Client
+from fabric.flight.client import REUSE, Client
+from fabric.io import places
 from fabric.plan.sources import FlightSource, Split
-
-_REUSE = "arrow-flight-reuse-connection:"
 
 
 def source_schema(source: FlightSource) -> pa.Schema:
@@ -37,8 +36,10 @@ def read_split(
     source: FlightSource, schema: pa.Schema, split: Split, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one endpoint; `DataError` when they are not of `schema`."""
+    locations = split.uri.split()
+    _check_hosts([source.uri, *locations])
     with Client(source.uri, source.token) as client:
-        for batch in client.read_endpoint(split.ticket, split.uri.split()):
+        for batch in client.read_endpoint(split.ticket, locations):
             if not batch.schema.equals(schema):
                 raise DataError(
                     f"{source.uri} sent columns {_columns(batch.schema)}, it promised "
@@ -48,13 +49,23 @@ def read_split(
 
 
 def _info(source: FlightSource) -> fl.FlightInfo:
+    _check_hosts([source.uri])
     with Client(source.uri, source.token) as client:
-        return client.info(source.path, source.command)
+        info = client.info(source.path, source.command)
+    for endpoint in info.endpoints:  # a server may name others
+        _check_hosts(_locations(endpoint, source.uri).split())
+    return info
+
+
+def _check_hosts(addresses: Sequence[str]) -> None:
+    for address in addresses:
+        if not address.startswith(REUSE):
+            places.check_host(address)
 
 
 def _locations(endpoint: fl.FlightEndpoint, own: str) -> str:
     uris = [location.uri.decode() for location in endpoint.locations]
-    return " ".join(own if uri.startswith(_REUSE) else uri for uri in uris) or own
+    return " ".join(own if uri.startswith(REUSE) else uri for uri in uris) or own
 
 
 def _columns(schema: pa.Schema) -> str:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from fabric.errors import InternalError, PlanError
 from fabric.ids import TaskId
+from fabric.io import places
 from fabric.io.sinks.protocol import Handle, SinkWriter, unfolded
 from fabric.plan.sources import (
     DatasetTarget,
@@ -107,6 +108,8 @@ def drop(handles: Sequence[bytes], kept: Sequence[bytes] = ()) -> None:
 
 def discard(target: Target | StreamTarget, job: str, stage: int) -> None:
     """Remove whatever the tasks of a stage wrote aside, prepared or not; may be repeated."""
+    if isinstance(target, FileTarget | StreamFileTarget) and not places.may_write(target.path):
+        return  # then no task of it has begun here
     if isinstance(target, FileTarget):
         from fabric.io.sinks import files
 

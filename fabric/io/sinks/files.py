@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from fabric.errors import CancelledError, ConfigError, NotFoundError, PlanError, StorageError
 from fabric.ids import TaskId
+from fabric.io import places
 from fabric.io.faults import writing
 from fabric.io.sinks.appended import check_appended
 from fabric.io.sinks.encoders import ENDINGS, PACKINGS, check_options, check_schema
@@ -34,6 +35,7 @@ def check_target(target: FileTarget, schema: pa.Schema | None = None) -> None:
     """Refuse wrong options, a missing parent folder, a target that exists in mode "error", and
     rows with other columns (`schema`) than a folder has that they are appended to."""
     check_options(target.format, target.options)
+    places.check_write(target.path)
     path = Path(target.path)
     if target.rows_max < 0:
         raise ConfigError(f"max_rows_per_file can't be negative, got {target.rows_max}")
@@ -134,6 +136,7 @@ class FileSink:
     def _name_of(self, folder: str, number: int) -> Path:
         if self._abandoned:
             raise CancelledError(f"writing {self._target.path} was abandoned")
+        places.check_unmoved(self._staging)
         self._staging.mkdir(exist_ok=True)  # another attempt may have removed it when empty
         return self._staging / f"{self._task.task:05d}.{self._task.attempt}-{number:04d}"
 
@@ -148,6 +151,8 @@ def publish(handles: Sequence[Handle]) -> None:
     """Rename all parts of one target into place."""
     facts = [handle.facts for handle in handles]
     path, mode = Path(facts[0]["path"]), facts[0]["mode"]
+    for place in {path, *(Path(fact["staging"]) for fact in facts)}:
+        places.check_unmoved(place)
     with writing(str(path)):
         if facts[0]["single"]:
             ((staged, _),) = _staged(facts)
@@ -162,6 +167,7 @@ def publish(handles: Sequence[Handle]) -> None:
 def abandon(handles: Sequence[Handle]) -> None:
     """Remove whatever the stage of these handles staged; what is published stays."""
     for handle in handles:
+        places.check_unmoved(handle.facts["staging"])
         shutil.rmtree(_new_folder(handle.facts), ignore_errors=True)
         shutil.rmtree(handle.facts["staging"], ignore_errors=True)
 
@@ -169,6 +175,7 @@ def abandon(handles: Sequence[Handle]) -> None:
 def drop(handles: Sequence[Handle]) -> None:
     """Remove what these attempts staged, and nothing of any other."""
     for handle in handles:
+        places.check_unmoved(handle.facts["staging"])
         for staged, _ in _staged([handle.facts]):
             staged.unlink(missing_ok=True)
         with suppress(OSError):
@@ -182,6 +189,7 @@ def _staged(facts: Sequence[dict[str, Any]]) -> list[tuple[Path, str]]:
 
 def discard(target: FileTarget, job: str, stage: int) -> None:
     """Remove whatever the tasks of a stage staged, listed in handles or not."""
+    places.check_write(target.path)
     shutil.rmtree(_aside(target.path, job, stage, "staging"), ignore_errors=True)
     shutil.rmtree(_aside(target.path, job, stage, "new"), ignore_errors=True)
 
@@ -210,6 +218,7 @@ def _publish_into(facts: Sequence[dict[str, Any]], path: Path) -> None:
         for staged, part in _staged(facts):
             seen = path / part
             if staged.exists():
+                places.check_unmoved(seen.parent)
                 seen.parent.mkdir(parents=True, exist_ok=True)
                 staged.rename(seen)
                 moved.append((staged, seen))

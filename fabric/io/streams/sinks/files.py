@@ -24,6 +24,7 @@ import pyarrow as pa
 from fabric import failpoints
 from fabric.errors import CancelledError, ConfigError, NotFoundError, PlanError, StorageError
 from fabric.ids import TaskId
+from fabric.io import places
 from fabric.io.faults import writing
 from fabric.io.sinks.encoders import ENDINGS, check_options, check_schema
 from fabric.io.sinks.parts import Parts, Shape, check_partition_by
@@ -37,6 +38,7 @@ from fabric.plan.sources import StreamFileTarget
 def check_target(target: StreamFileTarget) -> None:
     """Refuse wrong options and sizes, and a place that is no folder to write in."""
     check_options(target.format, target.options)
+    places.check_write(target.path)
     if not dict(target.options).get("lines", True):
         raise ConfigError("a stream writes JSON lines, whose files can be merged; leave out lines=")
     for name in ("roll_bytes", "roll_rows", "roll_s", "compact_bytes", "compact_s"):
@@ -137,6 +139,7 @@ class Portion:
         key = f"{_task_name(self._task)}-{self._run:06d}-{self._number:06d}"
         name = f"{key}-{number:04d}.{ENDINGS[self._target.format]}"
         path = self._folders.working / folder / name
+        places.check_unmoved(path.parent)
         if folder:
             path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists():
@@ -226,6 +229,7 @@ def _publish(facts: dict[str, Any], folders: Folders) -> None:
         if staged.exists():
             small = staged.stat().st_size < facts["compact_bytes"]
             seen = moved[0] if small else moved[1]
+            places.check_unmoved(seen.parent)
             seen.parent.mkdir(parents=True, exist_ok=True)
             staged.rename(seen)
             synced(seen.parent)

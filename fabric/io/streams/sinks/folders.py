@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fabric.errors import StorageAwayError
+from fabric.io import places
 
 LOCK_S = 10.0
 _TRY_S = 0.02
@@ -30,7 +31,11 @@ class Folders:
 
     @staticmethod
     def of(path: str, job: str, stage: int) -> Folders:
-        """The places of the sink that writes the folder `path`, itself or by a link to it."""
+        """The places of the sink that writes the folder `path`, itself or by a link to it.
+
+        Raises `PlanError` where plans may not write.
+        """
+        places.check_write(path)
         target = Path(path).resolve()
         return Folders(target, target.parent / f".{target.name}.{job}-{stage}.stream")
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fabric import failpoints
+from fabric.io import places
 from fabric.io.streams.sinks.folders import Folders, names_below, synced, write_whole
 from fabric.io.streams.sinks.joined import join
 
@@ -107,6 +108,7 @@ def _carry_out(folders: Folders, groups: Groups, facts: dict[str, Any]) -> None:
         paths = [folders.small / part for part in parts]
         # A part that is gone was removed behind the merged file, which somebody may have taken.
         if not (folders.target / name).exists() and all(path.exists() for path in paths):
+            places.check_unmoved((folders.target / name).parent)
             (folders.target / name).parent.mkdir(parents=True, exist_ok=True)
             _merge(folders, name, [(part, folders.small / part) for part in parts], facts)
             synced((folders.target / name).parent)

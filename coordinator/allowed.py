@@ -1,0 +1,85 @@
+"""Whether a submitted plan touches only what plans may: files, Flight servers, functions.
+
+One job: `check_allowed`, before a source is asked for its splits. The coordinator's settings decide
+here, by its own view of the files; each agent looks again by its settings when it opens or writes
+them (`fabric.io.places`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from fabric.errors import FabricError
+from fabric.io import places
+from fabric.io.blocking import called
+from fabric.operators.functions.trust import placed_functions
+from fabric.plan.nodes import Node, Plan, Scan, Sink
+from fabric.plan.sources import (
+    FileSource,
+    FileTarget,
+    FlightSource,
+    FlightTarget,
+    FollowedFiles,
+    ReplayStream,
+    StreamFileTarget,
+)
+from fabric.plan.streams import StreamScan
+from fabric.plan.walk import walk
+
+
+def check_allowed(plan: Plan) -> None:
+    """Refuse a plan that touches what this process guards; the error names the node.
+
+    Raises
+    ------
+    PlanError
+        A source or sink is the fabric's own or not in `allowed_folders`, a Flight server not among
+        `allowed_hosts`, or there is a Python function and `allow_functions` is off.
+    """
+    for node in walk(plan.root):
+        with _placed(node):
+            match node:
+                case Scan() | StreamScan():
+                    _check_source(node.source)
+                case Sink():
+                    _check_target(node.target)
+    for node, udf in placed_functions(plan.root):
+        with _placed(node):
+            places.check_functions([udf.name])
+
+
+@contextmanager
+def _placed(node: Node) -> Iterator[None]:
+    try:
+        yield
+    except FabricError as error:
+        raise error.at(node=node.path) from error.__cause__
+
+
+def _check_source(source: object) -> None:
+    match source:
+        case FileSource(paths=paths):
+            _check_read(paths)
+        case FollowedFiles(path=path):
+            _check_read([path])
+        case FlightSource(uri=uri):
+            places.check_host(uri)
+        case ReplayStream(source=inner):
+            _check_source(inner)
+
+
+def _check_read(paths: Sequence[str]) -> None:
+    def check() -> None:
+        for path in paths:
+            places.check_read(path)
+
+    called(check, paths[0] if paths else "nothing")
+
+
+def _check_target(target: object) -> None:
+    match target:
+        case FileTarget(path=path) | StreamFileTarget(path=path):
+            places.check_write(path)
+        case FlightTarget(uri=uri):
+            places.check_host(uri)
