@@ -178,7 +178,8 @@ class AgentConfig(Limits):
     free one; `advertise` is the host that others reach it by (default: `host`). It runs `slots`
     tasks at a time. A message of a stream may take `idle_s`; a ticket holds `ticket_s`; an
     abandoned dataset transaction's files go after `sweep_s`; stopping waits `drain_s` for open
-    streams.
+    streams. A read of a file that takes `stuck_s` fails its task; an agent of which a thread that
+    must turn does not for so long ends with code 75, for ``fabric up`` to start it again.
     Every `give_back_s` a busy agent gives memory that is free just then back to the system, and one
     that is idle for so long all that it keeps for the next job.
     Agents of one host reach each other by `unix_sockets`, but never an agent with TLS.
@@ -205,6 +206,7 @@ class AgentConfig(Limits):
     ticket_s: Annotated[float, "a ticket holds"] = 3600.0
     sweep_s: Annotated[float, "files that nobody commits or owns go after"] = 3600.0
     drain_s: Annotated[float, "stopping waits for open streams"] = 5.0
+    stuck_s: Annotated[float, "a read, or a step of its own, may take; then it restarts"] = 120.0
     give_back_s: Annotated[float, "so often, or idle for so long, it gives memory back"] = 180.0
     batch_s: Annotated[float, "a Python function may take for one batch"] = 300.0
     unix_sockets: Annotated[bool, "agents of one host reach each other by Unix sockets"] = True
@@ -227,8 +229,8 @@ class AgentConfig(Limits):
         check_port(self.metrics_port or 0)
         self.check_limits()
         check_positive(
-            self, "idle_s", "ticket_s", "sweep_s", "drain_s", "give_back_s", "batch_s", "slots",
-            "peer_bytes_max", "peer_requests_max",
+            self, "idle_s", "ticket_s", "sweep_s", "drain_s", "stuck_s", "give_back_s", "batch_s",
+            "slots", "peer_bytes_max", "peer_requests_max",
         )  # fmt: skip
         if self.memory is not None and self.memory < MEMORY_MIN:
             raise ConfigError(

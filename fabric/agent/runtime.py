@@ -146,11 +146,11 @@ class AgentRuntime:
         self._interrupter = Interrupter()
         self._pipes: dict[str, Pipes] = {}
         self._n_running = self._n_events = 0
-        self._threads = [
-            threading.Thread(target=self._loop, name=f"agent {self.agent_id}", daemon=True),
-            self._worker("sinks", self._sinks),
-            self._worker("replicas", self._replicas),
-        ]
+        self.thread = threading.Thread(
+            target=self._loop, name=f"agent {self.agent_id}", daemon=True
+        )
+        workers = self._worker("sinks", self._sinks), self._worker("replicas", self._replicas)
+        self._threads = [self.thread, *workers]
         self._detached = self._closed = False
 
     # ---- life
@@ -193,7 +193,7 @@ class AgentRuntime:
             return
         self._closed = True
         self._inbox.put(None)
-        self._threads[0].join()
+        self.thread.join()
         for queue, thread in zip((self._sinks, self._replicas), self._threads[1:], strict=True):
             queue.put(None)
             thread.join(CLOSE_S)

@@ -10,7 +10,7 @@ import os
 import shutil
 import socket
 import threading
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, closing
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +25,7 @@ from fabric.agent.slot.pool import SlotLimits, SlotPool
 from fabric.agent.spill import SpillFolders
 from fabric.agent.split import MemorySplit, machine_bytes
 from fabric.agent.store import PartitionStore
+from fabric.agent.watchdog import Came, Watchdog, engine_runtime, thread_runtime
 from fabric.clock import SystemClock
 from fabric.config import TLS, AgentConfig, CheckpointConfig, FabricHome, read_pair, read_pem
 from fabric.control import control_pb2 as pb
@@ -38,6 +39,7 @@ from fabric.flight.remote import FlightTransport
 from fabric.flight.server import FabricFlightServer
 from fabric.flight.sockets import Neighbours, host_id, new_socket, remove_socket
 from fabric.io import places
+from fabric.io.blocking import be_patient
 from fabric.io.dataset.access import DatasetAccess
 from fabric.io.dataset.files import DatasetFiles
 from fabric.plan_rules import PlanRules
@@ -67,6 +69,7 @@ class AgentProcess:
     def __init__(self, config: AgentConfig, stack: ExitStack) -> None:
         self._config = config
         self._attached = threading.Event()
+        self._n_turns = 0
         self._pause_s = RETRY_S
         self._clock = SystemClock()
         self._swept = self._clock.monotonic_s()
@@ -226,16 +229,39 @@ class AgentProcess:
         )
 
     def run(self, halt: threading.Event) -> None:
-        """Keep the link up until `halt`."""
+        """Keep the link up until `halt`, and this process while it turns."""
+        be_patient(self._config.stuck_s)
+        with closing(self._watchdog()):
+            self._keep_up(halt)
+        _log.info("agent stops", agent=self.agent_id)
+
+    def _watchdog(self) -> Watchdog:
+        def ask_main() -> Came:
+            before = self._n_turns
+            return lambda: self._n_turns != before
+
+        def ask_agent() -> Came:
+            answer = self.runtime.asked()
+            return lambda: not answer.empty()
+
+        runtime, here = self.runtime, threading.current_thread()
+        watched = [
+            thread_runtime("the agent's main thread", here, ask_main),
+            thread_runtime("the agent's thread", runtime.thread, ask_agent),
+            engine_runtime(lambda: bool(runtime.running_tasks)),
+        ]
+        return Watchdog(watched, self._config.stuck_s)
+
+    def _keep_up(self, halt: threading.Event) -> None:
         next_s = 0.0
         while not halt.is_set():
+            self._n_turns += 1
             if self._attached.is_set():
                 self._keep_house()
             elif self._clock.monotonic_s() >= next_s and not self._attach():
                 next_s = self._clock.monotonic_s() + self._pause_s
                 self._pause_s = min(2 * self._pause_s, RETRY_S_MAX)
             halt.wait(TICK_S if self._attached.is_set() else min(TICK_S, self._pause_s))
-        _log.info("agent stops", agent=self.agent_id)
 
     def _attach(self) -> bool:
         """Try once; a coordinator that has never been there may still come, a refusal is final."""
