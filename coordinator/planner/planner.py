@@ -260,8 +260,8 @@ class _Planner:
             self._made_sides[id(side)] = plan_side(
                 self._draft, step, flow, tag=side.tag, path=side.path
             )
-        if id(node) not in self._read:
-            return flow
+        if id(node) not in self._read or isinstance(node, StreamScan):
+            return flow  # what is over a scan may have to be where it is read
         return exchange(self._draft, flow, "forward", flow.n, path=f"{node.path}/main")
 
     def _union(self, node: Union, below: list[Flow]) -> Flow:

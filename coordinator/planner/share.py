@@ -6,33 +6,38 @@
 One job: find nodes that ended up in more than one stage and give them a stage of their own; so also
 a volatile one that two nodes of a stage read, since it would be computed for each. Only a
 scan of something that can be read again is left alone: reading twice costs less than keeping it.
+What is below the watermarks of a stream is cut last (`streams/branches.py`).
 Rows that arrive over an edge and are read by two stages get an edge for each.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from fabric.coordinator.planner.draft import Draft
 from fabric.coordinator.planner.stages import EdgeKind
+from fabric.coordinator.planner.streams.branches import branch_watermarks, put, untimed
 from fabric.plan.exprs import exprs_of
 from fabric.plan.nodes import Node, Scan, StageInput
 from fabric.plan.sources import FlightSource
 from fabric.plan.total import volatile
-from fabric.plan.walk import rewrite, walk
+from fabric.plan.walk import walk
 
 
 def cut_shared(draft: Draft) -> None:
     """Cut until no two stages compute the same node, and none computes a volatile one twice."""
-    while (found := _topmost_shared(draft)) is not None:
+    together = untimed(draft)
+    while (found := _topmost_shared(draft, together)) is not None:
         node, users = found
         if isinstance(node, StageInput):
             _double(draft, node, users[1:])
         else:
             _cut(draft, node, users)
+    branch_watermarks(draft)
 
 
-def _topmost_shared(draft: Draft) -> tuple[Node, list[int]] | None:
+def _topmost_shared(draft: Draft, together: Mapping[int, Node]) -> tuple[Node, list[int]] | None:
     """A shared node with no shared node above it in its first stage, and the stages it is in."""
     users: dict[int, list[int]] = {}
     for number, stage in enumerate(draft.stages):
@@ -40,9 +45,11 @@ def _topmost_shared(draft: Draft) -> tuple[Node, list[int]] | None:
             users.setdefault(id(node), []).append(number)
     for stage in draft.stages:
         for node in reversed(list(walk(stage.root))):
-            if len(users[id(node)]) > 1 and not _repeatable(node):
+            if len(users[id(node)]) > 1 and not (id(node) in together or _repeatable(node)):
                 return node, users[id(node)]
     for number, stage in enumerate(draft.stages):
+        if draft.is_endless(stage.root):
+            continue  # a chain computes each node once
         if (changing := _volatile_and_shared(stage.root)) is not None:
             return changing, [number]
     return None
@@ -78,7 +85,7 @@ def _cut(draft: Draft, node: Node, users: list[int]) -> None:
         wanted = draft.stages[user].n_tasks
         kind: EdgeKind = "forward" if wanted == made else "gather" if wanted == 1 else "round_robin"
         leaf = draft.edge(own, path=node.path, kind=kind, n_partitions=wanted)
-        _put(draft, user, node, leaf)
+        put(draft, user, node, leaf)
 
 
 def _double(draft: Draft, leaf: StageInput, users: list[int]) -> None:
@@ -96,10 +103,4 @@ def _double(draft: Draft, leaf: StageInput, users: list[int]) -> None:
             fixed=not edge.adaptive,
             side=edge.side,
         )
-        _put(draft, user, leaf, copy)
-
-
-def _put(draft: Draft, user: int, old: Node, new: Node) -> None:
-    """Let stage `user` read `new` where it computed `old`."""
-    root = rewrite(draft.stages[user].root, lambda node: new if node is old else node)
-    draft.set_root(user, root)
+        put(draft, user, leaf, copy)

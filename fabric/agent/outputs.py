@@ -63,6 +63,10 @@ class EdgeOutput:
         self._partition_bytes: NDArray[np.int64] = np.zeros(edge.n_partitions, dtype=np.int64)
         self.rows = self.n_bytes = 0
 
+    def is_of(self, branch: str) -> bool:
+        """Whether its rows are of this branch; ``""`` is any."""
+        return not branch or self.side.partition("/")[0] == branch
+
     def route(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Offsets | None]:
         """The batch reordered by partition, counted."""
         batch = shaped(batch, self.schema, f"edge {self._path}")
@@ -167,9 +171,13 @@ class Outputs:
         if parts:
             self.waited_ns += self._pipes.put_parts(task.task, parts)
 
-    def mark(self, event: Event, value: int) -> None:
-        """Send a watermark or barrier behind all rows written so far, over every pipelined edge."""
-        sends = [s for out in self._edges if out.pipelined for s in out.marks(event, value)]
+    def mark(self, event: Event, value: int, branch: str = "") -> None:
+        """Send a watermark or barrier behind all rows written so far, over every pipelined edge.
+
+        With `branch` only over those of this one, see `fabric.plan.streams.Branches`.
+        """
+        edges = [out for out in self._edges if out.pipelined and out.is_of(branch)]
+        sends = [send for out in edges for send in out.marks(event, value)]
         if sends:
             self.waited_ns += self._pipes.put(sends)
 

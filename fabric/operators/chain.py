@@ -34,7 +34,7 @@ from fabric.plan.nodes import (
     WithColumns,
 )
 from fabric.plan.schema import schema_of
-from fabric.plan.streams import StreamScan
+from fabric.plan.streams import Branches, StreamScan, branch_side
 from fabric.plan.walk import walk
 
 _LEAVES = (StageInput, StreamScan)
@@ -103,8 +103,10 @@ class Chain:
         self._reached: dict[int, int] = {id(node): BEGINNING for node in self._nodes}
         """The highest watermark that came into a node."""
         self._told_end: set[tuple[int, int]] = set()
-        self.watermark = BEGINNING
-        """What no row that still comes out is earlier than; `IDLE` while nothing is to come."""
+        self._tops = _tops(root)
+        self.watermarks = dict.fromkeys(self._tops, BEGINNING)
+        """By branch (``""`` where there are none): what no row that still comes out is earlier
+        than; `IDLE` while nothing is to come."""
 
     # ---- what comes in
 
@@ -187,9 +189,13 @@ class Chain:
         return not self._open_edges or self._is_done()
 
     def take_side(self) -> dict[str, Batches]:
-        """Rows for the side outputs of the root since the last call, by tag."""
-        operator = self._operators.get(id(self._root))
-        return operator.take_side() if operator is not None else {}
+        """Rows for the side outputs of the root since the last call, by tag; and of branches."""
+        found = self._aside(self._root)
+        if isinstance(self._root, Branches):
+            for branch, top in enumerate(self._root.inputs):
+                aside = self._aside(top).items()
+                found.update((branch_side(branch, tag), rows) for tag, rows in aside)
+        return found
 
     def counts(self) -> dict[str, dict[str, int]]:
         """What the operators have counted, by node path."""
@@ -228,7 +234,7 @@ class Chain:
             idle = time_us == IDLE
             out[key], leaving[key] = found, operator.watermark(IDLE if idle else self._reached[key])
             ended[key] = all(ended[id(child)] for child in node.children)
-        self.watermark = leaving[id(self._root)]
+        self.watermarks = {branch: leaving[id(top)] for branch, top in self._tops.items()}
         return out[id(self._root)]
 
     def _push(self, node: Node, out: Mapping[int, Batches]) -> Batches:
@@ -254,6 +260,10 @@ class Chain:
                 found += _at(node, partial(operator.on_end, index))
         return found
 
+    def _aside(self, node: Node) -> dict[str, Batches]:
+        operator = self._operators.get(id(node))
+        return {} if operator is None else operator.take_side()
+
     def _by_path(self) -> Iterator[tuple[str, Operator]]:
         for node in self._nodes:
             if (operator := self._operators.get(id(node))) is not None:
@@ -270,6 +280,13 @@ class Chain:
     def _check(self, edge: int) -> None:
         if edge not in self._open_edges:
             raise InternalError(f"edge {edge} is not one of the chain's, or has ended")
+
+
+def _tops(root: Node) -> dict[str, Node]:
+    """By branch: the node whose rows it has."""
+    if isinstance(root, Branches):
+        return {branch_side(branch): top for branch, top in enumerate(root.inputs)}
+    return {"": root}
 
 
 def _at(node: Node, work: Callable[[], Batches]) -> Batches:

@@ -24,6 +24,7 @@ from fabric.plan.schema import remember, schema_of
 from fabric.plan.stream_check import stream_of
 from fabric.plan.stream_facts import is_endless
 from fabric.plan.streams import (
+    Branches,
     Deduplicate,
     Keep,
     KeyedProcess,
@@ -110,6 +111,8 @@ def _check_shape(node: Node, last: tuple[Node, ...]) -> None:
     """Refuse what only a planner makes, settings that are none, and a sink that is not last."""
     if isinstance(node, n.StageInput):
         raise PlanError("a stage input has no place in a user's plan; begin with a read")
+    if isinstance(node, Branches):
+        raise PlanError("branches have no place in a user's plan; use the stream itself twice")
     for (kind, name), allowed in _CHOICES.items():
         if isinstance(node, kind) and getattr(node, name) not in allowed:
             raise _no_choice(name, getattr(node, name), allowed)

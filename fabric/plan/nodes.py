@@ -18,6 +18,7 @@ from fabric.plan.expr import Expr, SortKey
 from fabric.plan.sources import Source, Target
 from fabric.plan.streams import (
     AssignWindows,
+    Branches,
     Changes,
     Deduplicate,
     KeyedProcess,
@@ -235,6 +236,7 @@ Node = (
     Scan | StageInput | Filter | Select | WithColumns | Aggregate | Join | Window | Explode | Sort
     | Limit | Distinct | Union | Exchange | Sink | StreamScan | Watermark | AssignWindows
     | StreamAggregate | Deduplicate | TopN | KeyedProcess | SideOutput | LookupJoin | Changes
+    | Branches
 )  # fmt: skip
 """Any plan node."""
 

@@ -168,7 +168,7 @@ class Udf(_message.Message):
     def __init__(self, name: _Optional[str] = ..., args: _Optional[_Iterable[int]] = ..., type: _Optional[int] = ..., kind: _Optional[str] = ..., payload: _Optional[bytes] = ..., mac: _Optional[bytes] = ...) -> None: ...
 
 class Node(_message.Message):
-    __slots__ = ("path", "inputs", "scan", "stage_input", "filter", "select", "with_columns", "aggregate", "join", "sort", "limit", "distinct", "union", "exchange", "sink", "window", "explode", "stream_scan", "watermark", "assign_windows", "stream_aggregate", "deduplicate", "top_n", "keyed_process", "side_output", "lookup_join", "changes")
+    __slots__ = ("path", "inputs", "scan", "stage_input", "filter", "select", "with_columns", "aggregate", "join", "sort", "limit", "distinct", "union", "exchange", "sink", "window", "explode", "stream_scan", "watermark", "assign_windows", "stream_aggregate", "deduplicate", "top_n", "keyed_process", "side_output", "lookup_join", "changes", "branches")
     PATH_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     SCAN_FIELD_NUMBER: _ClassVar[int]
@@ -196,6 +196,7 @@ class Node(_message.Message):
     SIDE_OUTPUT_FIELD_NUMBER: _ClassVar[int]
     LOOKUP_JOIN_FIELD_NUMBER: _ClassVar[int]
     CHANGES_FIELD_NUMBER: _ClassVar[int]
+    BRANCHES_FIELD_NUMBER: _ClassVar[int]
     path: str
     inputs: _containers.RepeatedScalarFieldContainer[int]
     scan: Scan
@@ -223,7 +224,8 @@ class Node(_message.Message):
     side_output: str
     lookup_join: LookupJoin
     changes: str
-    def __init__(self, path: _Optional[str] = ..., inputs: _Optional[_Iterable[int]] = ..., scan: _Optional[_Union[Scan, _Mapping]] = ..., stage_input: _Optional[_Union[StageInput, _Mapping]] = ..., filter: _Optional[int] = ..., select: _Optional[_Union[Select, _Mapping]] = ..., with_columns: _Optional[_Union[WithColumns, _Mapping]] = ..., aggregate: _Optional[_Union[Aggregate, _Mapping]] = ..., join: _Optional[_Union[Join, _Mapping]] = ..., sort: _Optional[_Union[Sort, _Mapping]] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., distinct: _Optional[_Union[Distinct, _Mapping]] = ..., union: _Optional[_Union[Union, _Mapping]] = ..., exchange: _Optional[_Union[Exchange, _Mapping]] = ..., sink: _Optional[_Union[Sink, _Mapping]] = ..., window: _Optional[_Union[Window, _Mapping]] = ..., explode: _Optional[_Union[Explode, _Mapping]] = ..., stream_scan: _Optional[_Union[StreamScan, _Mapping]] = ..., watermark: _Optional[_Union[Watermark, _Mapping]] = ..., assign_windows: _Optional[_Union[AssignWindows, _Mapping]] = ..., stream_aggregate: _Optional[_Union[StreamAggregate, _Mapping]] = ..., deduplicate: _Optional[_Union[Deduplicate, _Mapping]] = ..., top_n: _Optional[_Union[TopN, _Mapping]] = ..., keyed_process: _Optional[_Union[KeyedProcess, _Mapping]] = ..., side_output: _Optional[str] = ..., lookup_join: _Optional[_Union[LookupJoin, _Mapping]] = ..., changes: _Optional[str] = ...) -> None: ...
+    branches: Branches
+    def __init__(self, path: _Optional[str] = ..., inputs: _Optional[_Iterable[int]] = ..., scan: _Optional[_Union[Scan, _Mapping]] = ..., stage_input: _Optional[_Union[StageInput, _Mapping]] = ..., filter: _Optional[int] = ..., select: _Optional[_Union[Select, _Mapping]] = ..., with_columns: _Optional[_Union[WithColumns, _Mapping]] = ..., aggregate: _Optional[_Union[Aggregate, _Mapping]] = ..., join: _Optional[_Union[Join, _Mapping]] = ..., sort: _Optional[_Union[Sort, _Mapping]] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., distinct: _Optional[_Union[Distinct, _Mapping]] = ..., union: _Optional[_Union[Union, _Mapping]] = ..., exchange: _Optional[_Union[Exchange, _Mapping]] = ..., sink: _Optional[_Union[Sink, _Mapping]] = ..., window: _Optional[_Union[Window, _Mapping]] = ..., explode: _Optional[_Union[Explode, _Mapping]] = ..., stream_scan: _Optional[_Union[StreamScan, _Mapping]] = ..., watermark: _Optional[_Union[Watermark, _Mapping]] = ..., assign_windows: _Optional[_Union[AssignWindows, _Mapping]] = ..., stream_aggregate: _Optional[_Union[StreamAggregate, _Mapping]] = ..., deduplicate: _Optional[_Union[Deduplicate, _Mapping]] = ..., top_n: _Optional[_Union[TopN, _Mapping]] = ..., keyed_process: _Optional[_Union[KeyedProcess, _Mapping]] = ..., side_output: _Optional[str] = ..., lookup_join: _Optional[_Union[LookupJoin, _Mapping]] = ..., changes: _Optional[str] = ..., branches: _Optional[_Union[Branches, _Mapping]] = ...) -> None: ...
 
 class Scan(_message.Message):
     __slots__ = ("source", "schema", "columns", "predicate", "scan_id", "limit")
@@ -378,6 +380,10 @@ class StreamScan(_message.Message):
     columns: Names
     scan_id: int
     def __init__(self, source: _Optional[_Union[StreamSource, _Mapping]] = ..., schema: _Optional[int] = ..., columns: _Optional[_Union[Names, _Mapping]] = ..., scan_id: _Optional[int] = ...) -> None: ...
+
+class Branches(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class Watermark(_message.Message):
     __slots__ = ("column", "bound_us", "idle_us", "future_us", "strategy", "function", "on_bad", "emit_us", "drift_us", "rows")

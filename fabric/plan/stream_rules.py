@@ -35,6 +35,7 @@ from fabric.plan.streams import (
     UNREADABLE_SCHEMA,
     WATERMARK,
     AssignWindows,
+    Branches,
     Changes,
     Deduplicate,
     KeyedProcess,
@@ -45,6 +46,7 @@ from fabric.plan.streams import (
     StreamScan,
     TopN,
     Watermark,
+    branch_side,
 )
 from fabric.plan.types import is_comparable, is_groupable, is_nested, is_timestamp, plain
 from fabric.plan.walk import walk_expr
@@ -242,6 +244,12 @@ def sides_at(node: Node) -> dict[str, pa.Schema]:
     """`sides_of` a node where it stands in a plan."""
     from fabric.plan.schema import schema_of
 
+    if isinstance(node, Branches):
+        return {
+            branch_side(branch, tag): schema
+            for branch, top in enumerate(node.inputs)
+            for tag, schema in {"": schema_of(top), **sides_at(top)}.items()
+        }
     below = node.children[0] if node.children else node
     return sides_of(node, schema_of(below))
 
@@ -341,6 +349,11 @@ def _check_waiting(node: StreamAggregate | Deduplicate | TopN, keys: Sequence[st
         )
 
 
+def _branches(node: Branches, *schemas: pa.Schema) -> Columns:
+    """Its rows are in its sides."""
+    return []
+
+
 STREAM_RULES: dict[type, Callable[..., Any]] = {
     StreamScan: _scan,
     Watermark: _watermark,
@@ -352,4 +365,5 @@ STREAM_RULES: dict[type, Callable[..., Any]] = {
     SideOutput: _side_output,
     LookupJoin: _lookup_join,
     Changes: _changes,
+    Branches: _branches,
 }

@@ -19,6 +19,7 @@ from fabric.plan.streams import (
     BOUND_US,
     EMIT_US,
     AssignWindows,
+    Branches,
     Changes,
     Deduplicate,
     KeyedProcess,
@@ -172,4 +173,5 @@ STREAM_TEXT: dict[type, Callable[[Any], str]] = {
     KeyedProcess: _process,
     SideOutput: lambda node: f".side_output({quoted(node.tag)})",
     Changes: _changes,
+    Branches: lambda node: f"branches({len(node.inputs)})",
 }

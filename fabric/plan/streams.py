@@ -240,9 +240,39 @@ class Changes(Unary):
     column: str = "row_kind"
 
 
+@dataclass(frozen=True, slots=True)
+class Branches(Base):
+    """Branches of one source, which is read once; each has rows and event time of its own.
+
+    It puts out nothing itself: the rows of a branch are a side output, see `branch_side`. It stands
+    at the top of a stage, and only the planner makes it.
+    """
+
+    inputs: tuple[Node, ...]
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """The branches."""
+        return self.inputs
+
+    def with_children(self, children: tuple[Node, ...]) -> Node:
+        """A copy over other inputs; `self` when they are the same objects."""
+        same = all(a is b for a, b in zip(children, self.inputs, strict=True))
+        return self if same else replace(self, inputs=children)
+
+
+def branch_side(branch: int, tag: str = "") -> str:
+    """The side of `Branches` with the rows of a branch, or with what its step puts aside.
+
+    >>> branch_side(1), branch_side(1, "bad")
+    ('1', '1/bad')
+    """
+    return f"{branch}/{tag}" if tag else str(branch)
+
+
 StreamNode = (
     StreamScan | Watermark | AssignWindows | StreamAggregate | Deduplicate | TopN | KeyedProcess
-    | SideOutput | LookupJoin | Changes
+    | SideOutput | LookupJoin | Changes | Branches
 )  # fmt: skip
 """Any of these."""
 Keyed = StreamAggregate | Deduplicate | TopN | KeyedProcess

@@ -175,21 +175,21 @@ def test_time_is_the_least_of_the_inputs_and_never_goes_back(noting):
     chain = build_chain(Union((SOURCE, StageInput(1, SCHEMA)), path="both"))
     (both,) = noting
     chain.on_watermark(0, 50)
-    assert (both.said, chain.watermark) == ([], BEGINNING)
+    assert (both.said, chain.watermarks[""]) == ([], BEGINNING)
     chain.on_watermark(1, 40)
-    assert (both.said, chain.watermark) == ([("watermark", 40)], 40)
+    assert (both.said, chain.watermarks[""]) == ([("watermark", 40)], 40)
     chain.on_watermark(1, IDLE)
-    assert (both.said[1:], chain.watermark) == ([("watermark", 50)], 50)
+    assert (both.said[1:], chain.watermarks[""]) == ([("watermark", 50)], 50)
     chain.on_watermark(0, IDLE)
-    assert (len(both.said), chain.watermark) == (2, IDLE)
+    assert (len(both.said), chain.watermarks[""]) == (2, IDLE)
     chain.on_watermark(1, 45)  # back again, and late
-    assert (len(both.said), chain.watermark) == (2, 50)
+    assert (len(both.said), chain.watermarks[""]) == (2, 50)
     chain.on_end(0)
     chain.on_watermark(1, 60)
-    assert chain.watermark == 60
+    assert chain.watermarks[""] == 60
     chain.on_end(1)
     assert both.said[2:] == [("end", 0), ("watermark", 60), ("watermark", END_OF_TIME), ("end", 1)]
-    assert chain.watermark == END_OF_TIME
+    assert chain.watermarks[""] == END_OF_TIME
 
 
 def test_all_operators_hear_of_splits_time_and_checkpoints(noting):

@@ -351,7 +351,8 @@ class StreamVerbs(Verbs):
             the same program run again would put its rows there twice. ``append`` adds to what is
             there, beside other jobs that do. A Flight server is never asked what it holds.
         also
-            Other streams to write in the same job, by their targets: side outputs, for example.
+            Other streams to write in the same job, by their targets: side outputs, for example, or
+            what else is made of the same source, which is read once.
 
         Raises
         ------

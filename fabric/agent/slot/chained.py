@@ -69,9 +69,9 @@ class SlotChain:
     # ---- see `Steps`
 
     @property
-    def watermark(self) -> int:
+    def watermarks(self) -> Mapping[str, int]:
         """As of the last call."""
-        return self._state.watermark
+        return self._state.watermarks
 
     @property
     def done(self) -> bool:

@@ -244,10 +244,17 @@ class Done(_message.Message):
     def __init__(self, lingers: _Optional[bool] = ...) -> None: ...
 
 class Stepped(_message.Message):
-    __slots__ = ("rows", "aside", "watermark", "done", "held_back", "states", "counted", "slowest", "lingers")
+    __slots__ = ("rows", "aside", "watermarks", "done", "held_back", "states", "counted", "slowest", "lingers")
+    class WatermarksEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     ROWS_FIELD_NUMBER: _ClassVar[int]
     ASIDE_FIELD_NUMBER: _ClassVar[int]
-    WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    WATERMARKS_FIELD_NUMBER: _ClassVar[int]
     DONE_FIELD_NUMBER: _ClassVar[int]
     HELD_BACK_FIELD_NUMBER: _ClassVar[int]
     STATES_FIELD_NUMBER: _ClassVar[int]
@@ -256,14 +263,14 @@ class Stepped(_message.Message):
     LINGERS_FIELD_NUMBER: _ClassVar[int]
     rows: _containers.RepeatedCompositeFieldContainer[Placed]
     aside: _containers.RepeatedCompositeFieldContainer[Aside]
-    watermark: int
+    watermarks: _containers.ScalarMap[str, int]
     done: bool
     held_back: _containers.RepeatedScalarFieldContainer[str]
     states: _containers.RepeatedScalarFieldContainer[str]
     counted: _containers.RepeatedCompositeFieldContainer[Counted]
     slowest: _containers.RepeatedCompositeFieldContainer[NodeTime]
     lingers: bool
-    def __init__(self, rows: _Optional[_Iterable[_Union[Placed, _Mapping]]] = ..., aside: _Optional[_Iterable[_Union[Aside, _Mapping]]] = ..., watermark: _Optional[int] = ..., done: _Optional[bool] = ..., held_back: _Optional[_Iterable[str]] = ..., states: _Optional[_Iterable[str]] = ..., counted: _Optional[_Iterable[_Union[Counted, _Mapping]]] = ..., slowest: _Optional[_Iterable[_Union[NodeTime, _Mapping]]] = ..., lingers: _Optional[bool] = ...) -> None: ...
+    def __init__(self, rows: _Optional[_Iterable[_Union[Placed, _Mapping]]] = ..., aside: _Optional[_Iterable[_Union[Aside, _Mapping]]] = ..., watermarks: _Optional[_Mapping[str, int]] = ..., done: _Optional[bool] = ..., held_back: _Optional[_Iterable[str]] = ..., states: _Optional[_Iterable[str]] = ..., counted: _Optional[_Iterable[_Union[Counted, _Mapping]]] = ..., slowest: _Optional[_Iterable[_Union[NodeTime, _Mapping]]] = ..., lingers: _Optional[bool] = ...) -> None: ...
 
 class Aside(_message.Message):
     __slots__ = ("tag", "rows")

@@ -114,7 +114,7 @@ class _Stepper:
                 sp.Aside(tag=tag, rows=self._placed(some))
                 for tag, some in chain.take_side().items()
             ],
-            watermark=chain.watermark,
+            watermarks=chain.watermarks,
             done=chain.done,
             held_back=chain.held_back(),
             states=states,

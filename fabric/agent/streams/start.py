@@ -41,7 +41,7 @@ from fabric.control import control_pb2 as pb
 from fabric.io.streams.protocol import StreamReader
 from fabric.plan.nodes import Node, Sink
 from fabric.plan.sources import Split
-from fabric.plan.streams import StreamScan
+from fabric.plan.streams import UNREADABLE, Branches, StreamScan, branch_side
 from fabric.plan.walk import walk
 
 
@@ -132,6 +132,7 @@ def run_stream(root: Node, parts: Parts) -> StreamDone:
             cancellation=parts.cancellation,
             clock=parts.clock,
             lent=isinstance(chain, SlotChain),
+            unreadable=_unreadable_side(top),
         )
         ack = task.run()
         written = None if sink is None else sink.rows
@@ -195,6 +196,13 @@ def _sink(root: Node, parts: Parts, stack: ExitStack) -> StreamSink | None:
     stack.callback(writer.abandon)  # what was prepared stays
     stack.enter_context(parts.cancellation.waking(writer.interrupt))
     return StreamSink(root.path, writer)
+
+
+def _unreadable_side(top: Node) -> str:
+    """By which side the rows leave that the stage's scan can't read."""
+    branches = top.inputs if isinstance(top, Branches) else ()
+    own = (n for n, branch in enumerate(branches) if isinstance(branch, StreamScan))
+    return next((branch_side(branch, UNREADABLE) for branch in own), UNREADABLE)
 
 
 def _results(parts: Parts, folder: Path) -> Results | None:

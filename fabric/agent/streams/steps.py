@@ -26,8 +26,8 @@ class Steps(Protocol):
     """See `fabric.operators.chain.Chain`."""
 
     @property
-    def watermark(self) -> int:
-        """What no row that still comes out is earlier than."""
+    def watermarks(self) -> Mapping[str, int]:
+        """By branch (``""``: there are none): what no row that still comes out is earlier than."""
 
     @property
     def done(self) -> bool:

@@ -35,7 +35,7 @@ from fabric.agent.streams.uploads import Taken, Uploads
 from fabric.checkpoint.manifest import FINAL, SinkHandle
 from fabric.clock import Clock
 from fabric.errors import DataError, ExpressionError, ExternalError, FabricError
-from fabric.event_time import BEGINNING
+from fabric.event_time import BEGINNING, least
 from fabric.flight.header import Event
 from fabric.io.streams.protocol import Ended
 from fabric.operators.contract import Batches, Files, Snapshot
@@ -65,14 +65,17 @@ class StreamTask:
         cancellation: Cancellation,
         clock: Clock,
         lent: bool = False,
+        unreadable: str = UNREADABLE,
     ) -> None:
         self._node, self._chain, self._sources = node, chain, sources
         self._channels, self._edges, self._outputs = channels, edges, outputs
         self._sink, self._results, self._uploads = sink, results, uploads
         self._orders, self._cancellation, self._clock = orders, cancellation, clock
         self._progress = progress
-        self._told_us = BEGINNING
-        """The watermark that consumers were told."""
+        self._told_us: dict[str, int] = {}
+        """The watermark that consumers of each branch were told."""
+        self._unreadable = unreadable
+        """The side of rows that can't be read."""
         self._lent = lent
         """Whether rows lie in memory that is not to be kept, see `Outputs.write`."""
         self._now_us = 0
@@ -119,7 +122,7 @@ class StreamTask:
 
     def _put_aside(self) -> None:
         if (left_out := self._sources.take_unreadable()) is not None:
-            self._outputs.write(left_out, side=UNREADABLE)
+            self._outputs.write(left_out, side=self._unreadable)
 
     def _take(self, read: Read | int) -> None:
         if isinstance(read, int):
@@ -183,6 +186,8 @@ class StreamTask:
             self._write(batch)
         for tag, rows in self._chain.take_side().items():
             for batch in rows:
+                if tag in self._chain.watermarks:  # a branch, all of it
+                    self.rows_out += batch.num_rows
                 self._outputs.write(batch, lent=self._lent, side=tag)
 
     def _write(self, batch: pa.RecordBatch) -> None:
@@ -208,13 +213,16 @@ class StreamTask:
         self._emit(self._chain.on_time(self._now_us))
         written = None if self._sink is None else self._sink.rows
         chain = self._chain
-        self._progress.tell(now_s, self.rows_in, written, chain.watermark, self.counts)
+        times = [time_us for time_us in chain.watermarks.values() if time_us != BEGINNING]
+        reached = least(times) if times else BEGINNING  # a branch without a watermark says nothing
+        self._progress.tell(now_s, self.rows_in, written, reached, self.counts)
         self._progress.tell_slowest(now_s, chain.slowest)
 
     def _tell_time(self) -> None:
-        if (time_us := self._chain.watermark) != self._told_us:
-            self._told_us = time_us
-            self._outputs.mark(Event.WATERMARK, time_us)
+        for branch, time_us in self._chain.watermarks.items():
+            if time_us != self._told_us.get(branch, BEGINNING):
+                self._told_us[branch] = time_us
+                self._outputs.mark(Event.WATERMARK, time_us, branch)
 
     # ---- checkpoints
 

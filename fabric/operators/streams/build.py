@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from fabric.operators.contract import Operator
 from fabric.operators.streams.assign_windows import AssignWindowsOperator
+from fabric.operators.streams.branches import BranchesOperator
 from fabric.operators.streams.changes import ChangesOperator
 from fabric.operators.streams.deduplicate import deduplicate_operator
 from fabric.operators.streams.lookup_join import LookupJoinOperator
@@ -21,6 +22,7 @@ from fabric.operators.streams.windows.build import aggregate_operator
 from fabric.plan.nodes import Node
 from fabric.plan.streams import (
     AssignWindows,
+    Branches,
     Changes,
     Deduplicate,
     KeyedProcess,
@@ -32,6 +34,7 @@ from fabric.plan.streams import (
 
 STREAM_NODES = (
     Watermark, AssignWindows, StreamAggregate, Deduplicate, TopN, KeyedProcess, LookupJoin, Changes,
+    Branches,
 )  # fmt: skip
 """What it has operators for."""
 
@@ -62,5 +65,7 @@ def stream_operator(node: Node, output: pa.Schema, sources: Sequence[pa.Schema])
             return LookupJoinOperator(node, sources[0], sources[1], output)
         case Changes():
             return ChangesOperator(output, sources[0])
+        case Branches():
+            return BranchesOperator()
         case _:
             return None

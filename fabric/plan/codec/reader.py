@@ -42,9 +42,11 @@ from fabric.plan.expr import (
     Udf,
     UdfKind,
 )
+from fabric.plan.streams import Branches
 
 T = TypeVar("T")
 _N_INPUTS = {"scan": 0, "stream_scan": 0, "stage_input": 0, "join": 2, "lookup_join": 2}
+_ANY_INPUTS = ("union", "branches")
 
 
 def _at(table: Sequence[T], index: int, what: str) -> T:
@@ -147,8 +149,8 @@ class Reader(StreamReader):
             raise ValueError("an empty node")
         inputs = [_at(self._nodes, index, "node") for index in message.inputs]
         is_placed = kind == "sort" and message.sort.phase == "place"
-        expected = {**_N_INPUTS, "union": len(inputs)}.get(kind, 1 + is_placed)
-        if len(inputs) != expected:
+        expected = _N_INPUTS.get(kind, 1 + is_placed)
+        if len(inputs) != expected and kind not in _ANY_INPUTS:
             raise ValueError(f"a {kind} needs {expected} inputs, got {len(inputs)}")
         path = message.path
         match kind:
@@ -165,6 +167,8 @@ class Reader(StreamReader):
                 return self._join(inputs, message.join, path)
             case "union":
                 return n.Union(tuple(inputs), path=path)
+            case "branches":
+                return Branches(tuple(inputs), path=path)
             case "sort":
                 return self._sort(inputs, message.sort, path)
         return self._unary(inputs[0], kind, message, path)

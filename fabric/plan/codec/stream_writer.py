@@ -17,6 +17,7 @@ from fabric.plan.codec.windows import write_trigger, write_window
 from fabric.plan.expr import Expr, SortKey
 from fabric.plan.streams import (
     AssignWindows,
+    Branches,
     Changes,
     Deduplicate,
     KeyedProcess,
@@ -71,6 +72,8 @@ class StreamWriter(ABC):
                 message.lookup_join.CopyFrom(self._lookup_join(node))
             case Changes(column=column):
                 message.changes = column
+            case Branches():
+                message.branches.SetInParent()
             case _:
                 raise ValueError(f"a {type(node).__name__} is not a plan node")
 
