@@ -1,7 +1,7 @@
 """``fabric up``: a coordinator and agents on this machine, as processes of their own.
 
-One job: start them, say how to reach them, start an agent again that died, and stop all of them
-cleanly on Ctrl-C, SIGTERM, or when there is no coordinator or no agent any more.
+One job: start them, say how to reach them, start again what died, and stop all of them cleanly on
+Ctrl-C, SIGTERM, or when there is no coordinator or no agent any more.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ START_S = 30.0
 STOP_S = 10.0
 _POLL_S = 0.05
 AGAIN_S = 1.0
-"""The pause before an agent that died is started again; it doubles each time."""
+"""The pause before a process that died is started again; it doubles each time."""
 AGAIN_MAX, AGAIN_WITHIN_S = 5, 600.0
-"""An agent is started again so often at most within so long."""
+"""A process is started again so often at most within so long."""
 
 
 def up(
@@ -49,8 +49,8 @@ def up(
 ) -> None:
     """Start a coordinator and agents here; Ctrl-C stops all of them.
 
-    An agent that dies is started again, at most five times in ten minutes. Metrics are at
-    --metrics-port and, of the agents, at the ports after it.
+    A process that dies is started again, at most five times in ten minutes; jobs go on. Metrics
+    are at --metrics-port and, of the agents, at the ports after it.
     """
     folder = home_of(home)
     local = LocalProcesses(folder, port, rest_port=rest_port, metrics_port=metrics_port)
@@ -121,6 +121,7 @@ class LocalProcesses:
                     f"fabric up {option} {int(number) + 1}"
                 )
         self._running: list[_Child] = []
+        self._had_metadata = False
 
     @property
     def address(self) -> str:
@@ -134,6 +135,7 @@ class LocalProcesses:
         ports = ["--port", str(self.port), "--rest-port", self._rest]
         self._spawn("coordinator", [*common, *ports, *self._metrics_at(0)])
         self._until(lambda: self._answers() is not None, "the coordinator does not answer", halted)
+        self._had_metadata = (self._metadata / "CURRENT").exists()  # or it is in a database
         for number in range(n_agents):
             self._spawn_agent(number)
         attached = f"not all of {n_agents} agents attached"
@@ -192,46 +194,60 @@ class LocalProcesses:
                 raise PeerLostError(f"{child.shown} {how}; what it said is {self._where}")
 
     def mend(self, now_s: float) -> list[str]:
-        """Start agents again that died, each after a pause; returns what people should know.
+        """Start again what died, each after a pause; returns what people should know.
 
         Raises
         ------
         PeerLostError
-            The coordinator has ended, or the last agent for good.
+            The coordinator has ended for good, or the last agent.
         """
         coordinator, agents = self._running[0], self._agents_here()
-        if how := coordinator.ended():
-            raise PeerLostError(f"the coordinator {how}; what it said is {self._where}")
-        said = [line for agent in agents for line in self._mend(agent, now_s)]
+        said = [line for child in self._running for line in self._mend(child, now_s)]
+        if coordinator.is_over:
+            raise PeerLostError("\n".join(said))
         if all(agent.is_over for agent in agents):
             why = "".join(f"{line}\n" for line in said)
             raise PeerLostError(f"{why}no agent is left; what they said is {self._where}")
         return said
 
-    def _mend(self, agent: _Child, now_s: float) -> list[str]:
-        if agent.due is not None:
-            if now_s < agent.due:
+    def _mend(self, child: _Child, now_s: float) -> list[str]:
+        if child.due is not None:
+            if now_s < child.due:
                 return []
-            agent.due, agent.process = None, self._launched(agent.kind, agent.arguments)
-            return [f"{agent.shown} is started again"]
-        how = "" if agent.is_over else agent.ended()
+            child.due, child.process = None, self._launched(child.kind, child.arguments)
+            return [f"{child.shown} is started again"]
+        how = "" if child.is_over else child.ended()
         if not how:
             return []
-        lately = tuple(at for at in agent.died if now_s - at < AGAIN_WITHIN_S)
-        agent.died = (*lately, now_s)
-        if agent.process.poll() == 0:
-            agent.is_over = True
-            return [f"{agent.shown} was stopped, and stays so"]
-        if len(lately) >= AGAIN_MAX:
-            agent.is_over = True
+        lately = tuple(at for at in child.died if now_s - at < AGAIN_WITHIN_S)
+        child.died = (*lately, now_s)
+        if child.process.poll() == 0:
+            child.is_over = True
+            return [f"{child.shown} was stopped, and stays so"]
+        if child.kind == "coordinator" and self._has_lost_metadata():
+            child.is_over = True
             return [
-                f"{agent.shown} {how}; it died {len(agent.died)} times in "
+                f"{child.shown} {how}, and its metadata in {self._metadata} is gone: put it back, "
+                f"or start again to begin with none; what it said is {self._where}"
+            ]
+        if len(lately) >= AGAIN_MAX:
+            child.is_over = True
+            return [
+                f"{child.shown} {how}; it died {len(child.died)} times in "
                 f"{AGAIN_WITHIN_S / 60:.0f} minutes and is not started again; what it said is "
                 f"{self._where}"
             ]
         pause_s = AGAIN_S * 2 ** len(lately)
-        agent.due = now_s + pause_s
-        return [f"{agent.shown} {how}; it is started again in {pause_s:.0f} s"]
+        child.due = now_s + pause_s
+        return [f"{child.shown} {how}; it is started again in {pause_s:.0f} s"]
+
+    @property
+    def _metadata(self) -> Path:
+        return self.home.root / "coordinator"
+
+    def _has_lost_metadata(self) -> bool:
+        """Whether a coordinator would begin with nothing where there was something."""
+        return self._had_metadata and not (self._metadata / "CURRENT").exists()
 
     def _agents_here(self) -> list[_Child]:
         return [child for child in self._running if child.kind == "agent"]

@@ -324,4 +324,6 @@ def _listen(
             heard.put(status)
     except FabricError as error:
         heard.put(error)
+    except Exception as error:  # else whoever waits would never hear of it
+        heard.put(InternalError(f"the watch of the job ended by {error!r}"))
     heard.put(None)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import grpc
@@ -32,6 +33,9 @@ FIND_S = 30.0
 """How long a leader is looked for once somebody has answered."""
 ROUND_S = 1.0
 """How long one of several addresses may take to connect to."""
+WATCH_S = 10.0
+"""How long one stream of a watch lasts: coordinators say something every second, and a stream that
+got stuck on its way is noticed when it ends."""
 
 
 class GrpcControl:
@@ -48,13 +52,14 @@ class GrpcControl:
         *,
         connect_s: float = CONNECT_S,
         find_s: float = FIND_S,
+        watch_s: float = WATCH_S,
         tls_roots: bytes | None = None,
     ) -> None:
         self.address, self._tls_roots = address, tls_roots
         self._addresses = Addresses(address)
         self._metadata = bearer(token)
         self._connect_s = connect_s if len(self._addresses) == 1 else min(connect_s, ROUND_S)
-        self._find_s, self._answered = find_s, False
+        self._find_s, self._watch_s, self._answered = find_s, watch_s, False
         self._over = threading.Event()
         self._lock = threading.Lock()
         self._calls = threading.BoundedSemaphore(CALLS_MAX)
@@ -73,18 +78,27 @@ class GrpcControl:
         return self._call("Explain", request, pb.ExplainReply, PLAN_S)
 
     def watch(self, request: pb.JobRequest) -> Iterator[pb.JobStatus]:
-        """See `ControlApi.watch`; closing the iterator ends the call."""
-        search, stub, call = self._search(request), None, None
+        """See `ControlApi.watch`; closing the iterator ends the call.
+
+        It is as many streams as it takes: each begins with how the job is then.
+        """
+        search = self._search(request)
         while True:
+            stub, call, heard = None, None, False
             try:
                 stub = self._ready()
-                call = stub.Watch(request, metadata=self._metadata)
+                with _open_channel():
+                    call = stub.Watch(request, metadata=self._metadata, timeout=self._watch_s)
                 for status in call:
-                    self._answered, search = True, self._search(request)
+                    self._answered, search, heard = True, self._search(request), True
                     yield status
                 return
             except (grpc.RpcError, PeerLostError) as error:
-                self._lost(search, stub, error)
+                if not _timed_out(error):
+                    self._lost(search, stub, error)
+                elif not heard:
+                    silent = f"the coordinator at {self._addresses.current} did not answer in time"
+                    self._lost(search, stub, PeerLostError(silent))
             finally:
                 if call is not None:
                     call.cancel()
@@ -158,7 +172,7 @@ class GrpcControl:
             try:
                 stub = self._ready()
                 call: Callable[..., Any] = getattr(stub, method)
-                with self._calls:
+                with self._calls, _open_channel():
                     answer = call(request, metadata=self._headers(), timeout=within_s)
                 self._answered = True
                 assert isinstance(answer, reply)
@@ -214,3 +228,16 @@ class GrpcControl:
                 self._channel = channel
                 self._stub = ControlStub(channel)  # type: ignore[no-untyped-call]
             return self._stub
+
+
+@contextmanager
+def _open_channel() -> Iterator[None]:
+    """A call in here that finds its channel closed, by a thread that lost it first, never left."""
+    try:
+        yield
+    except ValueError as error:  # gRPC's; no `RpcError`
+        raise PeerLostError(f"the connection to the coordinator was lost: {error}") from error
+
+
+def _timed_out(error: BaseException) -> bool:
+    return isinstance(error, grpc.Call) and error.code() is grpc.StatusCode.DEADLINE_EXCEEDED

@@ -36,6 +36,8 @@ LEADER_KEY = "fabric-leader-bin"
 MESSAGE_BYTES_MAX = 64 << 20
 CALLS_MAX = 64
 """Calls one client has under way at a time."""
+CLOSE_S = 5.0
+"""How long the closing of a channel is waited for."""
 
 _CODES: tuple[tuple[type[FabricError], grpc.StatusCode], ...] = (
     (AuthError, grpc.StatusCode.UNAUTHENTICATED),
@@ -179,8 +181,10 @@ def close_channel(channel: Any) -> None:
     """
     closing = threading.Thread(target=channel.close, name="close channel", daemon=True)
     closing.start()
-    while closing.is_alive():  # in steps: what comes just before a wait begins does not wake it
+    for _ in range(int(CLOSE_S / 0.1)):  # in steps: what comes just before a wait does not wake it
         closing.join(0.1)
+        if not closing.is_alive():
+            return
 
 
 def _trailing(error: grpc.RpcError) -> list[tuple[str, bytes]]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -46,6 +48,16 @@ def _children(pid: int) -> list[int]:
                 continue
             if any(pair == (b"--parent", b"%d" % pid) for pair in pairwise(words)):
                 found.append(int(folder.name))
+    return found
+
+
+def _coordinator(pid: int) -> int:
+    """The one among them."""
+    (found,) = [
+        child
+        for child in _children(pid)
+        if b"coordinator" in Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+    ]
     return found
 
 
@@ -237,9 +249,9 @@ def test_a_home_that_was_used_before_is_up_once_its_agents_are(tmp_path: Path) -
         running.stop()
 
 
-def test_a_dead_agent_is_started_again(tmp_path: Path) -> None:
+def test_what_dies_is_started_again_and_jobs_go_on(tmp_path: Path) -> None:
     running = Up(tmp_path / "home")
-    with fabric.connect(running.address, token=running.token) as session:
+    with Gate() as gate, fabric.connect(running.address, token=running.token) as session:
         before = {agent.agent_id: agent.address for agent in session.agents()}
         os.kill(max(_children(running.process.pid)), signal.SIGKILL)
         wait_until(lambda: "agent 2 is started again" in running.text(), 60)
@@ -255,11 +267,20 @@ def test_a_dead_agent_is_started_again(tmp_path: Path) -> None:
 
         wait_until(all_new, 60)
         assert session.read_arrow(ROWS).group_by("k").count().collect().num_rows == 5
-    os.kill(min(_children(running.process.pid)), signal.SIGKILL)  # the coordinator
+        held = session.submit(Plan(Sink(session.read_arrow(ROWS).plan.root, gate.target)), "held")
+        wait_until(lambda: held.state == "running")
+        with ThreadPoolExecutor() as threads:
+            waiting = threads.submit(held.wait, 60)  # what it watches breaks off meanwhile
+            os.kill(_coordinator(running.process.pid), signal.SIGKILL)
+            wait_until(lambda: "the coordinator is started again" in running.text(), 60)
+            gate.open()
+            assert waiting.result().rows == 1000
+        assert session.job(held.id).wait(60).state == "finished"
+    shutil.rmtree(tmp_path / "home" / "coordinator")
+    os.kill(_coordinator(running.process.pid), signal.SIGKILL)
     assert running.process.wait(30) == 1
-    assert (
-        "the coordinator was killed by signal 9 (SIGKILL); what it said is above" in running.text()
-    )
+    assert "its metadata in " in running.text()
+    assert "is gone: put it back, or start again to begin with none" in running.text()
     assert _children(running.process.pid) == []
 
 
@@ -323,6 +344,20 @@ def test_agents_that_were_stopped_stay_so_and_without_any_it_ends(tmp_path: Path
     with pytest.raises(PeerLostError, match="2 was stopped, and stays so\nno agent is left; what"):
         here.mend(1.0)
     here = Started(2, tmp_path)
-    here.end(0, 1)
-    with pytest.raises(PeerLostError, match="the coordinator ended with code 1"):
+    here.end(0, 0)
+    with pytest.raises(PeerLostError, match="the coordinator was stopped, and stays so"):
         here.mend(0.0)
+
+
+def test_a_coordinator_is_started_again_at_most_so_often(tmp_path: Path) -> None:
+    here, now = Started(1, tmp_path), 0.0
+    for pause in (1, 2, 4, 8, 16):
+        here.end(0, -9)
+        assert here.mend(now) == [
+            f"the coordinator was killed by signal 9 (SIGKILL); it is started again in {pause} s"
+        ]
+        now += pause
+        assert here.mend(now) == ["the coordinator is started again"]
+    here.end(0, 1)
+    with pytest.raises(PeerLostError, match="died 6 times in 10 minutes and is not started again"):
+        here.mend(now)
