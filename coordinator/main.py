@@ -24,7 +24,7 @@ from fabric.coordinator.runtime import CoordinatorRuntime
 from fabric.coordinator.saying import say
 from fabric.coordinator.serving import Parts, serving
 from fabric.errors import StorageError
-from fabric.heap import bound_arenas, settle_heap
+from fabric.heap import bound_arenas, forbid_cores, settle_heap
 from fabric.io.places import guarding
 from fabric.security.secret import load_or_create
 from fabric.security.tokens import Signer
@@ -49,6 +49,7 @@ def run_coordinator(
     """
     failpoints.arm()
     bound_arenas()
+    forbid_cores()
     config.check_bind()
     clock = SystemClock()
     signer = Signer(load_or_create(config.home / "secret"))

@@ -183,7 +183,9 @@ class AgentConfig(Limits):
     Every `give_back_s` a busy agent gives memory that is free just then back to the system, and one
     that is idle for so long all that it keeps for the next job.
     Agents of one host reach each other by `unix_sockets`, but never an agent with TLS.
-    A Python function may take `batch_s` for one batch; then its process is stopped.
+    A Python function may take `batch_s` for one batch; then its process is stopped. Such processes
+    see what every program needs of the agent's environment, and what `slot_environment` names; one
+    that takes more than `slot_memory` is stopped.
 
     `memory` bounds the whole process (see `fabric.agent.split`); without it, partitions may take
     most of the machine's memory and queries are not bounded. What has no room is spilled to
@@ -209,6 +211,12 @@ class AgentConfig(Limits):
     stuck_s: Annotated[float, "a read, or a step of its own, may take; then it restarts"] = 120.0
     give_back_s: Annotated[float, "so often, or idle for so long, it gives memory back"] = 180.0
     batch_s: Annotated[float, "a Python function may take for one batch"] = 300.0
+    slot_memory: Annotated[
+        ByteSize | None, "of a process for Python functions; off: its share of memory"
+    ] = None
+    slot_environment: Annotated[
+        Names, "variables that Python functions see, too; PRE_*: all that begin so"
+    ] = field(default_factory=Names)
     unix_sockets: Annotated[bool, "agents of one host reach each other by Unix sockets"] = True
     memory: Annotated[ByteSize | None, "of the whole process; off: not bounded"] = None
     spill_folders: Annotated[Folders, "where rows go that memory has no room for"] = field(
@@ -237,6 +245,8 @@ class AgentConfig(Limits):
                 f"memory must be at least {MEMORY_MIN >> 20} MiB, got {self.memory} bytes: an "
                 "agent that does nothing has half of that"
             )
+        if self.slot_memory is not None:
+            check_positive(self, "slot_memory")
         check_bind(self.host, self.tls_certificate, self.tls_key)
 
     @property

@@ -1,12 +1,14 @@
 """What a process that serves for long does about its heap when it starts.
 
-One job: `bound_arenas`, before threads are started, and `settle_heap`, when it is ready.
+One job: `bound_arenas` and `forbid_cores`, before threads are started, and `settle_heap`, when it
+is ready.
 """
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import resource
 
 ARENAS_MAX = 2
 """Arenas of the system's malloc: one for each thread keeps memory in each, and each grows for as
@@ -19,6 +21,11 @@ def bound_arenas() -> None:
     libc = ctypes.CDLL(None)
     if hasattr(libc, "mallopt"):
         libc.mallopt(_M_ARENA_MAX, ARENAS_MAX)
+
+
+def forbid_cores() -> None:
+    """Have the system write no core of this process, nor of those it starts: secrets are in it."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def settle_heap() -> None:

@@ -21,6 +21,8 @@ from fabric.clients.cli.options import Home, home_of
 from fabric.clients.cli.ports import port_is_free
 from fabric.clients.spark.java import java_major, java_problem
 from fabric.config import FabricHome
+from fabric.errors import FabricError
+from fabric.security.secret import check_folder
 
 Level = Literal["ok", "warn", "bad"]
 _MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "bad": ("✗", "red")}
@@ -136,6 +138,11 @@ def state_folder(home: Path) -> Iterator[Finding]:
         yield Finding("bad", f"the state folder {home} can't be written: {error.strerror}")
         return
     yield Finding("ok", f"state folder {home} can be written, {free / (1 << 30):.0f} GiB free")
+    if home.exists():
+        try:
+            check_folder(home)
+        except FabricError as error:
+            yield Finding("bad", error.message)
     secret = FabricHome(home).secret
     if secret.exists() and secret.stat().st_mode & 0o077:
         yield Finding("bad", f"others can read {secret}: chmod 600 {secret}")

@@ -45,6 +45,7 @@ from fabric.io.live import Feed, opened
 from fabric.plan.nodes import Plan
 from fabric.plan.sources import LiveTarget
 from fabric.plan.stream_facts import is_endless
+from fabric.security.secret import check_folder
 from fabric.security.tokens import Signer
 from fabric.telemetry.logs import logger
 
@@ -181,7 +182,7 @@ def _make_room(folder: str) -> None:
     other = "name another: session.checkpoints(folder=...), or set FABRIC_HOME"
     if path.parent == home.root:
         try:
-            home.create()
+            check_folder(home.create().root)
         except StorageError as error:
             raise StorageError(f"{error.message}; checkpoints lie there, {other}") from error
     if not path.parent.is_dir():

@@ -21,7 +21,7 @@ from fabric import failpoints
 from fabric.agent.memory import prepare_process
 from fabric.config import AgentConfig, Folders
 from fabric.errors import FabricError
-from fabric.heap import settle_heap
+from fabric.heap import forbid_cores, settle_heap
 from fabric.signals import sets
 
 SWITCH_S = 0.0005
@@ -61,6 +61,7 @@ def run_agent(
     failpoints.arm()
     prepare_process(config.memory, config.give_back_s)
     allow_descriptors()
+    forbid_cores()
     from fabric.agent.service import AgentProcess
     from fabric.telemetry.logs import bind_process
 

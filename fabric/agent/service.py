@@ -125,6 +125,8 @@ class AgentProcess:
             batch_s=config.batch_s,
             pool_bytes=self._split.fragment or 0,
             spill_folders=tuple(self._spill.paths) if self._split.fragment else (),
+            memory=config.slot_memory or 0,
+            environment=config.slot_environment,
         )
         self._slot_processes = SlotPool(limits, self._clock)
         stack.callback(self._slot_processes.close)

@@ -1,7 +1,7 @@
 """The fabric secret: one file of 32 random bytes that all parties of a fabric share.
 
-One job: make it once, readable by its owner alone, and refuse it when others could read it. What
-is signed with it lives in `tokens.py`.
+One job: make it once, readable by its owner alone, and refuse it when others could read it or put
+another in its place. What is signed with it lives in `tokens.py`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ def load_or_create(path: str | os.PathLike[str]) -> bytes:
     Raises
     ------
     AuthError
-        When others than the owner may read the file, it is no plain file, or not 32 bytes in hex.
+        When others than the owner may read the file, it is no plain file, or not 32 bytes in hex,
+        and for what `check_folder` refuses.
     StorageError
         When it can't be read or written.
     """
@@ -36,8 +37,39 @@ def load_or_create(path: str | os.PathLike[str]) -> bytes:
     return load(path)
 
 
+def check_folder(folder: str | os.PathLike[str]) -> None:
+    """Refuse a folder that others may write: they could replace what is in it, as ssh has it.
+
+    Raises
+    ------
+    AuthError
+        It belongs to another user (but root), or its group or others may write it.
+    StorageError
+        The system does not say; `FileNotFoundError` when it is not there.
+    """
+    name = os.fspath(folder)
+    try:
+        status = os.stat(folder)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise StorageError(f"can't look at the folder {name}: {error.strerror}") from error
+    if status.st_uid not in (os.geteuid(), 0):
+        raise AuthError(
+            f"the fabric's folder {name} belongs to user {status.st_uid}, this process to user "
+            f"{os.geteuid()}; run the fabric as its owner, or: chown -R {os.geteuid()} {name}"
+        )
+    if status.st_mode & 0o022:
+        raise AuthError(
+            f"the fabric's folder {name} may be written by others (mode "
+            f"{stat.S_IMODE(status.st_mode):04o}), who could replace the secret in it; run: chmod "
+            f"go-w {name}"
+        )
+
+
 def load(path: str | os.PathLike[str]) -> bytes:
     """Read and check the secret at `path`; `FileNotFoundError` when there is none."""
+    check_folder(os.path.dirname(os.path.abspath(path)))
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -38,7 +38,11 @@ ROWS = 2000
 @pytest.fixture(scope="module")
 def one() -> Iterator[LocalFabric]:
     """One agent: all jobs share it."""
-    environ = {"FABRIC_AGENT_BATCH_S": str(BATCH_S), "THE_SECRET_OF_THE_SHOP": "abc"}
+    environ = {
+        "FABRIC_AGENT_BATCH_S": str(BATCH_S), "FABRIC_AGENT_SLOT_ENVIRONMENT": "SHOP_*, SHIP",
+        "THE_SECRET_OF_THE_SHOP": "abc", "DSN": "postgresql://shop:abc@db", "LC_SHOP": "C",
+        "SHOP_TOKEN": "abc", "SHIP": "abc", "SHIPS": "abc",
+    }  # fmt: skip
     with lone_agent(4, environ) as running:
         yield running
 
@@ -279,10 +283,21 @@ def test_it_sees_no_secrets_and_no_sockets_of_the_agent(
     before = {os.readlink(link) for link in agent.iterdir() if link.is_symlink()}
     with_function(session, looks).collect()
     seen = set(Path(place).read_text().split("\n"))
-    assert "PATH" in seen
-    assert "THE_SECRET_OF_THE_SHOP" not in seen
+    assert {"PATH", "LC_SHOP", "SHOP_TOKEN", "SHIP"} <= seen
+    assert seen.isdisjoint({"THE_SECRET_OF_THE_SHOP", "DSN", "SHIPS", "FABRIC_AGENT_BATCH_S"})
     assert not {link for link in seen & before if link.startswith("socket:")}
     assert not {link for link in seen if link.startswith(str(one.home))}
+
+
+def test_no_process_leaves_a_core(one: LocalFabric, session: fabric.Session) -> None:
+    """The secret is in the memory of two of them, rows in that of all."""
+    with_function(session, lambda a: a).collect()
+    agent, coordinator = one.agents[0].process.pid, one.coordinator
+    assert coordinator is not None
+    for pid in (agent, coordinator.process.pid, *slots_of(agent)):
+        limits = Path(f"/proc/{pid}/limits").read_text().splitlines()
+        (core,) = [line.split()[4:6] for line in limits if line.startswith("Max core file size")]
+        assert core == ["0", "0"]
 
 
 def test_no_descriptors_and_files_are_left(one: LocalFabric, session: fabric.Session) -> None:

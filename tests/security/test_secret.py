@@ -42,6 +42,35 @@ def test_refuses_what_others_can_read(tmp_path: Path, mode: int) -> None:
         load_or_create(path)
 
 
+@pytest.mark.parametrize("mode", [0o770, 0o702, 0o777, 0o1777])
+def test_refuses_a_folder_that_others_can_write(tmp_path: Path, mode: int) -> None:
+    """They could put a secret of theirs in the place of it."""
+    path = tmp_path / "home" / "secret"
+    load_or_create(path)
+    path.parent.chmod(mode)
+    for use in (load, load_or_create):
+        with pytest.raises(AuthError, match=f"mode {mode:04o}.*run: chmod go-w .*/home$"):
+            use(path)
+    path.parent.chmod(0o755)
+    load(path)
+
+
+def test_refuses_a_folder_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "home" / "secret"
+    load_or_create(path)
+    if os.geteuid() == 0:
+        os.chown(path.parent, 4711, -1)
+        with pytest.raises(AuthError, match=r"belongs to user 4711.*chown -R 0 .*/home$"):
+            load(path)
+        os.chown(path.parent, 0, -1)
+    monkeypatch.setattr(os, "geteuid", lambda: 4712)  # who has the folder of root, as ssh has it
+    if path.parent.stat().st_uid == 0:
+        load(path)
+    else:
+        with pytest.raises(AuthError, match="to user 4712; run the fabric as its owner"):
+            load(path)
+
+
 @pytest.mark.parametrize("text", ["", "zz", "ab" * 31, "ab" * 33, "\x00" * 64])
 def test_refuses_a_damaged_one(tmp_path: Path, text: str) -> None:
     path = tmp_path / "secret"

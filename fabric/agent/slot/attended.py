@@ -59,7 +59,10 @@ class Attended:
         try:
             yield
         except TooLargeError as error:
-            raise too_large(error.taken_bytes, self._limits.bytes_max, self._running()) from None
+            limits = self._limits
+            raise too_large(
+                error.taken_bytes, limits.bytes_max, self._running(), as_set=limits.is_set
+            ) from None
         except SlotEndedError:
             running = self._running()
             status = self._slot.end()

@@ -89,13 +89,16 @@ def stuck(running: Function, timeout_s: float) -> FabricError:
     )
 
 
-def too_large(taken_bytes: int, bytes_max: int, running: Function | None) -> FabricError:
-    """The error of a task whose process took more memory than its share."""
+def too_large(
+    taken_bytes: int, bytes_max: int, running: Function | None, *, as_set: bool = False
+) -> FabricError:
+    """The error of a task whose process took more than its share, or than was set for all."""
     where = f" in the function {running.name}" if running else ""
+    most = "slot_memory is" if as_set else "its share of the agent's memory is"
+    setting = "slot_memory (FABRIC_AGENT_SLOT_MEMORY)" if as_set else "--memory"
     return ConfigError(
-        f"the process of the task had {taken_bytes >> 20} MiB{where}, and its share of the agent's "
-        f"memory is {bytes_max >> 20} MiB; let the function keep less, or give agents a larger "
-        "--memory",
+        f"the process of the task had {taken_bytes >> 20} MiB{where}, and {most} "
+        f"{bytes_max >> 20} MiB; let the function keep less, or give agents a larger {setting}",
         node=running.node if running else "",
     )
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 import faulthandler
 import os
-import resource
 import select
 import signal
 import socket
@@ -19,7 +18,7 @@ import struct
 import sys
 from contextlib import suppress
 
-from fabric.heap import settle_heap
+from fabric.heap import forbid_cores, settle_heap
 
 REQUEST, REPLY = struct.Struct("<Bq"), struct.Struct("<q")
 """Kind and number. SPAWN is answered by a process id; for REAP the number is one, answered by its
@@ -38,6 +37,7 @@ def main(descriptor: int) -> None:
     """Serve the agent at the other end of `descriptor`, until that is closed."""
     agent = socket.socket(fileno=descriptor)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    forbid_cores()
     _import()
     settle_heap()  # else collecting in a slot would write to pages that all share
     agent.send(REPLY.pack(os.getpid()))
@@ -116,7 +116,6 @@ def _settle(nursery: int, output: int) -> None:
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:
         score.write(str(OOM_SCORE))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if "numpy.random" in sys.modules:  # else all slots draw the same numbers; `random` sees to it
         sys.modules["numpy.random"].seed()
 

@@ -31,11 +31,21 @@ class SlotLimits:
     pool_bytes: int = 0
     """Of DataFusion, in each slot; 0: as much as it wants, as does all else there."""
     spill_folders: Sequence[Path] = ()
+    memory: int = 0
+    """What a process may add to what it is born with, as was set; 0: nothing was."""
+    environment: Sequence[str] = ()
+    """Variables that functions see beside those that every program needs."""
 
     @property
     def bytes_max(self) -> int:
         """What a process may add to what it is born with; 0: as much as it wants."""
-        return self.pool_bytes and self.pool_bytes + HEADROOM_BYTES
+        share = self.pool_bytes and self.pool_bytes + HEADROOM_BYTES
+        return min(share, self.memory) if share and self.memory else share or self.memory
+
+    @property
+    def is_set(self) -> bool:
+        """Whether `bytes_max` is what was set, not a share of the agent's memory."""
+        return self.bytes_max == self.memory
 
 
 class SlotPool:
@@ -43,7 +53,7 @@ class SlotPool:
 
     def __init__(self, limits: SlotLimits | None = None, clock: Clock | None = None) -> None:
         self.limits, self.clock = limits or SlotLimits(), clock or SystemClock()
-        self._nursery = Nursery()
+        self._nursery = Nursery(self.limits.environment)
         self._lock = Lock()
         self._waiting: dict[str, list[SlotProcess]] = defaultdict(list)
         self._busy: set[SlotProcess] = set()

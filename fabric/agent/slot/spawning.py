@@ -1,8 +1,8 @@
 """The agent's face of its nursery.
 
 One job: `Nursery`: starts that process when the first slot is wanted, anew when it died, and asks
-it for slots. What slots inherit is what the agent's environment holds, without what is named like a
-secret.
+it for slots. What slots inherit of the agent's environment is what every program needs, and what
+the agent's settings name.
 """
 
 from __future__ import annotations
@@ -27,12 +27,21 @@ from fabric.agent.slot.nursery import main
 main(int(sys.argv[1]))
 """
 _JEMALLOC = "JE_ARROW_MALLOC_CONF"
+_HARMLESS = (
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TERM", "LANG", "LANGUAGE", "LC_*", "TZ",
+    "TZDIR", "PYTHON*", "VIRTUAL_ENV", "CONDA_*", "LD_*", "SSL_CERT_FILE", "SSL_CERT_DIR",
+    "CUDA_*", "NVIDIA_*", "ROCR_*", "HIP_*", "OMP_*", "MKL_*", "OPENBLAS_*", "NUMEXPR_*", "NUMBA_*",
+    "ARROW_*", "MIMALLOC_*", "MALLOC_*", "ASAN_OPTIONS", _JEMALLOC,
+)  # fmt: skip
+"""Variables that every program may need, and that say how libraries compute and take memory."""
 
 
 class Nursery:
     """Makes slot processes; any thread may ask."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: Sequence[str] = ()) -> None:
+        """Slots see the variables `names`, too."""
+        self._names = tuple(names)
         self._lock = Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
@@ -97,7 +106,7 @@ class Nursery:
                 stdin=subprocess.DEVNULL,
                 stdout=2,
                 pass_fds=[theirs.fileno()],
-                env=inherited(os.environ),
+                env=inherited(os.environ, self._names),
                 start_new_session=True,
             )
         self._socket = ours
@@ -115,22 +124,26 @@ class Nursery:
             self._process = None
 
 
-def inherited(environ: Mapping[str, str]) -> dict[str, str]:
-    """What of `environ` slots see.
+def inherited(environ: Mapping[str, str], names: Sequence[str] = ()) -> dict[str, str]:
+    """What of `environ` slots see: what is known to be harmless, and `names` whatever they are.
 
-    >>> inherited({"PATH": "/bin", "API_TOKEN": "abc"})["PATH"]
-    '/bin'
-    >>> "API_TOKEN" in inherited({"API_TOKEN": "abc"})
-    False
+    >>> seen = inherited({"PATH": "/bin", "PGPASSFILE": "/x", "SHOP": "abc"}, ["SH*"])
+    >>> seen["PATH"], seen["SHOP"], "PGPASSFILE" in seen
+    ('/bin', 'abc', False)
     """
     seen = {
         name: value
         for name, value in environ.items()
-        if not any(word in name.lower() for word in SECRET_WORDS)
+        if _is_among(name, names)
+        or (_is_among(name, _HARMLESS) and not any(word in name.lower() for word in SECRET_WORDS))
     }
     # A thread of jemalloc would be one more than a process that forks should have.
     seen[_JEMALLOC] = f"{seen.get(_JEMALLOC, 'muzzy_decay_ms:0')},background_thread:false"
     return seen
+
+
+def _is_among(name: str, known: Sequence[str]) -> bool:
+    return any(name.startswith(one[:-1]) if one.endswith("*") else name == one for one in known)
 
 
 def _answer(end: socket.socket) -> int:

@@ -59,6 +59,12 @@ def test_too_much_memory_names_both_sizes_and_the_setting() -> None:
     assert "--memory" in error.message
 
 
+def test_too_much_memory_names_the_setting_that_was_set() -> None:
+    error = too_large(300 << 20, 200 << 20, SLOW, as_set=True)
+    assert "in the function slow, and slot_memory is 200 MiB" in error.message
+    assert "FABRIC_AGENT_SLOT_MEMORY" in error.message
+
+
 def test_a_hang_names_function_deadline_and_setting() -> None:
     error = hung(SLOW, 2.5)
     assert isinstance(error, UserError)

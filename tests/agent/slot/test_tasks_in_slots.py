@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ import pytest
 import fabric
 from fabric import DataFrame, arrow_udf, col, udf
 from fabric.agent.held import TaskSpec
-from fabric.agent.slot.pool import SlotLimits, SlotPool
+from fabric.agent.slot.pool import HEADROOM_BYTES, SlotLimits, SlotPool
 from fabric.agent.slot.remote import PUTS_MAX
 from fabric.agent.slot.served import ServedTask
 from fabric.clients.demo.checksum import checksum
@@ -455,6 +455,23 @@ def test_a_bounded_slot_gives_the_same_rows(
 ) -> None:
     frame = frames(bounded.frame)[name]
     assert checksum(bounded.collect(frame)) == checksum(threads.collect(frame.plan.root))
+
+
+def test_the_memory_of_a_slot_can_be_set(tmp_path: Path) -> None:
+    """Without a bound for the agent as well; the smaller of both counts."""
+
+    def leaks(a: Any) -> Any:
+        return bytearray(1 << 30)
+
+    slots = contextmanager(opened)
+    with slots(tmp_path, SlotLimits(memory=64 << 20)) as own:
+        error = own.fails(leaks, ConfigError)
+    assert "in the function leaks, and slot_memory is 64 MiB" in error.message
+    both = SlotLimits(memory=64 << 20, pool_bytes=32 << 20)
+    assert (both.bytes_max, both.is_set) == (64 << 20, True)
+    both = SlotLimits(memory=1 << 30, pool_bytes=32 << 20)
+    assert (both.bytes_max, both.is_set) == ((32 << 20) + HEADROOM_BYTES, False)
+    assert SlotLimits().bytes_max == 0
 
 
 @pytest.mark.parametrize("at_once", [True, False])

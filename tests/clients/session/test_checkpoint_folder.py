@@ -107,7 +107,7 @@ def test_a_folder_that_can_not_be_is_refused_before_a_stream_starts(
             with pytest.raises(error, match=text):
                 streams.generator(n_rows=9, session=session).write_stream(tmp_path / "out")
         assert session.jobs() == []
-    assert os.listdir(tmp_path) == ["file"]
+    assert sorted(os.listdir(tmp_path)) == ["closed", "file"]
 
 
 def test_a_home_that_can_not_be_made_says_what_else_there_is(
