@@ -20,6 +20,7 @@ from fabric.config import (
 )
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.errors import ConfigError, StorageError
+from fabric.plan_rules import PlanRules
 from fabric.settings import explain, load
 from tests.support.arrays import examples
 
@@ -257,7 +258,25 @@ def test_times_have_units() -> None:
         load(CoordinatorConfig, "coordinator", {"FABRIC_HEARTBEAT_INTERVAL": "5000"})
 
 
-@pytest.mark.parametrize("kind", [AgentConfig, CoordinatorConfig, AdaptiveConfig])
+@pytest.mark.parametrize("kind", [AgentConfig, CoordinatorConfig, AdaptiveConfig, PlanRules])
 def test_every_setting_has_a_meaning(kind: type) -> None:
     told = explain(kind, "agent", {})
     assert [one.name for one in told if not one.meaning] == []
+
+
+def test_what_plans_may_do(tmp_path: Path) -> None:
+    """The same section for coordinator and agents, in the file or the environment."""
+    text = '[plans]\nallowed_folders = ["/a", "/b"]\nallowed_hosts = ["x:1", "::1"]\n'
+    environ = file_of(tmp_path, text + "allow_functions = false\n")
+    rules = load(PlanRules, "plans", environ)
+    assert load(CoordinatorConfig, "coordinator", environ).plans == rules
+    assert rules.allowed_folders == (Path("/a"), Path("/b"))
+    assert (rules.allowed_hosts, rules.allow_functions) == (("x:1", "::1"), False)
+    named = {"FABRIC_PLANS_ALLOWED_FOLDERS": "/c", "FABRIC_PLANS_ALLOWED_HOSTS": "y, z:2"}
+    rules = load(PlanRules, "plans", environ | named)
+    assert rules.allowed_folders == (Path("/c"),)
+    assert rules.allowed_hosts == ("y", "z:2")
+    with pytest.raises(ConfigError, match=r"did you mean plans\.allowed_hosts"):
+        load(PlanRules, "plans", file_of(tmp_path, "[plans]\nallowed_host = []\n"))
+    with pytest.raises(ConfigError, match=r"allowed_hosts names hosts, .*not 'grpc://x'"):
+        load(PlanRules, "plans", file_of(tmp_path, '[plans]\nallowed_hosts = ["grpc://x"]\n'))

@@ -10,10 +10,20 @@ import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
 
-from fabric.errors import AuthError, DataError, ExternalError, NotFoundError, PeerLostError
+from fabric.config import Names
+from fabric.errors import (
+    AuthError,
+    DataError,
+    ExternalError,
+    NotFoundError,
+    PeerLostError,
+    PlanError,
+)
 from fabric.ids import TaskId
 from fabric.io import registry, sinks
+from fabric.io.places import Places, guarding
 from fabric.plan.sources import FlightSource, FlightTarget
+from fabric.plan_rules import PlanRules
 from tests.support.flight_rig import FlightRig
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])
@@ -87,6 +97,16 @@ def test_takes_the_first_location_that_answers(plain: Plain) -> None:
     plain.locations = ["grpc+tcp://127.0.0.1:1"]
     with pytest.raises(PeerLostError):
         read(FlightSource(plain.uri, ("t",)))
+
+
+def test_a_server_names_no_host_that_is_not_allowed(plain: Plain) -> None:
+    source = FlightSource(plain.uri, ("t",))
+    with guarding(Places(PlanRules(allowed_hosts=Names("127.0.0.1")))):
+        plain.locations = [plain.uri, "arrow-flight-reuse-connection://?"]
+        assert read(source) == table(0, 20)
+        plain.locations = [plain.uri, "grpc+tcp://localhost:1"]
+        with pytest.raises(PlanError, match="may not call localhost:1"):
+            registry.enumerate_splits(source, 1)
 
 
 def test_other_rows_than_promised_are_refused(plain: Plain) -> None:
