@@ -79,7 +79,7 @@ class _Candidate:
     def run(self, halted: threading.Event) -> None:
         """Term after term."""
         self._front.current = self._standby
-        self._front.on_deposed = self._elector.deposed
+        self._front.on_deposed = self._elector.told
         self._log("coordinator listens", {"address": self._address})
         self._elector.start()
         try:

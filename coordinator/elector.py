@@ -59,8 +59,14 @@ class Elector:
         with self._changed:
             return self._election.predecessor
 
+    def told(self, epoch: int) -> None:
+        """Somebody says that another one leads; whether it does the store knows."""
+        with self._changed:
+            self._election.told(epoch)
+            self._changed.notify_all()
+
     def deposed(self, epoch: int) -> None:
-        """Somebody leads with a higher epoch."""
+        """The store says that somebody leads with a higher epoch."""
         with self._changed:
             self._election.deposed(epoch)
             self._changed.notify_all()

@@ -85,6 +85,8 @@ def _run_alone(parts: Parts, listening: Callable[[str], None], halted: threading
         while runtime.broken is None and not halted.wait(1.0):
             pass
     if (broken := runtime.broken) is not None:
+        if not isinstance(broken, StorageError):
+            raise broken
         why = f": {broken.__cause__}" if broken.__cause__ is not None else ""
         raise StorageError(f"{broken.message} (it is in {config.home / 'coordinator'}{why})")
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from fabric.coordinator.core.effects import Effect, Persist
 from fabric.coordinator.metadata.store import MetadataStore, Table, Write
 from fabric.coordinator.metadata.write_down import write_down
-from fabric.errors import StorageAwayError, StorageError
+from fabric.errors import FabricError, InternalError, StorageAwayError, StorageError
 
 
 class Outbox:
@@ -27,7 +27,7 @@ class Outbox:
         self._n_put = self._n_written = self._n_done = 0
         self.away: StorageAwayError | None = None
         """Why the store can't be written to now."""
-        self.broken: StorageError | None = None
+        self.broken: FabricError | None = None
         """Why this coordinator can't go on."""
 
     @property
@@ -75,10 +75,7 @@ class Outbox:
                 self.away = error
             return False
         except StorageError as error:
-            with self._changed:
-                self.broken = error
-                self._queue.clear()
-                self._changed.notify_all()
+            self.fail(error)
             return True
         with self._changed:
             self.away = None
@@ -92,6 +89,15 @@ class Outbox:
             self._n_done += len(effects)
             self._changed.notify_all()
         return True
+
+    def fail(self, error: Exception) -> None:
+        """Nothing is written down or carried out any more, because of `error`."""
+        kind = type(error).__name__
+        unexpected = InternalError(f"the coordinator failed ({kind}); its log says more")
+        with self._changed:
+            self.broken = error if isinstance(error, FabricError) else unexpected
+            self._queue.clear()
+            self._changed.notify_all()
 
     def _write(self, effects: Sequence[Effect]) -> None:
         writes: dict[tuple[Table, str], Write] = {}

@@ -9,6 +9,7 @@ Embedded and in a process of its own it is the same object.
 from __future__ import annotations
 
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 
@@ -54,7 +55,7 @@ from fabric.coordinator.paging import page
 from fabric.coordinator.planner.picture import explain
 from fabric.coordinator.preparation import Prepared, Surroundings, prepare
 from fabric.coordinator.watchers import Watchers
-from fabric.errors import FencedError, InternalError, NotLeaderError, PlanError, StorageError
+from fabric.errors import FabricError, InternalError, NotLeaderError, PlanError, StorageError
 from fabric.ids import check_name, new_id
 from fabric.security.callers import who
 from fabric.security.tokens import Signer
@@ -107,7 +108,6 @@ class CoordinatorRuntime:
         self._watchers = Watchers()
         self._n_sessions = 0
         self._closed = False
-        self._deposed: StorageError | None = None
         self._thread = threading.Thread(target=self._run, name="coordinator", daemon=True)
         with self._lock:
             now, wall_s = self._clock.monotonic_s(), self._clock.wall_s()
@@ -129,9 +129,9 @@ class CoordinatorRuntime:
             return dict(self._core.refused)
 
     @property
-    def broken(self) -> StorageError | None:
-        """Why this coordinator can't go on: its store has refused a write, or another one leads."""
-        return self._deposed or self._outbox.broken
+    def broken(self) -> FabricError | None:
+        """Why this coordinator can't go on: its store refuses writes, or its thread failed."""
+        return self._outbox.broken
 
     def check(self) -> None:
         """Raise what every call would be refused with."""
@@ -417,12 +417,7 @@ class CoordinatorRuntime:
 
     def _handle(self, event: Event, who: str = "") -> list[Effect]:
         """Move the core; the lock is held."""
-        try:
-            effects = self._core.handle(event, self._clock.monotonic_s(), who)
-        except FencedError as error:
-            self._deposed = error
-            self._wake.notify_all()
-            raise
+        effects = self._core.handle(event, self._clock.monotonic_s(), who)
         for effect in effects:
             if isinstance(effect, Hear):
                 line = self._lines.get(effect.agent_id)
@@ -432,6 +427,13 @@ class CoordinatorRuntime:
         return effects
 
     def _run(self) -> None:
+        try:
+            self._turn()
+        except Exception as error:  # without this thread it would answer, and never do a thing
+            self._log("coordinator failed", {"error": repr(error), "trace": traceback.format_exc()})
+            self._outbox.fail(error)
+
+    def _turn(self) -> None:
         period_s = min(TICK_S, self._config.heartbeat_s / 2)
         due_s = self._clock.monotonic_s() + period_s
         answers = True
@@ -463,8 +465,7 @@ class CoordinatorRuntime:
                 if (line := self._line(agent_id, session)) is not None:
                     self._send(agent_id, line, message)
             case Disconnect(agent_id=agent_id, session=session, reason=reason):
-                if (line := self._line(agent_id, session)) is not None:
-                    self._forget_line(agent_id, session)
+                if (line := self._take_line(agent_id, session)) is not None:
                     line.disconnect(reason)
             case JobChanged(job_id=job_id):
                 self._watchers.notify(job_id)
@@ -483,13 +484,11 @@ class CoordinatorRuntime:
 
     def _line(self, agent_id: str, session: int) -> Line | None:
         with self._lock:
-            line = self._lines.get(agent_id)
-        return line if line is not None and line.session == session else None
+            return self._lines[agent_id] if self._session(agent_id) == session else None
 
-    def _forget_line(self, agent_id: str, session: int) -> None:
+    def _take_line(self, agent_id: str, session: int) -> Line | None:
         with self._lock:
-            if self._session(agent_id) == session:
-                del self._lines[agent_id]
+            return self._lines.pop(agent_id) if self._session(agent_id) == session else None
 
     def _send(self, agent_id: str, line: Line, message: pb.CoordinatorMessage) -> None:
         reach_sending(message)

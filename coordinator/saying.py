@@ -18,6 +18,7 @@ WARNINGS = frozenset({
     "CHECKPOINT IS DAMAGED, an older one is tried",
     "OUTPUT IS TAKEN BACK, its rows come again", "output not taken back, it is tried again",
     "ROWS ARE SEEN TWICE, as the stream allows", "metadata store away",
+    "coordinator failed", "agent obeys another coordinator",
 })  # fmt: skip
 
 

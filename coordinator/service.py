@@ -173,6 +173,9 @@ class ControlService(ControlServicer):
         if first is _EOF or first.WhichOneof("kind") != "hello":
             raise ConfigError("the first message of an agent must be its hello")
         agent_id, runtime = first.hello.agent_id, self._front.current
+        # A write that is cancelled before the initial metadata are out leaves a call of grpc.aio
+        # without an end: it sends them once more with its status, which gRPC refuses.
+        await context.send_initial_metadata(())
         line = _Line(asyncio.get_running_loop(), context)
         loop = asyncio.get_running_loop()
         session = await loop.run_in_executor(

@@ -41,7 +41,7 @@ from fabric.coordinator.core.replication import Replication
 from fabric.coordinator.datasets import Catalogue
 from fabric.coordinator.metadata.store import MetadataStore, Write
 from fabric.coordinator.planner.stages import StageGraph
-from fabric.errors import ConfigError, ExternalError, FencedError, NotFoundError
+from fabric.errors import ConfigError, ExternalError, NotFoundError, NotLeaderError
 
 
 class CoordinatorCore:
@@ -51,6 +51,7 @@ class CoordinatorCore:
         self._config, self._embedded = config, embedded
         self.epoch = epoch
         self.refused: Counter[str] = Counter()
+        self._claimed = 0  # the highest epoch that an agent has told of, above our own
         self._agents = Agents(None if embedded else config.timeout_s, config.reattach_s)
         self._announcer = Announcer(self._agents, epoch)
         self._book = Book(config, epoch)
@@ -233,10 +234,7 @@ class CoordinatorCore:
         effects: list[Effect] = []
         hello, agent_id = event.hello, event.hello.agent_id
         if hello.epoch > self.epoch:
-            raise FencedError(
-                f"this coordinator has epoch {self.epoch}, and agent {agent_id} obeys one of epoch "
-                f"{hello.epoch}: another one took over"
-            )
+            raise self._obeys_another(hello, now)
         if not same_release(hello.version, __version__):
             raise ConfigError(
                 f"agent {agent_id} runs Fabric {hello.version[:64]!r}, this coordinator "
@@ -267,6 +265,20 @@ class CoordinatorCore:
         effects += self._progress.attached(agent, hello.tasks, now)
         self._write_agent(agent, now)
         return effects
+
+    def _obeys_another(self, hello: pb.Hello, now: float) -> NotLeaderError:
+        """Whether another one leads is the store's to say, which takes this note only of who does:
+        an agent may say any number."""
+        if hello.epoch > self._claimed:
+            self._claimed = hello.epoch
+            self._book.note(
+                now, "agent obeys another coordinator", agent=hello.agent_id, theirs=hello.epoch,
+            )  # fmt: skip
+        return NotLeaderError(
+            f"this coordinator has epoch {self.epoch}, and agent {hello.agent_id} obeys one of "
+            f"epoch {hello.epoch}: another one took over, or else this one has an older copy of "
+            "its files; if it is the only one, restart the agent"
+        )
 
     def _welcome(self) -> pb.CoordinatorMessage:
         return pb.CoordinatorMessage(

@@ -121,7 +121,12 @@ class Election:
         """The store did not answer."""
         self._patient_until = now + self._lease_s
 
+    def told(self, epoch: int) -> None:
+        """Somebody says that another one leads with `epoch`: the store is asked at once."""
+        if epoch > self._epoch:
+            self._due = 0.0
+
     def deposed(self, epoch: int) -> None:
-        """Somebody leads with `epoch`."""
+        """The store says that somebody leads with `epoch`."""
         if epoch > self._epoch:
             self._epoch = 0

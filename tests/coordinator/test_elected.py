@@ -9,16 +9,20 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import grpc
 import psycopg
 import pytest
 
+from fabric.clock import SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.control.client import GrpcControl
 from fabric.control.control_pb2_grpc import ControlStub
 from fabric.control.rpc import bearer, from_rpc
 from fabric.errors import NotLeaderError
+from fabric.security.secret import load
+from fabric.security.tokens import Signer
 from tests.support.postgres import PostgresServer
 from tests.support.wait import wait_until
 
@@ -144,6 +148,21 @@ def test_a_frozen_leader_wakes_up_as_a_standby(start: Starts, metadata_url: str)
     wait_until(lambda: getattr(leader.refusal(), "leader", "") == standby.address, 30)
     assert standby.leads()
     assert leader.process.poll() is None
+
+
+def test_an_agents_token_deposes_no_leader(start: Starts, metadata_url: str) -> None:
+    one = start().listening()
+    wait_until(one.leads)
+    token = Signer(load(one.home / "secret")).token("agent", "a", 600, SystemClock().wall_s())
+    told = pb.Leadership(epoch=1 << 40, address="127.0.0.1:1")
+    before = epoch(metadata_url)
+    with grpc.insecure_channel(one.address) as channel:
+        depose: Any = ControlStub(channel).Depose  # type: ignore[no-untyped-call]
+        for _ in range(20):
+            depose(told, metadata=bearer(token), timeout=60)
+            assert one.leads()
+    assert epoch(metadata_url) == before
+    assert "leader no more" not in one.said()
 
 
 def test_without_the_database_it_waits_at_its_start(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +22,7 @@ from fabric.errors import (
     ConfigError,
     DataError,
     FabricError,
+    InternalError,
     NotFoundError,
     PeerLostError,
     PlanError,
@@ -31,6 +32,7 @@ from fabric.plan.codec import decode, encode
 from fabric.plan.expr import Column
 from fabric.plan.nodes import Filter, Limit, Plan, Scan, Select, Sink
 from fabric.plan.sources import DatasetSource, DatasetTarget, FileSource, FileTarget, MemorySource
+from tests.support.wait import wait_until
 
 DEADLINE_S = 60.0
 
@@ -318,6 +320,21 @@ def test_a_store_that_refuses_ends_the_coordinator(scan: Scan) -> None:
             with pytest.raises(StorageError, match="no space left"):
                 runtime.submit(ask(scan))
         assert runtime.broken is not None
+
+
+def test_a_thread_that_fails_ends_the_coordinator_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    logged: dict[str, Mapping[str, str | int]] = {}
+
+    def fails() -> None:
+        raise KeyError("a mistake")
+
+    with CoordinatorRuntime(log=logged.__setitem__) as runtime:
+        monkeypatch.setattr(runtime, "tick", fails)
+        wait_until(lambda: runtime.broken)
+        with pytest.raises(InternalError, match=r"^the coordinator failed \(KeyError\); its log"):
+            runtime.list_jobs(pb.ListRequest())
+    assert "a mistake" in str(logged["coordinator failed"]["error"])
+    assert "in fails" in str(logged["coordinator failed"]["trace"])
 
 
 def test_restart_over_rocksdb(tmp_path: Path, scan: Scan) -> None:

@@ -196,7 +196,16 @@ def test_a_leader_that_meets_another_lease_leads_no_more(found: Lease) -> None:
     assert election.leads(2.1) == 0
 
 
-def test_rumours_depose_only_with_a_higher_epoch() -> None:
+def test_rumours_of_a_higher_epoch_have_the_store_asked_at_once() -> None:
+    election = leading()
+    due = election.due
+    election.told(3)
+    assert election.due == due > 0
+    election.told(4)
+    assert (election.leads(1.0), election.due) == (3, 0.0)
+
+
+def test_the_store_deposes_only_with_a_higher_epoch() -> None:
     election = leading()
     election.deposed(3)
     assert election.leads(1.0) == 3

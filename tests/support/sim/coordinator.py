@@ -27,7 +27,7 @@ from fabric.coordinator.core.events import (
     Tick,
 )
 from fabric.coordinator.metadata.store import MetadataStore
-from fabric.errors import FabricError, FencedError, InternalError, PeerLostError, StorageError
+from fabric.errors import FabricError, InternalError, PeerLostError, StorageError
 from tests.support.sim.disk import File
 from tests.support.sim.graphs import fragments
 from tests.support.sim.invariants import Invariants
@@ -264,9 +264,6 @@ class CoordinatorProcess(Party):
             raise PeerLostError("the coordinator is not ready")
         try:
             effects = self.core.handle(event, self.monotonic_s())
-        except FencedError as error:
-            self.gives_up(error)
-            return
         except FabricError as error:
             if isinstance(event, AgentSaid | AgentDetached | Tick):
                 raise self._invariants.violation(f"{error!r} at {event}") from error

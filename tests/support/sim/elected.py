@@ -61,8 +61,7 @@ class ElectedCoordinator(CoordinatorProcess):
     def serve(self, request: Any, answer: Callable[[Any], None]) -> None:
         """See `CoordinatorProcess.serve`; who does not lead says so."""
         if isinstance(request, Depose):
-            self._election.deposed(request.epoch)
-            self._look()
+            self._election.told(request.epoch)
             answer(None)
         elif self.core is None:
             raise NotLeaderError(f"{self.name} does not lead")
