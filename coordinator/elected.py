@@ -14,7 +14,6 @@ from typing import Any
 
 import grpc
 
-from fabric.config import read_pem
 from fabric.control import control_pb2 as pb
 from fabric.control.control_pb2_grpc import ControlStub
 from fabric.control.rpc import bearer, open_channel
@@ -25,6 +24,7 @@ from fabric.coordinator.runtime import CoordinatorRuntime
 from fabric.coordinator.serving import Parts, serving
 from fabric.errors import FencedError, StorageAwayError
 from fabric.ids import new_id
+from fabric.security.tls import read_pem
 
 RETRY_S = 0.5
 DEPOSE_S = 2.0

@@ -14,7 +14,6 @@ import grpc
 import uvloop
 
 from fabric.clock import Clock
-from fabric.config import read_pair
 from fabric.control.control_pb2_grpc import add_ControlServicer_to_server
 from fabric.control.rpc import server_options
 from fabric.coordinator.auth import AuthInterceptor
@@ -23,6 +22,7 @@ from fabric.coordinator.front import Front
 from fabric.coordinator.runtime import CoordinatorRuntime, Log
 from fabric.coordinator.service import ControlService
 from fabric.errors import ConfigError
+from fabric.security.tls import read_pair
 from fabric.security.tokens import Signer
 
 STOP_S = 2.0
@@ -40,7 +40,7 @@ class ControlServer:
         config: CoordinatorConfig,
         log: Log,
     ) -> None:
-        self._service = ControlService(runtime, log)
+        self._service = ControlService(runtime, log, encrypted=config.tls_certificate is not None)
         self._auth = AuthInterceptor(signer, clock, log)
         self._config = config
         self._loop = uvloop.new_event_loop()

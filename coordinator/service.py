@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import grpc
 
+from fabric.config import TLS
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED
 from fabric.control.control_pb2_grpc import ControlServicer
@@ -22,8 +23,16 @@ from fabric.control.rpc import status_of
 from fabric.coordinator.front import Front
 from fabric.coordinator.keys import own_key
 from fabric.coordinator.runtime import WATCH_S, CoordinatorRuntime, Log
-from fabric.errors import ConfigError, FabricError, FencedError, NotLeaderError, PeerLostError
-from fabric.security.callers import current
+from fabric.errors import (
+    AuthError,
+    ConfigError,
+    FabricError,
+    FencedError,
+    NotLeaderError,
+    PeerLostError,
+)
+from fabric.security.callers import current, who
+from fabric.security.tls import check_clear
 
 Request = TypeVar("Request")
 Reply = TypeVar("Reply")
@@ -37,11 +46,14 @@ QUEUE_MAX = 10_000
 class ControlService(ControlServicer):
     """The servicer; `close` lets its threads go."""
 
-    def __init__(self, runtime: CoordinatorRuntime | Front, log: Log) -> None:
+    def __init__(
+        self, runtime: CoordinatorRuntime | Front, log: Log, *, encrypted: bool = False
+    ) -> None:
+        """`encrypted`: it is reached by TLS, and so must be whoever attaches."""
         front = runtime if isinstance(runtime, Front) else Front(runtime)
         self._runtime: Any = front
         self._front = front
-        self._log = log
+        self._log, self._encrypted = log, encrypted
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="control")
 
     def close(self) -> None:
@@ -150,6 +162,23 @@ class ControlService(ControlServicer):
         await context.abort(code, text, trailing)
         raise failure  # abort has raised already
 
+    def _check_address(self, hello: pb.Hello) -> None:
+        """Refuse an agent that others would have to reach in the clear."""
+        address = hello.address
+        if not address.startswith("grpc") or address.startswith(TLS):
+            return
+        try:
+            if self._encrypted:
+                raise AuthError(
+                    f"agent {hello.agent_id[:128]!r} serves its rows without TLS, at "
+                    f"{address[:200]}, and this fabric has TLS; give it tls_certificate and "
+                    "tls_key (FABRIC_AGENT_TLS_CERTIFICATE, FABRIC_AGENT_TLS_KEY)"
+                )
+            check_clear(address)
+        except AuthError as error:
+            self._log("agent refused", {"who": who(), "error": error.message})
+            raise
+
     async def _watch(self, request: pb.JobRequest, context: Any) -> None:
         loop, runtime = asyncio.get_running_loop(), self._front.current
         changed = asyncio.Event()
@@ -173,6 +202,7 @@ class ControlService(ControlServicer):
         if first is _EOF or first.WhichOneof("kind") != "hello":
             raise ConfigError("the first message of an agent must be its hello")
         agent_id, runtime = first.hello.agent_id, self._front.current
+        self._check_address(first.hello)
         # A write that is cancelled before the initial metadata are out leaves a call of grpc.aio
         # without an end: it sends them once more with its status, which gRPC refuses.
         await context.send_initial_metadata(())

@@ -406,31 +406,6 @@ def check_bind(host: str, tls_certificate: Path | None, tls_key: Path | None) ->
         )
 
 
-def read_pem(path: Path) -> bytes:
-    """A certificate or a key; `ConfigError` when the file is none."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"can't read {path}: {error.strerror}") from error
-    if b"-----BEGIN" not in data:
-        raise ConfigError(f"{path} holds no certificate or key in PEM format")
-    return data
-
-
-def read_pair(certificate: Path, key: Path) -> tuple[bytes, bytes]:
-    """A server's certificate and its key; `ConfigError` when they don't belong together."""
-    import ssl
-
-    pair = read_pem(certificate), read_pem(key)
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
-    except ssl.SSLError as error:
-        raise ConfigError(
-            f"{certificate} and {key} don't belong together: {error.reason or 'unreadable'}"
-        ) from error
-    return pair
-
-
 def is_loopback(host: str) -> bool:
     """Whether only this machine can connect to `host`.
 

@@ -66,6 +66,8 @@ def pytest_configure() -> None:
     path = [found for found in os.environ.get("PYTHONPATH", "").split(os.pathsep) if found]
     if path[:1] != [ROOT]:
         os.environ["PYTHONPATH"] = os.pathsep.join([ROOT, *path])
+    for key in Path(ROOT, "tests/flight/tls").glob("*.key"):
+        key.chmod(0o600)  # git does not keep that, and nothing starts with a key that others read
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

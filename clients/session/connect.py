@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from fabric.config import TLS, FabricHome, read_pem
+from fabric.config import TLS, FabricHome
 from fabric.errors import AuthError, ConfigError
+from fabric.security.tls import read_pem
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import SparkSession
 
     from fabric.clients.session.session import Session
@@ -33,6 +36,7 @@ def connect(
     spark: SparkSession | None = None,
     datasets: str | Session | None = None,
     tls_roots: str | Path | None = None,
+    insecure: bool = False,
 ) -> Session:
     """Open a session; frames that name no session run on the newest open one.
 
@@ -59,6 +63,9 @@ def connect(
     tls_roots
         With TLS: a file of the certificates (PEM) that may have signed the fabric's; default: the
         variable FABRIC_TLS_ROOTS, else those that gRPC trusts by itself.
+    insecure
+        Send the token in the clear to another machine, too, where whoever is on the way can read
+        it. Without it that is refused; on this machine, and by TLS, nothing needs it.
 
     Raises
     ------
@@ -77,7 +84,12 @@ def connect(
     if spark is not None or (target is not None and is_spark(target)):
         if serve:
             raise ConfigError("serve=True is for embedded sessions; Spark serves no Flight clients")
-        return _on_spark(target, token, parallelism, spark, datasets)
+        opens = None
+        if isinstance(datasets, str):
+            opens = partial(connect, datasets, token=token, tls_roots=tls_roots, insecure=insecure)
+        elif token is not None:
+            raise ConfigError('Spark needs no token; it is for datasets="fabric://host:6123"')
+        return _on_spark(target, parallelism, spark, datasets, opens)
     if datasets is not None:
         raise ConfigError("datasets=... is for sessions on Spark; other fabrics have their own")
     if target is None:
@@ -92,28 +104,32 @@ def connect(
 
     address = parse_address(target)
     roots = read_roots(tls_roots) if address.startswith(TLS) else None
-    return RemoteSession(address, token or find_token(), parallelism=parallelism, tls_roots=roots)
+    return RemoteSession(
+        address,
+        token or find_token(),
+        parallelism=parallelism,
+        tls_roots=roots,
+        insecure=insecure,
+    )
 
 
 def _on_spark(
     target: str | None,
-    token: str | None,
     parallelism: int | None,
     spark: SparkSession | None,
     datasets: str | Session | None,
+    opens: Callable[[], Session] | None,
 ) -> Session:
     """A session on Spark and, when an address is given, one on the fabric of its datasets."""
     from fabric.clients.spark.plan.session import SparkPlanSession
 
     if spark is not None and target is not None:
         raise ConfigError(f"give an address or a Spark session, not both; got {target!r}")
-    if token is not None and not isinstance(datasets, str):
-        raise ConfigError('Spark needs no token; it is for datasets="fabric://host:6123"')
     return SparkPlanSession(
         target or "spark",
         spark=spark,
         datasets=None if isinstance(datasets, str) else datasets,
-        opens=partial(connect, datasets, token=token) if isinstance(datasets, str) else None,
+        opens=opens,
         parallelism=parallelism,
     )
 

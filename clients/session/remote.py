@@ -64,12 +64,14 @@ class RemoteSession(Session):
         *,
         parallelism: int | None = None,
         tls_roots: bytes | None = None,
+        insecure: bool = False,
     ) -> None:
         self._address, self._token, self._tls_roots = address, token, tls_roots
+        self._insecure = insecure
         self._uploads: dict[str, tuple[weakref.ref[MemorySource | DatasetSource], str]] = {}
         self._clients: dict[str, Client] = {}
         self._lock = threading.Lock()
-        self._grpc = GrpcControl(address, token, tls_roots=tls_roots)
+        self._grpc = GrpcControl(address, token, tls_roots=tls_roots, insecure=insecure)
         try:
             self._grpc.list_agents(pb.ListRequest())  # a wrong address or token is told here
         except BaseException:
@@ -139,7 +141,9 @@ class RemoteSession(Session):
         url = url or self.flight_url
         with self._lock:
             if url not in self._clients:
-                self._clients[url] = Client(url, self._token, tls_roots=self._tls_roots)
+                self._clients[url] = Client(
+                    url, self._token, tls_roots=self._tls_roots, insecure=self._insecure
+                )
             return self._clients[url]
 
     def _sealed(self, client: Client, path: tuple[str, ...]) -> fl.FlightInfo:

@@ -27,11 +27,11 @@ from fabric.agent.split import MemorySplit, machine_bytes
 from fabric.agent.store import PartitionStore
 from fabric.agent.watchdog import Came, Watchdog, engine_runtime, thread_runtime
 from fabric.clock import SystemClock
-from fabric.config import TLS, AgentConfig, CheckpointConfig, FabricHome, read_pair, read_pem
+from fabric.config import TLS, AgentConfig, CheckpointConfig, FabricHome
 from fabric.control import control_pb2 as pb
 from fabric.control.client import GrpcControl
 from fabric.control.grpc_link import GrpcLink
-from fabric.errors import ExternalError, FabricError, StorageError
+from fabric.errors import ConfigError, ExternalError, FabricError, StorageError
 from fabric.flight.backend import Backend
 from fabric.flight.inprocess import InProcessTransport
 from fabric.flight.locations import LocationTable
@@ -44,6 +44,7 @@ from fabric.io.dataset.access import DatasetAccess
 from fabric.io.dataset.files import DatasetFiles
 from fabric.plan_rules import PlanRules
 from fabric.security.secret import load_or_create
+from fabric.security.tls import read_pair, read_pem
 from fabric.security.tokens import Signer
 from fabric.settings import load
 from fabric.telemetry.logs import logger
@@ -90,6 +91,7 @@ class AgentProcess:
 
     def _build(self, stack: ExitStack) -> None:
         config, local = self._config, InProcessTransport()
+        check_same(config)
         budget = Budget(self._split.edges)
         store = PartitionStore(self.agent_id, budget, self._spill.paths)
         roots = read_pem(config.tls_roots) if config.tls_roots else None
@@ -309,6 +311,16 @@ class AgentProcess:
         self.runtime.detach()
         self._server.stop(self._config.drain_s)
         self.runtime.close()
+
+
+def check_same(config: AgentConfig) -> None:
+    """Refuse to attach by TLS while others would have to reach us without."""
+    if config.coordinator.startswith(TLS) and config.tls_certificate is None:
+        raise ConfigError(
+            f"the coordinator at {config.coordinator} has TLS and this agent has none: others "
+            "would reach its rows in the clear; give it tls_certificate and tls_key "
+            "(FABRIC_AGENT_TLS_CERTIFICATE, FABRIC_AGENT_TLS_KEY)"
+        )
 
 
 def _version() -> str:

@@ -54,8 +54,10 @@ class GrpcControl:
         find_s: float = FIND_S,
         watch_s: float = WATCH_S,
         tls_roots: bytes | None = None,
+        insecure: bool = False,
     ) -> None:
-        self.address, self._tls_roots = address, tls_roots
+        """`insecure`: send the token in the clear beyond this machine, too."""
+        self.address, self._tls_roots, self._insecure = address, tls_roots, insecure
         self._addresses = Addresses(address)
         self._metadata = bearer(token)
         self._connect_s = connect_s if len(self._addresses) == 1 else min(connect_s, ROUND_S)
@@ -219,9 +221,9 @@ class GrpcControl:
                 raise PeerLostError(f"this connection to {self.address} is closed")
             if self._stub is None:
                 address = self._addresses.current
-                channel = open_channel(address, self._tls_roots)
+                channel = open_channel(address, self._tls_roots, insecure=self._insecure)
                 try:
-                    connect(channel, address, self._connect_s)
+                    connect(channel, address, self._connect_s, self._tls_roots)
                 except BaseException:  # Ctrl-C, too
                     close_channel(channel)
                     raise

@@ -18,7 +18,7 @@ from fabric.control import control_pb2 as pb
 from fabric.control.addresses import Addresses
 from fabric.control.control_pb2_grpc import ControlStub
 from fabric.control.link import Beat, OnLost, OnMessage, idle_beat
-from fabric.control.rpc import bearer, connect, from_rpc, open_channel, unreachable
+from fabric.control.rpc import bearer, connect, from_rpc, lost, open_channel
 from fabric.errors import FabricError, InternalError, NotLeaderError, PeerLostError
 
 WELCOME_S = 5.0
@@ -67,7 +67,7 @@ class GrpcLink:
     def _start(self, address: str, hello: pb.Hello) -> tuple[_Stream, pb.CoordinatorMessage]:
         channel = open_channel(address, self._tls_roots)
         try:
-            connect(channel, address, self._connect_s)
+            connect(channel, address, self._connect_s, self._tls_roots)
             stream = _Stream(channel, self._metadata, address, hello)
             return stream, stream.welcome()
         except BaseException:
@@ -114,7 +114,7 @@ class _Stream:
             raise from_rpc(error, self._address) from None
         except StopIteration:
             self._stop()
-            raise unreachable(self._address) from None
+            raise lost(self._address) from None
         finally:
             watchdog.cancel()
         if first.WhichOneof("kind") != "welcome":

@@ -29,6 +29,7 @@ from fabric.errors import (
     StorageError,
     UserError,
 )
+from fabric.security.tls import TlsError, check_clear, explain
 
 ERROR_KEY = "fabric-error-bin"
 LEADER_KEY = "fabric-leader-bin"
@@ -52,11 +53,12 @@ _CODES: tuple[tuple[type[FabricError], grpc.StatusCode], ...] = (
 Options = list[tuple[str, int]]
 
 
-def open_channel(address: str, tls_roots: bytes | None = None) -> Any:
+def open_channel(address: str, tls_roots: bytes | None = None, *, insecure: bool = False) -> Any:
     """A channel to the coordinator at ``host:port`` or, with TLS, at ``grpc+tls://host:port``.
 
     `tls_roots` are the certificates (PEM) that may have signed the coordinator's, instead of those
     that gRPC trusts by itself; a plain address with them is refused: tokens would go in the clear.
+    So is any plain address beyond this machine, unless `insecure`.
     """
     if address.startswith(TLS):
         trusted = grpc.ssl_channel_credentials(root_certificates=tls_roots)
@@ -65,6 +67,7 @@ def open_channel(address: str, tls_roots: bytes | None = None) -> Any:
         raise ConfigError(
             f"roots for TLS were given, but {address} is an address without; write {TLS}{address}"
         )
+    check_clear(address, insecure)
     return grpc.insecure_channel(address, options=client_options())
 
 
@@ -135,7 +138,7 @@ def from_rpc(error: grpc.RpcError, address: str) -> FabricError:
         case grpc.StatusCode.DEADLINE_EXCEEDED:
             return PeerLostError(f"the coordinator at {address} did not answer in time")
         case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.CANCELLED | grpc.StatusCode.UNKNOWN:
-            return unreachable(address)
+            return lost(address)
         case _:
             return InternalError(f"the call to the coordinator at {address} failed with {code}")
 
@@ -147,12 +150,19 @@ def broke_off(error: grpc.RpcError) -> bool:
     return isinstance(error, grpc.Call) and error.code() in lost and not told
 
 
-def unreachable(address: str) -> PeerLostError:
-    """Nobody answers at `address`.
+def unreachable(address: str, tls_roots: bytes | None = None) -> PeerLostError:
+    """Nobody answers at `address`; looks whether that has to do with TLS.
 
-    >>> str(unreachable("127.0.0.1:6123"))
-    'no coordinator answers at 127.0.0.1:6123; is it running? `fabric up` starts one'
+    >>> str(unreachable("127.0.0.1:1"))
+    'no coordinator answers at 127.0.0.1:1; is it running? `fabric up` starts one'
     """
+    if why := explain(address, tls_roots):
+        return TlsError(why)
+    return lost(address)
+
+
+def lost(address: str) -> PeerLostError:
+    """A call broke off."""
     return PeerLostError(
         f"no coordinator answers at {address}; is it running? `fabric up` starts one"
     )
@@ -165,12 +175,12 @@ def bearer(token: str) -> tuple[tuple[str, str], ...]:
     return (("authorization", f"Bearer {token}"),)
 
 
-def connect(channel: Any, address: str, within_s: float) -> None:
+def connect(channel: Any, address: str, within_s: float, tls_roots: bytes | None = None) -> None:
     """Wait until the channel is up; `PeerLostError` when it is not `within_s`."""
     try:
         grpc.channel_ready_future(channel).result(timeout=within_s)
     except grpc.FutureTimeoutError:
-        raise unreachable(address) from None
+        raise unreachable(address, tls_roots) from None
 
 
 def close_channel(channel: Any) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -25,6 +25,7 @@ from fabric.flight.descriptor import PutPath
 from fabric.flight.errors import from_flight
 from fabric.flight.owner_put import OwnerPut, from_agent
 from fabric.flight.transport import PutWriter
+from fabric.security.tls import check_clear
 
 R = TypeVar("R")
 Headers = Sequence[tuple[bytes, bytes]]
@@ -42,8 +43,13 @@ class Client:
         idle_s: float = 30.0,
         tls_roots: bytes | None = None,
         tls_identity: tuple[bytes, bytes] | None = None,
+        insecure: bool = False,
     ) -> None:
+        """A token is sent in the clear to this machine alone, or to any that is `insecure`."""
         self.address = address
+        self._insecure = insecure
+        self._check_clear(token, address)
+        self._reached = set[str]()
         self._idle_s = idle_s
         self._token, self._tls = token, (tls_roots, tls_identity)
         self._connections = Connections(tls_roots, tls_identity, connect_s=connect_s(idle_s))
@@ -142,19 +148,30 @@ class Client:
         put = self._connections.put(
             self.address, path, schema, token=self._token, idle_s=self._idle_s
         )
-        return ClientPut(put, self.address)
+        return ClientPut(put, self.address, self._from)
 
     def open_owner_put(self, address: str, put: PutPath, schema: pa.Schema) -> PutWriter:
         """Begin one attempt's put to the owner at `address`: its partitions, already split."""
+        self._check_clear(self._token, address)
         return OwnerPut(
             self._connections, address, put, schema, token=self._token, idle_s=self._idle_s
         )
 
     def _rows(self, address: str, ticket: bytes) -> Iterator[pa.RecordBatch]:
+        self._check_clear(self._token, address)  # a server may name any
         stream = self._connections.read(address, ticket, token=self._token, idle_s=self._idle_s)
-        with from_agent(address), closing(stream):
+        with self._from(address), closing(stream):
             while batches := stream.take():
+                self._reached.add(address)
                 yield from batches
+
+    def _check_clear(self, token: str, address: str) -> None:
+        if token:
+            check_clear(address, self._insecure)
+
+    def _from(self, address: str) -> AbstractContextManager[None]:
+        """Errors in here name the server, and what is wrong with its certificate."""
+        return from_agent(address, self._tls[0], new=address not in self._reached)
 
     def _call(
         self, call: Callable[[fl.FlightClient, fl.FlightCallOptions], R], headers: Headers = ()
@@ -163,12 +180,24 @@ class Client:
         options = fl.FlightCallOptions(timeout=self._idle_s, headers=[*auth, *headers])
         client = self._calling()
         try:
+            with self._from(self.address):
+                answer = self._called(client, call, options)
+            self._reached.add(self.address)
+            return answer
+        except PeerLostError:
+            self._drop(client)
+            raise
+
+    def _called(
+        self,
+        client: fl.FlightClient,
+        call: Callable[[fl.FlightClient, fl.FlightCallOptions], R],
+        options: fl.FlightCallOptions,
+    ) -> R:
+        try:
             return call(client, options)
         except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-            told = from_flight(error, agent=self.address)
-            if isinstance(told, PeerLostError):
-                self._drop(client)
-            raise told from error
+            raise from_flight(error, agent=self.address) from error
 
     def _calling(self) -> fl.FlightClient:
         with self._lock:
@@ -188,17 +217,19 @@ class Client:
 class ClientPut:
     """A put in progress: `write` batches, then `finish`; `abandon` breaks it off."""
 
-    def __init__(self, put: Put, address: str) -> None:
-        self._put, self._address = put, address
+    def __init__(
+        self, put: Put, address: str, from_: Callable[[str], AbstractContextManager[None]]
+    ) -> None:
+        self._put, self._address, self._from = put, address, from_
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Send one batch; raises what went wrong with this or an earlier one."""
-        with from_agent(self._address):
+        with self._from(self._address):
             self._put.write(batch)
 
     def finish(self) -> dict[str, Any]:
         """End the stream; the server's acknowledgement."""
-        with from_agent(self._address):
+        with self._from(self._address):
             answer = self._put.seal()
         return _object(answer) if answer else {}
 

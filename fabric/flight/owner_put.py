@@ -14,17 +14,26 @@ from dataclasses import replace
 import pyarrow as pa
 
 from fabric._cython.shuffle.pump.pump import Connections
-from fabric.errors import FabricError, PartitionLostError
+from fabric.errors import FabricError, PartitionLostError, PeerLostError
 from fabric.flight.descriptor import PutPath
 from fabric.flight.transport import PartReceipt
+from fabric.security.tls import TlsError, explain
 
 
 @contextmanager
-def from_agent(address: str) -> Iterator[None]:
-    """Errors in here came from, or on the way to, the server at `address`."""
+def from_agent(
+    address: str, tls_roots: bytes | None = None, *, new: bool = False
+) -> Iterator[None]:
+    """Errors in here came from, or on the way to, the server at `address`.
+
+    When a handshake failed, or nobody answered who is `new`, it is seen whether that is TLS's.
+    """
     try:
         yield
     except FabricError as error:
+        is_unclear = isinstance(error, PeerLostError) and (new or "handshake" in error.message)
+        if is_unclear and (why := explain(address, tls_roots)):
+            raise TlsError(why).at(agent=address) from error
         raise error.at(agent=address) from error.__cause__
 
 

@@ -30,6 +30,7 @@ from fabric.flight.inprocess import InProcessTransport
 from fabric.flight.owner_put import OwnerPut, from_agent
 from fabric.flight.ticket import AnyRequest, DatasetRequest, PartitionRequest, make_ticket
 from fabric.flight.transport import ExchangeRequest, OpenExchange, PutWriter, RowStream
+from fabric.security.tls import check_clear
 from fabric.security.tokens import Signer
 
 TOKEN_TTL_S = 3600.0
@@ -69,6 +70,7 @@ class FlightTransport:
             peer_bytes=peer_bytes,
             peer_requests=peer_requests,
         )
+        self._roots = tls_roots
         self._lock = threading.Lock()
         self._token, self._token_until_s = "", 0.0
 
@@ -79,7 +81,8 @@ class FlightTransport:
         if self._local.has(address):
             yield from self._local.fetch(address, request)
             return
-        with _placed(address, request), closing(self._edge(address, request, events=True)) as edge:
+        placed = _placed(address, request, self._roots)
+        with placed, closing(self._edge(address, request, events=True)) as edge:
             while messages := edge.take_messages():
                 for data, batch in messages:
                     yield decode_header(data), batch
@@ -90,7 +93,8 @@ class FlightTransport:
         """See `Transport.open_rows`."""
         if self._local.has(address):
             return self._local.open_rows(address, request)
-        return _EdgeRows(self._edge(address, request, gathers=gathers), address, request)
+        stream = self._edge(address, request, gathers=gathers)
+        return _EdgeRows(stream, address, request, self._roots)
 
     def read_dataset(self, address: str, request: DatasetRequest) -> Iterator[pa.RecordBatch]:
         """See `Transport.read_dataset`; an END message at the end tells that nothing is missing."""
@@ -98,11 +102,11 @@ class FlightTransport:
             yield from self._local.read_dataset(address, request)
             return
         stream = self._connections.fetch(
-            address, self._ticket(request), token=self._agent_token(), idle_s=self._idle_s,
+            address, self._ticket(request), token=self._token_for(address), idle_s=self._idle_s,
             job=request.name, edge=0, producers=[(0, 0)], partition=request.partition,
             subject=f"partition {request.partition} of dataset {request.name!r}: ",
         )  # fmt: skip
-        with from_agent(address), closing(stream):
+        with from_agent(address, self._roots), closing(stream):
             while batches := stream.take():
                 yield from batches
 
@@ -112,7 +116,7 @@ class FlightTransport:
             return self._local.open_put(address, put, schema)
         return OwnerPut(
             self._connections, address, put, schema,
-            token=self._agent_token(), idle_s=self._idle_s,
+            token=self._token_for(address), idle_s=self._idle_s,
         )  # fmt: skip
 
     def open_exchange(self, address: str, request: ExchangeRequest, pipes: Pipes) -> OpenExchange:
@@ -123,7 +127,7 @@ class FlightTransport:
             self._connections,
             pipes,
             address=address,
-            token=self._agent_token(),
+            token=self._token_for(address),
             job=request.job,
             node=request.node_path,
             edge=request.edge,
@@ -142,10 +146,10 @@ class FlightTransport:
             self._local.discard(address, name, transaction)
             return
         body = json.dumps({"name": name, "transaction": transaction}).encode()
-        with from_agent(address):
+        with from_agent(address, self._roots):
             self._connections.act(
                 address, "dataset.discard", body,
-                token=self._agent_token(), timeout_s=self._idle_s,
+                token=self._token_for(address), timeout_s=self._idle_s,
             )  # fmt: skip
 
     def pass_on(self, handlers: HandlerSet) -> None:
@@ -176,7 +180,7 @@ class FlightTransport:
     ) -> Fetch:
         tasks = _tasks(request)
         return self._connections.fetch(
-            address, self._ticket(request), token=self._agent_token(), idle_s=self._idle_s,
+            address, self._ticket(request), token=self._token_for(address), idle_s=self._idle_s,
             events=events, gathers=gathers, job=request.job, edge=request.edge,
             producers=request.producers, partition=request.partition, node=request.node_path,
             tasks=tasks,
@@ -185,6 +189,12 @@ class FlightTransport:
 
     def _ticket(self, request: AnyRequest) -> bytes:
         return make_ticket(self._signer, request, self._clock.wall_s() + TOKEN_TTL_S)
+
+    def _token_for(self, address: str) -> str:
+        """Our token, unless it could be read on the way there."""
+        if address.startswith("grpc"):  # no other is connected to
+            check_clear(address)
+        return self._agent_token()
 
     def _agent_token(self) -> str:
         now_s = self._clock.wall_s()
@@ -198,12 +208,15 @@ class FlightTransport:
 class _EdgeRows:
     """A native stream whose errors name what was asked for."""
 
-    def __init__(self, stream: Fetch, address: str, request: PartitionRequest) -> None:
+    def __init__(
+        self, stream: Fetch, address: str, request: PartitionRequest, tls_roots: bytes | None
+    ) -> None:
         self._stream, self._address, self._request = stream, address, request
+        self._roots = tls_roots
 
     def take(self) -> list[pa.RecordBatch]:
         """See `RowStream.take`."""
-        with _placed(self._address, self._request):
+        with _placed(self._address, self._request, self._roots):
             return self._stream.take()
 
     def close(self) -> None:
@@ -217,10 +230,11 @@ def _tasks(request: PartitionRequest) -> str:
 
 
 @contextmanager
-def _placed(address: str, request: PartitionRequest) -> Iterator[None]:
+def _placed(address: str, request: PartitionRequest, tls_roots: bytes | None) -> Iterator[None]:
     """Errors in here name the job, node, agent and what was asked for."""
     try:
-        yield
+        with from_agent(address, tls_roots):
+            yield
     except FabricError as error:
         raise error.at(
             job=request.job, node=request.node_path, task=_tasks(request), agent=address

@@ -244,7 +244,7 @@ def test_ctrl_c_while_connecting_closes_the_channel(
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(client, "open_channel", lambda *_: channel)
+    monkeypatch.setattr(client, "open_channel", lambda *_, **__: channel)
     monkeypatch.setattr(client, "connect", interrupted)
     with pytest.raises(KeyboardInterrupt):
         control.list_agents(pb.ListRequest())
