@@ -44,13 +44,11 @@ def connect(
     ----------
     target
         None runs everything in this process. ``"fabric://host:6123"`` is a coordinator,
-        ``"fabric+tls://host:6123"`` one that speaks TLS, ``"fabric://a:6123,b:6123"`` whichever of
-        several leads.
-        ``"spark://host:7077"`` and ``"local[2]"`` are Spark masters, ``"spark"`` is the Spark that
-        runs in this process or else one on all cores.
+        ``"fabric+tls://host:6123"`` one with TLS, ``"fabric://a:6123,b:6123"`` whichever of several
+        leads. ``"spark://host:7077"`` and ``"local[2]"`` are Spark masters, ``"spark"`` is the
+        Spark that runs in this process or else one on all cores.
     token
-        What a remote fabric's door asks for; default: the variable FABRIC_TOKEN, else the file
-        ``token`` in FABRIC_HOME (``~/.fabric``).
+        Of a remote fabric; default: the variable FABRIC_TOKEN, else ``token`` in FABRIC_HOME.
     serve
         Embedded only: also serve this session's jobs to Flight clients on a free local port.
     parallelism
@@ -64,8 +62,7 @@ def connect(
         With TLS: a file of the certificates (PEM) that may have signed the fabric's; default: the
         variable FABRIC_TLS_ROOTS, else those that gRPC trusts by itself.
     insecure
-        Send the token in the clear to another machine, too, where whoever is on the way can read
-        it. Without it that is refused; on this machine, and by TLS, nothing needs it.
+        Send the token without TLS to another machine, where whoever is on the way can read it.
 
     Raises
     ------
@@ -84,11 +81,9 @@ def connect(
     if spark is not None or (target is not None and is_spark(target)):
         if serve:
             raise ConfigError("serve=True is for embedded sessions; Spark serves no Flight clients")
-        opens = None
-        if isinstance(datasets, str):
-            opens = partial(connect, datasets, token=token, tls_roots=tls_roots, insecure=insecure)
-        elif token is not None:
+        if token is not None and not isinstance(datasets, str):
             raise ConfigError('Spark needs no token; it is for datasets="fabric://host:6123"')
+        opens = partial(_remote, token=token, tls_roots=tls_roots, insecure=insecure)
         return _on_spark(target, parallelism, spark, datasets, opens)
     if datasets is not None:
         raise ConfigError("datasets=... is for sessions on Spark; other fabrics have their own")
@@ -100,15 +95,25 @@ def connect(
         return EmbeddedSession(serve=serve, parallelism=parallelism)
     if serve:
         raise ConfigError("serve=True is for embedded sessions; a remote fabric serves already")
+    return _remote(target, parallelism, token=token, tls_roots=tls_roots, insecure=insecure)
+
+
+def _remote(
+    target: str,
+    parallelism: int | None = None,
+    *,
+    token: str | None,
+    tls_roots: str | Path | None,
+    insecure: bool,
+) -> Session:
     from fabric.clients.session.remote import RemoteSession
 
     address = parse_address(target)
-    roots = read_roots(tls_roots) if address.startswith(TLS) else None
     return RemoteSession(
         address,
         token or find_token(),
         parallelism=parallelism,
-        tls_roots=roots,
+        tls_roots=read_roots(tls_roots) if address.startswith(TLS) else None,
         insecure=insecure,
     )
 
@@ -118,7 +123,7 @@ def _on_spark(
     parallelism: int | None,
     spark: SparkSession | None,
     datasets: str | Session | None,
-    opens: Callable[[], Session] | None,
+    opens: Callable[[str], Session],
 ) -> Session:
     """A session on Spark and, when an address is given, one on the fabric of its datasets."""
     from fabric.clients.spark.plan.session import SparkPlanSession
@@ -129,7 +134,7 @@ def _on_spark(
         target or "spark",
         spark=spark,
         datasets=None if isinstance(datasets, str) else datasets,
-        opens=opens,
+        opens=partial(opens, datasets) if isinstance(datasets, str) else None,
         parallelism=parallelism,
     )
 
