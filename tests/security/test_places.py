@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
+from fabric import arrow_udf, read_csv
 from fabric.errors import FabricError
-from fabric.plan.expr import Alias, Column, Udf
-from fabric.plan.nodes import Node, Scan, Select, Sink
+from fabric.plan.nodes import Node, Scan, Sink
 from fabric.plan.sources import FileFormat, FileSource, FileTarget
 from tests.support.local import LocalFabric, local_fabric
 
@@ -79,17 +80,27 @@ def test_an_agent_looks_again(fabric: LocalFabric, tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "only"):
         (folder / "x.csv").write_text("k\n1\n")
     read = scan(tmp_path / "only" / "x.csv")
-    fabric.terminate(0)
-    fabric.environ["FABRIC_PLANS_ALLOWED_FOLDERS"] = str(tmp_path / "only")
-    fabric.environ["FABRIC_PLANS_ALLOW_FUNCTIONS"] = "0"
+    elsewhere = scan(tmp_path / "x.csv")
+    target = FileTarget("csv", str(tmp_path / "out"), single=False)
+    doubled = arrow_udf(lambda k: pc.multiply(k, 2), returns="int64")("k")
+    called = read_csv(tmp_path / "x.csv").select(k=doubled).plan.root
     try:
-        fabric.restart(0)
-        assert "plans read files in" in said(fabric, scan(tmp_path / "x.csv"))
-        target = FileTarget("csv", str(tmp_path / "out"), single=False)
+        restart(fabric, ALLOWED_FOLDERS=str(tmp_path / "only"))
+        assert "plans read files in" in said(fabric, elsewhere)
+        assert "plans read files in" in said(fabric, called)  # read by another process
         assert "plans write files and folders in" in said(fabric, Sink(read, target))
         assert sorted(os.listdir(tmp_path)) == ["only", "x.csv"]
-        called = Udf("f", (Column("k"),), pa.int64(), "row", b"x")
-        assert "the function f is refused" in said(fabric, Select(read, (Alias(called, "k"),)))
         assert fabric.collect(read).to_pydict() == {"k": [1]}
+        restart(fabric, ALLOW_FUNCTIONS="0")
+        assert "is refused: by this fabric's settings" in said(fabric, called)
+        assert fabric.collect(elsewhere).to_pydict() == {"k": [1]}
     finally:
         fabric.environ.clear()
+
+
+def restart(fabric: LocalFabric, **rules: str) -> None:
+    """Have the agent begin anew with settings that the coordinator does not have."""
+    fabric.terminate(0)
+    fabric.environ.clear()
+    fabric.environ.update({f"FABRIC_PLANS_{name}": value for name, value in rules.items()})
+    fabric.restart(0)

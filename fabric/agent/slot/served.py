@@ -19,11 +19,11 @@ from fabric.agent.slot.pool import SlotLimits
 from fabric.agent.slot.process import SlotProcess
 from fabric.control.errors import from_detail
 from fabric.errors import InternalError
-from fabric.io import registry
+from fabric.io import places, registry
 from fabric.operators.functions.trust import functions_of
 from fabric.plan.nodes import Node, Scan
 from fabric.plan.schema import schema_of
-from fabric.plan.sources import Split
+from fabric.plan.sources import FileSource, Split
 from fabric.plan.walk import walk
 
 HELD_SHARE = 4
@@ -75,9 +75,17 @@ class ServedTask:
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """Run it; raises what it failed by."""
+        self._check_files()
         with self._attended.explaining():
             self._slot.send(sp.ToSlot(run=self._run()))
             yield from self._answer_all()
+
+    def _check_files(self) -> None:
+        """A slot reads files itself, and asks nobody whether plans may."""
+        for node in walk(self._root):
+            if isinstance(node, Scan) and isinstance(node.source, FileSource):
+                for split in self._splits.get(node.scan_id, ()):
+                    places.check_read(split.uri)
 
     def _run(self) -> sp.Run:
         spec, limits = self._spec, self._limits

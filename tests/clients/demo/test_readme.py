@@ -22,6 +22,9 @@ import pytest
 
 from fabric.clients.demo import data
 from fabric.clients.demo.flights import free_port
+from fabric.config import AgentConfig
+from fabric.plan_rules import PlanRules
+from fabric.settings import load
 from tests.support.wait import wait_until
 
 ROOT = Path(__file__).parents[3]
@@ -113,6 +116,14 @@ def shell(lines: str, reader: Reader) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def set_by(text: str, file: Path) -> None:
+    """Settings that coordinator and agents take."""
+    file.write_text(text)
+    environ = {"FABRIC_CONFIG": str(file)}
+    assert load(PlanRules, "plans", environ) != PlanRules()
+    assert load(AgentConfig, "agent", environ) != AgentConfig()
+
+
 def test_every_block(reader: Reader) -> None:
     blocks = FENCE.findall((ROOT / "README.md").read_text())
     address, raised, kinds = "127.0.0.1:6123", "", Counter[str]()
@@ -124,6 +135,9 @@ def test_every_block(reader: Reader) -> None:
                 said, error = reader.paste(block)
                 assert error is None or "PlanError" in error, f"{block}\n{said}\n{error}"
                 raised = error or ""
+            elif language == "toml":
+                kinds["settings"] += 1
+                set_by(block, reader.folder / "settings.toml")
             elif block.startswith("make "):
                 kinds["make"] += 1
             elif block.startswith("$ .venv/bin/fabric up"):
@@ -137,4 +151,4 @@ def test_every_block(reader: Reader) -> None:
                 assert " ".join(text.split()) in " ".join(raised.split())
                 raised = ""
     assert raised == ""
-    assert kinds == {"make": 1, "python": 8, "up": 1, "shell": 1, "error": 1}
+    assert kinds == {"make": 1, "python": 8, "up": 1, "shell": 1, "error": 1, "settings": 1}
