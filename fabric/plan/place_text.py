@@ -48,8 +48,9 @@ def source_text(source: Source) -> str:
 def target_text(target: Target) -> str:
     """The method that writes `target`, without its dot."""
     match target:
-        case FileTarget(format=format, path=path, mode=mode, partition_by=by):
+        case FileTarget(format=format, path=path, mode=mode, partition_by=by, force=force):
             given = "" if mode == "error" else f", mode={quoted(mode)}"
+            given += ", force=True" if force else ""
             listed = f", partition_by=[{', '.join(map(quoted, by))}]" if by else ""
             return f"write_{format}({quoted(path)}{listed}{given})"
         case DatasetTarget(name=name, keys=keys, replicas=replicas):

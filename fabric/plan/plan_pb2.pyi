@@ -746,7 +746,7 @@ class Target(_message.Message):
     def __init__(self, file: _Optional[_Union[FileTarget, _Mapping]] = ..., dataset: _Optional[_Union[DatasetTarget, _Mapping]] = ..., flight: _Optional[_Union[FlightTarget, _Mapping]] = ..., gate: _Optional[_Union[GateTarget, _Mapping]] = ..., stream_file: _Optional[_Union[StreamFileTarget, _Mapping]] = ..., blackhole: _Optional[_Union[BlackholeTarget, _Mapping]] = ..., live: _Optional[_Union[LiveTarget, _Mapping]] = ...) -> None: ...
 
 class FileTarget(_message.Message):
-    __slots__ = ("format", "path", "single", "mode", "options", "partition_by", "rows_max")
+    __slots__ = ("format", "path", "single", "mode", "options", "partition_by", "rows_max", "force")
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     SINGLE_FIELD_NUMBER: _ClassVar[int]
@@ -754,6 +754,7 @@ class FileTarget(_message.Message):
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
     PARTITION_BY_FIELD_NUMBER: _ClassVar[int]
     ROWS_MAX_FIELD_NUMBER: _ClassVar[int]
+    FORCE_FIELD_NUMBER: _ClassVar[int]
     format: str
     path: str
     single: bool
@@ -761,7 +762,8 @@ class FileTarget(_message.Message):
     options: _containers.RepeatedCompositeFieldContainer[Option]
     partition_by: _containers.RepeatedScalarFieldContainer[str]
     rows_max: int
-    def __init__(self, format: _Optional[str] = ..., path: _Optional[str] = ..., single: _Optional[bool] = ..., mode: _Optional[str] = ..., options: _Optional[_Iterable[_Union[Option, _Mapping]]] = ..., partition_by: _Optional[_Iterable[str]] = ..., rows_max: _Optional[int] = ...) -> None: ...
+    force: bool
+    def __init__(self, format: _Optional[str] = ..., path: _Optional[str] = ..., single: _Optional[bool] = ..., mode: _Optional[str] = ..., options: _Optional[_Iterable[_Union[Option, _Mapping]]] = ..., partition_by: _Optional[_Iterable[str]] = ..., rows_max: _Optional[int] = ..., force: _Optional[bool] = ...) -> None: ...
 
 class DatasetTarget(_message.Message):
     __slots__ = ("name", "keys", "n_partitions", "mode", "replicas")

@@ -175,7 +175,8 @@ class FileTarget:
     """Write files aside, then rename. `path` is one file when `single`, else a folder of parts.
 
     Parts lie in folders ``column=value`` of `partition_by`, whose columns are left out of the
-    files, and hold at most `rows_max` rows (0: no limit).
+    files, and hold at most `rows_max` rows (0: no limit). A folder that is overwritten holds
+    nothing but data, unless by `force`.
     """
 
     format: FileFormat
@@ -185,6 +186,7 @@ class FileTarget:
     options: Options = ()
     partition_by: tuple[str, ...] = ()
     rows_max: int = 0
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,8 @@ STEPS: list[tuple[Callable[[Scan], Node], str]] = [
     (lambda s: Exchange(s, "hash", ("a",), compression="lz4"),
      '.exchange("a", compression="lz4")'),
     (lambda s: Exchange(s, "gather"), '.exchange(kind="gather")'),
+    (lambda s: Sink(s, FileTarget("csv", "/x/y", False, "overwrite", force=True)),
+     '.write_csv("/x/y", mode="overwrite", force=True)'),
     (lambda s: Sink(s, FileTarget("csv", "/x/y.csv", True, "overwrite")),
      '.write_csv("/x/y.csv", mode="overwrite")'),
     (lambda s: Sink(s, DatasetTarget("d", ("a",))), '.write_dataset("d", keys=["a"])'),

@@ -39,6 +39,7 @@ class WritingVerbs(Verbs):
         mode: FileMode = "error",
         partition_by: str | Iterable[str] = (),
         max_rows_per_file: int = 0,
+        force: bool = False,
         wait: bool = True,
         **options: Any,
     ) -> Job:
@@ -59,6 +60,10 @@ class WritingVerbs(Verbs):
             (it writes both as null): replace "" first where it is to read the files.
         max_rows_per_file
             A part ends at so many rows, and the next one begins; 0: no limit.
+        force
+            With ``overwrite``: whatever else lies in the folder goes, too. Without it a folder is
+            only replaced if all that it holds are data files of formats that Fabric reads, folders
+            ``column=value`` and marker files such as ``_SUCCESS``, whoever wrote them.
         wait
             False returns while the job runs.
         options
@@ -82,7 +87,7 @@ class WritingVerbs(Verbs):
         >>> fabric.read_parquet(folder).count()
         4
         """
-        shape = mode, partition_by, max_rows_per_file
+        shape = mode, partition_by, max_rows_per_file, force
         return self._write_files("parquet", path, shape, options, wait)
 
     def write_csv(
@@ -92,6 +97,7 @@ class WritingVerbs(Verbs):
         mode: FileMode = "error",
         partition_by: str | Iterable[str] = (),
         max_rows_per_file: int = 0,
+        force: bool = False,
         wait: bool = True,
         **options: Any,
     ) -> Job:
@@ -102,7 +108,7 @@ class WritingVerbs(Verbs):
         ``separator``), ``header`` (``has_header``), ``quote_style`` ("necessary", "always",
         "never").
         """
-        shape = mode, partition_by, max_rows_per_file
+        shape = mode, partition_by, max_rows_per_file, force
         return self._write_files("csv", path, shape, options, wait)
 
     def write_json(
@@ -112,6 +118,7 @@ class WritingVerbs(Verbs):
         mode: FileMode = "error",
         partition_by: str | Iterable[str] = (),
         max_rows_per_file: int = 0,
+        force: bool = False,
         lines: bool = True,
         wait: bool = True,
     ) -> Job:
@@ -122,7 +129,7 @@ class WritingVerbs(Verbs):
         and infinities are null; times are ISO 8601, those with a zone in UTC; bytes are base64.
         Durations, unions and maps whose keys are no text are refused.
         """
-        shape = mode, partition_by, max_rows_per_file
+        shape = mode, partition_by, max_rows_per_file, force
         return self._write_files("json", path, shape, {"lines": lines}, wait)
 
     def write_ipc(
@@ -132,6 +139,7 @@ class WritingVerbs(Verbs):
         mode: FileMode = "error",
         partition_by: str | Iterable[str] = (),
         max_rows_per_file: int = 0,
+        force: bool = False,
         wait: bool = True,
         **options: Any,
     ) -> Job:
@@ -139,7 +147,7 @@ class WritingVerbs(Verbs):
 
         The option is ``compression``: "zstd", "lz4", or "none" (default).
         """
-        shape = mode, partition_by, max_rows_per_file
+        shape = mode, partition_by, max_rows_per_file, force
         return self._write_files("ipc", path, shape, options, wait)
 
     def write_flight(
@@ -177,14 +185,15 @@ class WritingVerbs(Verbs):
         self,
         format: sources.FileFormat,
         path: str | Path,
-        shape: tuple[FileMode, str | Iterable[str], int],
+        shape: tuple[FileMode, str | Iterable[str], int, bool],
         options: dict[str, Any],
         wait: bool,
     ) -> Job:
-        mode, partition_by, rows_max = shape
+        mode, partition_by, rows_max, force = shape
         target = file_target(
-            format, path, mode=mode, partition_by=partition_by, rows_max=rows_max, **options
-        )
+            format, path, mode=mode, partition_by=partition_by, rows_max=rows_max, force=force,
+            **options,
+        )  # fmt: skip
         return self._sink(target, f"write {Path(target.path).name}", wait)
 
 
@@ -195,6 +204,7 @@ def file_target(
     mode: FileMode = "error",
     partition_by: str | Iterable[str] = (),
     rows_max: int = 0,
+    force: bool = False,
     **options: Any,
 ) -> sources.FileTarget:
     """Where `path` says that files go: one file by its ending, else a folder of parts."""
@@ -208,8 +218,16 @@ def file_target(
     encoders.check_options(format, given)
     return sources.FileTarget(
         format, str(full), single, mode, given, partition_columns(partition_by, verb),
-        whole(rows_max, 0, verb, "max_rows_per_file"),
+        whole(rows_max, 0, verb, "max_rows_per_file"), _forced(force, mode, verb),
     )  # fmt: skip
+
+
+def _forced(force: bool, mode: FileMode, verb: str) -> bool:
+    if not isinstance(force, bool):
+        raise PlanError(f"{verb} needs force to be True or False, got {force!r}")
+    if force and mode != "overwrite":
+        raise PlanError(f'{verb} takes force=True with mode="overwrite" only')
+    return force
 
 
 def _packed(path: Path, format: sources.FileFormat) -> PlanError:

@@ -24,6 +24,7 @@ from fabric.errors import CancelledError, ConfigError, NotFoundError, PlanError,
 from fabric.ids import TaskId
 from fabric.io import places
 from fabric.io.faults import writing
+from fabric.io.sinks import replaced
 from fabric.io.sinks.appended import check_appended
 from fabric.io.sinks.encoders import ENDINGS, PACKINGS, check_options, check_schema
 from fabric.io.sinks.parts import Parts, Shape, check_partition_by
@@ -61,6 +62,8 @@ def check_target(target: FileTarget, schema: pa.Schema | None = None) -> None:
         raise PlanError(f"{path} is a folder; give the name of a file in it")
     if not target.single and path.is_file():
         raise PlanError(f"{path} is a file, not a folder of parts; remove it first")
+    if target.mode == "overwrite" and not target.force:
+        replaced.check(place, target.path)
     if schema is not None and target.mode == "append" and _is_taken(path, single=False):
         check_appended(target, schema)
 
@@ -105,11 +108,12 @@ class FileSink:
         parts = []
         for folder, path in self._parts.paths:
             number = numbers[folder] = numbers.get(folder, -1) + 1
-            parts.append([path.name, f"{folder}/{self._part(number)}".lstrip("/")])
+            seen = f"{folder}/{self._part(number)}".lstrip("/")
+            parts.append([path.name, seen, path.stat().st_ino])
         facts = {
             "path": str(_place(self._target.path)), "single": self._target.single,
             "mode": self._target.mode, "staging": str(self._staging), "parts": parts,
-            "rows": self._rows,
+            "rows": self._rows, "force": self._target.force,
         }  # fmt: skip
         return Handle("file", facts).encode()
 
@@ -168,8 +172,8 @@ def abandon(handles: Sequence[Handle]) -> None:
     """Remove whatever the stage of these handles staged; what is published stays."""
     for handle in handles:
         places.check_unmoved(handle.facts["staging"])
-        shutil.rmtree(_new_folder(handle.facts), ignore_errors=True)
-        shutil.rmtree(handle.facts["staging"], ignore_errors=True)
+        with writing(handle.facts["path"]):
+            _remove(Path(handle.facts["path"]), Path(handle.facts["staging"]))
 
 
 def drop(handles: Sequence[Handle]) -> None:
@@ -184,14 +188,31 @@ def drop(handles: Sequence[Handle]) -> None:
 
 def _staged(facts: Sequence[dict[str, Any]]) -> list[tuple[Path, str]]:
     """Where each part lies aside, and what it is to be called in the target."""
-    return [(Path(fact["staging"]) / name, part) for fact in facts for name, part in fact["parts"]]
+    return [
+        (Path(fact["staging"]) / name, part) for fact in facts for name, part, _ in fact["parts"]
+    ]
+
+
+def _holds(folder: Path, facts: Sequence[dict[str, Any]]) -> bool:
+    """Whether a folder is the one that the parts were gathered in; others have the same names."""
+    parts = [(folder / part, inode) for fact in facts for _, part, inode in fact["parts"]]
+    if not parts:
+        return folder.is_dir() and not any(folder.iterdir())
+    return all(path.exists() and path.stat().st_ino == inode for path, inode in parts)
 
 
 def discard(target: FileTarget, job: str, stage: int) -> None:
     """Remove whatever the tasks of a stage staged, listed in handles or not."""
     places.check_write(target.path)
-    shutil.rmtree(_aside(target.path, job, stage, "staging"), ignore_errors=True)
-    shutil.rmtree(_aside(target.path, job, stage, "new"), ignore_errors=True)
+    with writing(target.path):
+        _remove(_place(target.path), _aside(target.path, job, stage, "staging"))
+
+
+def _remove(path: Path, staging: Path) -> None:
+    """Nothing lies beside `path` any more."""
+    if path.is_dir() or not path.exists():
+        replaced.tidy(path, staging.with_suffix(".old"), staging.with_suffix(".new"))
+    shutil.rmtree(staging, ignore_errors=True)
 
 
 def _publish_file(staged: Path, path: Path, mode: str) -> None:
@@ -201,6 +222,7 @@ def _publish_file(staged: Path, path: Path, mode: str) -> None:
         raise StorageError(f"the written rows of {path} are gone from {staged.parent}")
     if mode == "overwrite":
         staged.replace(path)
+        replaced.sync(path.parent)
         return
     try:
         os.link(staged, path)
@@ -231,30 +253,21 @@ def _publish_into(facts: Sequence[dict[str, Any]], path: Path) -> None:
 
 
 def _publish_folder(facts: Sequence[dict[str, Any]], path: Path) -> None:
-    new, parts = _new_folder(facts[0]), _staged(facts)
+    staging, parts = Path(facts[0]["staging"]), _staged(facts)
+    new, old = staging.with_suffix(".new"), staging.with_suffix(".old")
     staged = [(aside, part) for aside, part in parts if aside.exists()]
-    if staged or (not parts and Path(facts[0]["staging"]).exists()):
+    if staged or (not parts and staging.exists() and not new.exists()):
         new.mkdir(exist_ok=True)
     for aside, part in staged:
         (new / part).parent.mkdir(parents=True, exist_ok=True)
         aside.rename(new / part)
-    if not new.exists():
-        if path.is_dir() and all((path / part).exists() for _, part in parts):
-            return  # an earlier publish did it
-        raise StorageError(f"the written rows of {path} are gone from {facts[0]['staging']}")
-    if _is_taken(path, single=False):
-        if facts[0]["mode"] != "overwrite":
+    if _holds(new, facts):
+        if facts[0]["mode"] != "overwrite" and _is_taken(path, single=False):
             raise PlanError(f"{path} was made by somebody else meanwhile; it is kept")
-        old = Path(facts[0]["staging"]).with_suffix(".old")
-        path.rename(old)
-        new.rename(path)
-        shutil.rmtree(old)
-        return
-    new.rename(path)
-
-
-def _new_folder(fact: dict[str, Any]) -> Path:
-    return Path(fact["staging"]).with_suffix(".new")
+        replaced.put(new, path, old, force=facts[0]["force"])
+    elif not (path.is_dir() and all((path / part).exists() for _, part in parts)):
+        raise StorageError(f"the written rows of {path} are gone from {staging}")
+    replaced.tidy(path, old, new)  # an earlier publish may have come so far
 
 
 def _is_taken(path: Path, single: bool) -> bool:

@@ -150,6 +150,7 @@ def _file(target: FileTarget) -> pb.FileTarget:
         options=write_options(target.options),
         partition_by=target.partition_by,
         rows_max=target.rows_max,
+        force=target.force,
     )
 
 
@@ -201,6 +202,7 @@ def _read_file(message: pb.FileTarget) -> FileTarget:
         read_options(message.options),
         tuple(message.partition_by),
         small(message.rows_max),
+        message.force,
     )
 
 

@@ -111,6 +111,7 @@ def test_sources(source: object) -> None:
     "target",
     [
         FileTarget("parquet", "/x", False, "overwrite", (("compression", "zstd"),)),
+        FileTarget("csv", "/x", False, "overwrite", force=True),
         FileTarget("json", "/x", False, "append", (), ("a", "b"), 1 << 40),
         StreamFileTarget("csv", "/x", options=(("header", False),), partition_by=("a",)),
         DatasetTarget("d", ("a", "s"), 8, "append"),
