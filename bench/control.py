@@ -239,9 +239,8 @@ class IdleRun:
         self._stack.close()
 
     def _source(self) -> Path:
-        path = self._fabric.home / "rows.parquet"
-        if not path.exists():
-            pq.write_table(pa.table({"k": range(1000)}), path)
+        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="fabric-bench-"))
+        pq.write_table(pa.table({"k": range(1000)}), path := Path(folder) / "rows.parquet")
         return path
 
     def _cpu_s(self) -> float:
