@@ -278,6 +278,7 @@ def test_doctor_finds_what_is_wrong(
 ) -> None:
     (tmp_path / "secret").write_text("x")
     (tmp_path / "secret").chmod(0o644)
+    tmp_path.chmod(0o770)
     versions = {"fabric": "3.2", "pyarrow": "24.0.0", "datafusion": None, "pyspark": None}
     real = doctor.version_of
     monkeypatch.setattr(doctor, "version_of", lambda name: versions.get(name, real(name)))
@@ -289,3 +290,4 @@ def test_doctor_finds_what_is_wrong(
     assert "✗ datafusion is missing" in out
     assert "! Java 11 is too old for Spark" in out
     assert "✗ others can read" in out
+    assert f"run: chmod go-w {tmp_path}" in out

@@ -15,7 +15,7 @@ from fabric import streams
 from fabric.checkpoint.storage import FolderStorage
 from fabric.clients.cli.main import app
 from fabric.config import CheckpointConfig, FabricHome
-from fabric.errors import ConfigError, FabricError, NotFoundError, StorageError
+from fabric.errors import AuthError, ConfigError, FabricError, NotFoundError, StorageError
 from fabric.settings import load
 
 KILLED = """
@@ -119,6 +119,15 @@ def test_a_home_that_can_not_be_made_says_what_else_there_is(
         fabric.from_dict({"a": [1]}).collect()  # tables need no home
         with pytest.raises(StorageError, match=r"file/home: .*checkpoints\(folder=.*FABRIC_HOME"):
             streams.generator(n_rows=9, session=session).collect()
+
+
+def test_checkpoints_lie_in_no_home_that_others_can_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o777)
+    monkeypatch.setenv("FABRIC_HOME", str(tmp_path))
+    with fabric.connect() as session, pytest.raises(AuthError, match="run: chmod go-w"):
+        streams.generator(n_rows=9, session=session).collect()
 
 
 def test_object_stores_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
