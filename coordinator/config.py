@@ -47,14 +47,15 @@ class CoordinatorConfig:
 
     An agent that is silent for `timeout_s` is lost, one whose link broke after `reattach_s`. A task
     that fails for a reason that may pass is tried `attempts_max` times, after pauses of `retry_s`
-    that double up to `retry_s_max`. Tasks go to agents by the policy `placement` ("spread" or
-    "bin_pack"). A job that failed or was cancelled ends when its tasks have, after `stop_s` at the
-    latest. Partitions of an ended job are kept `retain_s`, of a failed one `retain_failed_s`; a
-    dataset transaction nobody ends is dropped after `transaction_s`. Replicas that an agent holds
-    which stays away for `rereplicate_s` are made anew on others. The statuses of the last
-    `jobs_kept_max` jobs are kept, no more than that many ended jobs whole, and the last
-    `events_kept_max` events. `adaptive` and `checkpoint` are for jobs whose session says nothing
-    else, `plans` say what all plans are held to.
+    that double up to `retry_s_max`; one that can't reach an agent that owns partitions of its
+    dataset and is away, because that starts again, until it was away for `owner_wait_s`. Tasks go
+    to agents by the policy `placement` ("spread" or "bin_pack"). A job that failed or was cancelled
+    ends when its tasks have, after `stop_s` at the latest. Partitions of an ended job are kept
+    `retain_s`, of a failed one `retain_failed_s`; a dataset transaction nobody ends is dropped
+    after `transaction_s`. Replicas that an agent holds which stays away for `rereplicate_s` are
+    made anew on others. The statuses of the last `jobs_kept_max` jobs are kept, no more than that
+    many ended jobs whole, and the last `events_kept_max` events. `adaptive` and `checkpoint` are
+    for jobs whose session says nothing else, `plans` say what all plans are held to.
     """
 
     home: Annotated[Path, "the state folder"] = field(default_factory=default_home)
@@ -76,6 +77,7 @@ class CoordinatorConfig:
     attempts_max: Annotated[int, "how often a task is tried"] = 4
     retry_s: Annotated[float, "before the second attempt of a task that failed; it doubles"] = 0.1
     retry_s_max: Annotated[float, "the longest pause before an attempt"] = 10.0
+    owner_wait_s: Annotated[float, "a job waits for an agent with its dataset's rows"] = 45.0
     placement: Annotated[Policy, "of tasks: spread or bin_pack"] = "spread"
     stop_s: Annotated[float, "a job that stops ends after so long at the latest"] = 10.0
     retain_s: Annotated[float, "partitions of an ended job are kept"] = 600.0
@@ -97,7 +99,7 @@ class CoordinatorConfig:
     def __post_init__(self) -> None:
         check_positive(
             self, "lease_s", "heartbeat_s", "timeout_s", "reattach_s", "attempts_max", "retry_s",
-            "retry_s_max", "stop_s", "retain_s", "retain_failed_s", "rereplicate_s",
+            "retry_s_max", "owner_wait_s", "stop_s", "retain_s", "retain_failed_s", "rereplicate_s",
             "transaction_s", "jobs_kept_max", "events_kept_max", "message_bytes_max",
             "plan_bytes_max",
         )  # fmt: skip

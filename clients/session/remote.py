@@ -34,6 +34,7 @@ from fabric.errors import (
 )
 from fabric.flight.client import Client
 from fabric.flight.descriptor import PutPath
+from fabric.flight.patience import patiently
 from fabric.ids import new_id
 from fabric.io.live import Feed
 from fabric.io.memory import table_of
@@ -201,12 +202,11 @@ class RemoteSession(Session):
         if source.token in self._uploads:
             return self._uploads[source.token][1]
         table, name = table_of(source), new_id("upload")
-        begin = pb.DatasetBegin(
-            name=name, schema=table.schema.serialize().to_pybytes(), mode="create"
-        )
+        schema = table.schema.serialize().to_pybytes()
+        begin = pb.DatasetBegin(name=name, schema=schema, mode="create", idempotency_key=name)
         transaction = self.control.dataset(pb.DatasetRequest(begin=begin)).transaction
         put = PutPath(name, transaction, "client", 0)
-        self._client().put(put.path, table.schema, table.to_batches())
+        patiently(lambda: self._send(put, table))
         part = pb.CommittedPart(
             transaction=transaction, writer=put.writer, attempt=put.attempt, rows=table.num_rows
         )
@@ -214,6 +214,14 @@ class RemoteSession(Session):
         self.control.dataset(pb.DatasetRequest(commit=commit))
         self._uploads[source.token] = (weakref.ref(source), name)
         return name
+
+    def _send(self, put: PutPath, table: pa.Table) -> None:
+        """By whichever agent is there: one that was started again has another address."""
+        try:
+            client = self._client()
+        except NotFoundError as error:
+            raise PeerLostError(error.message) from error
+        client.put_once(put.path, table.schema, table.to_batches())
 
     def _drop_unused(self) -> None:
         """Drop uploads whose table is gone here; a running job's plan keeps its tables."""

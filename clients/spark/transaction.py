@@ -21,6 +21,7 @@ from fabric.control.control_pb2 import DatasetLocation
 from fabric.errors import NotFoundError
 from fabric.flight.client import Client
 from fabric.flight.descriptor import PutPath
+from fabric.flight.patience import Kept, patiently
 from fabric.flight.spread import Spread
 from fabric.flight.transport import PutWriter
 
@@ -73,7 +74,14 @@ class Transaction:
         return cls(known, opened.dataset, opened.transaction)
 
     def put(self, writer: str, attempt: int, batches: Iterable[pa.RecordBatch]) -> Part:
-        """Split one attempt's rows and put them to their owners; returns once they lie there."""
+        """Split one attempt's rows and put them to their owners; returns once they lie there.
+
+        An owner that starts again is waited for, as long as the first rows are still here.
+        """
+        kept, path = Kept(batches), PutPath(self.dataset, self.transaction, writer, attempt)
+        return patiently(lambda: self._put(path, kept), may_repeat=lambda: kept.is_whole)
+
+    def _put(self, path: PutPath, batches: Iterable[pa.RecordBatch]) -> Part:
         found = self._locate()
         location = DatasetLocation(
             name=self.dataset,
@@ -83,7 +91,6 @@ class Transaction:
             owners=found["owners"],
             replicas=found["replicas"],
         )
-        path = PutPath(self.dataset, self.transaction, writer, attempt)
         with self.agents.client() as client:
             spread = Spread(path, location, _ToOwners(client), found["addresses"])
             try:
@@ -92,14 +99,16 @@ class Transaction:
                 rows = spread.seal().rows
             finally:
                 spread.abandon()
-        return Part(writer, attempt, rows)
+        return Part(path.writer, path.attempt, rows)
 
     def commit(self, parts: Sequence[Part]) -> None:
         """Publish the listed attempts, all at once; may be repeated."""
         listed = [{"writer": p.writer, "attempt": p.attempt, "rows": p.rows} for p in parts]
-        self.agents.ask(
-            lambda client: client.action(
-                "dataset.commit", transaction=self.transaction, parts=listed
+        patiently(
+            lambda: self.agents.ask(
+                lambda client: client.action(
+                    "dataset.commit", transaction=self.transaction, parts=listed
+                )
             )
         )
 

@@ -59,7 +59,7 @@ class Agents:
         self._timeout_s, self._reattach_s = timeout_s, reattach_s
         self._agents: dict[str, Agent] = {}
         self._lost: OrderedDict[str, Agent] = OrderedDict()
-        self._past: OrderedDict[str, None] = OrderedDict()
+        self._past: OrderedDict[str, float] = OrderedDict()
         self._ticked: float | None = None
 
     @property
@@ -91,11 +91,11 @@ class Agents:
         """Its link is broken: it may attach again for a moment."""
         agent.session, agent.until = None, now + self._reattach_s
 
-    def remove(self, agent_id: str, *, left: bool = False) -> Agent:
+    def remove(self, agent_id: str, now: float, *, left: bool = False) -> Agent:
         """It is lost; or it `left`, and is not listed any more."""
         agent = self._agents.pop(agent_id)
         agent.session = None
-        self._past[agent_id] = None
+        self._past[agent_id] = now
         if left:
             return agent
         self._lost[agent_id] = agent
@@ -103,9 +103,9 @@ class Agents:
             self._lost.popitem(last=False)
         return agent
 
-    def remember(self, agent_id: str) -> None:
+    def remember(self, agent_id: str, now: float) -> None:
         """It was gone before this coordinator began; the longest ago first."""
-        self._past[agent_id] = None
+        self._past[agent_id] = now
 
     def forget(self) -> list[str]:
         """Agents that were gone before so many others that nobody asks for their records."""
@@ -115,6 +115,14 @@ class Agents:
     def get(self, agent_id: str) -> Agent | None:
         """The agent of that id, unless it is lost."""
         return self._agents.get(agent_id)
+
+    def away_s(self, agent_id: str, now: float) -> float | None:
+        """For how long it has been away and may come back; None when it is here, or never was."""
+        agent = self._agents.get(agent_id)
+        if agent is not None:
+            return None if agent.session is not None else 0.0
+        gone = self._past.get(agent_id) if self.grows else None
+        return None if gone is None else now - gone
 
     def on_session(self, agent_id: str, session: int) -> Agent | None:
         """The agent if it is attached by this very session."""

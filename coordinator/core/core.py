@@ -151,7 +151,7 @@ class CoordinatorCore:
             if agent.hello.agent_id in wanted or agent.draining:
                 self._agents.expect(agent.hello, agent.draining, now)
             else:
-                self._agents.remember(agent.hello.agent_id)
+                self._agents.remember(agent.hello.agent_id, now)
         self._forget_agents()
         lost = wanted - {agent.agent_id for agent in self._agents.all()}
         for agent_id in sorted(lost):
@@ -297,7 +297,7 @@ class CoordinatorCore:
         return self._book.note(now, "agent's link broke", agent=agent.agent_id, why=event.reason)
 
     def _lost(self, agent: Agent, reason: str, now: float, *, left: bool = False) -> list[Effect]:
-        self._agents.remove(agent.agent_id, left=left)
+        self._agents.remove(agent.agent_id, now, left=left)
         self._write_agent(agent, now)
         self._forget_agents()
         note = self._book.note(now, "agent lost", agent=agent.agent_id, why=reason)

@@ -25,7 +25,7 @@ from fabric.coordinator.core.messages import deploys, edge_location
 from fabric.coordinator.core.recovery import lost_with, needed, run_again
 from fabric.coordinator.core.replan import replan
 from fabric.coordinator.core.reruns import Reruns
-from fabric.coordinator.core.retries import failure, lost_inputs, pause_s, with_causes
+from fabric.coordinator.core.retries import away_for, failure, judge, lost_inputs
 from fabric.coordinator.core.scheduling import Assigned, slots_used
 from fabric.coordinator.core.streams import Streams, check_whole
 from fabric.coordinator.core.tasks import Task
@@ -393,14 +393,12 @@ class Progress:
             error=str(error),
         )  # fmt: skip
         gone = lost_inputs(job, report, self._agents.ids())
-        task = job.tasks[key]._replace(failures=task.failures + (not gone))
-        job.tasks[key] = task
-        if not (error.retryable or gone):
-            return effects + self.endings.stop(job, pb.JOB_FAILED, error, now)
-        if task.failures >= self._book.config.attempts_max:
-            final = with_causes(error, task.failures)
-            return effects + self.endings.stop(job, pb.JOB_FAILED, final, now)
-        not_before = now + pause_s(self._book.config, task.failures)
+        away_s = away_for(error, task.agent_id, self._agents, now)
+        verdict = judge(job.tasks[key], error, gone, away_s, self._book.config)
+        job.tasks[key] = verdict.task
+        if verdict.final is not None:
+            return effects + self.endings.stop(job, pb.JOB_FAILED, verdict.final, now)
+        not_before = now + verdict.pause_s
         return effects + self._reruns.again(job, [key, *needed(job)], now, not_before)
 
     def _reconcile(

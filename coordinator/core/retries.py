@@ -2,20 +2,26 @@
 
 One job: what a report of failure means. An error that may pass (`retryable`) is tried again after a
 pause that doubles, `attempts_max` times in all; input that its owner has not got any more is no
-fault of the task, and does not count.
+fault of the task, and does not count. Nor does an owner of dataset partitions that is away, as it
+is while it starts again, for `owner_wait_s`; after that the job fails and names it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import NamedTuple
 
 from fabric.control import control_pb2 as pb
 from fabric.control.errors import from_detail
 from fabric.coordinator.config import CoordinatorConfig
+from fabric.coordinator.core.agents import Agents
 from fabric.coordinator.core.jobs import Job
 from fabric.coordinator.core.lineage import Key
-from fabric.errors import ExternalError, FabricError
+from fabric.coordinator.core.tasks import Task
+from fabric.errors import ExternalError, FabricError, PeerLostError
 from fabric.ids import TaskId
+
+_AWAY_S, _AWAY_S_MAX = 0.2, 4.0
 
 
 def failure(job: Job, key: Key, report: pb.TaskReport) -> FabricError:
@@ -44,9 +50,36 @@ def lost_inputs(job: Job, report: pb.TaskReport, attached: Collection[str]) -> b
     return found
 
 
-def pause_s(config: CoordinatorConfig, failures: int) -> float:
-    """How long to wait before the next attempt."""
-    return min(config.retry_s_max, config.retry_s * 2.0 ** max(0, failures - 1))
+def away_for(error: FabricError, agent_id: str, agents: Agents, now: float) -> float | None:
+    """How long another agent has been away that a task on `agent_id` did not reach; else None."""
+    other = error.where.agent
+    if not isinstance(error, PeerLostError) or other == agent_id:
+        return None
+    return agents.away_s(other, now)
+
+
+class Verdict(NamedTuple):
+    """What follows a failure: another attempt of `task` after `pause_s`, or the job's end."""
+
+    task: Task
+    pause_s: float
+    final: FabricError | None = None
+
+
+def judge(
+    task: Task, error: FabricError, gone: bool, away_s: float | None, config: CoordinatorConfig
+) -> Verdict:
+    """`gone`: input was lost; `away_s`: how long the agent has been away that was not reached."""
+    if away_s is not None:
+        pause_s = min(_AWAY_S_MAX, max(_AWAY_S, away_s / 2))
+        over = away_s >= config.owner_wait_s
+        return Verdict(task, pause_s, _was_away(error, away_s) if over else None)
+    task = task._replace(failures=task.failures + (not gone))
+    pause_s = min(config.retry_s_max, config.retry_s * 2.0 ** max(0, task.failures - 1))
+    if not (error.retryable or gone):
+        return Verdict(task, pause_s, error)
+    over = task.failures >= config.attempts_max
+    return Verdict(task, pause_s, with_causes(error, task.failures) if over else None)
 
 
 def with_causes(error: FabricError, n: int) -> FabricError:
@@ -54,6 +87,11 @@ def with_causes(error: FabricError, n: int) -> FabricError:
     if n == 1:
         return error
     return type(error)(f"{error.message} (attempt {n} of {n})", **_place(error))
+
+
+def _was_away(error: FabricError, away_s: float) -> FabricError:
+    waited = f"{error.message} (agent {error.where.agent} has been away for {away_s:.0f} s)"
+    return type(error)(waited, **_place(error))
 
 
 def _place(error: FabricError) -> dict[str, str]:

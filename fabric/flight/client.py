@@ -24,6 +24,7 @@ from fabric.flight.connections import connect, connect_s
 from fabric.flight.descriptor import PutPath
 from fabric.flight.errors import from_flight
 from fabric.flight.owner_put import OwnerPut, from_agent
+from fabric.flight.patience import OWNER_WAIT_S, Kept, patiently
 from fabric.flight.transport import PutWriter
 from fabric.security.tls import check_clear
 
@@ -132,9 +133,31 @@ class Client:
                     raise
 
     def put(
+        self,
+        path: Sequence[str],
+        schema: pa.Schema,
+        batches: Iterable[pa.RecordBatch],
+        *,
+        owner_wait_s: float = OWNER_WAIT_S,
+    ) -> dict[str, Any]:
+        """Send `batches` under a path; the server's acknowledgement, {} when it has none.
+
+        Into an open transaction of a dataset: owners that start again are waited for, as long as
+        the first of `batches` are still here to be sent again.
+        """
+        if not _is_attempt(path):
+            return self.put_once(path, schema, batches)
+        kept = Kept(batches)
+        return patiently(
+            lambda: self.put_once(path, schema, kept),
+            owner_wait_s,
+            may_repeat=lambda: kept.is_whole,
+        )
+
+    def put_once(
         self, path: Sequence[str], schema: pa.Schema, batches: Iterable[pa.RecordBatch]
     ) -> dict[str, Any]:
-        """Send `batches` under a path; the server's acknowledgement, {} when it has none."""
+        """See `put`; nobody is waited for."""
         writer = self.open_put(path, schema)
         try:
             for batch in batches:
@@ -244,6 +267,11 @@ def read_endpoints(
     """The rows of all endpoints of `info`, which the server at `address` gave."""
     with Client(address, token, tls_roots=tls_roots) as client:
         yield from client.read(info)
+
+
+def _is_attempt(path: Sequence[str]) -> bool:
+    """Whether a put there is one attempt of a writer in an open transaction."""
+    return len(path) > 2 and path[0] == "dataset"
 
 
 def _object(data: bytes) -> dict[str, Any]:

@@ -169,7 +169,7 @@ def test_a_put_needs_all_owners(rig: FlightRig) -> None:
         leave(rig, "a0")
         path = ["dataset", "d", transaction, "w", "0"]
         with pytest.raises(PeerLostError, match="agent a0 owns partitions of dataset 'd'"):
-            client.put(path, SCHEMA, ROWS.to_batches())
+            client.put(path, SCHEMA, ROWS.to_batches(), owner_wait_s=0.0)
 
 
 def test_replicas_are_checked(rig: FlightRig) -> None:

@@ -43,6 +43,7 @@ LEASES = {"FABRIC_COORDINATOR_HEARTBEAT_S": "1", "FABRIC_COORDINATOR_TIMEOUT_S":
 SETTINGS = {
     "FABRIC_COORDINATOR_HEARTBEAT_S": "1",
     "FABRIC_COORDINATOR_TIMEOUT_S": "5",
+    "FABRIC_COORDINATOR_OWNER_WAIT_S": "1",
     "FABRIC_COORDINATOR_REST_PORT": "off",
 }
 """Of every process, unless a test says otherwise: losses are noticed soon."""

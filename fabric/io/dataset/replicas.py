@@ -8,6 +8,7 @@ logged; after the first row an error ends the reading, and the task is tried aga
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -47,7 +48,8 @@ def read_replica(
             rows = iter(access.transport.read_dataset(access.address(owner, request.name), request))
             first = next(rows, None)
         except (PeerLostError, PartitionLostError, DataError, StorageError) as error:
-            failed, before = error.at(agent=owner), owner
+            failed, before = error, owner
+            failed.where = replace(error.where, agent=owner)  # by its id, not by its address
             continue
         if first is not None:
             yield first

@@ -91,6 +91,31 @@ def test_a_failure_that_may_pass_is_tried_again_after_a_pause(
     assert [error.message for error in status.errors] == ["no answer"] * 3
 
 
+def test_an_owner_that_is_away_is_waited_for(make_world: Any, graphs: SimpleNamespace) -> None:
+    """It starts again, which is no fault of the task; but not for ever."""
+    world = make_world(attempts_max=2, owner_wait_s=45.0)
+    world.attach("x", "y")
+    world.submit(wide(graphs, 1))
+    owner = pb.ErrorDetail(kind="PeerLostError", message="no answer", agent="y")
+    world.detach("y")
+    attempt, began_s = 0, world.now
+    while world.now < began_s + 40.0:
+        world.report("x", 0, 0, pb.TASK_FAILED, error=owner, attempt=attempt)
+        assert world.state() == "running"
+        world.say("x", heartbeat=pb.Heartbeat())
+        world.do(Tick(0.0), after=4.0)  # the longest pause
+        attempt += 1
+        assert len(given(world, "job-1")) == attempt + 1
+    again = pb.ErrorDetail(kind="PeerLostError", message="no answer", agent="z")
+    world.report("x", 0, 0, pb.TASK_FAILED, error=again, attempt=attempt)  # counts, the first
+    world.say("x", heartbeat=pb.Heartbeat())
+    world.do(Tick(0.0), after=5.0)
+    world.report("x", 0, 0, pb.TASK_FAILED, error=owner, attempt=attempt + 1)
+    error = world.core.status("job-1", world.now).error
+    assert error.message.startswith("no answer (agent y has been away for 4")
+    assert world.state() == "failed"
+
+
 def test_only_what_is_still_read_is_done_again(world: Any, graphs: SimpleNamespace) -> None:
     world.submit(graphs.shuffle())
     for agent, task in (("x", 0), ("y", 1)):
