@@ -15,6 +15,7 @@ from google.protobuf.message import Message
 from fabric.config import (
     TLS,
     AdaptiveConfig,
+    ByteSize,
     CheckpointConfig,
     check_bind,
     check_port,
@@ -28,6 +29,8 @@ from fabric.plan_rules import PlanRules
 from fabric.settings import load
 
 T = TypeVar("T", AdaptiveConfig, CheckpointConfig)
+
+MEMORY = ByteSize(4 << 30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +59,10 @@ class CoordinatorConfig:
     made anew on others. The statuses of the last `jobs_kept_max` jobs are kept, no more than that
     many ended jobs whole, and the last `events_kept_max` events. `adaptive` and `checkpoint` are
     for jobs whose session says nothing else, `plans` say what all plans are held to.
+
+    Plans are made ready to run in threads of their own (`planning.py`): within `plan_s`, of which a
+    Flight server that a plan reads from has `ask_s` to answer. While the process has more than
+    `memory`, it refuses plans, not other calls; an embedded one has no such limits.
     """
 
     home: Annotated[Path, "the state folder"] = field(default_factory=default_home)
@@ -90,6 +97,11 @@ class CoordinatorConfig:
     events_kept_max: Annotated[int, "events that are remembered"] = 10_000
     message_bytes_max: Annotated[int, "of a message or body of a client"] = 64 << 20
     plan_bytes_max: Annotated[int, "of a plan"] = 16 << 20
+    plan_s: Annotated[float, "a plan that is not ready to run after so long is refused"] = 120.0
+    ask_s: Annotated[float, "for a Flight server that a plan reads from, to answer"] = 10.0
+    memory: Annotated[
+        ByteSize | None, "of the process, beyond which plans are refused; off: any"
+    ] = MEMORY
     adaptive: AdaptiveConfig = field(default_factory=lambda: load(AdaptiveConfig, "adaptive"))
     checkpoint: CheckpointConfig = field(
         default_factory=lambda: load(CheckpointConfig, "checkpoint")
@@ -101,7 +113,7 @@ class CoordinatorConfig:
             self, "lease_s", "heartbeat_s", "timeout_s", "reattach_s", "attempts_max", "retry_s",
             "retry_s_max", "owner_wait_s", "stop_s", "retain_s", "retain_failed_s", "rereplicate_s",
             "transaction_s", "jobs_kept_max", "events_kept_max", "message_bytes_max",
-            "plan_bytes_max",
+            "plan_bytes_max", "plan_s", "ask_s",
         )  # fmt: skip
         for port in (self.port, self.rest_port, self.metrics_port):
             check_port(port or 0)

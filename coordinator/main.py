@@ -111,6 +111,7 @@ def main() -> None:
     parser.add_argument("--host")
     parser.add_argument("--port", type=int)
     parser.add_argument("--metadata")
+    parser.add_argument("--memory")
     chosen = vars(parser.parse_args())
     configure_logs()
     run_coordinator(

@@ -25,7 +25,7 @@ from fabric.coordinator.optimizer.trace import Fired, effects_text
 from fabric.coordinator.planner.draft import MAX_PARALLELISM
 from fabric.coordinator.planner.estimate import BROADCAST_BYTES_MAX
 from fabric.coordinator.planner.planner import plan_stages
-from fabric.coordinator.planner.stages import StageGraph, graph_text
+from fabric.coordinator.planner.stages import Stage, StageGraph, graph_text
 from fabric.coordinator.replicas import check_count
 from fabric.errors import ConfigError, DataError, FabricError, NotFoundError, PlanError
 from fabric.operators.functions.trust import signed
@@ -38,7 +38,9 @@ from fabric.plan.sources import (
     DatasetSource,
     DatasetTarget,
     FileTarget,
+    FlightSource,
     MemorySource,
+    ReplayStream,
     Source,
     Split,
     StreamFileTarget,
@@ -52,6 +54,7 @@ from fabric.plan.types import flat_type
 from fabric.plan.walk import walk
 from fabric.recent import Recent
 from fabric.security.tokens import Signer
+from fabric.wanted import check_wanted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +62,8 @@ class Surroundings:
     """What planning must know of the fabric: a copy, so that no lock is held meanwhile.
 
     `datasets` are those there are, `agents` the attached ones, `n_cpus` their processors together,
-    `parallelism` the default, `broadcast_bytes` what a side of a join may have to be sent to all.
+    `parallelism` the default, `broadcast_bytes` what a side of a join may have to be sent to all,
+    `ask_s` how long a Flight server that the plan reads from may take to answer.
     """
 
     parallelism: int
@@ -68,6 +72,7 @@ class Surroundings:
     datasets: Mapping[str, pb.DatasetLocation]
     agents: frozenset[str]
     broadcast_bytes: int = BROADCAST_BYTES_MAX
+    ask_s: float = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +89,7 @@ class Prepared:
     def fragments(self) -> tuple[bytes, ...]:
         """The stages as they travel."""
         if not self.encoded:
-            self.encoded.append(tuple(encode(Plan(stage.root)) for stage in self.graph.stages))
+            self.encoded.append(tuple(map(_encoded, self.graph.stages)))
         return self.encoded[0]
 
     def explain(self) -> pb.ExplainReply:
@@ -108,6 +113,11 @@ class _Known:
     read: Mapping[str, Sequence[Split]]
     parallelism: int
     broadcast_bytes: int
+
+
+def _encoded(stage: Stage) -> bytes:
+    check_wanted()
+    return encode(Plan(stage.root))
 
 
 _RECENT: Recent[_Known] = Recent(64)
@@ -271,10 +281,20 @@ def _splits(plan: Plan, around: Surroundings, parallelism: int) -> dict[str, Seq
             continue
         n = config.get(node.path, NodeConfig()).parallelism or parallelism
         try:
-            found[node.path] = _scan_splits(node, around, max(n, around.n_cpus))
+            found[node.path] = _asked_splits(node, around, max(n, around.n_cpus))
         except FabricError as error:
             raise error.at(node=node.path) from error.__cause__
     return found
+
+
+def _asked_splits(scan: Scan | StreamScan, around: Surroundings, n: int) -> Sequence[Split]:
+    source: object = scan.source
+    source = source.source if isinstance(source, ReplayStream) else source
+    if around.embedded or not isinstance(source, FlightSource):
+        return _scan_splits(scan, around, n)
+    from fabric.io.flight.asking import asked
+
+    return asked(source.uri, lambda: _scan_splits(scan, around, n), around.ask_s)
 
 
 def _scan_splits(scan: Scan | StreamScan, around: Surroundings, n_target: int) -> Sequence[Split]:

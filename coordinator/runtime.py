@@ -373,13 +373,13 @@ class CoordinatorRuntime:
                 datasets={found.name: found for found in self._core.datasets.all()},
                 agents=frozenset(hello.agent_id for hello in agents),
                 broadcast_bytes=chosen(request.adaptive, self._config.adaptive).broadcast_bytes,
+                ask_s=self._config.ask_s,
             )
         try:
             return prepare(request, around, self._config.plan_bytes_max, self._signer)
         except RecursionError:
-            raise PlanError(
-                "the plan nests too deeply; compute parts of it in earlier steps"
-            ) from None
+            too_deep = "the plan nests too deeply; compute parts of it in earlier steps"
+            raise PlanError(too_deep) from None
 
     def _ask(self, request: pb.JobRequest, event: Event) -> pb.JobStatus:
         with self._lock:

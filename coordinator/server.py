@@ -19,6 +19,7 @@ from fabric.control.rpc import server_options
 from fabric.coordinator.auth import AuthInterceptor
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.front import Front
+from fabric.coordinator.planning import Planning
 from fabric.coordinator.runtime import CoordinatorRuntime, Log
 from fabric.coordinator.service import ControlService
 from fabric.errors import ConfigError
@@ -39,8 +40,14 @@ class ControlServer:
         clock: Clock,
         config: CoordinatorConfig,
         log: Log,
+        *,
+        planning: Planning | None = None,
     ) -> None:
-        self._service = ControlService(runtime, log, encrypted=config.tls_certificate is not None)
+        """`planning` is shared with other servers; without it this one has its own."""
+        self._planning = planning or Planning(config.plan_s, config.memory)
+        self._service = ControlService(
+            runtime, log, self._planning, encrypted=config.tls_certificate is not None
+        )
         self._auth = AuthInterceptor(signer, clock, log)
         self._config = config
         self._loop = uvloop.new_event_loop()
@@ -66,6 +73,7 @@ class ControlServer:
             self._loop.call_soon_threadsafe(self._stopped.set)
         if self._thread.is_alive():
             self._thread.join()
+        self._planning.close()
         self._service.close()
         self._auth.close()
 

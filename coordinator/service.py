@@ -14,14 +14,17 @@ from contextvars import copy_context
 from typing import Any, TypeVar
 
 import grpc
+from google.protobuf.message import Message
 
 from fabric.config import TLS
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED
 from fabric.control.control_pb2_grpc import ControlServicer
 from fabric.control.rpc import status_of
+from fabric.control.texts import check_texts
 from fabric.coordinator.front import Front
 from fabric.coordinator.keys import own_key
+from fabric.coordinator.planning import Planning
 from fabric.coordinator.runtime import WATCH_S, CoordinatorRuntime, Log
 from fabric.errors import (
     AuthError,
@@ -34,7 +37,7 @@ from fabric.errors import (
 from fabric.security.callers import current, who
 from fabric.security.tls import check_clear
 
-Request = TypeVar("Request")
+Request = TypeVar("Request", bound=Message)
 Reply = TypeVar("Reply")
 
 _EOF: Any = grpc.aio.EOF  # type: ignore[attr-defined]
@@ -47,7 +50,12 @@ class ControlService(ControlServicer):
     """The servicer; `close` lets its threads go."""
 
     def __init__(
-        self, runtime: CoordinatorRuntime | Front, log: Log, *, encrypted: bool = False
+        self,
+        runtime: CoordinatorRuntime | Front,
+        log: Log,
+        planning: Planning,
+        *,
+        encrypted: bool = False,
     ) -> None:
         """`encrypted`: it is reached by TLS, and so must be whoever attaches."""
         front = runtime if isinstance(runtime, Front) else Front(runtime)
@@ -55,6 +63,7 @@ class ControlService(ControlServicer):
         self._front = front
         self._log, self._encrypted = log, encrypted
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="control")
+        self._planning = planning
 
     def close(self) -> None:
         """Wait for the calls under way."""
@@ -67,11 +76,12 @@ class ControlService(ControlServicer):
             asked.client_key = own_key(asked.client_key)
             return self._runtime.submit(asked)  # type: ignore[no-any-return]
 
-        return await self._in_thread(context, submit, request)
+        return await self._guarded(context, self._planning.answer(_bounded(submit), request))
 
     async def Explain(self, request: pb.SubmitRequest, context: Any) -> pb.ExplainReply:
         """See `ControlApi.explain`."""
-        return await self._in_thread(context, self._runtime.explain, request)
+        planned = self._planning.answer(_bounded(self._runtime.explain), request)
+        return await self._guarded(context, planned)
 
     async def Cancel(self, request: pb.JobRequest, context: Any) -> pb.JobStatus:
         """See `ControlApi.cancel`."""
@@ -144,7 +154,7 @@ class ControlService(ControlServicer):
     ) -> Reply:
         loop = asyncio.get_running_loop()
         run = copy_context().run  # it knows who calls
-        answer = loop.run_in_executor(self._threads, run, call, request)
+        answer = loop.run_in_executor(self._threads, run, _bounded(call), request)
         return await self._guarded(context, answer)
 
     async def _guarded(self, context: Any, work: Awaitable[Reply]) -> Reply:
@@ -180,6 +190,7 @@ class ControlService(ControlServicer):
             raise
 
     async def _watch(self, request: pb.JobRequest, context: Any) -> None:
+        check_texts(request)
         loop, runtime = asyncio.get_running_loop(), self._front.current
         changed = asyncio.Event()
         end = runtime.subscribe(request.job_id, _thread_safe(loop, changed.set))
@@ -229,6 +240,16 @@ class ControlService(ControlServicer):
 async def _read(runtime: CoordinatorRuntime, agent_id: str, session: int, context: Any) -> None:
     while (message := await context.read()) is not _EOF:
         runtime.receive(agent_id, message, session)
+
+
+def _bounded(call: Callable[[Request], Reply]) -> Callable[[Request], Reply]:
+    """`call` behind the check of how long its texts are."""
+
+    def checked(request: Request) -> Reply:
+        check_texts(request)
+        return call(request)
+
+    return checked
 
 
 class _Line:

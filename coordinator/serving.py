@@ -13,6 +13,7 @@ from typing import Any
 from fabric.clock import Clock
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.front import Front
+from fabric.coordinator.planning import Planning
 from fabric.coordinator.runtime import Log
 from fabric.coordinator.server import ControlServer
 from fabric.security.tokens import Signer
@@ -31,7 +32,10 @@ class Parts:
 @contextmanager
 def serving(parts: Parts, front: Front) -> Iterator[str]:
     """Gives the address of gRPC."""
-    server = ControlServer(front, parts.signer, parts.clock, parts.config, parts.log)
+    planning = Planning(parts.config.plan_s, parts.config.memory)
+    server = ControlServer(
+        front, parts.signer, parts.clock, parts.config, parts.log, planning=planning
+    )
     with ExitStack() as stack:
         address = server.start()
         stack.callback(server.stop)
@@ -40,7 +44,7 @@ def serving(parts: Parts, front: Front) -> Iterator[str]:
             metrics_url = stack.enter_context(metrics_server(parts, front))
             parts.log("metrics", {"url": metrics_url})
         if parts.config.rest_port is not None:
-            url = stack.enter_context(rest_server(parts, front, metrics_url))
+            url = stack.enter_context(rest_server(parts, front, planning, metrics_url))
             parts.log("REST and pages", {"url": url})
         yield address
 
@@ -61,7 +65,9 @@ def metrics_server(parts: Parts, front: Any) -> AbstractContextManager[str]:
 
 
 @contextmanager
-def rest_server(parts: Parts, runtime: Any, metrics_url: str = "") -> Iterator[str]:
+def rest_server(
+    parts: Parts, runtime: Any, planning: Planning, metrics_url: str = ""
+) -> Iterator[str]:
     """REST and pages over `runtime` for as long as the context is open; gives their URL."""
     from fabric.coordinator.rest.app import Behind
     from fabric.coordinator.rest.server import RestServer
@@ -69,6 +75,7 @@ def rest_server(parts: Parts, runtime: Any, metrics_url: str = "") -> Iterator[s
     config = parts.config
     behind = Behind(
         runtime=runtime,
+        planning=planning,
         signer=parts.signer,
         clock=parts.clock,
         log=parts.log,

@@ -13,6 +13,7 @@
     ├── ExternalError      the world outside failed; `retryable` says whether trying again may help
     │   ├── PeerLostError      an agent or coordinator stopped answering
     │   │   └── NotLeaderError     this coordinator does not lead; another one does, or will
+    │   ├── ExhaustedError     a limit of the coordinator was met: memory, time, plans at once
     │   ├── PartitionLostError a materialised partition can't be fetched any more
     │   └── StorageError       a disk, database or object store refused (full, read-only, gone)
     │       ├── StorageAwayError   a database does not answer now
@@ -118,6 +119,10 @@ class NotLeaderError(PeerLostError):
     leader = ""
 
 
+class ExhaustedError(ExternalError):
+    """A limit of the coordinator was met: its memory, its time for a plan, its plans at once."""
+
+
 class PartitionLostError(ExternalError):
     """A materialised partition can't be fetched any more."""
 
@@ -150,8 +155,8 @@ ERRORS: dict[str, type[FabricError]] = {
     for kind in (
         FabricError, UserError, PlanError, ExpressionError, ConfigError, DataError,
         StateSchemaError, NotFoundError, AuthError, CancelledError, ExternalError, PeerLostError,
-        NotLeaderError, PartitionLostError, StorageError, StorageAwayError, FencedError,
-        InternalError,
+        NotLeaderError, ExhaustedError, PartitionLostError, StorageError, StorageAwayError,
+        FencedError, InternalError,
     )
 }  # fmt: skip
 """Class by name: how an error that crossed the wire finds its class again."""

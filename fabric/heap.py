@@ -1,13 +1,14 @@
 """What a process that serves for long does about its heap when it starts.
 
 One job: `bound_arenas` and `forbid_cores`, before threads are started, and `settle_heap`, when it
-is ready.
+is ready. Then `resident_bytes` says how large it is, and `give_back` makes it smaller.
 """
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import resource
 
 ARENAS_MAX = 2
@@ -37,3 +38,20 @@ def settle_heap() -> None:
     gc.collect()
     gc.freeze()
     gc.collect()
+
+
+def resident_bytes() -> int:
+    """The memory of this process; 0 where the system does not say."""
+    try:
+        with open("/proc/self/statm", "rb") as statm:
+            return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+
+
+def give_back() -> None:
+    """Give memory that is free just now back to the system; nothing where malloc can't."""
+    gc.collect()
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "malloc_trim"):
+        libc.malloc_trim(0)

@@ -47,6 +47,14 @@ def coordinator(
             help="postgresql://user@host/database, for one of several; default: a folder.",
         ),
     ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            "--memory",
+            metavar="SIZE",
+            help="Of the process, such as 2GB: with more it refuses plans. Default 4GiB.",
+        ),
+    ] = None,
     home: Home = None,
     parent: Parent = 0,
 ) -> None:
@@ -66,6 +74,7 @@ def coordinator(
         rest_port=rest_port,
         metrics_port=metrics_port,
         metadata=metadata,
+        memory=memory,
     )
     config.check_bind()
     if config.port and not port_is_free(config.host, config.port):

@@ -15,6 +15,7 @@ from fabric.coordinator.optimizer.trace import Fired
 from fabric.plan.nodes import Node
 from fabric.plan.schema import is_known, remember, schema_of
 from fabric.plan.walk import walk
+from fabric.wanted import check_wanted
 
 Rules = Mapping[type, tuple[Rule, ...]]
 """Rules by the kind of node they look at."""
@@ -47,6 +48,7 @@ class Passes:
         self._shared = _shared_paths(order)
         done: dict[int, Node] = {}
         for node in order:
+            check_wanted()
             now = node
             if below := node.children:
                 now = node.with_children(tuple([done[id(child)] for child in below]))

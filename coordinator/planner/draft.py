@@ -19,6 +19,8 @@ from fabric.plan.streams import StreamScan
 from fabric.plan.walk import walk
 
 MAX_PARALLELISM = 128
+TASKS_MAX = 100_000
+"""Of one job: each is a record of the coordinator's, in memory and on its disk."""
 _MEASURED: tuple[EdgeKind, ...] = ("hash", "range")
 """Edges whose partitions are as large as the rows make them."""
 
@@ -60,6 +62,7 @@ class Draft:
         self.stages: list[DraftStage] = []
         self.edges: list[DraftEdge] = []
         self._by_root: dict[int, int] = {}
+        self._n_tasks = 0
         self._paths: set[str] = set()
         self._replaced: list[Node] = []  # alive, so that no new node gets the id of an old one
 
@@ -68,6 +71,13 @@ class Draft:
         number = self._by_root.get(id(root))
         if number is None:
             number = self._by_root[id(root)] = len(self.stages)
+            self._n_tasks += n_tasks
+            if self._n_tasks > TASKS_MAX:
+                raise PlanError(
+                    f"the plan needs more than {TASKS_MAX} tasks; submit it in several jobs, or "
+                    "with a smaller parallelism",
+                    node=root.path,
+                )
             self.stages.append(DraftStage(root, n_tasks, flexible))
         stage = self.stages[number]
         stage.n_tasks = max(stage.n_tasks, n_tasks)  # only a flexible one is asked for twice

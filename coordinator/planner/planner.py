@@ -67,6 +67,7 @@ from fabric.plan.streams import (
 )
 from fabric.plan.top import first_rows
 from fabric.plan.walk import walk
+from fabric.wanted import check_wanted
 
 _ROWS_MAX = (1 << 63) - 1
 
@@ -140,6 +141,7 @@ class _Planner:
         """Visit every node once, then end the last stage."""
         flows: dict[int, Flow] = {}
         for node in walk(self._root):
+            check_wanted()
             if node is self._root and isinstance(node, Exchange) and node.kind != "broadcast":
                 self._result_exchange(node, flows[id(node.input)], result_path)
                 return self._finish()

@@ -108,10 +108,14 @@ class StageGraph:
 
     def __post_init__(self) -> None:
         ids = range(len(self.stages))
-        inputs = {i: tuple(e for e in self.edges if e.consumer == i) for i in ids}
-        outputs = {i: tuple(e for e in self.edges if e.producer == i) for i in ids}
-        object.__setattr__(self, "inputs", inputs)
-        object.__setattr__(self, "outputs", outputs)
+        inputs: dict[int, list[Edge]] = {i: [] for i in ids}
+        outputs: dict[int, list[Edge]] = {i: [] for i in ids}
+        for edge in self.edges:
+            outputs[edge.producer].append(edge)
+            if not edge.is_result:
+                inputs[edge.consumer].append(edge)
+        for name, found in (("inputs", inputs), ("outputs", outputs)):
+            object.__setattr__(self, name, {i: tuple(edges) for i, edges in found.items()})
         self._check()
 
     @property

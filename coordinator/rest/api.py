@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Body, Depends, Header, Query, Request, Response
-from starlette.concurrency import run_in_threadpool
 
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ControlApi
 from fabric.coordinator.auth import SCOPES
 from fabric.coordinator.keys import own_key
+from fabric.coordinator.planning import Planning
 from fabric.coordinator.rest.access import Access
 from fabric.coordinator.rest.models import (
     Agent,
@@ -28,7 +28,7 @@ from fabric.coordinator.rest.models import (
     Task,
     states_of,
 )
-from fabric.coordinator.rest.submission import BODY, request_of
+from fabric.coordinator.rest.submission import BODY, request_of, while_wanted
 from fabric.errors import NotFoundError
 
 State = Literal["queued", "running", "finished", "failed", "cancelled", "released"]
@@ -46,8 +46,8 @@ Key = Annotated[
 FromPath = Annotated[str, Body(embed=True, max_length=4096, description="Node to begin with.")]
 
 
-def router(control: ControlApi, access: Access) -> APIRouter:
-    """The routes over `control`."""
+def router(control: ControlApi, access: Access, planning: Planning) -> APIRouter:
+    """The routes over `control`; plans are prepared in `planning`."""
     api = APIRouter(
         prefix="/api/v1",
         responses={
@@ -60,6 +60,7 @@ def router(control: ControlApi, access: Access) -> APIRouter:
         },
     )  # fmt: skip
     _jobs(api, control, access)
+    _submit(api, control, access, planning)
     _one_job(api, control, access)
     _changes(api, control, access)
     _agents(api, control, access)
@@ -93,6 +94,8 @@ def _jobs(api: APIRouter, control: ControlApi, access: Access) -> None:
         jobs = [Job.of(job) for job in reversed(told.jobs)]
         return Jobs(jobs=jobs, next=told.next or None)
 
+
+def _submit(api: APIRouter, control: ControlApi, access: Access, planning: Planning) -> None:
     @api.post(
         "/jobs",
         summary="Submit a plan",
@@ -110,7 +113,7 @@ def _jobs(api: APIRouter, control: ControlApi, access: Access) -> None:
     ) -> JobDetail:
         content_type = request.headers.get("content-type", "")
         asked = request_of(await request.body(), content_type, name, parallelism, own_key(key))
-        told = await run_in_threadpool(control.submit, asked)
+        told = await while_wanted(request, planning.answer(control.submit, asked))
         response.headers["Location"] = f"/api/v1/jobs/{told.job_id}"
         return JobDetail.of(told)
 

@@ -6,7 +6,7 @@ from elsewhere.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from fabric import __version__
 from fabric.clock import Clock
+from fabric.coordinator.planning import Planning
 from fabric.coordinator.rest import api, pages
 from fabric.coordinator.rest.access import Access
 from fabric.coordinator.rest.edge import Edge
@@ -28,7 +29,10 @@ ABOUT = "Jobs, tasks, agents, plans and events of a fabric. Times are seconds si
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behind:
-    """What the application stands on. `metrics_url` is "" when no metrics are served."""
+    """What the application stands on.
+
+    `metrics_url` is "" when no metrics are served; plans are prepared in `planning`.
+    """
 
     runtime: CoordinatorRuntime
     signer: Signer
@@ -36,6 +40,7 @@ class Behind:
     log: Log
     bytes_max: int
     secure: bool
+    planning: Planning = field(default_factory=Planning)
     metrics_url: str = ""
     token_file: str = pages.DEFAULT_TOKEN_FILE
 
@@ -56,7 +61,7 @@ def make_app(behind: Behind) -> Edge:
         },
     )
     access = Access(behind.signer, behind.clock, behind.log, secure=behind.secure)
-    app.include_router(api.router(behind.runtime, access))
+    app.include_router(api.router(behind.runtime, access, behind.planning))
     _health(app, behind)
     app.include_router(pages.router(behind.runtime, access, app, token_file=behind.token_file))
     return Edge(app, behind.bytes_max, behind.log)

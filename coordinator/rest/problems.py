@@ -17,6 +17,7 @@ from fabric.control.errors import to_detail
 from fabric.errors import (
     AuthError,
     CancelledError,
+    ExhaustedError,
     FabricError,
     NotFoundError,
     PeerLostError,
@@ -32,6 +33,7 @@ _STATUS: tuple[tuple[type[FabricError], int], ...] = (
     (CancelledError, 409),
     (UserError, 400),
     (PeerLostError, 503),
+    (ExhaustedError, 503),
     (StorageError, 503),
 )
 MEDIA_TYPE = "application/problem+json"

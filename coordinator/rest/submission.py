@@ -1,19 +1,29 @@
 """A plan out of the body of a request.
 
-One job: `request_of`. A plan comes as bytes (what `fabric.plan.codec.encode` makes) or as JSON: the
-same message, `plan.proto`, in protobuf's JSON form. Python source is not taken.
+One job: `request_of`, and `while_wanted`, which waits for the answer as long as the client does. A
+plan comes as bytes (what `fabric.plan.codec.encode` makes) or as JSON: the same message,
+`plan.proto`, in protobuf's JSON form. Python source is not taken.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
+from fastapi import HTTPException, Request
 from google.protobuf.json_format import ParseDict, ParseError
 
 from fabric.control import control_pb2 as pb
 from fabric.errors import PlanError
 from fabric.plan import plan_pb2
 
+Reply = TypeVar("Reply")
+
+LOOK_S = 0.25
+GONE = 499
+"""What proxies write down for such a request."""
 BYTES, JSON = "application/x-protobuf", "application/json"
 FIELDS = ("plan", "name", "parallelism")
 SCHEMA = {
@@ -56,6 +66,18 @@ def request_of(
         parallelism=_number(given.get("parallelism", parallelism)),
         client_key=client_key,
     )
+
+
+async def while_wanted(request: Request, work: Coroutine[Any, Any, Reply]) -> Reply:
+    """What `work` gives; it is cancelled when the client of `request` has gone away."""
+    task = asyncio.ensure_future(work)
+    try:
+        while not (await asyncio.wait({task}, timeout=LOOK_S))[0]:
+            if await request.is_disconnected():
+                raise HTTPException(GONE, "the client gave up")
+        return task.result()
+    finally:
+        task.cancel()
 
 
 def _object(body: bytes) -> dict[str, object]:

@@ -20,6 +20,7 @@ from fabric.errors import (
     AuthError,
     CancelledError,
     ConfigError,
+    ExhaustedError,
     FabricError,
     InternalError,
     NotFoundError,
@@ -46,6 +47,7 @@ _CODES: tuple[tuple[type[FabricError], grpc.StatusCode], ...] = (
     (CancelledError, grpc.StatusCode.FAILED_PRECONDITION),
     (UserError, grpc.StatusCode.INVALID_ARGUMENT),
     (PeerLostError, grpc.StatusCode.UNAVAILABLE),
+    (ExhaustedError, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (StorageAwayError, grpc.StatusCode.UNAVAILABLE),
     (StorageError, grpc.StatusCode.FAILED_PRECONDITION),
 )

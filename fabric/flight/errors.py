@@ -82,6 +82,12 @@ def from_flight(error: BaseException, *, agent: str = "") -> FabricError:
     return kind(text, agent=agent)
 
 
+def is_told(error: FabricError) -> bool:
+    """Whether a fabric's agent said so itself, and not Arrow, gRPC or any other server."""
+    extra: bytes | None = getattr(error.__cause__, "extra_info", None)
+    return bool(extra and _detail(extra))
+
+
 def from_status(text: str, detail: bytes) -> FabricError:
     """What a status of the native data plane says: `ErrorDetail` bytes, or Arrow's own words."""
     if detail and (known := _detail(detail)) is not None:

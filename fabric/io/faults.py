@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from fabric.errors import DataError, FabricError, NotFoundError, StorageError
 from fabric.io import places
+from fabric.wanted import check_wanted
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -25,6 +26,7 @@ def reading(path: str, format: str) -> Iterator[None]:
 
     Raises `PlanError` before anything is read where plans may not read it, see `places`.
     """
+    check_wanted()
     places.check_read(path)
     try:
         yield

@@ -19,6 +19,7 @@ from fabric.plan.nodes import Aggregate, Node
 from fabric.plan.python import expr_text
 from fabric.plan.rules import output_schema
 from fabric.plan.walk import postorder
+from fabric.wanted import check_wanted
 
 
 def schema_of(node: Node, paths: Mapping[int, str] | None = None) -> pa.Schema:
@@ -42,6 +43,7 @@ def schema_of(node: Node, paths: Mapping[int, str] | None = None) -> pa.Schema:
     if (known := _remembered(node)) is not None:
         return known
     for part in _unknown(node):
+        check_wanted()
         inputs = [schema_of(child) for child in part.children]
         try:
             found = output_schema(part, inputs)

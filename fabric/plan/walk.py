@@ -13,6 +13,7 @@ from typing import TypeVar
 from fabric.plan.expr import Agg, Alias, Call, Case, Cast, Expr, IsIn, Over, Udf
 from fabric.plan.expr import children as expr_children
 from fabric.plan.nodes import Node
+from fabric.wanted import check_wanted
 
 T = TypeVar("T")
 
@@ -60,6 +61,7 @@ def walk(root: Node) -> Sequence[Node]:
     >>> [type(node).__name__ for node in walk(Limit(StageInput(0, pa.schema([])), 3))]
     ['StageInput', 'Limit']
     """
+    check_wanted()
     return _ordered(root, _children)
 
 
@@ -74,6 +76,7 @@ def rewrite(root: Node, fn: Callable[[Node], Node]) -> Node:
     """
     done: dict[int, Node] = {}
     for node in walk(root):
+        check_wanted()
         children = tuple(done[id(child)] for child in node.children)
         done[id(node)] = fn(node.with_children(children))
     return done[id(root)]

@@ -14,6 +14,7 @@ import pyarrow.flight as fl
 from fabric.errors import DataError
 from fabric.flight.client import REUSE, Client
 from fabric.io import places
+from fabric.io.flight.asking import IDLE_S
 from fabric.plan.sources import FlightSource, Split
 
 
@@ -50,7 +51,7 @@ def read_split(
 
 def _info(source: FlightSource) -> fl.FlightInfo:
     _check_hosts([source.uri])
-    with Client(source.uri, source.token) as client:
+    with Client(source.uri, source.token, idle_s=IDLE_S.get()) as client:
         info = client.info(source.path, source.command)
     for endpoint in info.endpoints:  # a server may name others
         _check_hosts(_locations(endpoint, source.uri).split())

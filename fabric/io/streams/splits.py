@@ -37,6 +37,7 @@ from fabric.plan.sources import (
     Split,
     StreamSource,
 )
+from fabric.wanted import check_wanted
 
 SplitsOf = Callable[[Source], list[Split]]
 """The splits of a bounded source: the coordinator knows those of datasets."""
@@ -139,6 +140,7 @@ def _looked_through(
     first = float("inf")
     for part in parts:
         for batch in read_split(source.source, schema, part, wanted):
+            check_wanted()
             if batch.num_rows:
                 column = pa.chunked_array([batch.column(0)])
                 first = min(first, float(places(column).min()))

@@ -43,6 +43,7 @@ from fabric.plan.expr import (
     UdfKind,
 )
 from fabric.plan.streams import Branches
+from fabric.wanted import check_wanted
 
 T = TypeVar("T")
 _N_INPUTS = {"scan": 0, "stream_scan": 0, "stage_input": 0, "join": 2, "lookup_join": 2}
@@ -69,10 +70,12 @@ class Reader(StreamReader):
         """The whole plan."""
         depths = Depths("expression", EXPRS_MAX, EXPR_DEPTH_MAX)
         for expr in self._message.exprs:
+            check_wanted()
             depths.add(_expr_indices(expr))
             self._exprs.append(self._part(expr))
         depths = Depths("node", NODES_MAX, DEPTH_MAX)
         for node in self._message.nodes:
+            check_wanted()
             depths.add(node.inputs)
             self._nodes.append(self._node(node))
         config = tuple((entry.path, _config(entry)) for entry in self._message.config)
