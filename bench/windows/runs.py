@@ -134,18 +134,17 @@ def _window(asked: Asked) -> Window:
 def _pushed(root: Any, asked: Asked) -> Iterator[pa.RecordBatch]:
     """What comes out of a chain of `root`, the splits in turn."""
     from fabric.operators.chain import build_chain
-    from fabric.operators.contract import Context
 
     tables = {str(path): mapped(path).to_batches(_BATCH_ROWS) for path in files(asked)}
-    chain = build_chain(root, Context(splits=tuple(tables)))
-    (edge,) = chain.inputs
+    (edge,) = build_chain(root).inputs
+    chain = build_chain(root, splits={edge: tuple(tables)})
     yield from chain.on_time(0)
     for turn in _turns(list(tables.values())):
         for split, batch in zip(tables, turn, strict=True):
-            chain.on_split(split)
+            chain.on_split(edge, split)
             yield from chain.on_batch(edge, batch)
     for split in tables:
-        yield from chain.on_split_end(split)
+        yield from chain.on_split_end(edge, split)
     yield from chain.on_end(edge)
     chain.close()
 

@@ -21,7 +21,7 @@ from fabric.security.tokens import Signer
 if TYPE_CHECKING:
     from fabric.agent.streams.sink import StreamWriter
     from fabric.io.streams.protocol import StreamReader
-    from fabric.operators.chain import Chain
+    from fabric.operators.chain import Chain, SplitNames
     from fabric.operators.contract import Context
     from fabric.operators.fragment.memory import FragmentMemory, Inputs
     from fabric.plan.streams import StreamScan
@@ -70,8 +70,10 @@ class Engine(Protocol):
     def execute(self, root: Node, inputs: Inputs, splits: Splits, target_partitions: int) -> Stream:
         """Run a fragment."""
 
-    def chain(self, root: Node, context: Context | None = None) -> Chain:
-        """Build a chain; `context` says which of how many tasks it is for."""
+    def chain(
+        self, root: Node, context: Context | None = None, splits: SplitNames | None = None
+    ) -> Chain:
+        """See `fabric.operators.chain.build_chain`."""
 
     def open_reader(self, scan: StreamScan) -> StreamReader:
         """A reader of a stream, to be given splits."""
@@ -146,11 +148,13 @@ class FabricEngine:
             root, inputs, splits, target_partitions=target_partitions, memory=self._memory
         )
 
-    def chain(self, root: Node, context: Context | None = None) -> Chain:
+    def chain(
+        self, root: Node, context: Context | None = None, splits: SplitNames | None = None
+    ) -> Chain:
         """See `Engine`."""
         from fabric.operators.chain import build_chain
 
-        return build_chain(root, context)
+        return build_chain(root, context, splits)
 
     def open_reader(self, scan: StreamScan) -> StreamReader:
         """See `Engine`."""

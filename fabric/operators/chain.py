@@ -54,8 +54,14 @@ def unsupported(root: Node) -> str | None:
     return None if node is None else node.path or type(node).__name__.lower()
 
 
-def build_chain(root: Node, context: Context | None = None) -> Chain:
-    """The chain of `root`, opened.
+SplitNames = Mapping[int, Sequence[str]]
+"""By edge: the splits of a scan that a task reads; those of two scans may be called alike."""
+
+
+def build_chain(
+    root: Node, context: Context | None = None, splits: SplitNames | None = None
+) -> Chain:
+    """The chain of `root`, opened; `context` says which of how many tasks it is for.
 
     Raises
     ------
@@ -76,7 +82,7 @@ def build_chain(root: Node, context: Context | None = None) -> Chain:
             'exchange "materialised"',
             node=path,
         )
-    return Chain(root, context or Context())
+    return Chain(root, context or Context(), splits or {})
 
 
 class Chain:
@@ -86,16 +92,19 @@ class Chain:
     is left out. An edge that has ended holds nobody back.
     """
 
-    def __init__(self, root: Node, context: Context) -> None:
+    def __init__(self, root: Node, context: Context, splits: SplitNames) -> None:
         self._root = root
         self._nodes = list(walk(root))
         self._operators = {
             id(node): _operator(node) for node in self._nodes if not isinstance(node, _LEAVES)
         }
+        self._leaves = {id(node): _edge(node) for node in self._nodes if isinstance(node, _LEAVES)}
+        self._over = _edges_below(self._nodes, self._leaves)
         for index, node in enumerate(self._nodes):
             if (operator := self._operators.get(id(node))) is not None:
-                operator.open(replace(context, node=node.path, folder=_own(context, index)))
-        self._leaves = {id(node): _edge(node) for node in self._nodes if isinstance(node, _LEAVES)}
+                read = tuple(s for edge in self._over[id(node)] for s in splits.get(edge, ()))
+                folder = _own(context, index)
+                operator.open(replace(context, node=node.path, folder=folder, splits=read))
         self.inputs = sorted(set(self._leaves.values()))
         """The edges it reads; a scan of a stream is the edge ``-1 - scan_id``."""
         self._open_edges = set(self.inputs)
@@ -110,20 +119,25 @@ class Chain:
 
     # ---- what comes in
 
-    def on_split(self, split: str) -> None:
-        """The batches that follow are of this split of the source."""
-        for operator in self._operators.values():
+    def on_split(self, edge: int, split: str) -> None:
+        """The batches of `edge` that follow are of this split of the source."""
+        for operator in self._above(edge):
             operator.on_split(split)
 
-    def on_split_end(self, split: str) -> Batches:
-        """A split has no more rows; returns what that completes."""
-        for operator in self._operators.values():
+    def on_split_end(self, edge: int, split: str) -> Batches:
+        """A split of `edge` has no more rows; returns what that completes."""
+        for operator in self._above(edge):
             operator.on_split_end(split)
         return self._pass()
 
-    def held_back(self) -> frozenset[str]:
-        """Splits that are not to be read until others have caught up."""
-        return frozenset[str]().union(*(o.held_back() for o in self._operators.values()))
+    def held_back(self) -> dict[int, frozenset[str]]:
+        """Splits that are not to be read until others have caught up, by edge."""
+        found: dict[int, frozenset[str]] = {}
+        for key, operator in self._operators.items():
+            if held := operator.held_back():
+                for edge in self._over[key]:
+                    found[edge] = found.get(edge, frozenset()) | held
+        return found
 
     def slowest(self) -> dict[str, int]:
         """By node whose splits stay together: the watermark of the slowest."""
@@ -264,6 +278,9 @@ class Chain:
         operator = self._operators.get(id(node))
         return {} if operator is None else operator.take_side()
 
+    def _above(self, edge: int) -> Iterator[Operator]:
+        return (operator for key, operator in self._operators.items() if edge in self._over[key])
+
     def _by_path(self) -> Iterator[tuple[str, Operator]]:
         for node in self._nodes:
             if (operator := self._operators.get(id(node))) is not None:
@@ -280,6 +297,16 @@ class Chain:
     def _check(self, edge: int) -> None:
         if edge not in self._open_edges:
             raise InternalError(f"edge {edge} is not one of the chain's, or has ended")
+
+
+def _edges_below(nodes: Sequence[Node], leaves: Mapping[int, int]) -> dict[int, list[int]]:
+    """By ``id`` of a node: the edges whose rows come to it."""
+    found: dict[int, list[int]] = {}
+    for node in nodes:
+        edge = leaves.get(id(node))
+        below = [edge] if edge is not None else [e for c in node.children for e in found[id(c)]]
+        found[id(node)] = sorted(set(below))
+    return found
 
 
 def _tops(root: Node) -> dict[str, Node]:

@@ -24,6 +24,7 @@ from fabric import (
     DataFrame,
     arrow_udf,
     col,
+    connect,
     count,
     lit,
     read_parquet,
@@ -241,6 +242,18 @@ def test_generated_branches(seed: int, agents: EmbeddedFabric, tmp_path: Path) -
     assert compared(found, made, branches) == ""
 
 
+@pytest.mark.parametrize("n_tasks", [1, 2])
+def test_one_job_writes_windows_and_rows(n_tasks: int, tmp_path: Path) -> None:
+    with connect(parallelism=n_tasks) as session:
+        rows = streams.generator(n_rows=N_ROWS, n_splits=2, start=START, session=session)
+        windows = rows.with_watermark("ts").group_by("key").window("1 second").agg(n=count())
+        job = windows.write_stream(tmp_path / "n", also={tmp_path / "rows": rows.select("row")})
+        job.wait(60)
+    written = {name: ds.dataset(tmp_path / name, format="parquet") for name in ("n", "rows")}
+    assert pc.sum(written["n"].to_table()["n"]).as_py() == N_ROWS
+    assert written["rows"].count_rows() == N_ROWS
+
+
 def test_rows_aside_of_a_branch(agents: EmbeddedFabric, tmp_path: Path) -> None:
     """Bad rows of one branch, late ones of another: each is where it belongs."""
     made = source(3)
@@ -301,17 +314,30 @@ def test_agents_that_leave_change_no_result(pool: SlotPool, tmp_path: Path) -> N
         plain(whole),
     ])  # fmt: skip
     first, *others = (each.stream for each in branches)
-    with embedded_pair(2, slots=8, config=config, pool=pool) as fabric:
-        job = fabric.submit(first.union(*others).plan.root, parallelism=2)
+    with embedded_pair(2, slots=8, config=config, pool=pool) as pair:
+        job = pair.submit(first.union(*others).plan.root, parallelism=2)
         request = pb.CheckpointsRequest(job_id=job)
 
         def complete() -> int:
-            told = fabric.control.list_checkpoints(request).checkpoints
+            told = pair.control.list_checkpoints(request).checkpoints
             over = ("under way", "aborted")
             return max((c.checkpoint for c in told if c.state not in over), default=0)
 
         wait_until(lambda: complete() >= 2, 60)
-        fabric.agents[1].close()
-        fabric.wait(job)
-        found = running.result(fabric.control, fabric.transport, job)
+        pair.agents[1].close()
+        pair.wait(job)
+        found = running.result(pair.control, pair.transport, job)
     assert compared(found, made, branches) == ""
+
+
+def test_two_sources_have_event_time_of_their_own(agents: EmbeddedFabric) -> None:
+    """In one task, though their splits are called alike and one of them ends long before."""
+    n_rows = 300_000
+    frames = []
+    for n, rows in enumerate((30, n_rows)):
+        made = streams.generator(n_rows=rows, n_splits=2, n_keys=N_KEYS, start=START)
+        windows = made.with_watermark("ts", "1 second").group_by("key").window("10 seconds")
+        frames.append(windows.agg(n=count()).with_columns(source=lit(n)))
+    found = agents.collect(frames[0].union(frames[1]).plan.root, parallelism=1)
+    sums = found.group_by("source").aggregate([("n", "sum")]).to_pydict()
+    assert dict(zip(sums["source"], sums["n_sum"], strict=True)) == {0: 30, 1: n_rows}

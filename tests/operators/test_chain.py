@@ -23,6 +23,8 @@ from fabric.plan.nodes import (
     WithColumns,
 )
 from fabric.plan.schema import schema_of
+from fabric.plan.sources import GeneratorStream
+from fabric.plan.streams import StreamScan, Watermark
 from fabric.testing.operators import Kept
 
 A, I64 = Column("a"), pa.int64()
@@ -195,7 +197,7 @@ def test_time_is_the_least_of_the_inputs_and_never_goes_back(noting):
 def test_all_operators_hear_of_splits_time_and_checkpoints(noting):
     below = Union((SOURCE,), path="below")
     chain = build_chain(Union((below,), path="above"))
-    chain.on_split("p0")
+    chain.on_split(0, "p0")
     chain.on_time(7)
     assert [operator.said for operator in noting] == [["p0", ("time", 7)]] * 2
     snapshots = chain.on_barrier(3)
@@ -205,3 +207,28 @@ def test_all_operators_hear_of_splits_time_and_checkpoints(noting):
         snapshot.write(kept[path])
     chain.restore(lambda path: [kept[path]], range(5))
     assert [operator.said[2:] for operator in noting] == [[b"3"]] * 2
+
+
+def test_splits_of_two_sources_may_be_called_alike():
+    """The end of one, and how far it is, say nothing of the other."""
+    times = pa.schema([("at", pa.timestamp("us"))])
+    one, two = (
+        Watermark(StreamScan(GeneratorStream(), times, scan_id=i), "at", 0, drift_us=30, path=name)
+        for i, name in enumerate(("one", "two"))
+    )
+    chain = build_chain(Union((one, two)), splits={-1: ["a"], -2: ["a", "b"]})
+
+    def sent(edge, split, at):
+        chain.on_split(edge, split)
+        rows = pa.record_batch([pa.array([at], times.field("at").type)], times)
+        assert chain.on_batch(edge, rows)
+        return chain.watermarks[""]
+
+    assert sent(-1, "a", 50) == BEGINNING
+    chain.on_split_end(-1, "a")
+    chain.on_end(-1)
+    assert sent(-2, "a", 90) == BEGINNING
+    assert sent(-2, "b", 40) == 40
+    assert chain.held_back() == {-2: {"a"}}
+    assert sent(-2, "b", 80) == 80
+    assert chain.held_back() == {}

@@ -1,8 +1,8 @@
 """A stream that is put through faults, and what must hold after them.
 
-One job: `StreamOrdeal`: a million rows of a generator, some of them late, through windows
-of event time and through a function with state and a timer, into files; what comes out does not
-depend on who was lost meanwhile. `submit` it, break things, `finish` it, `check` it.
+One job: `StreamOrdeal`: a million rows of a generator, some of them late, through windows of event
+time and, by another watermark, through a function with state and a timer, into files; what comes
+out does not depend on who was lost meanwhile. `submit` it, break things, `finish` it, `check` it.
 """
 
 from __future__ import annotations
@@ -105,13 +105,14 @@ class StreamOrdeal(Submitted):
         super().__init__(running, self._written(), parallelism=PARALLELISM, checkpoint=checkpoint)
 
     def _written(self) -> Node:
-        rows = _frame(self._source).with_watermark("ts", f"{BOUND_US} us")
-        windows = _windows(rows)
+        rows = _frame(self._source)  # read once, by two watermarks
+        windows = _windows(rows.with_watermark("ts", f"{BOUND_US} us"))
+        patient = rows.with_watermark("ts", f"{DISORDER_US} us")
         late = StreamFileTarget("parquet", str(self._folder / "late"))
         return Union((
             Sink(windows.plan.root, StreamFileTarget("parquet", str(self._folder / "windows"))),
             Sink(windows.side_output("late").plan.root, late),
-            Sink(_numbered(rows).plan.root, self.numbered),
+            Sink(_numbered(patient).plan.root, self.numbered),
         ))  # fmt: skip
 
     # ---- while it runs

@@ -78,9 +78,9 @@ class SlotChain:
         """As of the last call."""
         return self._state.done
 
-    def held_back(self) -> frozenset[str]:
+    def held_back(self) -> dict[int, frozenset[str]]:
         """As of the last call."""
-        return frozenset(self._state.held_back)
+        return {each.edge: frozenset(each.names) for each in self._state.held_back}
 
     def slowest(self) -> dict[str, int]:
         """As of the last call."""
@@ -95,13 +95,13 @@ class SlotChain:
         aside, self._aside = self._aside, {}
         return aside
 
-    def on_split(self, split: str) -> None:
-        """Goes with the next rows."""
+    def on_split(self, edge: int, split: str) -> None:
+        """Goes with the next rows, which are of this edge."""
         self._split = split
 
-    def on_split_end(self, split: str) -> Batches:
+    def on_split_end(self, edge: int, split: str) -> Batches:
         """See `Steps`."""
-        return self._call(split_over=split)
+        return self._call(split_over=sp.SplitOver(edge=edge, name=split))
 
     def on_batch(self, edge: int, batch: pa.RecordBatch) -> Batches:
         """See `Steps`."""

@@ -117,9 +117,9 @@ class Begin(_message.Message):
     n_tasks: int
     attempt: int
     scratch: str
-    splits: _containers.RepeatedScalarFieldContainer[str]
+    splits: _containers.RepeatedCompositeFieldContainer[Splits]
     stream: _control_pb2.StreamDeploy
-    def __init__(self, fragment: _Optional[bytes] = ..., job: _Optional[str] = ..., stage: _Optional[int] = ..., task: _Optional[int] = ..., n_tasks: _Optional[int] = ..., attempt: _Optional[int] = ..., scratch: _Optional[str] = ..., splits: _Optional[_Iterable[str]] = ..., stream: _Optional[_Union[_control_pb2.StreamDeploy, _Mapping]] = ...) -> None: ...
+    def __init__(self, fragment: _Optional[bytes] = ..., job: _Optional[str] = ..., stage: _Optional[int] = ..., task: _Optional[int] = ..., n_tasks: _Optional[int] = ..., attempt: _Optional[int] = ..., scratch: _Optional[str] = ..., splits: _Optional[_Iterable[_Union[Splits, _Mapping]]] = ..., stream: _Optional[_Union[_control_pb2.StreamDeploy, _Mapping]] = ...) -> None: ...
 
 class Step(_message.Message):
     __slots__ = ("split", "rows", "split_over", "time", "now_us", "edge_over", "barrier", "complete", "abort", "close", "others")
@@ -136,7 +136,7 @@ class Step(_message.Message):
     OTHERS_FIELD_NUMBER: _ClassVar[int]
     split: str
     rows: Came
-    split_over: str
+    split_over: SplitOver
     time: At
     now_us: int
     edge_over: int
@@ -145,7 +145,23 @@ class Step(_message.Message):
     abort: int
     close: Close
     others: NodeTime
-    def __init__(self, split: _Optional[str] = ..., rows: _Optional[_Union[Came, _Mapping]] = ..., split_over: _Optional[str] = ..., time: _Optional[_Union[At, _Mapping]] = ..., now_us: _Optional[int] = ..., edge_over: _Optional[int] = ..., barrier: _Optional[int] = ..., complete: _Optional[int] = ..., abort: _Optional[int] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., others: _Optional[_Union[NodeTime, _Mapping]] = ...) -> None: ...
+    def __init__(self, split: _Optional[str] = ..., rows: _Optional[_Union[Came, _Mapping]] = ..., split_over: _Optional[_Union[SplitOver, _Mapping]] = ..., time: _Optional[_Union[At, _Mapping]] = ..., now_us: _Optional[int] = ..., edge_over: _Optional[int] = ..., barrier: _Optional[int] = ..., complete: _Optional[int] = ..., abort: _Optional[int] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., others: _Optional[_Union[NodeTime, _Mapping]] = ...) -> None: ...
+
+class Splits(_message.Message):
+    __slots__ = ("edge", "names")
+    EDGE_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    edge: int
+    names: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, edge: _Optional[int] = ..., names: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class SplitOver(_message.Message):
+    __slots__ = ("edge", "name")
+    EDGE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    edge: int
+    name: str
+    def __init__(self, edge: _Optional[int] = ..., name: _Optional[str] = ...) -> None: ...
 
 class Came(_message.Message):
     __slots__ = ("edge", "batch")
@@ -265,12 +281,12 @@ class Stepped(_message.Message):
     aside: _containers.RepeatedCompositeFieldContainer[Aside]
     watermarks: _containers.ScalarMap[str, int]
     done: bool
-    held_back: _containers.RepeatedScalarFieldContainer[str]
+    held_back: _containers.RepeatedCompositeFieldContainer[Splits]
     states: _containers.RepeatedScalarFieldContainer[str]
     counted: _containers.RepeatedCompositeFieldContainer[Counted]
     slowest: _containers.RepeatedCompositeFieldContainer[NodeTime]
     lingers: bool
-    def __init__(self, rows: _Optional[_Iterable[_Union[Placed, _Mapping]]] = ..., aside: _Optional[_Iterable[_Union[Aside, _Mapping]]] = ..., watermarks: _Optional[_Mapping[str, int]] = ..., done: _Optional[bool] = ..., held_back: _Optional[_Iterable[str]] = ..., states: _Optional[_Iterable[str]] = ..., counted: _Optional[_Iterable[_Union[Counted, _Mapping]]] = ..., slowest: _Optional[_Iterable[_Union[NodeTime, _Mapping]]] = ..., lingers: _Optional[bool] = ...) -> None: ...
+    def __init__(self, rows: _Optional[_Iterable[_Union[Placed, _Mapping]]] = ..., aside: _Optional[_Iterable[_Union[Aside, _Mapping]]] = ..., watermarks: _Optional[_Mapping[str, int]] = ..., done: _Optional[bool] = ..., held_back: _Optional[_Iterable[_Union[Splits, _Mapping]]] = ..., states: _Optional[_Iterable[str]] = ..., counted: _Optional[_Iterable[_Union[Counted, _Mapping]]] = ..., slowest: _Optional[_Iterable[_Union[NodeTime, _Mapping]]] = ..., lingers: _Optional[bool] = ...) -> None: ...
 
 class Aside(_message.Message):
     __slots__ = ("tag", "rows")

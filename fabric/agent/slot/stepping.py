@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from fabric.agent.slot import slot_pb2 as sp
 from fabric.agent.slot.channel import Channel, ChannelClosedError
-from fabric.agent.streams.restoring import Restored, context_of
+from fabric.agent.streams.restoring import Restored, context_of, splits_of
 from fabric.checkpoint.storage import FolderStorage
 from fabric.control.errors import to_detail
 from fabric.errors import FabricError, InternalError
@@ -59,7 +59,7 @@ def _chain(begin: sp.Begin) -> Chain:
     for udf in functions_of(root):
         vouch(udf.payload)
     top = root.input if isinstance(root, Sink) else root
-    return build_chain(top, context_of(root.path, begin))
+    return build_chain(top, context_of(root.path, begin), splits_of(begin))
 
 
 class _Stepper:
@@ -85,10 +85,10 @@ class _Stepper:
         match step.WhichOneof("call"):
             case "rows":
                 if step.split:
-                    chain.on_split(step.split)
+                    chain.on_split(step.rows.edge, step.split)
                 return chain.on_batch(step.rows.edge, self._channel.batch(step.rows.batch))
             case "split_over":
-                return chain.on_split_end(step.split_over)
+                return chain.on_split_end(step.split_over.edge, step.split_over.name)
             case "time":
                 return chain.on_watermark(step.time.edge, step.time.time_us)
             case "now_us":
@@ -116,7 +116,7 @@ class _Stepper:
             ],
             watermarks=chain.watermarks,
             done=chain.done,
-            held_back=chain.held_back(),
+            held_back=[sp.Splits(edge=e, names=held) for e, held in chain.held_back().items()],
             states=states,
             slowest=[sp.NodeTime(node=n, time_us=us) for n, us in chain.slowest().items()],
         )

@@ -1,7 +1,7 @@
 """Where a task of a stream begins: what its operators are told, and what its checkpoint has of it.
 
-One job: `context_of`, and `Restored`, which hands every part of a task its own; in the process
-where that part is.
+One job: `context_of`, `splits_of`, and `Restored`, which hands every part of a task its own; in the
+process where that part is.
 """
 
 from __future__ import annotations
@@ -28,7 +28,12 @@ from fabric.plan.sources import Split
 def context_of(node: str, begin: sp.Begin) -> Context:
     """The context of a chain below `node`."""
     state: StateBackend = "rocksdb" if begin.stream.state == "rocksdb" else "memory"
-    return Context(node, begin.task, begin.n_tasks, Path(begin.scratch), tuple(begin.splits), state)
+    return Context(node, begin.task, begin.n_tasks, Path(begin.scratch), state=state)
+
+
+def splits_of(begin: sp.Begin) -> dict[int, Sequence[str]]:
+    """What the task reads, by the chain's edges."""
+    return {each.edge: each.names for each in begin.splits}
 
 
 class Restored:

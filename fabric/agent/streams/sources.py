@@ -100,10 +100,10 @@ class Sources:
             f"position {shown}"
         )
 
-    def pause(self, splits: frozenset[str]) -> None:
-        """Read nothing of these until the next call."""
-        for _, reader in self._readers.values():
-            reader.pause(splits)
+    def pause(self, splits: Mapping[int, frozenset[str]]) -> None:
+        """Read nothing of these, by the chain's edge, until the next call."""
+        for edge, (_, reader) in self._readers.items():
+            reader.pause(splits.get(edge, frozenset()))
 
     def on_barrier(self, checkpoint: int) -> dict[str, dict[str, bytes]]:
         """Where to go on, by split, by the path of the scan."""

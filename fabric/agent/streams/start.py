@@ -28,7 +28,7 @@ from fabric.agent.streams.edges import Edges
 from fabric.agent.streams.inputs import Channels
 from fabric.agent.streams.orders import Orders
 from fabric.agent.streams.progress import Progress
-from fabric.agent.streams.restoring import Restored, context_of
+from fabric.agent.streams.restoring import Restored, context_of, splits_of
 from fabric.agent.streams.results import Results
 from fabric.agent.streams.sink import StreamSink
 from fabric.agent.streams.sources import Sources
@@ -74,11 +74,6 @@ class Parts:
     """By scan."""
     slots: SlotPool | None = None
     """Processes for chains with Python functions; None: these run here, too."""
-
-    @property
-    def split_names(self) -> tuple[str, ...]:
-        """All that the task reads."""
-        return tuple(split.uri for found in self.splits.values() for split in found)
 
     @property
     def n_tasks(self) -> int:
@@ -145,7 +140,7 @@ def _chain(root: Node, parts: Parts, folder: Path, restored: Restored, stack: Ex
     if parts.slots is not None and parts.engine.has_functions(top):
         return _in_slot(top, parts, parts.slots, folder, stack)
     begin = _begin(parts, folder)
-    chain = parts.engine.chain(top, context_of(root.path, begin))
+    chain = parts.engine.chain(top, context_of(root.path, begin), splits_of(begin))
     stack.callback(chain.close)
     restored.chain(chain)
     return chain
@@ -172,7 +167,10 @@ def _begin(parts: Parts, folder: Path) -> sp.Begin:
         n_tasks=parts.n_tasks,
         attempt=spec.id.attempt,
         scratch=str(folder),
-        splits=parts.split_names,
+        splits=[
+            sp.Splits(edge=-1 - scan, names=[split.uri for split in found])
+            for scan, found in parts.splits.items()
+        ],
         stream=spec.deploy.stream,
     )
 

@@ -33,14 +33,14 @@ class Steps(Protocol):
     def done(self) -> bool:
         """Whether no input can change the output any more."""
 
-    def on_split(self, split: str) -> None:
-        """The batches that follow are of this split."""
+    def on_split(self, edge: int, split: str) -> None:
+        """The batches of `edge` that follow are of this split."""
 
-    def on_split_end(self, split: str) -> Batches:
+    def on_split_end(self, edge: int, split: str) -> Batches:
         """A split has no more rows."""
 
-    def held_back(self) -> frozenset[str]:
-        """Splits that are not to be read."""
+    def held_back(self) -> Mapping[int, frozenset[str]]:
+        """Splits that are not to be read, by edge."""
 
     def slowest(self) -> dict[str, int]:
         """By node whose splits stay together: the watermark of the slowest."""

@@ -80,7 +80,8 @@ class StreamTask:
         """Whether rows lie in memory that is not to be kept, see `Outputs.write`."""
         self._now_us = 0
         self._ticked_s = -TICK_S
-        self._split = ""
+        self._split = (0, "")
+        """Of which edge and split the last rows were."""
         self.rows_in = self.rows_out = 0
 
     def run(self) -> bytes:
@@ -130,11 +131,11 @@ class StreamTask:
             if not self._sources.open:
                 self._follow(self._channels.sources_ended())
         elif isinstance(read.rows, Ended):
-            self._emit(self._chain.on_split_end(read.rows.split))
+            self._emit(self._chain.on_split_end(read.edge, read.rows.split))
         else:
-            if read.rows.split != self._split:
-                self._split = read.rows.split
-                self._chain.on_split(self._split)
+            if (split := (read.edge, read.rows.split)) != self._split:
+                self._split = split
+                self._chain.on_split(*split)
             self.rows_in += read.rows.batch.num_rows
             try:
                 self._emit(self._chain.on_batch(read.edge, read.rows.batch))

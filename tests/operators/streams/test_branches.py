@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from fabric.event_time import BEGINNING, END_OF_TIME, IDLE
 from fabric.operators.chain import Chain, build_chain
-from fabric.operators.contract import Context
 from fabric.plan.expr import Call, Column, Literal
 from fabric.plan.nodes import Filter
 from fabric.plan.sources import GeneratorStream
@@ -29,12 +28,12 @@ SPLITS = ("a", "b")
 
 
 def made(root: Branches = ROOT) -> Chain:
-    return build_chain(root, Context(splits=SPLITS))
+    return build_chain(root, splits={EDGE: SPLITS})
 
 
 def sent(chain: Chain, split: str, *rows: tuple[int, int | None]) -> dict[str, list[int]]:
     """The ids that left the chain, by side."""
-    chain.on_split(split)
+    chain.on_split(EDGE, split)
     ids, times = zip(*rows, strict=True)
     batch = pa.record_batch([pa.array(ids, pa.int64()), pa.array(times, pa.int64())], ["id", "at"])
     assert chain.on_batch(EDGE, batch.cast(SCHEMA)) == []
@@ -56,9 +55,9 @@ def test_each_branch_has_its_own_rows_and_time() -> None:
     assert chain.watermarks == {"0": 690, "1": BEGINNING, "2": BEGINNING}
     assert sent(chain, "b", (2, 800)) == {"0": [2], "1": [2], "2": [2]}
     assert chain.watermarks == {"0": 790, "1": 400, "2": BEGINNING}
-    chain.on_split_end("a")
+    chain.on_split_end(EDGE, "a")
     assert chain.watermarks == {"0": 790, "1": 700, "2": BEGINNING}
-    chain.on_split_end("b")
+    chain.on_split_end(EDGE, "b")
     chain.on_end(EDGE)
     assert set(chain.watermarks.values()) == {END_OF_TIME}
     assert chain.done
