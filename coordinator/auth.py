@@ -11,6 +11,7 @@ from typing import Any
 
 import grpc
 
+from fabric._cython.shuffle.wire.admission import Admission
 from fabric.clock import Clock
 from fabric.control.rpc import status_of
 from fabric.coordinator.runtime import Log
@@ -48,10 +49,13 @@ class AuthInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
     def __init__(self, signer: Signer, clock: Clock, log: Log) -> None:
         self._signer, self._clock = signer, clock
         self._refusals = Refusals(log)
+        self.admission: Admission | None = None
 
     def close(self) -> None:
-        """Write down what was counted only."""
+        """Write down what was counted only, and end no connection any more."""
         self._refusals.settle()
+        if self.admission is not None:
+            self.admission.stop()
 
     async def intercept_service(
         self,
@@ -61,14 +65,12 @@ class AuthInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         """The handler, or one that refuses."""
         method = handler_call_details.method.removeprefix(SERVICE)
         metadata = handler_call_details.invocation_metadata
-        handler = await continuation(handler_call_details)
         try:
             claims = self._check(method, metadata)
-        except AuthError as error:
-            return _shaped(handler, self._refusing(method, error))
-        if handler is None:
-            return None
-        return _shaped(handler, _calling(handler, claims, _told(metadata)))
+        except AuthError as error:  # as a call of streams it reads no message of a stranger
+            return grpc.stream_stream_rpc_method_handler(self._refusing(method, error))
+        handler = await continuation(handler_call_details)
+        return None if handler is None else self._calling(handler, claims, _told(metadata))
 
     def _check(self, method: str, metadata: Any) -> Claims:
         scope = SCOPES.get(method)
@@ -86,6 +88,31 @@ class AuthInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
 
         return refuse
 
+    def _calling(self, handler: Any, claims: Claims, told: str) -> Any:
+        """What `handler` does, done for whoever calls, whose connection may stay."""
+        behaviour: Behaviour = (
+            handler.stream_stream
+            or handler.stream_unary
+            or handler.unary_stream
+            or handler.unary_unary
+        )
+
+        async def call(request: Any, context: Any) -> Any:
+            peer = context.peer()
+            if self.admission is not None:
+                self.admission.admit(peer, agent=claims.is_agent)
+            called_by(Caller(claims, peer_of(peer), told))  # each call is a task
+            return await behaviour(request, context)
+
+        make = (
+            grpc.stream_stream_rpc_method_handler
+            if handler.request_streaming
+            else grpc.unary_stream_rpc_method_handler
+            if handler.response_streaming
+            else grpc.unary_unary_rpc_method_handler
+        )
+        return make(call, handler.request_deserializer, handler.response_serializer)
+
 
 def _token(metadata: Any) -> str:
     values = [value for key, value in metadata or () if key == "authorization"]
@@ -101,33 +128,3 @@ def _told(metadata: Any) -> str:
     """Whom an agent says that it asks for."""
     values = [value for key, value in metadata or () if key == PEER_KEY]
     return values[0].decode("utf-8", "replace") if values else ""
-
-
-def _calling(handler: Any, claims: Claims, told: str) -> Behaviour:
-    """What `handler` does, done for whoever calls."""
-    behaviour: Behaviour = (
-        handler.stream_stream or handler.stream_unary or handler.unary_stream or handler.unary_unary
-    )
-
-    async def call(request: Any, context: Any) -> Any:
-        called_by(Caller(claims, peer_of(context.peer()), told))  # each call is a task
-        return await behaviour(request, context)
-
-    return call
-
-
-def _shaped(handler: Any, behaviour: Behaviour) -> Any:
-    """A handler of the same shape that does `behaviour`; one of an unknown call has none."""
-    coders = (
-        {}
-        if handler is None
-        else {
-            "request_deserializer": handler.request_deserializer,
-            "response_serializer": handler.response_serializer,
-        }
-    )
-    if handler is not None and handler.request_streaming:
-        return grpc.stream_stream_rpc_method_handler(behaviour, **coders)
-    if handler is not None and handler.response_streaming:
-        return grpc.unary_stream_rpc_method_handler(behaviour, **coders)
-    return grpc.unary_unary_rpc_method_handler(behaviour, **coders)

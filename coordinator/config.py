@@ -63,6 +63,11 @@ class CoordinatorConfig:
     Plans are made ready to run in threads of their own (`planning.py`): within `plan_s`, of which a
     Flight server that a plan reads from has `ask_s` to answer. While the process has more than
     `memory`, it refuses plans, not other calls; an embedded one has no such limits.
+
+    Each port has room for `connections_max` connections: a quarter of them for strangers, half for
+    clients with a token, half of either for one address; agents have the rest. A connection that
+    has shown no token within `handshake_s` (REST: that has sent no whole request) is ended. Who
+    asks for metrics must show the text of the file `metrics_token`, if there is one.
     """
 
     home: Annotated[Path, "the state folder"] = field(default_factory=default_home)
@@ -95,6 +100,9 @@ class CoordinatorConfig:
     )
     jobs_kept_max: Annotated[int, "ended jobs that are remembered"] = 10_000
     events_kept_max: Annotated[int, "events that are remembered"] = 10_000
+    connections_max: Annotated[int, "connections to a port"] = 4096
+    handshake_s: Annotated[float, "a connection must show a token within"] = 20.0
+    metrics_token: Annotated[Path | None, "a file; who asks for metrics shows its text"] = None
     message_bytes_max: Annotated[int, "of a message or body of a client"] = 64 << 20
     plan_bytes_max: Annotated[int, "of a plan"] = 16 << 20
     plan_s: Annotated[float, "a plan that is not ready to run after so long is refused"] = 120.0
@@ -113,7 +121,7 @@ class CoordinatorConfig:
             self, "lease_s", "heartbeat_s", "timeout_s", "reattach_s", "attempts_max", "retry_s",
             "retry_s_max", "owner_wait_s", "stop_s", "retain_s", "retain_failed_s", "rereplicate_s",
             "transaction_s", "jobs_kept_max", "events_kept_max", "message_bytes_max",
-            "plan_bytes_max", "plan_s", "ask_s",
+            "plan_bytes_max", "plan_s", "ask_s", "connections_max", "handshake_s",
         )  # fmt: skip
         for port in (self.port, self.rest_port, self.metrics_port):
             check_port(port or 0)

@@ -13,6 +13,7 @@ from typing import Any
 import grpc
 import uvloop
 
+from fabric._cython.shuffle.wire.admission import Admission, surge
 from fabric.clock import Clock
 from fabric.control.control_pb2_grpc import add_ControlServicer_to_server
 from fabric.control.rpc import server_options
@@ -88,11 +89,13 @@ class ControlServer:
 
     async def _serve(self) -> None:
         self._stopped = asyncio.Event()
-        server: Any = grpc.aio.server(
-            interceptors=(self._auth,), options=server_options(self._config.message_bytes_max)
+        config = self._config
+        options = server_options(
+            config.message_bytes_max, surge(config.connections_max), config.handshake_s
         )
+        server: Any = grpc.aio.server(interceptors=(self._auth,), options=options)
         add_ControlServicer_to_server(self._service, server)  # type: ignore[no-untyped-call]
-        host, port = self._config.host, self._config.port
+        host, port = config.host, config.port
         shown = f"[{host}]" if ":" in host else host
         try:
             bound = self._bind(server, f"{shown}:{port}")
@@ -101,6 +104,10 @@ class ControlServer:
                 f"can't listen on {shown}:{port}; is another coordinator running there? port 0 "
                 "takes a free one"
             ) from None
+        # Agents that wait for this port come at once, so this counts before the server begins.
+        self._auth.admission = Admission(
+            bound, connections_max=config.connections_max, handshake_s=config.handshake_s
+        )
         self._address = f"{self._config.scheme}{self._config.advertise or shown}:{bound}"
         await server.start()
         self._ready.set()

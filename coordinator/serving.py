@@ -61,6 +61,7 @@ def metrics_server(parts: Parts, front: Any) -> AbstractContextManager[str]:
         port=config.metrics_port or 0,
         tls_certificate=config.tls_certificate,
         tls_key=config.tls_key,
+        token=config.metrics_token,
     )
 
 
@@ -88,6 +89,8 @@ def rest_server(
         behind,
         config.host,
         config.rest_port or 0,
+        connections_max=config.connections_max,
+        handshake_s=config.handshake_s,
         tls_certificate=config.tls_certificate,
         tls_key=config.tls_key,
     )

@@ -147,7 +147,8 @@ class Limits:
     client (`peer_streams_max`), and so many connections; calls of agents are not counted. A message
     has at most `message_bytes`, a batch with its dictionaries `unpacked_bytes` once decompressed. A
     client that neither reads nor writes for `peer_idle_s` while its call waits for it loses its
-    connection, one that does not get through its handshake within `handshake_s` as well.
+    connection, one that has shown no token within `handshake_s` as well. Of the connections a
+    quarter is for those, half for clients with a token, half of either for one address.
 
     >>> Limits(peer_idle_s=60).peer_idle_s
     60
@@ -161,7 +162,7 @@ class Limits:
     peer_idle_s: Annotated[
         float, "a client that neither reads nor writes for so long loses its connection"
     ] = 300.0
-    handshake_s: Annotated[float, "a connection must be ready for calls within"] = 20.0
+    handshake_s: Annotated[float, "a connection must show a token within"] = 20.0
 
     def check_limits(self) -> None:
         """Raise `ConfigError` unless all are positive, and what gRPC can count."""
@@ -202,6 +203,7 @@ class AgentConfig(Limits):
     host: Annotated[str, "where to listen"] = "127.0.0.1"
     port: Annotated[int, "Flight; 0: a free one"] = 0
     metrics_port: Annotated[int | None, "Prometheus; 0: a free one, off: none"] = None
+    metrics_token: Annotated[Path | None, "a file; who asks for metrics shows its text"] = None
     advertise: Annotated[str, "the host that others reach it by; empty: host"] = ""
     slots: Annotated[int, "tasks at a time"] = 4
     idle_s: Annotated[float, "a message of a stream may take"] = 30.0

@@ -63,6 +63,14 @@ class Access:
 
         return check
 
+    def knows(self, token: str) -> bool:
+        """Whether it is a token of this fabric."""
+        try:
+            self._verify(token, "read")
+        except AuthError:
+            return False
+        return True
+
     def refused(self, request: Request, error: AuthError) -> None:
         """Have the log say so."""
         self._refusals.add(f"{request.method} {request.url.path}", error, peer_of(request))

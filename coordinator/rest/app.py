@@ -6,6 +6,7 @@ from elsewhere.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 
 from fastapi import FastAPI
@@ -18,7 +19,7 @@ from fabric.clock import Clock
 from fabric.coordinator.planning import Planning
 from fabric.coordinator.rest import api, pages
 from fabric.coordinator.rest.access import Access
-from fabric.coordinator.rest.edge import Edge
+from fabric.coordinator.rest.edge import HEALTH, Edge
 from fabric.coordinator.rest.problems import on_error, on_http_error, on_invalid, problem
 from fabric.coordinator.runtime import CoordinatorRuntime, Log
 from fabric.errors import FabricError, NotFoundError, NotLeaderError
@@ -64,14 +65,14 @@ def make_app(behind: Behind) -> Edge:
     app.include_router(api.router(behind.runtime, access, behind.planning))
     _health(app, behind)
     app.include_router(pages.router(behind.runtime, access, app, token_file=behind.token_file))
-    return Edge(app, behind.bytes_max, behind.log)
+    return Edge(app, behind.bytes_max, behind.log, access)
 
 
 def _health(app: FastAPI, behind: Behind) -> None:
-    @app.get("/healthz", summary="Is it alive?", tags=["health"])
-    def alive() -> Response:
+    @app.get(HEALTH, summary="Is it alive?", tags=["health"])
+    async def alive() -> Response:
         try:
-            behind.runtime.check()
+            await asyncio.to_thread(behind.runtime.check)  # not in a thread that requests wait for
         except NotLeaderError:  # another leads: nothing is wrong with this one
             return JSONResponse({"status": "standby"})
         except FabricError as error:

@@ -1,7 +1,7 @@
 """The thread that serves HTTP.
 
 One job: `RestServer`, which runs uvicorn over `app.py` in a thread of its own, so that pages and
-gRPC never wait for each other.
+gRPC never wait for each other. Who may stay connected is counted beside it (`Admission`).
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from pathlib import Path
 
 import uvicorn
 
+from fabric._cython.shuffle.wire.admission import Admission
 from fabric.coordinator.rest.app import Behind, make_app
 from fabric.errors import ConfigError, InternalError
 
 STOP_S = 2.0
 """How long requests under way may take to end when the server stops."""
-CONNECTIONS_MAX = 500
+KEEP_ALIVE_S = 15
+"""Until an idle connection is closed; within `handshake_s`, after which it would be cut."""
 _START_S = 10.0
 
 
@@ -30,14 +32,18 @@ class RestServer:
         host: str,
         port: int,
         *,
+        connections_max: int = 4096,
+        handshake_s: float = 20.0,
         tls_certificate: Path | None = None,
         tls_key: Path | None = None,
     ) -> None:
         self._host, self._port = host, port
+        self._connections_max, self._handshake_s = connections_max, handshake_s
+        self._edge = make_app(behind)
         self._scheme = "https" if tls_certificate else "http"
         self._server = _Quiet(
             uvicorn.Config(
-                make_app(behind),
+                self._edge,
                 log_config=None,
                 access_log=False,
                 server_header=False,
@@ -45,8 +51,8 @@ class RestServer:
                 ws="none",
                 loop="uvloop",
                 http="h11",
-                limit_concurrency=CONNECTIONS_MAX,
-                timeout_keep_alive=30,
+                proxy_headers=False,  # the peer is who is connected
+                timeout_keep_alive=KEEP_ALIVE_S,
                 timeout_graceful_shutdown=int(STOP_S),
                 ssl_certfile=tls_certificate,
                 ssl_keyfile=tls_key,
@@ -58,6 +64,9 @@ class RestServer:
         """Listen; `ConfigError` when the port can't be had."""
         listener = self._listen()
         port = listener.getsockname()[1]
+        self._edge.admission = Admission(
+            port, connections_max=self._connections_max, handshake_s=self._handshake_s
+        )
         self._thread = threading.Thread(
             target=self._server.run, args=([listener],), name="rest server", daemon=True
         )
@@ -74,6 +83,8 @@ class RestServer:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
+        if self._edge.admission is not None:
+            self._edge.admission.stop()
 
     def _listen(self) -> socket.socket:
         family = socket.AF_INET6 if ":" in self._host else socket.AF_INET

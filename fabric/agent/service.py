@@ -180,6 +180,7 @@ class AgentProcess:
             port=config.metrics_port or 0,
             tls_certificate=config.tls_certificate,
             tls_key=config.tls_key,
+            token=config.metrics_token,
         )
 
     def _fragment_memory(self) -> FragmentMemory | None:

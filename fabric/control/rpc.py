@@ -89,7 +89,7 @@ def client_options() -> Options:
     ]
 
 
-def server_options(message_bytes_max: int = MESSAGE_BYTES_MAX) -> Options:
+def server_options(message_bytes_max: int, connections_max: int, handshake_s: float) -> Options:
     """Options of a coordinator's server."""
     return [
         ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
@@ -97,6 +97,8 @@ def server_options(message_bytes_max: int = MESSAGE_BYTES_MAX) -> Options:
         ("grpc.server.max_pending_requests", 100_000),
         ("grpc.server.max_pending_requests_hard_limit", 200_000),
         ("grpc.max_concurrent_streams", 4_096),
+        ("grpc.max_allowed_incoming_connections", connections_max),
+        ("grpc.server_handshake_timeout_ms", int(handshake_s * 1000)),
         ("grpc.so_reuseport", 0),
         ("grpc.keepalive_time_ms", 10_000),
         ("grpc.keepalive_timeout_ms", 5_000),

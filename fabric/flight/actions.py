@@ -24,7 +24,8 @@ from fabric.security.callers import Caller, calling
 from fabric.security.tokens import Claims, Scope
 from fabric.telemetry.logs import lines_of
 
-BODY_BYTES_MAX = 4 << 20
+BODY_BYTES_MAX = 960 << 10
+"""Below what a stranger may send before its token is seen (`flight/server.cpp`)."""
 JOBS_TOLD = 1000
 Fields = Mapping[str, Any]
 

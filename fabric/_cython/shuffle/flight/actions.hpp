@@ -21,7 +21,7 @@ class Sessions;
 
 class Actions {
  public:
-  static constexpr int64_t BODY_BYTES_MAX = 4 << 20;
+  static constexpr int64_t BODY_BYTES_MAX = 960 << 10;  // of a call that a stranger may begin
 
   // Of Flight's own actions those `own` names are there; by default all.
   Actions(const Asking& ask, const Finder& finder, const Listing& listing,

@@ -13,6 +13,7 @@
 
 #include "flight/cut.hpp"
 #include "flight/watch.hpp"
+#include "wire/admission.hpp"
 #include "wire/fault.hpp"
 #include "wire/sha256.hpp"
 #include "wire/ticket.hpp"
@@ -214,9 +215,11 @@ arrow::Status Inside::place(const Guest& guest) {
 }
 
 Gate::Gate(const Asking& ask, std::shared_ptr<Inside> inside, std::shared_ptr<Watch> watch,
-           const Limits& limits, std::vector<std::string> echoed)
-    : ask_(ask), inside_(std::move(inside)), watch_(std::move(watch)), limits_(limits),
-      echoed_(std::move(echoed)), tokens_(std::make_unique<KnownTokens>()) {}
+           std::shared_ptr<Admission> admission, const Limits& limits,
+           std::vector<std::string> echoed)
+    : ask_(ask), inside_(std::move(inside)), watch_(std::move(watch)),
+      admission_(std::move(admission)), limits_(limits), echoed_(std::move(echoed)),
+      tokens_(std::make_unique<KnownTokens>()) {}
 
 Gate::~Gate() = default;
 
@@ -230,6 +233,10 @@ arrow::Status Gate::StartCall(const fl::CallInfo& info, const fl::ServerCallCont
       return ask_.outward(checked.status());
     }
     claims = std::move(*checked);
+    if (has_address(context.peer())) {
+      admission_->admit(context.peer(), claims->is_agent() ? Admission::Kind::AGENT
+                                                           : Admission::Kind::CLIENT);
+    }
   }
   Guest guest = guest_of(info.method, context.peer(), claims);
   std::optional<double> limit_s = claims ? limits_.peer_idle_s : limits_.handshake_s;

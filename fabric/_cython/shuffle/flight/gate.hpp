@@ -22,6 +22,7 @@
 
 namespace fabric {
 
+class Admission;
 class Awaited;
 class KnownTokens;
 class Watch;
@@ -58,7 +59,8 @@ class Handshake : public fl::ServerAuthHandler {
 class Gate : public fl::ServerMiddlewareFactory {
  public:
   Gate(const Asking& ask, std::shared_ptr<Inside> inside, std::shared_ptr<Watch> watch,
-       const Limits& limits, std::vector<std::string> echoed);
+       std::shared_ptr<Admission> admission, const Limits& limits,
+       std::vector<std::string> echoed);
   ~Gate() override;
 
   arrow::Status StartCall(const fl::CallInfo& info, const fl::ServerCallContext& context,
@@ -72,6 +74,7 @@ class Gate : public fl::ServerMiddlewareFactory {
   Asking ask_;
   std::shared_ptr<Inside> inside_;
   std::shared_ptr<Watch> watch_;
+  std::shared_ptr<Admission> admission_;
   const Limits limits_;
   std::vector<std::string> echoed_;
   std::unique_ptr<KnownTokens> tokens_;

@@ -25,12 +25,15 @@
 #include "flight/watch.hpp"
 #include "grpc/options.hpp"
 #include "store/message.hpp"
+#include "wire/admission.hpp"
 #include "wire/fault.hpp"
 #include "wire/ticket.hpp"
 #include "wire/sockets.hpp"
 
 namespace fabric {
 namespace {
+
+constexpr int64_t STRANGER_BYTES = 1 << 20;
 
 // A second way into a server: a Unix socket, for agents of the same host. It hands every verb to
 // the one server, whose gate has checked the caller here too. gRPC's own way to listen twice,
@@ -105,7 +108,9 @@ class FlightServer final : public Server, public fl::FlightServerBase {
         watch_(std::make_shared<Watch>()),
         intake_(intake()),
         handshake_(std::make_shared<Handshake>(ask_)),
-        gate_(std::make_shared<Gate>(ask_, inside_, watch_, limits_, config.echoed)),
+        admission_(std::make_shared<Admission>(
+            Capacity{limits_.connections_max, limits_.handshake_s, STRANGER_BYTES})),
+        gate_(std::make_shared<Gate>(ask_, inside_, watch_, admission_, limits_, config.echoed)),
         view_(config.view),
         finder_(ask_, config.table), listing_(ask_, finder_, key_, config.ticket_s),
         polling_(ask_, finder_, listing_), gets_(config.agent_id, finder_, config.handlers),
@@ -119,9 +124,12 @@ class FlightServer final : public Server, public fl::FlightServerBase {
       options.tls_certificates.push_back({config.tls_certificate, config.tls_key});
     }
     ARROW_RETURN_NOT_OK(server->Init(options));
-    if (limited.ok()) return server;
-    server->end();
-    return limited;
+    if (!limited.ok()) {
+      server->end();
+      return limited;
+    }
+    server->admission_->watch(server->port());
+    return server;
   }
 
   arrow::Status listen(const std::string& path) override {
@@ -319,6 +327,7 @@ class FlightServer final : public Server, public fl::FlightServerBase {
   std::shared_ptr<Watch> watch_;
   std::shared_ptr<arrow::MemoryManager> intake_;
   std::shared_ptr<Handshake> handshake_;
+  std::shared_ptr<Admission> admission_;
   std::shared_ptr<Gate> gate_;
   View view_;
   Finder finder_;

@@ -17,6 +17,7 @@
 
 #include "grpc/limits.hpp"
 #include "grpc/abi.hpp"
+#include "wire/admission.hpp"
 #include "wire/fault.hpp"
 #include "wire/unpacked.hpp"
 
@@ -134,7 +135,7 @@ class GrpcLimits : public GrpcOption {
   // Connections that are idle for long are closed, but not those of agents by a Unix socket.
   GrpcLimits(const Limits& limits, bool local) {
     set("grpc.max_concurrent_streams", limits.streams_max);
-    set("grpc.max_allowed_incoming_connections", limits.connections_max);
+    set("grpc.max_allowed_incoming_connections", surge(limits.connections_max));
     set("grpc.server_handshake_timeout_ms", milliseconds(limits.handshake_s));
     // A message that gRPC has compressed by itself could unfold to anything before it is seen.
     set("grpc.per_message_decompression", 0);

@@ -1,8 +1,12 @@
-// Descriptors by /proc, and the room of Unix sockets.
+// Descriptors by /proc, their peers, and the room of Unix sockets.
 #include "wire/sockets.hpp"
 
+#include <arpa/inet.h>
 #include <dirent.h>
+#include <fcntl.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cstdlib>
 
@@ -39,6 +43,48 @@ void each_descriptor(const std::function<void(int)>& look) {
   }
   ::closedir(folder);
 #endif
+}
+
+std::string peer_of(int fd) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  char text[INET6_ADDRSTRLEN] = {};
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return "";
+  if (address.ss_family == AF_INET) {
+    const auto& four = reinterpret_cast<const sockaddr_in&>(address);
+    ::inet_ntop(AF_INET, &four.sin_addr, text, sizeof text);
+    return "ipv4:" + std::string(text) + ":" + std::to_string(ntohs(four.sin_port));
+  }
+  if (address.ss_family != AF_INET6) return "";
+  const auto& six = reinterpret_cast<const sockaddr_in6&>(address);
+  const std::string port = std::to_string(ntohs(six.sin6_port));
+  if (IN6_IS_ADDR_V4MAPPED(&six.sin6_addr)) {
+    ::inet_ntop(AF_INET, &six.sin6_addr.s6_addr[12], text, sizeof text);
+    return "ipv4:" + std::string(text) + ":" + port;
+  }
+  ::inet_ntop(AF_INET6, &six.sin6_addr, text, sizeof text);
+  return "ipv6:%5B" + std::string(text) + "%5D:" + port;
+}
+
+int port_of(int fd) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return -1;
+  if (address.ss_family == AF_INET) {
+    return ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
+  }
+  if (address.ss_family != AF_INET6) return -1;
+  return ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port);
+}
+
+bool shut_connection(int fd, const std::string& peer, int port) {
+  if (peer_of(fd) != peer) return false;
+  const int same = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);  // so that it can't become another one's
+  if (same < 0) return false;
+  const bool ours = peer_of(same) == peer && (port == 0 || port_of(same) == port);
+  if (ours) ::shutdown(same, SHUT_RDWR);
+  ::close(same);
+  return ours;
 }
 
 void Widener::look() {
