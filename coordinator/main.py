@@ -23,7 +23,7 @@ from fabric.coordinator.metadata.rocksdb import RocksStore
 from fabric.coordinator.runtime import CoordinatorRuntime
 from fabric.coordinator.saying import say
 from fabric.coordinator.serving import Parts, serving
-from fabric.errors import StorageError
+from fabric.errors import FabricError, StorageError
 from fabric.heap import bound_arenas, forbid_cores, settle_heap
 from fabric.io.places import guarding
 from fabric.security.secret import load_or_create
@@ -31,6 +31,8 @@ from fabric.security.tokens import Signer
 from fabric.settings import load
 from fabric.telemetry.logs import configure_logs
 
+LOOK_S = 1.0
+"""How often it is looked whether the metadata is still there."""
 TOKEN_S = 30 * 86_400.0
 """How long the token in the home folder holds; each start makes a new one."""
 
@@ -82,13 +84,24 @@ def _run_alone(parts: Parts, listening: Callable[[str], None], halted: threading
     ):
         log("coordinator listens", {"address": address, "epoch": runtime.epoch})
         listening(address)
-        while runtime.broken is None and not halted.wait(1.0):
-            pass
-    if (broken := runtime.broken) is not None:
+        broken = _until_broken(store, runtime, halted)
+    if broken is not None:
         if not isinstance(broken, StorageError):
             raise broken
         why = f": {broken.__cause__}" if broken.__cause__ is not None else ""
         raise StorageError(f"{broken.message} (it is in {config.home / 'coordinator'}{why})")
+
+
+def _until_broken(
+    store: RocksStore, runtime: CoordinatorRuntime, halted: threading.Event
+) -> FabricError | None:
+    """Wait; why the coordinator can't go on, or None when it was asked to stop."""
+    try:
+        while runtime.broken is None and not halted.wait(LOOK_S):
+            store.check()
+    except StorageError as error:
+        return error
+    return runtime.broken
 
 
 def write_token(path: Path, signer: Signer, clock: Clock) -> None:

@@ -5,7 +5,8 @@ returns (0.1 ms). A lock on the folder keeps a second coordinator out, so the ep
 
 Nothing that was ever acknowledged is given up silently: of the log only a torn last record (a write
 that never returned) is dropped, and a folder with a damaged or missing file is refused as it is:
-all of it is read once, for reading only, before it is opened for writing.
+all of it is read once, for reading only, before it is opened for writing. Files that are removed
+or replaced under a running store end it (`own_files.py`): a write is acknowledged where it lies.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 
 from rocksdict import AccessType, DBRecoveryMode, Options, Rdict, WriteBatch
 
+from fabric.coordinator.metadata.own_files import OwnFiles
 from fabric.coordinator.metadata.store import Table, Write, fenced, last_of_each
 from fabric.coordinator.metadata.torn import is_cut_short
 from fabric.errors import FencedError, StorageError
@@ -49,6 +51,7 @@ class RocksStore:
         try:
             self._stored_epoch = _check_whole(folder)
             self._database = Rdict(str(folder), options=_options())
+            self._files = OwnFiles(folder.resolve())
         except Exception as error:  # rocksdict raises bare Exception
             self.close()
             raise StorageError(_damaged(folder, error)) from error
@@ -84,6 +87,13 @@ class RocksStore:
             self._epoch = self._stored_epoch = epoch
         return epoch
 
+    def check(self) -> None:
+        """Raise `StorageError` when somebody has removed or replaced files of it."""
+        with self._lock:
+            tables = [Path(file["name"]).name for file in self._open().live_files()]
+            if missed := self._files.missed(tables):
+                raise StorageError(_removed(missed))
+
     def close(self) -> None:
         """See `MetadataStore.close`."""
         with self._lock:
@@ -117,7 +127,11 @@ class RocksStore:
         try:
             taken(database, write)
         except Exception as error:  # rocksdict raises bare Exception
-            raise StorageError(_why_not_written(error)) from error
+            missed = self._files.missed()
+            why = _removed(missed) if missed else _why_not_written(error)
+            raise StorageError(why) from error
+        if missed := self._files.missed():
+            raise StorageError(_removed(missed))
 
 
 def _from(cursor: Any, begin: bytes) -> list[tuple[bytes, bytes]]:
@@ -197,6 +211,14 @@ def _why_not_written(error: Exception) -> str:
     if "no space" in text.lower() or is_stall(error):
         return "the disk of the metadata store is full; make room and start the coordinator again"
     return f"the metadata store refused a write: {text.partition(':')[0]}"
+
+
+def _removed(missed: str) -> str:
+    return (
+        f"files of the metadata store were removed or replaced while it was in use: {missed}; the "
+        "coordinator ends, since nobody would ever read what it wrote from now on: put the folder "
+        "back from a copy, or move it away to begin with none, and start the coordinator again"
+    )
 
 
 def _damaged(folder: Path, error: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -11,13 +12,18 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from fabric.control import control_pb2 as pb
 from fabric.control.client import GrpcControl
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.main import run_coordinator
-from fabric.errors import ConfigError, StorageError
+from fabric.errors import ConfigError, PeerLostError, StorageError
+from fabric.plan.codec import encode
+from fabric.plan.nodes import Plan, Scan
+from fabric.plan.sources import FileSource
 
 LINE = "coordinator listening on "
 
@@ -66,6 +72,24 @@ def test_killed_outright_it_starts_again(start: object) -> None:
     process.wait(30)
     _, address = start()
     assert address.startswith("127.0.0.1:")
+
+
+def test_it_ends_when_its_metadata_is_removed(
+    start: object, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """And acknowledges nothing in between: nobody would ever read it again."""
+    process, address = start()
+    control = GrpcControl(address, (tmp_path / "token").read_text().strip(), find_s=0.0)
+    control.list_jobs(pb.ListRequest())
+    pq.write_table(pa.table({"k": [1]}), path := tmp_path_factory.mktemp("data") / "t.parquet")
+    plan = Plan(Scan(FileSource("parquet", (str(path),)), pa.schema([("k", pa.int64())])))
+    shutil.rmtree(tmp_path / "coordinator")
+    with pytest.raises((StorageError, PeerLostError)):
+        control.submit(pb.SubmitRequest(plan=encode(plan)))
+    control.close()
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert "files of the metadata store were removed or replaced while it was in use" in errors
 
 
 def test_a_second_one_in_the_same_folder_is_refused(tmp_path: Path) -> None:

@@ -213,3 +213,63 @@ def test_a_full_disk_is_told_and_nothing_acknowledged_is_lost(
     assert set(found) >= {*acknowledged, "after"}
     assert len(found) <= len(acknowledged) + 2  # the one that failed may have been made
     again.close()
+
+
+def replaced(path: Path) -> None:
+    """The same bytes, in another file or folder."""
+    copy = path.with_name("copy")
+    if path.is_dir():
+        shutil.copytree(path, copy)
+        path.rename(path.with_name("before"))
+    else:
+        shutil.copy(path, copy)
+    copy.rename(path)
+
+
+@pytest.mark.parametrize("ask", ["apply", "check"])
+@pytest.mark.parametrize(
+    ("what", "pattern", "said"),
+    [
+        (shutil.rmtree, "", "the folder is gone"), (replaced, "", "another folder is in its place"),
+        (os.remove, "CURRENT", "CURRENT is gone"), (replaced, "CURRENT", "another CURRENT"),
+        (os.remove, "MANIFEST-*", "is gone"), (replaced, "MANIFEST-*", "another MANIFEST-"),
+        (os.remove, "*.log", "its log is gone"), (replaced, "*.log", "another 0"),
+        (os.remove, "LOCK", "LOCK is gone"), (os.remove, "held", "held is gone"),
+    ],
+)  # fmt: skip
+def test_nothing_is_acknowledged_once_files_are_gone(
+    tmp_path: Path, what: Callable[[Path], None], pattern: str, said: str, ask: str
+) -> None:
+    store = RocksStore(folder := tmp_path / "store")
+    store.next_epoch()
+    store.apply([Write("jobs", "job-1", b"here")])
+    store.check()
+    (path,) = folder.glob(pattern) if pattern else (folder,)
+    what(path)
+    call = store.check if ask == "check" else lambda: store.apply([Write("jobs", "job-2", b"x")])
+    with pytest.raises(StorageError, match=f"removed or replaced while it was in use: .*{said}"):
+        call()
+    store.close()
+
+
+def test_a_table_that_is_gone_is_noticed(killed: Path, tmp_path: Path) -> None:
+    store = RocksStore(Path(shutil.copytree(killed, tmp_path / "store")))
+    store.check()
+    next((tmp_path / "store").glob("*.sst")).unlink()
+    with pytest.raises(StorageError, match=r"\d+.sst is gone"):
+        store.check()
+    store.close()
+
+
+def test_what_the_store_does_itself_is_no_loss(tmp_path: Path) -> None:
+    """Logs and tables come and go, and so may the manifest."""
+    store = RocksStore(tmp_path / "store")
+    store.next_epoch()
+    before = {path.name for path in (tmp_path / "store").iterdir()}
+    for n in range(150):
+        store.apply([Write("jobs", f"job-{n % 10}", os.urandom(20_000))])
+        if n % 50 == 0:
+            store._database.compact_range(None, None)
+        store.check()
+    assert before - {path.name for path in (tmp_path / "store").iterdir()}, "its first log"
+    store.close()
