@@ -22,6 +22,7 @@ from fabric.clients.cli import (
     doctor,
     jobs,
     metadata,
+    options,
     run,
     serve,
     top,
@@ -30,6 +31,7 @@ from fabric.clients.cli import (
 from fabric.errors import FabricError
 
 _STOPPED = 130
+_ANYWHERE = ("--debug", "--insecure")
 app = typer.Typer(
     name="fabric",
     help="Arrow Flight dataflow: start a fabric, run files on it, look at its jobs.",
@@ -72,6 +74,12 @@ def _root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    insecure: Annotated[
+        bool,
+        typer.Option(
+            "--insecure", help="Send the token to another machine without TLS: it can be read."
+        ),
+    ] = False,
 ) -> None:
     """Taken out of the arguments by `main`, so that it may stand anywhere; here for the help."""
 
@@ -98,9 +106,10 @@ def main(arguments: list[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else list(arguments)
     own = given[: given.index("--")] if "--" in given else given
     debug = "--debug" in own or os.environ.get("FABRIC_DEBUG", "") not in ("", "0")
-    rest = [argument for argument in own if argument != "--debug"] + given[len(own) :]
+    rest = [argument for argument in own if argument not in _ANYWHERE] + given[len(own) :]
     try:
-        app(rest, prog_name="fabric", obj=serve.OWN_PROCESS if arguments is None else None)
+        with options.insecurely("--insecure" in own):
+            app(rest, prog_name="fabric", obj=serve.OWN_PROCESS if arguments is None else None)
     except SystemExit as done:
         if done.code == _STOPPED:  # Ctrl-C, which typer takes without a word
             _complain("stopped", debug)

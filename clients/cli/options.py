@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fabric.config import FabricHome
+from fabric.errors import AuthError, ConfigError
 
 if TYPE_CHECKING:
     from fabric.clients.session.session import Session
@@ -20,8 +26,9 @@ Connect = Annotated[
                       "fabric://a:6123,b:6123.")
 ]  # fmt: skip
 Token = Annotated[
-    str, typer.Option("--token", metavar="TOKEN", envvar="FABRIC_TOKEN", show_default=False,
-                      show_envvar=True, help="Default: the file 'token' in the state folder.")
+    str, typer.Option("--token", metavar="FILE", show_default=False,
+                      help="The file with the token, - is stdin; default: the variable "
+                      "FABRIC_TOKEN, else the file 'token' in the state folder.")
 ]  # fmt: skip
 Engine = Annotated[
     str, typer.Option("--engine", metavar="ENGINE", show_default=False,
@@ -43,6 +50,41 @@ MetricsPort = Annotated[
 ]  # fmt: skip
 
 
+_insecure: ContextVar[bool] = ContextVar("insecure", default=False)
+_SHAPE = re.compile(r"fab\d\.")
+_TOKEN_BYTES_MAX = 16 << 10
+
+
+@contextmanager
+def insecurely(given: bool) -> Iterator[None]:
+    """In here `open_session` sends tokens in the clear to other machines, too, if it is `given`."""
+    token = _insecure.set(given)
+    try:
+        yield
+    finally:
+        _insecure.reset(token)
+
+
+def read_token(given: str) -> str:
+    """The token in a file, or of stdin for ``-``; "" when nothing is given."""
+    if _SHAPE.match(given):
+        raise ConfigError(
+            "--token takes a file that holds the token, or - for stdin, not the token itself: all "
+            "users of this machine can read command lines; use another one, this one was seen"
+        )
+    if not given:
+        return ""
+    try:
+        with nullcontext(sys.stdin) if given == "-" else open(given, encoding="ascii") as source:
+            token = source.read(_TOKEN_BYTES_MAX).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it holds no token"
+        raise AuthError(f"can't read the token file {given}: {why}") from error
+    if not token:
+        raise AuthError(f"{'stdin' if given == '-' else f'the token file {given}'} is empty")
+    return token
+
+
 def home_of(home: Path | None) -> FabricHome:
     """The state folder that was given, or the default."""
     return FabricHome(home.expanduser().absolute()) if home else FabricHome()
@@ -55,10 +97,11 @@ def open_session(address: str, token: str, engine: str = "") -> Session:
     """
     from fabric.clients.session.connect import connect, is_spark
 
+    given = {"token": read_token(token) or None, "insecure": _insecure.get()}
     if engine not in ("", "fabric", "spark"):
         raise typer.BadParameter(f"{engine!r} is not an engine; use fabric or spark")
     if engine != "spark":
-        return connect(address or LOCAL, token=token or None)
+        return connect(address or LOCAL, **given)
     if not address or is_spark(address):
         return connect(address or "spark")
-    return connect("spark", datasets=address, token=token or None)
+    return connect("spark", datasets=address, **given)

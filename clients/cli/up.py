@@ -23,8 +23,9 @@ import typer
 from fabric.clients.cli.options import Home, MetricsPort, RestPort, home_of
 from fabric.clients.cli.ports import port_is_free
 from fabric.clients.cli.stopping import POLL_S, stop_asked
-from fabric.config import FabricHome
+from fabric.config import TLS, AgentConfig, FabricHome
 from fabric.errors import ConfigError, ExternalError, PeerLostError
+from fabric.settings import load
 
 if TYPE_CHECKING:
     from fabric.control import control_pb2 as pb
@@ -49,6 +50,8 @@ def up(
 ) -> None:
     """Start a coordinator and agents here; Ctrl-C stops all of them.
 
+    With tls_certificate, tls_key and tls_roots of both (FABRIC_COORDINATOR_TLS_CERTIFICATE,
+    FABRIC_AGENT_TLS_CERTIFICATE and so on, or fabric.toml) all links are TLS.
     A process that dies is started again, at most five times in ten minutes; jobs go on. Metrics
     are at --metrics-port and, of the agents, at the ports after it.
     """
@@ -58,7 +61,7 @@ def up(
         try:
             local.start(agents, stop)
             if not stop.is_set():
-                typer.echo(welcome(port, folder, local.agents(), local.pages()))
+                typer.echo(welcome(local))
             while not stop.wait(POLL_S):
                 for line in local.mend(time.monotonic()):
                     typer.echo(line)
@@ -98,6 +101,38 @@ class _Child:
         return self.name if self.kind == "agent" else f"the {self.name}"
 
 
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How the coordinator is reached by agents and people, as the settings say."""
+
+    host: str
+    encrypted: bool
+    roots: Path | None
+
+    @classmethod
+    def of(cls, home: FabricHome) -> Way:
+        """From the settings; `ConfigError` when those of TLS are wrong or of one side only."""
+        from fabric.coordinator.config import CoordinatorConfig
+        from fabric.security.tls import read_pair
+
+        first = load(CoordinatorConfig, "coordinator", home=home.root)
+        agent = load(AgentConfig, "agent", home=home.root)
+        named = {"coordinator": first.tls_certificate, "agent": agent.tls_certificate}
+        if None in named.values() and any(named.values()):
+            lacks = next(name for name, certificate in named.items() if certificate is None)
+            raise ConfigError(
+                f"TLS is for all of a fabric: {lacks}.tls_certificate and {lacks}.tls_key are not "
+                f"set; set FABRIC_{lacks.upper()}_TLS_CERTIFICATE and "
+                f"FABRIC_{lacks.upper()}_TLS_KEY, or leave TLS out"
+            )
+        for config in (first, agent):
+            if config.tls_certificate and config.tls_key:
+                read_pair(config.tls_certificate, config.tls_key)
+        host = first.advertise or {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(first.host, first.host)
+        trusted = agent.tls_roots or first.tls_roots
+        return cls(f"[{host}]" if ":" in host else host, first.scheme != "", trusted)
+
+
 class LocalProcesses:
     """The coordinator and the agents of one fabric on this machine; `stop` leaves none behind."""
 
@@ -113,6 +148,7 @@ class LocalProcesses:
         """`log` takes what the processes print, which else goes to this process's stderr."""
         self.home, self.port, self._log = home, port, log
         self._rest, self._metrics = rest_port or "off", metrics_port or "off"
+        self.way = Way.of(home)
         wanted = {"--port": str(port), "--rest-port": self._rest, "--metrics-port": self._metrics}
         for option, number in wanted.items():
             if number.isdigit() and int(number) and not port_is_free("127.0.0.1", int(number)):
@@ -125,8 +161,13 @@ class LocalProcesses:
 
     @property
     def address(self) -> str:
-        """The coordinator's, as ``host:port``."""
-        return f"127.0.0.1:{self.port}"
+        """The coordinator's, for processes."""
+        return f"{TLS if self.way.encrypted else ''}{self.way.host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """The coordinator's, for people."""
+        return f"fabric{'+tls' if self.way.encrypted else ''}://{self.way.host}:{self.port}"
 
     def start(self, n_agents: int, stop: threading.Event | None = None) -> None:
         """Start all and wait until every agent is attached (or `stop` is set)."""
@@ -175,12 +216,12 @@ class LocalProcesses:
 
     def pages(self) -> list[str]:
         """Lines that say where people and Prometheus look; of a port 0 its process says it."""
-        found = []
+        found, http = [], f"http{'s' if self.way.encrypted else ''}://{self.way.host}"
         if self._rest.isdigit() and int(self._rest):
-            found.append(f"  pages   http://127.0.0.1:{self._rest} (REST: /docs)")
+            found.append(f"  pages   {http}:{self._rest} (REST: /docs)")
         if self._metrics.isdigit() and int(self._metrics):
             last = int(self._metrics) + len(self._running) - 1
-            found.append(f"  metrics http://127.0.0.1:{self._metrics}/metrics to port {last}")
+            found.append(f"  metrics {http}:{self._metrics}/metrics to port {last}")
         return found
 
     def agents(self) -> list[pb.AgentStatus]:
@@ -272,12 +313,16 @@ class LocalProcesses:
         process = self._launched(kind, arguments)
         self._running.append(_Child(kind, name or kind, arguments, process))
 
-    def _launched(self, kind: str, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+    def command(self, kind: str, arguments: Sequence[str]) -> list[str]:
+        """What is run as a process."""
         base = [sys.executable, "-m", "fabric.clients.cli", kind, "--parent", str(os.getpid())]
+        return [*base, *arguments]
+
+    def _launched(self, kind: str, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
         with ExitStack() as stack:
             out = stack.enter_context(self._log.open("ab")) if self._log else None
             return subprocess.Popen(
-                [*base, *arguments],
+                self.command(kind, arguments),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
@@ -296,38 +341,40 @@ class LocalProcesses:
 
     def _answers(self) -> list[pb.AgentStatus] | None:
         """The agents that are attached, or None while the coordinator does not answer."""
-        from fabric.clients.session.connect import token_of
+        from fabric.clients.session.connect import read_roots, token_of
         from fabric.control import control_pb2 as pb
         from fabric.control.client import GrpcControl
+        from fabric.security.tls import TlsError
 
         if not self.home.token.exists():
             return None
-        control = GrpcControl(self.address, token_of(self.home))
+        roots = read_roots(self.way.roots) if self.way.encrypted else None
+        control = GrpcControl(self.address, token_of(self.home), tls_roots=roots)
         try:
             known = control.list_agents(pb.ListRequest()).agents
             return [agent for agent in known if agent.state != "starting"]  # as of an earlier run
+        except TlsError:  # it is there, and will not be another one
+            raise
         except PeerLostError:
             return None
         finally:
             control.close()
 
 
-def welcome(
-    port: int, home: FabricHome, agents: Sequence[pb.AgentStatus], pages: Sequence[str] = ()
-) -> str:
+def welcome(local: LocalProcesses) -> str:
     """What a person needs to go on."""
-    address, token_file = f"fabric://127.0.0.1:{port}", home.token
-    usual = home == FabricHome()
-    token = "" if usual else f', token=open("{token_file}").read().strip()'
+    agents, home, roots = local.agents(), local.home, local.way.roots
+    token = "" if home == FabricHome() else f', token=open("{home.token}").read().strip()'
+    trusts = f', tls_roots="{roots}"' if local.way.encrypted and roots else ""
     return "\n".join(
         (
-            f"{address} is up with {len(agents)} agents",
-            f"  token   {token_file}",
-            *pages,
+            f"{local.url} is up with {len(agents)} agents",
+            f"  token   {home.token}",
+            *local.pages(),
             *(f"  agent   {agent.agent_id} at {agent.address}" for agent in agents),
             "",
             "  import fabric",
-            f'  session = fabric.connect("{address}"{token})',
+            f'  session = fabric.connect("{local.url}"{token}{trusts})',
             '  fabric.read_csv("flights.csv").group_by("carrier").count().show()',
             "",
             "Ctrl-C stops everything",

@@ -44,16 +44,24 @@ TWICE = f", each partition to {data.REPLICAS} agents"
 T = TypeVar("T")
 
 
-def run(*, keep: bool = False, with_spark: bool = True, out: Path = OUT) -> int:
+def run(
+    *,
+    keep: bool = False,
+    with_spark: bool = True,
+    out: Path = OUT,
+    processes: Callable[..., LocalProcesses] = LocalProcesses,
+) -> int:
     """Run the demo; 0 when every answer agrees with DuckDB's.
 
-    `out` gets the CSVs, a picture of the delays, the job graph, Parquet files and logs.
+    `out` gets the CSVs, a picture of the delays, the job graph, Parquet files and logs. `processes`
+    says where the coordinator and the agents run.
     """
     console = Console(highlight=False, soft_wrap=True)
     files = data.unpack(out)
     _clear(out)
     with _spark(out / "spark.log", with_spark) as spark, tempfile.TemporaryDirectory() as home:
-        return Flights(console, out, files, FabricHome(Path(home)), spark).run(keep)
+        fabric_ = processes(FabricHome(Path(home)), free_port(), out / "fabric.log")
+        return Flights(console, out, files, fabric_, spark).run(keep)
 
 
 def _clear(out: Path) -> None:
@@ -106,10 +114,10 @@ class Flights:
         console: Console,
         out: Path,
         files: Mapping[str, Path],
-        home: FabricHome,
+        fabric_: LocalProcesses,
         spark: Future[SparkSession] | None,
     ) -> None:
-        self._console, self._out, self._home, self._spark = console, out, home, spark
+        self._console, self._out, self._fabric, self._spark = console, out, fabric_, spark
         self._files = files
         self._rows = {name: _csv_rows(path) for name, path in files.items()}
         self._agreement = Agreement(console, questions.ask_duckdb(files))
@@ -117,17 +125,18 @@ class Flights:
     def run(self, keep: bool) -> int:
         """All steps; 0 when every answer agrees."""
         embedded = self._alone()
-        fabric_ = LocalProcesses(self._home, free_port(), self._out / "fabric.log")
+        fabric_ = self._fabric
         try:
             fabric_.start(N_AGENTS)
-            with fabric.connect(f"fabric://{fabric_.address}", token=_token(self._home)) as session:
+            token, roots = _token(fabric_.home), fabric_.way.roots
+            with fabric.connect(fabric_.url, token=token, tls_roots=roots) as session:
                 self._load(session)
                 jobs = self._on_agents(session, embedded)
                 self._stream(session, fabric_)
                 self._to_parquet(session, jobs)
                 self._show(session, embedded, jobs)
                 if keep:
-                    self._keep(session, fabric_.address)
+                    self._keep(session, fabric_)
         finally:
             fabric_.stop()
         return 0 if self._agreement.holds else 1
@@ -193,7 +202,8 @@ class Flights:
         headers = [(b"authorization", f"Bearer {session.token}".encode())]
         options = flight.FlightCallOptions(headers=headers)
         partition = job.partitions("by_carrier/exchange")[0]
-        with flight.connect(partition.locations[0]) as client:
+        roots = {"tls_root_certs": session.tls_roots} if session.tls_roots else {}
+        with flight.connect(partition.locations[0], **roots) as client:
             table = client.do_get(flight.Ticket(partition.ticket), options).read_all()
         where = "/".join(partition.path)
         self._console.print(
@@ -273,13 +283,14 @@ class Flights:
         self._console.print(f"  pictures: {picture} and {graph}")
         self._agreement.summary()
 
-    def _keep(self, session: Session, address: str) -> None:
+    def _keep(self, session: Session, fabric_: LocalProcesses) -> None:
         """Leave all up, with the answer as a dataset: the result of a job is kept for minutes."""
         tables = {name: session.read_dataset(name) for name in data.TABLES}
         questions.ask(tables)[KEPT].write_dataset(KEPT, mode="overwrite", replicas=data.REPLICAS)
-        self._console.print(snippet(session, KEPT), markup=False)
+        shown = snippet(session.flight_url, KEPT, fabric_.home.token, fabric_.way.roots)
+        self._console.print(shown, markup=False)
         with stop_asked() as stop:
-            self._console.print(f"the fabric stays up at fabric://{address}; Ctrl-C stops it")
+            self._console.print(f"the fabric stays up at {fabric_.url}; Ctrl-C stops it")
             while not stop.wait(POLL_S):
                 pass
         self._console.print("stopped")

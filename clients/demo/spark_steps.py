@@ -88,6 +88,8 @@ def _session(log: Path) -> SparkSession:
 
 def load(spark: SparkSession, session: Session, name: str, path: Path) -> tuple[int, float]:
     """Read one raw CSV with its types, write it as a dataset; rows and seconds."""
+    from fabric.clients.spark.plan.sources import DatasetHome
+
     begin = time.perf_counter()
     frame = spark.read.csv(
         str(path.absolute()), header=True, schema=_SCHEMAS[name], nullValue=data.NULL
@@ -96,8 +98,7 @@ def load(spark: SparkSession, session: Session, name: str, path: Path) -> tuple[
         frame = frame.dropDuplicates(["tailnum"])
     (
         frame.write.format("fabric")
-        .option("url", session.flight_url)
-        .option("token", session.token)
+        .options(**DatasetHome.of(session).options)
         .option("dataset", name)
         .option("keys", ",".join(questions.KEYS[name]))
         .option("replicas", data.REPLICAS)
@@ -110,10 +111,11 @@ def load(spark: SparkSession, session: Session, name: str, path: Path) -> tuple[
 
 def read_back(spark: SparkSession, session: Session, job: Job, folder: Path) -> None:
     """Read a job's result through Flight and write Parquet."""
+    from fabric.clients.spark.plan.sources import DatasetHome
+
     frame = (
         spark.read.format("fabric")
-        .option("url", session.flight_url)
-        .option("token", session.token)
+        .options(**DatasetHome.of(session).options)
         .option("job", job.id)
         .option("path", job.result_path)
         .load()

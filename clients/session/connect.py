@@ -200,5 +200,5 @@ def token_of(home: FabricHome) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise AuthError(
             f"no token: FABRIC_TOKEN is not set and {home.token} can't be read; give "
-            'connect(..., token="...") or --token, or set FABRIC_HOME to its state folder'
+            'connect(..., token="...") or --token FILE, or set FABRIC_HOME to its state folder'
         ) from error

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from fabric.config import TLS
+
 if TYPE_CHECKING:
     import pyarrow.flight as fl
 
@@ -27,11 +29,16 @@ class Partition:
     ticket: bytes = field(repr=False)
 
     def snippet(self) -> str:
-        """Python that reads this partition with plain pyarrow; the token is in FABRIC_TOKEN."""
-        path = ", ".join(map(repr, self.path))
+        """Python that reads this partition with plain pyarrow; the token is in FABRIC_TOKEN.
+
+        With TLS the file of the roots is in FABRIC_TLS_ROOTS.
+        """
+        path, url, tls = ", ".join(map(repr, self.path)), self.locations[0], ""
+        if url.startswith(TLS):
+            tls = ", tls_root_certs=open(os.environ['FABRIC_TLS_ROOTS'], 'rb').read()"
         return (
             "import os, pyarrow as pa, pyarrow.flight as flight\n"
-            f"client = flight.connect({self.locations[0]!r})\n"
+            f"client = flight.connect({url!r}{tls})\n"
             "bearer = b'Bearer ' + os.environ['FABRIC_TOKEN'].encode()\n"
             "auth = flight.FlightCallOptions(headers=[(b'authorization', bearer)])\n"
             f"info = client.get_flight_info(flight.FlightDescriptor.for_path({path}), auth)\n"

@@ -137,6 +137,16 @@ class RemoteSession(Session):
         """See `Session`."""
         return self._token
 
+    @property
+    def tls_roots(self) -> bytes | None:
+        """See `Session`."""
+        return self._tls_roots
+
+    @property
+    def insecure(self) -> bool:
+        """See `Session`."""
+        return self._insecure
+
     def _client(self, url: str = "") -> Client:
         """Calls an attached agent; its connections stay open as long as the session."""
         url = url or self.flight_url

@@ -288,6 +288,16 @@ class Session(ABC):
     def token(self) -> str:
         """The token to send as ``authorization: Bearer``."""
 
+    @property
+    def tls_roots(self) -> bytes | None:
+        """PEM of who must have signed the agents' certificates; None: whom the system trusts."""
+        return None
+
+    @property
+    def insecure(self) -> bool:
+        """Whether the token may go in the clear to other machines."""
+        return False
+
     def cached(self, plan: Plan) -> Scan:
         """Run `plan` and keep its rows where they are read fast: a scan of them."""
         from fabric.clients.dataframe.read import memory_scan

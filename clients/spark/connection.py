@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from fabric.clients.session.connect import parse_address
 from fabric.clients.spark.credentials import Credentials
 from fabric.clients.spark.options import SparkOptions
 from fabric.errors import NotFoundError, PeerLostError
@@ -53,6 +54,7 @@ class Agents:
             idle_s=self.timeout_s,
             tls_roots=self.credentials.tls_ca,
             tls_identity=self.credentials.tls_identity,
+            insecure=self.credentials.insecure,
         )
 
     def ask(self, question: Callable[[Client], R]) -> R:
@@ -74,12 +76,18 @@ def agents_of(options: SparkOptions) -> Agents:
 
 
 def _addresses_of(options: SparkOptions) -> tuple[str, ...]:
-    if not options.url.startswith("fabric://"):
+    if not options.url.startswith(("fabric://", "fabric+tls://")):
         return (options.url,)
     from fabric.control import control_pb2 as pb
     from fabric.control.client import GrpcControl
 
-    control = GrpcControl(options.url.removeprefix("fabric://"), options.credentials.token)
+    encrypted, given = options.url.startswith("fabric+tls://"), options.credentials
+    control = GrpcControl(
+        parse_address(options.url),
+        given.token,
+        tls_roots=given.tls_ca if encrypted else None,
+        insecure=given.insecure,
+    )
     try:
         agents = control.list_agents(pb.ListRequest()).agents
     finally:  # gRPC takes 0.2 s to close a channel, and nobody needs to wait

@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from fabric.errors import AuthError, ConfigError
+from fabric.security.tls import check_private
 
-NAMES = ("token", "token_file", "tls_ca", "tls_cert", "tls_key")
+NAMES = ("token", "token_file", "tls_ca", "tls_cert", "tls_key", "insecure")
 _FILE_BYTES_MAX = 1 << 20
 
 
@@ -23,6 +25,8 @@ class Credentials:
     token: str = field(default="", repr=False)
     tls_ca: bytes | None = field(default=None, repr=False)
     tls_identity: tuple[bytes, bytes] | None = field(default=None, repr=False)
+    insecure: bool = False
+    """Whether the token may go in the clear to other machines."""
 
 
 def read_credentials(given: Mapping[str, str], url: str) -> Credentials:
@@ -40,7 +44,7 @@ def read_credentials(given: Mapping[str, str], url: str) -> Credentials:
     if bool(given.get("tls_cert")) != bool(given.get("tls_key")):
         raise ConfigError("the options tls_cert and tls_key belong together; give both or none")
     tls = [name for name in NAMES if name.startswith("tls_") and given.get(name)]
-    if tls and not url.startswith(("grpc+tls://", "fabric://")):
+    if tls and not url.startswith(("grpc+tls://", "fabric://", "fabric+tls://")):
         raise ConfigError(
             f"the option {tls[0]} needs an address with TLS (grpc+tls://host:port), got {url!r}"
         )
@@ -48,7 +52,15 @@ def read_credentials(given: Mapping[str, str], url: str) -> Credentials:
         token=_token(given),
         tls_ca=_file(given, "tls_ca"),
         tls_identity=_identity(given),
+        insecure=_insecure(given),
     )
+
+
+def _insecure(given: Mapping[str, str]) -> bool:
+    text = given.get("insecure", "false").lower()
+    if text not in ("true", "false"):
+        raise ConfigError(f'.option("insecure", ...) must be true or false, got {text!r}')
+    return text == "true"
 
 
 def _token(given: Mapping[str, str]) -> str:
@@ -63,14 +75,21 @@ def _token(given: Mapping[str, str]) -> str:
 
 
 def _identity(given: Mapping[str, str]) -> tuple[bytes, bytes] | None:
+    if key_file := given.get("tls_key"):
+        check_private(Path(key_file))
     certificate, key = _file(given, "tls_cert"), _file(given, "tls_key")
     return None if certificate is None or key is None else (certificate, key)
 
 
 def _file(given: Mapping[str, str], name: str) -> bytes | None:
-    """What the file that option `name` names holds; None without the option."""
+    """What the file that option `name` names holds; None without the option.
+
+    Of roots, which are no secret, the option may also be the text itself.
+    """
     if not (path := given.get(name, "")):
         return None
+    if name == "tls_ca" and path.startswith("-----BEGIN"):
+        return path.encode("ascii", "replace")
     try:
         with open(path, "rb") as file:
             data = file.read(_FILE_BYTES_MAX)

@@ -22,7 +22,9 @@ READ = (
 )  # fmt: skip
 WRITE = ("dataset", "path", "keys", "partitions", "replicas", "if_exists")
 COMMON = ("url", *CREDENTIALS, "timeout_s")
-SCHEMES = ("fabric://", "grpc://", "grpc+tcp://", "grpc+tls://", "grpc+unix://")
+SCHEMES = (
+    "fabric://", "fabric+tls://", "grpc://", "grpc+tcp://", "grpc+tls://", "grpc+unix://",
+)  # fmt: skip
 IF_EXISTS = ("append", "error", "ignore")
 _TIMEOUT_S = 30.0
 
@@ -32,7 +34,8 @@ class SparkOptions:
     """One stream of one fabric.
 
     `url` is an agent's Flight address (``grpc+tcp://host:port``), any other Flight server's, or the
-    coordinator's (``fabric://host:6123``). Of `path` and `command` one says what to read.
+    coordinator's (``fabric://host:6123``, with TLS ``fabric+tls://host:6123``). Of `path` and
+    `command` one says what to read.
     """
 
     url: str

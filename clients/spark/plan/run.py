@@ -127,4 +127,4 @@ def _place(session: Session | None) -> tuple[SparkSession, FindHome]:
         return session.spark, session.home
     if session is None:
         return spark_session()[1], no_home
-    return spark_session()[1], lambda: DatasetHome(session.flight_url, session.token)
+    return spark_session()[1], lambda: DatasetHome.of(session)

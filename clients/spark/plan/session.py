@@ -78,8 +78,7 @@ class SparkPlanSession(Session):
 
     def home(self) -> DatasetHome:
         """The fabric that plans read and write datasets of."""
-        session = self._home_session()
-        return DatasetHome(session.flight_url, session.token)
+        return DatasetHome.of(self._home_session())
 
     @property
     def flight_url(self) -> str:
@@ -90,6 +89,16 @@ class SparkPlanSession(Session):
     def token(self) -> str:
         """The token of that fabric."""
         return self._home_session().token
+
+    @property
+    def tls_roots(self) -> bytes | None:
+        """See `Session`; of that fabric."""
+        return self._home_session().tls_roots
+
+    @property
+    def insecure(self) -> bool:
+        """See `Session`; of that fabric."""
+        return self._home_session().insecure
 
     def _home_session(self) -> Session:
         """The session on the fabric of datasets; an embedded one starts if Spark is local."""

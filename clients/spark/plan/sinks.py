@@ -136,7 +136,7 @@ class _DatasetWriting:
     @classmethod
     def begin(cls, target: DatasetTarget, schema: pa.Schema, home: DatasetHome) -> _DatasetWriting:
         """Open the transaction, in the plan's own types."""
-        given = {"url": home.url, "token": home.token, "dataset": target.name}
+        given = {**home.options, "dataset": target.name}
         options = parse_options(given, writing=True)
         options = replace(
             options, keys=target.keys, partitions=target.n_partitions, replicas=target.replicas

@@ -9,8 +9,8 @@ dataset comes through the connector, ``format("fabric")``.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from os.path import basename, dirname
 from typing import TYPE_CHECKING
 
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame as SparkFrame
     from pyspark.sql import SparkSession
 
+    from fabric.clients.session.session import Session
+
 _SPLITS_A_CORE = 2
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_./\-]+")
 """Others might be taken for patterns or URLs."""
@@ -45,10 +47,19 @@ _PLAIN_PATH = re.compile(r"[A-Za-z0-9_./\-]+")
 
 @dataclass(frozen=True, slots=True)
 class DatasetHome:
-    """The fabric whose datasets a plan reads and writes: a Flight address and its token."""
+    """The fabric whose datasets a plan reads and writes: options of ``format("fabric")``."""
 
-    url: str
-    token: str
+    options: Mapping[str, str] = field(repr=False)
+
+    @classmethod
+    def of(cls, session: Session) -> DatasetHome:
+        """That of a session."""
+        options = {"url": session.flight_url, "token": session.token}
+        if session.tls_roots is not None:
+            options["tls_ca"] = session.tls_roots.decode("ascii")
+        if session.insecure:
+            options["insecure"] = "true"
+        return cls(options)
 
 
 FindHome = Callable[[], DatasetHome]
@@ -87,8 +98,7 @@ def _frame(
         case FileSource() | FlightSource():
             return _by_our_readers(node, wanted, inner, spark)
         case DatasetSource(name=name):
-            found = home()
-            options = {"url": found.url, "token": found.token, "dataset": name}
+            options = {**home().options, "dataset": name}
             schema = inside_schema(wanted, wanted.names)
             frame = spark.read.format("fabric").options(**options).schema(schema).load()
             return frame.toDF(*inner)

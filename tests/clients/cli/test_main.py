@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import signal
 import socket
 from collections.abc import Iterator
@@ -249,7 +250,8 @@ def test_jobs_without_token_or_fabric(
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         address = f"fabric://127.0.0.1:{taken.getsockname()[1]}"
-        assert main(["jobs", "--connect", address, "--token", "x"]) == 1
+        monkeypatch.setattr("sys.stdin", io.StringIO("x\n"))
+        assert main(["jobs", "--connect", address, "--token", "-"]) == 1
     assert "PeerLostError" in capsys.readouterr().err
 
 

@@ -88,6 +88,10 @@ class Up:
     def token(self) -> str:
         return FabricHome(self.home).token.read_text().strip()
 
+    @property
+    def token_file(self) -> str:
+        return str(FabricHome(self.home).token)
+
     def stop(self, how: int = signal.SIGINT) -> None:
         self.process.send_signal(how)
         self.process.wait(30)
@@ -191,7 +195,7 @@ def test_a_job_outlives_its_session(up: Up) -> None:
 def test_a_job_is_cancelled_from_outside(up: Up, session: Session) -> None:
     with Gate() as gate:
         held = session.submit(Plan(Sink(session.read_arrow(ROWS).plan.root, gate.target)), "held")
-        there = ["--connect", up.address, "--token", up.token]
+        there = ["--connect", up.address, "--token", up.token_file]
         assert main(["jobs", "cancel", held.id, *there]) == 0
         with pytest.raises(CancelledError):
             held.wait(30)
@@ -203,7 +207,7 @@ def test_a_wrong_token_is_refused(up: Up) -> None:
 
 
 def test_commands_on_it(up: Up, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    there = ["--connect", up.address, "--token", up.token]
+    there = ["--connect", up.address, "--token", up.token_file]
     file = tmp_path / "job.py"
     file.write_text('import fabric\ndf = fabric.DataFrame({"a": [1, 2]})\n')
     assert main(["run", *there, str(file)]) == 0

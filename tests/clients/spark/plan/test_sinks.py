@@ -103,7 +103,7 @@ def test_targets_that_can_not_be(tmp_path: Path, spark: SparkSession) -> None:
 
 @pytest.fixture
 def home(session: fabric.Session) -> DatasetHome:
-    return DatasetHome(session.flight_url, session.token)
+    return DatasetHome.of(session)
 
 
 def test_a_dataset_in_the_plans_own_types(

@@ -188,7 +188,7 @@ def test_datasets_through_the_connector(
     two: Any, session: fabric.Session, spark: SparkSession
 ) -> None:
     session.read_arrow(ROWS).write_dataset("on-spark", keys=["k"], mode="overwrite")
-    home = DatasetHome(session.flight_url, two.token)
+    home = DatasetHome({"url": session.flight_url, "token": two.token})
     schema = session.dataset_schema("on-spark")
     node: Node = Filter(Scan(DatasetSource("on-spark"), schema), call("gt", col("f"), lit(1.0)))
     root = check(Plan(node)).root
