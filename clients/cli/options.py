@@ -97,11 +97,11 @@ def open_session(address: str, token: str, engine: str = "") -> Session:
     """
     from fabric.clients.session.connect import connect, is_spark
 
-    given = {"token": read_token(token) or None, "insecure": _insecure.get()}
+    shown, insecure = read_token(token) or None, _insecure.get()
     if engine not in ("", "fabric", "spark"):
         raise typer.BadParameter(f"{engine!r} is not an engine; use fabric or spark")
     if engine != "spark":
-        return connect(address or LOCAL, **given)
+        return connect(address or LOCAL, token=shown, insecure=insecure)
     if not address or is_spark(address):
         return connect(address or "spark")
-    return connect("spark", datasets=address, **given)
+    return connect("spark", datasets=address, token=shown, insecure=insecure)

@@ -75,10 +75,11 @@ def _token(given: Mapping[str, str]) -> str:
 
 
 def _identity(given: Mapping[str, str]) -> tuple[bytes, bytes] | None:
-    if key_file := given.get("tls_key"):
-        check_private(Path(key_file))
     certificate, key = _file(given, "tls_cert"), _file(given, "tls_key")
-    return None if certificate is None or key is None else (certificate, key)
+    if certificate is None or key is None:
+        return None
+    check_private(Path(given["tls_key"]))
+    return certificate, key
 
 
 def _file(given: Mapping[str, str], name: str) -> bytes | None:

@@ -28,11 +28,25 @@ def test_a_token_of_a_file(tmp_path: Path) -> None:
 def test_certificates_are_read(tmp_path: Path) -> None:
     for name in ("ca", "cert", "key"):
         (tmp_path / name).write_text(PEM)
+        (tmp_path / name).chmod(0o600)
     given = {f"tls_{name}": str(tmp_path / name) for name in ("ca", "cert", "key")}
     for url in (TLS_URL, "fabric://h:1"):
         found = read_credentials({**given, "token": "t"}, url)
         assert found.tls_ca == PEM.encode()
         assert found.tls_identity == (PEM.encode(), PEM.encode())
+    assert (
+        read_credentials({"tls_ca": PEM, "token": "t"}, "fabric+tls://h:1").tls_ca == PEM.encode()
+    )
+    (tmp_path / "key").chmod(0o644)
+    with pytest.raises(ConfigError, match="can be read or written by others than its owner"):
+        read_credentials({**given, "token": "t"}, TLS_URL)
+
+
+def test_insecure_is_said_or_not() -> None:
+    assert not read_credentials({"token": "t"}, "grpc+tcp://h:1").insecure
+    assert read_credentials({"token": "t", "insecure": "TRUE"}, "grpc+tcp://h:1").insecure
+    with pytest.raises(ConfigError, match="must be true or false"):
+        read_credentials({"token": "t", "insecure": "yes"}, "grpc+tcp://h:1")
 
 
 def test_nothing_is_shown_and_all_is_sent() -> None:
