@@ -83,7 +83,7 @@ def test_commit_may_be_repeated(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize(
-    "others", [[], [part("w0")], [part("w0"), part("w1", 3)], [part("w0"), part("w1", 2, 1)]]
+    "others", [[part("w2")], [part("w0"), part("w1", 3)], [part("w0"), part("w1", 2, 1)]]
 )
 def test_a_commit_is_not_repeated_with_other_parts(
     shop: Shop, others: list[pb.CommittedPart]
@@ -94,6 +94,7 @@ def test_a_commit_is_not_repeated_with_other_parts(
         shop.commit(transaction, *others)
     shop.open()
     assert shop.commit(transaction, part("w1", 2), part("w0")).rows == 3
+    assert shop.commit(transaction, part("w1", 2)).rows == 3  # by who knows of no more
 
 
 def test_begin_may_be_repeated_under_a_key(shop: Shop) -> None:
