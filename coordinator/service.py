@@ -14,7 +14,7 @@ from contextvars import copy_context
 from typing import Any, TypeVar
 
 import grpc
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
 from fabric.config import TLS
 from fabric.control import control_pb2 as pb
@@ -165,6 +165,8 @@ class ControlService(ControlServicer):
             failure: Exception = NotLeaderError(error.message)
         except FabricError as error:
             failure = error
+        except DecodeError:
+            failure = ConfigError("a message of this call is damaged, or of another version")
         except Exception as error:
             self._log("control call failed", {"error": repr(error)})
             failure = error

@@ -14,7 +14,7 @@ from pathlib import Path
 from fabric import __version__
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
-from fabric.coordinator.core import records
+from fabric.coordinator.core import records, said
 from fabric.coordinator.core.agents import Agent, Agents, same_release
 from fabric.coordinator.core.announcer import Announcer
 from fabric.coordinator.core.book import Book
@@ -235,6 +235,7 @@ class CoordinatorCore:
         hello, agent_id = event.hello, event.hello.agent_id
         if hello.epoch > self.epoch:
             raise self._obeys_another(hello, now)
+        said.check_hello(hello)
         if not same_release(hello.version, __version__):
             raise ConfigError(
                 f"agent {agent_id} runs Fabric {hello.version[:64]!r}, this coordinator "
@@ -262,7 +263,7 @@ class CoordinatorCore:
         where = {"agent": agent_id, "address": hello.address}
         effects += self._book.note(now, "agent attached", **where)
         effects += self._replication.attached(agent)
-        effects += self._progress.attached(agent, hello.tasks, now)
+        effects += self._progress.attached(agent, said.held(hello), now)
         self._write_agent(agent, now)
         return effects
 
@@ -308,8 +309,10 @@ class CoordinatorCore:
         agent = self._agents.on_session(event.agent_id, event.session)
         if agent is None:
             return self._refuse("old session")
-        agent.seen = max(agent.seen, now)
         message = event.message
+        if (why := said.implausible(message)) is not None:
+            return self._refuse(why)
+        agent.seen = max(agent.seen, now)
         match message.WhichOneof("kind"):
             case "heartbeat":
                 return self._heard(agent, message.heartbeat, now)

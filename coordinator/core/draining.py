@@ -81,9 +81,11 @@ class Draining:
 
     def adopted(self, agent: Agent, report: pb.Adopted, now: float) -> list[Effect]:
         """An output has arrived, or could not be fetched."""
-        move = self._moves.pop(report.number, None)
-        job = self._book.jobs.get(move.job_id) if move is not None else None
-        if move is None or job is None or move.target != agent.agent_id:
+        move = self._moves.get(report.number)
+        if move is None or move.target != agent.agent_id:
+            return []
+        del self._moves[report.number]
+        if (job := self._book.jobs.get(move.job_id)) is None:
             return []
         task = job.tasks.get(move.key)
         effects: list[Effect] = []

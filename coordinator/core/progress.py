@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from fabric.control import control_pb2 as pb
 from fabric.control.errors import from_detail
-from fabric.coordinator.core import scheduling
+from fabric.coordinator.core import said, scheduling
 from fabric.coordinator.core.agents import Agent, Agents
 from fabric.coordinator.core.announcer import Announcer
 from fabric.coordinator.core.book import Book
@@ -34,7 +34,6 @@ from fabric.coordinator.planner.paths import stages_from
 from fabric.coordinator.planner.placement import place
 from fabric.errors import CancelledError, ConfigError, InternalError
 
-_REPORTED = frozenset((pb.TASK_RUNNING, pb.TASK_FINISHED, pb.TASK_FAILED, pb.TASK_CANCELLED))
 _TOLD_PARTS = 16
 """How often agents hear how much of an edge is sealed, before it is whole."""
 
@@ -142,7 +141,7 @@ class Progress:
             return self._refuse("unknown task")
         if self._reruns.has_left(job, key, agent, report):
             return [*self._abandon_stale(job, agent, report), *self.schedule(now)]
-        if (misfit := _misfit(task, agent, report)) is not None:
+        if (misfit := said.misfit(job, task, agent.agent_id, report)) is not None:
             return [*self._refuse(misfit), *self._abandon_stale(job, agent, report)]
         if report.state == pb.TASK_RUNNING:
             job.tasks[key] = task.goes_on(report, self._book.wall_s(now))
@@ -480,18 +479,3 @@ def _ends_unheard(job: Job, key: Key) -> None:
     """Nobody will report the end of an attempt whose job stops."""
     if (task := job.tasks[key]).active:
         job.tasks[key] = task._replace(state=pb.TASK_CANCELLED)
-
-
-def _misfit(task: Task, agent: Agent, report: pb.TaskReport) -> str | None:
-    """Why a report on a task of a running job is not taken, or None."""
-    if task.attempt != report.key.attempt:
-        return "old attempt"
-    if not task.given:
-        return "task not deployed"
-    if task.agent_id != agent.agent_id:
-        return "another agent's task"
-    if report.state not in _REPORTED:
-        return "unknown state"
-    if task.ended or (task.state == report.state and not report.HasField("watermark_us")):
-        return "duplicate"
-    return None

@@ -43,6 +43,7 @@ from fabric.coordinator.core.effects import Effect, Note, StorageWork
 from fabric.coordinator.core.endings import Endings
 from fabric.coordinator.core.jobs import Job
 from fabric.coordinator.core.lineage import Key
+from fabric.coordinator.core.said import wrong_ack
 from fabric.errors import ConfigError, FabricError
 from fabric.plan.nodes import Node
 from fabric.plan.streams import StreamScan
@@ -205,6 +206,8 @@ class Streams:
             return self._refuse("checkpoint of an unknown task")
         if task.agent_id != agent.agent_id or task.attempt != report.key.attempt:
             return self._refuse("checkpoint of an old attempt")
+        if report.ack and (why := wrong_ack(report.key, report.ack)) is not None:
+            return self._refuse(why)
         checkpoints = job.stream.checkpoints
         if report.HasField("declined"):
             error = from_detail(report.declined)
@@ -237,7 +240,7 @@ class Streams:
     def sink_report(self, job: Job, report: pb.SinkReport, now: float) -> list[Effect]:
         """What a checkpoint has prepared was published, or taken back, or not."""
         stream = job.stream
-        if stream is None:
+        if stream is None or report.stage >= len(job.graph.stages):
             return self._refuse("sink not asked")
         node, number = job.graph.stages[report.stage].path, report.checkpoint
         checkpoints, error = stream.checkpoints, None

@@ -17,6 +17,9 @@ from fabric.errors import DataError
 
 FINAL = (1 << 63) - 1
 """In place of a checkpoint's number: what stands for all that are to come, its task has ended."""
+BYTES_MAX = (1 << 50) - 1
+"""Of one file: all of a checkpoint together stay below 2**63."""
+GROUPS_MAX = 1 << 31
 _NAME = re.compile(r"[a-z0-9_.\-]{1,128}")
 _CRC_END = 1 << 32
 
@@ -38,7 +41,7 @@ class FileRecord:
 
     def __post_init__(self) -> None:
         check_file_name(self.name)
-        if self.n_bytes < 0 or not 0 <= self.crc32c < _CRC_END:
+        if not 0 <= self.n_bytes <= BYTES_MAX or not 0 <= self.crc32c < _CRC_END:
             raise DataError(
                 f"file {self.name} can't have {self.n_bytes} bytes of checksum {self.crc32c}"
             )
@@ -75,7 +78,7 @@ class TaskSnapshot:
         _check_number("task", self.task, 0)
         _check_number("attempt", self.attempt, 0)
         groups = self.key_groups
-        if groups.step != 1 or not 0 <= groups.start <= groups.stop:
+        if groups.step != 1 or not 0 <= groups.start <= groups.stop <= GROUPS_MAX:
             raise DataError(f"{self.node}: {groups} are no key groups")
         _check_rising(f"files of {self.node}", [file.name for file in self.files])
         _check_rising(f"splits of {self.node}", [split for split, _ in self.positions])

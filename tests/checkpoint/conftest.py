@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from fabric.checkpoint.manifest import (
+    BYTES_MAX,
     FINAL,
     Ack,
     FileRecord,
@@ -26,7 +27,8 @@ def rising(each: st.SearchStrategy, key: object = None) -> st.SearchStrategy:
 
 
 FILES = rising(
-    st.builds(FileRecord, NAMES, NUMBERS, st.integers(0, 2**32 - 1), TEXTS), lambda f: f.name
+    st.builds(FileRecord, NAMES, st.integers(0, BYTES_MAX), st.integers(0, 2**32 - 1), TEXTS),
+    lambda f: f.name,
 )
 HANDLES = st.lists(st.builds(SinkHandle, st.integers(1, FINAL), BYTES), max_size=2).map(tuple)
 SNAPSHOTS = st.builds(
