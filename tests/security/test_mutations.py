@@ -28,21 +28,15 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from fabric import __version__
-from fabric._cython.shuffle.checksum import crc32c
 from fabric.checkpoint import codec
 from fabric.checkpoint.manifest import (
     FINAL,
     Ack,
-    FileRecord,
-    Manifest,
-    SinkHandle,
-    TaskSnapshot,
 )
 from fabric.clock import SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.control.grpc_link import GrpcLink
 from fabric.control.rpc import bearer
-from fabric.errors import DataError
 from fabric.flight import wire_pb2
 from fabric.plan import plan_pb2
 from fabric.plan.codec import encode
@@ -475,37 +469,3 @@ def test_what_an_agent_says(coordinator: Watched, said: str) -> None:
 
     coordinator.endure(said, CONTROL + "Attach", build, hear)
     jobs_of(coordinator)
-
-
-# ---- checkpoints
-
-
-MANIFEST = Manifest(
-    job="job-1", checkpoint=3, epoch=1, run=0, plan="p", wall_us=1,
-    tasks=(
-        TaskSnapshot(
-            "by", 0, 0, range(8), (FileRecord("a", 3, 7, "x"),), (("s", b"1"),),
-            (SinkHandle(3, b"h"),),
-        ),
-    ),
-)  # fmt: skip
-ACK = Ack(checkpoint=3, stage=0, task=0, attempt=0, epoch=1, snapshots=MANIFEST.tasks)
-
-
-@pytest.mark.parametrize("which", ["manifest", "ack"])
-def test_manifests(which: str) -> None:
-    """Their checksums are right: what lies behind is read, or refused by name."""
-    data = codec.encode(MANIFEST) if which == "manifest" else codec.encode_ack(ACK)
-    read: Callable[[bytes, str], object] = codec.decode if which == "manifest" else codec.decode_ack
-    line, _, body = data.partition(b"\n")
-    kind, version, *_ = line.split(b" ")
-    fields = json.loads(body)
-    for number in range(N * 10):
-        hostile = Hostile(f"{SEED} {which} {number}", {"node": ["by"], "checkpoint": [3, FINAL]})
-        changed = hostile.json([fields, *fields.get("tasks", []), *fields.get("snapshots", [])])
-        if hostile.often(0.5):
-            changed = json.dumps({**fields, **hostile.inner(fields)}).encode()
-        head = b"%s %s %d " % (kind, version, len(changed))
-        sealed = b"%s%08x\n%s" % (head, crc32c(head + changed), changed)
-        with suppress(DataError):
-            read(sealed if hostile.often(0.9) else hostile.damaged(sealed), "it")
