@@ -8,6 +8,7 @@ its midst.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextvars import Context
 from threading import Lock
@@ -131,6 +132,7 @@ class FragmentStream(Iterator[pa.RecordBatch]):
         self._n_partitions, self._batch_rows = _partitions(root, n_partitions), batch_rows
         self._batches: AsyncIterator[pa.RecordBatch] | None = None
         self._task: asyncio.Task[Any] | None = None
+        self._held: list[int] = []
         self._raised: list[Exception] = []  # the tables know this stream, so it must not know them
 
     def __next__(self) -> pa.RecordBatch:
@@ -200,7 +202,7 @@ class FragmentStream(Iterator[pa.RecordBatch]):
             n_partitions=self._n_partitions, batch_rows=self._batch_rows,
             check=self._check_open, bounded=self._memory is not None,
         )  # fmt: skip
-        self._raised, tables.spills = tables.raised, not fits
+        self._raised, self._held, tables.spills = tables.raised, tables.held, not fits
         here = tables.here(self._root) if isinstance(self._root, Scan) else None
         if here is not None:
             self._batches = _told(here)
@@ -302,6 +304,8 @@ class FragmentStream(Iterator[pa.RecordBatch]):
             loop, self._loop = self._loop, None
         if loop is not None:
             loop.close()
+        while self._held:
+            os.close(self._held.pop())
 
     def _failure(self, error: BaseException) -> FabricError:
         if self._closed or isinstance(error, asyncio.CancelledError):

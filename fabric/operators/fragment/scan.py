@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from fabric._cython.kernels.take import take
 from fabric.errors import InternalError
-from fabric.io import registry
+from fabric.io import registry, regular
 from fabric.io.blocking import called
 from fabric.io.faults import reading
 from fabric.io.files import ipc, parquet
@@ -77,6 +77,8 @@ class Tables:
         """Whether what is built up may be more than memory has room for."""
         self.is_bounded = bounded
         """Whether to hold no more of a file than what is worked on."""
+        self.held: list[int] = []
+        """Files that DataFusion reads; to be closed when it has."""
         self.raised: list[Exception] = []
         """What reading raised inside DataFusion, which would only hand on its text."""
 
@@ -332,9 +334,11 @@ class Tables:
         """A file as a table, if DataFusion reads the columns of `schema` in their types."""
         with reading(path, "Parquet"):
             known = footer(path)
-        name, extension = f"t{next(self._numbers)}", path[path.rindex(".") :]
+            self.held.append(regular.descriptor(path))
+        # by its name DataFusion might open a pipe that has just taken its place
+        name, opened = f"t{next(self._numbers)}", f"/proc/self/fd/{self.held[-1]}"
         # given the types, DataFusion reads no footer to infer them
-        self._session.register_parquet(name, path, file_extension=extension, schema=known.native)
+        self._session.register_parquet(name, opened, file_extension="", schema=known.native)
         table = self._session.table(name)
         if known.native is None:
             known.native = table.schema()

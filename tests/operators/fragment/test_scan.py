@@ -11,6 +11,7 @@ import pytest
 from fabric.errors import DataError, ExpressionError, FabricError, NotFoundError
 from fabric.io import memory, registry
 from fabric.operators.fragment import execute_fragment
+from fabric.operators.fragment import scan as scanning
 from fabric.plan.expr import Agg, Alias, Call, Cast, Column, Literal, SortKey
 from fabric.plan.nodes import Aggregate, Filter, Join, Limit, Scan, Select, Sort
 from fabric.plan.schema import schema_of
@@ -317,3 +318,20 @@ def test_nested_rows_of_large_row_groups(tmp_path):
     found = read(root, [root.input.source], threads=1, batch_rows=8192)
     assert found.num_rows == 140_016
     assert found.slice(0, 140_000) == table
+
+
+@pytest.mark.timeout(60)
+def test_a_pipe_that_takes_the_place_of_a_file_for_datafusion(write, monkeypatch):
+    """It opens files itself: it is given what is open here, and a pipe never is."""
+    source, footer = write("parquet"), scanning.footer
+    root, splits = scan(source), {0: registry.enumerate_splits(source, 1)}
+
+    def then_replaced(path):
+        found = footer(path)
+        os.unlink(path)
+        os.mkfifo(path)
+        return found
+
+    monkeypatch.setattr(scanning, "footer", then_replaced)
+    with pytest.raises(DataError, match="is a named pipe"):
+        list(execute_fragment(root, {}, splits, target_partitions=2, batch_rows=128))
