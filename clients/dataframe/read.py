@@ -8,14 +8,17 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
 from fabric.clients.dataframe.names import value_text
-from fabric.errors import DataError, PlanError
+from fabric.config import TLS
+from fabric.errors import ConfigError, DataError, PlanError
 from fabric.plan import nodes, sources
 from fabric.plan.faults import with_article
+from fabric.security.tls import check_clear, read_pem
 
 if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame
@@ -38,15 +41,34 @@ def read_arrow(data: Any, *, session: Session | None = None) -> DataFrame:
 
 def read_flight(
     uri: str, *path: str, command: bytes | str = b"", token: str = "",
+    tls_roots: str | Path | None = None, insecure: bool = False,
     session: Session | None = None,
 ) -> DataFrame:  # fmt: skip
-    """Rows of any Arrow Flight server: ``read_flight("grpc+tcp://host:port", "dataset", "x")``."""
+    """Rows of any Arrow Flight server: ``read_flight("grpc+tcp://host:port", "dataset", "x")``.
+
+    With ``grpc+tls://``, `tls_roots` is the file of the certificates (PEM) that may have signed the
+    server's. A `token` goes in the clear to this machine alone, unless `insecure` says otherwise.
+    """
     if bool(path) == bool(command):
         raise PlanError(
             'read_flight needs a path or a command: read_flight(uri, "dataset", "name")'
         )
     wanted = command.encode() if isinstance(command, str) else command
-    return _scan(sources.FlightSource(uri, tuple(path), wanted, token), session)
+    source = sources.FlightSource(
+        uri, tuple(path), wanted, token, roots_of(uri, tls_roots, token, insecure), insecure
+    )
+    return _scan(source, session)
+
+
+def roots_of(uri: str, path: str | Path | None, token: str, insecure: bool) -> bytes:
+    """What the file of roots holds; a token that would go in the clear is refused here already."""
+    if token:
+        check_clear(uri, insecure)
+    if path is None:
+        return b""
+    if not uri.startswith(TLS):
+        raise ConfigError(f"tls_roots is for addresses with TLS ({TLS}host:port), got {uri!r}")
+    return read_pem(Path(path))
 
 
 def read_dataset(name: str, *, session: Session | None = None) -> DataFrame:

@@ -191,7 +191,13 @@ def _target(given: dict[str, Any]) -> sources.Target | None:
             return dataset_target(value, **given)
         case "flight":
             uri, *path = value
-            return sources.FlightTarget(uri, tuple(path), **options)
+            roots = read.roots_of(
+                uri,
+                options.pop("tls_roots", None),
+                options.get("token", ""),
+                options.get("insecure", False),
+            )
+            return sources.FlightTarget(uri, tuple(path), tls_roots=roots, **options)
         case "parquet" | "csv" | "ipc" | "json":
             return file_target(kind, value, **given, **options)
     raise AssertionError(kind)

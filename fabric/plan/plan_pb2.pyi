@@ -618,16 +618,20 @@ class DatasetSource(_message.Message):
     def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ...) -> None: ...
 
 class FlightSource(_message.Message):
-    __slots__ = ("uri", "path", "command", "token")
+    __slots__ = ("uri", "path", "command", "token", "tls_roots", "insecure")
     URI_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     COMMAND_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
+    TLS_ROOTS_FIELD_NUMBER: _ClassVar[int]
+    INSECURE_FIELD_NUMBER: _ClassVar[int]
     uri: str
     path: _containers.RepeatedScalarFieldContainer[str]
     command: bytes
     token: str
-    def __init__(self, uri: _Optional[str] = ..., path: _Optional[_Iterable[str]] = ..., command: _Optional[bytes] = ..., token: _Optional[str] = ...) -> None: ...
+    tls_roots: bytes
+    insecure: bool
+    def __init__(self, uri: _Optional[str] = ..., path: _Optional[_Iterable[str]] = ..., command: _Optional[bytes] = ..., token: _Optional[str] = ..., tls_roots: _Optional[bytes] = ..., insecure: _Optional[bool] = ...) -> None: ...
 
 class StreamSource(_message.Message):
     __slots__ = ("generator", "nexmark", "replay", "files", "flight")
@@ -780,14 +784,18 @@ class DatasetTarget(_message.Message):
     def __init__(self, name: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., n_partitions: _Optional[int] = ..., mode: _Optional[str] = ..., replicas: _Optional[int] = ...) -> None: ...
 
 class FlightTarget(_message.Message):
-    __slots__ = ("uri", "path", "token")
+    __slots__ = ("uri", "path", "token", "tls_roots", "insecure")
     URI_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
+    TLS_ROOTS_FIELD_NUMBER: _ClassVar[int]
+    INSECURE_FIELD_NUMBER: _ClassVar[int]
     uri: str
     path: _containers.RepeatedScalarFieldContainer[str]
     token: str
-    def __init__(self, uri: _Optional[str] = ..., path: _Optional[_Iterable[str]] = ..., token: _Optional[str] = ...) -> None: ...
+    tls_roots: bytes
+    insecure: bool
+    def __init__(self, uri: _Optional[str] = ..., path: _Optional[_Iterable[str]] = ..., token: _Optional[str] = ..., tls_roots: _Optional[bytes] = ..., insecure: _Optional[bool] = ...) -> None: ...
 
 class GateTarget(_message.Message):
     __slots__ = ("name",)

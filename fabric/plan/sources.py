@@ -64,12 +64,18 @@ class DatasetSource:
 
 @dataclass(frozen=True, slots=True)
 class FlightSource:
-    """A stream of any Arrow Flight server: one split an endpoint."""
+    """A stream of any Arrow Flight server: one split an endpoint.
+
+    `tls_roots` is the PEM of who may have signed its certificate, empty for those that the system
+    trusts; `insecure` lets the token go in the clear to other machines.
+    """
 
     uri: str
     path: tuple[str, ...] = ()
     command: bytes = b""
     token: str = field(default="", repr=False)
+    tls_roots: bytes = field(default=b"", repr=False)
+    insecure: bool = False
 
 
 Source = FileSource | MemorySource | DatasetSource | FlightSource
@@ -205,11 +211,13 @@ class DatasetTarget:
 
 @dataclass(frozen=True, slots=True)
 class FlightTarget:
-    """``do_put`` to any Arrow Flight server under a path descriptor."""
+    """``do_put`` to any Arrow Flight server under a path descriptor; see `FlightSource`."""
 
     uri: str
     path: tuple[str, ...]
     token: str = field(default="", repr=False)
+    tls_roots: bytes = field(default=b"", repr=False)
+    insecure: bool = False
 
 
 @dataclass(frozen=True, slots=True)

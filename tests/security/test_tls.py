@@ -310,3 +310,52 @@ def test_insecure_says_that_it_may() -> None:
 def test_places() -> None:
     assert place_of("grpc+tcp://h:1/") == ("h", 1)
     assert place_of("nonsense") is None
+
+
+# ---- foreign servers
+
+
+class Foreign(fl.FlightServerBase):  # type: ignore[misc]
+    """Any server that speaks TLS: it has one table and takes what it is given."""
+
+    TABLE = pa.table({"a": [1, 2, 3]})
+    taken: pa.Table | None = None
+
+    def get_flight_info(self, _: Any, descriptor: Any) -> fl.FlightInfo:
+        return fl.FlightInfo(self.TABLE.schema, descriptor, [fl.FlightEndpoint(b"t", [])], -1, -1)
+
+    def do_get(self, _context: Any, _ticket: Any) -> fl.RecordBatchStream:
+        return fl.RecordBatchStream(self.TABLE)
+
+    def do_put(self, _context: Any, _descriptor: Any, reader: Any, _writer: Any) -> None:
+        self.taken = reader.read_all()
+
+
+def test_foreign_servers_are_reached_by_tls_with_roots_of_their_own(made: Certificates) -> None:
+    certificate, key = made.pairs["good"]
+    pair = (certificate.read_bytes(), key.read_bytes())
+    with Foreign("grpc+tls://127.0.0.1:0", tls_certificates=[pair]) as server:
+        uri = f"grpc+tls://127.0.0.1:{server.port}"
+        given = {"token": "x", "tls_roots": made.issuer.roots}
+        with fabric.connect():
+            frame = fabric.read_flight(uri, "t", **given)
+            assert frame.collect() == Foreign.TABLE
+            frame.write_flight(uri, "t", **given)
+        assert server.taken == Foreign.TABLE
+        with pytest.raises(TlsError, match="signed by nobody among the roots"):
+            fabric.read_flight(uri, "t", tls_roots=made.other.roots)
+
+
+def test_plans_send_no_token_in_the_clear(made: Certificates) -> None:
+    far = f"grpc+tcp://{FAR}"
+    frame = fabric.read_arrow({"a": [1]})
+    for call in (
+        lambda: fabric.read_flight(far, "t", token="x"),
+        lambda: frame.write_flight(far, "t", token="x"),
+        lambda: fabric.streams.to_flight(far, "t", token="x"),
+    ):
+        with pytest.raises(AuthError, match=r"refusing to send a token to 192\.0\.2\.7"):
+            call()
+    assert fabric.streams.to_flight(far, "t", token="x", insecure=True).insecure
+    with pytest.raises(ConfigError, match="tls_roots is for addresses with TLS"):
+        fabric.streams.to_flight(far, "t", tls_roots=made.issuer.roots)

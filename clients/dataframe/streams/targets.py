@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeAlias, get_args
 
 from fabric.clients.dataframe.names import choice, whole
+from fabric.clients.dataframe.read import roots_of
 from fabric.clients.dataframe.read_files import file_options
 from fabric.clients.dataframe.streams.lengths import Length, maybe_us
 from fabric.clients.dataframe.verbs.writing import dataset_target, partition_columns
@@ -88,11 +89,21 @@ def to_dataset(
     return dataset_target(name, keys=keys, n_partitions=n_partitions)
 
 
-def to_flight(uri: str, *path: str, token: str = "") -> FlightTarget:
-    """``do_put`` to any Flight server under the path descriptor `path`, a stream a checkpoint."""
+def to_flight(
+    uri: str,
+    *path: str,
+    token: str = "",
+    tls_roots: str | Path | None = None,
+    insecure: bool = False,
+) -> FlightTarget:
+    """``do_put`` to any Flight server under the path descriptor `path`, a stream a checkpoint.
+
+    See `read_flight` for `tls_roots` and `insecure`.
+    """
     if not path:
         raise PlanError('to_flight needs a path: to_flight("grpc+tcp://host:port", "name")')
-    return FlightTarget(uri, tuple(path), token)
+    roots = roots_of(uri, tls_roots, token, insecure)
+    return FlightTarget(uri, tuple(path), token, roots, insecure)
 
 
 def to_blackhole() -> BlackholeTarget:

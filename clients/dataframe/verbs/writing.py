@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fabric.clients.dataframe.expr import Expr
 from fabric.clients.dataframe.names import choice, column_name, whole
+from fabric.clients.dataframe.read import roots_of
 from fabric.clients.dataframe.read_files import file_options
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.errors import PlanError
@@ -151,14 +152,26 @@ class WritingVerbs(Verbs):
         return self._write_files("ipc", path, shape, options, wait)
 
     def write_flight(
-        self, uri: str, *path: str, token: str = "", name: str = "", wait: bool = True
+        self,
+        uri: str,
+        *path: str,
+        token: str = "",
+        tls_roots: str | Path | None = None,
+        insecure: bool = False,
+        name: str = "",
+        wait: bool = True,
     ) -> Job:
-        """``do_put`` the rows to any Flight server under the path descriptor `path`."""
+        """``do_put`` the rows to any Flight server under the path descriptor `path`.
+
+        See `read_flight` for `tls_roots` and `insecure`.
+        """
         if not path:
             raise PlanError(
                 'write_flight needs a path: write_flight("grpc+tcp://host:port", "name")'
             )
-        return self._sink(sources.FlightTarget(uri, tuple(path), token), name, wait)
+        roots = roots_of(uri, tls_roots, token, insecure)
+        target = sources.FlightTarget(uri, tuple(path), token, roots, insecure)
+        return self._sink(target, name, wait)
 
     def write_dataset(
         self,

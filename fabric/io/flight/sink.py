@@ -8,7 +8,7 @@ each task streams one put, and what the server does with it is its own affair.
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -32,7 +32,12 @@ class FlightSink:
     def __init__(self, target: FlightTarget, schema: pa.Schema, task: TaskId, key: str) -> None:
         self._target = target
         places.check_host(target.uri)
-        self._client = Client(target.uri, target.token)
+        self._client = Client(
+            target.uri,
+            target.token,
+            tls_roots=target.tls_roots or None,
+            insecure=target.insecure,
+        )
         self._writer = f"task-{task.task}"
         self._attempt = task.attempt
         self._rows = 0
@@ -59,6 +64,8 @@ class FlightSink:
         facts = {
             "uri": self._target.uri,
             "token": self._target.token,
+            "tls_roots": self._target.tls_roots.decode("ascii", "replace"),
+            "insecure": self._target.insecure,
             "transaction": self._transaction,
             "dataset": self._target.path[1] if self._transaction else "",
             "writer": self._writer,
@@ -105,7 +112,7 @@ def publish(handles: Sequence[Handle]) -> None:
         first = facts[0]
         keep = ("writer", "attempt", "rows")
         parts = [{name: fact[name] for name in keep} for fact in facts]
-        with Client(first["uri"], first["token"]) as client:
+        with _client_of(first) as client:
             client.action("dataset.commit", transaction=first["transaction"], parts=parts)
 
 
@@ -125,8 +132,14 @@ def abandon(handles: Sequence[Handle]) -> None:
     """Abort what the tasks put; may be repeated."""
     for facts in _by_transaction(handles):
         first = facts[0]
-        with Client(first["uri"], first["token"]) as client:
+        with _client_of(first) as client:
             client.action("dataset.abort", transaction=first["transaction"], name=first["dataset"])
+
+
+def _client_of(facts: Mapping[str, Any]) -> Client:
+    roots = str(facts.get("tls_roots", "")).encode() or None
+    insecure = bool(facts.get("insecure", False))
+    return Client(facts["uri"], facts["token"], tls_roots=roots, insecure=insecure)
 
 
 def _actions(client: Client) -> list[str]:

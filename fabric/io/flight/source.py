@@ -39,7 +39,7 @@ def read_split(
     """The rows of one endpoint; `DataError` when they are not of `schema`."""
     locations = split.uri.split()
     _check_hosts([source.uri, *locations])
-    with Client(source.uri, source.token) as client:
+    with _client(source) as client:
         for batch in client.read_endpoint(split.ticket, locations):
             if not batch.schema.equals(schema):
                 raise DataError(
@@ -51,11 +51,18 @@ def read_split(
 
 def _info(source: FlightSource) -> fl.FlightInfo:
     _check_hosts([source.uri])
-    with Client(source.uri, source.token, idle_s=IDLE_S.get()) as client:
+    with _client(source, IDLE_S.get()) as client:
         info = client.info(source.path, source.command)
     for endpoint in info.endpoints:  # a server may name others
         _check_hosts(_locations(endpoint, source.uri).split())
     return info
+
+
+def _client(source: FlightSource, idle_s: float = 30.0) -> Client:
+    roots = source.tls_roots or None
+    return Client(
+        source.uri, source.token, idle_s=idle_s, tls_roots=roots, insecure=source.insecure
+    )
 
 
 def _check_hosts(addresses: Sequence[str]) -> None:

@@ -94,8 +94,15 @@ def write_source(source: Source) -> pb.Source:
             return pb.Source(memory=pb.MemorySource(token=token, n_rows=n_rows))
         case DatasetSource(name=name, version=version):
             return pb.Source(dataset=pb.DatasetSource(name=name, version=version))
-        case FlightSource(uri=uri, path=path, command=command, token=token):
-            flight = pb.FlightSource(uri=uri, path=path, command=command, token=token)
+        case FlightSource() as given:
+            flight = pb.FlightSource(
+                uri=given.uri,
+                path=given.path,
+                command=given.command,
+                token=given.token,
+                tls_roots=given.tls_roots,
+                insecure=given.insecure,
+            )
             return pb.Source(flight=flight)
 
 
@@ -114,7 +121,14 @@ def read_source(message: pb.Source) -> Source:
             return DatasetSource(message.dataset.name, message.dataset.version)
         case "flight":
             flight = message.flight
-            return FlightSource(flight.uri, tuple(flight.path), flight.command, flight.token)
+            return FlightSource(
+                flight.uri,
+                tuple(flight.path),
+                flight.command,
+                flight.token,
+                flight.tls_roots,
+                flight.insecure,
+            )
     raise ValueError("a scan without a source")
 
 
@@ -129,8 +143,15 @@ def write_target(target: Target) -> pb.Target:
                     name=name, keys=keys, n_partitions=n_partitions, mode=mode, replicas=replicas
                 )
             )
-        case FlightTarget(uri=uri, path=path, token=token):
-            return pb.Target(flight=pb.FlightTarget(uri=uri, path=path, token=token))
+        case FlightTarget() as given:
+            flight = pb.FlightTarget(
+                uri=given.uri,
+                path=given.path,
+                token=given.token,
+                tls_roots=given.tls_roots,
+                insecure=given.insecure,
+            )
+            return pb.Target(flight=flight)
         case GateTarget(name=name):
             return pb.Target(gate=pb.GateTarget(name=name))
         case StreamFileTarget():
@@ -181,7 +202,9 @@ def read_target(message: pb.Target) -> Target:
             return DatasetTarget(data.name, keys, data.n_partitions, mode, data.replicas)
         case "flight":
             flight = message.flight
-            return FlightTarget(flight.uri, tuple(flight.path), flight.token)
+            return FlightTarget(
+                flight.uri, tuple(flight.path), flight.token, flight.tls_roots, flight.insecure
+            )
         case "gate":
             return GateTarget(message.gate.name)
         case "stream_file":

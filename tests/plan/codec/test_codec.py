@@ -95,6 +95,7 @@ def test_random_plans(seed: int) -> None:
         MemorySource("token", 1 << 40),
         DatasetSource("d", 7),
         FlightSource("grpc+tls://h:1", ("x", "y"), b"\x00\xff", "secret"),
+        FlightSource("grpc+tls://h:1", ("x",), token="secret", tls_roots=b"PEM", insecure=True),
     ],
 )
 def test_sources(source: object) -> None:
@@ -117,6 +118,7 @@ def test_sources(source: object) -> None:
         DatasetTarget("d", ("a", "s"), 8, "append"),
         DatasetTarget("d", replicas=3),
         FlightTarget("grpc://h:1", ("x",), "secret"),
+        FlightTarget("grpc+tls://h:1", ("x",), "secret", b"PEM", insecure=True),
         GateTarget("g"),
         LiveTarget("live-1"),
     ],
