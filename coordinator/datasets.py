@@ -17,6 +17,7 @@ import pyarrow as pa
 from fabric._cython.shuffle.wire.unfolding import check_schema
 from fabric.control import control_pb2 as pb
 from fabric.control.owners import n_replicas
+from fabric.coordinator.core.said import COUNT_MAX
 from fabric.coordinator.keys import check_key
 from fabric.coordinator.metadata.store import Write
 from fabric.coordinator.replicas import in_common, spread_out
@@ -25,6 +26,7 @@ from fabric.ids import check_name
 from fabric.plan.bounds import DATASET_PARTITIONS_MAX
 
 MODES = ("create", "append", "overwrite")
+ROWS_MAX = (1 << 63) - 1
 _SCHEMA_BYTES_MAX = 1 << 20
 
 
@@ -149,6 +151,11 @@ class Catalogue:
             location.parts.extend(current.parts)
         location.parts.extend(parts)
         location.rows = sum(part.rows for part in location.parts)
+        if location.rows > ROWS_MAX:
+            raise ConfigError(
+                f"dataset {location.name!r} would have {location.rows} rows, at most {ROWS_MAX} "
+                "can be counted"
+            )
         done = replace(transaction, version=location.version, committed=tuple(map(_line, parts)))
         self._datasets[location.name] = location
         return location, [_record(location), self._put(done)], location
@@ -325,7 +332,9 @@ def _check_parts(
             raise ConfigError(
                 f"writer {part.writer!r} is listed twice; a commit takes one attempt of a writer"
             )
-        writers.add(part.writer)
+        writers.add(check_name(part.writer, "writer"))
+        if part.rows > COUNT_MAX:
+            raise ConfigError(f"writer {part.writer!r} can't have put {part.rows} rows")
         kept = pb.CommittedPart()
         kept.CopyFrom(part)
         kept.transaction = transaction.transaction

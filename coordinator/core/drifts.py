@@ -13,6 +13,8 @@ from collections import defaultdict
 from fabric.coordinator.core.lineage import Key
 from fabric.event_time import END_OF_TIME
 
+NODES_MAX = 1000
+
 
 class Drifts:
     """The times of one stream's tasks, by the path of the node that gives them.
@@ -29,6 +31,10 @@ class Drifts:
 
     def __init__(self) -> None:
         self._times: defaultdict[str, dict[Key, int]] = defaultdict(dict)
+
+    def takes(self, node: str) -> bool:
+        """Whether it may be a node of the plan: there are not so many."""
+        return node in self._times or len(self._times) < NODES_MAX
 
     def said(self, node: str, task: Key, time_us: int) -> int:
         """A task's slowest split has come so far (`END_OF_TIME`: it has none that moves); returns

@@ -28,7 +28,8 @@ TEXT_MAX = 1 << 14
 NAME_MAX = 1024
 CPUS_MAX = SLOTS_MAX = 1 << 16
 EACH_MAX = 100_000
-"""How often a field of a message may be repeated."""
+COUNTS_MAX = 1000
+"""How often a field of a message may be repeated; so much is kept of each task."""
 
 _NUMBERS = frozenset({"epoch", "sequence", "number", "checkpoint"})
 """Whole numbers that name something and are never summed up."""
@@ -47,7 +48,7 @@ def implausible(message: Message) -> str | None:
     """
     for field, value in message.ListFields():
         each = value if field.is_repeated else (value,)
-        if len(each) > EACH_MAX:
+        if len(each) > (COUNTS_MAX if field.name == "counts" else EACH_MAX):
             return f"implausible {field.name}"
         for one in each:
             why = implausible(one) if field.message_type is not None else _wrong(field, one)

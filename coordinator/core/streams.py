@@ -225,6 +225,8 @@ class Streams:
             return self._refuse("slowest split of an unknown task")
         if task.agent_id != agent.agent_id or task.attempt != report.key.attempt or task.ended:
             return self._refuse("slowest split of an old attempt")
+        if not job.stream.drifts.takes(report.node_path):
+            return self._refuse("slowest split of an unknown node")
         least = job.stream.drifts.said(report.node_path, key, report.time_us)
         others = pb.SlowestSplit(key=report.key, node_path=report.node_path, time_us=least)
         return self._announcer.send_to(agent.agent_id, pb.CoordinatorMessage(others=others))

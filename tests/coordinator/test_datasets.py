@@ -247,6 +247,10 @@ def test_commit_refuses_what_does_not_fit(shop: Shop) -> None:
         shop.commit(transaction, part("w0", transaction="tx-9"))
     with pytest.raises(ConfigError, match="listed twice"):
         shop.commit(transaction, part("w0"), part("w0", attempt=1))
+    with pytest.raises(ConfigError, match=r"writer '\.\./w' is not allowed"):
+        shop.commit(transaction, part("../w"))
+    with pytest.raises(ConfigError, match=f"can't have put {1 << 63} rows"):
+        shop.commit(transaction, part("w0", rows=1 << 63))
     assert shop.commit(transaction, part("w0")).rows == 1
 
 

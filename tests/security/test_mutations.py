@@ -378,10 +378,26 @@ def hello(agent_id: str) -> pb.Hello:
     )  # fmt: skip
 
 
+def begin_write(coordinator: Watched) -> None:
+    """A write that can be committed."""
+    control, seeds = coordinator.running.control, coordinator.seeds["DatasetRequest"]
+    begin = pb.DatasetRequest.FromString(seeds[0].SerializeToString())
+    begin.begin.mode = "overwrite"
+    coordinator.known["transaction"] = [control.dataset(begin).transaction]
+    control.dataset(pb.DatasetRequest(list=pb.DatasetList()))
+
+
 def read_pages(coordinator: Watched, job_id: str) -> None:
     """What people look at is there."""
     found, *_ = re.findall(r"http://127\.0\.0\.1:\d+", coordinator.child.log.read_text())
-    for path in ("jobs", f"jobs/{job_id}", f"jobs/{job_id}/tasks", "agents?lost=true", "events"):
+    for path in (
+        "jobs",
+        f"jobs/{job_id}",
+        f"jobs/{job_id}/tasks",
+        "agents?lost=true",
+        "events",
+        "datasets",
+    ):
         headers = {"Authorization": f"Bearer {coordinator.token('read')}"}
         request = urllib.request.Request(f"{found}/api/v1/{path}", headers=headers)
         with urllib.request.urlopen(request, timeout=ANSWER_S) as answer:
@@ -418,6 +434,7 @@ def test_calls_of_a_coordinator(coordinator: Watched, method: str) -> None:
     def build(coordinator: Watched, hostile: Hostile) -> Iterable[bytes]:
         if next(numbers) % 20 == 0:
             jobs_of(coordinator)
+            begin_write(coordinator)
         if kind.name == "SubmitRequest" and hostile.often(0.8):
             data = hostile.message(plan_pb2.Plan.DESCRIPTOR, coordinator.seeds["Plan"])
             request = hostile.changed(hostile.chance.choice(coordinator.seeds[kind.name]))

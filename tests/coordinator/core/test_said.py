@@ -27,6 +27,7 @@ OTHERS = encode_ack(Ack(checkpoint=1, stage=0, task=1, attempt=0, epoch=1))
         ({"backpressure_ratio": -1.0}, "implausible backpressure_ratio"),
         ({"counts": [pb.Counted(name="late_rows", n=1 << 63)]}, "implausible n"),
         ({"counts": [pb.Counted(name="x" * 70_000)]}, "implausible name"),
+        ({"counts": [pb.Counted(name="x")] * 1001}, "implausible counts"),
         ({"outputs": [pb.EdgeTotals(edge=0, bytes=1 << 63)]}, "implausible bytes"),
         ({"outputs": [pb.EdgeTotals(edge=7, rows=1)]}, "another task's output"),
         ({"lost": [pb.LostInput(edge=1, gone=True)]}, "another task's input"),
