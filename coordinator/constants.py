@@ -1,24 +1,35 @@
 """The value of an expression without columns, as tasks would compute it.
 
 One job: `constant_value`, which the optimizer is given to fold constants with. The evaluator is
-imported when there is something to compute.
+imported when there is something to compute. What may be large is left to tasks, which have memory
+for it: `repeat("x", 1000000000)` has few bytes in a plan.
 """
 
 from __future__ import annotations
+
+from math import inf
 
 import pyarrow as pa
 from pyarrow import types as t
 
 from fabric.errors import ExpressionError
-from fabric.plan.expr import Expr, Literal
+from fabric.plan.expr import Call, Expr, Literal
 from fabric.plan.schema import type_of
+from fabric.plan.walk import fold
 
+_BYTES_MAX = 64 << 10
+_FIXED = 16
+_MULTIPLY = frozenset((
+    "replace", "regexp_replace", "pattern_replace", "pattern_replace_all", "translate", "list_join",
+    "concat_ws", "split", "levenshtein",
+))  # fmt: skip
+"""Functions whose result, or work, grows with the product of what they are given."""
 _ONE_ROW = pa.schema([("_", pa.null())])
 _BATCH = pa.record_batch([pa.nulls(1)], schema=_ONE_ROW)
 
 
 def constant_value(expr: Expr) -> Literal | None:
-    """`expr` as a constant of its type; None when it raises, or has no plain value.
+    """`expr` as a constant of its type; None when it raises, may be large, or has no plain value.
 
     >>> from fabric.plan.expr import Call
     >>> sixty = Literal(60, pa.int32())
@@ -28,13 +39,54 @@ def constant_value(expr: Expr) -> Literal | None:
     from fabric.operators.expressions.arrow.compile import compile_expr
 
     dtype = type_of(expr, _ONE_ROW)
-    if not _is_plain(dtype):
+    if not _is_plain(dtype) or _bytes_at_most(expr) > _BYTES_MAX:
         return None
     try:
         values = compile_expr(expr, _ONE_ROW)(_BATCH)
     except ExpressionError:
         return None
     return Literal(values[0].as_py(), dtype)
+
+
+def _bytes_at_most(expr: Expr) -> float:
+    """What the largest value in the course of `expr` may take."""
+    largest = 0.0
+
+    def size(part: Expr, below: tuple[float, ...]) -> float:
+        nonlocal largest
+        found = float(_FIXED) if _is_fixed(part) else _grown(part, below)
+        largest = max(largest, found, *below)
+        return found
+
+    fold(expr, size)
+    return largest
+
+
+def _is_fixed(part: Expr) -> bool:
+    """Whether values of its type all take the same few bytes, and little work."""
+    if isinstance(part, Literal) or (isinstance(part, Call) and part.function in _MULTIPLY):
+        return False
+    return bool(t.is_primitive(type_of(part, _ONE_ROW)))
+
+
+def _grown(part: Expr, below: tuple[float, ...]) -> float:
+    """What a part may take, given what is below it."""
+    match part:
+        case Literal(value=str() | bytes() as value):
+            return 4.0 * len(value)
+        case Literal():
+            return _FIXED
+        case Call(function="sequence" | "list_repeat"):
+            return inf
+        case Call(function="repeat" | "lpad" | "rpad" as name, args=(_, length, *_)):
+            if not isinstance(length, Literal) or not isinstance(length.value, int):
+                return inf
+            n = max(0, length.value)
+            return below[0] * n if name == "repeat" else sum(below) + 4.0 * n
+        case Call(function=name) if name in _MULTIPLY:
+            return (below[0] + 1) * (sum(below[1:]) + 1)
+        case _:
+            return 2 * sum(below) + _FIXED
 
 
 def _is_plain(dtype: pa.DataType) -> bool:
