@@ -4,8 +4,8 @@ One job: `Planning`. Each plan has a thread of its own, at most `AT_ONCE` of the
 and other servers may wait there without holding up anybody. Those that compute take turns, the one
 that has had least of the processor first. The work of a plan ends when its client gives up, after
 `plan_s`, or when the process has more memory than `memory`: then the plan that has computed most
-gets an error, and the others wait for room. It ends at the next `check_wanted`; what is stuck in
-the system stays so, and counts as at work.
+gets an error, and the others wait for room. It ends at the next `check_wanted`; until then, or if
+it is stuck in the system for ever, it is one of `STUCK_MAX`, and no other plan waits for it.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ Request = TypeVar("Request")
 Reply = TypeVar("Reply")
 
 AT_ONCE = 64
+STUCK_MAX = 256
+"""Threads that the system does not give back, of plans that were given up."""
 CLOSE_S = 2.0
 """How long plans may take to notice that the process ends."""
 COMPUTING = 2
@@ -90,7 +92,13 @@ class Planning:
 
     def _begin(self) -> _Work:
         with self._lock:
-            if len(self._at_work) >= AT_ONCE:
+            n_stuck = sum(work.reason is not None for work in self._at_work)
+            if n_stuck >= STUCK_MAX:
+                raise ExhaustedError(
+                    f"{n_stuck} plans that were given up hang in disks or servers that do not "
+                    "answer, which is the most; restart the coordinator once they answer again"
+                )
+            if len(self._at_work) - n_stuck >= AT_ONCE:
                 raise ExhaustedError(
                     f"the coordinator prepares {AT_ONCE} plans already, which is the most; try "
                     "again in a moment"

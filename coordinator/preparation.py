@@ -121,6 +121,8 @@ def _encoded(stage: Stage) -> bytes:
 
 
 _RECENT: Recent[_Known] = Recent(64)
+_REMEMBERED_MAX = 10_000
+"""Columns and splits of a plan that is remembered, counted at every node."""
 
 
 def prepare(
@@ -172,9 +174,15 @@ def prepare(
         schema=schema_of(plan.root),
         fired=fired,
     )
-    if plan is given:
+    if plan is given and _is_small(plan, read):
         _RECENT.keep(request.plan, _Known(prepared, facts, *asked))
     return prepared
+
+
+def _is_small(plan: Plan, read: Mapping[str, Sequence[Split]]) -> bool:
+    """Whether it costs little memory to remember what came of a plan."""
+    n_columns = sum(len(schema_of(node)) for node in walk(plan.root))
+    return n_columns + sum(map(len, read.values())) <= _REMEMBERED_MAX
 
 
 def _read(plan: Plan, splits: Mapping[str, Sequence[Split]]) -> dict[str, Sequence[Split]]:

@@ -15,6 +15,8 @@ from fabric.errors import ConfigError
 __all__ = ["PER_ADDRESS_MAX", "Connections", "connect", "connect_s"]
 
 CONNECT_S_MAX = 20.0
+ANSWER_BYTES_MAX = 16 << 20
+"""Of one message of an answer that is no stream of rows: whoever asks holds all of it."""
 
 
 def connect_s(idle_s: float) -> float:
@@ -44,6 +46,7 @@ def connect(
                 ("grpc.use_local_subchannel_pool", 1),
                 ("grpc.initial_reconnect_backoff_ms", 100),
                 ("grpc.max_reconnect_backoff_ms", 1000),
+                ("grpc.max_receive_message_length", ANSWER_BYTES_MAX),
             ],
         )
     except (pa.ArrowInvalid, pa.ArrowKeyError, ValueError) as error:

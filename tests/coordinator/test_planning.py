@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import grpc
+import httpx
 import pyarrow as pa
 import pytest
 
@@ -25,6 +26,8 @@ from fabric.control.rpc import bearer, open_channel
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.planning import AT_ONCE, Planning
 from fabric.coordinator.preparation import Surroundings, prepare
+from fabric.coordinator.rest.app import Behind
+from fabric.coordinator.rest.server import RestServer
 from fabric.coordinator.runtime import CoordinatorRuntime
 from fabric.coordinator.server import ControlServer
 from fabric.errors import ExhaustedError, FabricError, PeerLostError, PlanError
@@ -91,6 +94,20 @@ def test_there_are_not_too_many_at_once() -> None:
         go.set()
         assert await asyncio.gather(*stuck) == [True] * AT_ONCE
         assert await planning.answer(str, 1) == "1"
+
+    run(crowd)
+
+
+def test_plans_that_hang_for_ever_take_no_place_of_others() -> None:
+    planning, go = Planning(plan_s=0.2), threading.Event()
+
+    async def crowd() -> None:
+        hung = [asyncio.ensure_future(planning.answer(go.wait, GUARD_S)) for _ in range(AT_ONCE)]
+        told = await asyncio.gather(*hung, return_exceptions=True)
+        assert {type(one) for one in told} == {ExhaustedError}
+        assert planning.n_at_work == AT_ONCE
+        assert await planning.answer(str, 1) == "1"
+        go.set()
 
     run(crowd)
 
@@ -211,6 +228,17 @@ def test_a_job_has_a_bounded_number_of_tasks() -> None:
         draft.stage(roots[0], 128, flexible=False)
 
 
+def test_what_came_of_a_large_plan_is_not_remembered(tmp_path: Path) -> None:
+    """64 of them would be kept for good; each of these has 64 KiB and takes megabytes."""
+    for n_inputs, kept in ((2, True), (20, False)):
+        root = wide(a_file(tmp_path), 500, n_inputs)
+        request = pb.SubmitRequest(plan=encode(Plan(root)))
+        assert len(request.plan) < 64 << 10
+        first = prepare(request, AROUND, 1 << 20)
+        again = prepare(request, AROUND, 1 << 20)
+        assert (id(again) == id(first)) is kept
+
+
 # ---- behind a server
 
 
@@ -259,6 +287,48 @@ def test_a_grpc_client_that_gives_up_ends_the_work(tmp_path: Path) -> None:
         wait_until(lambda: served.planning.n_at_work == 1, GUARD_S)
         call.cancel()
         wait_until(lambda: served.planning.n_at_work == 0, GUARD_S)
+        channel.close()
+
+
+def test_an_http_client_that_gives_up_ends_the_work() -> None:
+    planning = Planning()
+    runtime: Any = SimpleNamespace(submit=until_unwanted)
+    behind = Behind(
+        runtime=runtime, signer=SIGNER, clock=SystemClock(), log=lambda *_: None,
+        bytes_max=1 << 20, secure=False, planning=planning,
+    )  # fmt: skip
+    server = RestServer(behind, "127.0.0.1", 0)
+    url = server.start()
+    token = SIGNER.token("submit", "ann", 600.0, SystemClock().wall_s())
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/x-protobuf"}
+    with httpx.Client(headers=headers) as client, pytest.raises(httpx.ReadTimeout):
+        client.post(f"{url}/api/v1/jobs", content=b"", timeout=0.3)
+    wait_until(lambda: planning.n_at_work == 0, GUARD_S)
+    server.stop()
+
+
+@pytest.mark.parametrize(
+    ("call", "asked"),
+    [
+        ("Cancel", pb.JobRequest(job_id="j" * 257)),
+        ("Submit", pb.SubmitRequest(client_key="k" * 257)),
+        ("Submit", pb.SubmitRequest(checkpoint=pb.Checkpointing(folder="f" * 4097))),
+        ("Dataset", pb.DatasetRequest(begin=pb.DatasetBegin(keys=["k" * 4097]))),
+        ("Restart", pb.RestartRequest(job_id="j", from_path="p" * 4097)),
+    ],
+    ids=["job", "key", "folder", "keys", "path"],
+)
+def test_texts_of_a_call_are_bounded(tmp_path: Path, call: str, asked: Any) -> None:
+    taken: list[Any] = []
+    calls = dict.fromkeys(("cancel", "submit", "dataset", "restart"), taken.append)
+    with serving(SimpleNamespace(**calls), tmp_path) as served:
+        channel = open_channel(served.address)
+        ask: Any = getattr(ControlStub(channel), call)  # type: ignore[no-untyped-call]
+        with pytest.raises(grpc.RpcError) as caught:
+            ask(asked, metadata=bearer(served.token), timeout=GUARD_S)
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert "characters, got" in caught.value.details()
+        assert taken == []
         channel.close()
 
 

@@ -17,6 +17,8 @@ from fabric.io import places
 from fabric.io.flight.asking import IDLE_S
 from fabric.plan.sources import FlightSource, Split
 
+ENDPOINTS_MAX = 100_000
+
 
 def source_schema(source: FlightSource) -> pa.Schema:
     """The schema the server promises."""
@@ -26,6 +28,11 @@ def source_schema(source: FlightSource) -> pa.Schema:
 def enumerate_splits(source: FlightSource, n_target: int = 0) -> list[Split]:
     """One split an endpoint, however many are wanted."""
     info = _info(source)
+    if len(info.endpoints) > ENDPOINTS_MAX:
+        raise DataError(
+            f"{source.uri} has {len(info.endpoints)} endpoints for it, at most {ENDPOINTS_MAX} can "
+            "be read; ask it for a part"
+        )
     n_rows = max(0, info.total_records) // max(1, len(info.endpoints))
     return [
         Split(uri=_locations(endpoint, source.uri), ticket=endpoint.ticket.ticket, n_rows=n_rows)

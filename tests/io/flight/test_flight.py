@@ -15,12 +15,14 @@ from fabric.errors import (
     AuthError,
     DataError,
     ExternalError,
+    FabricError,
     NotFoundError,
     PeerLostError,
     PlanError,
 )
 from fabric.ids import TaskId
 from fabric.io import registry, sinks
+from fabric.io.flight.source import ENDPOINTS_MAX
 from fabric.io.places import Places, guarding
 from fabric.plan.sources import FlightSource, FlightTarget
 from fabric.plan_rules import PlanRules
@@ -172,3 +174,23 @@ def test_a_read_token_cannot_write(rig: FlightRig) -> None:
 def test_nobody_there_is_said(rig: FlightRig) -> None:
     with pytest.raises(PeerLostError):
         read(FlightSource("grpc+tcp://127.0.0.1:1", ("dataset", "d")))
+
+
+class Endless(Plain):
+    """A server whose answer to a question is as large as it may be, or larger."""
+
+    def get_flight_info(self, context: Any, descriptor: fl.FlightDescriptor) -> fl.FlightInfo:
+        if descriptor.command == b"bytes":
+            ends = [fl.FlightEndpoint(b"x" * (17 << 20), [])]
+        else:
+            ends = [fl.FlightEndpoint(b"0", [])] * (ENDPOINTS_MAX + 1)
+        return fl.FlightInfo(SCHEMA, descriptor, ends, -1, -1)
+
+
+def test_what_a_server_says_it_has_is_bounded() -> None:
+    with Endless() as server:
+        uri = f"grpc+tcp://127.0.0.1:{server.port}"
+        with pytest.raises(FabricError, match="larger than max"):
+            registry.enumerate_splits(FlightSource(uri, command=b"bytes"), 1)
+        with pytest.raises(DataError, match="has 100001 endpoints for it, at most 100000"):
+            registry.enumerate_splits(FlightSource(uri, command=b"many"), 1)
