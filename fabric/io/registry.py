@@ -7,6 +7,7 @@ first such source comes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +23,8 @@ from fabric.plan.sources import (
     Source,
     Split,
 )
+
+_GATHERED_BYTES = 256 << 10
 
 
 def source_schema(source: Source) -> pa.Schema:
@@ -49,17 +52,53 @@ def read_split(
     *,
     bounded: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of `split` as `columns` (None: all of `schema`) in that order.
+    """The rows of `split`, see `read_splits`."""
+    return read_splits(source, schema, [split], columns, predicate, bounded=bounded)
+
+
+def read_splits(
+    source: Source,
+    schema: pa.Schema,
+    splits: Sequence[Split],
+    columns: Sequence[str] | None = None,
+    predicate: Expr | None = None,
+    *,
+    bounded: bool = False,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of `splits` as `columns` (None: all of `schema`) in that order.
 
     `predicate` is a hint: rows that can't satisfy it may be left out, the others come all. When
     `bounded`, no more of a mapped file stays resident than the last batches.
     """
-    read = _serve(source).read_split
+    read, at = _serve(source).read_split, ""
+    hints = {"predicate": predicate, "bounded": bounded} if isinstance(source, FileSource) else {}
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        nonlocal at
+        for split in splits:
+            at = split.uri
+            yield from read(source, schema, split, columns, **hints)
+
     if not isinstance(source, FileSource):
-        batches: Iterator[pa.RecordBatch] = read(source, schema, split, columns)
-        return batches
-    hints = {"predicate": predicate, "bounded": bounded}
-    return outside(read(source, schema, split, columns, **hints), split.uri)
+        return rows()
+    return chain.from_iterable(outside(_gathered(rows()), lambda: at))
+
+
+def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """Small ones together: to hand something over between threads costs as much as a small file."""
+    some: list[pa.RecordBatch] = []
+    n_bytes = 0
+    try:
+        for batch in batches:
+            some.append(batch)
+            n_bytes += batch.nbytes
+            if n_bytes >= _GATHERED_BYTES:
+                yield some
+                some, n_bytes = [], 0
+    except Exception:
+        yield some  # who has enough of them never hears of it
+        raise
+    yield some
 
 
 def _serve(source: Source) -> Any:

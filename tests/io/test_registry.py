@@ -11,7 +11,7 @@ import pytest
 from fabric.errors import ConfigError, DataError, NotFoundError, PlanError
 from fabric.io import registry
 from fabric.plan.expr import Call, Column, Literal
-from fabric.plan.sources import FileSource
+from fabric.plan.sources import FileSource, Split
 
 I64 = pa.int64()
 
@@ -215,3 +215,14 @@ def test_damage_inside_an_ipc_file_reaches_no_kernel(tmp_path):
     (split,) = registry.enumerate_splits(source, 1)
     with pytest.raises(DataError, match=r"x\.arrow is not a whole Arrow IPC file: .*offset"):
         list(registry.read_split(source, table.schema, split, None))
+
+
+def test_rows_before_a_damaged_file_come_first(tmp_path):
+    for name, text in (("a", "k\n1\n2\n"), ("b", "k\n3\n"), ("c", "k\nx\n")):
+        (tmp_path / f"{name}.csv").write_text(text)
+    paths = tuple(str(tmp_path / f"{name}.csv") for name in "abc")
+    source, schema = FileSource("csv", paths), pa.schema([("k", pa.int64())])
+    found = registry.read_splits(source, schema, [Split(path) for path in paths])
+    assert [next(found).num_rows for _ in range(2)] == [2, 1]
+    with pytest.raises(DataError, match=r"c\.csv"):
+        next(found)

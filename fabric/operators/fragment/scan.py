@@ -272,9 +272,10 @@ class Tables:
 
     def _streamed(self, node: Scan, schema: pa.Schema, splits: Sequence[Split]) -> Relation:
         """Rows that are read while the query runs, a partition for every run of splits."""
-        given = partial(registry.read_split, node.source, node.schema)
+        given = partial(registry.read_splits, node.source, node.schema)
         hints = {"predicate": node.predicate, "bounded": self.is_bounded}
-        return self._reads(schema, [partial(given, split, **hints) for split in splits])
+        runs = _runs(splits, self._n_partitions)
+        return self._reads(schema, [partial(given, run, **hints) for run in runs])
 
     def _stored(self, schema: pa.Schema, rows: StoredRows) -> Relation:
         """Rows that lie on this agent's disk: to read them is to wait for nobody."""
