@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import resource
+import select
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -19,7 +22,7 @@ from fabric._cython.shuffle.wire.unfolding import check_schema, unpacked_bytes
 from fabric.config import AgentConfig, Limits
 from fabric.errors import ConfigError, DataError, PeerLostError
 from tests.support.arrays import batches, examples
-from tests.support.by_hand import ipc_messages, varint
+from tests.support.by_hand import field, ipc_messages, varint
 from tests.support.flight_rig import FlightRig
 from tests.support.folded import folded
 from tests.support.wait import wait_until
@@ -395,3 +398,44 @@ def test_one_client_has_so_many_calls_at_once(tmp_path: Path) -> None:
         wait_until(lambda: rig.servers["a0"].n_open == 4, 20)
         opened(one)
         wait_until(lambda: rig.servers["a0"].n_open == 5, 20)
+
+
+@pytest.mark.parametrize("scope", [None, "read"])
+def test_a_stranger_sends_no_more_than_a_mebibyte(tmp_path: Path, scope: str | None) -> None:
+    """The rest of a longer message is not waited for: its token comes with the call, too late."""
+    limits = Limits(handshake_s=600.0)
+    with FlightRig(tmp_path, 1, limits=limits) as rig, ExitStack() as stack:
+        with (
+            rig.client() as client,  # what is shorter is read, and answered in words
+            pytest.raises(ConfigError, match="has at most 983040 bytes"),
+        ):
+            client.action("dataset.list", padding="x" * (970 << 10))
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        options = [("grpc.use_local_subchannel_pool", 1)]
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        channel = stack.enter_context(grpc.insecure_channel(address, options=options))
+        action = field(1, b"dataset.list") + field(2, b"x" * (8 << 20))
+        metadata = bearer(rig, scope) if scope else []
+        call = channel.unary_stream(SERVICE + "DoAction")(action, metadata=metadata)
+        sender = stack.enter_context(listener.accept()[0])
+        port = int(rig.address().rpartition(":")[2])
+        server = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+        assert ended_by(server, sender, 2 << 20)
+        call.cancel()
+
+
+def ended_by(server: socket.socket, sender: socket.socket, n_bytes: int) -> bool:
+    """Pass on what `sender` sends, `n_bytes` at most; whether `server` ends the connection."""
+    left, deadline = n_bytes, time.monotonic() + 30
+    while time.monotonic() < deadline:
+        for one in select.select([server, *([sender] if left else [])], [], [], 1)[0]:
+            try:
+                got = one.recv(min(left, 1 << 16) if one is sender else 1 << 16)
+            except ConnectionResetError:
+                got = b""
+            if not got:
+                return one is server
+            with suppress(BrokenPipeError, ConnectionResetError):
+                (server if one is sender else sender).sendall(got)
+            left -= len(got) if one is sender else 0
+    return False

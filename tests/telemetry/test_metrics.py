@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -146,6 +147,51 @@ def test_an_occupied_port_is_named() -> None:
             metrics_served(host="127.0.0.1", port=port),
         ):
             pass
+
+
+def test_a_token_is_asked_for(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("a-word\n")
+    with metrics_served(host="127.0.0.1", port=0, token=token) as url:
+        for headers in ({}, {"authorization": "Bearer another"}, {"authorization": "a-word"}):
+            answer = httpx.get(url, headers=headers, timeout=60)
+            assert (answer.status_code, "process_" in answer.text) == (401, False)
+        for scheme in ("Bearer", "bearer"):
+            answer = httpx.get(url, headers={"authorization": f"{scheme} a-word"}, timeout=60)
+            assert (answer.status_code, "process_" in answer.text) == (200, True)
+
+
+@pytest.mark.parametrize("text", ["", " \n", "two words", "gr\u00fcn"])
+def test_a_token_is_one_word(tmp_path: Path, text: str) -> None:
+    token = tmp_path / "token"
+    token.write_text(text)
+    with (
+        pytest.raises(ConfigError, match="metrics_token"),
+        metrics_served(host="127.0.0.1", port=0, token=token),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [
+        (b"HEAD /metrics HTTP/1.1\r\n\r\n", b"200 OK"),
+        (b"POST /metrics HTTP/1.1\r\n\r\n", b"400 Bad Request"),
+        (b"GET /secret HTTP/1.1\r\n\r\n", b"404 Not Found"),
+        (b"GET /metrics\r\n\r\n", b"400 Bad Request"),
+        (b"\x16\x03\x01\r\n\r\n", b"400 Bad Request"),
+        (b"GET /metrics HTTP/1.1\r\nX: " + b"x" * (1 << 16), b""),
+    ],
+)
+def test_what_else_is_asked(asked: bytes, status: bytes) -> None:
+    with metrics_served(host="127.0.0.1", port=0) as url:
+        host, port = url.removeprefix("http://").removesuffix("/metrics").split(":")
+        with socket.create_connection((host, int(port)), 30) as one:
+            one.sendall(asked)
+            answer = b""
+            while got := one.recv(1 << 16):
+                answer += got
+    assert answer.startswith(b"HTTP/1.1 " + (status or b"400"))
 
 
 def test_a_real_fabric() -> None:

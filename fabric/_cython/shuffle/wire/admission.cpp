@@ -1,6 +1,6 @@
 // The thread that looks at connections: see `admission.hpp`.
 //
-// One job: sleep until a connection arrives, a stranger sends or its time is over; then look.
+// One job: sleep until a connection arrives, or strangers are to be judged; then look.
 #include "wire/admission.hpp"
 
 #include "wire/sockets.hpp"
@@ -28,8 +28,8 @@ using std::chrono::milliseconds;
 // Who accepts may be late, so there are more looks behind an arrival.
 constexpr milliseconds LOOK_PAUSE(5), LOOK_SOON(100), LOOK_AGAIN(1000), LOOK_ANYWAY(10'000);
 constexpr int LOOK_SHARE = 4;  // of a core, so that no crowd takes more
-// A token may have come that nobody has read yet.
-constexpr milliseconds MUCH(100), YOUNG(250);
+// How long a token may have been here that nobody has read yet, and how often bytes are counted.
+constexpr milliseconds MUCH(100), YOUNG(250), COUNTED(50);
 
 int64_t part(int64_t all, int64_t divisor) { return std::max<int64_t>(1, all / divisor); }
 
@@ -115,7 +115,7 @@ void Admission::watch(int port) {
   event.events = EPOLLIN;
   event.data.fd = wake_;
   ::epoll_ctl(events_, EPOLL_CTL_ADD, wake_, &event);
-  later(milliseconds(0));
+  for (const auto time : {milliseconds(0), LOOK_SOON, LOOK_AGAIN}) later(time);
   thread_ = std::thread([this] { run(); });
 }
 
@@ -134,8 +134,6 @@ void Admission::run() {
       uint64_t woken;
       if (fd == wake_) {
         (void)!::read(wake_, &woken, sizeof woken);
-      } else if (!listeners_.contains(fd)) {
-        heard(fd);
       } else {
         for (const auto time : {milliseconds(0), LOOK_SOON, LOOK_AGAIN}) later(time);
       }
@@ -182,7 +180,7 @@ void Admission::look() {
       epoll_event event{};
       event.events = EPOLLIN | EPOLLET;
       event.data.fd = fd;
-      if (::epoll_ctl(events_, EPOLL_CTL_ADD, fd, &event) == 0) listeners_.insert(fd);
+      (void)::epoll_ctl(events_, EPOLL_CTL_ADD, fd, &event);  // unless it is watched already
     }
   });
   std::lock_guard lock(mutex_);
@@ -195,40 +193,15 @@ void Admission::look() {
     if (entry.fd == fd) continue;
     entry.fd = fd;
     entry.over = false;
-    if (entry.kind != Kind::STRANGER || capacity_.stranger_bytes == 0) continue;
-    epoll_event event{};
-    event.events = EPOLLIN | EPOLLET;
-    event.data.fd = fd;
-    if (::epoll_ctl(events_, EPOLL_CTL_ADD, fd, &event) == 0) strangers_[fd] = at->first;
+    entry.much.reset();
   }
   std::erase_if(entries_, [&](const auto& one) {
-    const Entry& entry = one.second;
-    const bool gone = entry.look != n_looks_ && entry.shown < began;
-    if (gone && entry.fd >= 0) {
-      const auto known = strangers_.find(entry.fd);
-      if (known != strangers_.end() && known->second == one.first) strangers_.erase(known);
-    }
-    return gone;
+    return one.second.look != n_looks_ && one.second.shown < began;
   });
   looked_ = Clock::now();
   pause_ = std::max<Clock::duration>(LOOK_PAUSE, LOOK_SHARE * (looked_ - began));
   std::erase_if(looks_, [began](const auto& time) { return time <= began; });
   if (!listens) later(LOOK_SOON);
-}
-
-// A stranger has sent something, or what was one.
-void Admission::heard(int fd) {
-  std::lock_guard lock(mutex_);
-  const auto known = strangers_.find(fd);
-  if (known == strangers_.end()) return;
-  const auto found = entries_.find(known->second);
-  if (found == entries_.end() || found->second.kind != Kind::STRANGER) {
-    ::epoll_ctl(events_, EPOLL_CTL_DEL, fd, nullptr);
-    strangers_.erase(known);
-  } else if (!found->second.much && received(fd) > capacity_.stranger_bytes) {
-    found->second.much = Clock::now();
-    due_ = std::min(due_, *found->second.much + MUCH);
-  }
 }
 
 // End strangers whose time is over; and when there was a look, whoever is one too many.
@@ -244,7 +217,11 @@ void Admission::judge(bool looked) {
     if (entry.kind == Kind::CLIENT) clients.push_back(&one);
     if (entry.kind != Kind::STRANGER) continue;
     auto until = entry.since + handshake(capacity_);
-    if (entry.much) until = std::min(until, *entry.much + MUCH);
+    if (capacity_.stranger_bytes > 0) {
+      if (!entry.much && received(entry.fd) > capacity_.stranger_bytes) entry.much = now;
+      if (entry.much) until = std::min(until, *entry.much + MUCH);
+      due_ = std::min(due_, now + COUNTED);
+    }
     if (until <= now) {
       end(one);
     } else {

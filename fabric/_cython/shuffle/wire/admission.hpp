@@ -15,7 +15,6 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -57,7 +56,7 @@ class Admission {
     int fd = -1;            // as the last look found it
     uint64_t look = 0;      // the last that saw it
     Clock::time_point since{}, shown{};
-    std::optional<Clock::time_point> much;  // when it had sent more than a stranger may
+    std::optional<Clock::time_point> much;  // since when it has sent more than a stranger may
   };
   using Named = std::pair<const std::string, Entry>;
 
@@ -65,7 +64,6 @@ class Admission {
   void look();
   void judge(bool looked);
   void bound(std::vector<Named*>& those, int64_t places, bool oldest);
-  void heard(int fd);
   void end(Named& one);
   int wait_ms() const;
   void later(std::chrono::milliseconds time);
@@ -74,12 +72,10 @@ class Admission {
   const Capacity capacity_;
   mutable std::mutex mutex_;
   std::unordered_map<std::string, Entry> entries_;
-  std::unordered_map<int, std::string> strangers_;  // whose bytes are counted, by descriptor
-  Clock::time_point due_ = Clock::time_point::max();  // when a stranger's time is over
-  std::set<int> listeners_;                           // descriptors that are watched
-  std::vector<Clock::time_point> looks_;              // to come
+  Clock::time_point due_ = Clock::time_point::max();  // when strangers are judged again
+  std::vector<Clock::time_point> looks_;  // to come
   Clock::time_point looked_{};
-  Clock::duration pause_{};                           // between two looks
+  Clock::duration pause_{};  // between two looks
   std::atomic<int64_t> ended_{0};
   std::atomic<bool> over_{false};
   uint64_t n_looks_ = 0;
