@@ -128,6 +128,11 @@ def guarding(places: Places) -> Iterator[None]:
         _guarding[:] = [one for one in _guarding if one is not places]
 
 
+def are_guarded() -> bool:
+    """Whether this process works for others, who may do less than it may."""
+    return bool(_guarding)
+
+
 def check_read(path: str | os.PathLike[str]) -> None:
     """Refuse a file or folder that plans may not read.
 

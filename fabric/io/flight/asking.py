@@ -25,8 +25,10 @@ AGAIN_S = 0.5
 _log = logger("fabric.flight")
 
 
-def asked(uri: str, call: Callable[[], T], within_s: float) -> T:
+def asked(uri: str, call: Callable[[], T], within_s: float, asker: str = "coordinator") -> T:
     """What `call` answers, which asks the server at `uri` and is tried again until `within_s`.
+
+    `asker` is what this process is.
 
     Raises
     ------
@@ -42,7 +44,7 @@ def asked(uri: str, call: Callable[[], T], within_s: float) -> T:
         except (ConfigError, PlanError):
             raise  # the address is none, or not for plans: nobody was asked
         except FabricError as error:
-            if is_told(error):
+            if is_told(error) or _is_ours(error):
                 raise
             failure = error
         finally:
@@ -54,5 +56,10 @@ def asked(uri: str, call: Callable[[], T], within_s: float) -> T:
     _log.warning("a plan's Flight server can't be used", uri=uri[:200], error=str(failure))
     raise PeerLostError(
         f"no Flight server at {uri[:200]} answered within {within_s:g} s; check the address, and "
-        "that the coordinator's machine may reach it (the coordinator's log says what happened)"
+        f"that the {asker}'s machine may reach it (the {asker}'s log says what happened)"
     )
+
+
+def _is_ours(error: FabricError) -> bool:
+    """Whether nobody was asked, or what answered is a Flight server that said too much."""
+    return error.__cause__ is None and not isinstance(error, PeerLostError)

@@ -18,11 +18,14 @@ from fabric.errors import AuthError, FabricError, PeerLostError, PlanError
 from fabric.flight.client import Client
 from fabric.ids import TaskId
 from fabric.io import places
+from fabric.io.flight.asking import IDLE_S, asked
 from fabric.io.sinks.protocol import Handle
 from fabric.plan.sources import FlightTarget
 from fabric.telemetry.logs import logger
 
 BEGIN = "dataset.begin"
+WITHIN_S = 10.0
+"""For the server of a sink to answer."""
 _log = logger("fabric.flight")
 
 
@@ -79,12 +82,31 @@ class FlightSink:
         self._put.abandon()
         self._client.close()
 
+    def _reached(self) -> list[str]:
+        """The actions that the server offers; one that can't say offers none.
+
+        Where the plan is somebody else's, they hear nothing of a server that can't be used but
+        that, see `asking`.
+        """
+        target = self._target
+
+        def ask() -> list[str]:
+            with Client(
+                target.uri,
+                target.token,
+                idle_s=IDLE_S.get(),
+                tls_roots=target.tls_roots or None,
+                insecure=target.insecure,
+            ) as client:
+                return _actions(client)
+
+        return asked(target.uri, ask, WITHIN_S, "agent") if places.are_guarded() else ask()
+
     def _begin(self, schema: pa.Schema, key: str) -> str:
         """Join the transaction of `key`, where the server has such a thing."""
         target = self._target
-        if len(target.path) != 2 or target.path[0] != "dataset":
-            return ""
-        if BEGIN not in _actions(self._client):
+        offered = self._reached()
+        if len(target.path) != 2 or target.path[0] != "dataset" or BEGIN not in offered:
             return ""
         begun = self._client.action(
             BEGIN,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,8 @@ from fabric.errors import (
 )
 from fabric.ids import TaskId
 from fabric.io import registry, sinks
+from fabric.io.flight import sink as flight_sink
+from fabric.io.flight.asking import asked
 from fabric.io.flight.source import ENDPOINTS_MAX
 from fabric.io.places import Places, guarding
 from fabric.plan.sources import FlightSource, FlightTarget
@@ -194,3 +198,27 @@ def test_what_a_server_says_it_has_is_bounded() -> None:
             registry.enumerate_splits(FlightSource(uri, command=b"bytes"), 1)
         with pytest.raises(DataError, match="has 100001 endpoints for it, at most 100000"):
             registry.enumerate_splits(FlightSource(uri, command=b"many"), 1)
+
+
+def test_what_is_at_a_port_is_not_told_to_who_writes_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refused, or silent: the same words after the same time, where plans are somebody else's."""
+    monkeypatch.setattr(flight_sink, "WITHIN_S", 0.5)
+    with closing(socket.create_server(("127.0.0.1", 0))) as gone:
+        refused = gone.getsockname()[1]
+    errors = []
+    with closing(socket.create_server(("127.0.0.1", 0))) as silent, guarding(Places(PlanRules())):
+        for port in (refused, silent.getsockname()[1]):
+            target = FlightTarget(f"grpc+tcp://127.0.0.1:{port}", ("x",))
+            with pytest.raises(PeerLostError) as caught:
+                sinks.open_sink(target, SCHEMA, TaskId("job-1", 1, 0), 1)
+            errors.append(str(caught.value).replace(f":{port} ", ":PORT "))
+    assert set(errors) == {
+        "no Flight server at grpc+tcp://127.0.0.1:PORT answered within 0.5 s; check the address, "
+        "and that the agent's machine may reach it (the agent's log says what happened)"
+    }
+
+
+def test_what_a_fabric_says_itself_is_told(rig: FlightRig) -> None:
+    source = FlightSource(rig.address(), ("dataset", "none"), token=rig.token("write"))
+    with pytest.raises(NotFoundError, match="none"):
+        asked(source.uri, lambda: registry.enumerate_splits(source, 1), 60.0)
