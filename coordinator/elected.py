@@ -22,7 +22,7 @@ from fabric.coordinator.elector import Elector
 from fabric.coordinator.front import Front, Standby
 from fabric.coordinator.runtime import CoordinatorRuntime
 from fabric.coordinator.serving import Parts, serving
-from fabric.errors import FencedError, StorageAwayError
+from fabric.errors import FabricError, FencedError, StorageAwayError
 from fabric.ids import new_id
 from fabric.security.tls import read_pem
 
@@ -139,7 +139,11 @@ class _Candidate:
             return
         metadata = bearer(self._parts.signer.token("agent", "home", TOKEN_S, self._clock.wall_s()))
         roots = self._config.tls_roots
-        channel = open_channel(address, read_pem(roots) if roots else None)
+        try:
+            channel = open_channel(address, read_pem(roots) if roots else None)
+        except FabricError as error:  # it has no TLS, say, and we don't speak to it without
+            self._log("the leader before is not told", {"address": address, "error": str(error)})
+            return
         try:
             depose: Any = ControlStub(channel).Depose  # type: ignore[no-untyped-call]
             told = pb.Leadership(epoch=epoch, address=self._address)

@@ -223,7 +223,8 @@ class GrpcControl:
                 address = self._addresses.current
                 channel = open_channel(address, self._tls_roots, insecure=self._insecure)
                 try:
-                    connect(channel, address, self._connect_s, self._tls_roots)
+                    hurried = self._answered and len(self._addresses) > 1
+                    connect(channel, address, self._connect_s, self._tls_roots, hurried=hurried)
                 except BaseException:  # Ctrl-C, too
                     close_channel(channel)
                     raise

@@ -39,12 +39,14 @@ class GrpcLink:
         self._connect_s = connect_s if len(self._addresses) == 1 else min(connect_s, ROUND_S)
         self._lock = threading.Lock()
         self._current: _Stream | None = None
+        self._attached = False
 
     def open(
         self, hello: pb.Hello, on_message: OnMessage, on_lost: OnLost, beat: Beat = idle_beat
     ) -> None:
         """See `AgentLink.open`."""
         stream, welcome = self._find(hello)
+        self._attached = True
         with self._lock:  # before anybody hears the welcome, and answers
             older, self._current = self._current, stream
         stream.start(welcome, on_message, on_lost, beat)
@@ -67,7 +69,8 @@ class GrpcLink:
     def _start(self, address: str, hello: pb.Hello) -> tuple[_Stream, pb.CoordinatorMessage]:
         channel = open_channel(address, self._tls_roots)
         try:
-            connect(channel, address, self._connect_s, self._tls_roots)
+            hurried = self._attached and len(self._addresses) > 1
+            connect(channel, address, self._connect_s, self._tls_roots, hurried=hurried)
             stream = _Stream(channel, self._metadata, address, hello)
             return stream, stream.welcome()
         except BaseException:

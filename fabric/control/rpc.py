@@ -179,12 +179,22 @@ def bearer(token: str) -> tuple[tuple[str, str], ...]:
     return (("authorization", f"Bearer {token}"),)
 
 
-def connect(channel: Any, address: str, within_s: float, tls_roots: bytes | None = None) -> None:
-    """Wait until the channel is up; `PeerLostError` when it is not `within_s`."""
+def connect(
+    channel: Any,
+    address: str,
+    within_s: float,
+    tls_roots: bytes | None = None,
+    *,
+    hurried: bool = False,
+) -> None:
+    """Wait until the channel is up; `PeerLostError` when it is not `within_s`.
+
+    It says whether that is TLS's, but for whoever is `hurried` and has other addresses to try.
+    """
     try:
         grpc.channel_ready_future(channel).result(timeout=within_s)
     except grpc.FutureTimeoutError:
-        raise unreachable(address, tls_roots) from None
+        raise (lost(address) if hurried else unreachable(address, tls_roots)) from None
 
 
 def close_channel(channel: Any) -> None:

@@ -19,7 +19,7 @@ from fabric.flight.descriptor import FORMS
 from fabric.flight.directory import Directory
 from fabric.flight.handshake import NONCE_BYTES, TOKEN_TTL_S
 from fabric.ids import check_name
-from fabric.security.callers import Refusals
+from fabric.security.callers import Caller, Refusals, calling, peer_of
 from fabric.security.tokens import Claims, Scope, Signer, bearer
 from fabric.telemetry.logs import logger
 
@@ -52,8 +52,8 @@ class Asked(Protocol):
         It is empty when a call has none.
         """
 
-    def refused(self, method: str, why: str) -> None:
-        """A call was refused: for the log."""
+    def refused(self, method: str, why: str, peer: str) -> None:
+        """A call of `peer`, as gRPC names it, was refused: for the log."""
 
     def broken(self, what: str) -> None:
         """A bug: for the log, its words leave the process no other way."""
@@ -79,7 +79,7 @@ class Asked(Protocol):
     def act(self, scope: Scope, subject: str, name: str, body: bytes) -> bytes:
         """The answer of an action."""
 
-    def cancel(self, job: str) -> int:
+    def cancel(self, job: str, scope: Scope, subject: str) -> int:
         """Cancel a job; its state afterwards."""
 
     def command(self, scope: Scope, subject: str, command: bytes) -> CommandAnswer:
@@ -109,9 +109,9 @@ class Answers:
         claims = self._signer.verify(bearer(header), ["read"], self._clock.wall_s())
         return SCOPES.index(claims.scope), claims.subject, claims.expires_s
 
-    def refused(self, method: str, why: str) -> None:
+    def refused(self, method: str, why: str, peer: str = "") -> None:
         """See `Asked`."""
-        self._refusals.add(method, why, "")
+        self._refusals.add(method, why, peer_of(peer))
 
     def broken(self, what: str) -> None:
         """See `Asked`."""
@@ -154,9 +154,10 @@ class Answers:
         """See `Asked`."""
         return self._actions.run(_claims(scope, subject), name, body)
 
-    def cancel(self, job: str) -> int:
+    def cancel(self, job: str, scope: Scope = "submit", subject: str = "") -> int:
         """See `Asked`."""
-        return int(self._backend.control.cancel(pb.JobRequest(job_id=job)).state)
+        with calling(Caller(_claims(scope, subject))):
+            return int(self._backend.control.cancel(pb.JobRequest(job_id=job)).state)
 
     def command(self, scope: Scope, subject: str, command: bytes) -> CommandAnswer:
         """See `Asked`."""

@@ -20,8 +20,8 @@ from pathlib import Path
 from fabric.config import TLS, is_loopback
 from fabric.errors import AuthError, ConfigError, PeerLostError
 
-PROBE_S = 2.0
-"""How long each step of a handshake may take that is made to explain a failure."""
+REACH_S, PROBE_S = 0.5, 1.0
+"""How long it may take to reach a host, and then each step of a handshake, to explain a failure."""
 _EXPIRED, _NOT_YET = 10, 9
 _HOST, _ADDRESS = 62, 64
 _ISSUER = frozenset({2, 18, 19, 20, 21, 27, 33})
@@ -141,7 +141,7 @@ def explain(address: str, tls_roots: bytes | None = None) -> str:
     if (place := place_of(address)) is None:
         return ""
     try:
-        with socket.create_connection(place, PROBE_S) as connection:
+        with socket.create_connection(place, REACH_S) as connection:
             connection.settimeout(PROBE_S)
             if address.startswith(TLS):
                 return _explained(connection, address, place[0], tls_roots)

@@ -241,7 +241,7 @@ def test_ctrl_c_while_connecting_closes_the_channel(
     channel = SimpleNamespace(close=lambda: closed.append(threading.current_thread()))
     closed: list[threading.Thread] = []
 
-    def interrupted(*_: Any) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(client, "open_channel", lambda *_, **__: channel)

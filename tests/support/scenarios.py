@@ -106,7 +106,7 @@ class Scenario:
         """Anybody."""
         return SCOPES.index("submit"), "anybody", NEVER_S
 
-    def refused(self, method: str, why: str) -> None:
+    def refused(self, method: str, why: str, peer: str = "") -> None:
         """Nothing is logged."""
 
     def broken(self, what: str) -> None:
@@ -139,7 +139,7 @@ class Scenario:
         """None but Flight's own."""
         raise NotFoundError(f"there is no action {name!r}")
 
-    def cancel(self, job: str) -> int:
+    def cancel(self, job: str, scope: Scope = "submit", subject: str = "") -> int:
         """The job stops at once, and its rows are dropped."""
         self.drop()
         return pb.JOB_CANCELLED

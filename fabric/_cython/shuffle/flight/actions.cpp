@@ -229,7 +229,7 @@ arrow::Result<std::string> Actions::cancel(const Claims& claims, const std::stri
       jobs.empty() ? fl::CancelStatus::kNotCancellable : fl::CancelStatus::kCancelled;
   for (const std::string& job : jobs) {
     uint32_t state = 0;
-    ARROW_RETURN_NOT_OK(ask_.cancel(ask_.face.get(), job, state));
+    ARROW_RETURN_NOT_OK(ask_.cancel(ask_.face.get(), claims, job, state));
     if (state <= JOB_RUNNING) {
       answer = fl::CancelStatus::kCancelling;
     } else if (state != JOB_CANCELLED && answer == fl::CancelStatus::kCancelled) {

@@ -48,7 +48,8 @@ struct Asking {
   PyRef face;
   double (*clock)(PyObject*) = nullptr;  // null: the machine's own
   arrow::Status (*verify)(PyObject*, const std::string& header, Claims&) = nullptr;
-  void (*refused)(PyObject*, const std::string& method, const std::string& why) = nullptr;
+  void (*refused)(PyObject*, const std::string& method, const std::string& why,
+                  const std::string& peer) = nullptr;
   void (*broken)(PyObject*, const std::string& what) = nullptr;  // a bug, for the log alone
   // An owner of a dataset's partition could not give it, and another one is asked.
   void (*passed_over)(PyObject*, const std::string& dataset, uint32_t partition,
@@ -63,7 +64,8 @@ struct Asking {
                            std::vector<std::pair<std::string, std::string>>&) = nullptr;
   arrow::Status (*act)(PyObject*, const Claims&, const std::string& name, const std::string& body,
                        std::string& answer) = nullptr;
-  arrow::Status (*cancel)(PyObject*, const std::string& job, uint32_t& state) = nullptr;
+  arrow::Status (*cancel)(PyObject*, const Claims&, const std::string& job,
+                          uint32_t& state) = nullptr;
   arrow::Status (*command)(PyObject*, const Claims&, const std::string& command,
                            CommandAnswer&) = nullptr;
   // Of an option that is not the server's own; null: any is good.

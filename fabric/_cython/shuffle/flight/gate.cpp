@@ -229,7 +229,7 @@ arrow::Status Gate::StartCall(const fl::CallInfo& info, const fl::ServerCallCont
   if (info.method != fl::FlightMethod::Handshake) {
     auto checked = check(context);
     if (!checked.ok()) {
-      refuse(info.method, checked.status());
+      refuse(info.method, checked.status(), context.peer());
       return ask_.outward(checked.status());
     }
     claims = std::move(*checked);
@@ -271,12 +271,13 @@ Caller::Headers Gate::echo(const fl::ServerCallContext& context) const {
   return found;
 }
 
-void Gate::refuse(fl::FlightMethod method, const arrow::Status& why) const {
+void Gate::refuse(fl::FlightMethod method, const arrow::Status& why,
+                  const std::string& peer) const {
   constexpr const char* names[] = {"INVALID", "HANDSHAKE", "LIST_FLIGHTS", "GET_FLIGHT_INFO",
                                    "GET_SCHEMA", "DO_GET", "DO_PUT", "DO_ACTION",
                                    "LIST_ACTIONS", "DO_EXCHANGE", "POLL_FLIGHT_INFO"};
   const auto at = static_cast<size_t>(method);
-  ask_.refused(ask_.face.get(), at < std::size(names) ? names[at] : names[0], why.message());
+  ask_.refused(ask_.face.get(), at < std::size(names) ? names[at] : names[0], why.message(), peer);
 }
 
 Awaited* awaited_of(const fl::ServerCallContext& context) {

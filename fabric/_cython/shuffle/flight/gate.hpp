@@ -69,7 +69,7 @@ class Gate : public fl::ServerMiddlewareFactory {
  private:
   arrow::Result<Claims> check(const fl::ServerCallContext& context);
   std::vector<std::pair<std::string, std::string>> echo(const fl::ServerCallContext& context) const;
-  void refuse(fl::FlightMethod method, const arrow::Status& why) const;
+  void refuse(fl::FlightMethod method, const arrow::Status& why, const std::string& peer) const;
 
   Asking ask_;
   std::shared_ptr<Inside> inside_;

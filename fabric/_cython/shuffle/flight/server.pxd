@@ -35,7 +35,7 @@ cdef extern from "flight/server.hpp" namespace "fabric" nogil:
         PyRef face
         double (*clock)(PyObject*) noexcept
         CStatus (*verify)(PyObject*, const string&, Claims&) noexcept
-        void (*refused)(PyObject*, const string&, const string&) noexcept
+        void (*refused)(PyObject*, const string&, const string&, const string&) noexcept
         void (*broken)(PyObject*, const string&) noexcept
         void (*passed_over)(PyObject*, const string&, uint32_t, const string&,
                             const string&) noexcept
@@ -45,7 +45,7 @@ cdef extern from "flight/server.hpp" namespace "fabric" nogil:
         CStatus (*login)(PyObject*, const string&, const string&, string&) noexcept
         CStatus (*offered)(PyObject*, const Claims&, vector[pair[string, string]]&) noexcept
         CStatus (*act)(PyObject*, const Claims&, const string&, const string&, string&) noexcept
-        CStatus (*cancel)(PyObject*, const string&, uint32_t&) noexcept
+        CStatus (*cancel)(PyObject*, const Claims&, const string&, uint32_t&) noexcept
         CStatus (*command)(PyObject*, const Claims&, const string&, CommandAnswer&) noexcept
         CStatus (*option)(PyObject*, const string&, const string&, Verdict&) noexcept
     cppclass View:

@@ -44,8 +44,10 @@ cdef CStatus _verify(PyObject* face, const string& header, Claims& out) noexcept
     return CStatus()
 
 
-cdef void _refused(PyObject* face, const string& method, const string& why) noexcept with gil:
-    (<object> face).refused(method.decode(), why.decode("utf-8", "replace"))
+cdef void _refused(PyObject* face, const string& method, const string& why,
+                   const string& peer) noexcept with gil:
+    (<object> face).refused(
+        method.decode(), why.decode("utf-8", "replace"), peer.decode("utf-8", "replace"))
 
 
 cdef void _broken(PyObject* face, const string& what) noexcept with gil:
@@ -114,10 +116,12 @@ cdef CStatus _act(PyObject* face, const Claims& claims, const string& name, cons
     return CStatus()
 
 
-cdef CStatus _cancel(PyObject* face, const string& job, uint32_t& state) noexcept with gil:
+cdef CStatus _cancel(PyObject* face, const Claims& claims, const string& job,
+                     uint32_t& state) noexcept with gil:
     cdef uint32_t found
     try:
-        found = (<object> face).cancel(job.decode())
+        found = (<object> face).cancel(
+            job.decode(), scope_name(claims.scope).decode(), claims.subject.decode())
         (&state)[0] = found
     except BaseException as error:
         return told_status(error)
