@@ -30,7 +30,7 @@ from fabric.settings import load
 
 T = TypeVar("T", AdaptiveConfig, CheckpointConfig)
 
-MEMORY = ByteSize(4 << 30)
+MEMORY, MEMORY_MIN = ByteSize(4 << 30), 128 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +131,11 @@ class CoordinatorConfig:
         if self.placement not in POLICIES:
             known = " or ".join(map(repr, POLICIES))
             raise ConfigError(f"placement must be {known}, got {self.placement!r}")
+        if self.memory is not None and self.memory < MEMORY_MIN:
+            raise ConfigError(
+                f"memory must be at least {MEMORY_MIN >> 20} MiB, got {self.memory} bytes: a "
+                "coordinator takes about that much without any plan"
+            )
         if self.timeout_s < 2 * self.heartbeat_s:
             raise ConfigError(
                 f"timeout_s must be at least two heartbeats ({2 * self.heartbeat_s} s), "

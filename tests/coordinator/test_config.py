@@ -5,6 +5,7 @@ import pytest
 from fabric.config import is_loopback
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.errors import ConfigError
+from fabric.settings import load
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.0.1", "::1", "localhost"])
@@ -30,3 +31,12 @@ def test_other_addresses_need_tls(host: str) -> None:
 def test_out_of_range(fields: dict[str, float], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         CoordinatorConfig(**fields)
+
+
+def test_the_memory_of_the_process_is_a_size() -> None:
+    def memory(text: str | None) -> int | None:
+        return load(CoordinatorConfig, "coordinator", {}, memory=text).memory
+
+    assert (memory("512MB"), memory(None), memory("off")) == (512_000_000, 4 << 30, None)
+    with pytest.raises(ConfigError, match="at least 128 MiB"):
+        memory("100MiB")
