@@ -19,10 +19,13 @@ from typing import Any
 
 import grpc
 import httpx
+import pyarrow as pa
 import pytest
 
 import fabric
 from fabric.control import control_pb2 as pb
+from fabric.plan.nodes import Scan
+from fabric.plan.sources import FlightSource
 from tests.support import by_hand
 from tests.support.local import LocalFabric, local_fabric
 from tests.support.wait import wait_until
@@ -34,6 +37,7 @@ ENVIRON = {
     "FABRIC_COORDINATOR_METRICS_PORT": "0",
     "FABRIC_COORDINATOR_HANDSHAKE_S": str(HANDSHAKE_S),
     "FABRIC_AGENT_HANDSHAKE_S": str(HANDSHAKE_S),
+    "FABRIC_COORDINATOR_ASK_S": "5",
 }
 GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 """As much of HTTP/2 as makes a connection one: the preface, and settings that say nothing."""
@@ -195,6 +199,31 @@ def test_400_metrics_connections(town: Town) -> None:
         town.serves()
         assert len(list(threads.iterdir())) < before + 100
         assert any(all_over([one]) for one in there)  # those that are too many
+
+
+def test_16_silent_flight_servers(town: Town) -> None:
+    """Plans that read from hosts which take every connection, and never say a word."""
+    failures: list[fabric.errors.FabricError] = []
+
+    def ask(port: int) -> None:
+        source = FlightSource(f"grpc://127.0.0.1:{port}", ("rows",))
+        try:
+            town.local.submit(Scan(source, pa.schema({"k": pa.int64()}), path="scan"))
+        except fabric.errors.FabricError as error:
+            failures.append(error)
+
+    with working(town), ExitStack() as stack:
+        silent = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(16)]
+        askers = [threading.Thread(target=ask, args=(s.getsockname()[1],)) for s in silent]
+        for asker in askers:
+            asker.start()
+        for one in silent:
+            one.settimeout(GUARD_S)
+            stack.enter_context(one.accept()[0])  # it was asked
+        town.serves()
+        for asker in askers:
+            asker.join(GUARD_S)
+    assert len(failures) == 16
 
 
 def test_a_stranger_is_refused_before_it_is_read(town: Town) -> None:
