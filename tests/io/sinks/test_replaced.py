@@ -137,7 +137,7 @@ def test_what_a_link_leads_to_is_looked_at(tmp_path: Path) -> None:
         rows.write_parquet(tmp_path / "out", mode="overwrite")
     assert (precious / "thesis.tex").read_text() == "mine"
     rows.write_parquet(tmp_path / "out", mode="overwrite", force=True)
-    assert [*map(str, os.listdir(precious))] == ["part-00000.parquet"]
+    assert {name[:5] for name in os.listdir(precious)} == {"part-"}
     assert sorted(os.listdir(tmp_path)) == ["out", "precious"]
 
 
