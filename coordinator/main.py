@@ -24,7 +24,7 @@ from fabric.coordinator.runtime import CoordinatorRuntime
 from fabric.coordinator.saying import say
 from fabric.coordinator.serving import Parts, serving
 from fabric.errors import FabricError, StorageError
-from fabric.heap import bound_arenas, forbid_cores, settle_heap
+from fabric.heap import allow_descriptors, bound_arenas, forbid_cores, settle_heap
 from fabric.io.places import guarding
 from fabric.security.secret import load_or_create
 from fabric.security.tokens import Signer
@@ -51,6 +51,7 @@ def run_coordinator(
     """
     failpoints.arm()
     bound_arenas()
+    allow_descriptors()
     forbid_cores()
     config.check_bind()
     clock = SystemClock()

@@ -1,7 +1,8 @@
-"""What a process that serves for long does about its heap when it starts.
+"""What a process that serves for long does about its heap and its limits when it starts.
 
-One job: `bound_arenas` and `forbid_cores`, before threads are started, and `settle_heap`, when it
-is ready. Then `resident_bytes` says how large it is, and `give_back` makes it smaller.
+One job: `bound_arenas`, `allow_descriptors` and `forbid_cores`, before threads are started, and
+`settle_heap`, when it is ready. Then `resident_bytes` says how large it is, and `give_back` makes
+it smaller.
 """
 
 from __future__ import annotations
@@ -27,6 +28,12 @@ def bound_arenas() -> None:
 def forbid_cores() -> None:
     """Have the system write no core of this process, nor of those it starts: secrets are in it."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def allow_descriptors() -> None:
+    """Let this process have all the descriptors it may: every client's connection is one."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def settle_heap() -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import sys
 import threading
@@ -21,7 +20,7 @@ from fabric import failpoints
 from fabric.agent.memory import prepare_process
 from fabric.config import AgentConfig, Folders
 from fabric.errors import FabricError
-from fabric.heap import forbid_cores, settle_heap
+from fabric.heap import allow_descriptors, forbid_cores, settle_heap
 from fabric.signals import sets
 
 SWITCH_S = 0.0005
@@ -78,12 +77,6 @@ def run_agent(
         if ready is not None:
             ready(process.agent_id, process.address)
         process.run(halted)
-
-
-def allow_descriptors() -> None:
-    """Let this process have all the descriptors it may: every client's connection is one."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def main(settings: str) -> None:

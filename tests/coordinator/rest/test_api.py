@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
@@ -198,6 +199,37 @@ def test_bodies_are_bounded(api: httpx.Client) -> None:
     assert "may have" in problem(api.post("/jobs", content=big, headers=headers), 413)
     parts = (b" " * 100_000 for _ in range(60))
     assert "may have" in problem(api.post("/jobs", content=parts, headers=headers), 413)
+
+
+def test_strangers_send_no_large_bodies(served: Any, api: httpx.Client) -> None:
+    big, headers = b" " * (2 << 20), {"content-type": "application/json"}
+    for token in ({}, {"authorization": "Bearer a-token-of-another-fabric"}):
+        url = f"{served.url}/api/v1/jobs/x/restart"
+        answer = httpx.post(url, content=big, headers=token | headers, timeout=30)
+        assert "needs a token" in problem(answer, 401)
+    assert api.post("/jobs", content=big, headers=headers).status_code == 400  # it was read
+
+
+def test_healthz_is_answered_when_nothing_else_is(
+    served: Any, api: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fabric.coordinator.rest.edge.REQUESTS_MAX", 0)
+    assert "are under way" in problem(api.get("/jobs"), 503)
+    assert httpx.get(f"{served.url}/healthz", timeout=30).json() == {"status": "ok"}
+
+
+def test_a_body_that_stops_is_an_error(
+    served: Any, api: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fabric.coordinator.rest.edge.IDLE_S", 0.2)
+    host, port = served.url.removeprefix("http://").split(":")
+    head = (
+        "POST /api/v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n"
+        f"Content-Type: application/json\r\nAuthorization: {api.headers['authorization']}\r\n\r\n"
+    )
+    with socket.create_connection((host, int(port)), 30) as one:
+        one.sendall(head.encode() + b"{")
+        assert one.recv(1000).startswith(b"HTTP/1.1 408")
 
 
 def test_unexpected_errors_tell_nothing_but_are_logged(
