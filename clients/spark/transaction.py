@@ -73,13 +73,20 @@ class Transaction:
         known = Agents((*agents.addresses, *others), agents.credentials, agents.timeout_s)
         return cls(known, opened.dataset, opened.transaction)
 
-    def put(self, writer: str, attempt: int, batches: Iterable[pa.RecordBatch]) -> Part:
+    def put(
+        self, writer: str, attempt: int, batches: Iterable[pa.RecordBatch], *, waits: bool = True
+    ) -> Part:
         """Split one attempt's rows and put them to their owners; returns once they lie there.
 
-        An owner that starts again is waited for, as long as the first rows are still here.
+        An owner that starts again is waited for, as long as agents may be silent (`timeout_s`) and
+        the first rows are still here.
         """
         kept, path = Kept(batches), PutPath(self.dataset, self.transaction, writer, attempt)
-        return patiently(lambda: self._put(path, kept), may_repeat=lambda: kept.is_whole)
+        return patiently(
+            lambda: self._put(path, kept),
+            self.agents.timeout_s if waits else 0.0,
+            may_repeat=lambda: kept.is_whole,
+        )
 
     def _put(self, path: PutPath, batches: Iterable[pa.RecordBatch]) -> Part:
         found = self._locate()
@@ -109,7 +116,8 @@ class Transaction:
                 lambda client: client.action(
                     "dataset.commit", transaction=self.transaction, parts=listed
                 )
-            )
+            ),
+            self.agents.timeout_s,
         )
 
     def abort(self) -> None:

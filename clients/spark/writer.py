@@ -64,7 +64,8 @@ class FabricWriter(DataSourceArrowWriter):
         assert context is not None
         batches = (conform(batch, self.schema) for batch in iterator)
         writer, attempt = f"spark-{context.partitionId()}", int(context.taskAttemptId())
-        return TaskWritten(self.transaction.put(writer, attempt, batches))
+        waits = context.attemptNumber() == 0  # once: Spark tries again after that by itself
+        return TaskWritten(self.transaction.put(writer, attempt, batches, waits=waits))
 
     @plainly
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:

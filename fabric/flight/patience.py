@@ -40,7 +40,7 @@ def patiently(
             if not may_repeat():
                 raise
             if left_s <= 0:
-                raise _waited(error, wait_s) from error
+                raise (_waited(error, wait_s) if wait_s else error) from error.__cause__
         time.sleep(min(pause_s, left_s))
         pause_s = min(2 * pause_s, _PAUSE_S_MAX)
 

@@ -195,7 +195,8 @@ def test_an_agent_killed_while_spark_writes(connector: Any, three: LocalFabric) 
     here = replace(connector, url=url, token=three.token, home=three.home)
     lost, pid = three.agent_id(2), three.agents[2].process.pid
     frame = connector.spark.range(100_000, numPartitions=2)
-    text = said(lambda: here.save(frame.mapInArrow(fatal(pid), "id long"), "shot", keys="id"))
+    shot = frame.mapInArrow(fatal(pid), "id long")
+    text = said(lambda: here.save(shot, "shot", keys="id", timeout_s="5"))
     assert lost in text
     three.agents[2].process.wait()
     with fabric.connect(url, token=three.token) as session:
