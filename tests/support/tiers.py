@@ -47,6 +47,7 @@ SPARK = (
     "tests/integration/test_tpcds",
     "tests/integration/test_tpch",
     "tests/integration/test_three_places",
+    "tests/security/test_main_job_with_tls",
 )
 SERVERS = (("fabric.flight.server", "NativeServer"), ("grpc", "server"), ("uvicorn", "Server"))
 """Module and name of what starts a server."""
