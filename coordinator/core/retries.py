@@ -75,7 +75,7 @@ def judge(
         over = away_s >= config.owner_wait_s
         return Verdict(task, pause_s, _was_away(error, away_s) if over else None)
     task = task._replace(failures=task.failures + (not gone))
-    pause_s = min(config.retry_s_max, config.retry_s * 2.0 ** max(0, task.failures - 1))
+    pause_s = min(config.retry_s_max, config.retry_s * 2.0 ** min(64, max(0, task.failures - 1)))
     if not (error.retryable or gone):
         return Verdict(task, pause_s, error)
     over = task.failures >= config.attempts_max

@@ -10,9 +10,12 @@ import pytest
 from fabric.checkpoint.codec import encode_ack
 from fabric.checkpoint.manifest import Ack
 from fabric.control import control_pb2 as pb
+from fabric.coordinator.config import CoordinatorConfig
 from fabric.coordinator.core import said
 from fabric.coordinator.core.events import AgentAttached, AgentDrained
-from fabric.errors import ConfigError
+from fabric.coordinator.core.retries import judge
+from fabric.coordinator.core.tasks import Task
+from fabric.errors import ConfigError, PeerLostError
 
 OTHERS = encode_ack(Ack(checkpoint=1, stage=0, task=1, attempt=0, epoch=1))
 
@@ -113,3 +116,10 @@ def test_nobody_answers_for_another_agents_move(world: Any, graphs: SimpleNamesp
     world.say(target, adopted=pb.Adopted(number=adopt.number))
     (moved,) = (t for t in world.core.tasks("job-1") if (t.stage, t.task) == (0, 0))
     assert moved.agent_id == target
+
+
+def test_a_task_may_fail_more_than_a_thousand_times() -> None:
+    """Where `attempts_max` allows it, the pause before the next attempt is the longest one."""
+    config = CoordinatorConfig(attempts_max=1 << 20, retry_s_max=7.0)
+    verdict = judge(Task("x", failures=5000), PeerLostError("gone"), False, None, config)
+    assert (verdict.pause_s, verdict.final) == (7.0, None)
