@@ -90,7 +90,10 @@ def with_causes(error: FabricError, n: int) -> FabricError:
 
 
 def _was_away(error: FabricError, away_s: float) -> FabricError:
-    waited = f"{error.message} (agent {error.where.agent} has been away for {away_s:.0f} s)"
+    known = "start it again" in error.message
+    advice = "" if known else " and is not connected; start it again"
+    away = f"agent {error.where.agent} has been away for {away_s:.0f} s{advice}"
+    waited = f"{error.message} ({away})"
     return type(error)(waited, **_place(error))
 
 
