@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import TracebackType
+from typing import TypeVar
 
 from fabric import failpoints
 from fabric._cython.shuffle.exchange.exchanges import JobPipes
@@ -71,6 +72,7 @@ from fabric.io.dataset.access import DatasetAccess, use
 from fabric.telemetry.logs import logger
 
 _log = logger("fabric.agent")
+T = TypeVar("T")
 
 LEASE_SHARE = 0.9
 """Of the time after which the coordinator gives an agent up: tasks need a moment to stop."""
@@ -87,13 +89,6 @@ class _Running:
     cancellation: Cancellation
     orders: Orders
     thread: threading.Thread
-
-
-@dataclass(frozen=True, slots=True)
-class Stock:
-    """Asks the agent's thread for the highest epoch it obeyed, and what it runs and holds."""
-
-    answer: SimpleQueue[tuple[int, list[pb.TaskReport]]]
 
 
 class AgentRuntime:
@@ -139,7 +134,7 @@ class AgentRuntime:
         self._served = served or JobPipes()
         self._core = AgentCore(hello.slots)
         self._lease, self._opened_s = Lease(), 0.0
-        self._inbox: SimpleQueue[Event | Stock | None] = SimpleQueue()
+        self._inbox: SimpleQueue[Event | Callable[[], None] | None] = SimpleQueue()
         self._sinks: SimpleQueue[Work | None] = SimpleQueue()
         self._replicas: SimpleQueue[Work | None] = SimpleQueue()
         self._running: dict[TaskId, _Running] = {}
@@ -167,18 +162,23 @@ class AgentRuntime:
         """
         hello = pb.Hello()
         hello.CopyFrom(self.hello)
-        hello.epoch, tasks = self.asked().get()
+        stock = self._asked(lambda: (self._core.epoch, self._core.inventory()))
+        hello.epoch, tasks = stock.get()
         hello.tasks.extend(tasks)
         self._opened_s = self._services.clock.monotonic_s()
         self._link.open(hello, self._on_message, self._lost, self.beat)
 
         failpoints.reach("agent.attaching")
 
-    def asked(self) -> SimpleQueue[tuple[int, list[pb.TaskReport]]]:
-        """Where the agent's thread puts its epoch and stock as soon as it gets there."""
-        stock = Stock(SimpleQueue())
-        self._inbox.put(stock)
-        return stock.answer
+    def sign(self) -> SimpleQueue[None]:
+        """Where the agent's thread puts something as soon as it gets there."""
+        return self._asked(lambda: None)
+
+    def _asked(self, question: Callable[[], T]) -> SimpleQueue[T]:
+        """Where the agent's thread puts its answer."""
+        answers: SimpleQueue[T] = SimpleQueue()
+        self._inbox.put(lambda: answers.put(question()))
+        return answers
 
     def detach(self) -> None:
         """Say goodbye: the coordinator sends nothing more. Tasks and partitions stay."""
@@ -253,8 +253,8 @@ class AgentRuntime:
         while (event := self._next()) is not None:
             failpoints.reach("agent.turning")
             try:
-                if isinstance(event, Stock):
-                    event.answer.put((self._core.epoch, self._core.inventory()))
+                if callable(event):
+                    event()
                 else:
                     self._handle(event)
             except Exception:  # a bug; the other jobs of this agent must go on
@@ -263,8 +263,8 @@ class AgentRuntime:
             self._handle(self._released(job))
         self._join_tasks()
 
-    def _next(self) -> Event | Stock | None:
-        """The next event; the end of the lease is one."""
+    def _next(self) -> Event | Callable[[], None] | None:
+        """The next event or question; the end of the lease is one."""
         clock = self._services.clock
         while True:
             try:
@@ -282,7 +282,7 @@ class AgentRuntime:
             running.thread.join(max(0.0, deadline - self._services.clock.monotonic_s()))
         while not self._inbox.empty():
             event = self._inbox.get()
-            if event is not None and not isinstance(event, Stock):
+            if event is not None and not callable(event):
                 self._handle(event)
 
     def _handle(self, event: Event) -> None:

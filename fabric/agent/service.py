@@ -246,7 +246,7 @@ class AgentProcess:
             return lambda: self._n_turns != before
 
         def ask_agent() -> Came:
-            answer = self.runtime.asked()
+            answer = self.runtime.sign()
             return lambda: not answer.empty()
 
         runtime, here = self.runtime, threading.current_thread()

@@ -35,6 +35,7 @@ class FakeLink:
         self.closed = 0
         self.beat: Beat = idle_beat
         self.refuse = False
+        self.before_welcome: Callable[[pb.Hello], None] = lambda _: None
 
     def open(
         self, hello: pb.Hello, on_message: OnMessage, on_lost: OnLost, beat: Beat = idle_beat
@@ -42,6 +43,7 @@ class FakeLink:
         if self.refuse:
             raise PeerLostError("nobody answers")
         self.say, self.lose, self.beat, self.hello = on_message, on_lost, beat, hello
+        self.before_welcome(hello)
         self.say(pb.CoordinatorMessage(welcome=pb.Welcome(epoch=1)))
 
     def send(self, message: pb.AgentMessage) -> None:
@@ -297,6 +299,24 @@ def test_a_lost_link_stops_nothing_and_what_runs_is_said_again(agent: Running) -
     (held,) = agent.link.hello.tasks
     assert (held.state, held.key.stage, held.key.task) == (pb.TASK_RUNNING, 0, 0)
     agent.say(cancel=pb.CancelTasks(job_id="job", keys=[held.key]))
+    assert agent.ended("0.0") == ["CANCELLED"]
+
+
+def test_what_ends_between_hello_and_welcome_is_told(agent: Running) -> None:
+    """Also when the watchdog asks for a sign meanwhile."""
+    agent.deploy(b"wait")
+    wait_until(lambda: agent.runtime.running_tasks == 1)
+    agent.link.lose(PeerLostError("gone"))
+
+    def end(hello: pb.Hello) -> None:
+        (held,) = hello.tasks
+        agent.say(cancel=pb.CancelTasks(job_id="job", keys=[held.key]))
+        assert agent.ended("0.0") == ["CANCELLED"]
+        agent.runtime.sign().get(timeout=60)
+        agent.link.sent.clear()  # nobody was there
+
+    agent.link.before_welcome = end
+    agent.runtime.attach()
     assert agent.ended("0.0") == ["CANCELLED"]
 
 

@@ -125,6 +125,7 @@ class FragmentStream(Iterator[pa.RecordBatch]):
     ) -> None:
         self._lock, self._closed, self._ended = Lock(), False, False
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._held: list[int] = []
         self.schema = schema_of(root)
         self._root, self._inputs, self._splits, self._read = root, inputs, splits, read
         self._memory = memory
@@ -132,7 +133,6 @@ class FragmentStream(Iterator[pa.RecordBatch]):
         self._n_partitions, self._batch_rows = _partitions(root, n_partitions), batch_rows
         self._batches: AsyncIterator[pa.RecordBatch] | None = None
         self._task: asyncio.Task[Any] | None = None
-        self._held: list[int] = []
         self._raised: list[Exception] = []  # the tables know this stream, so it must not know them
 
     def __next__(self) -> pa.RecordBatch:
