@@ -48,7 +48,7 @@ def settle_heap() -> None:
 
 
 def resident_bytes() -> int:
-    """The memory of this process; 0 where the system does not say."""
+    """Memory of this process that is in RAM now (Linux); 0 where that is not known."""
     try:
         with open("/proc/self/statm", "rb") as statm:
             return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -7,7 +7,6 @@ agents and agent processes. After `close()` no thread of it is left.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -67,6 +66,7 @@ from fabric.control.link import AgentLink, OnLost
 from fabric.errors import FabricError, InternalError
 from fabric.flight.locations import LocationTable
 from fabric.flight.transport import DatasetStore, Transport
+from fabric.heap import resident_bytes
 from fabric.ids import EdgeId, TaskId
 from fabric.io.dataset.access import DatasetAccess, use
 from fabric.telemetry.logs import logger
@@ -486,12 +486,3 @@ class AgentRuntime:
 
 def _forget(error: FabricError) -> None:
     _log.warning("the link to the coordinator was lost", error=str(error))
-
-
-def resident_bytes() -> int:
-    """Memory of this process that is in RAM now (Linux); 0 where that is not known."""
-    try:
-        with open("/proc/self/statm", "rb") as statm:
-            return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        return 0

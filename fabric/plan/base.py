@@ -1,6 +1,6 @@
 """What every plan node has: an address, inputs, and a way to be copied over others.
 
-One job: the three classes that nodes are made of. The nodes themselves are in `nodes.py` and, for
+One job: the four classes that nodes are made of. The nodes themselves are in `nodes.py` and, for
 endless inputs, in `streams.py`.
 """
 
@@ -62,3 +62,20 @@ class Unary(Base):
         (child,) = children
         same = child is self.input
         return self if same else replace(self, input=child)  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, slots=True)
+class Many(Base):
+    """A node with any number of children."""
+
+    inputs: tuple[Node, ...]
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """Every input."""
+        return self.inputs
+
+    def with_children(self, children: tuple[Node, ...]) -> Node:
+        """A copy over other inputs; `self` when they are the same objects."""
+        same = all(a is b for a, b in zip(children, self.inputs, strict=True))
+        return self if same else replace(self, inputs=children)  # type: ignore[return-value]

@@ -13,7 +13,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from fabric.plan.base import Base, Leaf, Unary
+from fabric.plan.base import Base, Leaf, Many, Unary
 from fabric.plan.expr import Expr, SortKey
 from fabric.plan.sources import Source, Target
 from fabric.plan.streams import (
@@ -194,20 +194,8 @@ class Distinct(Unary):
 
 
 @dataclass(frozen=True, slots=True)
-class Union(Base):
+class Union(Many):
     """All rows of all inputs (UNION ALL); columns are matched by position, names from the first."""
-
-    inputs: tuple[Node, ...]
-
-    @property
-    def children(self) -> tuple[Node, ...]:
-        """Every input."""
-        return self.inputs
-
-    def with_children(self, children: tuple[Node, ...]) -> Node:
-        """A copy over other inputs; `self` when they are the same objects."""
-        same = all(a is b for a, b in zip(children, self.inputs, strict=True))
-        return self if same else replace(self, inputs=children)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
-from fabric.plan.base import Base, Leaf, Unary
+from fabric.plan.base import Base, Leaf, Many, Unary
 from fabric.plan.expr import Expr, SortKey, Udf
 from fabric.plan.sources import StreamSource
 from fabric.plan.windowing import Cumulative, Sliding, Trigger, Tumbling, Window
@@ -241,24 +241,12 @@ class Changes(Unary):
 
 
 @dataclass(frozen=True, slots=True)
-class Branches(Base):
+class Branches(Many):
     """Branches of one source, which is read once; each has rows and event time of its own.
 
     It puts out nothing itself: the rows of a branch are a side output, see `branch_side`. It stands
     at the top of a stage, and only the planner makes it.
     """
-
-    inputs: tuple[Node, ...]
-
-    @property
-    def children(self) -> tuple[Node, ...]:
-        """The branches."""
-        return self.inputs
-
-    def with_children(self, children: tuple[Node, ...]) -> Node:
-        """A copy over other inputs; `self` when they are the same objects."""
-        same = all(a is b for a, b in zip(children, self.inputs, strict=True))
-        return self if same else replace(self, inputs=children)
 
 
 def branch_side(branch: int, tag: str = "") -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from fabric.agent.runtime import AgentRuntime, resident_bytes
+from fabric.agent.runtime import AgentRuntime
 from fabric.clock import Clock, SystemClock
 from fabric.control import control_pb2 as pb
 from fabric.control.link import Beat, OnLost, OnMessage, idle_beat
@@ -18,6 +18,7 @@ from fabric.errors import FabricError, PeerLostError, StorageError
 from fabric.flight.descriptor import PutPath
 from fabric.flight.inprocess import InProcessTransport
 from fabric.flight.ticket import DatasetRequest, Part
+from fabric.heap import resident_bytes
 from fabric.io.dataset.files import DatasetFiles
 from fabric.operators.expressions.errors import as_fabric
 from fabric.plan.nodes import Node, StageInput

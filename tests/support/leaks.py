@@ -26,10 +26,10 @@ import pyarrow as pa
 
 import fabric
 from fabric._cython.shuffle.store.budget import Budget
-from fabric.agent.runtime import resident_bytes
 from fabric.control import control_pb2 as pb
 from fabric.flight.remote import FlightTransport
 from fabric.flight.ticket import PartitionRequest
+from fabric.heap import resident_bytes
 from fabric.telemetry.logs import logger
 from fabric.telemetry.recorder import JOBS_MAX, LINES_MAX
 from tests.support.embedded import embedded_pair

@@ -302,10 +302,11 @@ class FragmentStream(Iterator[pa.RecordBatch]):
         with self._lock:
             self._ended, self._batches, self._inputs = True, None, {}
             loop, self._loop = self._loop, None
+            held, self._held = self._held, []
         if loop is not None:
             loop.close()
-        while self._held:
-            os.close(self._held.pop())
+        for fd in held:
+            os.close(fd)
 
     def _failure(self, error: BaseException) -> FabricError:
         if self._closed or isinstance(error, asyncio.CancelledError):
