@@ -1,4 +1,4 @@
-"""Whether a submitted plan touches only what plans may: files, Flight servers, functions.
+"""Whether a submitted plan touches only what plans may: files, servers, functions.
 
 One job: `check_allowed`, before a source is asked for its splits. The coordinator's settings decide
 here, by its own view of the files; each agent looks again by its settings when it opens or writes
@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from fabric.errors import FabricError
 from fabric.io import places
 from fabric.io.blocking import called
+from fabric.io.kafka import settings
 from fabric.operators.functions.trust import placed_functions
 from fabric.plan.nodes import Node, Plan, Scan, Sink
 from fabric.plan.sources import (
@@ -21,6 +22,8 @@ from fabric.plan.sources import (
     FlightSource,
     FlightTarget,
     FollowedFiles,
+    KafkaStream,
+    KafkaTarget,
     ReplayStream,
     StreamFileTarget,
 )
@@ -67,6 +70,8 @@ def _check_source(source: object) -> None:
             places.check_host(uri)
         case ReplayStream(source=inner):
             _check_source(inner)
+        case KafkaStream():
+            settings.check_reach(source)
 
 
 def _check_read(paths: Sequence[str]) -> None:
@@ -83,3 +88,5 @@ def _check_target(target: object) -> None:
             places.check_write(path)
         case FlightTarget(uri=uri):
             places.check_host(uri)
+        case KafkaTarget():
+            settings.check_reach(target)

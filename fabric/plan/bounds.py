@@ -9,6 +9,7 @@ seed, an index into a table) has no bound but its 64 bits, and is not here. What
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import is_dataclass
 from math import isfinite
 
 from fabric.errors import PlanError
@@ -30,6 +31,8 @@ SPEED_MAX = 1e9
 FILE_BYTES_MAX = 1 << 50
 TEXT_CHARS_MAX = 4_096
 """Of a name, a path, an address."""
+SCHEMA_CHARS_MAX = 1 << 20
+"""Of a schema in its format's own language."""
 
 BOUNDS: dict[str, float] = {
     "NodeConfig.parallelism": PARTITIONS_MAX,  # `check.py` goes by these two
@@ -51,6 +54,12 @@ BOUNDS: dict[str, float] = {
     "FollowedFiles.settle_s": WAIT_S_MAX,
     "FlightStream.n_splits": SPLITS_MAX,
     "FlightStream.buffer_bytes": BUFFER_BYTES_MAX,
+    "KafkaStream.discover_s": WAIT_S_MAX,
+    "KafkaStream.rows_per_s": ROWS_PER_S_MAX,
+    "KafkaStream.bytes_per_s": FILE_BYTES_MAX,
+    "KafkaStream.buffer_bytes": BUFFER_BYTES_MAX,
+    "KafkaTarget.transaction_timeout_s": WAIT_S_MAX,
+    "KafkaTarget.publish_timeout_s": WAIT_S_MAX,
     "StreamFileTarget.roll_bytes": FILE_BYTES_MAX,
     "StreamFileTarget.roll_s": WAIT_S_MAX,
     "StreamFileTarget.compact_bytes": FILE_BYTES_MAX,
@@ -72,8 +81,8 @@ BOUNDS: dict[str, float] = {
 _BY_CLASS: dict[str, list[tuple[str, float]]] = {}
 for _name, _most in BOUNDS.items():
     _BY_CLASS.setdefault(_name.partition(".")[0], []).append((_name.partition(".")[2], _most))
-_HOLDS = ("source", "target", "states")
-"""Fields of a node, or of a replay, that hold such a class or several."""
+_HOLDS = ("source", "target", "states", "value", "key_format")
+"""Fields of a node, or of its source or target, that hold such a class or several."""
 
 
 def check_bounds(node: Node) -> None:
@@ -98,8 +107,9 @@ def _held(node: object) -> Iterator[object]:
     for name in _HOLDS:
         value = getattr(node, name, ())
         for part in value if isinstance(value, tuple) else (value,):
-            yield part
-            yield from _held(part)
+            if is_dataclass(part):
+                yield part
+                yield from _held(part)
 
 
 def _check(part: object) -> None:
@@ -112,7 +122,6 @@ def _check(part: object) -> None:
 
 
 def _check_text(name: str, value: str) -> None:
-    if len(value) > TEXT_CHARS_MAX:
-        raise PlanError(
-            f"{name} has at most {TEXT_CHARS_MAX} characters, got {len(value)}: {value[:40]!r}…"
-        )
+    most = SCHEMA_CHARS_MAX if name == "schema_text" else TEXT_CHARS_MAX
+    if len(value) > most:
+        raise PlanError(f"{name} has at most {most} characters, got {len(value)}: {value[:40]!r}…")

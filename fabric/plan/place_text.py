@@ -20,10 +20,13 @@ from fabric.plan.sources import (
     FollowedFiles,
     GateTarget,
     GeneratorStream,
+    KafkaStream,
+    KafkaTarget,
     LiveTarget,
     MemorySource,
     NexmarkStream,
     ReplayStream,
+    RowFormat,
     Source,
     StreamFileTarget,
     StreamSource,
@@ -68,6 +71,8 @@ def target_text(target: Target) -> str:
             return "write_stream(streams.to_blackhole())"
         case LiveTarget():
             return "iter_batches()"
+        case KafkaTarget(topic=topic):
+            return f"write_kafka({_given(target, *(['topic'] if topic else []))})"
 
 
 def stream_source_text(source: StreamSource) -> str:
@@ -88,17 +93,40 @@ def stream_source_text(source: StreamSource) -> str:
             return f"read_stream({_given(source, 'path', leave=('options',))})"
         case FlightStream():
             return f"streams.flight({_given(source, 'name')})"
+        case KafkaStream(topics=topics):
+            parts = [f"{part}={quoted(name)}" for part, name in source.columns]
+            first = [_argument(topics)] if topics else []
+            rest = _given(source, leave=("topics", "columns"))
+            return f"read_kafka({', '.join([*first, rest, *parts])})"
 
 
-def _given(source: StreamSource, *bare: str, leave: tuple[str, ...] = ()) -> str:
-    """Arguments: those of `bare` names without them, others where they are not the default."""
+def _format_text(format: RowFormat) -> str:
+    """A format as it is given: by its name alone, else with what it has of its own."""
+    rest = _given(format, leave=("name", "options", "registry_settings"))
+    return f"formats.{format.name}({rest})" if rest else quoted(format.name)
+
+
+def _given(
+    source: StreamSource | KafkaTarget | RowFormat, *bare: str, leave: tuple[str, ...] = ()
+) -> str:
+    """Arguments: those of `bare` names without them, others where they are not the default.
+
+    What has no `repr` is secret. A client library's settings are no argument that says where.
+    """
     texts = {name: _argument(getattr(source, name)) for name in bare}
     for field in fields(source):
         value = getattr(source, field.name)
+        if not field.repr or field.name == "settings":
+            continue
         if field.name not in (*bare, *leave) and value != field.default:
             texts[field.name] = f"{field.name}={_argument(value)}"
     return ", ".join(texts.values())
 
 
 def _argument(value: object) -> str:
+    if isinstance(value, RowFormat):
+        return _format_text(value)
+    if isinstance(value, tuple) and all(isinstance(one, str) for one in value):
+        names = ", ".join(map(quoted, value))
+        return names if len(value) == 1 else f"[{names}]"
     return quoted(value) if isinstance(value, str) else repr(value)

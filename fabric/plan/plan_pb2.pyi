@@ -634,18 +634,20 @@ class FlightSource(_message.Message):
     def __init__(self, uri: _Optional[str] = ..., path: _Optional[_Iterable[str]] = ..., command: _Optional[bytes] = ..., token: _Optional[str] = ..., tls_roots: _Optional[bytes] = ..., insecure: _Optional[bool] = ...) -> None: ...
 
 class StreamSource(_message.Message):
-    __slots__ = ("generator", "nexmark", "replay", "files", "flight")
+    __slots__ = ("generator", "nexmark", "replay", "files", "flight", "kafka")
     GENERATOR_FIELD_NUMBER: _ClassVar[int]
     NEXMARK_FIELD_NUMBER: _ClassVar[int]
     REPLAY_FIELD_NUMBER: _ClassVar[int]
     FILES_FIELD_NUMBER: _ClassVar[int]
     FLIGHT_FIELD_NUMBER: _ClassVar[int]
+    KAFKA_FIELD_NUMBER: _ClassVar[int]
     generator: GeneratorStream
     nexmark: NexmarkStream
     replay: ReplayStream
     files: FollowedFiles
     flight: FlightStream
-    def __init__(self, generator: _Optional[_Union[GeneratorStream, _Mapping]] = ..., nexmark: _Optional[_Union[NexmarkStream, _Mapping]] = ..., replay: _Optional[_Union[ReplayStream, _Mapping]] = ..., files: _Optional[_Union[FollowedFiles, _Mapping]] = ..., flight: _Optional[_Union[FlightStream, _Mapping]] = ...) -> None: ...
+    kafka: KafkaStream
+    def __init__(self, generator: _Optional[_Union[GeneratorStream, _Mapping]] = ..., nexmark: _Optional[_Union[NexmarkStream, _Mapping]] = ..., replay: _Optional[_Union[ReplayStream, _Mapping]] = ..., files: _Optional[_Union[FollowedFiles, _Mapping]] = ..., flight: _Optional[_Union[FlightStream, _Mapping]] = ..., kafka: _Optional[_Union[KafkaStream, _Mapping]] = ...) -> None: ...
 
 class GeneratorStream(_message.Message):
     __slots__ = ("rows_per_s", "n_rows", "n_keys", "n_splits", "seed", "start_us", "disorder_us")
@@ -732,7 +734,7 @@ class FlightStream(_message.Message):
     def __init__(self, name: _Optional[str] = ..., acknowledge: _Optional[str] = ..., n_splits: _Optional[int] = ..., buffer_bytes: _Optional[int] = ...) -> None: ...
 
 class Target(_message.Message):
-    __slots__ = ("file", "dataset", "flight", "gate", "stream_file", "blackhole", "live")
+    __slots__ = ("file", "dataset", "flight", "gate", "stream_file", "blackhole", "live", "kafka")
     FILE_FIELD_NUMBER: _ClassVar[int]
     DATASET_FIELD_NUMBER: _ClassVar[int]
     FLIGHT_FIELD_NUMBER: _ClassVar[int]
@@ -740,6 +742,7 @@ class Target(_message.Message):
     STREAM_FILE_FIELD_NUMBER: _ClassVar[int]
     BLACKHOLE_FIELD_NUMBER: _ClassVar[int]
     LIVE_FIELD_NUMBER: _ClassVar[int]
+    KAFKA_FIELD_NUMBER: _ClassVar[int]
     file: FileTarget
     dataset: DatasetTarget
     flight: FlightTarget
@@ -747,7 +750,136 @@ class Target(_message.Message):
     stream_file: StreamFileTarget
     blackhole: BlackholeTarget
     live: LiveTarget
-    def __init__(self, file: _Optional[_Union[FileTarget, _Mapping]] = ..., dataset: _Optional[_Union[DatasetTarget, _Mapping]] = ..., flight: _Optional[_Union[FlightTarget, _Mapping]] = ..., gate: _Optional[_Union[GateTarget, _Mapping]] = ..., stream_file: _Optional[_Union[StreamFileTarget, _Mapping]] = ..., blackhole: _Optional[_Union[BlackholeTarget, _Mapping]] = ..., live: _Optional[_Union[LiveTarget, _Mapping]] = ...) -> None: ...
+    kafka: KafkaTarget
+    def __init__(self, file: _Optional[_Union[FileTarget, _Mapping]] = ..., dataset: _Optional[_Union[DatasetTarget, _Mapping]] = ..., flight: _Optional[_Union[FlightTarget, _Mapping]] = ..., gate: _Optional[_Union[GateTarget, _Mapping]] = ..., stream_file: _Optional[_Union[StreamFileTarget, _Mapping]] = ..., blackhole: _Optional[_Union[BlackholeTarget, _Mapping]] = ..., live: _Optional[_Union[LiveTarget, _Mapping]] = ..., kafka: _Optional[_Union[KafkaTarget, _Mapping]] = ...) -> None: ...
+
+class Setting(_message.Message):
+    __slots__ = ("name", "value")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: str
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+
+class RowFormat(_message.Message):
+    __slots__ = ("name", "options", "schema_text", "message", "registry", "subject", "strategy", "registry_settings", "registry_secrets")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_TEXT_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    REGISTRY_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    STRATEGY_FIELD_NUMBER: _ClassVar[int]
+    REGISTRY_SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    REGISTRY_SECRETS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    options: _containers.RepeatedCompositeFieldContainer[Option]
+    schema_text: str
+    message: str
+    registry: str
+    subject: str
+    strategy: str
+    registry_settings: _containers.RepeatedCompositeFieldContainer[Setting]
+    registry_secrets: _containers.RepeatedCompositeFieldContainer[Setting]
+    def __init__(self, name: _Optional[str] = ..., options: _Optional[_Iterable[_Union[Option, _Mapping]]] = ..., schema_text: _Optional[str] = ..., message: _Optional[str] = ..., registry: _Optional[str] = ..., subject: _Optional[str] = ..., strategy: _Optional[str] = ..., registry_settings: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., registry_secrets: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ...) -> None: ...
+
+class KafkaOffset(_message.Message):
+    __slots__ = ("topic", "partition", "offset")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    partition: int
+    offset: int
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class KafkaStream(_message.Message):
+    __slots__ = ("servers", "topics", "pattern", "value", "key", "key_format", "columns", "start", "start_ms", "offsets", "until", "on_expired", "on_bad", "isolation", "group", "discover_s", "rows_per_s", "bytes_per_s", "buffer_bytes", "settings", "secrets")
+    SERVERS_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    PATTERN_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    KEY_FORMAT_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    START_MS_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    ON_EXPIRED_FIELD_NUMBER: _ClassVar[int]
+    ON_BAD_FIELD_NUMBER: _ClassVar[int]
+    ISOLATION_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    DISCOVER_S_FIELD_NUMBER: _ClassVar[int]
+    ROWS_PER_S_FIELD_NUMBER: _ClassVar[int]
+    BYTES_PER_S_FIELD_NUMBER: _ClassVar[int]
+    BUFFER_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    SECRETS_FIELD_NUMBER: _ClassVar[int]
+    servers: str
+    topics: _containers.RepeatedScalarFieldContainer[str]
+    pattern: str
+    value: RowFormat
+    key: _containers.RepeatedScalarFieldContainer[str]
+    key_format: RowFormat
+    columns: _containers.RepeatedCompositeFieldContainer[Setting]
+    start: str
+    start_ms: int
+    offsets: _containers.RepeatedCompositeFieldContainer[KafkaOffset]
+    until: str
+    on_expired: str
+    on_bad: str
+    isolation: str
+    group: str
+    discover_s: float
+    rows_per_s: int
+    bytes_per_s: int
+    buffer_bytes: int
+    settings: _containers.RepeatedCompositeFieldContainer[Setting]
+    secrets: _containers.RepeatedCompositeFieldContainer[Setting]
+    def __init__(self, servers: _Optional[str] = ..., topics: _Optional[_Iterable[str]] = ..., pattern: _Optional[str] = ..., value: _Optional[_Union[RowFormat, _Mapping]] = ..., key: _Optional[_Iterable[str]] = ..., key_format: _Optional[_Union[RowFormat, _Mapping]] = ..., columns: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., start: _Optional[str] = ..., start_ms: _Optional[int] = ..., offsets: _Optional[_Iterable[_Union[KafkaOffset, _Mapping]]] = ..., until: _Optional[str] = ..., on_expired: _Optional[str] = ..., on_bad: _Optional[str] = ..., isolation: _Optional[str] = ..., group: _Optional[str] = ..., discover_s: _Optional[float] = ..., rows_per_s: _Optional[int] = ..., bytes_per_s: _Optional[int] = ..., buffer_bytes: _Optional[int] = ..., settings: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., secrets: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ...) -> None: ...
+
+class KafkaTarget(_message.Message):
+    __slots__ = ("servers", "topic", "topic_column", "value", "columns", "key", "key_format", "partition_column", "headers", "timestamp", "kind", "guarantee", "publish", "transactional_prefix", "markers", "transaction_timeout_s", "publish_timeout_s", "settings", "secrets")
+    SERVERS_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_COLUMN_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    KEY_FORMAT_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_COLUMN_FIELD_NUMBER: _ClassVar[int]
+    HEADERS_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    GUARANTEE_FIELD_NUMBER: _ClassVar[int]
+    PUBLISH_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTIONAL_PREFIX_FIELD_NUMBER: _ClassVar[int]
+    MARKERS_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTION_TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
+    PUBLISH_TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    SECRETS_FIELD_NUMBER: _ClassVar[int]
+    servers: str
+    topic: str
+    topic_column: str
+    value: RowFormat
+    columns: _containers.RepeatedScalarFieldContainer[str]
+    key: _containers.RepeatedScalarFieldContainer[str]
+    key_format: RowFormat
+    partition_column: str
+    headers: str
+    timestamp: str
+    kind: str
+    guarantee: str
+    publish: str
+    transactional_prefix: str
+    markers: str
+    transaction_timeout_s: float
+    publish_timeout_s: float
+    settings: _containers.RepeatedCompositeFieldContainer[Setting]
+    secrets: _containers.RepeatedCompositeFieldContainer[Setting]
+    def __init__(self, servers: _Optional[str] = ..., topic: _Optional[str] = ..., topic_column: _Optional[str] = ..., value: _Optional[_Union[RowFormat, _Mapping]] = ..., columns: _Optional[_Iterable[str]] = ..., key: _Optional[_Iterable[str]] = ..., key_format: _Optional[_Union[RowFormat, _Mapping]] = ..., partition_column: _Optional[str] = ..., headers: _Optional[str] = ..., timestamp: _Optional[str] = ..., kind: _Optional[str] = ..., guarantee: _Optional[str] = ..., publish: _Optional[str] = ..., transactional_prefix: _Optional[str] = ..., markers: _Optional[str] = ..., transaction_timeout_s: _Optional[float] = ..., publish_timeout_s: _Optional[float] = ..., settings: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., secrets: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ...) -> None: ...
 
 class FileTarget(_message.Message):
     __slots__ = ("format", "path", "single", "mode", "options", "partition_by", "rows_max", "force")

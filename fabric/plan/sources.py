@@ -24,6 +24,16 @@ OptionValue: TypeAlias = str | bool | int | tuple[str, ...] | pa.Schema
 """A reader's or writer's option, in its own type."""
 Options: TypeAlias = tuple[tuple[str, OptionValue], ...]
 """Sorted by name, e.g. (("delimiter", ";"), ("header", False))."""
+Settings: TypeAlias = tuple[tuple[str, str], ...]
+"""A client library's own settings, sorted by name, e.g. (("socket.keepalive.enable", "true"),)."""
+RowFormatName = Literal["json", "avro", "protobuf", "csv", "text", "raw", "ipc"]
+SubjectStrategy = Literal["topic", "record", "topic_record"]
+KafkaStart = Literal["earliest", "latest", "time", "offsets"]
+OnExpired = Literal["fail", "earliest", "latest"]
+Isolation = Literal["read_committed", "read_uncommitted"]
+KafkaPart = Literal["topic", "partition", "offset", "timestamp", "headers"]
+Guarantee = Literal["exactly_once", "at_least_once", "at_most_once"]
+Publish = Literal["late", "early"]
 EMPTY_SCHEMA = pa.schema([])
 
 
@@ -172,7 +182,73 @@ class FlightStream:
     buffer_bytes: int = 64 << 20
 
 
-StreamSource = GeneratorStream | NexmarkStream | ReplayStream | FollowedFiles | FlightStream
+@dataclass(frozen=True, slots=True)
+class RowFormat:
+    """How one row, or its key, is written as bytes.
+
+    `schema_text` is the schema in the format's own language (Avro's JSON, a .proto file, JSON
+    Schema) where there is one; `message` names the message of a .proto file. With a `registry`, a
+    URL, each value begins with the id of its writer's schema; new schemas are registered under
+    `subject`, or by `strategy` when that is empty. `registry_secrets` are the registry's user,
+    password, token or PEMs.
+    """
+
+    name: RowFormatName
+    options: Options = ()
+    schema_text: str = ""
+    message: str = ""
+    registry: str = ""
+    subject: str = ""
+    strategy: SubjectStrategy = "topic"
+    registry_settings: Settings = ()
+    registry_secrets: Settings = field(default=(), repr=False)
+
+
+RAW = RowFormat("raw")
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaStream:
+    """The records of Kafka topics; a split is a partition, named ``topic-partition``.
+
+    The topics are named, or those that `pattern` (a regular expression) matches in full. `start`
+    is where a partition without a position in a checkpoint begins: "time" from `start_ms` (of the
+    epoch) on, "offsets" at those given as (topic, partition, offset) and at the earliest elsewhere;
+    partitions that are found while it runs always begin at the earliest. `until` "now" ends with
+    what was there at the start.
+
+    `key` are the columns of the record's key, read by `key_format`, `columns` what else of a record
+    is wanted, by part, under a column's name; all other columns come from its value, by `value`.
+    `group` is told the offsets of complete checkpoints, and never asked. `settings` are
+    librdkafka's; what of them is secret lies in `secrets` only.
+    """
+
+    servers: str
+    topics: tuple[str, ...] = ()
+    pattern: str = ""
+    value: RowFormat = RowFormat("json")
+    key: tuple[str, ...] = ()
+    key_format: RowFormat = RAW
+    columns: tuple[tuple[KafkaPart, str], ...] = ()
+    start: KafkaStart = "earliest"
+    start_ms: int = 0
+    offsets: tuple[tuple[str, int, int], ...] = ()
+    until: Until = ""
+    on_expired: OnExpired = "fail"
+    on_bad: OnUnreadable = "fail"
+    isolation: Isolation = "read_committed"
+    group: str = ""
+    discover_s: float = 30.0
+    rows_per_s: int = 0
+    bytes_per_s: int = 0
+    buffer_bytes: int = 64 << 20
+    settings: Settings = ()
+    secrets: Settings = field(default=(), repr=False)
+
+
+StreamSource = (
+    GeneratorStream | NexmarkStream | ReplayStream | FollowedFiles | FlightStream | KafkaStream
+)
 """Whatever a stream can be read from."""
 
 
@@ -262,7 +338,48 @@ class LiveTarget:
     name: str
 
 
-StreamTarget = StreamFileTarget | DatasetTarget | FlightTarget | BlackholeTarget | LiveTarget
+@dataclass(frozen=True, slots=True)
+class KafkaTarget:
+    """Records of the Kafka topic `topic`, or of the one that each row names in `topic_column`.
+
+    `key` are the columns that a record's key is made of by `key_format`; `columns` those of its
+    value, by `value` (none: all that say nothing else). `partition_column` says where a row goes,
+    else the hash of its key (murmur2, as Java's client). `headers` and `timestamp` are columns of
+    a record's own. `kind` is the column of row kinds where results change: they are upserts by
+    `key`, and what is withdrawn a null value.
+
+    "exactly_once" publishes complete checkpoints in transactions whose ids begin with
+    `transactional_prefix` (empty: the job's id), each with a record in the topic `markers`;
+    `publish` "early" sends rows within the open transaction, "late" once the checkpoint is
+    complete. A transaction may take `transaction_timeout_s` (0: as long as interval and publishing
+    need), publishing `publish_timeout_s`. `settings` are librdkafka's; what is secret lies in
+    `secrets` only.
+    """
+
+    servers: str
+    topic: str = ""
+    topic_column: str = ""
+    value: RowFormat = RowFormat("json")
+    columns: tuple[str, ...] = ()
+    key: tuple[str, ...] = ()
+    key_format: RowFormat = RAW
+    partition_column: str = ""
+    headers: str = ""
+    timestamp: str = ""
+    kind: str = ""
+    guarantee: Guarantee = "exactly_once"
+    publish: Publish = "late"
+    transactional_prefix: str = ""
+    markers: str = "fabric-markers"
+    transaction_timeout_s: float = 0.0
+    publish_timeout_s: float = 60.0
+    settings: Settings = ()
+    secrets: Settings = field(default=(), repr=False)
+
+
+StreamTarget = (
+    StreamFileTarget | DatasetTarget | FlightTarget | BlackholeTarget | LiveTarget | KafkaTarget
+)
 """Whatever the sink of a stream can write."""
 
 Target = StreamTarget | FileTarget | GateTarget

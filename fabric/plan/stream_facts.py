@@ -17,6 +17,7 @@ from fabric.plan.sources import (
     FlightStream,
     FollowedFiles,
     GeneratorStream,
+    KafkaStream,
     NexmarkStream,
     ReplayStream,
     StreamSource,
@@ -77,7 +78,7 @@ def _is_open(source: StreamSource) -> bool:
             return not n
         case ReplayStream():
             return False
-        case FollowedFiles(until=until):
+        case FollowedFiles(until=until) | KafkaStream(until=until):
             return not until
         case FlightStream():
             return True

@@ -22,10 +22,11 @@ from fabric.plan.join import join_columns
 from fabric.plan.mend import free_name, mended
 from fabric.plan.nodes import Node
 from fabric.plan.python import expr_text
-from fabric.plan.sources import FollowedFiles
+from fabric.plan.sources import FollowedFiles, KafkaStream
 from fabric.plan.stream_kinds import as_join, has_window_columns
 from fabric.plan.streams import (
     BAD,
+    BAD_RECORD_SCHEMA,
     ERRORS,
     HIDDEN,
     HIDDEN_TYPES,
@@ -236,6 +237,8 @@ def sides_of(node: Node, schema: pa.Schema) -> dict[str, pa.Schema]:
             return {**found, ERRORS: dead_letters(rows)} if on_error == "side" else found
         case StreamScan(source=FollowedFiles(on_bad="side")):
             return {UNREADABLE: UNREADABLE_SCHEMA}
+        case StreamScan(source=KafkaStream(on_bad="side")):
+            return {UNREADABLE: BAD_RECORD_SCHEMA}
         case _:
             return {}
 
@@ -286,7 +289,7 @@ def _no_side(node: SideOutput, sides: dict[str, pa.Schema]) -> PlanError:
     elif line is None and node.tag == ERRORS:
         message += ', .process(…, on_error="side") makes it'
     elif line is None and node.tag == UNREADABLE:
-        message += ', streams.files(…, on_bad="side") makes it'
+        message += ', streams.files(…, on_bad="side") and read_kafka(…, on_bad="side") make it'
     return mended(message, line)
 
 

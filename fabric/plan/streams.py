@@ -41,6 +41,14 @@ UNREADABLE_SCHEMA = pa.schema(
 )
 """`offset`: the byte of a growing file's line, whose bytes are `data`; else the row from which on
 a file can't be read."""
+BAD_RECORD_SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()),
+        ("data", pa.binary()), ("error", pa.string()),
+    ]
+)  # fmt: skip
+"""Records of Kafka that can't be read: `data` is the value's bytes, or the key's where it is that
+which can't be."""
 
 Strategy = Literal["bounded", "monotonic", "custom"]
 OnBad = Literal["fail", "skip", "side"]

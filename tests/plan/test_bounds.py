@@ -27,6 +27,7 @@ from fabric.plan.sources import (
     FlightSource,
     FollowedFiles,
     GeneratorStream,
+    KafkaStream,
     MemorySource,
     ReplayStream,
     StreamFileTarget,
@@ -60,6 +61,8 @@ SIZES_NOTHING = {
     "Scan.limit", "Limit.n", "Limit.offset", "Frame.start", "Frame.end", "TopN.n",
     "MemorySource.n_rows", "GeneratorStream.n_rows", "NexmarkStream.n_events",
     "FileTarget.rows_max", "StreamFileTarget.roll_rows",
+    # places in topics and in time
+    "KafkaStream.start_ms", "KafkaOffset.partition", "KafkaOffset.offset",
 }  # fmt: skip
 ELSEWHERE = {
     # checked at birth in plan/windowing.py, whatever they come from
@@ -127,6 +130,19 @@ REFUSED: list[tuple[Node, str]] = [
     (stream(FollowedFiles("csv", "/in", n_splits=HUGE)), SPLITS),
     (stream(sources.FlightStream("in", n_splits=HUGE)), SPLITS),
     (stream(sources.FlightStream("in", buffer_bytes=1 << 60)), "buffer_bytes is at most"),
+    (stream(KafkaStream("h:1", ("t",), buffer_bytes=1 << 60)), "buffer_bytes is at most"),
+    (stream(KafkaStream("h:1", ("t",), discover_s=float("inf"))), "discover_s must be a number"),
+    (stream(KafkaStream("h" * 5000, ("t",))), "servers has at most 4096 characters"),
+    (
+        stream(KafkaStream("h:1", ("t",), value=sources.RowFormat("avro", message="x" * 5000))),
+        "message has at most 4096 characters",
+    ),
+    (
+        stream(
+            KafkaStream("h:1", ("t",), value=sources.RowFormat("avro", schema_text="x" * 2**21))
+        ),
+        "schema_text has at most 1048576 characters",
+    ),
     (stream(GeneratorStream(rows_per_s=1 << 62)), "rows_per_s is at most"),
     (stream(FollowedFiles("csv", "/in", poll_s=float("nan"))), "poll_s must be a number"),
     (stream(ReplayStream(MemorySource("t", 1), "ts", speed=float("inf"))), "speed must be a"),

@@ -33,6 +33,7 @@ from fabric.plan.sources import (
     FlightSource,
     FlightTarget,
     GateTarget,
+    KafkaTarget,
 )
 
 A, B = Column("a"), Column("b")
@@ -73,6 +74,8 @@ STEPS: list[tuple[Callable[[Scan], Node], str]] = [
     (lambda s: Sink(s, DatasetTarget("d", ("a",))), '.write_dataset("d", keys=["a"])'),
     (lambda s: Sink(s, DatasetTarget("d", replicas=2)), '.write_dataset("d", replicas=2)'),
     (lambda s: Sink(s, FlightTarget("grpc://h:1", ("x",), SECRET)), '.write_flight("grpc://h:1")'),
+    (lambda s: Sink(s, KafkaTarget("h:1", "t", key=("a",), secrets=(("sasl.password", SECRET),))),
+     '.write_kafka("t", servers="h:1", key="a")'),
     (lambda s: Sink(s, GateTarget("g")), '.write_gate("g")'),
     (lambda _: StageInput(4, SCHEMA), "stage_input(4)"),
     (lambda s: s, 'read_parquet("/x/*.pq" and 1 more)'),

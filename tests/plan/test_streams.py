@@ -27,9 +27,11 @@ from fabric.plan.sources import (
     FlightStream,
     FollowedFiles,
     GeneratorStream,
+    KafkaStream,
     LiveTarget,
     NexmarkStream,
     ReplayStream,
+    RowFormat,
     StreamFileTarget,
     StreamSource,
 )
@@ -90,6 +92,11 @@ def test_random_streams_travel(seed: int) -> None:
     assert encode(back) == encode(plan)
 
 
+SECRET = "do-not-show"
+AVRO = RowFormat(
+    "avro", (("n", 1),), registry="http://r:1", strategy="record",
+    registry_secrets=(("password", SECRET),),
+)  # fmt: skip
 SOURCES: list[tuple[StreamSource, str]] = [
     (GeneratorStream(), "streams.generator()"),
     (GeneratorStream(2, 10, 3, 5, -4, -5, 7),
@@ -105,6 +112,20 @@ SOURCES: list[tuple[StreamSource, str]] = [
      "settle_s=0.5)"),
     (FlightStream("in", "received", 2, 9),
      'streams.flight("in", acknowledge="received", n_splits=2, buffer_bytes=9)'),
+    (KafkaStream("h:1", ("a",), secrets=(("sasl.password", SECRET),)),
+     'read_kafka("a", servers="h:1")'),
+    (KafkaStream("h:1", ("a", "b"), value=AVRO, key=("k",), key_format=RowFormat("text"),
+                 columns=(("offset", "o"),), start="offsets", offsets=(("a", 0, 1 << 40),),
+                 until="now", on_expired="latest", on_bad="side", isolation="read_uncommitted",
+                 group="g", discover_s=5.0, rows_per_s=7, bytes_per_s=8, buffer_bytes=9,
+                 settings=(("x", "y"),)),
+     'read_kafka(["a", "b"], servers="h:1", value=formats.avro(registry="http://r:1", '
+     'strategy="record"), key="k", key_format="text", start="offsets", '
+     "offsets=(('a', 0, 1099511627776),), "
+     'until="now", on_expired="latest", on_bad="side", isolation="read_uncommitted", group="g", '
+     'discover_s=5.0, rows_per_s=7, bytes_per_s=8, buffer_bytes=9, offset="o")'),
+    (KafkaStream("h:1", pattern="a.*", start="time", start_ms=-1),
+     'read_kafka(servers="h:1", pattern="a.*", start="time", start_ms=-1)'),
 ]  # fmt: skip
 
 
@@ -114,6 +135,7 @@ def test_sources_travel_and_are_shown(source: StreamSource, text: str) -> None:
     assert decode(encode(Plan(scan))).root == scan
     assert node_text(replace(scan, columns=None)) == text
     assert node_text(scan) == text + '.select("k", "ts")'
+    assert SECRET not in repr(scan)
 
 
 OWN = pa.schema([("n", pa.int64()), ("ts", pa.timestamp("us"))])

@@ -30,6 +30,7 @@ from fabric.plan.sources import (
     FlightStream,
     FollowedFiles,
     GeneratorStream,
+    KafkaStream,
     MemorySource,
     NexmarkStream,
     ReplayStream,
@@ -74,6 +75,10 @@ def stream_schema(source: StreamSource) -> pa.Schema:
                 f"the columns of Flight stream {source.name!r} can't be known before somebody puts "
                 "rows; give them with schema="
             )
+        case KafkaStream():
+            from fabric.io.kafka.splits import kafka_schema
+
+            return kafka_schema(source)
 
 
 def enumerate_stream(source: StreamSource, splits_of: SplitsOf | None = None) -> list[Split]:
@@ -91,6 +96,10 @@ def enumerate_stream(source: StreamSource, splits_of: SplitsOf | None = None) ->
         case FlightStream():
             flight.check(source)
             return [Split(f"{source.name}-{i}") for i in range(source.n_splits)]
+        case KafkaStream():
+            from fabric.io.kafka.splits import enumerate_partitions
+
+            return enumerate_partitions(source)
 
 
 def _one_part(source: Source) -> list[Split]:

@@ -6,13 +6,15 @@ in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-import pyarrow as pa
-
 from fabric.plan import plan_pb2 as pb
+from fabric.plan.codec.kafka_places import read_kafka_target, write_kafka_target
 from fabric.plan.codec.limits import choice, small
-from fabric.plan.codec.values import schema_from_bytes, schema_to_bytes
+from fabric.plan.codec.values import (
+    read_options,
+    schema_from_bytes,
+    schema_to_bytes,
+    write_options,
+)
 from fabric.plan.sources import (
     EMPTY_SCHEMA,
     BlackholeTarget,
@@ -26,56 +28,15 @@ from fabric.plan.sources import (
     FlightSource,
     FlightTarget,
     GateTarget,
+    KafkaTarget,
     LiveTarget,
     MemorySource,
-    Options,
-    OptionValue,
     Schemas,
     Source,
     StreamFileTarget,
     StreamMode,
     Target,
 )
-
-
-def write_options(options: Options) -> list[pb.Option]:
-    """Reader or writer options as protobuf."""
-    return [_write_option(name, value) for name, value in options]
-
-
-def _write_option(name: str, value: OptionValue) -> pb.Option:
-    match value:
-        case bool():
-            return pb.Option(name=name, flag=value)
-        case int():
-            return pb.Option(name=name, integer=value)
-        case str():
-            return pb.Option(name=name, text=value)
-        case tuple():
-            return pb.Option(name=name, texts=pb.Names(names=value))
-        case pa.Schema():
-            return pb.Option(name=name, schema=schema_to_bytes(value))
-    raise ValueError(f"option {name} can't be a {type(value).__name__}")
-
-
-def read_options(options: Iterable[pb.Option]) -> Options:
-    """The options in messages."""
-    return tuple((option.name, _read_option(option)) for option in options)
-
-
-def _read_option(option: pb.Option) -> OptionValue:
-    match option.WhichOneof("value"):
-        case "flag":
-            return option.flag
-        case "integer":
-            return option.integer
-        case "text":
-            return option.text
-        case "texts":
-            return tuple(option.texts.names)
-        case "schema":
-            return schema_from_bytes(option.schema)
-    raise ValueError(f"option {option.name[:40]!r} has no value")
 
 
 def write_source(source: Source) -> pb.Source:
@@ -160,6 +121,8 @@ def write_target(target: Target) -> pb.Target:
             return pb.Target(blackhole=pb.BlackholeTarget())
         case LiveTarget(name=name):
             return pb.Target(live=pb.LiveTarget(name=name))
+        case KafkaTarget():
+            return pb.Target(kafka=write_kafka_target(target))
 
 
 def _file(target: FileTarget) -> pb.FileTarget:
@@ -213,6 +176,8 @@ def read_target(message: pb.Target) -> Target:
             return BlackholeTarget()
         case "live":
             return LiveTarget(message.live.name)
+        case "kafka":
+            return read_kafka_target(message.kafka)
     raise ValueError("a sink without a target")
 
 

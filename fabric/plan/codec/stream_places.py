@@ -7,13 +7,16 @@ on the way in.
 from __future__ import annotations
 
 from fabric.plan import plan_pb2 as pb
+from fabric.plan.codec.kafka_places import read_kafka_stream, write_kafka_stream
 from fabric.plan.codec.limits import choice, small
-from fabric.plan.codec.places import read_options, read_source, write_options, write_source
+from fabric.plan.codec.places import read_source, write_source
+from fabric.plan.codec.values import read_options, write_options
 from fabric.plan.sources import (
     Acknowledge,
     FlightStream,
     FollowedFiles,
     GeneratorStream,
+    KafkaStream,
     NexmarkStream,
     NexmarkTable,
     OnUnreadable,
@@ -37,6 +40,8 @@ def write_stream_source(source: StreamSource) -> pb.StreamSource:
             return pb.StreamSource(files=_files(source))
         case FlightStream():
             return pb.StreamSource(flight=_flight(source))
+        case KafkaStream():
+            return pb.StreamSource(kafka=write_kafka_stream(source))
 
 
 def read_stream_source(message: pb.StreamSource) -> StreamSource:
@@ -52,6 +57,8 @@ def read_stream_source(message: pb.StreamSource) -> StreamSource:
             return _read_files(message.files)
         case "flight":
             return _read_flight(message.flight)
+        case "kafka":
+            return read_kafka_stream(message.kafka)
     raise ValueError("a stream without a source")
 
 

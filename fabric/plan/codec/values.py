@@ -1,11 +1,12 @@
-"""Arrow types, schemas and constants as bytes.
+"""Arrow types, schemas, constants and options as messages.
 
-One job: both directions for the three. A time is an integer in the unit of its type, a decimal its
+One job: both directions for these. A time is an integer in the unit of its type, a decimal its
 text. Nested constants don't exist.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -16,6 +17,7 @@ from fabric.errors import DataError
 from fabric.plan import plan_pb2 as pb
 from fabric.plan.expr import Literal
 from fabric.plan.literals import scalar_of
+from fabric.plan.sources import Options, OptionValue
 from fabric.plan.types import is_binary, is_string, plain
 
 _UNSIGNED_MIN = 1 << 63
@@ -119,3 +121,43 @@ def _kinds(dtype: pa.DataType) -> tuple[str, ...]:
     if is_string(dtype) or t.is_decimal(dtype):
         return ("text",)
     return ("binary",) if is_binary(dtype) else ()
+
+
+def write_options(options: Options) -> list[pb.Option]:
+    """Reader or writer options as protobuf."""
+    return [_write_option(name, value) for name, value in options]
+
+
+def _write_option(name: str, value: OptionValue) -> pb.Option:
+    match value:
+        case bool():
+            return pb.Option(name=name, flag=value)
+        case int():
+            return pb.Option(name=name, integer=value)
+        case str():
+            return pb.Option(name=name, text=value)
+        case tuple():
+            return pb.Option(name=name, texts=pb.Names(names=value))
+        case pa.Schema():
+            return pb.Option(name=name, schema=schema_to_bytes(value))
+    raise ValueError(f"option {name} can't be a {type(value).__name__}")
+
+
+def read_options(options: Iterable[pb.Option]) -> Options:
+    """The options in messages."""
+    return tuple((option.name, _read_option(option)) for option in options)
+
+
+def _read_option(option: pb.Option) -> OptionValue:
+    match option.WhichOneof("value"):
+        case "flag":
+            return option.flag
+        case "integer":
+            return option.integer
+        case "text":
+            return option.text
+        case "texts":
+            return tuple(option.texts.names)
+        case "schema":
+            return schema_from_bytes(option.schema)
+    raise ValueError(f"option {option.name[:40]!r} has no value")
