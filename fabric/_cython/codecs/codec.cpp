@@ -1,0 +1,63 @@
+// What decoders of all formats share: rows that are whole or not there, and bad ones noted.
+#include "codecs/codec.hpp"
+
+namespace fabric::codecs {
+
+void Decoder::append(const Span* values, int64_t n) {
+  for (int64_t i = 0; i < n; ++i, ++n_values_) {
+    const int64_t row = rows_.length();
+    bool is_good = true;
+    if (values[i].data != nullptr) {
+      is_good = decode(values[i], reason_);
+    } else {
+      for (Column& column : columns()) {
+        if (column.type().is_nullable) column.null();
+        else is_good = false;
+      }
+      if (!is_good) reason_ = "the value is null, and a column can't be";
+    }
+    if (is_good) {
+      rows_.end_struct();
+      continue;
+    }
+    rows_.truncate(row);
+    bad_.push_back({n_values_, std::move(reason_)});
+    reason_.clear();
+  }
+}
+
+void Decoder::finish(ArrowArray& out, std::vector<Bad>& bad) {
+  rows_.finish(out);
+  bad = std::move(bad_);
+  bad_.clear();
+  n_values_ = 0;
+}
+
+void Decoder::reset() noexcept {
+  rows_.truncate(0);
+  bad_.clear();
+  reason_.clear();
+  n_values_ = 0;
+}
+
+bool Values::finish(ArrowArray& out) {
+  const bool is_large = data.size() > INT32_MAX;
+  make_array(out, size(), 0);
+  try {
+    Bytes ends;
+    for (const int64_t end : offsets) {
+      if (is_large) ends.add(end);
+      else ends.add(static_cast<int32_t>(end));
+    }
+    out.n_buffers = 3;
+    out.buffers[1] = ends.take();
+    out.buffers[2] = data.take();
+  } catch (...) {
+    out.release(&out);
+    throw;
+  }
+  offsets.assign(1, 0);
+  return is_large;
+}
+
+}  // namespace fabric::codecs
