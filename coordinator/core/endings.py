@@ -59,7 +59,10 @@ class Endings:
         What a stream has prepared was published with its checkpoints; the rest is brought to an
         end, in either case.
         """
-        command = pb.SinkCommand(job_id=job.job_id, stage=stage, publish=publish, handles=handles)
+        command = pb.SinkCommand(
+            job_id=job.job_id, stage=stage, publish=publish, handles=handles,
+            plan=job.sink_plan(stage), folder=job.checkpoint.folder,
+        )  # fmt: skip
         if job.is_stream(job.graph.stages[stage].region) or not (handles or publish):
             command.fragment = job.fragments[stage]
         return self._announcer.send_to(agent_id, pb.CoordinatorMessage(sink=command))
@@ -70,7 +73,10 @@ class Endings:
         if not handle or not attached:
             return []
         asked = agent_id if agent_id in attached else attached[0]
-        command = pb.SinkCommand(job_id=job.job_id, stage=stage, handles=[handle], attempts=True)
+        command = pb.SinkCommand(
+            job_id=job.job_id, stage=stage, handles=[handle], attempts=True,
+            plan=job.sink_plan(stage), folder=job.checkpoint.folder,
+        )  # fmt: skip
         return self._announcer.send_to(asked, pb.CoordinatorMessage(sink=command))
 
     def remind(self, job: Job, agent: Agent, now: float) -> list[Effect]:

@@ -18,6 +18,8 @@ from fabric.coordinator.core.tasks import Task, Tasks
 from fabric.coordinator.planner.placement import Placement
 from fabric.coordinator.planner.stages import Edge, StageGraph
 from fabric.errors import FabricError
+from fabric.plan.nodes import Sink
+from fabric.plan.sources import WITH_CREDENTIALS
 
 if TYPE_CHECKING:
     from fabric.coordinator.core.streams import Stream
@@ -190,6 +192,12 @@ class Job:
             and stage.stage not in self.published
             and self.tasks.all_finished(stage.stage)
         ]
+
+    def sink_plan(self, stage: int) -> bytes:
+        """What an agent needs beside the handles of a sink: the stage, where it has credentials."""
+        root = self.graph.stages[stage].root
+        needs = isinstance(root, Sink) and isinstance(root.target, WITH_CREDENTIALS)
+        return self.fragments[stage] if needs else b""
 
     def handles(self, stage: int) -> list[bytes]:
         """Durable handles of the finished tasks of a sink stage, in task order."""

@@ -61,6 +61,7 @@ def deploys(
         addresses={agent_id: _hello(hellos, agent_id).address for agent_id in producers},
         region=stage.region,
         run=job.run,
+        sink_folder=job.checkpoint.folder if stage.is_sink else "",
         stream=stream if job.stream is not None and job.stream.region == stage.region else None,
     )
     threads = _threads(_at_work(job, stage), hellos)

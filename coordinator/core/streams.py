@@ -420,6 +420,7 @@ class Streams:
         command = pb.SinkCommand(
             job_id=job.job_id, stage=stage, publish=publish, handles=handles,
             attempts=not publish and not checkpoint, checkpoint=checkpoint, kept=kept,
+            plan=job.sink_plan(stage), folder=job.checkpoint.folder,
         )  # fmt: skip
         asked = first if first in attached else attached[0]
         return self._announcer.send_to(asked, pb.CoordinatorMessage(sink=command))

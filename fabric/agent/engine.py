@@ -7,7 +7,7 @@ first task needs it, so that an idle agent stays small. Tests put their own engi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -27,6 +27,13 @@ if TYPE_CHECKING:
     from fabric.plan.streams import StreamScan
 
 Splits = Mapping[int, Sequence[Split]]
+
+
+class SinkStart(NamedTuple):
+    """The how manieth start of a sink's tasks this is, and the job's folder that all hosts see."""
+
+    run: int
+    folder: str
 
 
 class Stream(Protocol):
@@ -79,29 +86,41 @@ class Engine(Protocol):
         """A reader of a stream, to be given splits."""
 
     def open_stream_sink(
-        self, target: Target, schema: pa.Schema, task: TaskId, n_tasks: int, turn: int
+        self, target: Target, schema: pa.Schema, task: TaskId, n_tasks: int, start: SinkStart
     ) -> StreamWriter:
-        """Open one task's part of a stream's sink; `turn` grows each time its tasks begin anew."""
+        """Open one task's part of a stream's sink; `start` grows each time its tasks begin anew."""
 
     def open_sink(
-        self, target: Target, schema: pa.Schema, task: TaskId, n_tasks: int
+        self, target: Target, schema: pa.Schema, task: TaskId, n_tasks: int, start: SinkStart
     ) -> SinkWriter:
         """Open one task's part of a sink."""
 
-    def publish(self, handles: Sequence[bytes]) -> None:
-        """Make prepared output visible, all of it; may be repeated."""
+    def publish(self, handles: Sequence[bytes], target: Target | None = None) -> None:
+        """Make prepared output visible, all of it; may be repeated.
 
-    def take_back(self, handles: Sequence[bytes], kept: Sequence[bytes]) -> None:
+        Here and below `target` is there where handles are not enough: it has credentials.
+        """
+
+    def take_back(
+        self, handles: Sequence[bytes], kept: Sequence[bytes], target: Target | None = None
+    ) -> None:
         """Have nobody see any more what a stream published, but what is kept; may be repeated."""
 
-    def abandon(self, handles: Sequence[bytes]) -> None:
+    def abandon(self, handles: Sequence[bytes], target: Target | None = None) -> None:
         """Remove prepared output; may be repeated."""
 
-    def drop(self, handles: Sequence[bytes], kept: Sequence[bytes] = ()) -> None:
+    def drop(
+        self, handles: Sequence[bytes], kept: Sequence[bytes] = (), target: Target | None = None
+    ) -> None:
         """Remove what single attempts prepared, but what is kept; may be repeated."""
 
-    def discard(self, fragment: bytes, job: str, stage: int) -> None:
-        """Remove whatever a sink stage has written aside, known or not; may be repeated."""
+    def discard(
+        self, fragment: bytes, job: str, stage: int, folder: str, *, published: bool
+    ) -> None:
+        """Remove whatever a sink stage has written aside, known or not; may be repeated.
+
+        `published`: the job has come to its end, and all it wrote is out.
+        """
 
     def as_fabric(self, error: BaseException) -> FabricError:
         """The error as one of ours."""
@@ -163,54 +182,60 @@ class FabricEngine:
         return open_reader(scan.source, self.schema_of(scan))
 
     def open_stream_sink(
-        self, target: Target, schema: pa.Schema, task: TaskId, n_tasks: int, turn: int
+        self, target: Target, schema: pa.Schema, task: TaskId, n_tasks: int, start: SinkStart
     ) -> StreamWriter:
         """See `Engine`."""
         from fabric.io.streams.sinks import open_stream_sink
 
         if isinstance(target, FileTarget | GateTarget):
             raise InternalError(f"a stream was planned to write a {type(target).__name__}")
-        return open_stream_sink(target, schema, task, n_tasks, run=turn)
+        return open_stream_sink(target, schema, task, n_tasks, run=start.run, folder=start.folder)
 
     def open_sink(
-        self, target: Target, schema: pa.Schema, task: TaskId, n_tasks: int
+        self, target: Target, schema: pa.Schema, task: TaskId, n_tasks: int, start: SinkStart
     ) -> SinkWriter:
         """See `Engine`."""
         from fabric.io.sinks import open_sink
 
-        return open_sink(target, schema, task, n_tasks)
+        return open_sink(target, schema, task, n_tasks, run=start.run, folder=start.folder)
 
-    def publish(self, handles: Sequence[bytes]) -> None:
+    def publish(self, handles: Sequence[bytes], target: Target | None = None) -> None:
         """See `Engine`."""
         from fabric.io.sinks import publish
 
-        publish(handles)
+        publish(handles, target)
 
-    def take_back(self, handles: Sequence[bytes], kept: Sequence[bytes]) -> None:
+    def take_back(
+        self, handles: Sequence[bytes], kept: Sequence[bytes], target: Target | None = None
+    ) -> None:
         """See `Engine`."""
         from fabric.io.sinks import take_back
 
-        take_back(handles, kept)
+        take_back(handles, kept, target)
 
-    def abandon(self, handles: Sequence[bytes]) -> None:
+    def abandon(self, handles: Sequence[bytes], target: Target | None = None) -> None:
         """See `Engine`."""
         from fabric.io.sinks import abandon
 
-        abandon(handles)
+        abandon(handles, target)
 
-    def drop(self, handles: Sequence[bytes], kept: Sequence[bytes] = ()) -> None:
+    def drop(
+        self, handles: Sequence[bytes], kept: Sequence[bytes] = (), target: Target | None = None
+    ) -> None:
         """See `Engine`."""
         from fabric.io.sinks import drop
 
-        drop(handles, kept)
+        drop(handles, kept, target)
 
-    def discard(self, fragment: bytes, job: str, stage: int) -> None:
+    def discard(
+        self, fragment: bytes, job: str, stage: int, folder: str, *, published: bool
+    ) -> None:
         """See `Engine`."""
         from fabric.io.sinks import discard
 
         root = self.decode(fragment)
         if isinstance(root, Sink):
-            discard(root.target, job, stage)
+            discard(root.target, job, stage, folder, published=published)
 
     def as_fabric(self, error: BaseException) -> FabricError:
         """See `Engine`."""

@@ -69,6 +69,8 @@ from fabric.flight.transport import DatasetStore, Transport
 from fabric.heap import resident_bytes
 from fabric.ids import EdgeId, TaskId
 from fabric.io.dataset.access import DatasetAccess, use
+from fabric.plan.nodes import Sink
+from fabric.plan.sources import Target
 from fabric.telemetry.logs import logger
 
 _log = logger("fabric.agent")
@@ -438,7 +440,7 @@ class AgentRuntime:
     def _run_sink(self, command: pb.SinkCommand) -> None:
         engine = self._services.engine
         if command.attempts:  # nobody waits for it
-            engine.drop(command.handles, command.kept)
+            engine.drop(command.handles, command.kept, self._target_of(command))
             return
         report = pb.SinkReport(
             job_id=command.job_id,
@@ -450,18 +452,26 @@ class AgentRuntime:
             if command.publish:
                 failpoints.reach("agent.publishing")
             if command.fragment:
-                engine.discard(command.fragment, command.job_id, command.stage)
+                job, stage, folder = command.job_id, command.stage, command.folder
+                engine.discard(command.fragment, job, stage, folder, published=command.publish)
             elif command.publish:
-                engine.publish(command.handles)
+                engine.publish(command.handles, self._target_of(command))
             elif command.checkpoint:
-                engine.take_back(command.handles, command.kept)
+                engine.take_back(command.handles, command.kept, self._target_of(command))
             else:
-                engine.abandon(command.handles)
+                engine.abandon(command.handles, self._target_of(command))
             if command.publish:
                 failpoints.reach("agent.published")
         except Exception as error:
             report.error.CopyFrom(to_detail(engine.as_fabric(error)))
         self._inbox.put(SinkDone(report))
+
+    def _target_of(self, command: pb.SinkCommand) -> Target | None:
+        """Where a sink writes, with its credentials, if it needs any."""
+        if not command.plan:
+            return None
+        root = self._services.engine.decode(command.plan)
+        return root.target if isinstance(root, Sink) else None
 
     def _copy(self, order: pb.Replicate) -> None:
         report = pb.Replicated(number=order.number)

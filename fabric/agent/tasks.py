@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from fabric import failpoints
 from fabric.agent.cancellation import Cancellation
-from fabric.agent.engine import Engine, SinkWriter
+from fabric.agent.engine import Engine, SinkStart, SinkWriter
 from fabric.agent.exchanges import Exchanges
 from fabric.agent.gathered import Gathered
 from fabric.agent.held import TaskSpec
@@ -173,8 +173,9 @@ class TaskRun:
     def _write_sink(self, root: Sink, outputs: Outputs) -> None:
         spec, engine = self._spec, self._services.engine
         self._writer = writer = engine.open_sink(
-            root.target, engine.schema_of(root.input), spec.id, spec.deploy.n_tasks
-        )
+            root.target, engine.schema_of(root.input), spec.id, spec.deploy.n_tasks,
+            SinkStart(spec.deploy.run, spec.deploy.sink_folder),
+        )  # fmt: skip
         rows = 0
         with (
             self._cancellation.waking(writer.abandon),

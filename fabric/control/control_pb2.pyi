@@ -389,7 +389,7 @@ class KeepPartitions(_message.Message):
     def __init__(self, dataset: _Optional[str] = ..., partitions: _Optional[_Iterable[int]] = ..., parts: _Optional[_Iterable[_Union[CommittedPart, _Mapping]]] = ...) -> None: ...
 
 class Deploy(_message.Message):
-    __slots__ = ("job_id", "stage", "epoch", "node_path", "kind", "fragment", "n_tasks", "tasks", "inputs", "outputs", "addresses", "target_partitions", "region", "stream", "run")
+    __slots__ = ("job_id", "stage", "epoch", "node_path", "kind", "fragment", "n_tasks", "tasks", "inputs", "outputs", "addresses", "target_partitions", "region", "stream", "sink_folder", "run")
     class AddressesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -411,6 +411,7 @@ class Deploy(_message.Message):
     TARGET_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     REGION_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
+    SINK_FOLDER_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     stage: int
@@ -426,8 +427,9 @@ class Deploy(_message.Message):
     target_partitions: int
     region: int
     stream: StreamDeploy
+    sink_folder: str
     run: int
-    def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., epoch: _Optional[int] = ..., node_path: _Optional[str] = ..., kind: _Optional[_Union[StageKind, str]] = ..., fragment: _Optional[bytes] = ..., n_tasks: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskAssignment, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputEdge, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[OutputEdge, _Mapping]]] = ..., addresses: _Optional[_Mapping[str, str]] = ..., target_partitions: _Optional[int] = ..., region: _Optional[int] = ..., stream: _Optional[_Union[StreamDeploy, _Mapping]] = ..., run: _Optional[int] = ...) -> None: ...
+    def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., epoch: _Optional[int] = ..., node_path: _Optional[str] = ..., kind: _Optional[_Union[StageKind, str]] = ..., fragment: _Optional[bytes] = ..., n_tasks: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskAssignment, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputEdge, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[OutputEdge, _Mapping]]] = ..., addresses: _Optional[_Mapping[str, str]] = ..., target_partitions: _Optional[int] = ..., region: _Optional[int] = ..., stream: _Optional[_Union[StreamDeploy, _Mapping]] = ..., sink_folder: _Optional[str] = ..., run: _Optional[int] = ...) -> None: ...
 
 class StreamDeploy(_message.Message):
     __slots__ = ("folder", "checkpoint", "seal_bytes", "seal_crc32c", "turn", "held_bytes_max", "state")
@@ -600,7 +602,7 @@ class ReleaseJob(_message.Message):
     def __init__(self, job_id: _Optional[str] = ...) -> None: ...
 
 class SinkCommand(_message.Message):
-    __slots__ = ("job_id", "stage", "publish", "handles", "attempts", "fragment", "checkpoint", "kept")
+    __slots__ = ("job_id", "stage", "publish", "handles", "attempts", "fragment", "checkpoint", "kept", "plan", "folder")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     STAGE_FIELD_NUMBER: _ClassVar[int]
     PUBLISH_FIELD_NUMBER: _ClassVar[int]
@@ -609,6 +611,8 @@ class SinkCommand(_message.Message):
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     KEPT_FIELD_NUMBER: _ClassVar[int]
+    PLAN_FIELD_NUMBER: _ClassVar[int]
+    FOLDER_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     stage: int
     publish: bool
@@ -617,7 +621,9 @@ class SinkCommand(_message.Message):
     fragment: bytes
     checkpoint: int
     kept: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., publish: _Optional[bool] = ..., handles: _Optional[_Iterable[bytes]] = ..., attempts: _Optional[bool] = ..., fragment: _Optional[bytes] = ..., checkpoint: _Optional[int] = ..., kept: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    plan: bytes
+    folder: str
+    def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., publish: _Optional[bool] = ..., handles: _Optional[_Iterable[bytes]] = ..., attempts: _Optional[bool] = ..., fragment: _Optional[bytes] = ..., checkpoint: _Optional[int] = ..., kept: _Optional[_Iterable[bytes]] = ..., plan: _Optional[bytes] = ..., folder: _Optional[str] = ...) -> None: ...
 
 class Locations(_message.Message):
     __slots__ = ("version", "full", "edges", "datasets", "addresses", "dropped_jobs", "dropped_datasets", "sockets")

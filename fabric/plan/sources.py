@@ -386,6 +386,10 @@ Target = StreamTarget | FileTarget | GateTarget
 """Whatever a sink can write."""
 
 
+WITH_CREDENTIALS: tuple[type, ...] = ()
+"""Targets with secrets: whoever publishes is given them with the plan, handles never hold them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Split:
     """A part of a source that one task reads alone.

@@ -109,20 +109,24 @@ class FakeEngine:
     def chain(self, root: Node) -> Passing:
         return Passing()
 
-    def open_sink(self, target: Any, schema: Any, task: Any, n_tasks: int) -> Any: ...
+    def open_sink(self, target: Any, schema: Any, task: Any, n_tasks: int, start: Any) -> Any: ...
 
-    def publish(self, handles: Sequence[bytes]) -> None:
+    def publish(self, handles: Sequence[bytes], target: Any = None) -> None:
         if self.publish_error is not None:
             raise self.publish_error
         self.calls.append(("publish", tuple(handles)))
 
-    def drop(self, handles: Sequence[bytes]) -> None:
+    def drop(
+        self, handles: Sequence[bytes], kept: Sequence[bytes] = (), target: Any = None
+    ) -> None:
         self.calls.append(("drop", tuple(handles)))
 
-    def abandon(self, handles: Sequence[bytes]) -> None:
+    def abandon(self, handles: Sequence[bytes], target: Any = None) -> None:
         self.calls.append(("abandon", tuple(handles)))
 
-    def discard(self, fragment: bytes, job: str, stage: int) -> None:
+    def discard(
+        self, fragment: bytes, job: str, stage: int, folder: str, *, published: bool
+    ) -> None:
         self.calls.append(("discard", (fragment, job.encode(), str(stage).encode())))
 
     def as_fabric(self, error: BaseException) -> FabricError:

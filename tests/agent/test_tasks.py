@@ -115,7 +115,7 @@ class FakeEngine:
     def chain(self, root: Node) -> FakeChain:
         return FakeChain(self.limit)
 
-    def open_sink(self, target: object, schema: pa.Schema, task: TaskId, n_tasks: int) -> FakeSink:
+    def open_sink(self, target: object, *about: object) -> FakeSink:
         return self.sink
 
     def publish(self, handles: Sequence[bytes]) -> None: ...

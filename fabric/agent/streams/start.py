@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from fabric.agent.cancellation import Cancellation
-from fabric.agent.engine import Engine
+from fabric.agent.engine import Engine, SinkStart
 from fabric.agent.held import TaskSpec
 from fabric.agent.inputs import Inputs
 from fabric.agent.outputs import Outputs
@@ -189,8 +189,9 @@ def _sink(root: Node, parts: Parts, stack: ExitStack) -> StreamSink | None:
     if not isinstance(root, Sink):
         return None
     schema = parts.engine.schema_of(root.input)
-    turn = parts.spec.deploy.stream.turn
-    writer = parts.engine.open_stream_sink(root.target, schema, parts.spec.id, parts.n_tasks, turn)
+    stream = parts.spec.deploy.stream
+    start = SinkStart(stream.turn, stream.folder)
+    writer = parts.engine.open_stream_sink(root.target, schema, parts.spec.id, parts.n_tasks, start)
     stack.callback(writer.abandon)  # what was prepared stays
     stack.enter_context(parts.cancellation.waking(writer.interrupt))
     return StreamSink(root.path, writer)

@@ -25,6 +25,9 @@ from fabric.plan.sources import (
     Target,
 )
 
+_TARGETED = ()
+"""Kinds whose handles are not enough to publish them: the target has credentials."""
+
 
 def check_target(target: Target, schema: pa.Schema | None = None) -> None:
     """Refuse, before the job starts, a target that can't be written or can't hold such rows."""
@@ -34,8 +37,18 @@ def check_target(target: Target, schema: pa.Schema | None = None) -> None:
         files.check_target(target, schema)
 
 
-def open_sink(target: Target, schema: pa.Schema, task: TaskId, n_tasks: int) -> SinkWriter:
-    """One task's writer of `target`.
+def open_sink(
+    target: Target,
+    schema: pa.Schema,
+    task: TaskId,
+    n_tasks: int,
+    *,
+    run: int = 0,
+    folder: str = "",
+) -> SinkWriter:
+    """One task's writer of `target`; `run` counts the job's starts.
+
+    What can't be put aside at the target lies in `folder`, which is the same for all hosts.
 
     Raises
     ------
@@ -65,13 +78,18 @@ def open_sink(target: Target, schema: pa.Schema, task: TaskId, n_tasks: int) -> 
             raise PlanError(f"nothing here can write a {type(target).__name__}")
 
 
-def publish(handles: Sequence[bytes]) -> None:
-    """Make the prepared output of all tasks of one sink visible; may be repeated."""
-    for module, group in _grouped(unfolded(handles)).items():
-        _module(module).publish(group)
+def publish(handles: Sequence[bytes], target: Target | None = None) -> None:
+    """Make the prepared output of all tasks of one sink visible; may be repeated.
+
+    Here and below `target` is given for a sink `WITH_CREDENTIALS`: its handles have none.
+    """
+    for kind, group in _grouped(unfolded(handles)).items():
+        _module(kind).publish(group, *_needed(kind, target))
 
 
-def take_back(handles: Sequence[bytes], kept: Sequence[bytes]) -> None:
+def take_back(
+    handles: Sequence[bytes], kept: Sequence[bytes], target: Target | None = None
+) -> None:
     """Have nobody see any more what a stream's sink published; may be repeated.
 
     What is among `kept` too stays: a handle names all portions that its task did not know to be
@@ -84,30 +102,42 @@ def take_back(handles: Sequence[bytes], kept: Sequence[bytes]) -> None:
         It is still seen; unless the error is `retryable`, it always will be.
     """
     for kind, group in _grouped(_without(handles, kept)).items():
-        if kind not in ("stream-file", "dataset", "flight"):
+        if kind not in ("stream-file", "dataset", "flight", *_TARGETED):
             raise InternalError(f"a sink of kind {kind!r} is not one of a stream")
-        _module(kind).take_back(group)
+        _module(kind).take_back(group, *_needed(kind, target))
 
 
-def abandon(handles: Sequence[bytes]) -> None:
+def abandon(handles: Sequence[bytes], target: Target | None = None) -> None:
     """Remove the prepared output of all tasks of one sink; may be repeated."""
-    for module, group in _grouped(unfolded(handles)).items():
-        _module(module).abandon(group)
+    for kind, group in _grouped(unfolded(handles)).items():
+        _module(kind).abandon(group, *_needed(kind, target))
 
 
-def drop(handles: Sequence[bytes], kept: Sequence[bytes] = ()) -> None:
+def drop(
+    handles: Sequence[bytes], kept: Sequence[bytes] = (), target: Target | None = None
+) -> None:
     """Remove the prepared output of single attempts: others took over; may be repeated.
 
     What is among `kept` too stays, see `take_back`. Only files lie where somebody would find them:
     a dataset's commit lists the attempts it wants.
     """
     for kind, group in _grouped(_without(handles, kept)).items():
-        if kind in ("file", "stream-file"):
-            _module(kind).drop(group)
+        if kind in ("file", "stream-file", *_TARGETED):
+            _module(kind).drop(group, *_needed(kind, target))
 
 
-def discard(target: Target | StreamTarget, job: str, stage: int) -> None:
-    """Remove whatever the tasks of a stage wrote aside, prepared or not; may be repeated."""
+def discard(
+    target: Target | StreamTarget,
+    job: str,
+    stage: int,
+    folder: str = "",
+    *,
+    published: bool = False,
+) -> None:
+    """Remove whatever the tasks of a stage wrote aside, prepared or not; may be repeated.
+
+    `published`: the job has come to its end, and all it wrote is out.
+    """
     if isinstance(target, FileTarget | StreamFileTarget) and not places.may_write(target.path):
         return  # then no task of it has begun here
     if isinstance(target, FileTarget):
@@ -123,6 +153,11 @@ def discard(target: Target | StreamTarget, job: str, stage: int) -> None:
 def _without(handles: Sequence[bytes], kept: Sequence[bytes]) -> list[Handle]:
     stays = {handle.encode() for handle in unfolded(kept)}
     return [handle for handle in unfolded(handles) if handle.encode() not in stays]
+
+
+def _needed(kind: str, target: Target | None) -> tuple[Target | None, ...]:
+    """What the module of `kind` is given beside handles; None: who asks does not know it."""
+    return (target,) if kind in _TARGETED else ()
 
 
 def _grouped(handles: Iterable[Handle]) -> dict[str, list[Handle]]:

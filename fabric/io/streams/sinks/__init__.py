@@ -56,9 +56,17 @@ def _check_possible(target: StreamTarget, schema: pa.Schema) -> None:
 
 
 def open_stream_sink(
-    target: StreamTarget, schema: pa.Schema, task: TaskId, n_tasks: int, *, run: int
+    target: StreamTarget,
+    schema: pa.Schema,
+    task: TaskId,
+    n_tasks: int,
+    *,
+    run: int,
+    folder: str = "",
 ) -> StreamWriter:
     """One task's writer; `run` is the same for all tasks and greater after each restore.
+
+    `folder` is that of the checkpoints, the same for all hosts.
 
     Raises
     ------
