@@ -1,0 +1,1 @@
+"""Real servers for tests, each started by one command and gone when what started it is gone."""

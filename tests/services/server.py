@@ -1,0 +1,173 @@
+"""A server program for tests: on free loopback ports, killed with whoever started it.
+
+One job: `Server`, on which the servers of this folder build: start, stop, kill, pause, resume. The
+program runs under a keeper (keeper.py), so it ends with this process, however that ends, but not
+with the thread that started it. Its folder is removed when it is closed, or by the keeper.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+from fabric.errors import ConfigError, ExternalError
+
+START_S = 120.0
+STOP_S = 60.0
+KEEPER = (sys.executable, "-I", "-S", str(Path(__file__).with_name("keeper.py")))
+_LOW, _HIGH = 15_000, 32_000
+
+
+class Server:
+    """One process with a folder of its own, `folder`, in which ``log`` is what it says.
+
+    It is started by `start` and may be started again, on the same ports and data. Use it in a
+    `with`, or `close` it. Subclasses say how: `command`, and `answers`, which is asked until true.
+    """
+
+    name = "server"
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix=f"fabric-{self.name}-"))
+        self._keeper: subprocess.Popen[str] | None = None
+        self._pid = 0
+
+    def command(self) -> list[str]:
+        """The command line."""
+        raise NotImplementedError
+
+    def answers(self) -> bool:
+        """Whether it serves; asked while it starts."""
+        raise NotImplementedError
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        assert self._pid, f"{self.name} does not run"
+        return self._pid
+
+    @property
+    def running(self) -> bool:
+        """Whether its process is there; a paused one is."""
+        return self._keeper is not None and self._keeper.poll() is None
+
+    def start(self, *, wait: bool = True) -> None:
+        """Start it (again), and wait until it answers."""
+        assert not self.running, f"{self.name} runs already"
+        self.start_under([*KEEPER, "--remove", str(self.folder)], wait=wait)
+
+    def start_under(
+        self, keeper: list[str], *, stdin: int = subprocess.PIPE, wait: bool = True
+    ) -> None:
+        """`start` under a keeper with other options, which reads `stdin`."""
+        with (self.folder / "log").open("ab") as log:
+            self._keeper = subprocess.Popen(
+                [*keeper, "--", *self.command()],
+                cwd=self.folder, stdin=stdin, stdout=subprocess.PIPE, stderr=log,
+                start_new_session=True, text=True,
+            )  # fmt: skip
+        assert self._keeper.stdout is not None
+        self._pid = int(self._keeper.stdout.readline())
+        if wait:
+            self.wait()
+
+    def wait(self) -> None:
+        """Wait until it answers; `ExternalError` with its log when it ends instead."""
+        deadline_s = time.monotonic() + START_S
+        while not self.answers():
+            if not self.running or time.monotonic() > deadline_s:
+                raise ExternalError(f"{self.name} did not start: {self.log()[-3000:]}")
+            time.sleep(0.02)
+
+    def log(self) -> str:
+        """What it said so far."""
+        return (self.folder / "log").read_text(errors="replace")
+
+    def stop(self) -> None:
+        """Ask it to end, and wait for that; nothing when it does not run."""
+        self.resume()
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it at once, as a crash does (SIGKILL)."""
+        self._end(signal.SIGKILL)
+
+    def pause(self) -> None:
+        """Have it hang (SIGSTOP): connections stay, nothing is answered."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on after `pause`; nothing when it does not run."""
+        with suppress(ProcessLookupError):
+            if self.running:
+                os.kill(self._pid, signal.SIGCONT)
+
+    def close(self) -> None:
+        """End it and remove its folder; may be called again."""
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def leave(self) -> None:
+        """Leave it to its keeper: it is no longer this object's to end."""
+        if (keeper := self._keeper) is not None and keeper.stdout is not None:
+            keeper.stdout.close()
+            keeper.returncode = 0  # it is not waited for
+        self._keeper = None
+
+    def _end(self, number: int) -> None:
+        if (keeper := self._keeper) is None:
+            return
+        with suppress(ProcessLookupError):
+            if keeper.poll() is None:
+                os.kill(self._pid, number)
+        try:
+            keeper.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            os.kill(self._pid, signal.SIGKILL)
+            keeper.wait(STOP_S)
+        for pipe in (keeper.stdin, keeper.stdout):
+            if pipe is not None:
+                pipe.close()
+        self._keeper = None
+
+    def __enter__(self) -> Self:
+        if not self.running:
+            self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def free_port() -> int:
+    """A loopback port on which nothing listens.
+
+    It is below those that the system gives to connections, so it is still free a second later, and
+    after a restart.
+    """
+    for _ in range(100):
+        port = random.SystemRandom().randrange(_LOW, _HIGH)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise ConfigError(f"no free port was found between {_LOW} and {_HIGH}")
+
+
+def listens(port: int) -> bool:
+    """Whether something accepts connections at a loopback port."""
+    with socket.socket() as probe:
+        probe.settimeout(1.0)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
