@@ -54,6 +54,7 @@ class Decoder {
   int64_t n_rows() const { return rows_.length(); }  // good ones since the last `finish`
 
  protected:
+  Column& rows() { return rows_; }  // a struct, whose `end_struct` is for `append` to call
   std::vector<Column>& columns() { return rows_.children(); }
 
   // Append one row to every column and return true; or return false with `reason` (no full stop),

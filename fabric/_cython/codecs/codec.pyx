@@ -6,6 +6,7 @@ them and set `core`.
 """
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cython.operator cimport dereference
 from libc.stdint cimport int32_t
@@ -53,23 +54,52 @@ cdef object flat_schema(object schema):
     return pa.schema([flat_field(field) for field in schema])
 
 
-def cast_column(column not None, dtype not None):
-    """A column with another layout for the same values: decoded into `dtype`, or flattened.
+def flat_column(column not None):
+    """The column in its flat type. Arrow's own casts of nulls in list views are damaged (25).
 
     >>> import pyarrow as pa
-    >>> cast_column(pa.array(["x"]), pa.dictionary(pa.int32(), pa.string())).to_pylist()
+    >>> flat_column(pa.array([["x"], None], pa.list_view(pa.string_view())))[0].as_py()
     ['x']
     """
-    if column.type == dtype:
+    t, dtype = pa.types, column.type
+    flat = flat_type(dtype)
+    if flat == dtype:
         return column
+    if t.is_dictionary(dtype):
+        return flat_column(column.dictionary).take(column.indices)
+    if t.is_run_end_encoded(dtype):
+        return flat_column(pc.run_end_decode(column))
+    if not t.is_nested(dtype):
+        return column.cast(flat)
+    nulls = column.is_null()
+    if t.is_struct(dtype):
+        parts = [flat_column(part) for part in column.flatten()]
+        return pa.StructArray.from_arrays(parts, fields=flat.fields, mask=nulls)
+    if t.is_fixed_size_list(dtype):
+        size = dtype.list_size
+        inner = flat_column(column.values.slice(column.offset * size, len(column) * size))
+        return pa.FixedSizeListArray.from_arrays(inner, type=flat, mask=nulls)
+    if t.is_map(dtype):
+        entry = pa.struct([dtype.key_field, dtype.item_field])
+        column = column.cast(pa.list_(entry))
+    ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(column), 0).cast(pa.int64()))
+    offsets = pa.concat_arrays([pa.array([0], pa.int64()), ends])
+    inner = column.flatten()
+    if t.is_map(dtype):
+        keys, items = (flat_column(part) for part in inner.flatten())
+        return pa.MapArray.from_arrays(offsets.cast(pa.int32()), keys, items, flat, mask=nulls)
+    if t.is_large_list(flat):
+        return pa.LargeListArray.from_arrays(offsets, flat_column(inner), flat, mask=nulls)
+    offsets = offsets.cast(pa.int32())
+    return pa.ListArray.from_arrays(offsets, flat_column(inner), flat, mask=nulls)
+
+
+cdef object unflat_column(object column, object dtype):
+    """A flat column in the type whose flat type it has."""
     if pa.types.is_run_end_encoded(dtype):
-        values = cast_column(column, dtype.value_type)
-        return pa.compute.run_end_encode(values, run_end_type=dtype.run_end_type)
-    if pa.types.is_run_end_encoded(column.type):
-        return cast_column(pa.compute.run_end_decode(column), dtype)
-    if pa.types.is_dictionary(column.type):
-        return cast_column(column.dictionary, dtype).take(column.indices)
-    return column.cast(dtype)
+        values = unflat_column(column, dtype.value_type)
+        return pc.run_end_encode(values, run_end_type=dtype.run_end_type)
+    return column if column.type == dtype else column.cast(dtype)
 
 
 cdef int add_spans(object array, vector[Span]& spans, list keep) except -1:
@@ -168,9 +198,9 @@ cdef class Decoder:
         memset(&rows, 0, sizeof(rows))
         with nogil:
             self.core.get().finish(rows, bad)
-        batch = pa.record_batch(export_array(self.flat_capsule, &rows))
+        batch = pa.record_batch(export_array(self.flat.__arrow_c_schema__(), &rows))
         if not self.flat.equals(self.schema, check_metadata=True):
-            columns = [cast_column(column, field.type)
+            columns = [unflat_column(column, field.type)
                        for column, field in zip(batch.columns, self.schema)]
             batch = pa.RecordBatch.from_arrays(columns, schema=self.schema) if columns else batch
         found = tuple([Bad(one.row, one.reason.decode("utf-8", "replace")) for one in bad])
@@ -202,8 +232,7 @@ cdef class Encoder:
             raise ValueError(f"rows to encode have {self.schema.names}, got {batch.schema.names}")
         if batch.schema.types == self.flat.types:
             return batch
-        columns = [cast_column(column, field.type)
-                   for column, field in zip(batch.columns, self.flat)]
+        columns = [flat_column(column) for column in batch.columns]
         return pa.RecordBatch.from_arrays(columns, schema=self.flat)
 
     def encode(self, batch not None):
