@@ -81,6 +81,10 @@ void read_temporal(const ArrowSchema& schema, FieldType& type) {
   } else if (kind == 'D') {
     type.kind = Kind::duration;
     type.shown = std::string("duration[") + shown + "]";
+  } else if (kind == 'i' && unit == 'n') {
+    type.kind = Kind::interval;
+    type.width = 16;
+    type.shown = "month_day_nano_interval";
   } else {
     refuse(schema, "which rows can't be decoded into");
   }

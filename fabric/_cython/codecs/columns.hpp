@@ -76,8 +76,8 @@ class Bytes {
 
 enum class Kind : uint8_t {
   null, boolean, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, float32,
-  float64, decimal, text, binary, fixed_binary, date32, date64, time, timestamp, duration, list,
-  fixed_list, structure, map,
+  float64, decimal, text, binary, fixed_binary, date32, date64, time, timestamp, duration,
+  interval, list, fixed_list, structure, map,
 };
 
 // How a type of the schema is to be read and written; `children` of the column say what is inside.
@@ -103,7 +103,7 @@ void make_array(ArrowArray& out, int64_t length, int64_t n_children);
 class Column {
  public:
   // Throws std::invalid_argument for a type without a place here: views, dictionaries, run ends,
-  // unions, intervals (callers decode into the flat type and cast).
+  // unions (callers decode into the flat type and cast).
   explicit Column(const ArrowSchema& schema);
   Column(Column&&) = default;
 

@@ -1,0 +1,147 @@
+"""The nodes of an Avro program, as the native decoder and encoder take them.
+
+One job: `Op`, `Program`, and what reading and writing share: how columns are numbered, and how the
+units of times are turned into each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import pyarrow as pa
+
+from fabric.io.codecs.avro_schema import AvroType
+
+
+class Op(IntEnum):
+    """What a node reads, and what it does with it when it has a column (the same in avro.hpp)."""
+
+    NULL = 0  # reads nothing; the column's value is null
+    BOOLEAN = 1
+    INT = 2  # a = factor, b = divisor
+    LONG = 3  # as INT
+    FLOAT = 4
+    DOUBLE = 5
+    BYTES = 6  # a length, then bytes
+    FIXED = 7  # a = bytes
+    DECIMAL = 8  # a = bytes, or -1: a length comes first
+    DURATION = 9
+    ENUM = 10  # a = first of b texts, one per symbol; children: per symbol 1 where it is known
+    ARRAY = 11  # a = least bytes of an item; child: the item
+    MAP = 12  # a = least bytes of an entry; children: key, value
+    UNION = 13  # a child per branch
+    RECORD = 14  # a child per field
+    MEMBER = 15  # a = which of the struct's fields the child fills, or -1; the others are null
+    DEFAULT = 16  # a = the text that the child reads instead of the row
+    FAIL = 17  # a = the text that says why: the row is bad
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Nodes as (op, column, a, b, children), the texts they name, and the node that reads a row.
+
+    Columns are numbered depth first, as they lie in the Arrow schema, from 0.
+    """
+
+    nodes: tuple[tuple[int, int, int, int, tuple[int, ...]], ...]
+    texts: tuple[bytes, ...]
+    root: int
+
+
+@dataclass(slots=True)
+class Compiler:
+    """Gathers nodes and texts."""
+
+    nodes: list[tuple[int, int, int, int, tuple[int, ...]]] = field(default_factory=list)
+    texts: list[bytes] = field(default_factory=list)
+    skipped: dict[int, int] = field(default_factory=dict)
+
+    def add(
+        self, op: Op, column: int = -1, a: int = 0, b: int = 0, children: Sequence[int] = ()
+    ) -> int:
+        """The number of a new node."""
+        self.nodes.append((int(op), column, a, b, tuple(children)))
+        return len(self.nodes) - 1
+
+    def text(self, text: bytes) -> int:
+        """The number of a new text."""
+        self.texts.append(text)
+        return len(self.texts) - 1
+
+    def fail(self, why: str) -> int:
+        """A node that makes the row a bad one."""
+        return self.add(Op.FAIL, a=self.text(why.encode()))
+
+
+def numbered(fields: list[pa.Field], first: int) -> list[int]:
+    """The number of each field's column when the first has `first`."""
+    places = []
+    for one in fields:
+        places.append(first)
+        first += _width(one.type)
+    return places
+
+
+def _width(arrow: pa.DataType) -> int:
+    """How many columns a type has, itself included, depth first."""
+    if pa.types.is_struct(arrow):
+        return 1 + sum(_width(f.type) for f in arrow)
+    if pa.types.is_map(arrow):
+        return 2 + _width(arrow.key_type) + _width(arrow.item_type)
+    return 1 + _width(arrow.value_type) if is_list(arrow) else 1
+
+
+UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+NAMED_UNITS = {"millis": "ms", "micros": "us", "nanos": "ns"}
+
+
+def ratio(writer: AvroType, arrow: pa.DataType) -> tuple[int, int] | None:
+    """Factor and divisor of an int or long read as `arrow`; None when it can't be."""
+    t, logical, wide = pa.types, writer.logical, writer.kind == "long"
+    if t.is_floating(arrow) and not t.is_float16(arrow):
+        return 1, 1
+    if t.is_integer(arrow):
+        narrow = wide and arrow.bit_width < 64 and not t.is_uint32(arrow)
+        return None if narrow else (1, 1)
+    if t.is_date(arrow):
+        if wide != t.is_date64(arrow) and not (logical == "date" and t.is_date64(arrow)):
+            return None
+        return (86_400_000, 1) if logical == "date" and t.is_date64(arrow) else (1, 1)
+    if not (t.is_timestamp(arrow) or t.is_time(arrow) or t.is_duration(arrow)):
+        return None
+    if not logical:
+        return None if t.is_time32(arrow) and wide else (1, 1)
+    family, _, unit = logical.rpartition("-")
+    if family != _family(arrow):
+        return None
+    have, want = UNITS[NAMED_UNITS[unit]], UNITS[arrow.unit]
+    return (want // have, 1) if want >= have else (1, have // want)
+
+
+def _family(arrow: pa.DataType) -> str:
+    if pa.types.is_timestamp(arrow):
+        return "timestamp" if arrow.tz else "local-timestamp"
+    return "time" if pa.types.is_time(arrow) else "duration"
+
+
+def is_list(arrow: pa.DataType) -> bool:
+    """Whether it is a list of any length."""
+    return bool(pa.types.is_list(arrow) or pa.types.is_large_list(arrow))
+
+
+def is_text(arrow: pa.DataType) -> bool:
+    """Whether it is a string."""
+    return bool(pa.types.is_string(arrow) or pa.types.is_large_string(arrow))
+
+
+def is_binary(arrow: pa.DataType) -> bool:
+    """Whether it is bytes of any length."""
+    return bool(pa.types.is_binary(arrow) or pa.types.is_large_binary(arrow))
+
+
+def is_members(arrow: pa.DataType) -> bool:
+    """Whether the type is the struct that a union of several branches is read as."""
+    names = [f.name for f in arrow] if pa.types.is_struct(arrow) else []
+    return bool(names) and all(n.startswith("member") and n[6:].isdigit() for n in names)
