@@ -14,11 +14,9 @@ Each is a process of its own (server.py) in KRaft mode, and its data goes with i
 from __future__ import annotations
 
 import base64
-import os
 import secrets
 import shutil
 import sys
-import tempfile
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
@@ -29,8 +27,9 @@ from typing import Self
 from confluent_kafka import KafkaException
 
 from fabric.errors import ExternalError
-from tests.services.maven import jars, locked, prepared, run
-from tests.services.server import KEEPER, Server, free_port, listens
+from tests.services.maven import jars, java_path, prepared, run
+from tests.services.server import Server, free_port, listens
+from tests.services.sharing import shared
 from tests.services.topics import Topics
 
 POM = Path(__file__).with_name("kafka.xml")
@@ -120,6 +119,11 @@ class KafkaBroker(Server, Topics):
     @property
     def servers(self) -> str:
         """Its address, for ``bootstrap.servers``."""
+        return self.address
+
+    @property
+    def address(self) -> str:
+        """The same."""
         return f"127.0.0.1:{self.port}"
 
     def listeners(self) -> dict[str, str]:
@@ -238,56 +242,9 @@ class SharedBroker(Topics):
         return self._servers
 
 
-_SHARING = threading.Lock()
-_SHARED: list[tuple[int, SharedBroker]] = []  # the end of a pipe for which its keeper waits
-
-
 def kafka_broker() -> SharedBroker:
-    """The broker of this run of pytest: started by the first process that asks.
-
-    Each process that uses it keeps a named pipe open, whose last closing ends the broker: so does
-    the kernel for a killed one. All of that is done under a file's lock.
-    """
-    with _SHARING:
-        if not _SHARED:
-            run_id = os.environ.get("PYTEST_XDIST_TESTRUNUID") or secrets.token_hex(8)
-            base = Path(tempfile.gettempdir(), f"fabric-kafka-{os.getuid()}-{run_id}")
-            with locked(base.with_suffix(".lock")):
-                end = _open(base.with_suffix(".pipe"))
-                if end is None:
-                    end = _start_shared(base)
-                servers = base.with_suffix(".servers").read_text()
-            _SHARED.append((end, SharedBroker(servers)))
-        return _SHARED[0][1]
-
-
-def _open(pipe: Path) -> int | None:
-    """An end of the pipe for writing; None when no keeper reads it."""
-    with suppress(OSError):  # no such file, or nobody has it open for reading
-        return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
-    return None
-
-
-def _start_shared(base: Path) -> int:
-    """Start the shared broker, under the lock; this process's end of its pipe."""
-    broker = KafkaBroker()
-    pipe, lock, noted = (base.with_suffix(s) for s in (".pipe", ".lock", ".servers"))
-    pipe.unlink(missing_ok=True)
-    os.mkfifo(pipe, 0o600)
-    removed = [f"--remove={path}" for path in (broker.folder, pipe, noted, lock)]
-    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    end = os.open(pipe, os.O_WRONLY)
-    os.set_blocking(reading, True)
-    try:
-        broker.start_under([*KEEPER, f"--lock={lock}", *removed], stdin=reading)
-    except BaseException:
-        os.close(end)  # ends it
-        raise
-    finally:
-        os.close(reading)
-    broker.leave()
-    noted.write_text(broker.servers)
-    return end
+    """The broker of this run of pytest, started by the first process that asks (sharing.py)."""
+    return SharedBroker(shared("kafka", KafkaBroker))
 
 
 @cache
@@ -320,8 +277,8 @@ def _template() -> Path:
             broker.records("archived")
             broker.stop()
 
-    java = str(Path(shutil.which("java") or "java").resolve())
-    return prepared("kafka-template", make, POM.read_bytes(), repr((java, JAVA, _LOG4J)).encode())
+    made_for = repr((java_path(), JAVA, _LOG4J)).encode()
+    return prepared("kafka-template", make, POM.read_bytes(), made_for)
 
 
 def _random_id() -> str:

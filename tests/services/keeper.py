@@ -38,6 +38,7 @@ def main(arguments: list[str]) -> int:
     server = subprocess.Popen(
         ["setpriv", "--pdeathsig", "KILL", *options.command],
         stdin=subprocess.DEVNULL,
+        stdout=sys.stderr.fileno(),
         start_new_session=True,
     )
     print(server.pid, flush=True)

@@ -54,6 +54,11 @@ def jars(pom: Path) -> Path:
     return prepared(pom.stem, fetch, pom.read_bytes())
 
 
+def java_path() -> str:
+    """Where Java is: an archive of classes holds for one Java alone."""
+    return str(Path(shutil.which("java") or "java").resolve())
+
+
 def maven(*arguments: str) -> None:
     """Run Maven; `ExternalError` with what it said when it fails."""
     run(["mvn", "-B", "-q", "-C", *arguments])

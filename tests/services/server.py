@@ -32,7 +32,8 @@ class Server:
     """One process with a folder of its own, `folder`, in which ``log`` is what it says.
 
     It is started by `start` and may be started again, on the same ports and data. Use it in a
-    `with`, or `close` it. Subclasses say how: `command`, and `answers`, which is asked until true.
+    `with`, or `close` it. Subclasses say how: `command`, `address`, and `answers`, which is asked
+    until it is true.
     """
 
     name = "server"
@@ -44,6 +45,11 @@ class Server:
 
     def command(self) -> list[str]:
         """The command line."""
+        raise NotImplementedError
+
+    @property
+    def address(self) -> str:
+        """Where it serves."""
         raise NotImplementedError
 
     def answers(self) -> bool:
@@ -141,8 +147,12 @@ class Server:
         self._keeper = None
 
     def __enter__(self) -> Self:
-        if not self.running:
-            self.start()
+        try:
+            if not self.running:
+                self.start()
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
