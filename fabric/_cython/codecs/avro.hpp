@@ -13,7 +13,7 @@
 
 #include "codecs/codec.hpp"
 #include "codecs/framed.hpp"
-#include "codecs/wide.hpp"
+#include "codecs/int256.hpp"
 
 namespace fabric::codecs {
 
@@ -33,7 +33,7 @@ struct AvroNode {
   Column* column = nullptr;  // decoders: nullptr is skip
   int64_t a = 0, b = 0;
   std::vector<int32_t> children;
-  Wide most{};  // decimal: the largest value of the column
+  Int256 most{};  // decimal: the largest value of the column
 };
 
 struct AvroProgram {

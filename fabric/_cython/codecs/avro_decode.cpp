@@ -335,8 +335,8 @@ bool AvroDecoder::decimal(const AvroNode& node, Row& row) {
   int64_t size = node.a;
   const char* cut_off = "a decimal is cut off";
   if (!(size >= 0 ? row.bytes(size, at, cut_off) : row.sized(at, size, cut_off))) return false;
-  Wide value;
-  if (!read_wide(at, size, node.most, value)) return row.wrong("a decimal has too many digits");
+  Int256 value;
+  if (!read_int256(at, size, node.most, value)) return row.wrong("a decimal has too many digits");
   node.column->fixed(value.words);
   return true;
 }

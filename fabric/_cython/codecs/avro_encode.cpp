@@ -261,9 +261,9 @@ void AvroEncoder::write_integer(
 void AvroEncoder::write_decimal(
     const AvroNode& node, const Source& source, int64_t at, Bytes& out) const {
   const int32_t width = types_[static_cast<size_t>(node.column_id)]->width;
-  const Wide value = load_wide(source.data + at * width, width);
+  const Int256 value = load_int256(source.data + at * width, width);
   uint8_t bytes[32];
-  const int64_t size = write_wide(value, bytes);
+  const int64_t size = write_int256(value, bytes);
   if (node.a < 0) return write_sized(bytes, size, out);
   if (size > node.a) refuse(node, "has more digits than its field");
   const uint8_t sign = value.is_negative() ? 0xFF : 0;
