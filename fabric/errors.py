@@ -15,6 +15,8 @@
     │   │   └── NotLeaderError     this coordinator does not lead; another one does, or will
     │   ├── ExhaustedError     a limit of the coordinator was met: memory, time, plans at once
     │   ├── PartitionLostError a materialised partition can't be fetched any more
+    │   ├── BrokerError        a message broker refused, or did not answer
+    │   │   └── ProducerFencedError  another producer has this transactional id now
     │   └── StorageError       a disk, database or object store refused (full, read-only, gone)
     │       ├── StorageAwayError   a database does not answer now
     │       └── FencedError        another coordinator leads: this one may not write any more
@@ -127,6 +129,31 @@ class PartitionLostError(ExternalError):
     """A materialised partition can't be fetched any more."""
 
 
+class BrokerError(ExternalError):
+    """A message broker refused, or did not answer.
+
+    `name` is the protocol's word for it, `code` its number; `requires_abort`: the transaction that
+    is under way can only be aborted.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: int = 0,
+        name: str = "",
+        retryable: bool = True,
+        requires_abort: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.code, self.name = code, name
+        self.retryable, self.requires_abort = retryable, requires_abort
+
+
+class ProducerFencedError(BrokerError):
+    """Another producer has this transactional id now: this one may not write any more."""
+
+
 class StorageError(ExternalError, OSError):
     """A disk or object store refused: full, read-only, gone."""
 
@@ -155,8 +182,8 @@ ERRORS: dict[str, type[FabricError]] = {
     for kind in (
         FabricError, UserError, PlanError, ExpressionError, ConfigError, DataError,
         StateSchemaError, NotFoundError, AuthError, CancelledError, ExternalError, PeerLostError,
-        NotLeaderError, ExhaustedError, PartitionLostError, StorageError, StorageAwayError,
-        FencedError, InternalError,
+        NotLeaderError, ExhaustedError, PartitionLostError, BrokerError, ProducerFencedError,
+        StorageError, StorageAwayError, FencedError, InternalError,
     )
 }  # fmt: skip
 """Class by name: how an error that crossed the wire finds its class again."""

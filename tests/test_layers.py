@@ -17,8 +17,8 @@ NATIVE = ROOT / "fabric" / "_cython"
 FOLDERS = (NATIVE, NATIVE / "kernels", NATIVE / "shuffle")  # where #include looks
 # Bottom to top; files right in `shuffle` (pool, partitioner, checksum) are the room "shuffle".
 ROOMS = (
-    "kernels", "codecs", "wire", "groups", "shuffle", "store", "ring", "pump", "grpc", "flight",
-    "datasets", "exchange",
+    "kernels", "codecs", "kafka", "wire", "groups", "shuffle", "store", "ring", "pump", "grpc",
+    "flight", "datasets", "exchange",
 )  # fmt: skip
 
 IMPORT = re.compile(r"^[ \t]*(?:c?import|from)[ \t]+([.\w]+.*)", re.M)

@@ -1,0 +1,87 @@
+"""librdkafka's errors as Fabric's: who can mend it, and may it be tried again."""
+
+from __future__ import annotations
+
+from fabric.errors import (
+    AuthError,
+    BrokerError,
+    ConfigError,
+    DataError,
+    FabricError,
+    NotFoundError,
+    ProducerFencedError,
+)
+
+# rd_kafka_resp_err_t: negative ones are the client's own, the others the protocol's.
+INVALID_ARG = -186
+MSG_SIZE_TOO_LARGE = 10
+FENCED = frozenset({-144, 47, 90})  # _FENCED, INVALID_PRODUCER_EPOCH, PRODUCER_FENCED
+DENIED = frozenset({-169, 29, 30, 31, 33, 34, 53, 58})  # credentials, and what ACLs forbid
+UNKNOWN = frozenset({-188, -190, 3, 100})  # a topic or partition that is not there
+AGAIN = frozenset(
+    {
+        -195,
+        -193,
+        -192,
+        -187,
+        -185,
+        -184,
+        -180,
+        -168,
+        5,
+        6,
+        7,
+        8,
+        9,
+        13,
+        14,
+        15,
+        16,
+        19,
+        20,
+        51,
+        56,
+        89,
+    }
+)
+"""Brokers away, leaders that move, time that ran out: trying again may help."""
+
+
+def error_of(
+    code: int,
+    name: str,
+    text: str,
+    *,
+    fatal: bool = False,
+    retryable: bool = False,
+    requires_abort: bool = False,
+    row: int = -1,
+) -> FabricError:
+    """The error to raise for what librdkafka calls `name`.
+
+    >>> error_of(-195, "_TRANSPORT", "no broker answered").retryable
+    True
+    >>> type(error_of(58, "SASL_AUTHENTICATION_FAILED", "wrong password")).__name__
+    'AuthError'
+    """
+    named = f"{text} ({name})" if name and name not in text else text
+    if code in FENCED:
+        return ProducerFencedError(named, code=code, name=name, retryable=False)
+    if code in DENIED:
+        return AuthError(named)
+    if code in UNKNOWN:
+        return NotFoundError(named)
+    if code == INVALID_ARG and not row >= 0:
+        return ConfigError(text)
+    if code == MSG_SIZE_TOO_LARGE:
+        return RowTooLargeError(named, row=row)
+    again = (retryable or code in AGAIN) and not fatal
+    return BrokerError(named, code=code, name=name, retryable=again, requires_abort=requires_abort)
+
+
+class RowTooLargeError(DataError):
+    """A row is larger than its topic takes; `row` is its index, -1 where only a broker found it."""
+
+    def __init__(self, message: str, *, row: int = -1) -> None:
+        super().__init__(message)
+        self.row = row

@@ -1,0 +1,327 @@
+"""Partitions of Kafka's topics as Arrow columns, read and decoded without the GIL.
+
+One job: the face of `reader.hpp`. There is no consumer group: the caller says which partitions from
+where, and keeps the positions. About 0.2 CPU seconds a million records, librdkafka's own threads
+counted; a decoder's rows are made in the same call.
+"""
+
+import pyarrow as pa
+
+cimport cython
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cython.operator cimport dereference
+from libc.string cimport memset
+
+from fabric._cython.codecs.codec cimport Decoder
+from fabric._cython.kafka.handle cimport (
+    faults_of,
+    key_of,
+    logs_of,
+    metadata_of,
+    milliseconds,
+    settings_of,
+    statistics_of,
+)
+from fabric._cython.kernels.arrow_c cimport export_array, schema_of
+
+from fabric._cython.kafka.results import ALL, COLUMNS, Bad, Read, joined, wanted_columns
+from fabric._cython.kafka.wake import Wake
+
+DEFAULTS = {
+    "group.id": "fabric",  # librdkafka wants one; nothing joins it
+    "enable.auto.commit": "false",
+    "enable.auto.offset.store": "false",
+    "auto.offset.reset": "error",  # an offset that is gone is the caller's to decide about
+    "isolation.level": "read_committed",
+    "enable.partition.eof": "true",
+    "allow.auto.create.topics": "false",
+    "fetch.message.max.bytes": "2097152",
+    "fetch.queue.backoff.ms": "10",
+}
+"""What a reader's settings are laid over."""
+
+
+@cython.final
+cdef class Reader:
+    """Records of partitions, each from an offset on.
+
+    Parameters
+    ----------
+    settings
+        librdkafka's, by their names (``{"bootstrap.servers": "…"}``), laid over `DEFAULTS`. All
+        values are texts.
+    Raises
+    ------
+    ConfigError
+        If librdkafka refuses a setting; a secret's value is never shown.
+    Notes
+    -----
+    Every method may be called from any thread, but one partition is read by one thread at a time.
+    A reader belongs to the process that made it: a forked one must make its own.
+    """
+
+    def __cinit__(self, settings not None):
+        cdef Settings given = settings_of(settings, DEFAULTS)
+        self.columns = {}
+        with nogil:
+            self.core.reset(new CReader(given))
+
+    def __dealloc__(self):
+        with nogil:
+            self.core.reset()
+
+    def assign(self, starts not None):
+        """Begin to read partitions; those that are read already go on undisturbed.
+
+        Parameters
+        ----------
+        starts
+            For each (topic, partition) the offset of the first record to read, `EARLIEST` or
+            `LATEST`; or that and the leader epoch of the position, which lets a broker find out
+            that its log was cut.
+        Raises
+        ------
+        ValueError
+            If a partition is assigned already.
+        """
+        cdef cmap[PartitionKey, Start] given
+        cdef Start start
+        for (topic, partition), at in starts.items():
+            start.offset, start.leader_epoch = at if isinstance(at, tuple) else (at, -1)
+            given[key_of(topic, partition)] = start
+        with nogil:
+            self.core.get().assign(given)
+
+    def unassign(self, partitions not None):
+        """Read these (topic, partition) no more; what was fetched of them is dropped."""
+        cdef vector[PartitionKey] given
+        for topic, partition in partitions:
+            given.push_back(key_of(topic, partition))
+        with nogil:
+            self.core.get().unassign(given)
+
+    def read(self, topic not None, partition not None, rows_max=16_384, *, wants=ALL,
+             decoder=None, bytes_max=64 << 20):
+        """Records of a partition that have come; never waits.
+
+        Parameters
+        ----------
+        rows_max, bytes_max
+            At most so many records, of which all but the first fit into so many bytes of keys and
+            values (1 GiB at most).
+        wants
+            Names of the columns to make, of `COLUMNS`.
+        decoder
+            Makes further columns of the values (`fabric._cython.codecs`); null values are its
+            rows of nulls.
+        Returns
+        -------
+        Read | None
+            The records; None: there are none now.
+        Raises
+        ------
+        ValueError
+            If the partition is not assigned.
+        FabricError
+            What a decoder raises; the same records come again with the next call.
+        """
+        cdef PartitionKey key = key_of(topic, partition)
+        cdef int64_t n_rows = rows_max, n_bytes = min(bytes_max, 1 << 30)
+        cdef CDecoder* native = NULL
+        cdef Decoder own
+        cdef ArrowArray rows
+        cdef Taken taken
+        cdef unsigned mask
+        if n_rows <= 0 or n_bytes <= 0:
+            given = f"{rows_max}, {bytes_max}"
+            raise ValueError(f"rows_max and bytes_max must be positive, got {given}")
+        if decoder is not None and decoder.is_native:
+            own = decoder
+            native = own.core.get()
+        elif decoder is not None:
+            wants = wants | {"value"}
+        mask, schema, capsule = self.described(wants)
+        cdef const ArrowSchema* shape = schema_of(capsule)
+        memset(&rows, 0, sizeof(rows))
+        try:
+            with nogil:
+                taken = self.core.get().take(key, n_rows, n_bytes, mask, dereference(shape), native,
+                                             rows)
+        except BaseException:
+            if native != NULL:
+                native.reset()
+            raise
+        if taken.n_records == 0:
+            return None
+        batch = pa.record_batch(export_array(schema.__arrow_c_schema__(), &rows))
+        found = []
+        if decoder is not None:
+            if native != NULL:
+                decoded = decoder.finished()
+            else:
+                decoded = decoder.decode(batch.column("value"))
+            batch = joined(batch, decoded)
+            found = [self.bad_of(key, one) for one in decoded.bad]
+        with nogil:
+            self.core.get().settle(key)
+        return Read(batch, found, taken.n_records, taken.n_bytes, taken.first_offset,
+                    self.position(topic, partition))
+
+    cdef tuple described(self, object wants):
+        """The columns of `wants`: as bits, a schema, and that in the C data interface."""
+        known = self.columns.get(wants)
+        if known is None:
+            schema = wanted_columns(frozenset(wants))
+            mask = sum(1 << i for i, name in enumerate(COLUMNS.names) if name in wants)
+            known = self.columns[wants] = (mask, schema, schema.__arrow_c_schema__())
+        return known
+
+    cdef object bad_of(self, const PartitionKey& key, object bad):
+        cdef Record record = self.core.get().record(key, bad.row)
+        value = None
+        if record.value.data != NULL:
+            value = PyBytes_FromStringAndSize(<const char*> record.value.data, record.value.size)
+        return Bad(record.offset, key.second, value, bad.reason, bad.row)
+
+    def position(self, topic not None, partition not None):
+        """The offset to begin with next time: behind all records read, and control records.
+
+        Before the first record it is what was assigned.
+        """
+        cdef PartitionKey key = key_of(topic, partition)
+        cdef int64_t offset
+        with nogil:
+            offset = self.core.get().position(key)
+        return offset
+
+    def leader_epoch(self, topic not None, partition not None):
+        """The leader epoch of the last record read, to be assigned with the position; or -1."""
+        return self.core.get().leader_epoch(key_of(topic, partition))
+
+    def at_end(self, topic not None, partition not None):
+        """Whether the end of the partition was reached and nothing has come since."""
+        return self.core.get().at_end(key_of(topic, partition))
+
+    def high_watermark(self, topic not None, partition not None):
+        """The offset behind the last record that a broker told of; -1: none did yet."""
+        cdef PartitionKey key = key_of(topic, partition)
+        cdef int64_t offset
+        with nogil:
+            offset = self.core.get().high_watermark(key)
+        return offset
+
+    def lag(self, topic not None, partition not None):
+        """Offsets between the position and the high watermark; -1: not known yet.
+
+        Records of open transactions, and control records, count until they are passed.
+        """
+        high, at = self.high_watermark(topic, partition), self.position(topic, partition)
+        return -1 if high < 0 or at < 0 else max(0, high - at)
+
+    def watermark_offsets(self, topic not None, partition not None, timeout_s=10.0):
+        """Ask the broker for the offsets of the first record and behind the last.
+
+        Raises
+        ------
+        BrokerError
+            If no broker answers in time.
+        NotFoundError
+            If there is no such topic or partition.
+        """
+        cdef PartitionKey key = key_of(topic, partition)
+        cdef int timeout_ms = milliseconds(timeout_s)
+        cdef pair[int64_t, int64_t] found
+        with nogil:
+            found = self.core.get().watermark_offsets(key, timeout_ms)
+        return found.first, found.second
+
+    def metadata(self, topics=None, timeout_s=10.0):
+        """`Topic` by name, of `topics` or of all that the brokers show.
+
+        A topic that is not there has an `error` and no partitions.
+
+        Raises
+        ------
+        BrokerError
+            If no broker answers in time.
+        """
+        return metadata_of(&self.core.get().handle(), topics, milliseconds(timeout_s))
+
+    def offsets_for_times(self, times not None, timeout_s=10.0):
+        """For each (topic, partition) the first offset at or after a time in milliseconds.
+
+        `LATEST` where no record is that late.
+        """
+        cdef cmap[PartitionKey, int64_t] given
+        cdef int timeout_ms = milliseconds(timeout_s)
+        for (topic, partition), at in times.items():
+            given[key_of(topic, partition)] = <int64_t> at
+        with nogil:
+            given = self.core.get().offsets_for_times(given, timeout_ms)
+        return plain(given)
+
+    def committed(self, partitions not None, timeout_s=10.0):
+        """The group's offset of each (topic, partition); -1001: it has none."""
+        cdef vector[PartitionKey] asked
+        cdef cmap[PartitionKey, int64_t] found
+        cdef int timeout_ms = milliseconds(timeout_s)
+        for topic, partition in partitions:
+            asked.push_back(key_of(topic, partition))
+        with nogil:
+            found = self.core.get().committed(asked, timeout_ms)
+        return plain(found)
+
+    def commit(self, offsets not None):
+        """Tell the group where this reader is, for tools that show lag; does not wait."""
+        cdef cmap[PartitionKey, int64_t] given
+        for (topic, partition), offset in offsets.items():
+            given[key_of(topic, partition)] = <int64_t> offset
+        with nogil:
+            self.core.get().commit(given)
+
+    @property
+    def wake_fd(self):
+        """An eventfd: readable when records or errors came. Reading it takes that back."""
+        return self.core.get().wake_fd()
+
+    def on_wake(self, callback):
+        """Have `callback` called, by a thread of this reader's, when records or errors came.
+
+        Events that come while it runs are one call. None: no more. Who uses this must not read
+        `wake_fd`.
+        """
+        if self.wake is not None:
+            self.wake.stop()
+        self.wake = None if callback is None else Wake(self.wake_fd, callback)
+
+    def errors(self):
+        """`Fault` of all that went wrong since the last call. To be called every 100 ms or so:
+        librdkafka tells its errors, statistics and renewed tokens only when it is asked.
+        """
+        with nogil:
+            self.core.get().poll()
+        return faults_of(&self.core.get().handle())
+
+    def logs(self):
+        """librdkafka's log since the last call, at most 256 lines: (syslog level, text)."""
+        return logs_of(&self.core.get().handle())
+
+    def statistics(self):
+        """librdkafka's newest statistics; empty without ``statistics.interval.ms``."""
+        return statistics_of(&self.core.get().handle())
+
+    def close(self):
+        """Stop, at once; what was fetched is dropped. Again: nothing."""
+        self.on_wake(None)
+        with nogil:
+            self.core.get().close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.close()
+
+
+cdef dict plain(cmap[PartitionKey, int64_t]& offsets):
+    return {(one.first.first.decode(), one.first.second): one.second for one in offsets}

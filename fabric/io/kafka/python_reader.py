@@ -1,0 +1,302 @@
+"""Kafka's records as columns over confluent-kafka's public interface: the native reader's twin."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+import confluent_kafka
+import pyarrow as pa
+
+from fabric._cython.codecs.codec import Decoder
+from fabric._cython.kafka.reader import DEFAULTS
+from fabric._cython.kafka.results import (
+    ALL,
+    Bad,
+    Fault,
+    Partition,
+    Read,
+    Topic,
+    joined,
+    wanted_columns,
+)
+from fabric.io.kafka.python_client import Watched, configured, faults, named, raised, size_of
+
+EOF = -191
+INVALID = -1001
+
+
+class Reader:
+    """Records of partitions, each from an offset on; see the native `Reader`."""
+
+    wake_fd = -1
+    """Python's interface tells nobody: who uses it asks again every few milliseconds."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        given = configured(settings, DEFAULTS)
+        self._watched = Watched()
+        try:
+            self._client: Any = confluent_kafka.Consumer({**given, **self._watched.callbacks()})
+        except confluent_kafka.KafkaException as error:
+            raised(error.args[0], "the client was not made")
+        self._lock = threading.Lock()
+        self._waiting: dict[Partition, deque[Any]] = {}
+        self._starts: dict[Partition, int] = {}
+        self._epochs: dict[Partition, int] = {}
+        self._ends: set[Partition] = set()
+
+    def _own(self) -> Any:
+        self._watched.check(self._client)
+        return self._client
+
+    def assign(self, starts: Mapping[Partition, int | tuple[int, int]]) -> None:
+        """Begin to read partitions; those that are read already go on undisturbed."""
+        client = self._own()
+        given = []
+        for partition, at in starts.items():
+            if partition in self._waiting:
+                raise ValueError(f"{named(partition)} is assigned already")
+            offset, epoch = at if isinstance(at, tuple) else (at, -1)
+            more: dict[str, Any] = {"leader_epoch": epoch} if epoch >= 0 else {}
+            given.append(confluent_kafka.TopicPartition(*partition, offset, **more))
+            self._starts[partition], self._epochs[partition] = offset, epoch
+        with faults("partitions can't be assigned"):
+            client.incremental_assign(given)
+        self._waiting |= {partition: deque() for partition in starts}
+
+    def unassign(self, partitions: Collection[Partition]) -> None:
+        """Read these no more; what was fetched of them is dropped."""
+        client = self._own()
+        for partition in partitions:
+            self._check_assigned(partition)
+        with faults("partitions can't be given up"):
+            client.incremental_unassign([confluent_kafka.TopicPartition(*p) for p in partitions])
+        for partition in partitions:
+            del self._waiting[partition], self._starts[partition], self._epochs[partition]
+            self._ends.discard(partition)
+
+    def _check_assigned(self, partition: Partition) -> None:
+        if partition not in self._waiting:
+            raise ValueError(f"{named(partition)} is not assigned")
+
+    def _fetch(self, n_records: int) -> None:
+        """Sort what has come by its partition."""
+        for message in self._own().consume(min(n_records, 10_000), 0):
+            partition, error = (message.topic(), message.partition()), message.error()
+            if error is None:
+                if partition in self._waiting:
+                    self._waiting[partition].append(message)
+                    self._ends.discard(partition)
+            elif error.code() == EOF:
+                self._ends.add(partition)
+            else:
+                at = partition if message.topic() is not None else ("", -1)
+                self._watched.faults.append(
+                    Fault(error.code(), error.name(), error.str(), error.fatal(), *at)
+                )
+
+    def read(
+        self,
+        topic: str,
+        partition: int,
+        rows_max: int = 16_384,
+        *,
+        wants: frozenset[str] = ALL,
+        decoder: Decoder | None = None,
+        bytes_max: int = 64 << 20,
+    ) -> Read | None:
+        """Records of a partition that have come; never waits. None: there are none now."""
+        if rows_max <= 0 or bytes_max <= 0:
+            raise ValueError(
+                f"rows_max and bytes_max must be positive, got {rows_max}, {bytes_max}"
+            )
+        schema, key = wanted_columns(frozenset(wants)), (topic, partition)
+        with self._lock:
+            self._own()
+            self._check_assigned(key)
+            waiting = self._waiting[key]
+            if len(waiting) < rows_max:
+                self._fetch(rows_max)
+            taken = list(_taken(waiting, rows_max, min(bytes_max, 1 << 30)))
+        if not taken:
+            return None
+        batch = _columns(taken, schema)
+        found: list[Bad] = []
+        if decoder is not None:
+            decoded = decoder.decode(pa.array([m.value() for m in taken], pa.binary()))
+            batch = joined(batch, decoded)
+            found = [_bad(taken[one.row], one.reason, one.row) for one in decoded.bad]
+        for _ in taken:
+            waiting.popleft()
+        self._epochs[key] = _epoch(taken[-1])
+        n_bytes = sum(size_of(message) for message in taken)
+        at = self.position(topic, partition)
+        return Read(batch, found, len(taken), n_bytes, taken[0].offset(), at)
+
+    def position(self, topic: str, partition: int) -> int:
+        """The offset to begin with next time: behind all records read, and control records."""
+        client, key = self._own(), (topic, partition)
+        self._check_assigned(key)
+        if waiting := self._waiting[key]:
+            return int(waiting[0].offset())
+        (found,) = client.position([confluent_kafka.TopicPartition(*key)])
+        return self._starts[key] if found.offset == INVALID else int(found.offset)
+
+    def leader_epoch(self, topic: str, partition: int) -> int:
+        """The leader epoch of the last record read; -1: not known."""
+        self._check_assigned((topic, partition))
+        return self._epochs[topic, partition]
+
+    def at_end(self, topic: str, partition: int) -> bool:
+        """Whether the end of the partition was reached and nothing has come since."""
+        self._check_assigned((topic, partition))
+        return (topic, partition) in self._ends and not self._waiting[topic, partition]
+
+    def high_watermark(self, topic: str, partition: int) -> int:
+        """The offset behind the last record that a broker told of; -1: none did yet."""
+        asked = confluent_kafka.TopicPartition(topic, partition)
+        try:
+            known = self._own().get_watermark_offsets(asked, cached=True)
+        except confluent_kafka.KafkaException:
+            return -1
+        return -1 if known is None or known[1] < 0 else int(known[1])
+
+    def lag(self, topic: str, partition: int) -> int:
+        """Offsets between the position and the high watermark; -1: not known yet."""
+        high, at = self.high_watermark(topic, partition), self.position(topic, partition)
+        return -1 if high < 0 or at < 0 else max(0, high - at)
+
+    def watermark_offsets(
+        self, topic: str, partition: int, timeout_s: float = 10.0
+    ) -> tuple[int, int]:
+        """Ask the broker for the offsets of the first record and behind the last."""
+        asked = confluent_kafka.TopicPartition(topic, partition)
+        with faults(f"the offsets of {named((topic, partition))}"):
+            low, high = self._own().get_watermark_offsets(asked, timeout=timeout_s)
+        return int(low), int(high)
+
+    def metadata(
+        self, topics: Collection[str] | None = None, timeout_s: float = 10.0
+    ) -> dict[str, Topic]:
+        """`Topic` by name, of `topics` or of all that the brokers show."""
+        client = self._own()
+        found: dict[str, Topic] = {}
+        for name in [None] if topics is None else topics:
+            with faults("no broker told of its topics"):
+                answer = client.list_topics(timeout=timeout_s, **({"topic": name} if name else {}))
+            found |= {topic: _topic(told) for topic, told in answer.topics.items()}
+        return found
+
+    def offsets_for_times(
+        self, times: Mapping[Partition, int], timeout_s: float = 10.0
+    ) -> dict[Partition, int]:
+        """For each partition the first offset at or after a time in milliseconds, or `LATEST`."""
+        asked = [confluent_kafka.TopicPartition(*p, at) for p, at in times.items()]
+        with faults("offsets by time"):
+            return _offsets(self._own().offsets_for_times(asked, timeout=timeout_s))
+
+    def committed(
+        self, partitions: Collection[Partition], timeout_s: float = 10.0
+    ) -> dict[Partition, int]:
+        """The group's offset of each partition; -1001: it has none."""
+        asked = [confluent_kafka.TopicPartition(*p) for p in partitions]
+        with faults("committed offsets"):
+            return _offsets(self._own().committed(asked, timeout=timeout_s))
+
+    def commit(self, offsets: Mapping[Partition, int]) -> None:
+        """Tell the group where this reader is, for tools that show lag; does not wait."""
+        given = [confluent_kafka.TopicPartition(*p, offset) for p, offset in offsets.items()]
+        with faults("offsets can't be committed"):
+            self._own().commit(offsets=given, asynchronous=True)
+
+    def on_wake(self, callback: Callable[[], None] | None) -> None:
+        """Never called: Python's interface tells nobody."""
+
+    def errors(self) -> list[Fault]:
+        """`Fault` of all that went wrong since the last call."""
+        with self._lock:
+            self._own()
+            if not any(self._waiting.values()):
+                self._fetch(1)
+        return self._watched.taken()
+
+    def logs(self) -> list[tuple[int, str]]:
+        """Nothing: they go where confluent-kafka writes them, to standard error."""
+        return []
+
+    def statistics(self) -> dict[str, Any]:
+        """librdkafka's newest statistics."""
+        return self._watched.newest
+
+    def close(self) -> None:
+        """Stop; what was fetched is dropped."""
+        client, self._client = self._client, None
+        self._waiting.clear()
+        if client is not None and os.getpid() == self._watched.process:
+            client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _epoch(message: Any) -> int:
+    epoch = message.leader_epoch()
+    return -1 if epoch is None else int(epoch)
+
+
+def _taken(waiting: deque[Any], rows_max: int, bytes_max: int) -> Iterator[Any]:
+    n_bytes = 0
+    for i, message in enumerate(itertools.islice(waiting, rows_max)):
+        n_bytes += size_of(message)
+        if i > 0 and n_bytes > bytes_max:
+            return
+        yield message
+
+
+def _headers(message: Any) -> list[dict[str, Any]]:
+    return [{"key": key, "value": value} for key, value in message.headers() or ()]
+
+
+def _columns(messages: list[Any], schema: pa.Schema) -> pa.RecordBatch:
+    made: dict[str, Callable[[Any], Any]] = {
+        "key": lambda m: m.key(),
+        "value": lambda m: m.value(),
+        "topic": lambda m: m.topic(),
+        "partition": lambda m: m.partition(),
+        "offset": lambda m: m.offset(),
+        "timestamp": lambda m: m.timestamp()[1] if m.timestamp()[0] else None,
+        "headers": _headers,
+    }
+    return pa.RecordBatch.from_arrays(
+        [pa.array([made[field.name](m) for m in messages], field.type) for field in schema],
+        schema=schema,
+    )
+
+
+def _bad(message: Any, reason: str, row: int) -> Bad:
+    return Bad(message.offset(), message.partition(), message.value(), reason, row)
+
+
+def _topic(told: Any) -> Topic:
+    error = "" if told.error is None else told.error.name()
+    return Topic(told.topic, sorted(told.partitions), error)
+
+
+def _offsets(found: list[Any]) -> dict[Partition, int]:
+    for one in found:
+        if one.error is not None:
+            raised(one.error, f"the offset of {named((one.topic, one.partition))}")
+    return {(one.topic, one.partition): int(one.offset) for one in found}
