@@ -14,6 +14,7 @@ from fabric.errors import FabricError
 from fabric.io import places
 from fabric.io.blocking import called
 from fabric.io.kafka import settings
+from fabric.io.postgres.access import check_place
 from fabric.operators.functions.trust import placed_functions
 from fabric.plan.nodes import Node, Plan, Scan, Sink
 from fabric.plan.sources import (
@@ -24,6 +25,7 @@ from fabric.plan.sources import (
     FollowedFiles,
     KafkaStream,
     KafkaTarget,
+    PostgresTarget,
     ReplayStream,
     StreamFileTarget,
 )
@@ -90,3 +92,5 @@ def _check_target(target: object) -> None:
             places.check_host(uri)
         case KafkaTarget():
             settings.check_reach(target)
+        case PostgresTarget():
+            check_place(target)

@@ -40,6 +40,7 @@ from fabric.plan.sources import (
     FileTarget,
     FlightSource,
     MemorySource,
+    PostgresTarget,
     ReplayStream,
     Source,
     Split,
@@ -229,6 +230,8 @@ def _own_place(target: Target) -> str:
             return os.path.realpath(path)
         case DatasetTarget(name=name, mode="create"):
             return f"dataset {name!r}"
+        case PostgresTarget(table=table, schema=schema, mode="create" | "overwrite"):
+            return f"the table {schema}.{table}"
     return ""
 
 
@@ -245,6 +248,10 @@ def _check_target(sink: Sink, around: Surroundings) -> None:
             check_stream_target(target, schema_of(sink.input))
         elif isinstance(target, DatasetTarget):
             _check_dataset_target(target, around, sink)
+        elif isinstance(target, PostgresTarget):
+            from fabric.io.postgres import sink as postgres
+
+            postgres.check_target(target, schema_of(sink.input))
     except FabricError as error:
         raise error.at(node=sink.path) from error.__cause__
 

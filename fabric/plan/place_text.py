@@ -25,6 +25,7 @@ from fabric.plan.sources import (
     LiveTarget,
     MemorySource,
     NexmarkStream,
+    PostgresTarget,
     ReplayStream,
     RowFormat,
     Source,
@@ -73,6 +74,10 @@ def target_text(target: Target) -> str:
             return "iter_batches()"
         case KafkaTarget(topic=topic):
             return f"write_kafka({_given(target, *(['topic'] if topic else []))})"
+        case PostgresTarget(table=table, schema=schema, key=key, mode=mode):
+            name = table if schema == "public" else f"{schema}.{table}"
+            listed = f", key={_argument(key)}" if key else ""
+            return f"write_postgres({quoted(name)}{listed}, mode={quoted(mode)})"
 
 
 def stream_source_text(source: StreamSource) -> str:

@@ -734,7 +734,7 @@ class FlightStream(_message.Message):
     def __init__(self, name: _Optional[str] = ..., acknowledge: _Optional[str] = ..., n_splits: _Optional[int] = ..., buffer_bytes: _Optional[int] = ...) -> None: ...
 
 class Target(_message.Message):
-    __slots__ = ("file", "dataset", "flight", "gate", "stream_file", "blackhole", "live", "kafka")
+    __slots__ = ("file", "dataset", "flight", "gate", "stream_file", "blackhole", "live", "kafka", "postgres")
     FILE_FIELD_NUMBER: _ClassVar[int]
     DATASET_FIELD_NUMBER: _ClassVar[int]
     FLIGHT_FIELD_NUMBER: _ClassVar[int]
@@ -743,6 +743,7 @@ class Target(_message.Message):
     BLACKHOLE_FIELD_NUMBER: _ClassVar[int]
     LIVE_FIELD_NUMBER: _ClassVar[int]
     KAFKA_FIELD_NUMBER: _ClassVar[int]
+    POSTGRES_FIELD_NUMBER: _ClassVar[int]
     file: FileTarget
     dataset: DatasetTarget
     flight: FlightTarget
@@ -751,7 +752,8 @@ class Target(_message.Message):
     blackhole: BlackholeTarget
     live: LiveTarget
     kafka: KafkaTarget
-    def __init__(self, file: _Optional[_Union[FileTarget, _Mapping]] = ..., dataset: _Optional[_Union[DatasetTarget, _Mapping]] = ..., flight: _Optional[_Union[FlightTarget, _Mapping]] = ..., gate: _Optional[_Union[GateTarget, _Mapping]] = ..., stream_file: _Optional[_Union[StreamFileTarget, _Mapping]] = ..., blackhole: _Optional[_Union[BlackholeTarget, _Mapping]] = ..., live: _Optional[_Union[LiveTarget, _Mapping]] = ..., kafka: _Optional[_Union[KafkaTarget, _Mapping]] = ...) -> None: ...
+    postgres: PostgresTarget
+    def __init__(self, file: _Optional[_Union[FileTarget, _Mapping]] = ..., dataset: _Optional[_Union[DatasetTarget, _Mapping]] = ..., flight: _Optional[_Union[FlightTarget, _Mapping]] = ..., gate: _Optional[_Union[GateTarget, _Mapping]] = ..., stream_file: _Optional[_Union[StreamFileTarget, _Mapping]] = ..., blackhole: _Optional[_Union[BlackholeTarget, _Mapping]] = ..., live: _Optional[_Union[LiveTarget, _Mapping]] = ..., kafka: _Optional[_Union[KafkaTarget, _Mapping]] = ..., postgres: _Optional[_Union[PostgresTarget, _Mapping]] = ...) -> None: ...
 
 class Setting(_message.Message):
     __slots__ = ("name", "value")
@@ -760,6 +762,28 @@ class Setting(_message.Message):
     name: str
     value: str
     def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+
+class PostgresTarget(_message.Message):
+    __slots__ = ("table", "schema", "key", "mode", "kind", "staging", "settings", "secrets", "insecure")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    STAGING_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    SECRETS_FIELD_NUMBER: _ClassVar[int]
+    INSECURE_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    schema: str
+    key: _containers.RepeatedScalarFieldContainer[str]
+    mode: str
+    kind: str
+    staging: str
+    settings: _containers.RepeatedCompositeFieldContainer[Setting]
+    secrets: _containers.RepeatedCompositeFieldContainer[Setting]
+    insecure: bool
+    def __init__(self, table: _Optional[str] = ..., schema: _Optional[str] = ..., key: _Optional[_Iterable[str]] = ..., mode: _Optional[str] = ..., kind: _Optional[str] = ..., staging: _Optional[str] = ..., settings: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., secrets: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., insecure: _Optional[bool] = ...) -> None: ...
 
 class RowFormat(_message.Message):
     __slots__ = ("name", "options", "schema_text", "message", "registry", "subject", "strategy", "registry_settings", "registry_secrets")

@@ -43,7 +43,7 @@ from fabric.plan.nodes import (
 )
 from fabric.plan.python import expr_text
 from fabric.plan.sort import phase_schema
-from fabric.plan.sources import DatasetTarget
+from fabric.plan.sources import DatasetTarget, PostgresTarget
 from fabric.plan.stream_rules import STREAM_RULES
 from fabric.plan.types import can_cast, common_type, is_comparable, is_groupable
 from fabric.plan.walk import rewrite_expr, walk_expr
@@ -309,7 +309,33 @@ def _sink(node: Sink, schema: pa.Schema) -> Columns:
                 keys = tuple(near if k == key else k for k in target.keys) if near else None
                 line = replace(node, target=replace(target, keys=keys)) if keys else None
                 raise mended(f"there is no column {quoted(key)} to partition by", line)
+    if isinstance(target, PostgresTarget):
+        _check_keys(node, target, schema)
     return [("rows", pa.int64())]
+
+
+def _check_keys(node: Sink, target: PostgresTarget, schema: pa.Schema) -> None:
+    """Refuse keys that no row has, and changes that nothing tells apart."""
+    for key in target.key:
+        if key not in schema.names:
+            near = nearest(key, schema.names)
+            keys = tuple(near if k == key else k for k in target.key) if near else None
+            line = replace(node, target=replace(target, key=keys)) if keys else None
+            raise mended(f"there is no column {quoted(key)} to upsert by", line)
+    _no_doubles(target.key, "the key names")
+    if target.mode == "upsert" and not target.key:
+        raise PlanError('mode="upsert" needs the columns that a row is known by; add key=')
+    if target.mode == "append" and target.key:
+        raise mended(
+            "a row that is appended has no key", replace(node, target=replace(target, key=()))
+        )
+    if target.kind and (
+        not target.key or target.kind not in schema.names or target.kind in target.key
+    ):
+        raise PlanError(
+            "these results change, and a table holds the last one of each key; write: "
+            f".write_postgres({quoted(target.table)}, key=…)"
+        )
 
 
 def _no_doubles(names: Sequence[str], what: str) -> None:

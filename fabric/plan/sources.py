@@ -20,6 +20,7 @@ FileMode = Literal["error", "overwrite", "append"]
 Schemas = Literal["strict", "union"]
 DatasetMode = Literal["create", "append", "overwrite"]
 StreamMode = Literal["error", "append"]
+PostgresMode = Literal["create", "append", "upsert", "overwrite"]
 OptionValue: TypeAlias = str | bool | int | tuple[str, ...] | pa.Schema
 """A reader's or writer's option, in its own type."""
 Options: TypeAlias = tuple[tuple[str, OptionValue], ...]
@@ -377,16 +378,40 @@ class KafkaTarget:
     secrets: Settings = field(default=(), repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class PostgresTarget:
+    """Rows of the table `table` in `schema` of a PostgreSQL database.
+
+    "create" makes the table, with `key` as its primary key, and refuses one that is there; the
+    other modes write one that is: "append" adds rows, "upsert" replaces those with the same `key`,
+    "overwrite" replaces all of them at once. `kind` is the column of row kinds where results
+    change: what is withdrawn is deleted by `key`. What is not to be seen yet lies in the schema
+    `staging`. `settings` are libpq's parameters; what is secret lies in `secrets` only, and
+    `insecure` lets it go in the clear to other machines.
+    """
+
+    table: str
+    schema: str = "public"
+    key: tuple[str, ...] = ()
+    mode: PostgresMode = "create"
+    kind: str = ""
+    staging: str = "fabric_sink"
+    settings: Settings = ()
+    secrets: Settings = field(default=(), repr=False)
+    insecure: bool = False
+
+
 StreamTarget = (
     StreamFileTarget | DatasetTarget | FlightTarget | BlackholeTarget | LiveTarget | KafkaTarget
-)
+    | PostgresTarget
+)  # fmt: skip
 """Whatever the sink of a stream can write."""
 
 Target = StreamTarget | FileTarget | GateTarget
 """Whatever a sink can write."""
 
 
-WITH_CREDENTIALS: tuple[type, ...] = ()
+WITH_CREDENTIALS: tuple[type, ...] = (PostgresTarget,)
 """Targets with secrets: whoever publishes is given them with the plan, handles never hold them."""
 
 

@@ -33,7 +33,7 @@ from fabric.plan.nodes import (
 )
 from fabric.plan.place_text import target_text
 from fabric.plan.schema import schema_of
-from fabric.plan.sources import DatasetTarget, FileTarget
+from fabric.plan.sources import DatasetTarget, FileTarget, PostgresTarget
 from fabric.plan.stream_facts import Stream
 from fabric.plan.stream_kinds import changes_results, has_window_columns
 from fabric.plan.streams import (
@@ -250,6 +250,11 @@ def _sink(node: Sink, stream: Stream) -> Stream:
         raise PlanError(
             "a stream adds to a dataset with each checkpoint, so it can't overwrite one; drop it "
             f"first, and write: .{target_text(target)}"
+        )
+    if isinstance(target, PostgresTarget) and target.mode == "overwrite":
+        raise PlanError(
+            "a stream adds to a table with each checkpoint, so it can't overwrite one; delete its "
+            'rows first, and use mode="append" or key='
         )
     return Stream(sinks=True)
 

@@ -19,6 +19,8 @@ from typing import Literal, Self
 import psycopg
 
 from fabric.errors import ConfigError, ExternalError
+from fabric.io.postgres.access import parameters_of
+from fabric.plan.sources import Settings
 from tests.support.wait import wait_until
 
 START_S = 60.0
@@ -71,6 +73,10 @@ class PostgresServer:
     def url(self, database: str = "postgres", user: str = "postgres") -> str:
         """Its address, for a user and a database."""
         return f"postgresql://{user}@127.0.0.1:{self.port}/{database}"
+
+    def settings(self, database: str = "postgres", user: str = "postgres") -> Settings:
+        """The same as a plan has it."""
+        return parameters_of(self.url(database, user), environ={})[0]
 
     def execute(self, statement: str, database: str = "postgres") -> list[tuple[object, ...]]:
         """Run one statement as the superuser; its rows."""

@@ -26,7 +26,13 @@ from fabric.clients.dataframe.streams.states import (
     reducing_state,
     value_state,
 )
-from fabric.clients.dataframe.streams.targets import to_blackhole, to_dataset, to_files, to_flight
+from fabric.clients.dataframe.streams.targets import (
+    to_blackhole,
+    to_dataset,
+    to_files,
+    to_flight,
+    to_postgres,
+)
 from fabric.clients.dataframe.streams.windows import (
     count_window,
     cumulative,
@@ -60,6 +66,7 @@ __all__ = [
     "to_dataset",
     "to_files",
     "to_flight",
+    "to_postgres",
     "tumbling",
     "value_state",
 ]

@@ -1,7 +1,7 @@
 """Where streams are written to, as users say it.
 
-One job: `to_files`, `to_dataset`, `to_flight` and `to_blackhole` for ``write_stream``. Rows are
-seen when the checkpoint that holds them is complete, each once.
+One job: `to_files`, `to_dataset`, `to_postgres`, `to_flight` and `to_blackhole` for
+``write_stream``. Rows are seen when the checkpoint that holds them is complete, each once.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias, get_args
 
+from fabric.clients.dataframe.databases import Table, postgres_target
 from fabric.clients.dataframe.names import choice, whole
 from fabric.clients.dataframe.read import roots_of
 from fabric.clients.dataframe.read_files import file_options
@@ -24,6 +25,8 @@ from fabric.plan.sources import (
     DatasetTarget,
     FileFormat,
     FlightTarget,
+    PostgresMode,
+    PostgresTarget,
     StreamFileTarget,
     StreamMode,
     StreamTarget,
@@ -106,6 +109,29 @@ def to_flight(
     return FlightTarget(uri, tuple(path), token, roots, insecure)
 
 
+def to_postgres(
+    table: Table,
+    *,
+    dsn: str,
+    key: str | Iterable[str] = (),
+    mode: PostgresMode | None = None,
+    password: str = "",
+    staging: str = "fabric_sink",
+    insecure: bool = False,
+) -> PostgresTarget:
+    """A table of PostgreSQL, a transaction a checkpoint; see `DataFrame.write_postgres`.
+
+    >>> to_postgres("sales.orders", dsn="postgresql://ann:secret@localhost/shop", key="id")
+    PostgresTarget(table='orders', schema='sales', key=('id',), mode='upsert', kind='', \
+staging='fabric_sink', settings=(('dbname', 'shop'), ('host', 'localhost'), ('user', 'ann')), \
+insecure=False)
+    """
+    return postgres_target(
+        table, dsn, key=key, mode=mode, password=password, staging=staging, insecure=insecure,
+        verb="to_postgres",
+    )  # fmt: skip
+
+
 def to_blackhole() -> BlackholeTarget:
     """Nowhere: rows are made, counted and dropped, which shows how fast a stream can be made.
 
@@ -123,9 +149,11 @@ def stream_target(given: Target, format: FileFormat, mode: StreamMode) -> Stream
         return replace(target, mode=mode)
     if isinstance(target, DatasetTarget):
         return replace(target, mode="append" if mode == "append" else "create")
+    if isinstance(target, PostgresTarget) and target.mode == "create" and mode == "append":
+        return replace(target, mode="upsert" if target.key else "append")
     if isinstance(target, StreamTarget):
         return target
     raise PlanError(
-        f"write_stream takes a folder, or streams.to_files, to_dataset, to_flight or "
-        f"to_blackhole, got {given!r}"
+        f"write_stream takes a folder, or streams.to_files, to_dataset, to_postgres, to_flight "
+        f"or to_blackhole, got {given!r}"
     )

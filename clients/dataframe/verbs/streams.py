@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from fabric.clients.dataframe import arguments as args
+from fabric.clients.dataframe.databases import by_changes
 from fabric.clients.dataframe.grouped import GroupBy
 from fabric.clients.dataframe.literal import SchemaLike, to_schema
 from fabric.clients.dataframe.lowering.streams import event_time
@@ -32,6 +33,7 @@ from fabric.plan.sources import (
     DatasetTarget,
     FileFormat,
     FlightTarget,
+    PostgresTarget,
     StreamMode,
 )
 from fabric.plan.stream_check import stream_of
@@ -344,8 +346,9 @@ class StreamVerbs(Verbs):
         Parameters
         ----------
         target
-            A folder for files of `format`, or `fabric.streams.to_files`, `to_dataset`, `to_flight`,
-            `to_blackhole`. Each row is there once, whatever fails meanwhile.
+            A folder for files of `format`, or `fabric.streams.to_files`, `to_dataset`,
+            `to_postgres`, `to_flight`, `to_blackhole`. Each row is there once, whatever fails
+            meanwhile.
         mode
             ``error`` refuses a folder or dataset that holds anything, or that another job writes:
             the same program run again would put its rows there twice. ``append`` adds to what is
@@ -370,7 +373,10 @@ class StreamVerbs(Verbs):
 
     # ---- helpers
     def _written(self, target: Target, format: FileFormat, mode: StreamMode) -> nodes.Sink:
-        return nodes.Sink(self._node, stream_target(target, format, mode))
+        chosen, rows = stream_target(target, format, mode), self._node
+        if isinstance(chosen, PostgresTarget):
+            rows, chosen = by_changes(rows, chosen)
+        return nodes.Sink(rows, chosen)
 
     @property
     def _stream(self) -> Stream:
@@ -388,6 +394,8 @@ def _place(target: Any) -> str:
             return name
         case FlightTarget(path=path):
             return "/".join(path)
+        case PostgresTarget(table=table):
+            return table
     return str(target.path)
 
 

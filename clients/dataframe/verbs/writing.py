@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fabric.clients.dataframe.databases import Table, by_changes, postgres_target
 from fabric.clients.dataframe.expr import Expr
 from fabric.clients.dataframe.names import choice, column_name, whole
 from fabric.clients.dataframe.read import roots_of
@@ -20,7 +21,7 @@ from fabric.ids import check_name
 from fabric.io.files.folders import ENDINGS, local_path
 from fabric.io.sinks import encoders
 from fabric.plan import sources
-from fabric.plan.sources import DatasetMode, FileMode
+from fabric.plan.sources import DatasetMode, FileMode, PostgresMode
 
 if TYPE_CHECKING:
     from fabric.clients.session.job import Job
@@ -193,6 +194,65 @@ class WritingVerbs(Verbs):
             name, keys=keys, n_partitions=n_partitions, mode=mode, replicas=replicas
         )
         return self._sink(target, name, wait)
+
+    def write_postgres(
+        self,
+        table: Table,
+        *,
+        dsn: str,
+        key: str | Iterable[str] = (),
+        mode: PostgresMode | None = None,
+        password: str = "",
+        staging: str = "fabric_sink",
+        insecure: bool = False,
+        name: str = "",
+        wait: bool = True,
+    ) -> Job:
+        """Write the rows to a table of PostgreSQL (13 or newer), each once, whatever fails.
+
+        Rows with an end are there all at once when the job has succeeded, those of a stream
+        checkpoint by checkpoint; of one without an end it returns at once. Needs psycopg here and
+        on the agents: ``pip install 'fabric[postgres]'``.
+
+        Parameters
+        ----------
+        table
+            ``"name"`` (in the schema ``public``), ``"schema.name"``, or a pair of both; as it is
+            written, with capitals.
+        dsn
+            ``postgresql://user:password@host:port/database?sslmode=…`` or libpq's
+            ``host=… dbname=…``. A password is in no plan's text, log, error or checkpoint.
+        key
+            Columns that a row is known by: it replaces the one with the same key, and of results
+            that change the last one of each key stays, what is withdrawn is deleted.
+        mode
+            ``create`` makes the table (with `key` as primary key), and refuses one that is there;
+            ``append`` adds rows; ``upsert`` replaces those with the same `key`; ``overwrite``
+            replaces all at once (not of streams). By default ``upsert`` with a key, else
+            ``create``.
+        password
+            Instead of one in `dsn`; else that of the variable ``PGPASSWORD`` here.
+        staging
+            The schema for what is not to be seen yet; it is made where it is not there.
+        insecure
+            Let password and rows go in the clear to another machine.
+        wait
+            False returns while the job runs.
+
+        Raises
+        ------
+        PlanError, AuthError, ConfigError
+            Before anything is written: the table, its columns, rights or constraints don't fit;
+            the message has the SQL that mends it.
+        DataError
+            Rows break a constraint of the table.
+        """
+        target = postgres_target(
+            table, dsn, key=key, mode=mode, password=password, staging=staging, insecure=insecure
+        )
+        rows, target = by_changes(self._node, target)
+        frame = self if rows is self._node else self._then(rows)
+        return frame._sink(target, name or f"write {target.table}", wait)
 
     def _write_files(
         self,

@@ -22,9 +22,9 @@ from fabric.clients.spark.plan.rows import restored_batches
 from fabric.clients.spark.plan.sources import DatasetHome, FindHome
 from fabric.clients.spark.transaction import Part, Transaction
 from fabric.ids import TaskId
-from fabric.io.sinks import dispatch, files
+from fabric.io.sinks import dispatch
 from fabric.plan.nodes import Node, Sink, Sort
-from fabric.plan.sources import DatasetTarget, FileTarget, Target
+from fabric.plan.sources import DatasetTarget, FileTarget, PostgresTarget, Target
 from fabric.plan.walk import walk
 
 if TYPE_CHECKING:
@@ -80,18 +80,18 @@ def _writing(target: Target, schema: pa.Schema, job: str, home: FindHome) -> Wri
 
 @dataclass(frozen=True, slots=True)
 class _SinkWriting:
-    """Files, Flight servers, gates."""
+    """Files, Flight servers, tables of PostgreSQL, gates."""
 
     target: Target
     job: str
     task: _SinkTask
 
     def publish(self, handles: list[bytes]) -> None:
-        dispatch.publish(handles)
+        dispatch.publish(handles, self.target)
 
     def abandon(self) -> None:
-        if isinstance(self.target, FileTarget):
-            files.discard(self.target, self.job, _STAGE)
+        if isinstance(self.target, FileTarget | PostgresTarget):
+            dispatch.discard(self.target, self.job, _STAGE)
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,13 @@ from fabric.plan.sources import (
     FileTarget,
     FlightTarget,
     GateTarget,
+    PostgresTarget,
     StreamFileTarget,
     StreamTarget,
     Target,
 )
 
-_TARGETED = ()
+_TARGETED: tuple[str, ...] = ("postgres",)
 """Kinds whose handles are not enough to publish them: the target has credentials."""
 
 
@@ -35,6 +36,10 @@ def check_target(target: Target, schema: pa.Schema | None = None) -> None:
         from fabric.io.sinks import files
 
         files.check_target(target, schema)
+    elif isinstance(target, PostgresTarget) and schema is not None:
+        from fabric.io.postgres import sink as postgres
+
+        postgres.check_target(target, schema)
 
 
 def open_sink(
@@ -74,6 +79,10 @@ def open_sink(
             from fabric.io import dataset
 
             return cast(SinkWriter, dataset.open_sink(target, schema, task, n_tasks))
+        case PostgresTarget():
+            from fabric.io.postgres import sink as postgres
+
+            return postgres.open_sink(target, schema, task, n_tasks)
         case _:
             raise PlanError(f"nothing here can write a {type(target).__name__}")
 
@@ -148,6 +157,10 @@ def discard(
         from fabric.io.streams.sinks import files as stream_files
 
         stream_files.discard(target, job, stage)
+    elif isinstance(target, PostgresTarget):
+        from fabric.io.postgres import sink as postgres
+
+        postgres.discard(target, job, stage)
 
 
 def _without(handles: Sequence[bytes], kept: Sequence[bytes]) -> list[Handle]:
@@ -189,5 +202,9 @@ def _module(kind: str) -> Any:
             from fabric.io import dataset
 
             return dataset
+        case "postgres":
+            from fabric.io.postgres import sink as postgres
+
+            return postgres
         case _:
             raise InternalError(f"no sink makes handles of kind {kind[:40]!r}")

@@ -1,9 +1,9 @@
 """Rows as JSON, an object a line, a column at a time.
 
-One job: `lines`. Null is written as null, so that every object has every key. NaN and infinities,
-which JSON has not, are null, as Polars and pandas write them; times are ISO 8601, those with a zone
-in UTC; bytes are base64; decimals are numbers with all their digits; maps with keys of text are
-objects.
+One job: `lines`, and `json_column` for what keeps JSON beside other columns. Null is written as
+null, so that every object has every key. NaN and infinities, which JSON has not, are null, as
+Polars and pandas write them; times are ISO 8601, those with a zone in UTC; bytes are base64;
+decimals are numbers with all their digits; maps with keys of text are objects.
 """
 
 from __future__ import annotations
@@ -21,6 +21,11 @@ from fabric.io.schemas import flat_column
 from fabric.plan.types import flat_type
 
 _CONTROL = [chr(code) for code in range(0x20)]
+
+
+def has_json_form(dtype: pa.DataType) -> bool:
+    """Whether values of a type can be written as JSON."""
+    return _has_form(flat_type(dtype))
 
 
 def check_json(schema: pa.Schema, path: str) -> None:
@@ -56,6 +61,15 @@ def lines(batch: pa.RecordBatch) -> bytes:
     objects = _objects(batch.schema.names, flat)
     texts: list[str] = objects.to_pylist()
     return "".join(f"{text}\n" for text in texts).encode()
+
+
+def json_column(column: pa.Array) -> pa.Array:
+    """Each value of a flat column as JSON, null where it is; a large_string array.
+
+    >>> json_column(pa.array([{"a": 1}, None])).to_pylist()
+    ['{"a":1}', None]
+    """
+    return pc.if_else(column.is_valid(), _values(column), pa.scalar(None, pa.large_string()))
 
 
 def _objects(names: list[str], columns: list[pa.Array]) -> pa.Array:

@@ -5,11 +5,9 @@ One job: both directions for `KafkaStream`, `KafkaTarget` and `RowFormat`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from fabric.plan import plan_pb2 as pb
 from fabric.plan.codec.limits import choice, small
-from fabric.plan.codec.values import read_options, write_options
+from fabric.plan.codec.values import read_options, read_settings, write_options, write_settings
 from fabric.plan.sources import (
     Guarantee,
     Isolation,
@@ -22,7 +20,6 @@ from fabric.plan.sources import (
     Publish,
     RowFormat,
     RowFormatName,
-    Settings,
     SubjectStrategy,
     Until,
 )
@@ -38,7 +35,7 @@ def write_kafka_stream(source: KafkaStream) -> pb.KafkaStream:
         value=write_row_format(source.value),
         key=source.key,
         key_format=write_row_format(source.key_format),
-        columns=_write_settings(source.columns),
+        columns=write_settings(source.columns),
         start=source.start,
         start_ms=source.start_ms,
         offsets=offsets,
@@ -51,8 +48,8 @@ def write_kafka_stream(source: KafkaStream) -> pb.KafkaStream:
         rows_per_s=source.rows_per_s,
         bytes_per_s=source.bytes_per_s,
         buffer_bytes=source.buffer_bytes,
-        settings=_write_settings(source.settings),
-        secrets=_write_settings(source.secrets),
+        settings=write_settings(source.settings),
+        secrets=write_settings(source.secrets),
     )
 
 
@@ -79,8 +76,8 @@ def read_kafka_stream(message: pb.KafkaStream) -> KafkaStream:
         small(message.rows_per_s),
         small(message.bytes_per_s),
         small(message.buffer_bytes),
-        _read_settings(message.settings),
-        _read_settings(message.secrets),
+        read_settings(message.settings),
+        read_settings(message.secrets),
     )
 
 
@@ -104,8 +101,8 @@ def write_kafka_target(target: KafkaTarget) -> pb.KafkaTarget:
         markers=target.markers,
         transaction_timeout_s=target.transaction_timeout_s,
         publish_timeout_s=target.publish_timeout_s,
-        settings=_write_settings(target.settings),
-        secrets=_write_settings(target.secrets),
+        settings=write_settings(target.settings),
+        secrets=write_settings(target.secrets),
     )
 
 
@@ -129,8 +126,8 @@ def read_kafka_target(message: pb.KafkaTarget) -> KafkaTarget:
         message.markers,
         message.transaction_timeout_s,
         message.publish_timeout_s,
-        _read_settings(message.settings),
-        _read_settings(message.secrets),
+        read_settings(message.settings),
+        read_settings(message.secrets),
     )
 
 
@@ -144,8 +141,8 @@ def write_row_format(format: RowFormat) -> pb.RowFormat:
         registry=format.registry,
         subject=format.subject,
         strategy=format.strategy,
-        registry_settings=_write_settings(format.registry_settings),
-        registry_secrets=_write_settings(format.registry_secrets),
+        registry_settings=write_settings(format.registry_settings),
+        registry_secrets=write_settings(format.registry_secrets),
     )
 
 
@@ -159,14 +156,6 @@ def read_row_format(message: pb.RowFormat) -> RowFormat:
         message.registry,
         message.subject,
         choice(message.strategy, SubjectStrategy, "strategy"),
-        _read_settings(message.registry_settings),
-        _read_settings(message.registry_secrets),
+        read_settings(message.registry_settings),
+        read_settings(message.registry_secrets),
     )
-
-
-def _write_settings(settings: Iterable[tuple[str, str]]) -> list[pb.Setting]:
-    return [pb.Setting(name=name, value=value) for name, value in settings]
-
-
-def _read_settings(settings: Iterable[pb.Setting]) -> Settings:
-    return tuple((setting.name, setting.value) for setting in settings)

@@ -11,9 +11,11 @@ from fabric.plan.codec.kafka_places import read_kafka_target, write_kafka_target
 from fabric.plan.codec.limits import choice, small
 from fabric.plan.codec.values import (
     read_options,
+    read_settings,
     schema_from_bytes,
     schema_to_bytes,
     write_options,
+    write_settings,
 )
 from fabric.plan.sources import (
     EMPTY_SCHEMA,
@@ -31,6 +33,8 @@ from fabric.plan.sources import (
     KafkaTarget,
     LiveTarget,
     MemorySource,
+    PostgresMode,
+    PostgresTarget,
     Schemas,
     Source,
     StreamFileTarget,
@@ -123,6 +127,8 @@ def write_target(target: Target) -> pb.Target:
             return pb.Target(live=pb.LiveTarget(name=name))
         case KafkaTarget():
             return pb.Target(kafka=write_kafka_target(target))
+        case PostgresTarget():
+            return pb.Target(postgres=_postgres(target))
 
 
 def _file(target: FileTarget) -> pb.FileTarget:
@@ -153,6 +159,20 @@ def _stream_file(target: StreamFileTarget) -> pb.StreamFileTarget:
     )
 
 
+def _postgres(target: PostgresTarget) -> pb.PostgresTarget:
+    return pb.PostgresTarget(
+        table=target.table,
+        schema=target.schema,
+        key=target.key,
+        mode=target.mode,
+        kind=target.kind,
+        staging=target.staging,
+        settings=write_settings(target.settings),
+        secrets=write_settings(target.secrets),
+        insecure=target.insecure,
+    )
+
+
 def read_target(message: pb.Target) -> Target:
     """The target in `message`."""
     match message.WhichOneof("kind"):
@@ -178,6 +198,8 @@ def read_target(message: pb.Target) -> Target:
             return LiveTarget(message.live.name)
         case "kafka":
             return read_kafka_target(message.kafka)
+        case "postgres":
+            return _read_postgres(message.postgres)
     raise ValueError("a sink without a target")
 
 
@@ -206,4 +228,18 @@ def _read_stream_file(message: pb.StreamFileTarget) -> StreamFileTarget:
         read_options(message.options),
         choice(message.mode, StreamMode, "mode"),
         tuple(message.partition_by),
+    )
+
+
+def _read_postgres(message: pb.PostgresTarget) -> PostgresTarget:
+    return PostgresTarget(
+        message.table,
+        message.schema,
+        tuple(message.key),
+        choice(message.mode, PostgresMode, "mode"),
+        message.kind,
+        message.staging,
+        read_settings(message.settings),
+        read_settings(message.secrets),
+        message.insecure,
     )

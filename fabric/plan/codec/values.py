@@ -17,7 +17,7 @@ from fabric.errors import DataError
 from fabric.plan import plan_pb2 as pb
 from fabric.plan.expr import Literal
 from fabric.plan.literals import scalar_of
-from fabric.plan.sources import Options, OptionValue
+from fabric.plan.sources import Options, OptionValue, Settings
 from fabric.plan.types import is_binary, is_string, plain
 
 _UNSIGNED_MIN = 1 << 63
@@ -161,3 +161,13 @@ def _read_option(option: pb.Option) -> OptionValue:
         case "schema":
             return schema_from_bytes(option.schema)
     raise ValueError(f"option {option.name[:40]!r} has no value")
+
+
+def write_settings(settings: Iterable[tuple[str, str]]) -> list[pb.Setting]:
+    """A client library's settings as protobuf."""
+    return [pb.Setting(name=name, value=value) for name, value in settings]
+
+
+def read_settings(settings: Iterable[pb.Setting]) -> Settings:
+    """The settings in messages."""
+    return tuple((setting.name, setting.value) for setting in settings)

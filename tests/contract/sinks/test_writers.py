@@ -23,10 +23,12 @@ from fabric.plan.sources import (
     DatasetSource,
     DatasetTarget,
     FlightTarget,
+    PostgresTarget,
     StreamFileTarget,
     StreamTarget,
 )
 from tests.support.flight_rig import FlightRig
+from tests.support.postgres import PostgresServer
 
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
 PLAIN = settings(
@@ -42,6 +44,16 @@ class Place:
     target: StreamTarget
     seen: Callable[[], list[int]]
     folder: Path | None = None
+    left: Callable[[], int] = lambda: 0
+
+    def publish(self, handles: list[bytes]) -> None:
+        sinks.publish(handles, self.target)
+
+    def abandon(self, handles: list[bytes]) -> None:
+        sinks.abandon(handles, self.target)
+
+    def drop(self, handles: list[bytes], kept: list[bytes]) -> None:
+        sinks.drop(handles, kept, self.target)
 
 
 def read_files(folder: Path, format: str) -> list[int]:
@@ -60,7 +72,7 @@ def read_files(folder: Path, format: str) -> list[int]:
 
 
 def files(format: str, **options):
-    def made(folder: Path, rig: FlightRig) -> Place:
+    def made(folder: Path, rig: FlightRig, server: PostgresServer) -> Place:
         path = folder / new_id("out")
         target = StreamFileTarget(format, str(path), **options)
         return Place(target, lambda: read_files(path, format), folder)
@@ -78,17 +90,31 @@ def read_dataset(name: str) -> list[int]:
     return [n for batch in batches for n in batch["n"].to_pylist()]
 
 
-def dataset(folder: Path, rig: FlightRig) -> Place:
+def dataset(folder: Path, rig: FlightRig, server: PostgresServer) -> Place:
     name = new_id("d")
     target = DatasetTarget(name, keys=("n",), n_partitions=3, mode="create")
     return Place(target, lambda: read_dataset(name))
 
 
-def flight(folder: Path, rig: FlightRig) -> Place:
+def flight(folder: Path, rig: FlightRig, server: PostgresServer) -> Place:
     name = new_id("d")
     token = rig.token("write")
     target = FlightTarget(rig.control.addresses["a0"], ("dataset", name), token)
     return Place(target, lambda: read_dataset(name))
+
+
+def postgres_table():
+    def made(folder: Path, rig: FlightRig, server: PostgresServer) -> Place:
+        name = new_id("t")
+        target = PostgresTarget(name, settings=server.settings())
+        staged = f"SELECT count(*) FROM pg_tables WHERE schemaname = '{target.staging}'"
+
+        def seen() -> list[int]:
+            return [int(str(n)) for (n,) in server.execute(f'SELECT n FROM "{name}"')]
+
+        return Place(target, seen, left=lambda: int(str(server.execute(staged)[0][0])) - 2)
+
+    return made
 
 
 PLACES = {
@@ -99,6 +125,7 @@ PLACES = {
     "files rolled by bytes": files("csv", roll_bytes=40, compact_bytes=60),
     "dataset": dataset,
     "flight": flight,
+    "postgres": postgres_table(),
 }
 
 
@@ -109,8 +136,8 @@ def rig(tmp_path_factory):
 
 
 @pytest.fixture(params=PLACES)
-def make(request, rig, tmp_path):
-    return lambda: PLACES[request.param](tmp_path, rig)
+def make(request, rig, postgres, tmp_path):
+    return lambda: PLACES[request.param](tmp_path, rig, postgres)
 
 
 def batch(*values: int) -> pa.RecordBatch:
@@ -143,14 +170,14 @@ class Job:
 
     def restore(self, handles: list[bytes], others: list[bytes]) -> None:
         """As after a crash: the old writers are gone without a word."""
-        sinks.drop(others, handles)  # which may name what is complete, and not out yet
-        sinks.publish(handles)
+        self.place.drop(others, handles)  # which may name what is complete, and not out yet
+        self.place.publish(handles)
         self.start()
 
     def fall_back(self, handles: list[bytes], kept: list[bytes]) -> None:
         """As after a crash, where the checkpoint that published `handles` is damaged."""
-        sinks.take_back(handles, kept)
-        sinks.publish(handles)  # somebody is late: what was taken back is not seen again
+        sinks.take_back(handles, kept, self.place.target)
+        self.place.publish(handles)  # somebody is late: what was taken back is not seen again
         self.start()
 
     def end(self) -> None:
@@ -159,7 +186,7 @@ class Job:
 
 def leftovers(place: Place) -> list[str]:
     if place.folder is None:
-        return []
+        return ["staged"] * place.left()
     name = Path(place.target.path).name
     return [path.name for path in place.folder.glob(f".{name}*")]
 
@@ -172,15 +199,15 @@ def test_seen_once_published_and_twice_is_once(make):
     assert place.seen() == []
     handles = job.prepare(1)
     assert place.seen() == []
-    sinks.publish(handles)
-    sinks.publish(handles)
+    place.publish(handles)
+    place.publish(handles)
     assert sorted(place.seen()) == [1, 2, 3]
     job.complete(1)
     job.writers[1].write(batch(4))
     handles = job.prepare(2)
     assert sorted(place.seen()) == [1, 2, 3]
-    sinks.publish(handles)
-    sinks.publish(handles)
+    place.publish(handles)
+    place.publish(handles)
     assert sorted(place.seen()) == [1, 2, 3, 4]
     job.end()
     assert leftovers(place) == []
@@ -191,8 +218,8 @@ def test_abandoned_output_is_never_seen(make):
     job = Job(place)
     job.writers[0].write(batch(1))
     handles = job.prepare(1)
-    sinks.abandon(handles)
-    sinks.abandon(handles)
+    place.abandon(handles)
+    place.abandon(handles)
     for writer in job.writers:
         writer.abandon()
         writer.abandon()
@@ -211,8 +238,8 @@ def test_abandoning_too_late_changes_nothing(make):
     job = Job(place)
     job.writers[0].write(batch(1))
     handles = job.prepare(1)
-    sinks.publish(handles)
-    sinks.abandon(handles)
+    place.publish(handles)
+    place.abandon(handles)
     assert place.seen() == [1]
 
 
@@ -221,13 +248,13 @@ def test_empty_epochs_cost_nothing(make):
     job = Job(place)
     for checkpoint in (1, 2):
         handles = job.prepare(checkpoint)
-        sinks.publish(handles)
-        sinks.abandon(handles)
+        place.publish(handles)
+        place.abandon(handles)
     job.writers[0].write(batch().slice(0, 0))
-    sinks.publish(job.prepare(3))
+    place.publish(job.prepare(3))
     assert place.seen() == []
-    sinks.publish([])
-    sinks.abandon([])
+    place.publish([])
+    place.abandon([])
 
 
 def test_rows_of_an_aborted_checkpoint_come_with_the_next(make):
@@ -240,7 +267,7 @@ def test_rows_of_an_aborted_checkpoint_come_with_the_next(make):
     handles = job.prepare(2)
     assert aborted != handles[0]
     assert place.seen() == []
-    sinks.publish(handles)
+    place.publish(handles)
     assert sorted(place.seen()) == [1, 2, 3]
 
 
@@ -255,7 +282,7 @@ def test_two_publish_the_same_at_once(make, rig):
     def publish() -> None:
         try:
             with use(rig.access()):
-                sinks.publish(handles)
+                place.publish(handles)
         except BaseException as error:
             errors.append(error)
 
@@ -308,16 +335,16 @@ def test_what_is_seen_is_what_complete_checkpoints_hold(make, steps):
             job.restore(complete, untold)
             since, untold = [], []
         else:
-            sinks.publish(complete)  # what is owed is out before another one is complete
+            place.publish(complete)  # what is owed is out before another one is complete
             complete = job.prepare(checkpoint)
             if step != "complete, out late":
-                sinks.publish(complete)
+                place.publish(complete)
             if step == "complete":
                 job.complete(checkpoint)
             seen, since, untold = seen + since, [], []
         owes = step == "complete, out late" or (owes and step in ("write", "abort"))
         assert owes or sorted(place.seen()) == seen
-    sinks.publish(complete)
+    place.publish(complete)
     job.end()
     assert sorted(place.seen()) == seen
     assert leftovers(place) == []
@@ -352,16 +379,16 @@ def test_what_damaged_checkpoints_published_is_taken_back(make, steps):
         elif step == "abort":
             job.prepare(checkpoint)
         elif step.startswith("damage"):
-            if isinstance(place.target, FlightTarget) and newest:
+            if isinstance(place.target, FlightTarget | PostgresTarget) and newest:
                 with pytest.raises(PlanError, match="can't be taken back"):
-                    sinks.take_back(handles, kept)
+                    sinks.take_back(handles, kept, place.target)
                 break
             for _ in range(2 if "twice" in step else 1):
                 job.fall_back(handles, kept)
             handles, newest, since = [], [], []
         else:
             kept, handles = handles or kept, job.prepare(checkpoint)
-            sinks.publish(handles)
+            place.publish(handles)
             if step == "complete":
                 job.complete(checkpoint)
             whole, newest, since = whole + newest, since, []

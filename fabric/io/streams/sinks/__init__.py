@@ -1,9 +1,9 @@
 """Sinks of streams: what was written before a checkpoint is seen once that checkpoint is complete.
 
 One job: `open_stream_sink` and the checks before a job starts. Handles are published and abandoned
-by `fabric.io.sinks`, like those of bounded jobs. Exactly once into files and datasets of a fabric;
-any other Flight server has no transactions, gets rows as they come, and after a restore gets those
-since the last checkpoint again.
+by `fabric.io.sinks`, like those of bounded jobs. Exactly once into files, datasets of a fabric and
+tables of PostgreSQL; any other Flight server has no transactions, gets rows as they come, and after
+a restore gets those since the last checkpoint again.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from fabric.plan.sources import (
     DatasetTarget,
     FlightTarget,
     LiveTarget,
+    PostgresTarget,
     StreamFileTarget,
     StreamTarget,
 )
@@ -89,6 +90,10 @@ def open_stream_sink(
             from fabric.io import flight
 
             opened = partial(flight.open_epoch, target, schema, task)
+        case PostgresTarget():
+            from fabric.io.postgres import sink as postgres
+
+            return Epochs(postgres.portion_opener(target, schema, task, run))
         case BlackholeTarget():
             return Blackhole()
         case LiveTarget():

@@ -1,0 +1,1 @@
+"""Tables of PostgreSQL as sinks; psycopg is imported when the first one is asked for."""

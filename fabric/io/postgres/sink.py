@@ -1,0 +1,420 @@
+"""Rows into a table of PostgreSQL, each once.
+
+    task: CREATE staging, COPY … ─ barrier: COMMIT ─► handle ─► manifest ─► complete
+    publish, one transaction: lock ─ marker? ─ staged rows ─► table, marker, DROP staging ─ COMMIT
+
+One job: `Portion`, what one task writes between two barriers, and what is done with its handles.
+A handle names a staging table, no address and no secret. Publishing begins by reading the marker
+that it commits together with the rows: asked again, or after a COMMIT whose answer was lost, it
+finds out what has been done. Staging tables and markers are in `staging.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+import psycopg
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fabric import failpoints
+from fabric.errors import (
+    DataError,
+    FabricError,
+    InternalError,
+    PlanError,
+    StorageAwayError,
+    StorageError,
+)
+from fabric.ids import TaskId
+from fabric.io import places
+from fabric.io.postgres.access import check_place, shown
+from fabric.io.postgres.rows import HEADER, TRAILER, copy_rows
+from fabric.io.postgres.session import PAUSE_S, Session
+from fabric.io.postgres.staging import KIND, ROW, Place, Staging, check_area
+from fabric.io.postgres.table import Layout, create_sql, layout_of, listed, look, table_name
+from fabric.io.postgres.types import ColumnType
+from fabric.io.sinks.protocol import Handle
+from fabric.plan.sources import PostgresTarget
+from fabric.telemetry.logs import logger
+
+T = TypeVar("T")
+
+CHECK_S, OPEN_S, PUBLISH_S = 10.0, 60.0, 20.0
+"""How long a server may be away: before a job starts, for its tasks, when rows are published."""
+MOVE_S = 600.0
+"""How long one statement that publishes may take."""
+_log = logger("fabric.postgres")
+
+
+def check_target(target: PostgresTarget, schema: pa.Schema) -> None:
+    """Refuse, before the job starts, what can't be written, with the SQL that mends it.
+
+    Raises
+    ------
+    PlanError, AuthError, StorageError
+        The table, its columns, rights or constraints don't fit; nobody answers.
+    """
+    with Session(target, patience_s=CHECK_S if places.are_guarded() else 0.0) as session:
+        check_area(session, target)
+        table = look(session, target)
+        if target.mode == "create" and table is not None:
+            raise _exists(target)
+        if table is None:
+            _check_absent(session, target, schema)
+        layout_of(target, schema, table)
+
+
+def _check_absent(session: Session, target: PostgresTarget, schema: pa.Schema) -> None:
+    ((may,),) = session.ask(
+        "SELECT has_schema_privilege(oid, 'CREATE') FROM pg_namespace WHERE nspname = %s "
+        "UNION ALL SELECT NULL LIMIT 1", target.schema,
+    )  # fmt: skip
+    sql = create_sql(target, layout_of(target, schema, None))
+    if target.mode in ("append", "upsert"):
+        raise PlanError(
+            f'there is no table {table_name(target)}; use mode="create", or run: {sql};'
+        )
+    if not may:
+        why = "there is no schema" if may is None else "the database user may make no table in"
+        raise PlanError(f"{why} {target.schema}; have its owner run: {sql};")
+
+
+def _exists(target: PostgresTarget) -> PlanError:
+    return PlanError(
+        f'the table {table_name(target)} exists already; use mode="append" to add rows to it, '
+        'key= to replace those with the same key, mode="overwrite" (not of streams) to replace all '
+        "of them, or another name"
+    )
+
+
+# ---- tasks
+
+
+def open_sink(target: PostgresTarget, schema: pa.Schema, task: TaskId, n_tasks: int) -> Portion:
+    """The writer of a task of a bounded job: one portion, published with those of all tasks."""
+    del n_tasks
+
+    def begin(session: Session, staging: Staging) -> Layout:
+        staging.begin(0)
+        table = look(session, target)
+        if target.mode == "create" and table is not None and not staging.published():
+            raise _exists(target)
+        return layout_of(target, schema, table)
+
+    layout = _begun(target, task, begin)
+    return Portion(target, layout, task, (0, 0), f"a{task.attempt}")
+
+
+def portion_opener(
+    target: PostgresTarget, schema: pa.Schema, task: TaskId, run: int
+) -> Callable[[int], Portion]:
+    """Opens what one task of a stream writes between two barriers.
+
+    What its earlier runs staged goes: nothing begins again before what a complete checkpoint has
+    was published, so that nobody wants it.
+    """
+
+    def begin(session: Session, staging: Staging) -> Layout:
+        staging.begin(run)
+        staging.drop_older(task.task, run)
+        staging.sweep()
+        table = look(session, target)
+        if target.mode == "create":
+            if table is None:
+                session.ask(create_sql(target, layout_of(target, schema, None)))
+                staging.set_maker()
+                table = look(session, target)
+            elif not staging.is_maker():
+                raise _exists(target)
+        return layout_of(target, schema, table)
+
+    layout = _begun(target, task, begin)
+    return lambda since: Portion(target, layout, task, (run, since), f"{run}.{since}")
+
+
+def _begun(
+    target: PostgresTarget, task: TaskId, begin: Callable[[Session, Staging], Layout]
+) -> Layout:
+    def once() -> Layout:
+        with Session(target, patience_s=OPEN_S) as session:
+            staging = Staging(session, target, f"{task.job}.{task.stage}")
+            staging.make()
+            staging.lock()
+            layout = begin(session, staging)
+            session.commit()
+            return layout
+
+    return _patiently(once, OPEN_S)
+
+
+class Portion:
+    """See `SinkWriter`: a staging table; without rows there is none."""
+
+    def __init__(
+        self, target: PostgresTarget, layout: Layout, task: TaskId, place: Place, last: str
+    ) -> None:
+        self._target, self._task, self._place = target, task, place
+        hidden = [ROW, *([KIND] if target.kind else [])] if target.key else []
+        kinds = {ROW: ("int8", "bigint", 20), KIND: ("int2", "smallint", 21)}
+        extra = tuple(ColumnType(name, *kinds[name]) for name in hidden)
+        self._columns = layout.types
+        self._layout = Layout((*layout.types, *extra), layout.not_null, layout.checks)
+        self._session = Session(target, patience_s=OPEN_S)
+        self._sink = f"{task.job}.{task.stage}"
+        self._staging = Staging(self._session, target, self._sink)
+        self._name = self._staging.name(task.task, last)
+        self._copying: Iterator[Any] | None = None
+        self._copy: Any = None
+        self._rows = 0
+        self._ending = False
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """See `SinkWriter.write`; on an error the rows of the portion are gone."""
+        if not batch.num_rows:
+            return
+        try:
+            buffers = copy_rows(self._cells(batch), self._layout.types)
+            with self._session.telling():
+                if self._copying is None:
+                    self._begin()
+                for buffer in buffers:
+                    self._copy.write(memoryview(buffer))
+        except BaseException:
+            self.abandon()
+            raise
+        self._rows += batch.num_rows
+
+    def prepare(self) -> bytes:
+        """See `SinkWriter.prepare`: committed, unless a newer run of the job has begun."""
+        try:
+            if self._copying is not None:
+                with self._session.telling():
+                    self._copy.write(TRAILER)
+                    self._end()
+                failpoints.reach("postgres.copied")
+                self._staging.fence(self._place[0])
+                self._session.commit()
+        except BaseException:
+            self.abandon()
+            raise
+        self._session.close()
+        facts = {
+            "sink": self._sink, "task": self._task.task, "place": list(self._place),
+            "name": self._name if self._rows else "", "rows": self._rows,
+            "columns": [[one.name, one.sql] for one in self._columns],
+            "stream": self._place[0] > 0,
+        }  # fmt: skip
+        return Handle("postgres", facts).encode()
+
+    def interrupt(self) -> None:
+        """Wait for the server no longer."""
+        self._session.interrupt()
+
+    def abandon(self) -> None:
+        """See `SinkWriter.abandon`: what was not committed never was."""
+        self.interrupt()
+
+    def _begin(self) -> None:
+        self._staging.create(self._name, self._layout)
+        names = listed(self._layout.names)
+        path = self._staging.path(self._name)
+        self._copying = self._copied(
+            f"COPY {path} ({names}) FROM STDIN (FORMAT binary, FREEZE)".encode()
+        )
+        self._copy = next(self._copying)
+        self._copy.write(HEADER)
+
+    def _copied(self, statement: bytes) -> Iterator[Any]:
+        """Yields the open COPY once; going on ends it, else it is broken off."""
+        try:
+            with self._session.connection.cursor().copy(statement) as copy:
+                yield copy
+        except psycopg.Error:
+            if self._ending:
+                raise
+
+    def _end(self) -> None:
+        assert self._copying is not None
+        self._ending = True
+        next(self._copying, None)
+
+    def _cells(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        target = self._target
+        for name in target.key:
+            if batch.column(name).null_count:
+                raise DataError(
+                    f"a row has no value in {name!r}, which {table_name(target)} is upserted by; "
+                    f"filter such rows out: .filter(col({name!r}).is_not_null())"
+                )
+        columns = [batch.column(one.name) for one in self._columns]
+        if target.key:
+            rows = np.arange(self._rows, self._rows + batch.num_rows, dtype=np.int64)
+            columns.append(pa.array(rows))
+        if target.kind:
+            kinds = batch.column(target.kind).cast(pa.string())
+            put = pc.is_in(kinds, value_set=pa.array(["+I", "+U"]))
+            columns.append(pc.if_else(put, pa.scalar(1, pa.int16()), pa.scalar(-1, pa.int16())))
+        return columns
+
+
+# ---- handles
+
+
+def publish(handles: Sequence[Handle], target: PostgresTarget | None) -> None:
+    """Move staged rows into the table, all at once; may be repeated.
+
+    Raises
+    ------
+    StorageAwayError
+        The server can't be asked; whether the rows are there shows when it is asked again.
+    DataError, StorageError
+        The rows break a constraint of the table (they stay staged), or are gone.
+    """
+    for sink, facts in _by_sink(handles).items():
+        _patiently(partial(_publish, _known(target), sink, facts), PUBLISH_S)
+
+
+def _publish(target: PostgresTarget, sink: str, facts: list[dict[str, Any]]) -> None:
+    with Session(target, patience_s=0.0, answer_s=MOVE_S) as session:
+        staging = Staging(session, target, sink)
+        staging.lock()
+        done = staging.published()
+        owed = [fact for fact in facts if done.get(fact["task"], (-1, -1)) < _place(fact)]
+        if owed:
+            _move(session, staging, target, owed, is_first=not done)
+        names = [fact["name"] for fact in facts if fact["name"]]
+        staging.drop(names if facts[0]["stream"] else {*names, *staging.staged()})
+        failpoints.reach("postgres.moved")
+        session.commit()
+    failpoints.reach("postgres.committed")
+
+
+def _move(
+    session: Session,
+    staging: Staging,
+    target: PostgresTarget,
+    owed: list[dict[str, Any]],
+    *,
+    is_first: bool,
+) -> None:
+    names = [fact["name"] for fact in owed if fact["name"]]
+    if lost := sorted(set(names) - set(staging.staged())):
+        raise StorageError(
+            f"the staged rows of {table_name(target)} are gone from {shown(target.settings)}: "
+            f"there is no {staging.path(lost[0])}; was it removed by hand, or is this another "
+            "server?"
+        )
+    if is_first and not owed[0]["stream"]:
+        if look(session, target) is None:
+            types = tuple(ColumnType(name, "", sql) for name, sql in owed[0]["columns"])
+            session.ask(create_sql(target, Layout(types)))
+        elif target.mode == "create":
+            raise _exists(target)
+        elif target.mode == "overwrite":
+            session.ask(f"DELETE FROM {table_name(target)}")
+    for fact in owed:
+        if fact["name"]:
+            staging.move(fact["name"], [name for name, _ in fact["columns"]])
+        staging.set_published(fact["task"], _place(fact))
+
+
+def take_back(handles: Sequence[Handle], target: PostgresTarget | None) -> None:
+    """Remove what is still staged; refused where some of it is in the table.
+
+    Rows of a table don't say which checkpoint they came with.
+    """
+    known = _known(target)
+    for sink, facts in _by_sink(handles).items():
+        _patiently(partial(_take_back, known, sink, facts), PUBLISH_S)
+
+
+def _take_back(target: PostgresTarget, sink: str, facts: list[dict[str, Any]]) -> None:
+    with Session(target, patience_s=0.0) as session:
+        staging = Staging(session, target, sink)
+        staging.lock()
+        done = staging.published()
+        if any(done.get(fact["task"], (-1, -1)) >= _place(fact) for fact in facts):
+            raise PlanError(
+                f"rows that were committed to {table_name(target)} at {shown(target.settings)} "
+                "can't be taken back; delete what the stream wrote, and start it anew"
+            )
+        staging.drop(fact["name"] for fact in facts if fact["name"])
+        session.commit()
+
+
+def abandon(handles: Sequence[Handle], target: PostgresTarget | None) -> None:
+    """Remove staged rows; may be repeated. A server that is away keeps them for some days."""
+    for sink, facts in _by_sink(handles).items():
+        names = [fact["name"] for fact in facts if fact["name"]]
+        _tidied(target, sink, partial(Staging.drop, names=names))
+
+
+drop = abandon
+
+
+def discard(target: PostgresTarget, job: str, stage: int) -> None:
+    """At a job's end: remove all that is staged; who comes late may not write."""
+
+    def end(staging: Staging) -> None:
+        staging.end()
+        staging.drop(staging.staged())
+
+    _tidied(target, f"{job}.{stage}", end)
+
+
+def _tidied(target: PostgresTarget | None, sink: str, tidy: Callable[[Staging], None]) -> None:
+    known = _known(target)
+
+    def once() -> None:
+        with Session(known, patience_s=0.0) as session:
+            staging = Staging(session, known, sink)
+            if session.ask("SELECT to_regclass(%s)", staging.path("published"))[0][0] is None:
+                return  # no task of it has begun
+            staging.lock()
+            tidy(staging)
+            session.commit()
+
+    try:
+        _patiently(once, PUBLISH_S)
+    except FabricError as error:
+        _log.warning("staged rows were not removed; they will be after some days",
+                     sink=sink, error=str(error))  # fmt: skip
+
+
+def _patiently(call: Callable[[], T], within_s: float) -> T:
+    """What `call` returns, which is made again as long as that may help, until `within_s`."""
+    end_s = time.monotonic() + within_s
+    while True:
+        try:
+            return call()
+        except StorageAwayError:
+            if time.monotonic() >= end_s:
+                raise
+        time.sleep(PAUSE_S)
+
+
+def _known(target: PostgresTarget | None) -> PostgresTarget:
+    if not isinstance(target, PostgresTarget):
+        raise InternalError("a sink of PostgreSQL was asked to publish without its address")
+    check_place(target)
+    return target
+
+
+def _place(fact: dict[str, Any]) -> Place:
+    run, barrier = fact["place"]
+    return run, barrier
+
+
+def _by_sink(handles: Sequence[Handle]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for handle in handles:
+        found.setdefault(handle.facts["sink"], []).append(handle.facts)
+    return {
+        sink: sorted(facts, key=lambda fact: (fact["task"], *_place(fact)))
+        for sink, facts in found.items()
+    }
