@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from fabric._cython.codecs.codec import in_layout
 from fabric.errors import DataError
 from fabric.plan.types import flat_type
 
@@ -93,9 +93,9 @@ def texts_for_nulls(schema: pa.Schema) -> pa.Schema:
 
 
 def flat_column(column: pa.Array) -> pa.Array:
-    """Values without encodings and views; Arrow can't cast dictionaries of views at once."""
-    if pa.types.is_dictionary(column.type):
-        return flat_column(column.dictionary).take(column.indices)
-    if pa.types.is_run_end_encoded(column.type):
-        return flat_column(pc.run_end_decode(column))
-    return column.cast(flat_type(column.type))
+    """Values without encodings and views.
+
+    >>> flat_column(pa.array([None, [1]], pa.list_view(pa.int8()))).to_pylist()
+    [None, [1]]
+    """
+    return in_layout(column, flat_type(column.type))

@@ -47,6 +47,8 @@ def flat_type(dtype not None):
 
 
 cdef object flat_field(object field):
+    if "\0" in field.name:
+        raise ValueError(f"a column's name can't hold a zero byte: {field.name!r}")
     return field.with_type(flat_type(field.type)).remove_metadata()
 
 
@@ -54,52 +56,59 @@ cdef object flat_schema(object schema):
     return pa.schema([flat_field(field) for field in schema])
 
 
-def flat_column(column not None):
-    """The column in its flat type. Arrow's own casts of nulls in list views are damaged (25).
+def in_layout(column not None, dtype not None):
+    """The column in a type with the same flat type. Arrow casts few encodings inside of others,
+    and damages nulls in list views (25).
 
     >>> import pyarrow as pa
-    >>> flat_column(pa.array([["x"], None], pa.list_view(pa.string_view())))[0].as_py()
-    ['x']
+    >>> in_layout(pa.array([["x"], None], pa.list_view(pa.string_view())), pa.list_(pa.string()))[1]
+    <pyarrow.ListScalar: None>
     """
-    t, dtype = pa.types, column.type
-    flat = flat_type(dtype)
-    if flat == dtype:
+    t = pa.types
+    if column.type == dtype:
         return column
-    if t.is_dictionary(dtype):
-        return flat_column(column.dictionary).take(column.indices)
+    if t.is_dictionary(column.type):
+        return in_layout(column.dictionary, dtype).take(column.indices)
+    if t.is_run_end_encoded(column.type):
+        return in_layout(pc.run_end_decode(column), dtype)
     if t.is_run_end_encoded(dtype):
-        return flat_column(pc.run_end_decode(column))
+        values = in_layout(column, dtype.value_type)
+        return pc.run_end_encode(values, run_end_type=dtype.run_end_type)
     if not t.is_nested(dtype):
-        return column.cast(flat)
+        return column.cast(dtype)
     nulls = column.is_null()
     if t.is_struct(dtype):
-        parts = [flat_column(part) for part in column.flatten()]
-        return pa.StructArray.from_arrays(parts, fields=flat.fields, mask=nulls)
+        parts = [in_layout(part, field.type) for part, field in zip(column.flatten(), dtype.fields)]
+        return pa.StructArray.from_arrays(parts, fields=dtype.fields, mask=nulls)
     if t.is_fixed_size_list(dtype):
         size = dtype.list_size
-        inner = flat_column(column.values.slice(column.offset * size, len(column) * size))
-        return pa.FixedSizeListArray.from_arrays(inner, type=flat, mask=nulls)
-    if t.is_map(dtype):
-        entry = pa.struct([dtype.key_field, dtype.item_field])
+        inner = column.values.slice(column.offset * size, len(column) * size)
+        inner = in_layout(inner, dtype.value_type)
+        return pa.FixedSizeListArray.from_arrays(inner, type=dtype, mask=nulls)
+    return list_in_layout(column, dtype, nulls)
+
+
+cdef object list_in_layout(object column, object dtype, object nulls):
+    """Lists of any kind, and maps."""
+    t = pa.types
+    is_map = t.is_map(dtype)
+    if is_map:
+        entry = pa.struct([column.type.key_field, column.type.item_field])
         column = column.cast(pa.list_(entry))
-    ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(column), 0).cast(pa.int64()))
-    offsets = pa.concat_arrays([pa.array([0], pa.int64()), ends])
+    width = pa.int64() if t.is_large_list(dtype) or t.is_large_list_view(dtype) else pa.int32()
+    sizes = pc.fill_null(pc.list_value_length(column), 0).cast(width)
+    offsets = pa.concat_arrays([pa.array([0], width), pc.cumulative_sum(sizes)])
     inner = column.flatten()
-    if t.is_map(dtype):
-        keys, items = (flat_column(part) for part in inner.flatten())
-        return pa.MapArray.from_arrays(offsets.cast(pa.int32()), keys, items, flat, mask=nulls)
-    if t.is_large_list(flat):
-        return pa.LargeListArray.from_arrays(offsets, flat_column(inner), flat, mask=nulls)
-    offsets = offsets.cast(pa.int32())
-    return pa.ListArray.from_arrays(offsets, flat_column(inner), flat, mask=nulls)
-
-
-cdef object unflat_column(object column, object dtype):
-    """A flat column in the type whose flat type it has."""
-    if pa.types.is_run_end_encoded(dtype):
-        values = unflat_column(column, dtype.value_type)
-        return pc.run_end_encode(values, run_end_type=dtype.run_end_type)
-    return column if column.type == dtype else column.cast(dtype)
+    if is_map:
+        keys, items = inner.flatten()
+        keys, items = in_layout(keys, dtype.key_type), in_layout(items, dtype.item_type)
+        return pa.MapArray.from_arrays(offsets, keys, items, dtype, mask=nulls)
+    inner = in_layout(inner, dtype.value_type)
+    if t.is_list_view(dtype) or t.is_large_list_view(dtype):
+        kind = pa.ListViewArray if t.is_list_view(dtype) else pa.LargeListViewArray
+        return kind.from_arrays(offsets[:-1], sizes, inner, dtype, mask=nulls)
+    kind = pa.LargeListArray if t.is_large_list(dtype) else pa.ListArray
+    return kind.from_arrays(offsets, inner, dtype, mask=nulls)
 
 
 cdef int add_spans(object array, vector[Span]& spans, list keep) except -1:
@@ -200,7 +209,7 @@ cdef class Decoder:
             self.core.get().finish(rows, bad)
         batch = pa.record_batch(export_array(self.flat.__arrow_c_schema__(), &rows))
         if not self.flat.equals(self.schema, check_metadata=True):
-            columns = [unflat_column(column, field.type)
+            columns = [in_layout(column, field.type)
                        for column, field in zip(batch.columns, self.schema)]
             batch = pa.RecordBatch.from_arrays(columns, schema=self.schema) if columns else batch
         found = tuple([Bad(one.row, one.reason.decode("utf-8", "replace")) for one in bad])
@@ -232,7 +241,8 @@ cdef class Encoder:
             raise ValueError(f"rows to encode have {self.schema.names}, got {batch.schema.names}")
         if batch.schema.types == self.flat.types:
             return batch
-        columns = [flat_column(column) for column in batch.columns]
+        columns = [in_layout(column, field.type)
+                   for column, field in zip(batch.columns, self.flat)]
         return pa.RecordBatch.from_arrays(columns, schema=self.flat)
 
     def encode(self, batch not None):

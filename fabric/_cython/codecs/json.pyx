@@ -49,7 +49,7 @@ cdef class JsonEncoder(Encoder):
     """Rows of `schema` to compact JSON documents, the texts that Fabric's JSON files have.
 
     Null is written as null, as is a float that is not finite. Times with a zone are in UTC; one
-    beyond the years -32767 to 32767 is Arrow's text for it. Durations are numbers of their unit.
+    beyond the years -32767 to 32767 is a ValueError. Durations are numbers of their unit.
 
     Parameters
     ----------

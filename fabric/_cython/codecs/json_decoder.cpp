@@ -169,10 +169,17 @@ class JsonDecoder final : public Decoder {
   }
 
   bool ignore(ondemand::value& found, int64_t depth) {
-    std::string_view text = trimmed(found.raw_json_token());
+    std::string_view text;
+    return whole(found, depth, text);
+  }
+
+  // A value as it is written, if it is JSON.
+  bool whole(ondemand::value& found, int64_t depth, std::string_view& text) {
+    text = found.raw_json_token();
     if (text.front() == '{' || text.front() == '[') {
       if (auto error = found.raw_json().get(text)) return no_json(error);
     }
+    text = trimmed(text);
     return is_json(text, JSON_DEPTH_MAX - depth) || not_json(text);
   }
 
@@ -281,11 +288,8 @@ class JsonDecoder final : public Decoder {
 
   // A column of text takes any value, as it is written.
   bool written(Field& field, ondemand::value& found, int64_t depth) {
-    std::string_view text = trimmed(found.raw_json_token());
-    if (text.front() == '{' || text.front() == '[') {
-      if (auto error = found.raw_json().get(text)) return no_json(error);
-    }
-    if (!is_json(text, JSON_DEPTH_MAX - depth)) return not_json(text);
+    std::string_view text;
+    if (!whole(found, depth, text)) return false;
     field.column->bytes(text);
     return true;
   }

@@ -33,6 +33,7 @@ bool append_unsigned(Column& column, uint64_t value);
 
 // The scalar of an array that lies at `row` of its buffers, as text without quotes; true.
 // False, and nothing written, where it has no text: a float that is not finite, what is nested.
+// Throws std::invalid_argument for a time beyond the years -32767 … 32767, or the day.
 bool write_text(const FieldType& type, const ArrowArray& array, int64_t row, Bytes& out);
 
 // The bytes of a text or binary value.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <stdexcept>
 #include <string>
 
 #include "arrays.hpp"
@@ -164,15 +165,13 @@ char* put_clock(char* at, int64_t units, int64_t per_second) {
   return put_digits(at, units % per_second, n_digits);
 }
 
-void write_beyond(int64_t value, Bytes& out) {  // what Arrow writes
-  constexpr std::string_view WHAT = "<value out of range: ";
-  out.add(WHAT.data(), WHAT.size());
-  write_integer(value, out);
-  out.add('>');
+[[noreturn]] void refuse(int64_t value, const FieldType& type) {
+  throw std::invalid_argument("column '" + type.name + "': " + std::to_string(value) + " of type " +
+                              type.shown + " has no form in ISO 8601");
 }
 
-void write_day(int64_t days, int64_t value, Bytes& out) {
-  if (days < FIRST_DAY || days > LAST_DAY) return write_beyond(value, out);
+void write_day(int64_t days, int64_t value, const FieldType& type, Bytes& out) {
+  if (days < FIRST_DAY || days > LAST_DAY) refuse(value, type);
   char* at = out.room(16);
   out.set_size(out.size() + (put_date(at, days) - at));
 }
@@ -180,20 +179,17 @@ void write_day(int64_t days, int64_t value, Bytes& out) {
 void write_timestamp(int64_t value, const FieldType& type, Bytes& out) {
   const int64_t per_day = DAY_S * type.per_second;
   const int64_t days = value / per_day - (value % per_day < 0);
-  if (days < FIRST_DAY || days > LAST_DAY) {
-    write_beyond(value, out);
-  } else {
-    char* const begin = out.room(48);
-    char* at = put_date(begin, days);
-    *at++ = 'T';
-    at = put_clock(at, value - days * per_day, type.per_second);
-    out.set_size(out.size() + (at - begin));
-  }
-  if (type.has_zone) out.add('Z');
+  if (days < FIRST_DAY || days > LAST_DAY) refuse(value, type);
+  char* const begin = out.room(48);
+  char* at = put_date(begin, days);
+  *at++ = 'T';
+  at = put_clock(at, value - days * per_day, type.per_second);
+  if (type.has_zone) *at++ = 'Z';
+  out.set_size(out.size() + (at - begin));
 }
 
 void write_time(int64_t value, const FieldType& type, Bytes& out) {
-  if (value < 0 || value >= DAY_S * type.per_second) return write_beyond(value, out);
+  if (value < 0 || value >= DAY_S * type.per_second) refuse(value, type);
   char* const begin = out.room(24);
   out.set_size(out.size() + (put_clock(begin, value, type.per_second) - begin));
 }
@@ -230,12 +226,12 @@ bool write_text(const FieldType& type, const ArrowArray& array, int64_t row, Byt
       return true;
     case Kind::date32: {
       const int32_t days = value_at<int32_t>(array, row);
-      write_day(days, days, out);
+      write_day(days, days, type, out);
       return true;
     }
     case Kind::date64: {
       const int64_t value = value_at<int64_t>(array, row);
-      write_day(value / (DAY_S * 1000), value, out);
+      write_day(value / (DAY_S * 1000), value, type, out);
       return true;
     }
     case Kind::time:
