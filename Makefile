@@ -57,6 +57,7 @@ lock: .venv/dev.stamp
 	$(COMPILE) requirements/dev.in -o requirements/dev.lock
 	$(COMPILE) -c requirements/dev.lock requirements/run.in -o requirements/run.lock
 	$(COMPILE) -c requirements/dev.lock requirements/build.in -o requirements/build.lock
+	$(COMPILE) requirements/simdjson.in -o requirements/simdjson.lock
 	$(COMPILE) requirements/go.in -o requirements/go.lock
 	$(COMPILE) requirements/tpcds.in -o requirements/tpcds.lock
 
@@ -65,13 +66,14 @@ proto: .venv/dev.stamp ## generate the protobuf modules from the .proto files
 	$(PY) -m grpc_tools.protoc -I. --python_out=. --pyi_out=. fabric/flight/wire.proto fabric/plan/plan.proto \
 		fabric/agent/slot/slot.proto
 
-.venv/run.stamp: requirements/run.lock requirements/build.lock .ci/setup pyproject.toml $(NATIVE)
+.venv/run.stamp: requirements/run.lock requirements/build.lock requirements/simdjson.lock .ci/setup \
+		.ci/simdjson pyproject.toml $(NATIVE)
 	@touch .ci/.begun
 	.ci/setup run
 	@touch -r .ci/.begun $@  # what was saved meanwhile is newer
 
-.venv/dev.stamp: requirements/dev.lock requirements/build.lock requirements/go.lock .ci/setup \
-		pyproject.toml $(NATIVE)
+.venv/dev.stamp: requirements/dev.lock requirements/build.lock requirements/go.lock \
+		requirements/simdjson.lock .ci/setup .ci/simdjson pyproject.toml $(NATIVE)
 	@touch .ci/.begun
 	.ci/setup dev
 	@touch -r .ci/.begun $@ .venv/run.stamp
