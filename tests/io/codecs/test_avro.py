@@ -120,8 +120,8 @@ def test_poison_is_a_bad_row_or_what_fastavro_reads(data: st.DataObject) -> None
     rows = [good, bytes(poison), good]
     found = decoder(drawn.schema).decode(pa.array(rows, pa.binary()))
     found.batch.validate(full=True)
-    shown = found.batch.to_pylist()
-    assert str(shown[0]) == str(shown[-1])  # neighbours are whole
+    last = found.batch.num_rows - 1
+    assert found.batch.slice(0, 1).equals(found.batch.slice(last))  # neighbours are whole
     assert [bad.row for bad in found.bad] in ([], [1])
     if not found.bad:
         avro = parse_avro(json.dumps(drawn.schema))

@@ -1,0 +1,121 @@
+"""Rows behind a registry's ids: schemas that change in the middle of a topic."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+import fastavro
+import pyarrow as pa
+import pytest
+
+from fabric.errors import PlanError
+from fabric.io.codecs.avro import avro_columns, avro_decoder, avro_encoder, check_avro
+from fabric.io.codecs.subjects import settled
+from fabric.io.kafka.registry import Registry
+from fabric.plan.sources import RowFormat
+from tests.services.apicurio import schema_registry
+
+A = {"name": "a", "type": "int"}
+JSON = '{"type": "object", "properties": {"a": {"type": "integer"}}}'
+B = {"name": "b", "type": "string", "default": "none"}
+
+
+def record(*fields: Any) -> str:
+    return json.dumps({"type": "record", "name": "R", "fields": list(fields)})
+
+
+def avro(topic: str, **more: Any) -> RowFormat:
+    return RowFormat("avro", registry=schema_registry(), subject=f"{topic}-value", **more)
+
+
+def headed(schema_id: int, schema: str, value: Any) -> bytes:
+    out = io.BytesIO(b"\0" + schema_id.to_bytes(4, "big"))
+    out.seek(5)
+    fastavro.schemaless_writer(out, fastavro.parse_schema(json.loads(schema)), value)
+    return out.getvalue()
+
+
+def test_a_schema_may_change_in_the_middle_of_a_topic() -> None:
+    topic, registry = f"t-{uuid4()}", Registry(schema_registry())
+    old, wide = record(A), record({**A, "type": "long"}, B)
+    first = registry.register(f"{topic}-value", "AVRO", old)
+    format = settled(RowFormat("avro", registry=schema_registry()), topic, reads=True)
+    decoder = avro_decoder(format, pa.schema([("a", pa.int32())]))
+    rows = [headed(first, old, {"a": 1})]
+    assert decoder.decode(pa.array(rows)).batch.to_pylist() == [{"a": 1}]
+
+    # A reader of the newest schema gets its defaults for what is older, without a restart.
+    second = registry.register(f"{topic}-value", "AVRO", wide)
+    newest = settled(RowFormat("avro", registry=schema_registry()), topic, reads=True)
+    columns = avro_columns(newest, "")
+    assert columns == pa.schema([("a", pa.int64()), ("b", pa.string())])
+    rows = [*rows, headed(second, wide, {"a": 2, "b": "x"}), rows[0]]
+    found = avro_decoder(newest, columns).decode(pa.array(rows))
+    assert found.batch.to_pylist() == [
+        {"a": 1, "b": "none"}, {"a": 2, "b": "x"}, {"a": 1, "b": "none"},
+    ]  # fmt: skip
+    # One of the old schema refuses by name what does not fit it: int from long.
+    (bad,) = decoder.decode(pa.array(rows)).bad
+    assert bad.row == 1
+    assert f"written by schema {second}: Avro R.a was written as long" in bad.reason
+
+
+def test_unknown_ids_and_other_kinds_are_bad_rows() -> None:
+    registry = Registry(schema_registry())
+    other = registry.register(f"s-{uuid4()}", "JSON", JSON)
+    decoder = avro_decoder(avro("t"), pa.schema([("a", pa.int64())]))
+    rows = [b"\0\x7f\0\0\0\x02", b"\0" + other.to_bytes(4, "big") + b"\x02"]
+    reasons = [bad.reason for bad in decoder.decode(pa.array(rows)).bad]
+    assert reasons[0] == f"the schema registry has no schema {0x7F000000}"
+    assert f"schema {other} of the registry is of type JSON, not AVRO" in reasons[1]
+
+
+def test_what_is_written_is_registered_and_read_back() -> None:
+    topic = f"t-{uuid4()}"
+    columns = pa.schema([("a", pa.int64()), ("t", pa.timestamp("us", "UTC"))])
+    format = settled(RowFormat("avro", registry=schema_registry()), topic, reads=False)
+    check_avro(format, columns, writes=True)
+    assert avro_columns(replace(format, subject=""), "") is None
+    batch = pa.record_batch([[1, None], pa.array([5, 6]).cast(columns[1].type)], schema=columns)
+    rows = avro_encoder(format, columns).encode(batch)
+    reader = settled(RowFormat("avro", registry=schema_registry()), topic, reads=True)
+    assert avro_columns(reader, "") == columns
+    found = avro_decoder(reader, columns).decode(rows)
+    assert found.batch.equals(batch)
+    with pytest.raises(PlanError, match=r"R?ow\.c is not a field of Avro record Row"):
+        check_avro(format, pa.schema([("c", pa.int8())]), writes=True)
+
+
+def test_a_schema_that_the_registry_would_not_take_is_refused_before() -> None:
+    topic, registry = f"t-{uuid4()}", Registry(schema_registry())
+    registry.register(f"{topic}-value", "AVRO", record(A))
+    registry._ask("PUT", f"/config/{topic}-value", b'{"compatibility": "BACKWARD"}')
+    must = record(A, {"name": "b", "type": "string"})
+    columns = pa.schema([("a", pa.int32()), ("b", pa.string())])
+    with pytest.raises(PlanError, match=f"not compatible with subject '{topic}-value'"):
+        check_avro(avro(topic, schema_text=must), columns, writes=True)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "topic", "subject"),
+    [
+        ("topic", "t", "t-key"),
+        ("record", "t", "R"),
+        ("topic_record", "t", "t-R"),
+        ("record", "", "R"),
+    ],
+)  # fmt: skip
+def test_subjects_are_named_by_their_strategy(strategy: Any, topic: str, subject: str) -> None:
+    format = RowFormat("avro", schema_text=record(A), registry="http://h:1", strategy=strategy)
+    assert settled(format, topic, "key", reads=True).subject == subject
+
+
+def test_a_subject_that_nobody_can_name_is_refused() -> None:
+    with pytest.raises(PlanError, match="names schemas by their topic, which is a column"):
+        settled(RowFormat("avro", registry="http://h:1"), "", reads=False)
+    with pytest.raises(PlanError, match="names schemas by their record"):
+        settled(RowFormat("json", registry="http://h:1", strategy="record"), "t", reads=False)
