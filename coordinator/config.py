@@ -22,9 +22,11 @@ from fabric.config import (
     check_positive,
     default_home,
 )
+from fabric.control.control_pb2 import SubmitRequest
 from fabric.coordinator.planner.placement import POLICIES, Policy
 from fabric.errors import ConfigError
 from fabric.io import places
+from fabric.plan.bounds import LATENCY_US_MAX
 from fabric.plan_rules import PlanRules
 from fabric.settings import load
 
@@ -90,6 +92,7 @@ class CoordinatorConfig:
     retry_s: Annotated[float, "before the second attempt of a task that failed; it doubles"] = 0.1
     retry_s_max: Annotated[float, "the longest pause before an attempt"] = 10.0
     owner_wait_s: Annotated[float, "a job waits for an agent with its dataset's rows"] = 45.0
+    latency_s: Annotated[float, "rows of a stream may be gathered on their way"] = 0.02
     placement: Annotated[Policy, "of tasks: spread or bin_pack"] = "spread"
     stop_s: Annotated[float, "a job that stops ends after so long at the latest"] = 10.0
     retain_s: Annotated[float, "partitions of an ended job are kept"] = 600.0
@@ -125,9 +128,13 @@ class CoordinatorConfig:
         )  # fmt: skip
         for port in (self.port, self.rest_port, self.metrics_port):
             check_port(port or 0)
-        for name in ("metadata_wait_s", "lease_grace_s"):
+        for name in ("metadata_wait_s", "lease_grace_s", "latency_s"):
             if (value := getattr(self, name)) < 0:
                 raise ConfigError(f"{name} must not be negative, got {value!r}")
+        if self.latency_s > LATENCY_US_MAX / 1e6:
+            raise ConfigError(
+                f"latency_s must be at most {LATENCY_US_MAX // 10**6} s, got {self.latency_s!r}"
+            )
         if self.placement not in POLICIES:
             known = " or ".join(map(repr, POLICIES))
             raise ConfigError(f"placement must be {known}, got {self.placement!r}")
@@ -160,6 +167,17 @@ class CoordinatorConfig:
         if folder != self._checkpoints(self.checkpoint).absolute():
             places.check_write(folder)
         return replace(found, folder=str(folder))
+
+    def latency_us(self, asked: SubmitRequest) -> int:
+        """How long rows of a job's stream may be gathered on their whole way.
+
+        >>> from fabric.control.control_pb2 import SubmitRequest
+        >>> config = CoordinatorConfig(home=Path("/x"))
+        >>> config.latency_us(SubmitRequest()), config.latency_us(SubmitRequest(latency_us=0))
+        (20000, 0)
+        """
+        named = asked.HasField("latency_us")
+        return asked.latency_us if named else round(self.latency_s * 1e6)
 
     def guarded(self, *own: Path) -> places.Places:
         """What plans may touch where this coordinator runs; not what is its `own`."""

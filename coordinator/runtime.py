@@ -235,6 +235,7 @@ class CoordinatorRuntime:
             wall_s=self._clock.wall_s(),
             adaptive=adaptive,
             checkpoint=checkpoint,
+            latency_us=self._config.latency_us(request),
         )
         with self._lock:
             self._change(event)

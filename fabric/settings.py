@@ -58,6 +58,7 @@ def _as_is(value: object) -> object:
 
 ALIASES: Mapping[str, tuple[str, str, Callable[[object], object]]] = {
     "task_slots": ("agent", "slots", _as_is),
+    "latency": ("coordinator", "latency_s", seconds),
     "heartbeat_interval": ("coordinator", "heartbeat_s", seconds),
     "heartbeat_timeout": ("coordinator", "timeout_s", seconds),
 }

@@ -20,6 +20,7 @@ from fabric.plan import nodes, sources
 if TYPE_CHECKING:
     from fabric.clients.dataframe.frame import DataFrame
     from fabric.clients.dataframe.render import Report
+    from fabric.clients.dataframe.streams.lengths import Length
     from fabric.clients.session.job import Job
     from fabric.clients.session.session import Session
 
@@ -79,8 +80,17 @@ class Actions:
         return self._session
 
     # ---- reading out
-    def submit(self, name: str = "", *, parallelism: int | None = None) -> Job:
+    def submit(
+        self,
+        name: str = "",
+        *,
+        parallelism: int | None = None,
+        latency: Length | None = None,
+    ) -> Job:
         """Start and return at once; ``job.wait()`` and ``job.collect()`` go on from there.
+
+        `latency` is for a stream: how long its rows may be gathered on their way, default: that of
+        the session.
 
         >>> from fabric import DataFrame
         >>> job = DataFrame({"a": [1, 2]}).submit("two rows")
@@ -96,7 +106,7 @@ class Actions:
         parts = self._node.inputs if isinstance(self._node, nodes.Union) else (self._node,)
         if not all(isinstance(part, nodes.Sink) for part in parts):
             self._check_ends()
-        return self.session.submit(self.plan, name=name, parallelism=parallelism)
+        return self.session.submit(self.plan, name=name, parallelism=parallelism, latency=latency)
 
     def collect(self, *, engine: Engine | None = None) -> pa.Table:
         """Run and return all rows as one Arrow table.

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from fabric.clients.dataframe.streams.lengths import Length
     from fabric.clients.session.session import Session
 
 DEFAULT_PORT = 6123
@@ -33,6 +34,7 @@ def connect(
     token: str | None = None,
     serve: bool = False,
     parallelism: int | None = None,
+    latency: Length | None = None,
     spark: SparkSession | None = None,
     datasets: str | Session | None = None,
     tls_roots: str | Path | None = None,
@@ -53,6 +55,9 @@ def connect(
         Embedded only: also serve this session's jobs to Flight clients on a free local port.
     parallelism
         Tasks a stage; default: one for each agent. On Spark: partitions after a shuffle.
+    latency
+        How long a row of a stream may be gathered with others on its whole way, as ``"1 ms"``; more
+        is cheaper. Default: the coordinator's, 20 ms; `submit` and `configure` may say otherwise.
     spark
         Run on this PySpark session; it stays open when ours is closed.
     datasets
@@ -78,13 +83,10 @@ def connect(
     ...     session.read_arrow({"a": [1, 2]}).count()
     2
     """
+    remote = partial(_remote, token=token, tls_roots=tls_roots, insecure=insecure)
     if spark is not None or (target is not None and is_spark(target)):
-        if serve:
-            raise ConfigError("serve=True is for embedded sessions; Spark serves no Flight clients")
-        if token is not None and not isinstance(datasets, str):
-            raise ConfigError('Spark needs no token; it is for datasets="fabric://host:6123"')
-        opens = partial(_remote, token=token, tls_roots=tls_roots, insecure=insecure)
-        return _on_spark(target, parallelism, spark, datasets, opens)
+        _check_spark(serve, latency, token if not isinstance(datasets, str) else None)
+        return _on_spark(target, parallelism, spark, datasets, remote)
     if datasets is not None:
         raise ConfigError("datasets=... is for sessions on Spark; other fabrics have their own")
     if target is None:
@@ -92,15 +94,16 @@ def connect(
             raise ConfigError("an embedded session needs no token; give connect an address too")
         from fabric.clients.session.embedded import EmbeddedSession
 
-        return EmbeddedSession(serve=serve, parallelism=parallelism)
+        return EmbeddedSession(serve=serve, parallelism=parallelism, latency=latency)
     if serve:
         raise ConfigError("serve=True is for embedded sessions; a remote fabric serves already")
-    return _remote(target, parallelism, token=token, tls_roots=tls_roots, insecure=insecure)
+    return remote(target, parallelism, latency)
 
 
 def _remote(
     target: str,
     parallelism: int | None = None,
+    latency: Length | None = None,
     *,
     token: str | None,
     tls_roots: str | Path | None,
@@ -113,9 +116,20 @@ def _remote(
         address,
         token or find_token(),
         parallelism=parallelism,
+        latency=latency,
         tls_roots=read_roots(tls_roots) if address.startswith(TLS) else None,
         insecure=insecure,
     )
+
+
+def _check_spark(serve: bool, latency: Length | None, token: str | None) -> None:
+    """Refuse what means nothing on Spark."""
+    if serve:
+        raise ConfigError("serve=True is for embedded sessions; Spark serves no Flight clients")
+    if latency is not None:
+        raise ConfigError("latency=... is of streams, and those don't run on Spark")
+    if token is not None:
+        raise ConfigError('Spark needs no token; it is for datasets="fabric://host:6123"')
 
 
 def _on_spark(

@@ -21,6 +21,7 @@ import pyarrow as pa
 from fabric.agent.engine import FabricEngine
 from fabric.agent.runtime import AgentRuntime
 from fabric.agent.store import PartitionStore
+from fabric.clients.dataframe.streams.lengths import Length
 from fabric.clients.session.dry_run import may_run
 from fabric.clients.session.partition import LOSSLESS, Partition, partitions_of
 from fabric.clients.session.session import Session
@@ -62,7 +63,13 @@ _NOT_SERVED = "this session serves no Flight clients; open it with fabric.connec
 class EmbeddedSession(Session):
     """Everything in this process; with `serve` also a Flight server on a free local port."""
 
-    def __init__(self, *, serve: bool = False, parallelism: int | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        serve: bool = False,
+        parallelism: int | None = None,
+        latency: Length | None = None,
+    ) -> None:
         with ExitStack() as stack:
             self._signer = Signer(secrets.token_bytes(32))
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="fabric-"))
@@ -84,7 +91,7 @@ class EmbeddedSession(Session):
             stack.enter_context(agent).attach()
             self._plans: dict[str, Plan] = {}
             self._streams: set[str] = set()
-            super().__init__(coordinator, parallelism=parallelism)
+            super().__init__(coordinator, parallelism=parallelism, latency=latency)
             self._parts = stack.pop_all()
 
     def _serve(self, backend: Backend, stack: ExitStack) -> str:
@@ -95,15 +102,20 @@ class EmbeddedSession(Session):
         return f"grpc+tcp://127.0.0.1:{server.port}"
 
     def submit(
-        self, plan: Plan | DataFrame, name: str = "", *, parallelism: int | None = None
+        self,
+        plan: Plan | DataFrame,
+        name: str = "",
+        *,
+        parallelism: int | None = None,
+        latency: Length | None = None,
     ) -> Job:
         """See `Session`; there is a place for the checkpoints of a stream before it starts."""
         given = plan if isinstance(plan, Plan) else plan.plan
         if not is_endless(given.root):
-            return super().submit(given, name, parallelism=parallelism)
+            return super().submit(given, name, parallelism=parallelism, latency=latency)
         may_run(given, self)
         _make_room(self._config.checkpointing(self._checkpoint).folder)
-        job = super().submit(given, name, parallelism=parallelism)
+        job = super().submit(given, name, parallelism=parallelism, latency=latency)
         self._streams.add(job.id)
         return job
 

@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.flight as fl
 
+from fabric.clients.dataframe.streams.lengths import Length
 from fabric.clients.session.partition import LOSSLESS, Partition, partitions_of
 from fabric.clients.session.session import Session
 from fabric.config import TLS, is_loopback
@@ -64,6 +65,7 @@ class RemoteSession(Session):
         token: str,
         *,
         parallelism: int | None = None,
+        latency: Length | None = None,
         tls_roots: bytes | None = None,
         insecure: bool = False,
     ) -> None:
@@ -78,7 +80,7 @@ class RemoteSession(Session):
         except BaseException:
             self._grpc.close()
             raise
-        super().__init__(self._grpc, parallelism=parallelism)
+        super().__init__(self._grpc, parallelism=parallelism, latency=latency)
 
     def live(self, feed: Feed) -> AbstractContextManager[StreamTarget]:
         """See `Session`; agents of this host put them to it."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from fabric.clients.dataframe.streams.lengths import Length, latency_us
 from fabric.clients.dataframe.udf import chosen
 from fabric.clients.session.default import closed, opened
 from fabric.clients.session.dry_run import is_closed_later, may_change, may_run
@@ -23,7 +24,7 @@ from fabric.control.api import ENDED, ControlApi
 from fabric.errors import ConfigError, NotFoundError, PlanError
 from fabric.ids import new_id
 from fabric.plan.nodes import Plan, Scan
-from fabric.plan.stream_facts import drops_late
+from fabric.plan.stream_facts import drops_late, is_endless
 from fabric.telemetry.logs import lines_of
 from fabric.urls import unreachable_folder
 
@@ -52,11 +53,18 @@ class Session(ABC):
     {'k': [1, 2], 'count': [2, 1]}
     """
 
-    def __init__(self, control: ControlApi, *, parallelism: int | None = None) -> None:
+    def __init__(
+        self,
+        control: ControlApi,
+        *,
+        parallelism: int | None = None,
+        latency: Length | None = None,
+    ) -> None:
         if parallelism is not None and parallelism < 1:
             raise PlanError(f"parallelism must be at least 1, got {parallelism}")
         self.control = control
         self.parallelism = parallelism
+        self._latency_us = latency_us(latency)
         self._closed = False
         self._kept: dict[str, Plan] = {}
         self._adaptive, self._checkpoint = pb.Adaptive(), pb.Checkpointing()
@@ -142,12 +150,26 @@ class Session(ABC):
 
     # ---- jobs
     def submit(
-        self, plan: Plan | DataFrame, name: str = "", *, parallelism: int | None = None
+        self,
+        plan: Plan | DataFrame,
+        name: str = "",
+        *,
+        parallelism: int | None = None,
+        latency: Length | None = None,
     ) -> Job:
-        """Check, plan and start; returns while it runs."""
+        """Check, plan and start; returns while it runs.
+
+        `latency` is for a stream: how long its rows may be gathered (`fabric.connect`).
+        """
         given = chosen(plan if isinstance(plan, Plan) else plan.plan)
         may_run(given, self)
-        status = self._open_control().submit(self._request(given, name, parallelism))
+        wanted_us = self._latency_us if latency is None else latency_us(latency)
+        if latency is not None and not is_endless(given.root):
+            raise PlanError("latency is of streams, and this plan reads none; leave it out")
+        request = self._request(given, name, parallelism)
+        if wanted_us is not None:
+            request.latency_us = wanted_us
+        status = self._open_control().submit(request)
         self._keep(status.job_id, given)
         return Job(self, status, drops_late(given.root))
 

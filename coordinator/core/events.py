@@ -54,6 +54,7 @@ class JobSubmitted:
     wall_s: float
     adaptive: AdaptiveConfig = field(default_factory=AdaptiveConfig)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+    latency_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,11 +61,14 @@ class Job:
         now: float,
         adaptive: AdaptiveConfig,
         checkpoint: CheckpointConfig,
+        latency_us: int = 0,
     ) -> None:
         self.job_id, self.name, self.client_key = job_id, name, client_key
         self.graph, self.fragments, self.schema = graph, fragments, schema
         self.submitted_s, self.started = submitted_s, now
         self.adaptive, self.checkpoint = adaptive, checkpoint
+        self.latency_us = latency_us
+        """How long rows of its stream may be gathered, where no step says otherwise."""
         self.ended: float | None = None
         self.state: pb.JobState = pb.JOB_QUEUED
         self.error: FabricError | None = None

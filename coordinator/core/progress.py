@@ -77,6 +77,7 @@ class Progress:
             now=now,
             adaptive=event.adaptive,
             checkpoint=event.checkpoint,
+            latency_us=event.latency_us,
         )
         self._n_placed += 1
         self.streams.add(job)
@@ -344,7 +345,7 @@ class Progress:
         for stage, numbers in sorted(stages.items()):
             made = deploys(
                 job, job.graph.stages[stage], numbers, self._book.epoch, hellos,
-                stream=self.streams.deploy(job),
+                stream=self.streams.deploy(job, stage),
             )  # fmt: skip
             for agent_id, deploy in made.items():
                 message = pb.CoordinatorMessage(deploy=deploy)

@@ -45,6 +45,7 @@ def plan(job: Job) -> pb.StoredPlan:
             for edge in job.graph.edges
         ],
         planned=sorted(job.planned),
+        latency_us=job.latency_us,
     )
 
 
@@ -66,6 +67,7 @@ def job(job_id: str, plan: pb.StoredPlan, started: float) -> Job:
         now=started,
         adaptive=AdaptiveConfig(**{f.name: value for f, value in plan.adaptive.ListFields()}),
         checkpoint=CheckpointConfig(**{f.name: value for f, value in plan.checkpoint.ListFields()}),
+        latency_us=plan.latency_us,
     )
     made.planned = set(plan.planned)
     return made
@@ -82,6 +84,7 @@ def _stored_stage(job: Job, stage: Stage) -> pb.StoredStage:
         tasks=[assignment(stage, number, 0) for number in range(stage.n_tasks)],
         adapted=stage.adapted,
         added=stage.added,
+        latency_us=stage.latency_us,
     )
 
 
@@ -99,6 +102,7 @@ def _stage(number: int, stage: pb.StoredStage, plan: pb.StoredPlan) -> Stage:
         reads=tuple((edge, tuple(_read(task, edge) for task in stage.tasks)) for edge in edges),
         adapted=tuple(stage.adapted),
         added=stage.added,
+        latency_us=stage.latency_us if stage.HasField("latency_us") else None,
     )
 
 

@@ -42,6 +42,7 @@ from fabric.coordinator.core.drifts import Drifts
 from fabric.coordinator.core.effects import Effect, Note, StorageWork
 from fabric.coordinator.core.endings import Endings
 from fabric.coordinator.core.jobs import Job
+from fabric.coordinator.core.latency import shares
 from fabric.coordinator.core.lineage import Key
 from fabric.coordinator.core.said import wrong_ack
 from fabric.errors import ConfigError, FabricError
@@ -309,16 +310,19 @@ class Streams:
 
     # ---- what is to be done
 
-    def deploy(self, job: Job) -> pb.StreamDeploy | None:
-        """What tasks of a stream are told when they begin."""
+    def deploy(self, job: Job, stage: int) -> pb.StreamDeploy | None:
+        """What tasks of a stage of a stream are told when they begin."""
         stream = job.stream
         if stream is None:
             return None
+        share = shares(job.graph, job.latency_us)[stage]
         deploy = pb.StreamDeploy(
             folder=job.checkpoint.folder,
             turn=_turn(job, stream),
             held_bytes_max=job.checkpoint.held_bytes_max,
             state=job.checkpoint.state,
+            source_gather_s=share.source_s,
+            exchange_gather_s=share.exchange_s,
         )
         if stream.manifest is not None and stream.seal is not None:
             deploy.checkpoint = stream.manifest.checkpoint

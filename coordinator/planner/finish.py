@@ -22,14 +22,17 @@ from fabric.coordinator.planner.stages import (
     Stage,
     StageGraph,
 )
-from fabric.plan.nodes import Node, Scan, Sink, StageInput
+from fabric.plan.nodes import Node, NodeConfig, Scan, Sink, StageInput
 from fabric.plan.sources import Split
 from fabric.plan.streams import StreamScan
 from fabric.plan.walk import rewrite, walk
 
 
 def finish(
-    draft: Draft, scans: Sequence[Scan | StreamScan], splits: Mapping[str, Sequence[Split]]
+    draft: Draft,
+    scans: Sequence[Scan | StreamScan],
+    splits: Mapping[str, Sequence[Split]],
+    config: Mapping[str, NodeConfig],
 ) -> StageGraph:
     """Number and complete the stages of `draft`."""
     cut_shared(draft)
@@ -47,6 +50,7 @@ def finish(
     renumbered = {edge.edge: new for new, edge in enumerate(edges)}
     by_path = {scan.scan_id: tuple(splits.get(scan.path, ())) for scan in scans}
     piped = {consumers[edge.edge] for edge in draft.edges if modes[edge.edge] == "pipelined"}
+    latencies = _latencies(roots, config)
     stages = tuple(
         Stage(
             stage=new,
@@ -57,6 +61,7 @@ def finish(
             splits=_deal(roots[old], by_path, draft.stages[old].n_tasks),
             region=region[old],
             is_sink=isinstance(roots[old], Sink),
+            latency_us=latencies.get(old),
         )
         for new, old in enumerate(order)
     )
@@ -84,6 +89,25 @@ def deal(splits: Sequence[Split], n_tasks: int) -> list[tuple[Split, ...]]:
 def in_turn(splits: Sequence[Split], n_tasks: int) -> list[tuple[Split, ...]]:
     """Splits of a stream, which are never done: the i-th goes to task i modulo `n_tasks`."""
     return [tuple(splits[task::n_tasks]) for task in range(n_tasks)]
+
+
+def _latencies(roots: Mapping[int, Node], config: Mapping[str, NodeConfig]) -> dict[int, int]:
+    """The least latency of each stage's steps, where one has its own.
+
+    A step that is no longer there, because a rule made it part of another one, may be anywhere: all
+    stages are as quick as it asks for.
+    """
+    lost = {p: one.latency_us for p, one in config.items() if one.latency_us is not None}
+    found: dict[int, list[int]] = {}
+    for stage, root in roots.items():
+        for node in walk(root):
+            named = config.get(node.path, NodeConfig()).latency_us
+            if named is not None:
+                lost.pop(node.path, None)
+                found.setdefault(stage, []).append(named)
+    for stage in roots if lost else ():
+        found.setdefault(stage, []).extend(lost.values())
+    return {stage: min(named) for stage, named in found.items()}
 
 
 def _consumers(draft: Draft) -> dict[int, int]:

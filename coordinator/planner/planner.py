@@ -157,7 +157,7 @@ class _Planner:
         return self._finish()
 
     def _finish(self) -> StageGraph:
-        return finish(self._draft, self._scans, self._splits)
+        return finish(self._draft, self._scans, self._splits, self._config)
 
     def _visit(self, node: Node, below: list[Flow]) -> Flow:
         match node:

@@ -73,7 +73,8 @@ class Stage:
     """One fragment or chain. `splits` has an entry a task, empty when nothing is scanned.
 
     A stage that was planned anew has `reads`: for each edge into it what each task reads; `adapted`
-    says why, and `added` marks one that was not planned at first.
+    says why, and `added` marks one that was not planned at first. `latency_us` is the least of what
+    its steps were configured with.
     """
 
     stage: int
@@ -87,6 +88,7 @@ class Stage:
     reads: tuple[tuple[int, tuple[Read, ...]], ...] = ()
     adapted: tuple[str, ...] = ()
     added: bool = False
+    latency_us: int | None = None
 
     def read(self, edge: int, task: int) -> Read | None:
         """What `task` reads of an edge; None: the partition of its own number."""

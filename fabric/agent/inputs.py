@@ -156,14 +156,14 @@ class Inputs:
                             yield port[0], None
 
     def next_items(
-        self, ports: list[Port], timeout_s: float | None = None
+        self, ports: list[Port], timeout_s: float | None = None, gather_s: float = 0.0
     ) -> list[tuple[Port, Item]]:
-        """What waits, at least one but after `timeout_s`.
+        """What waits, at least one but after `timeout_s`, or while more is to come together.
 
         A lost exchange with another agent has its own error.
         """
         try:
-            return self._pipes.take_many(ports, TAKE_ITEMS, TAKE_BYTES, timeout_s)
+            return self._pipes.take_many(ports, TAKE_ITEMS, TAKE_BYTES, timeout_s, gather_s)
         except CancelledError:
             self._exchanges.check(self._task.job)
             raise

@@ -432,7 +432,7 @@ class Deploy(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., epoch: _Optional[int] = ..., node_path: _Optional[str] = ..., kind: _Optional[_Union[StageKind, str]] = ..., fragment: _Optional[bytes] = ..., n_tasks: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskAssignment, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputEdge, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[OutputEdge, _Mapping]]] = ..., addresses: _Optional[_Mapping[str, str]] = ..., target_partitions: _Optional[int] = ..., region: _Optional[int] = ..., stream: _Optional[_Union[StreamDeploy, _Mapping]] = ..., sink_folder: _Optional[str] = ..., run: _Optional[int] = ...) -> None: ...
 
 class StreamDeploy(_message.Message):
-    __slots__ = ("folder", "checkpoint", "seal_bytes", "seal_crc32c", "turn", "held_bytes_max", "state")
+    __slots__ = ("folder", "checkpoint", "seal_bytes", "seal_crc32c", "turn", "held_bytes_max", "state", "source_gather_s", "exchange_gather_s")
     FOLDER_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     SEAL_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -440,6 +440,8 @@ class StreamDeploy(_message.Message):
     TURN_FIELD_NUMBER: _ClassVar[int]
     HELD_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_GATHER_S_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_GATHER_S_FIELD_NUMBER: _ClassVar[int]
     folder: str
     checkpoint: int
     seal_bytes: int
@@ -447,7 +449,9 @@ class StreamDeploy(_message.Message):
     turn: int
     held_bytes_max: int
     state: str
-    def __init__(self, folder: _Optional[str] = ..., checkpoint: _Optional[int] = ..., seal_bytes: _Optional[int] = ..., seal_crc32c: _Optional[int] = ..., turn: _Optional[int] = ..., held_bytes_max: _Optional[int] = ..., state: _Optional[str] = ...) -> None: ...
+    source_gather_s: float
+    exchange_gather_s: float
+    def __init__(self, folder: _Optional[str] = ..., checkpoint: _Optional[int] = ..., seal_bytes: _Optional[int] = ..., seal_crc32c: _Optional[int] = ..., turn: _Optional[int] = ..., held_bytes_max: _Optional[int] = ..., state: _Optional[str] = ..., source_gather_s: _Optional[float] = ..., exchange_gather_s: _Optional[float] = ...) -> None: ...
 
 class TriggerCheckpoint(_message.Message):
     __slots__ = ("job_id", "checkpoint", "keys")
@@ -734,20 +738,22 @@ class CommittedPart(_message.Message):
     def __init__(self, transaction: _Optional[str] = ..., writer: _Optional[str] = ..., attempt: _Optional[int] = ..., rows: _Optional[int] = ...) -> None: ...
 
 class SubmitRequest(_message.Message):
-    __slots__ = ("plan", "name", "client_key", "parallelism", "adaptive", "checkpoint")
+    __slots__ = ("plan", "name", "client_key", "parallelism", "adaptive", "checkpoint", "latency_us")
     PLAN_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     CLIENT_KEY_FIELD_NUMBER: _ClassVar[int]
     PARALLELISM_FIELD_NUMBER: _ClassVar[int]
     ADAPTIVE_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    LATENCY_US_FIELD_NUMBER: _ClassVar[int]
     plan: bytes
     name: str
     client_key: str
     parallelism: int
     adaptive: Adaptive
     checkpoint: Checkpointing
-    def __init__(self, plan: _Optional[bytes] = ..., name: _Optional[str] = ..., client_key: _Optional[str] = ..., parallelism: _Optional[int] = ..., adaptive: _Optional[_Union[Adaptive, _Mapping]] = ..., checkpoint: _Optional[_Union[Checkpointing, _Mapping]] = ...) -> None: ...
+    latency_us: int
+    def __init__(self, plan: _Optional[bytes] = ..., name: _Optional[str] = ..., client_key: _Optional[str] = ..., parallelism: _Optional[int] = ..., adaptive: _Optional[_Union[Adaptive, _Mapping]] = ..., checkpoint: _Optional[_Union[Checkpointing, _Mapping]] = ..., latency_us: _Optional[int] = ...) -> None: ...
 
 class Checkpointing(_message.Message):
     __slots__ = ("interval_s", "min_pause_s", "timeout_s", "failures_max", "retained", "held_bytes_max", "state", "seen_twice", "folder")
@@ -1157,7 +1163,7 @@ class Leadership(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., address: _Optional[str] = ...) -> None: ...
 
 class StoredPlan(_message.Message):
-    __slots__ = ("name", "client_key", "schema", "submitted_s", "turn", "adaptive", "stages", "edges", "checkpoint", "planned")
+    __slots__ = ("name", "client_key", "schema", "submitted_s", "turn", "adaptive", "stages", "edges", "checkpoint", "latency_us", "planned")
     NAME_FIELD_NUMBER: _ClassVar[int]
     CLIENT_KEY_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
@@ -1167,6 +1173,7 @@ class StoredPlan(_message.Message):
     STAGES_FIELD_NUMBER: _ClassVar[int]
     EDGES_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    LATENCY_US_FIELD_NUMBER: _ClassVar[int]
     PLANNED_FIELD_NUMBER: _ClassVar[int]
     name: str
     client_key: str
@@ -1177,11 +1184,12 @@ class StoredPlan(_message.Message):
     stages: _containers.RepeatedCompositeFieldContainer[StoredStage]
     edges: _containers.RepeatedCompositeFieldContainer[StoredEdge]
     checkpoint: Checkpointing
+    latency_us: int
     planned: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, name: _Optional[str] = ..., client_key: _Optional[str] = ..., schema: _Optional[bytes] = ..., submitted_s: _Optional[float] = ..., turn: _Optional[int] = ..., adaptive: _Optional[_Union[Adaptive, _Mapping]] = ..., stages: _Optional[_Iterable[_Union[StoredStage, _Mapping]]] = ..., edges: _Optional[_Iterable[_Union[StoredEdge, _Mapping]]] = ..., checkpoint: _Optional[_Union[Checkpointing, _Mapping]] = ..., planned: _Optional[_Iterable[int]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., client_key: _Optional[str] = ..., schema: _Optional[bytes] = ..., submitted_s: _Optional[float] = ..., turn: _Optional[int] = ..., adaptive: _Optional[_Union[Adaptive, _Mapping]] = ..., stages: _Optional[_Iterable[_Union[StoredStage, _Mapping]]] = ..., edges: _Optional[_Iterable[_Union[StoredEdge, _Mapping]]] = ..., checkpoint: _Optional[_Union[Checkpointing, _Mapping]] = ..., latency_us: _Optional[int] = ..., planned: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class StoredStage(_message.Message):
-    __slots__ = ("path", "kind", "fragment", "n_tasks", "region", "is_sink", "tasks", "adapted", "added")
+    __slots__ = ("path", "kind", "fragment", "n_tasks", "region", "is_sink", "tasks", "adapted", "added", "latency_us")
     PATH_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
@@ -1191,6 +1199,7 @@ class StoredStage(_message.Message):
     TASKS_FIELD_NUMBER: _ClassVar[int]
     ADAPTED_FIELD_NUMBER: _ClassVar[int]
     ADDED_FIELD_NUMBER: _ClassVar[int]
+    LATENCY_US_FIELD_NUMBER: _ClassVar[int]
     path: str
     kind: StageKind
     fragment: bytes
@@ -1200,7 +1209,8 @@ class StoredStage(_message.Message):
     tasks: _containers.RepeatedCompositeFieldContainer[TaskAssignment]
     adapted: _containers.RepeatedScalarFieldContainer[str]
     added: bool
-    def __init__(self, path: _Optional[str] = ..., kind: _Optional[_Union[StageKind, str]] = ..., fragment: _Optional[bytes] = ..., n_tasks: _Optional[int] = ..., region: _Optional[int] = ..., is_sink: _Optional[bool] = ..., tasks: _Optional[_Iterable[_Union[TaskAssignment, _Mapping]]] = ..., adapted: _Optional[_Iterable[str]] = ..., added: _Optional[bool] = ...) -> None: ...
+    latency_us: int
+    def __init__(self, path: _Optional[str] = ..., kind: _Optional[_Union[StageKind, str]] = ..., fragment: _Optional[bytes] = ..., n_tasks: _Optional[int] = ..., region: _Optional[int] = ..., is_sink: _Optional[bool] = ..., tasks: _Optional[_Iterable[_Union[TaskAssignment, _Mapping]]] = ..., adapted: _Optional[_Iterable[str]] = ..., added: _Optional[bool] = ..., latency_us: _Optional[int] = ...) -> None: ...
 
 class StoredEdge(_message.Message):
     __slots__ = ("edge", "producer", "adaptive", "ordered")

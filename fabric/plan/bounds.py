@@ -25,6 +25,8 @@ BUFFER_BATCHES_MAX = 1 << 20
 BUFFER_BYTES_MAX = 1 << 36
 KEYS_MAX = 1 << 32
 ROWS_PER_S_MAX = 10**12
+LATENCY_US_MAX = 60_000_000
+"""A minute: for more there are windows."""
 WAIT_S_MAX = 366 * 86_400.0
 """A year, with room for February."""
 SPEED_MAX = 1e9
@@ -35,8 +37,9 @@ SCHEMA_CHARS_MAX = 1 << 20
 """Of a schema in its format's own language."""
 
 BOUNDS: dict[str, float] = {
-    "NodeConfig.parallelism": PARTITIONS_MAX,  # `check.py` goes by these two
+    "NodeConfig.parallelism": PARTITIONS_MAX,  # `check.py` goes by these three
     "NodeConfig.buffer_batches": BUFFER_BATCHES_MAX,
+    "NodeConfig.latency_us": LATENCY_US_MAX,
     "Exchange.n_partitions": PARTITIONS_MAX,
     "Sort.n_ranges": PARTITIONS_MAX,
     "DatasetTarget.n_partitions": DATASET_PARTITIONS_MAX,

@@ -201,6 +201,9 @@ def _check_settings(path: str, settings: NodeConfig) -> None:
         value, most = getattr(settings, name), BOUNDS[f"NodeConfig.{name}"]
         if value is not None and not (type(value) is int and 1 <= value <= most):
             raise PlanError(f"{name} must be 1 to {most}, got {value!r}", node=path)
+    value, most = settings.latency_us, BOUNDS["NodeConfig.latency_us"]
+    if value is not None and not (type(value) is int and 0 <= value <= most):
+        raise PlanError(f"latency_us must be 0 to {most}, got {value!r}", node=path)
     for name, allowed in (("exchange", n.ExchangeMode), ("compression", n.Compression)):
         value = getattr(settings, name)
         if value is not None and value not in get_args(allowed):

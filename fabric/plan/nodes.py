@@ -237,6 +237,8 @@ class NodeConfig:
     exchange: ExchangeMode | None = None
     buffer_batches: int | None = None
     compression: Compression | None = None
+    latency_us: int | None = None
+    """How long a row of a stream that comes by here may be gathered on its whole way."""
 
 
 @dataclass(frozen=True, slots=True)

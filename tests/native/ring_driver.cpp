@@ -288,6 +288,59 @@ void paced() {
   expect(works(1 << 20, milliseconds(50)) == MOST, "it grows at once, to what the edge allows");
 }
 
+// Rows and watermarks come together until the deadline; what must not wait ends that at once, also
+// when it comes at the same moment.
+void gathered() {
+  constexpr auto NEVER_COMES = std::chrono::hours(1);
+  const auto in = [](auto time) { return std::chrono::steady_clock::now() + time; };
+  const auto presses = [&](RowPipes& pipes, const Places& ports, auto time) {
+    bool pressed = false;
+    expect(!pipes.gather(ports, in(time), pressed), "a gather of a job that runs");
+    return pressed;
+  };
+  const auto take_all = [](RowPipes& pipes, const Places& ports) {
+    RowPipes::Taking taking;
+    expect(!pipes.take_now(ports, 100, taking), "a take of a job that runs");
+    return taking.items.size();
+  };
+  RowPipes pipes;
+  pipes.declare(1, 2, 8, 1 << 10);
+  const Places ports{place(pipes, 1, 0), place(pipes, 1, 1)};
+  const auto little = std::chrono::milliseconds(2);
+  expect(!presses(pipes, ports, little), "nothing presses in empty ports");
+  put(pipes, ports[0], row(0, 0));
+  put(pipes, ports[1], event(0, Kind::WATERMARK, 7));
+  expect(!presses(pipes, ports, little), "a row and a watermark may wait");
+  put(pipes, ports[1], event(0, Kind::BARRIER, 1));
+  expect(presses(pipes, ports, NEVER_COMES), "a barrier may not");
+  expect(take_all(pipes, ports) == 3, "all that came together is taken");
+  expect(!presses(pipes, ports, little), "a barrier that was taken is over");
+  put(pipes, ports[0], row(0, 1, 600));
+  expect(presses(pipes, ports, NEVER_COMES), "half of what may wait presses");
+  expect(take_all(pipes, ports) == 1, "it is taken");
+  for (unsigned round = 0; round < 50; ++round) {
+    std::thread other([&] {
+      put(pipes, ports[round % 2], round % 3 ? event(0, Kind::BARRIER, 2) : row(0, 0, 700));
+    });
+    expect(presses(pipes, ports, NEVER_COMES), "what comes meanwhile ends it");
+    other.join();
+    expect(take_all(pipes, ports) == 1, "and is there");
+  }
+  put(pipes, ports[1], row(0, 0, 400));
+  std::thread producer([&] { put(pipes, ports[1], row(0, 0, 1000)); });
+  expect(presses(pipes, ports, NEVER_COMES), "so does a producer without room");
+  expect(take_all(pipes, ports) >= 1, "which gets some");
+  producer.join();
+  take_all(pipes, ports);
+  std::thread canceller([&] {
+    std::vector<RowItem> dropped;
+    pipes.cancel("enough", dropped);
+  });
+  bool pressed = false;
+  expect(!!pipes.gather(ports, in(NEVER_COMES), pressed), "a cancel ends it");
+  canceller.join();
+}
+
 // A tap sees the rows of its producer as the consumer takes them; one that is cut holds nobody up.
 void tapped(uint64_t n_rows, unsigned seed) {
   using RowTap = Tap<std::shared_ptr<Row>>;
@@ -348,6 +401,7 @@ int main(int count, char** arguments) {
     stuck_partition();
     native_consumer();
     paced();
+    gathered();
     tapped(200, round + 1);
     expect(n_live == 0, "no row is left at the end");
   }

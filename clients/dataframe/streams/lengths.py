@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import TypeAlias
 
 from fabric.errors import PlanError
+from fabric.plan.bounds import LATENCY_US_MAX
 from fabric.plan.durations import duration_text, duration_us
 
 Length: TypeAlias = str | timedelta
@@ -45,3 +46,18 @@ def maybe_us(length: Length | None, what: str, *, least: int = 0) -> int | None:
     if length is None:
         return None
     return us(length, what, least=least, way=f"; leave {what} out for none")
+
+
+def latency_us(latency: Length | None) -> int | None:
+    """How long rows of a stream may be gathered; None: as the next one to ask says.
+
+    >>> latency_us("20 ms"), latency_us("0 s"), latency_us(None)
+    (20000, 0, None)
+    """
+    found = maybe_us(latency, "latency")
+    if found is not None and found > LATENCY_US_MAX:
+        raise PlanError(
+            f"latency must be at most {duration_text(LATENCY_US_MAX)}, got {latency!r}; to bring "
+            "rows of a longer time together, aggregate them in a window"
+        )
+    return found

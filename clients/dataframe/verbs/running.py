@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fabric.clients.dataframe import arguments as args
+from fabric.clients.dataframe.streams.lengths import Length, latency_us
 from fabric.clients.dataframe.verbs.base import Verbs
 from fabric.errors import PlanError
 from fabric.plan import nodes
@@ -72,9 +73,14 @@ class RunningVerbs(Verbs):
         exchange: nodes.ExchangeMode | None = None,
         buffer_batches: int | None = None,
         compression: nodes.Compression | None = None,
+        latency: Length | None = None,
         tap: bool = False,
     ) -> DataFrame:
         """Settings of the step at address `path`; what is None stays as it was.
+
+        `latency` is how long a row of a stream that comes by this step may be gathered on its whole
+        way, from its source to where it goes. It wins over that of the job and of the session; of
+        several steps on one way the least counts.
 
         With `tap` the step is not fused with the one after it: Flight clients read the rows between
         them while the job runs (`Job.partitions`), without columns that nobody needs any more.
@@ -92,6 +98,7 @@ class RunningVerbs(Verbs):
             exchange=before.exchange if exchange is None else exchange,
             buffer_batches=before.buffer_batches if buffer_batches is None else buffer_batches,
             compression=before.compression if compression is None else compression,
+            latency_us=before.latency_us if latency is None else latency_us(latency),
         )
         node, configs = self._node, {**self._config, path: config}
         if tap:

@@ -340,6 +340,7 @@ class StreamVerbs(Verbs):
         also: Mapping[Target, DataFrame] | None = None,
         name: str = "",
         parallelism: int | None = None,
+        latency: Length | None = None,
     ) -> Job:
         """Start a job that writes the stream until it ends or is cancelled; returns at once.
 
@@ -356,6 +357,10 @@ class StreamVerbs(Verbs):
         also
             Other streams to write in the same job, by their targets: side outputs, for example, or
             what else is made of the same source, which is read once.
+        latency
+            How long a row may be gathered with others on its way to the target, as ``"1 second"``:
+            more is cheaper. Default: that of the session (`fabric.connect`). Files are seen with
+            the next checkpoint, whatever it is.
 
         Raises
         ------
@@ -369,7 +374,7 @@ class StreamVerbs(Verbs):
             written.append(frame._written(other, format, mode))
         root = written[0] if len(written) == 1 else nodes.Union(tuple(written))
         label = name or f"write stream {_place(written[0].target)}"
-        return self._with(frames[1:], root).submit(label, parallelism=parallelism)
+        return self._with(frames[1:], root).submit(label, parallelism=parallelism, latency=latency)
 
     # ---- helpers
     def _written(self, target: Target, format: FileFormat, mode: StreamMode) -> nodes.Sink:

@@ -1,10 +1,13 @@
-"""How many rows a source hands out at once.
+"""How many rows go through a chain at once: sizes of sources, and when to take from rings.
 
-One job: `BatchSize`, pure: as many as its task is through with in `TARGET_S`, so that barriers and
-other orders, which are heard between two batches, never wait for long, whatever a row costs.
+`BatchSize`, pure: as many as its task is through with in `TARGET_S`, so that barriers and other
+orders, which are heard between two batches, never wait for long, whatever a row costs.
+`next_due_s`, pure: when what gathers behind a batch is taken.
 """
 
 from __future__ import annotations
+
+import math
 
 ROWS_MAX = 1 << 16
 """It lies in the cache."""
@@ -33,3 +36,16 @@ class BatchSize:
         if fits < self.rows and seconds <= TARGET_S:
             return  # few rows tell little of what many take
         self.rows = int(min(max(fits, ROWS_MIN), 2 * self.rows, ROWS_MAX))
+
+
+def next_due_s(taken_s: float, gather_s: float) -> float:
+    """When to take again what came after `taken_s`: at most `gather_s` later.
+
+    At steps of the clock that all tasks of a host share, a quarter behind those at which sources
+    deal out: their rows are there by then, of all producers, and go through the chain together.
+
+    >>> next_due_s(0.101, 0.02), next_due_s(0.104, 0.02), next_due_s(0.106, 0.02)
+    (0.105, 0.105, 0.125)
+    """
+    behind_s = gather_s / 4
+    return (math.floor((taken_s - behind_s) / gather_s + 1e-9) + 1) * gather_s + behind_s

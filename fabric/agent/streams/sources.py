@@ -17,6 +17,8 @@ from fabric.telemetry.logs import logger
 
 _log = logger("fabric.agent")
 
+BUSY_GATHER_S = 1e-3
+"""Rows that would lie in a ring, a walk each, come together for so long at least."""
 SHOWN_CHARS = 200
 """Of a position in a message."""
 
@@ -31,10 +33,15 @@ class Read:
 
 
 class Sources:
-    """The readers of one task, by the chain's edge and the path of their scan."""
+    """The readers of one task, by the chain's edge and the path of their scan.
 
-    def __init__(self, readers: Mapping[int, tuple[str, StreamReader]]) -> None:
-        self._readers = dict(readers)
+    Rows may be kept for `gather_s`, to be handed out together.
+    """
+
+    def __init__(
+        self, readers: Mapping[int, tuple[str, StreamReader]], gather_s: float = 0.0
+    ) -> None:
+        self._readers, self._gather_s = dict(readers), gather_s
         self._open = list(self._readers)
         self._n_unreadable: dict[str, int] = {}
         self._size = BatchSize()
@@ -47,12 +54,14 @@ class Sources:
     def poll(self, wait_s: float, busy: bool = False) -> Iterator[Read | int]:
         """What each open reader has, in turn; a number: that edge has ended.
 
-        Waits at most `wait_s`, and only where nothing came. `busy`: see `Cursor`.
+        Waits at most `wait_s`, and only where nothing came. `busy`: those who get the rows have
+        others to work on, where these would only wait.
         """
+        gather_s = max(self._gather_s, BUSY_GATHER_S) if busy else self._gather_s
         nothing = True
         for edge in list(self._open):
             path, reader = self._readers[edge]
-            answer = reader.poll(self._size.rows, 0.0, busy)
+            answer = reader.poll(self._size.rows, 0.0, gather_s)
             if answer is END:
                 self._open.remove(edge)
                 yield edge
@@ -63,7 +72,7 @@ class Sources:
             edge = self._open.pop(0)
             self._open.append(edge)  # the next one waits the next time
             path, reader = self._readers[edge]
-            answer = reader.poll(self._size.rows, wait_s / len(self._open), busy)
+            answer = reader.poll(self._size.rows, wait_s / len(self._open), gather_s)
             if isinstance(answer, Polled | Ended):
                 yield Read(edge, path, answer)
 

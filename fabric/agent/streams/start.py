@@ -95,7 +95,7 @@ def run_stream(root: Node, parts: Parts) -> StreamDone:
         stack.callback(uploads.close)
         top = root.input if isinstance(root, Sink) else root
         readers = _readers(top, parts)
-        sources = Sources(readers)
+        sources = Sources(readers, stream.source_gather_s)
         stack.callback(sources.close)
         stack.enter_context(parts.cancellation.waking(sources.interrupt))
         restored = Restored(storage, spec.id.job, spec.id.task, parts.n_tasks, stream)
@@ -105,7 +105,7 @@ def run_stream(root: Node, parts: Parts) -> StreamDone:
         restored.sink(sink)
         restored.results(f"{root.path}#result", results, parts.outputs)
         restored.sources(readers, parts.splits)
-        edges = Edges(parts.inputs)
+        edges = Edges(parts.inputs, parts.clock, stream.exchange_gather_s)
         _read_tables(chain, parts)
         task = StreamTask(
             node=root.path,

@@ -143,9 +143,9 @@ class NexmarkCursor(Plain):
             if end <= self._row:
                 return None
         if self._pace is not None:
-            end = min(end, self._pace.due(self._row, self.busy))
+            end = min(end, self._pace.due(self._row, self.gather_s))
             if end <= self._row:
-                return Later(self._pace.wait_s(self._row, self.busy))
+                return Later(self._pace.wait_s(self._row, self.gather_s))
         make = self._made if self._pace is None else self._ahead.rows
         batch = make(self._row, end)
         self._row = end

@@ -14,9 +14,8 @@ import pyarrow as pa
 
 from fabric.clock import Clock
 
-STEP_S, BUSY_STEP_S = 5e-4, 1e-3
-"""Rows come due together so often: a batch for each single one would cost more than they do. While
-those who read them are busy with earlier ones, they would only wait there, one by one."""
+STEP_S = 5e-4
+"""Rows come due together at most so often: a batch for each would cost more than they do."""
 _ROUNDING = 1e-6
 _AHEAD_ROWS = 1_024
 
@@ -24,8 +23,9 @@ _AHEAD_ROWS = 1_024
 class Pace:
     """Row `r` of split `index` of `n_splits` is due ``(r * n_splits + index) / rate`` s after 0.
 
-    It comes with the first step that is not before that: of `STEP_S`, or `BUSY_STEP_S` where
-    `busy`.
+    It comes with the first step that is not before that. Steps are as long as rows may be gathered,
+    at least `STEP_S`, and counted from the clock's beginning: tasks of a host deal out at the same
+    time, so that those behind an exchange get the rows of all of them at once.
 
     Examples
     --------
@@ -43,26 +43,22 @@ class Pace:
         self._rate, self._index, self._n_splits, self._clock = rate, index, n_splits, clock
         self._begun_s: float | None = None
 
-    def due(self, row: int, busy: bool = False) -> int:
+    def due(self, row: int, gather_s: float = 0.0) -> int:
         """How many rows of the split are due in all, where the next one is `row`."""
         now_s = self._clock.monotonic_s()
         if self._begun_s is None:
             self._begun_s = now_s - row * self._n_splits / self._rate
-        step_s = _step_s(busy)
-        passed_s = int((now_s - self._begun_s) / step_s + _ROUNDING) * step_s
+        step_s = max(STEP_S, gather_s)
+        passed_s = int(now_s / step_s + _ROUNDING) * step_s - self._begun_s
         return max(0, int((passed_s * self._rate - self._index + _ROUNDING) // self._n_splits) + 1)
 
-    def wait_s(self, row: int, busy: bool = False) -> float:
+    def wait_s(self, row: int, gather_s: float = 0.0) -> float:
         """How long until `row` is due; `due` was asked before."""
         assert self._begun_s is not None
-        after_s = (row * self._n_splits + self._index) / self._rate
-        step_s = _step_s(busy)
-        at_s = self._begun_s + math.ceil(after_s / step_s - _ROUNDING) * step_s
+        at_s = self._begun_s + (row * self._n_splits + self._index) / self._rate
+        step_s = max(STEP_S, gather_s)
+        at_s = math.ceil(at_s / step_s - _ROUNDING) * step_s
         return max(_ROUNDING, at_s - self._clock.monotonic_s())
-
-
-def _step_s(busy: bool) -> float:
-    return BUSY_STEP_S if busy else STEP_S
 
 
 class Ahead:

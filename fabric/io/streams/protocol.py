@@ -52,10 +52,11 @@ class StreamReader(Protocol):
     def seek(self, positions: Mapping[str, bytes]) -> None:
         """Go on where `positions` say; splits that they leave out begin at the beginning."""
 
-    def poll(self, rows_max: int, wait_s: float, busy: bool = False) -> Polled | Ended | Poll:
+    def poll(self, rows_max: int, wait_s: float, gather_s: float = 0.0) -> Polled | Ended | Poll:
         """At most `rows_max` rows of one split, or `IDLE` after about `wait_s` without any.
 
-        `busy`: see `Cursor`.
+        Rows may be kept for `gather_s` so that more of them are handed out at once; not where
+        `rows_max` of a split are there.
         """
 
     def take_unreadable(self) -> list[Unreadable]:
@@ -100,8 +101,8 @@ class Later:
 class Cursor(Protocol):
     """One split being read, without any waiting."""
 
-    busy: bool
-    """Those who get its rows have others to work on: a clock that deals out may take its time."""
+    gather_s: float
+    """How long rows may be kept to be handed out together; a clock that deals out goes by it."""
 
     def read(self, rows_max: int) -> pa.RecordBatch | Later | None:
         """The next rows (at least one), or when to ask again; None at the end, for ever."""

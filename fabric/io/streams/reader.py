@@ -63,10 +63,10 @@ class CursorReader:
         for split, data in positions.items():
             self._turns[split].cursor.seek(decode(self._kind, split, data))
 
-    def poll(self, rows_max: int, wait_s: float, busy: bool = False) -> Polled | Ended | Poll:
+    def poll(self, rows_max: int, wait_s: float, gather_s: float = 0.0) -> Polled | Ended | Poll:
         """See `StreamReader.poll`."""
         for turn in self._turns.values():
-            turn.cursor.busy = busy
+            turn.cursor.gather_s = gather_s
         while True:
             self._woken.clear()
             found = self._read(rows_max)
@@ -146,8 +146,8 @@ def _order(entry: tuple[str, _Turn]) -> tuple[float, int]:
 class Plain:
     """What most cursors have in common: no preference, no acknowledgement, nothing to close."""
 
-    busy = False
-    """See `Cursor.busy`."""
+    gather_s = 0.0
+    """See `Cursor.gather_s`."""
 
     def take_unreadable(self) -> list[Unreadable]:
         """All can be read, or is an error."""

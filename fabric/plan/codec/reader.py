@@ -273,6 +273,7 @@ def _config(message: pb.Config) -> n.NodeConfig:
         exchange=None if mode is None else choice(mode, n.ExchangeMode, "exchange"),
         buffer_batches=message.buffer_batches if message.HasField("buffer_batches") else None,
         compression=None if codec is None else choice(codec, n.Compression, "compression"),
+        latency_us=message.latency_us if message.HasField("latency_us") else None,
     )
 
 

@@ -70,6 +70,7 @@ class Writer(StreamWriter):
                 exchange=config.exchange,
                 buffer_batches=config.buffer_batches,
                 compression=config.compression,
+                latency_us=config.latency_us,
             )
         return self._message
 

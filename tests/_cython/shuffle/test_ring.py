@@ -143,3 +143,19 @@ def test_refuses(call: Any, error: type[Exception], message: str) -> None:
     pipes.declare(1, 2)
     with pytest.raises(error, match=message):
         call(pipes)
+
+
+def test_rows_come_together_until_something_presses() -> None:
+    pipes = Pipes("job", Event)
+    pipes.declare(1, 1)
+    port, hours = (1, 0), 9_999.0
+    rows, mark = Rows(0, ONE), Mark(0, Event.WATERMARK, 7)
+    pipes.put([(port, rows), (port, mark)])
+    assert pipes.take_many([port], 10, timeout_s=0.001, gather_s=hours) == []  # still to gather
+    assert pipes.take_many([port], 10, gather_s=0.001) == [(port, rows), (port, mark)]
+    barrier = Mark(0, Event.BARRIER, 1)
+    pipes.put([(port, rows), (port, barrier)])
+    assert pipes.take_many([port], 10, gather_s=hours) == [(port, rows), (port, barrier)]
+    pipes.put([(port, end := Mark(0, Event.END, total_rows=2))])
+    assert pipes.take_many([port], 10, gather_s=hours) == [(port, end)]
+    assert pipes.take_many([port], 10, timeout_s=0.001) == []

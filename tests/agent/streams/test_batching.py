@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.agent.streams.batching import ROWS_MAX, ROWS_MIN, TARGET_S, BatchSize
+from fabric.agent.streams.batching import ROWS_MAX, ROWS_MIN, TARGET_S, BatchSize, next_due_s
 from fabric.agent.streams.sources import Read, Sources
 from fabric.io.streams.protocol import Polled, StreamReader
 
@@ -46,7 +46,7 @@ class Made:
     def __init__(self) -> None:
         self.asked: list[int] = []
 
-    def poll(self, rows_max: int, wait_s: float, busy: bool = False) -> Polled:
+    def poll(self, rows_max: int, wait_s: float, gather_s: float = 0.0) -> Polled:
         self.asked.append(rows_max)
         return Polled("all", pa.record_batch({"n": pa.nulls(rows_max, pa.int64())}))
 
@@ -60,3 +60,19 @@ def test_readers_are_asked_for_fewer_rows_once_a_batch_took_long() -> None:
         sources.took(read, seconds)
         sources.took(0, 1e9)  # an edge that ended says nothing
     assert made.asked == [65_536, 6_553, 13_106]
+
+
+@given(taken_s=st.floats(0, 1e7), gather_s=st.floats(1e-3, 30))
+def test_what_comes_after_a_batch_waits_no_longer_than_it_may(
+    taken_s: float, gather_s: float
+) -> None:
+    due_s = next_due_s(taken_s, gather_s)
+    assert taken_s < due_s <= taken_s + gather_s * (1 + 1e-6) + 1e-9
+
+
+@given(taken_s=st.floats(0, 1e5), gather_s=st.floats(1e-3, 30))
+def test_tasks_of_a_host_take_at_the_same_times_behind_their_sources(
+    taken_s: float, gather_s: float
+) -> None:
+    steps = next_due_s(taken_s, gather_s) / gather_s
+    assert abs((steps - 0.25) - round(steps - 0.25)) < 1e-3

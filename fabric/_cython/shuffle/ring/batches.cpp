@@ -187,6 +187,9 @@ Refusal BatchPipes::wait_any(std::span<BatchPort* const> ports, Waiter& waiter, 
                              Deadline deadline) {
   return pipes_->wait_any(ports, waiter, ready, deadline);
 }
+Refusal BatchPipes::gather(std::span<BatchPort* const> ports, Deadline deadline, bool& pressed) {
+  return pipes_->gather(ports, deadline, pressed);
+}
 Refusal BatchPipes::wanted(uint32_t edge, bool& answer) const {
   return pipes_->wanted(edge, answer);
 }

@@ -65,6 +65,7 @@ class BatchPipes {
                Deadline deadline = NEVER);
   Refusal wait_any(std::span<BatchPort* const> ports, Waiter& waiter, bool& ready,
                    Deadline deadline = NEVER);
+  Refusal gather(std::span<BatchPort* const> ports, Deadline deadline, bool& pressed);
   Refusal wanted(uint32_t edge, bool& answer) const;
   uint64_t waiting_bytes() const;
 

@@ -35,7 +35,8 @@ constexpr Deadline NEVER = Deadline::max();
 // What a producer needs room for; consumers need nothing.
 struct Need {
   uint64_t bytes = 0;
-  bool row = false;  // a batch; events take a slot only
+  bool row = false;      // a batch; events take a slot only
+  bool gathers = false;  // a consumer that lets items come together: wake it only for what presses
 };
 
 // What an edge allows to wait for each of its partitions.

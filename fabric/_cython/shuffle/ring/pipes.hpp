@@ -179,6 +179,21 @@ class Pipes {
     return cancelled() ? cancellation() : Refusal{};
   }
 
+  // Lets items of `ports` come together until `deadline`; `pressed`: something must not wait. One
+  // wake in all, however many items come meanwhile.
+  Refusal gather(std::span<Place* const> ports, Deadline deadline, bool& pressed) {
+    Waiter waiter;
+    for (Place* port : ports) {
+      port->rest();
+      port->consumers.add(waiter, {.gathers = true});
+    }
+    pressed = cancelled();
+    for (Place* port : ports) pressed = pressed || port->closed() || port->presses();
+    if (!pressed) pressed = waiter.wait(deadline);
+    for (Place* port : ports) port->consumers.remove(waiter);
+    return cancelled() ? cancellation() : Refusal{};
+  }
+
   // Whether any partition of `edge` still has, or may get, a consumer. A cancelled job's producers
   // are told by their next put.
   Refusal wanted(uint32_t edge, bool& answer) const {

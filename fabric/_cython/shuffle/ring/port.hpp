@@ -106,11 +106,14 @@ class Port {
     const uint64_t sent = sent_rows(item.producer);
     if (item.kind == Kind::END && item.rows != sent) return Put::WRONG_TOTAL;
     const uint64_t rows = item.is_rows() ? item.rows : 0;
+    const bool urgent = item.kind >= Kind::BARRIER;
     switch (admit(item)) {
-      case Reserve::FULL: return Put::FULL;
+      case Reserve::FULL:
+        consumers.notify_all();  // nobody gathers while a producer waits
+        return Put::FULL;
       case Reserve::CLOSED: break;
       case Reserve::DONE:
-        consumers.notify_all();
+        tell(urgent);
         // The port may have been closed and drained between admission and push.
         if (room_.closed()) drain(dropped);
     }
@@ -147,6 +150,12 @@ class Port {
     if (!filled()) return false;
     Taps<Payload>* taps = tapped();
     return taps == nullptr || !taps->block();
+  }
+
+  // Whether what waits here must not wait for more: a barrier or an end, half of all that may
+  // wait, or a producer that found no room.
+  bool presses() const {
+    return n_urgent_.load(std::memory_order_seq_cst) > 0 || crowded() || !producers.empty();
   }
 
   // No more is wanted: what waits goes to `dropped`, what comes is left to its producer.
@@ -222,10 +231,27 @@ class Port {
     return {limits_.batches.load(std::memory_order_relaxed), bytes_max()};
   }
 
+  bool crowded() const {
+    const Bounds most = bounds();
+    return 2 * room_.bytes() >= most.bytes || 2 * room_.batches() >= most.batches;
+  }
+
+  // Wakes those who wait for an item; who gathers only if it must not wait.
+  void tell(bool urgent) {
+    if (consumers.empty()) return;
+    const bool presses = urgent || crowded();
+    consumers.notify([&](const Need& need) { return presses || !need.gathers; });
+  }
+
   Reserve admit(Element& item) {
     if (!item.is_rows()) {
       if (room_.closed()) return Reserve::CLOSED;
-      return slots().push(item) ? Reserve::DONE : Reserve::FULL;
+      const bool urgent = item.kind >= Kind::BARRIER;
+      // seq_cst: before the look at who gathers, who looks at it after entering the list
+      if (urgent) n_urgent_.fetch_add(1, std::memory_order_seq_cst);
+      if (slots().push(item)) return Reserve::DONE;
+      if (urgent) n_urgent_.fetch_sub(1, std::memory_order_relaxed);
+      return Reserve::FULL;
     }
     const uint64_t bytes = item.bytes = std::min(item.bytes, ROOM_BYTES_MAX);
     const Reserve reserved = room_.reserve(bytes, bounds());
@@ -264,6 +290,7 @@ class Port {
         batches += item.is_rows();
         bytes += item.is_rows() ? item.bytes : 0;
         if (item.kind == Kind::END) note_end(item.producer);
+        if (item.kind >= Kind::BARRIER) n_urgent_.fetch_sub(1, std::memory_order_relaxed);
         out(std::move(item));
       }
       pace_.took(bytes);
@@ -312,6 +339,7 @@ class Port {
   mutable std::mutex ending_;
   std::set<uint32_t> ended_;  // producers whose END was taken
   std::atomic<bool> native_{false};
+  std::atomic<uint32_t> n_urgent_{0};  // barriers and ends that wait
   alignas(64) Room room_;
   alignas(64) std::atomic<bool> consuming_{false};
   Pace pace_;  // who consumes looks and tells

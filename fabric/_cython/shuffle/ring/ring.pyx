@@ -86,6 +86,7 @@ cdef extern from "ring/batches.hpp" namespace "fabric" nogil:
         Refusal put(Putting& put)
         Refusal take_now(const vector[BatchPort*]& ports, size_t n, Taking& taking)
         Refusal take(const vector[BatchPort*]& ports, size_t n, Taking& taking, Deadline deadline)
+        Refusal gather(const vector[BatchPort*]& ports, Deadline deadline, cbool& pressed)
         Refusal wanted(uint32_t edge, cbool& answer)
         uint64_t waiting_bytes()
         void close(BatchPort& port)
@@ -199,11 +200,14 @@ cdef class Pipes:
         """
         return self.take_many(ports, 1)[0]
 
-    def take_many(self, ports, size_t n, uint64_t bytes_max=UINT64_MAX, timeout_s=None):
+    def take_many(self, ports, size_t n, uint64_t bytes_max=UINT64_MAX, timeout_s=None,
+                  double gather_s=0.0):
         """Up to `n` items of `ports`, each port its share and in its order; waits for the first.
 
-        With rows of `bytes_max` bytes the list is closed. The list is empty only when nothing came
-        within `timeout_s` seconds (None: for ever).
+        With rows of `bytes_max` bytes the list is closed. Items come together for `gather_s`
+        seconds before any is taken, unless one of them presses: a barrier or an end, half of what
+        may wait for a port, or a producer without room. The list is empty only when nothing came
+        within `timeout_s` seconds (None: for ever), or is still to gather then.
         """
         cdef vector[BatchPort*] places
         for port in ports:
@@ -212,7 +216,17 @@ cdef class Pipes:
         cdef Deadline deadline = NEVER if timeout_s is None else deadline_in(timeout_s)
         taking.bytes_max = bytes_max
         cdef CBatchPipes* pipes = native(self)
-        cdef Refusal refused = pipes.take_now(places, n, taking)
+        cdef Refusal refused
+        cdef double wait_s
+        cdef cbool pressed = False
+        if gather_s > 0:
+            wait_s = gather_s if timeout_s is None else min(gather_s, timeout_s)
+            with nogil:
+                refused = pipes.gather(places, deadline_in(wait_s), pressed)
+            check(self, refused)
+            if wait_s < gather_s and not pressed:
+                return []
+        refused = pipes.take_now(places, n, taking)
         check(self, refused)
         if taking.items.empty():
             with nogil:
