@@ -58,6 +58,7 @@ lock: .venv/dev.stamp
 	$(COMPILE) -c requirements/dev.lock requirements/run.in -o requirements/run.lock
 	$(COMPILE) -c requirements/dev.lock requirements/build.in -o requirements/build.lock
 	$(COMPILE) requirements/simdjson.in -o requirements/simdjson.lock
+	$(COMPILE) requirements/kafka_oldest.in -o requirements/kafka_oldest.lock
 	$(COMPILE) requirements/go.in -o requirements/go.lock
 	$(COMPILE) requirements/tpcds.in -o requirements/tpcds.lock
 

@@ -1,7 +1,7 @@
 """``fabric doctor``: is everything here that Fabric needs?
 
 One job: look, say it in one line each, and end with 1 when something needed is missing. What only
-some uses need (Java for Spark) is a warning.
+some uses need (Java for Spark, Kafka's client) is a warning.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def doctor(home: Home = None) -> None:
     """Check versions, kernels, Java, state folder and ports; ends with 1 when one fails."""
     folder = home_of(home)
     checks: tuple[Callable[[], Iterator[Finding]], ...] = (
-        python, packages, distributions, kernels, java, lambda: state_folder(folder.root), ports,
+        python, packages, distributions, kernels, java, kafka, lambda: state_folder(folder.root),
+        ports,
     )  # fmt: skip
     findings = [finding for check in checks for finding in check()]
     for finding in findings:
@@ -126,6 +127,23 @@ def java() -> Iterator[Finding]:
         yield Finding("warn", problem)
     elif spark:
         yield Finding("ok", f"PySpark {spark} on Java {java_major()}")
+
+
+def kafka() -> Iterator[Finding]:
+    """Kafka's client, which only topics need, and whether the native one runs over it."""
+    from fabric.io.kafka.library import client
+
+    if (version := version_of("confluent-kafka")) is None:
+        wanted = "pip install 'flight-fabric[kafka]'"
+        yield Finding("warn", f"confluent-kafka is missing; for Kafka: {wanted}")
+        return
+    try:
+        found = client()
+    except (FabricError, ImportError) as error:
+        yield Finding("warn", f"confluent-kafka {version} can't be loaded: {error}")
+        return
+    with_ = f"confluent-kafka {version} with librdkafka {found.version}"
+    yield Finding("warn" if found.reason else "ok", f"{with_}: {found.reason or 'columns, no GIL'}")
 
 
 def state_folder(home: Path) -> Iterator[Finding]:

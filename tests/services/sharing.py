@@ -20,15 +20,15 @@ from tests.services.server import KEEPER, Server
 
 _LOCK = threading.Lock()
 _ADDRESSES: dict[str, str] = {}
-_RUN_ID = secrets.token_hex(8)  # of a run without pytest-xdist
+RUN_ID = os.environ.get("PYTEST_XDIST_TESTRUNUID") or secrets.token_hex(8)
+"""Names this run: its processes find each other's servers by it."""
 
 
 def shared(name: str, make: Callable[[], Server]) -> str:
     """The address of this run's server `name`, which `make` makes where there is none."""
     with _LOCK:
         if name not in _ADDRESSES:
-            run_id = os.environ.get("PYTEST_XDIST_TESTRUNUID") or _RUN_ID
-            base = Path(tempfile.gettempdir(), f"fabric-{name}-{os.getuid()}-{run_id}")
+            base = Path(tempfile.gettempdir(), f"fabric-{name}-{os.getuid()}-{RUN_ID}")
             with locked(base.with_suffix(".lock")):
                 if not _joined(base.with_suffix(".pipe")):
                     _start(base, make())

@@ -272,6 +272,7 @@ def test_doctor_here(tmp_path: Path, capsys: Captured) -> None:
     out = capsys.readouterr().out
     assert "pyarrow 25." in out
     assert "kernels use " in out
+    assert "✓ confluent-kafka 2.16.0 with librdkafka 2.16.0: columns, no GIL" in out
     assert "✗" not in out
 
 
@@ -282,6 +283,7 @@ def test_doctor_finds_what_is_wrong(
     (tmp_path / "secret").chmod(0o644)
     tmp_path.chmod(0o770)
     versions = {"fabric": "3.2", "pyarrow": "24.0.0", "datafusion": None, "pyspark": None}
+    versions["confluent-kafka"] = None
     real = doctor.version_of
     monkeypatch.setattr(doctor, "version_of", lambda name: versions.get(name, real(name)))
     monkeypatch.setattr(java, "java_major", lambda: 11)
@@ -290,6 +292,7 @@ def test_doctor_finds_what_is_wrong(
     assert "✗ the SSH tool fabric 3.2 is installed too" in out
     assert "✗ pyarrow 24.0.0 is installed; Fabric was built for 25.0.x: pip install" in out
     assert "✗ datafusion is missing" in out
+    assert "! confluent-kafka is missing; for Kafka: pip install 'flight-fabric[kafka]'" in out
     assert "! Java 11 is too old for Spark" in out
     assert "✗ others can read" in out
     assert f"run: chmod go-w {tmp_path}" in out
