@@ -50,6 +50,17 @@ bool Values::finish(ArrowArray& out) {
       else ends.add(static_cast<int32_t>(end));
     }
     out.n_buffers = 3;
+    if (!null_rows.empty()) {
+      Bytes validity;
+      const int64_t n_bytes = (size() + 7) >> 3;
+      std::memset(validity.room(n_bytes), 0xFF, static_cast<size_t>(n_bytes));
+      validity.set_size(n_bytes);
+      for (const int64_t row : null_rows) {
+        validity.data()[row >> 3] &= static_cast<char>(~(1 << (row & 7)));
+      }
+      out.buffers[0] = validity.take();
+      out.null_count = static_cast<int64_t>(null_rows.size());
+    }
     out.buffers[1] = ends.take();
     out.buffers[2] = data.take();
   } catch (...) {
@@ -57,6 +68,7 @@ bool Values::finish(ArrowArray& out) {
     throw;
   }
   offsets.assign(1, 0);
+  null_rows.clear();
   return is_large;
 }
 

@@ -68,13 +68,16 @@ class Decoder {
   int64_t n_values_ = 0;
 };
 
-// The values of encoded rows, one after the other: value i is bytes offsets[i] … offsets[i + 1].
+// The values of encoded rows, one after the other: value i is bytes offsets[i] … offsets[i + 1],
+// or null where i is in `null_rows` (ascending).
 struct Values {
   std::vector<int64_t> offsets{0};
+  std::vector<int64_t> null_rows;
   Bytes data;
 
   int64_t size() const { return static_cast<int64_t>(offsets.size()) - 1; }
   void end() { offsets.push_back(data.size()); }  // of one value
+  void null() { null_rows.push_back(size()), end(); }
 
   // Hand all over as an array that the caller releases, and begin anew: large_binary, and true,
   // above 2 GiB, else binary.

@@ -55,6 +55,7 @@ cdef extern from "codecs/codec.hpp" namespace "fabric::codecs" nogil:
 
     cppclass Values:
         vector[int64_t] offsets
+        vector[int64_t] null_rows
         Bytes data
         bint finish(ArrowArray& out) except +raise_fault
 

@@ -74,6 +74,10 @@ def in_layout(column not None, dtype not None):
     if t.is_run_end_encoded(dtype):
         values = in_layout(column, dtype.value_type)
         return pc.run_end_encode(values, run_end_type=dtype.run_end_type)
+    if t.is_dictionary(dtype):
+        found = in_layout(column, dtype.value_type).dictionary_encode()
+        indices = found.indices.cast(dtype.index_type)
+        return pa.DictionaryArray.from_arrays(indices, found.dictionary, ordered=dtype.ordered)
     if not t.is_nested(dtype):
         return column.cast(dtype)
     nulls = column.is_null()

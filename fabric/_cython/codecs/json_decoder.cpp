@@ -68,7 +68,9 @@ std::string shown(std::string_view text) {
 class JsonDecoder final : public Decoder {
  public:
   JsonDecoder(const ArrowSchema& schema, bool framed)
-      : Decoder(schema), framed_(framed), top_(rows()) {}
+      : Decoder(schema), framed_(framed), top_(rows()) {
+    check_json_type(rows());
+  }
 
  protected:
   bool decode(const Span& value, std::string& reason) override {
@@ -382,6 +384,8 @@ class JsonDecoder final : public Decoder {
 };
 
 }  // namespace
+
+bool is_utf8(std::string_view text) { return simdjson::validate_utf8(text.data(), text.size()); }
 
 std::unique_ptr<Decoder> make_json_decoder(const ArrowSchema& schema, bool framed) {
   return std::make_unique<JsonDecoder>(schema, framed);

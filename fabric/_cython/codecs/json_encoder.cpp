@@ -68,7 +68,9 @@ struct Node {
 class JsonEncoder final : public Encoder {
  public:
   JsonEncoder(const ArrowSchema& schema, std::string prefix)
-      : types_(schema), top_(types_), prefix_(std::move(prefix)) {}
+      : types_(schema), top_(types_), prefix_(std::move(prefix)) {
+    check_json_type(types_);
+  }
 
   void encode(const ArrowArray& rows, Values& out) override {
     out.offsets.reserve(out.offsets.size() + static_cast<size_t>(rows.length));

@@ -386,7 +386,7 @@ bool append_base64(Column& column, std::string_view text) {
   return true;
 }
 
-bool append_text(Column& column, std::string_view text) {
+bool append_text(Column& column, std::string_view text, bool is_plain) {
   switch (column.type().kind) {
     case Kind::boolean:
       return append_boolean(column, text);
@@ -397,15 +397,22 @@ bool append_text(Column& column, std::string_view text) {
     case Kind::text:
       column.bytes(text);
       return true;
-    case Kind::binary: case Kind::fixed_binary:
-      return append_base64(column, text);
+    case Kind::binary:
+      if (!is_plain) return append_base64(column, text);
+      column.bytes(text);
+      return true;
+    case Kind::fixed_binary:
+      if (!is_plain) return append_base64(column, text);
+      if (static_cast<int64_t>(text.size()) != column.type().width) return false;
+      column.fixed(text.data());
+      return true;
     case Kind::date32: case Kind::date64: case Kind::time: case Kind::timestamp:
+      return append_time(column, text);
     case Kind::duration: {
-      if (append_time(column, text)) return true;
       int64_t n_units;
-      const auto [behind, error] = std::from_chars(text.data(), text.data() + text.size(), n_units);
-      return error == std::errc() && behind == text.data() + text.size() &&
-             append_units(column, n_units);
+      const char* end = text.data() + text.size();
+      const auto [behind, error] = std::from_chars(text.data(), end, n_units);
+      return error == std::errc() && behind == end && append_units(column, n_units);
     }
     default:
       return append_integer(column, text);

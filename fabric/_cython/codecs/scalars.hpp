@@ -13,13 +13,16 @@ namespace fabric::codecs {
 
 constexpr int64_t DAY_S = 86'400;
 
+// Whether `text` is UTF-8 (by simdjson).
+bool is_utf8(std::string_view text);
+
 // Whether `text` is a number as JSON has it.
 bool is_json_number(std::string_view text);
 
 // Append the value of type `column.type()` that `text` is, whatever scalar it is, and return true;
-// or return false with nothing appended. Bytes are base64; a whole number is also a time: as many
-// units of its type as it says, since 1970 or midnight. "nan", "inf" and their like are floats.
-bool append_text(Column& column, std::string_view text);
+// or return false with nothing appended. Bytes are base64, or, when `is_plain`, as they are.
+// Durations are numbers of their unit; "nan" and "inf" are floats.
+bool append_text(Column& column, std::string_view text, bool is_plain = false);
 
 // The same for one kind of value each.
 bool append_integer(Column& column, std::string_view text);
@@ -31,10 +34,13 @@ bool append_base64(Column& column, std::string_view text);
 bool append_signed(Column& column, int64_t value);        // any integer type, within its range
 bool append_unsigned(Column& column, uint64_t value);
 
-// The scalar of an array that lies at `row` of its buffers, as text without quotes; true.
-// False, and nothing written, where it has no text: a float that is not finite, what is nested.
+// The scalar of an array that lies at `row` of its buffers, as text without quotes; true. It is as
+// JSON has it: floats have a point, bytes are base64, a T comes before the time. Or, when
+// `is_plain`, as Arrow's casts and files of CSV have it: 1.0 is "1", bytes are as they are.
+// False, and nothing written, where it has no text: nested, in JSON a float that is not finite.
 // Throws std::invalid_argument for a time beyond the years -32767 … 32767, or the day.
-bool write_text(const FieldType& type, const ArrowArray& array, int64_t row, Bytes& out);
+bool write_text(const FieldType& type, const ArrowArray& array, int64_t row, Bytes& out,
+                bool is_plain = false);
 
 // The bytes of a text or binary value.
 std::string_view bytes_at(const FieldType& type, const ArrowArray& array, int64_t row);

@@ -21,15 +21,21 @@ void write_integer(T value, Bytes& out) {
 
 // Shortest digits, d.ddd…e±x, as `1.25e-7` or, near 1, with all zeros written out.
 template <class T>
-bool write_float(T value, Bytes& out) {
+bool write_float(T value, bool is_plain, Bytes& out) {
   constexpr int LEAST = -6, MOST = 10;  // decimal exponents that are written out
-  if (!std::isfinite(value)) return false;
+  if (!std::isfinite(value)) {
+    if (!is_plain) return false;
+    if (std::isnan(value)) out.add("nan", 3);
+    else if (value < 0) out.add("-inf", 4);
+    else out.add("inf", 3);
+    return true;
+  }
   char* at = out.room(64);
   char* end;
   const T size = std::fabs(value);
   if (sizeof(T) == 8 && size >= T(1e-6) && size < T(1e10)) {
     end = std::to_chars(at, at + 64, value, std::chars_format::fixed).ptr;
-    if (std::find(at, end, '.') == end) *end++ = '.', *end++ = '0';
+    if (!is_plain && std::find(at, end, '.') == end) *end++ = '.', *end++ = '0';
     out.set_size(out.size() + (end - at));
     return true;
   }
@@ -58,9 +64,12 @@ bool write_float(T value, Bytes& out) {
     at = std::copy(digits, digits + n, at);
   } else {
     for (int i = 0; i <= exponent; ++i) *at++ = i < n ? digits[i] : '0';
-    *at++ = '.';
-    if (n <= exponent + 1) *at++ = '0';
-    else at = std::copy(digits + exponent + 1, digits + n, at);
+    if (n > exponent + 1) {
+      *at++ = '.';
+      at = std::copy(digits + exponent + 1, digits + n, at);
+    } else if (!is_plain) {
+      *at++ = '.', *at++ = '0';
+    }
   }
   out.set_size(at - out.data());
   return true;
@@ -176,13 +185,13 @@ void write_day(int64_t days, int64_t value, const FieldType& type, Bytes& out) {
   out.set_size(out.size() + (put_date(at, days) - at));
 }
 
-void write_timestamp(int64_t value, const FieldType& type, Bytes& out) {
+void write_timestamp(int64_t value, const FieldType& type, bool is_plain, Bytes& out) {
   const int64_t per_day = DAY_S * type.per_second;
   const int64_t days = value / per_day - (value % per_day < 0);
   if (days < FIRST_DAY || days > LAST_DAY) refuse(value, type);
   char* const begin = out.room(48);
   char* at = put_date(begin, days);
-  *at++ = 'T';
+  *at++ = is_plain ? ' ' : 'T';
   at = put_clock(at, value - days * per_day, type.per_second);
   if (type.has_zone) *at++ = 'Z';
   out.set_size(out.size() + (at - begin));
@@ -201,7 +210,8 @@ T value_at(const ArrowArray& array, int64_t row) {
 
 }  // namespace
 
-bool write_text(const FieldType& type, const ArrowArray& array, int64_t row, Bytes& out) {
+bool write_text(const FieldType& type, const ArrowArray& array, int64_t row, Bytes& out,
+                bool is_plain) {
   switch (type.kind) {
     case Kind::null: return false;
     case Kind::boolean:
@@ -218,9 +228,10 @@ bool write_text(const FieldType& type, const ArrowArray& array, int64_t row, Byt
     case Kind::uint16: write_integer(value_at<uint16_t>(array, row), out); return true;
     case Kind::uint32: write_integer(value_at<uint32_t>(array, row), out); return true;
     case Kind::uint64: write_integer(value_at<uint64_t>(array, row), out); return true;
-    case Kind::float16: return write_float(float_of(value_at<uint16_t>(array, row)), out);
-    case Kind::float32: return write_float(value_at<float>(array, row), out);
-    case Kind::float64: return write_float(value_at<double>(array, row), out);
+    case Kind::float16:
+      return write_float(float_of(value_at<uint16_t>(array, row)), is_plain, out);
+    case Kind::float32: return write_float(value_at<float>(array, row), is_plain, out);
+    case Kind::float64: return write_float(value_at<double>(array, row), is_plain, out);
     case Kind::decimal:
       write_decimal(bytes_of(array, 1) + row * type.width, type, out);
       return true;
@@ -239,16 +250,13 @@ bool write_text(const FieldType& type, const ArrowArray& array, int64_t row, Byt
                  type, out);
       return true;
     case Kind::timestamp:
-      write_timestamp(value_at<int64_t>(array, row), type, out);
+      write_timestamp(value_at<int64_t>(array, row), type, is_plain, out);
       return true;
-    case Kind::fixed_binary:
-      write_base64(bytes_of(array, 1) + row * type.width, type.width, out);
-      return true;
-    case Kind::text: case Kind::binary: {
+    case Kind::text: case Kind::binary: case Kind::fixed_binary: {
       const std::string_view bytes = bytes_at(type, array, row);
-      if (type.kind == Kind::text) out.add(bytes.data(), static_cast<int64_t>(bytes.size()));
-      else write_base64(reinterpret_cast<const uint8_t*>(bytes.data()),
-                        static_cast<int64_t>(bytes.size()), out);
+      const auto n = static_cast<int64_t>(bytes.size());
+      if (is_plain || type.kind == Kind::text) out.add(bytes.data(), n);
+      else write_base64(reinterpret_cast<const uint8_t*>(bytes.data()), n, out);
       return true;
     }
     default:
@@ -257,6 +265,10 @@ bool write_text(const FieldType& type, const ArrowArray& array, int64_t row, Byt
 }
 
 std::string_view bytes_at(const FieldType& type, const ArrowArray& array, int64_t row) {
+  if (type.kind == Kind::fixed_binary) {
+    const auto* begin = static_cast<const char*>(array.buffers[1]) + row * type.width;
+    return {begin, static_cast<size_t>(type.width)};
+  }
   int64_t begin, end;
   if (type.is_large) begin = value_at<int64_t>(array, row), end = value_at<int64_t>(array, row + 1);
   else begin = value_at<int32_t>(array, row), end = value_at<int32_t>(array, row + 1);

@@ -65,6 +65,8 @@ NUMBER_TEXTS = st.one_of(
 def test_numbers_are_read_as_from_files(dtype: pa.DataType, text: str) -> None:
     if dtype == pa.float32() and "e" in text.lower() and not _is_small(text):
         return  # the reader of files takes what is too large for infinite
+    if text == "-0" and pa.types.is_unsigned_integer(dtype):
+        return  # which it refuses; Python has it for 0
     both(dtype, text)
 
 
