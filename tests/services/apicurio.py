@@ -65,6 +65,11 @@ def schema_registry() -> str:
     return shared("apicurio", Apicurio)
 
 
+def prepare() -> None:
+    """Fetch and make what registries start from, unless it is there."""
+    _classes()
+
+
 def _programs() -> Path:
     """The registry's program, unpacked."""
 

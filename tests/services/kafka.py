@@ -247,6 +247,11 @@ def kafka_broker() -> SharedBroker:
     return SharedBroker(shared("kafka", KafkaBroker))
 
 
+def prepare() -> None:
+    """Fetch and make what brokers start from, unless it is there."""
+    _template()
+
+
 @cache
 def _class_path() -> str:
     """The jars, always in the same order: the archive of classes holds for that one alone."""

@@ -1,0 +1,6 @@
+"""Fetch and prepare all that the servers for tests are made of, so that no test waits for it."""
+
+from tests.services import apicurio, kafka
+
+kafka.prepare()
+apicurio.prepare()
