@@ -8,12 +8,12 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "codecs/codec.hpp"
 #include "codecs/framed.hpp"
 #include "codecs/int256.hpp"
+#include "codecs/rows.hpp"
 
 namespace fabric::codecs {
 
@@ -47,9 +47,9 @@ class AvroDecoder final : public Decoder {
   // A `lookup` means that rows have a registry's header.
   AvroDecoder(const ArrowSchema& schema, Lookup lookup);
 
-  // Read rows of schema `id` (NO_ID without headers) by `program`, whose nodes name columns by
-  // number; throws std::invalid_argument when a number, text or node is out of range.
-  void put(int64_t id, AvroProgram program);
+  // Read rows with this header ("" without) by `program`, whose nodes name columns by number;
+  // throws std::invalid_argument when a number, text or node is out of range.
+  void put(std::string header, AvroProgram program);
 
  protected:
   bool decode(const Span& value, std::string& reason) override;
@@ -85,25 +85,13 @@ class AvroDecoder final : public Decoder {
 // and the node that writes it, in the order of the struct's fields; a default's text is written.
 class AvroEncoder final : public Encoder {
  public:
-  // With an `id` other than NO_ID each value begins with it.
-  AvroEncoder(const ArrowSchema& schema, AvroProgram program, int64_t id);
+  // Each value begins with `header`.
+  AvroEncoder(const ArrowSchema& schema, AvroProgram program, std::string header);
   ~AvroEncoder() override;
 
   void encode(const ArrowArray& rows, Values& out) override;
 
  private:
-  struct Source {  // a column's buffers in the rows being written
-    const uint8_t* validity = nullptr;
-    const uint8_t* offsets = nullptr;
-    const uint8_t* data = nullptr;
-    int64_t offset = 0;
-
-    bool is_null(int64_t i) const {
-      return validity != nullptr && (validity[(offset + i) >> 3] >> ((offset + i) & 7) & 1) == 0;
-    }
-  };
-
-  void bind(const ArrowArray& array, size_t& column_id);
   void write(int32_t node_id, int64_t i, Bytes& out) const;
   void write_scalar(const AvroNode& node, const Source& source, int64_t i, Bytes& out) const;
   void write_integer(const AvroNode& node, const Source& source, int64_t i, Bytes& out) const;
@@ -111,19 +99,13 @@ class AvroEncoder final : public Encoder {
   void write_symbol(const AvroNode& node, const Source& source, int64_t i, Bytes& out) const;
   void write_items(const AvroNode& node, const Source& source, int64_t i, Bytes& out) const;
   void write_member(const AvroNode& node, int64_t i, Bytes& out) const;
-  std::pair<int64_t, int64_t> range(int32_t column_id, int64_t i) const;
   [[noreturn]] void refuse(const AvroNode& node, const std::string& what) const;
 
-  Column columns_;  // for its types
-  std::vector<const FieldType*> types_;
-  std::vector<Source> sources_;
+  Rows rows_;
   AvroProgram program_;
   std::vector<std::unordered_map<std::string_view, int64_t>> symbols_;  // per node
-  int64_t id_;
+  std::string header_;
   int64_t row_ = 0;
 };
-
-// Append `value`, converted exactly; false when the column has no room for it.
-bool append_integer(Column& column, Kind kind, int64_t value);
 
 }  // namespace fabric::codecs

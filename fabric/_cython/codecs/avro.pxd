@@ -27,16 +27,16 @@ cdef extern from "codecs/avro.hpp" namespace "fabric::codecs" nogil:
 
     cppclass CAvroDecoder "fabric::codecs::AvroDecoder"(CDecoder):
         CAvroDecoder(const ArrowSchema& schema, Lookup lookup) except +raise_fault
-        void put(int64_t id, AvroProgram program) except +raise_fault
+        void put(string header, AvroProgram program) except +raise_fault
 
     cppclass CAvroEncoder "fabric::codecs::AvroEncoder"(CEncoder):
         CAvroEncoder(const ArrowSchema& schema, AvroProgram program,
-                     int64_t id) except +raise_fault
+                     string header) except +raise_fault
 
 
 cdef class AvroDecoder(Decoder):
     cdef object lookup
-    cdef int put(self, int64_t id, object program) except -1
+    cdef int put(self, const string& header, object program) except -1
 
 
 cdef class AvroEncoder(Encoder):

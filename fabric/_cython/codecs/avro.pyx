@@ -6,17 +6,18 @@ row names a schema that was not met before. About 15 ns a field, GIL released.
 
 cimport cython
 
-from fabric._cython.codecs.framed cimport NO_ID, Lookup, lookup_of
+from fabric._cython.codecs.framed cimport Lookup, lookup_of
 
 
-cdef int ask(void* decoder, int64_t id, string* reason) except -1 with gil:
-    """Make schema `id` known to a decoder; 0 with a reason when its rows are bad."""
+cdef int ask(void* decoder, const string& header, string* reason) except -1 with gil:
+    """Make a schema known to a decoder; 0 with a reason when its rows are bad."""
     cdef AvroDecoder found = <AvroDecoder> decoder
-    program = found.lookup(id)
+    cdef bytes text = header
+    program = found.lookup(int.from_bytes(text[1:], "big"))
     if isinstance(program, str):
         reason[0] = program.encode()
         return 0
-    found.put(id, program)
+    found.put(header, program)
     return 1
 
 
@@ -59,10 +60,10 @@ cdef class AvroDecoder(Decoder):
             asked = lookup_of(<void*> self, ask)
         self.core.reset(new CAvroDecoder(self.prepare(schema)[0], asked))
         if lookup is None:
-            self.put(NO_ID, program)
+            self.put(b"", program)
 
-    cdef int put(self, int64_t id, object program) except -1:
-        (<CAvroDecoder*> self.core.get()).put(id, program_of(program))
+    cdef int put(self, const string& header, object program) except -1:
+        (<CAvroDecoder*> self.core.get()).put(header, program_of(program))
         return 0
 
 
@@ -94,8 +95,8 @@ cdef class AvroEncoder(Encoder):
     """
 
     def __cinit__(self, schema not None, program not None, *, id=None):
-        cdef int64_t number = NO_ID if id is None else id
-        self.core.reset(new CAvroEncoder(self.prepare(schema)[0], program_of(program), number))
+        cdef string header = b"" if id is None else b"\0" + id.to_bytes(4, "big")
+        self.core.reset(new CAvroEncoder(self.prepare(schema)[0], program_of(program), header))
 
 
 cdef AvroProgram program_of(object program):

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "codecs/avro.hpp"
+#include "codecs/integers.hpp"
 #include "codecs/utf8.hpp"
 
 namespace fabric::codecs {
@@ -20,47 +21,18 @@ int64_t unzigzag(uint64_t raw) {
   return static_cast<int64_t>(raw >> 1) ^ -static_cast<int64_t>(raw & 1);
 }
 
-template <class T>
-bool append_narrow(Column& column, int64_t value) {
-  if (value < 0 && std::is_unsigned_v<T>) return false;
-  if constexpr (sizeof(T) < sizeof(int64_t)) {
-    if (value < std::numeric_limits<T>::min() || value > int64_t{std::numeric_limits<T>::max()}) {
-      return false;
-    }
-  }
-  column.number(static_cast<T>(value));
-  return true;
-}
-
 void check_program(bool is_right) {
   if (!is_right) throw std::invalid_argument("an Avro program names what it does not have");
 }
 
 }  // namespace
 
-bool append_integer(Column& column, Kind kind, int64_t value) {
-  switch (kind) {
-    case Kind::int8: return append_narrow<int8_t>(column, value);
-    case Kind::int16: return append_narrow<int16_t>(column, value);
-    case Kind::int32: case Kind::date32: return append_narrow<int32_t>(column, value);
-    case Kind::uint8: return append_narrow<uint8_t>(column, value);
-    case Kind::uint16: return append_narrow<uint16_t>(column, value);
-    case Kind::uint32: return append_narrow<uint32_t>(column, value);
-    case Kind::uint64: return append_narrow<uint64_t>(column, value);
-    case Kind::float32: column.number(static_cast<float>(value)); return true;
-    case Kind::float64: column.number(static_cast<double>(value)); return true;
-    default:
-      return column.type().width == 4 ? append_narrow<int32_t>(column, value)
-                                      : append_narrow<int64_t>(column, value);
-  }
-}
-
 AvroDecoder::AvroDecoder(const ArrowSchema& schema, Lookup lookup)
     : Decoder(schema), framed_(std::move(lookup)) {
   number_columns(columns(), numbered_);
 }
 
-void AvroDecoder::put(int64_t id, AvroProgram program) {
+void AvroDecoder::put(std::string header, AvroProgram program) {
   const auto n_nodes = static_cast<int32_t>(program.nodes.size());
   const auto n_texts = static_cast<int64_t>(program.texts.size());
   check_program(program.root >= 0 && program.root < n_nodes);
@@ -89,12 +61,14 @@ void AvroDecoder::put(int64_t id, AvroProgram program) {
     }
     if (node.op == AvroOp::decimal) node.most = largest(node.column->type().precision);
   }
-  framed_.put(id, std::make_unique<AvroProgram>(std::move(program)));
+  framed_.put(std::move(header), std::make_unique<AvroProgram>(std::move(program)));
 }
 
 bool AvroDecoder::decode(const Span& value, std::string& reason) {
   Span rest = value;
-  const AvroProgram* program = framed_.find(rest, reason);
+  const bool has_header = framed_.has_header();
+  if (has_header && !framed_.has_id(value, reason)) return false;
+  const AvroProgram* program = framed_.find(rest, has_header ? ID_BYTES : 0, reason);
   if (program == nullptr) return false;
   Row row{rest.data, rest.data, rest.data + rest.size, 0, 0, reason};
   if (!run(*program, program->root, row)) return false;

@@ -1,19 +1,11 @@
 #include <stdexcept>
 #include <utility>
 
-#include "arrays.hpp"
 #include "codecs/avro.hpp"
 
 namespace fabric::codecs {
 
 namespace {
-
-void add_types(const Column& column, std::vector<const FieldType*>& out) {
-  for (const Column& child : column.children()) {
-    out.push_back(&child.type());
-    add_types(child, out);
-  }
-}
 
 void write_varint(int64_t value, Bytes& out) {
   uint64_t rest = static_cast<uint64_t>(value) << 1 ^ static_cast<uint64_t>(value >> 63);
@@ -29,24 +21,17 @@ void write_sized(const uint8_t* at, int64_t size, Bytes& out) {
   out.add(at, size);
 }
 
-template <class T>
-T value_at(const uint8_t* data, int64_t i) {
-  return load<T>(data + i * static_cast<int64_t>(sizeof(T)));
-}
-
 }  // namespace
 
-AvroEncoder::AvroEncoder(const ArrowSchema& schema, AvroProgram program, int64_t id)
-    : columns_(schema), program_(std::move(program)), id_(id) {
-  add_types(columns_, types_);
-  sources_.resize(types_.size());
+AvroEncoder::AvroEncoder(const ArrowSchema& schema, AvroProgram program, std::string header)
+    : rows_(schema), program_(std::move(program)), header_(std::move(header)) {
   symbols_.resize(program_.nodes.size());
   const auto n_nodes = static_cast<int32_t>(program_.nodes.size());
   const auto n_texts = static_cast<int64_t>(program_.texts.size());
   bool is_right = program_.root >= 0 && program_.root < n_nodes;
   for (size_t n = 0; n < program_.nodes.size(); ++n) {
     AvroNode& node = program_.nodes[n];
-    is_right = is_right && node.column_id < static_cast<int32_t>(types_.size());
+    is_right = is_right && node.column_id < static_cast<int32_t>(rows_.size());
     if (node.op == AvroOp::default_) is_right = is_right && node.a >= 0 && node.a < n_texts;
     if (node.op == AvroOp::enum_) is_right = is_right && node.a >= 0 && node.a + node.b <= n_texts;
     const bool is_member = node.op == AvroOp::member;  // pairs of a branch and its node
@@ -54,7 +39,7 @@ AvroEncoder::AvroEncoder(const ArrowSchema& schema, AvroProgram program, int64_t
       is_right = is_right && node.children[k] >= 0 && node.children[k] < n_nodes;
     }
     if (!is_right) throw std::invalid_argument("an Avro program names what it does not have");
-    if (node.column_id >= 0) node.kind = types_[static_cast<size_t>(node.column_id)]->kind;
+    if (node.column_id >= 0) node.kind = rows_.type(node.column_id).kind;
     for (int64_t k = 0; node.op == AvroOp::enum_ && k < node.b; ++k) {
       symbols_[n].emplace(program_.texts[static_cast<size_t>(node.a + k)], k);
     }
@@ -63,46 +48,17 @@ AvroEncoder::AvroEncoder(const ArrowSchema& schema, AvroProgram program, int64_t
 
 AvroEncoder::~AvroEncoder() = default;
 
-void AvroEncoder::bind(const ArrowArray& array, size_t& column_id) {
-  for (int64_t k = 0; k < array.n_children; ++k) {
-    const ArrowArray& child = *array.children[k];
-    const FieldType& type = *types_[column_id];
-    Source& source = sources_[column_id++];
-    source.offset = child.offset;
-    const bool has_nulls = child.null_count != 0 && child.n_buffers > 0;
-    source.validity = has_nulls ? bytes_of(child, 0) : nullptr;
-    const bool is_bytes = type.kind == Kind::text || type.kind == Kind::binary;
-    const bool has_offsets = is_bytes || type.kind == Kind::list || type.kind == Kind::map;
-    source.offsets = has_offsets ? bytes_of(child, 1) : nullptr;
-    const int64_t last = is_bytes ? 2 : 1;
-    source.data = child.n_buffers > last ? bytes_of(child, last) : nullptr;
-    bind(child, column_id);
-  }
-}
-
 void AvroEncoder::encode(const ArrowArray& rows, Values& out) {
-  size_t column_id = 0;
-  bind(rows, column_id);
+  rows_.bind(rows);
   for (row_ = 0; row_ < rows.length; ++row_) {
-    if (id_ != NO_ID) write_header(static_cast<uint32_t>(id_), out.data);
+    out.data.add(header_.data(), static_cast<int64_t>(header_.size()));
     write(program_.root, rows.offset + row_, out.data);
     out.offsets.push_back(out.data.size());
   }
 }
 
-// Where the items of a list, or the bytes of a text, begin and end.
-std::pair<int64_t, int64_t> AvroEncoder::range(int32_t column_id, int64_t i) const {
-  const Source& source = sources_[static_cast<size_t>(column_id)];
-  const int64_t at = source.offset + i;
-  if (types_[static_cast<size_t>(column_id)]->is_large) {
-    return {value_at<int64_t>(source.offsets, at), value_at<int64_t>(source.offsets, at + 1)};
-  }
-  return {value_at<int32_t>(source.offsets, at), value_at<int32_t>(source.offsets, at + 1)};
-}
-
 void AvroEncoder::refuse(const AvroNode& node, const std::string& what) const {
-  const std::string name =
-      node.column_id < 0 ? "" : types_[static_cast<size_t>(node.column_id)]->name;
+  const std::string name = node.column_id < 0 ? "" : rows_.type(node.column_id).name;
   throw std::invalid_argument(
       "row " + std::to_string(row_) + " can't be written as Avro: column '" + name + "' " + what);
 }
@@ -117,12 +73,12 @@ void AvroEncoder::write(int32_t node_id, int64_t i, Bytes& out) const {
     for (int32_t child : node.children) write(child, i, out);
     return;
   }
-  const Source& source = sources_[static_cast<size_t>(node.column_id)];
+  const Source& source = rows_[node.column_id];
   if (node.op == AvroOp::null) {
     if (node.kind != Kind::null && !source.is_null(i)) refuse(node, "is not null; its field is");
     return;
   }
-  const bool is_null = node.kind == Kind::null || source.is_null(i);
+  const bool is_null = source.is_null(i);
   if (node.op == AvroOp::union_) {
     if (is_null && node.a < 0) refuse(node, "is null, and its field can't be");
     write_varint(is_null ? node.a : node.b, out);
@@ -148,10 +104,10 @@ void AvroEncoder::write(int32_t node_id, int64_t i, Bytes& out) const {
 
 void AvroEncoder::write_items(
     const AvroNode& node, const Source& source, int64_t i, Bytes& out) const {
-  const auto [begin, end] = range(node.column_id, i);
+  const auto [begin, end] = source.range(i);
   // The entries of a map are a struct below it, whose offset counts too.
   const int64_t shift =
-      node.op == AvroOp::map ? sources_[static_cast<size_t>(node.column_id) + 1].offset : 0;
+      node.op == AvroOp::map ? rows_[node.column_id + 1].offset : 0;
   if (begin < end) write_varint(end - begin, out);
   for (int64_t k = begin; k < end; ++k) {
     for (int32_t child : node.children) write(child, shift + k, out);
@@ -164,7 +120,7 @@ void AvroEncoder::write_member(const AvroNode& node, int64_t i, Bytes& out) cons
   for (size_t k = 0; k < node.children.size(); k += 2) {
     const AvroNode& child = program_.nodes[static_cast<size_t>(node.children[k + 1])];
     if (child.kind == Kind::null) continue;
-    if (sources_[static_cast<size_t>(child.column_id)].is_null(i)) continue;
+    if (rows_[child.column_id].is_null(i)) continue;
     if (found >= 0) refuse(node, "has two members of its union that are not null");
     found = static_cast<int64_t>(k);
   }
@@ -176,7 +132,7 @@ void AvroEncoder::write_member(const AvroNode& node, int64_t i, Bytes& out) cons
 
 void AvroEncoder::write_symbol(
     const AvroNode& node, const Source& source, int64_t i, Bytes& out) const {
-  const auto [begin, end] = range(node.column_id, i);
+  const auto [begin, end] = source.range(i);
   const std::string_view text(reinterpret_cast<const char*>(source.data) + begin,
                               static_cast<size_t>(end - begin));
   const auto& symbols = symbols_[static_cast<size_t>(&node - program_.nodes.data())];
@@ -189,30 +145,29 @@ void AvroEncoder::write_symbol(
 
 void AvroEncoder::write_scalar(
     const AvroNode& node, const Source& source, int64_t i, Bytes& out) const {
-  const int64_t at = source.offset + i;
   switch (node.op) {
     case AvroOp::boolean:
-      return out.add(static_cast<uint8_t>(bit_at(source.data, at)));
+      return out.add(static_cast<uint8_t>(bit_at(source.data, source.offset + i)));
     case AvroOp::int_: case AvroOp::long_:
-      return write_integer(node, source, at, out);
+      return write_integer(node, source, i, out);
     case AvroOp::float_:
-      return out.add(value_at<float>(source.data, at));
+      return out.add(source.value<float>(i));
     case AvroOp::double_:
-      if (node.kind == Kind::float64) return out.add(value_at<double>(source.data, at));
+      if (node.kind == Kind::float64) return out.add(source.value<double>(i));
       if (node.kind == Kind::float32) {
-        return out.add(static_cast<double>(value_at<float>(source.data, at)));
+        return out.add(static_cast<double>(source.value<float>(i)));
       }
-      return out.add(static_cast<double>(value_at<int32_t>(source.data, at)));
+      return out.add(static_cast<double>(source.value<int32_t>(i)));
     case AvroOp::bytes: {
-      const auto [begin, end] = range(node.column_id, i);
+      const auto [begin, end] = source.range(i);
       return write_sized(source.data + begin, end - begin, out);
     }
     case AvroOp::fixed:
-      return out.add(source.data + at * node.a, node.a);
+      return out.add(source.fixed(i), node.a);
     case AvroOp::decimal:
-      return write_decimal(node, source, at, out);
+      return write_decimal(node, source, i, out);
     default: {  // a duration
-      const uint8_t* value = source.data + at * 16;
+      const uint8_t* value = source.fixed(i);
       const auto months = load<int32_t>(value), days = load<int32_t>(value + 4);
       const auto nanoseconds = load<int64_t>(value + 8);
       const int64_t milliseconds = nanoseconds / 1'000'000;
@@ -228,24 +183,10 @@ void AvroEncoder::write_scalar(
 }
 
 void AvroEncoder::write_integer(
-    const AvroNode& node, const Source& source, int64_t at, Bytes& out) const {
-  int64_t value = 0;
-  switch (node.kind) {
-    case Kind::int8: value = value_at<int8_t>(source.data, at); break;
-    case Kind::int16: value = value_at<int16_t>(source.data, at); break;
-    case Kind::uint8: value = value_at<uint8_t>(source.data, at); break;
-    case Kind::uint16: value = value_at<uint16_t>(source.data, at); break;
-    case Kind::uint32: value = value_at<uint32_t>(source.data, at); break;
-    case Kind::uint64: {
-      const auto number = value_at<uint64_t>(source.data, at);
-      if (number > INT64_MAX) refuse(node, "is over 2^63 - 1, the most that a long holds");
-      value = static_cast<int64_t>(number);
-      break;
-    }
-    default:
-      value = types_[static_cast<size_t>(node.column_id)]->width == 4
-                  ? value_at<int32_t>(source.data, at)
-                  : value_at<int64_t>(source.data, at);
+    const AvroNode& node, const Source& source, int64_t i, Bytes& out) const {
+  int64_t value = source.integer(i);
+  if (node.kind == Kind::uint64 && value < 0) {
+    refuse(node, "is over 2^63 - 1, the most that a long holds");
   }
   if (node.b > 1 && value % node.b != 0) refuse(node, "has digits that its field has no room for");
   if (node.b > 1) value /= node.b;
@@ -259,9 +200,8 @@ void AvroEncoder::write_integer(
 }
 
 void AvroEncoder::write_decimal(
-    const AvroNode& node, const Source& source, int64_t at, Bytes& out) const {
-  const int32_t width = types_[static_cast<size_t>(node.column_id)]->width;
-  const Int256 value = load_int256(source.data + at * width, width);
+    const AvroNode& node, const Source& source, int64_t i, Bytes& out) const {
+  const Int256 value = load_int256(source.fixed(i), source.type->width);
   uint8_t bytes[32];
   const int64_t size = write_int256(value, bytes);
   if (node.a < 0) return write_sized(bytes, size, out);

@@ -1,4 +1,3 @@
-from libc.stdint cimport int64_t
 from libcpp.string cimport string
 
 
@@ -6,12 +5,12 @@ cdef extern from *:
     """
     #include "codecs/framed.hpp"
 
-    typedef int (*fabric_ask)(void* decoder, int64_t id, std::string* reason);
+    typedef int (*fabric_ask)(void* decoder, const std::string& header, std::string* reason);
 
     // A lookup that asks a Python object: `ask` takes the GIL, and returns -1 with an error set.
     static fabric::codecs::Lookup fabric_lookup_of(void* decoder, fabric_ask ask) {
-      return [=](int64_t id, std::string& reason) {
-        const int found = ask(decoder, id, &reason);
+      return [=](std::string_view header, std::string& reason) {
+        const int found = ask(decoder, std::string(header), &reason);
         if (found < 0) throw fabric::codecs::PythonError();
         return found > 0;
       };
@@ -20,8 +19,5 @@ cdef extern from *:
     cppclass Lookup "fabric::codecs::Lookup":
         Lookup() nogil
     ctypedef int (*Ask "fabric_ask")(
-        void* decoder, int64_t id, string* reason) except -1 nogil
+        void* decoder, const string& header, string* reason) except -1 nogil
     Lookup lookup_of "fabric_lookup_of"(void* decoder, Ask ask)
-
-cdef extern from "codecs/framed.hpp" namespace "fabric::codecs":
-    const int64_t NO_ID

@@ -14,6 +14,12 @@ import pytest
 
 from fabric.errors import PlanError
 from fabric.io.codecs.avro import avro_columns, avro_decoder, avro_encoder, check_avro
+from fabric.io.codecs.protobuf import (
+    check_protobuf,
+    protobuf_columns,
+    protobuf_decoder,
+    protobuf_encoder,
+)
 from fabric.io.codecs.subjects import settled
 from fabric.io.kafka.registry import Registry
 from fabric.plan.sources import RowFormat
@@ -119,3 +125,56 @@ def test_a_subject_that_nobody_can_name_is_refused() -> None:
         settled(RowFormat("avro", registry="http://h:1"), "", reads=False)
     with pytest.raises(PlanError, match="names schemas by their record"):
         settled(RowFormat("json", registry="http://h:1", strategy="record"), "t", reads=False)
+
+
+CLICK = 'syntax = "proto3"; package shop; message Other { string x = 1; } message Click { %s }'
+
+
+def protobuf(topic: str, **more: Any) -> RowFormat:
+    return RowFormat("protobuf", registry=schema_registry(), subject=f"{topic}-value", **more)
+
+
+def test_messages_are_registered_and_read_back_by_their_place_in_the_file() -> None:
+    topic = f"t-{uuid4()}"
+    old = protobuf(topic, schema_text=CLICK % "int64 user = 1;", message="Click")
+    columns = pa.schema([("user", pa.int64())])
+    check_protobuf(old, columns, writes=True)
+    first = protobuf_encoder(old, columns).encode(pa.record_batch({"user": [1, 2]}))
+    assert first[0].as_py()[5:7] == b"\x02\x02"  # one index: message 1
+
+    text = CLICK % "int64 user = 1; optional string page = 2;"
+    new = protobuf(topic, schema_text=text, message="Click")
+    wide = pa.schema([("user", pa.int64()), ("page", pa.string())])
+    batch = pa.record_batch([[3], ["p"]], schema=wide)
+    second = protobuf_encoder(new, wide).encode(batch)
+    values = pa.concat_arrays([first, second, first])
+
+    reader = protobuf(topic, message="shop.Click")
+    assert protobuf_columns(reader, f"{topic}-value") == wide
+    for format in (reader, new):
+        found = protobuf_decoder(format, wide).decode(values)
+        assert found.batch["user"].to_pylist() == [1, 2, 3, 1, 2]
+        assert found.batch["page"].to_pylist() == [None, None, "p", None, None]
+    other = protobuf_decoder(replace(reader, message="shop.Other"), pa.schema([("x", pa.string())]))
+    reasons = [bad.reason for bad in other.decode(values).bad]
+    assert len(reasons) == 5
+    assert all(one.endswith("it is the message shop.Click, not shop.Other") for one in reasons)
+
+
+def test_columns_are_their_own_message_where_none_is_given() -> None:
+    topic = f"t-{uuid4()}"
+    columns = pa.schema([("a", pa.int64()), ("at", pa.timestamp("ns", "UTC"))])
+    batch = pa.record_batch([[None, 0], pa.array([5, None], columns[1].type)], schema=columns)
+    format = protobuf(topic)
+    check_protobuf(format, columns, writes=True)
+    values = protobuf_encoder(format, columns).encode(batch)
+    assert values[0].as_py()[5] == 0
+    assert protobuf_columns(format, f"{topic}-value") == columns
+    assert protobuf_decoder(format, columns).decode(values).batch.equals(batch)
+
+
+@pytest.mark.parametrize("tail", [b"", b"\x80", b"\x01", b"\xff\xff\xff\x0f", b"\x04\x00\x80"])
+def test_damaged_indexes_are_bad_rows(tail: bytes) -> None:
+    decoder = protobuf_decoder(protobuf("t"), pa.schema([("a", pa.int64())]))
+    (bad,) = decoder.decode(pa.array([b"\0\0\0\0\1" + tail])).bad
+    assert bad.reason == "its message's indexes behind the schema's id are damaged"

@@ -1,0 +1,139 @@
+"""Protobuf messages to columns and back: the face of `protobuf.hpp`.
+
+One job: hand it the tables that `fabric.io.codecs.protobuf_program` makes, and ask for one whenever
+a row names a schema or a message that was not met before. GIL released.
+"""
+
+cimport cython
+
+from fabric._cython.codecs.framed cimport Lookup, lookup_of
+
+
+cdef int ask(void* decoder, const string& header, string* reason) except -1 with gil:
+    """Make a header known to a decoder; 0 with a reason when its rows are bad."""
+    cdef ProtobufDecoder found = <ProtobufDecoder> decoder
+    cdef bytes text = header
+    program = found.lookup(int.from_bytes(text[1:5], "big"), indexes_of(text[5:]))
+    if isinstance(program, str):
+        reason[0] = program.encode()
+        return 0
+    found.put(header, program)
+    return 1
+
+
+cdef tuple indexes_of(bytes text):
+    """The message's indexes: how many and each, in zig-zag; 0 alone is the first message."""
+    numbers, value, shift = [], 0, 0
+    for byte in text:
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            numbers.append((value >> 1) ^ -(value & 1))
+            value, shift = 0, 0
+    return tuple(numbers[1:]) or (0,)
+
+
+@cython.final
+cdef class ProtobufDecoder(Decoder):
+    """Messages of Protobuf to rows of `schema`.
+
+    Parameters
+    ----------
+    schema
+        The wanted columns; `pyarrow.Schema`.
+    program
+        A `Program` for these columns: it reads every row. None with a `lookup`.
+    lookup
+        Rows begin with a zero byte, a schema's id and the indexes of a message in it. Called once
+        for each, with the GIL, in the midst of `decode`: returns the program that reads its rows,
+        or a text that says why they are bad. What it raises, `decode` raises.
+    Raises
+    ------
+    ValueError
+        If a column has a type that no row can be decoded into.
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from google.protobuf.duration_pb2 import Duration
+    >>> from fabric.io.codecs.protobuf_program import protobuf_program
+    >>> columns = pa.schema([("nanos", pa.int32())])
+    >>> decoder = ProtobufDecoder(columns, protobuf_program(Duration.DESCRIPTOR, columns))
+    >>> rows = pa.array([Duration(nanos=7).SerializeToString(), b""])
+    >>> decoder.decode(rows).batch["nanos"].to_pylist()
+    [7, 0]
+    """
+
+    def __cinit__(self, schema not None, program=None, *, lookup=None):
+        self.lookup = lookup
+        cdef Lookup asked
+        if lookup is not None:
+            asked = lookup_of(<void*> self, ask)
+        self.core.reset(new CProtobufDecoder(self.prepare(schema)[0], asked))
+        if lookup is None:
+            self.put(b"", program)
+
+    cdef int put(self, const string& header, object program) except -1:
+        (<CProtobufDecoder*> self.core.get()).put(header, program_of(program))
+        return 0
+
+
+@cython.final
+cdef class ProtobufEncoder(Encoder):
+    """Rows of `schema` to messages of Protobuf.
+
+    Parameters
+    ----------
+    schema
+        The columns; `pyarrow.Schema`.
+    program
+        What `protobuf_program` makes of a message and them, with ``writes=True``.
+    header
+        What each value begins with: a registry's id and the message's indexes.
+    Raises
+    ------
+    ValueError
+        If a column has a type that no row can be encoded from.
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from google.protobuf.duration_pb2 import Duration
+    >>> from fabric.io.codecs.protobuf_program import protobuf_program
+    >>> columns = pa.schema([("nanos", pa.int32())])
+    >>> program = protobuf_program(Duration.DESCRIPTOR, columns, writes=True)
+    >>> encoder = ProtobufEncoder(columns, program)
+    >>> encoder.encode(pa.record_batch({"nanos": pa.array([7, 0], pa.int32())})).to_pylist()
+    [b'\\x10\\x07', b'']
+    """
+
+    def __cinit__(self, schema not None, program not None, *, header=b""):
+        self.core.reset(
+            new CProtobufEncoder(self.prepare(schema)[0], program_of(program), header))
+
+
+cdef PbProgram program_of(object program):
+    cdef PbProgram made
+    cdef PbMessage message
+    cdef PbField field
+    cdef PbEnum names
+    for fields, absent in program.messages:
+        message.fields.clear()
+        for one in fields:
+            field.number, field.type = one.number, <PbType> (<int> one.type)
+            field.shape = <PbShape> (<int> one.shape)
+            field.is_repeated, field.has_presence = one.is_repeated, one.has_presence
+            field.is_required, field.is_packed = one.is_required, one.is_packed
+            field.column_id, field.message_id = one.column, one.message
+            field.enum_id, field.oneof_id = one.enum, one.oneof
+            message.fields.push_back(field)
+        message.absent = absent
+        made.messages.push_back(message)
+    for is_closed, values in program.enums:
+        names.is_closed = is_closed
+        names.names.clear()
+        names.numbers.clear()
+        for name, number in values:
+            if names.names.count(number) == 0:  # the first of several names
+                names.names[number] = name.encode()
+            names.numbers[name.encode()] = number
+        made.enums.push_back(names)
+    return made

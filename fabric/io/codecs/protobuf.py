@@ -1,0 +1,182 @@
+"""Rows of Protobuf by a row format: the columns, the decoder and the encoder of one.
+
+One job: which message a row is. Without a registry it is `message` of the format's `schema_text`.
+With one, a row says its schema's id and the message's place in it. It is read by the numbers of the
+reader's fields where those are known, as Protobuf means it, else by the writer's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from google.protobuf.descriptor import Descriptor, FileDescriptor
+
+from fabric._cython.codecs.codec import flat_type
+from fabric._cython.codecs.protobuf import ProtobufDecoder, ProtobufEncoder
+from fabric.errors import DataError, NotFoundError, PlanError
+from fabric.io.codecs.avro_datum import varint
+from fabric.io.codecs.protobuf_arrow import derived_proto, message_schema
+from fabric.io.codecs.protobuf_program import Program, protobuf_program
+from fabric.io.codecs.protobuf_schema import file_of, indexes_of, message_at, message_of
+from fabric.plan.sources import RowFormat
+
+if TYPE_CHECKING:
+    from fabric.io.kafka.registry import Registered, Registry
+
+
+def protobuf_columns(format: RowFormat, subject: str) -> pa.Schema | None:
+    """The columns of rows of `format`; None when neither it nor the registry knows them.
+
+    Raises
+    ------
+    PlanError
+        If the schema has no such message, or one that holds itself.
+    """
+    found = _known(format, subject)
+    return None if found is None else message_schema(found[1])
+
+
+def protobuf_decoder(format: RowFormat, columns: pa.Schema) -> ProtobufDecoder:
+    """The decoder of `columns`; behind a registry's ids each row by its own message.
+
+    Raises
+    ------
+    PlanError
+        If a column can't be read from the message.
+    """
+    reader = _given(format)
+    flat = _flat(columns)
+    if not format.registry:
+        if reader is None:
+            raise PlanError(
+                "Protobuf without a registry needs its schema; write: formats.protobuf(schema)"
+            )
+        return ProtobufDecoder(columns, protobuf_program(reader, flat))
+    from fabric.io.kafka.registry import registry_of
+
+    wanted = reader.full_name if reader is not None else format.message
+    registered = partial(_message_of, registry_of(format), wanted)
+    return ProtobufDecoder(columns, lookup=partial(_program_of, registered, reader, flat))
+
+
+def protobuf_encoder(format: RowFormat, columns: pa.Schema) -> ProtobufEncoder:
+    """The encoder of `columns`, whose schema is registered now if there is a registry.
+
+    Raises
+    ------
+    PlanError
+        If a column has no form in the message, or the registry refuses its schema.
+    """
+    text, message = _written_as(format, columns)
+    header = b""
+    if format.registry:
+        from fabric.io.kafka.registry import registry_of
+
+        schema_id = registry_of(format).register(_subject(format), "PROTOBUF", text)
+        header = b"\0" + schema_id.to_bytes(4, "big") + _written_indexes(message)
+    program = protobuf_program(message, _flat(columns), writes=True)
+    return ProtobufEncoder(columns, program, header=header)
+
+
+def check_protobuf(format: RowFormat, columns: pa.Schema, *, writes: bool) -> None:
+    """Refuse columns that can't be read or written, and what the registry would not take.
+
+    Raises
+    ------
+    PlanError
+        With the path of the column and the two types, or the registry's reason.
+    """
+    if not writes:
+        if (known := _known(format, format.subject)) is not None:
+            protobuf_program(known[1], _flat(columns))
+        return
+    text, message = _written_as(format, columns)
+    protobuf_program(message, _flat(columns), writes=True)
+    if format.registry:
+        from fabric.io.kafka.registry import registry_of
+
+        registry_of(format).check(_subject(format), "PROTOBUF", text)
+
+
+def _program_of(
+    registered: Callable[[int, tuple[int, ...]], Descriptor],
+    reader: Descriptor | None,
+    columns: pa.Schema,
+    schema_id: int,
+    indexes: tuple[int, ...],
+) -> Program | str:
+    """How rows of a message of a schema are read, or why they are bad."""
+    try:
+        writer = registered(schema_id, indexes)
+        return protobuf_program(reader or writer, columns)
+    except NotFoundError as error:
+        return error.message
+    except (PlanError, DataError) as error:
+        return f"it was written by schema {schema_id}: {error.message}"
+
+
+def _message_of(
+    registry: Registry, wanted: str, schema_id: int, indexes: tuple[int, ...]
+) -> Descriptor:
+    found = message_at(_file(registry.schema(schema_id)), indexes)
+    if wanted and wanted not in (found.full_name, found.name):
+        raise DataError(f"it is the message {found.full_name}, not {wanted}")
+    return found
+
+
+def _file(found: Registered) -> FileDescriptor:
+    if found.kind != "PROTOBUF":
+        raise DataError(f"schema {found.id} of the registry is of type {found.kind}, not PROTOBUF")
+    return file_of(found.text, found.needed)
+
+
+def _given(format: RowFormat) -> Descriptor | None:
+    if not format.schema_text:
+        return None
+    return message_of(file_of(format.schema_text), format.message)
+
+
+def _known(format: RowFormat, subject: str) -> tuple[str, Descriptor] | None:
+    """The schema's text and the message: given, or the newest of its subject."""
+    if (given := _given(format)) is not None:
+        return format.schema_text, given
+    if not format.registry or not subject:
+        return None
+    from fabric.io.kafka.registry import registry_of
+
+    newest = registry_of(format).newest(subject)
+    return newest.text, message_of(_file(newest), format.message)
+
+
+def _written_as(format: RowFormat, columns: pa.Schema) -> tuple[str, Descriptor]:
+    """Text and message to write by: given, else the newest, else what the columns are."""
+    try:
+        found = _known(format, format.subject)
+    except NotFoundError:  # the first of its subject
+        found = None
+    if found is not None:
+        return found
+    name = format.message or "Row"
+    text = derived_proto(_flat(columns), name)
+    return text, message_of(file_of(text), name)
+
+
+def _written_indexes(message: Descriptor) -> bytes:
+    """How many indexes, and each; the first message of a file is a 0 alone."""
+    indexes = indexes_of(message)
+    if indexes == (0,):
+        return b"\0"
+    return b"".join(varint(one) for one in (len(indexes), *indexes))
+
+
+def _flat(columns: pa.Schema) -> pa.Schema:
+    return pa.schema([(one.name, flat_type(one.type)) for one in columns])
+
+
+def _subject(format: RowFormat) -> str:
+    if not format.subject:
+        raise PlanError("a schema is registered under a subject; write: subject=")
+    return format.subject
