@@ -12,6 +12,7 @@ import struct
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Literal, Self
 
 How = Literal["reset", "close", "silence"]
@@ -31,6 +32,8 @@ class CutProxy:
         self._sockets: set[socket.socket] = set()
         self._closed = False
         self.n_connections = self.n_cut = 0
+        self.answered: list[int] = []
+        """Bytes of answers that went through each connection."""
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._threads = [self._start(self._accept)]
@@ -61,6 +64,9 @@ class CutProxy:
         thread.start()
         return thread
 
+    def _count(self, n: int, n_bytes: int) -> None:
+        self.answered[n] += n_bytes
+
     def _accept(self) -> None:
         while True:
             try:
@@ -73,13 +79,14 @@ class CutProxy:
             with self._lock:
                 n, self.n_connections = self.n_connections, self.n_connections + 1
                 self._sockets |= {client, server}
+                self.answered.append(0)
             cut = self._cuts[n] if n < len(self._cuts) else None
-            self._threads.append(self._start(self._link, client, server, cut))
+            self._threads.append(self._start(self._link, client, server, n, cut))
 
-    def _link(self, client: socket.socket, server: socket.socket, cut: int | None) -> None:
+    def _link(self, client: socket.socket, server: socket.socket, n: int, cut: int | None) -> None:
         """One connection, until it ends; sockets are closed when nobody reads them any more."""
         asking = self._start(_ask, client, server)
-        if _pass(server, client, cut):
+        if _pass(server, client, cut, partial(self._count, n)):
             self.n_cut += 1
             if self._how == "silence":
                 asking.join()
@@ -98,7 +105,12 @@ class CutProxy:
         server.close()
 
 
-def _pass(source: socket.socket, target: socket.socket, cut: int | None) -> bool:
+def _pass(
+    source: socket.socket,
+    target: socket.socket,
+    cut: int | None,
+    passing: Callable[[int], None] = lambda n: None,
+) -> bool:
     """Bytes from one to the other until one ends, or `cut` of them have passed: then True."""
     passed = 0
     with suppress(OSError):
@@ -106,6 +118,7 @@ def _pass(source: socket.socket, target: socket.socket, cut: int | None) -> bool
             data = source.recv(_READ if cut is None else min(_READ, cut - passed))
             if not data:
                 return False
+            passing(len(data))
             target.sendall(data)
             passed += len(data)
         return True

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import threading
 import time
@@ -52,6 +53,7 @@ _VALUES = ("22", "23")  # data, and constraints
 # A connection that fails has no SQLSTATE; these do not get better by themselves.
 _FINAL = ("authentication failed", "does not exist", "no password supplied", "SSL", "certificate",
           "pg_hba.conf", "permission denied")  # fmt: skip
+_COLUMN = re.compile(r", line \d+, column (?P<name>.*?)(?:: |$)", re.M)
 _AUTH = ("authentication", "password", "pg_hba.conf")
 _log = logger("fabric.postgres")
 
@@ -237,10 +239,9 @@ def _reason(error: psycopg.Error, target: PostgresTarget) -> str:
     said = error.diag
     text = said.message_primary or str(error) or type(error).__name__
     text = text.splitlines()[0][:300]
-    if said.context and "COPY" in said.context:  # behind a colon it shows the value
-        text += f" ({said.context.splitlines()[0].partition(':')[0][:200]})"
-    if said.column_name:
-        text += f" (column {said.column_name})"
+    at = _COLUMN.search(said.context or "")  # behind a colon it shows the value
+    if name := said.column_name or (at["name"] if at else ""):
+        text += f" (column {name})"
     for _, secret in target.secrets:
         if secret:
             text = text.replace(secret, "…")
