@@ -159,8 +159,9 @@ def check_place(target: PostgresTarget) -> None:
                 "plans reach a database by TCP: its sockets know agents, not who wrote the plan; "
                 "name its host"
             )
-        uri = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        places.check_host(f"unix:{host}" if _is_socket(host) else uri)
+        if not _is_socket(host):
+            name = f"[{host}]" if ":" in host else host
+            places.check_host(f"postgresql://{name}:{port}")
     for name in _FILES:
         if given.get(name) and given[name] != _SYSTEM:
             places.check_read(given[name])

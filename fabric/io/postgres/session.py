@@ -47,7 +47,7 @@ _SETTINGS = {
 }  # fmt: skip
 # SQLSTATE classes of what may pass: connection lost, transaction rolled back, out of disk, memory
 # or connections, locked for too long, shut down, system error.
-_PASSING = ("08", "40", "53", "55", "57", "58")
+_PASSING = ("08", "40", "53", "55006", "55P03", "57", "58")
 _READ_ONLY = "25006"  # of a server that became, or is not yet, a standby
 _VALUES = ("22", "23")  # data, and constraints
 # A connection that fails has no SQLSTATE; these do not get better by themselves.

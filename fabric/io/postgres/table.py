@@ -38,11 +38,12 @@ JOIN pg_type b ON b.oid = plain.base AND b.typtype <> 'd'
 LEFT JOIN pg_type e ON b.typcategory = 'A' AND e.oid = b.typelem
 WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"""
 _UNIQUE = """
-SELECT array_agg(a.attname::text) FROM pg_index i
+SELECT array_agg(a.attname::text), i.indimmediate, c.relname::text FROM pg_index i
+JOIN pg_class c ON c.oid = i.indexrelid
 JOIN pg_attribute a ON a.attrelid = i.indrelid AND
   a.attnum = ANY((i.indkey::int2[])[0:i.indnkeyatts - 1])
-WHERE i.indrelid = %s AND i.indisunique AND i.indimmediate AND i.indisvalid
-  AND i.indpred IS NULL AND i.indexprs IS NULL GROUP BY i.indexrelid"""
+WHERE i.indrelid = %s AND i.indisunique AND i.indisvalid
+  AND i.indpred IS NULL AND i.indexprs IS NULL GROUP BY i.indexrelid, c.relname, i.indimmediate"""
 _CHECKS = """
 SELECT conname, pg_get_constraintdef(c.oid),
   ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = conrelid AND attnum = ANY(conkey))
@@ -68,7 +69,8 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table that is there; `checks` are constraints (name, SQL, columns).
+    """A table that is there; `checks` are constraints (name, SQL, columns), `unique` columns that
+    tell rows apart, with the name of a constraint that is looked at too late, if there is one.
 
     With `triggers` that run before a row is inserted nothing is known of what it must hold.
     """
@@ -77,7 +79,7 @@ class Table:
     triggers: bool
     may: frozenset[str]
     columns: dict[str, Column] = field(default_factory=dict)
-    unique: frozenset[frozenset[str]] = frozenset()
+    unique: dict[frozenset[str], str] = field(default_factory=dict)
     checks: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
 
 
@@ -142,7 +144,9 @@ def look(session: Session, target: PostgresTarget) -> Table | None:
         dtype = FoundType(base, sql, base_oid, modifier, label, inner)
         kept = "identity" if identity == "a" else "generated" if generated else ""
         columns[name] = Column(dtype, not_null, not not_null or default or bool(identity), kept)
-    unique = frozenset(frozenset(names) for (names,) in session.ask(_UNIQUE, oid))
+    known = session.ask(_UNIQUE, oid)
+    unique = {frozenset(names): "" for names, *_ in known}
+    unique |= {frozenset(names): name for names, immediate, name in known if not immediate}
     checks = tuple((name, sql, tuple(of)) for name, sql, of in session.ask(_CHECKS, oid))
     return Table(kind, triggers, frozenset(may), columns, unique, checks)
 
@@ -223,7 +227,8 @@ def _column(target: PostgresTarget, table: Table, given: pa.Field) -> ColumnType
         made = made_type(given.type, name).sql
         raise PlanError(
             f"column {name!r} of type {given.type} does not fit into {found.found.sql} of {where}; "
-            f"cast it, or run: ALTER TABLE {where} ALTER COLUMN {quoted(name)} TYPE {made};"
+            f"cast it, or run: ALTER TABLE {where} ALTER COLUMN {quoted(name)} TYPE {made} "
+            f"USING {quoted(name)}::{made};"
         )
     return fits
 
@@ -242,6 +247,12 @@ def _check_rest(target: PostgresTarget, table: Table, columns: pa.Schema) -> Non
         raise PlanError(
             f"no unique constraint of {where} says that ({listed(target.key)}) tells rows apart, "
             f"so that none can be upserted by it; run: ALTER TABLE {where} ADD UNIQUE "
+            f"({listed(target.key)});"
+        )
+    if late := table.unique.get(frozenset(target.key), ""):
+        raise PlanError(
+            f"the constraint {late} of {where} is deferrable, so that nothing can be upserted by "
+            f"it; run: ALTER TABLE {where} DROP CONSTRAINT {quoted(late)}, ADD UNIQUE "
             f"({listed(target.key)});"
         )
 
