@@ -44,8 +44,9 @@ from fabric.telemetry.logs import logger
 
 T = TypeVar("T")
 
-CHECK_S, OPEN_S, PUBLISH_S = 10.0, 60.0, 20.0
-"""How long a server may be away: before a job starts, for its tasks, when rows are published."""
+CHECK_S, OPEN_S, PUBLISH_S = 10.0, 60.0, 5.0
+"""How long a server may be away: before a job starts; for its tasks, and when all that they wrote
+is published at once; when a stream publishes, which is asked again."""
 MOVE_S = 600.0
 """How long one statement that publishes may take."""
 _log = logger("fabric.postgres")
@@ -276,7 +277,8 @@ def publish(handles: Sequence[Handle], target: PostgresTarget | None) -> None:
         The rows break a constraint of the table (they stay staged), or are gone.
     """
     for sink, facts in _by_sink(handles).items():
-        _patiently(partial(_publish, _known(target), sink, facts), PUBLISH_S)
+        within_s = PUBLISH_S if facts[0]["stream"] else OPEN_S
+        _patiently(partial(_publish, _known(target), sink, facts), within_s)
 
 
 def _publish(target: PostgresTarget, sink: str, facts: list[dict[str, Any]]) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pyarrow as pa
 import pytest
 
-from fabric.errors import AuthError, ConfigError, PlanError, StorageAwayError
+from fabric.errors import AuthError, ConfigError, PlanError, StorageAwayError, StorageError
 from fabric.io import places
 from fabric.io.postgres import sink
 from fabric.io.postgres.access import check_place, conninfo, parameters_of
@@ -17,6 +20,7 @@ from fabric.io.postgres.session import Session
 from fabric.plan.codec.places import read_target, write_target
 from fabric.plan.sources import PostgresTarget
 from fabric.plan_rules import PlanRules
+from tests.support.certificates import Issuer
 from tests.support.postgres import PostgresServer
 
 DSN = "postgresql://ann:gehe1m@db.example:5433/sales?application_name=me"
@@ -127,6 +131,40 @@ def test_who_listens_where_is_not_told(
         settings = postgres.settings("nothing")
         with pytest.raises(Exception, match='database "nothing" does not exist'):
             sink.check_target(PostgresTarget("t", settings=settings), schema)
+
+
+@pytest.fixture(scope="module")
+def issuer() -> Iterator[Issuer]:
+    """Its folder is one that the server's user may look into; pytest's own it may not."""
+    with tempfile.TemporaryDirectory(prefix="fabric-tls-") as folder:
+        Path(folder).chmod(0o755)
+        yield Issuer(Path(folder) / "ours")
+
+
+def test_rows_go_by_tls_to_the_right_server_alone(issuer: Issuer, tmp_path: Path) -> None:
+    certificate, key = issuer.make("server", ("DNS:localhost",))
+    if os.getuid() == 0:
+        shutil.chown(key, "postgres", "postgres")
+    lines = f"ssl = on\nssl_cert_file = '{certificate}'\nssl_key_file = '{key}'\n"
+    schema = pa.schema([("a", pa.int64())])
+    with PostgresServer(settings=lines) as server:
+        for host, roots, message in (
+            ("localhost", issuer.roots, ""),
+            ("localhost", Issuer(tmp_path / "other").roots, "certificate verify failed"),
+            ("127.0.0.1", issuer.roots, "does not match"),
+        ):
+            dsn = f"postgresql://postgres@{host}:{server.port}/postgres?sslmode=verify-full"
+            settings = parameters_of(f"{dsn}&sslrootcert={roots}", environ={})[0]
+            target = PostgresTarget("t", settings=settings)
+            if message:
+                with pytest.raises(StorageError, match=message) as error:
+                    sink.check_target(target, schema)
+                assert not error.value.retryable
+                continue
+            sink.check_target(target, schema)
+            with Session(target, patience_s=0) as session:
+                used = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
+                assert session.ask(used) == [(True,)]
 
 
 def test_what_is_committed_is_on_disk(postgres: PostgresServer) -> None:

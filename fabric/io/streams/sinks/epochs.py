@@ -9,7 +9,7 @@ complete, and to publish a portion twice is to publish it once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -34,6 +34,14 @@ class StreamWriter(Protocol):
 
     def abandon(self) -> None:
         """Remove what no handle names; may be called from any thread, at any time, twice."""
+
+
+@runtime_checkable
+class Breakable(Protocol):
+    """A portion that may wait for somebody who does not answer."""
+
+    def interrupt(self) -> None:
+        """Wait no longer; may be called from any thread."""
 
 
 class Epochs:
@@ -72,7 +80,9 @@ class Epochs:
         self._prepared = [(id, handle) for id, handle in self._prepared if id > checkpoint]
 
     def interrupt(self) -> None:
-        """See `StreamWriter.interrupt`: portions wait no longer than their writers' time-outs."""
+        """See `StreamWriter.interrupt`: others than these wait for their writers' time-outs."""
+        if isinstance(portion := self._portion, Breakable):
+            portion.interrupt()
 
     def abandon(self) -> None:
         """See `StreamWriter.abandon`."""
