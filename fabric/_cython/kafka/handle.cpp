@@ -38,6 +38,8 @@ Fault setting_fault(const std::string& name, const char* reason) {
 
 }  // namespace
 
+thread_local const PartitionKey* Serving::current_ = nullptr;
+
 Handle::Handle(int type, const Settings& settings) : process_(getpid()) {
   const Api& kafka = api();
   Conf* conf = kafka.conf_new();
@@ -174,6 +176,10 @@ void Handle::on_error(Client* client, int code, const char* reason, void* opaque
     fault.fatal = true;
   }
   fault.name = api().err2name(fault.code);
+  if (const PartitionKey* partition = Serving::current()) {
+    fault.topic = partition->first;
+    fault.partition = partition->second;
+  }
   handle->add(std::move(fault));
 }
 

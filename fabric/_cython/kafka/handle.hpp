@@ -46,6 +46,20 @@ struct LogLine {
   std::string text;
 };
 
+// While it lives, errors that this thread is told of belong to a partition: librdkafka names it in
+// their text alone.
+class Serving {
+ public:
+  explicit Serving(const PartitionKey& partition) { current_ = &partition; }
+  ~Serving() { current_ = nullptr; }
+  Serving(const Serving&) = delete;
+  Serving& operator=(const Serving&) = delete;
+  static const PartitionKey* current() { return current_; }
+
+ private:
+  static thread_local const PartitionKey* current_;
+};
+
 class Handle {
  public:
   Handle(int type, const Settings& settings);  // throws KafkaError naming the setting

@@ -14,7 +14,7 @@ def load(path not None):
     The file is confluent_kafka's own (``confluent_kafka.cimpl.__file__``). The second call and
     those that follow change nothing.
 
-    >>> load("/nowhere/cimpl.so") == "" or load("/nowhere/cimpl.so")[:19]
+    >>> load("/nowhere/cimpl.so")[:19] in ("", "it can't be loaded:")
     True
     """
     cdef bytes name = path.encode()

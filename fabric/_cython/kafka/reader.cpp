@@ -201,6 +201,7 @@ void Reader::note(const Message& message) {
 
 // Fill `waiting` up from the queue. Errors are noted, the end of the partition is remembered.
 void Reader::fetch(Split& split, size_t n_records, int64_t bytes_max) {
+  const Serving serving(split.key);
   Message* found[FETCHED_AT_ONCE];
   while (split.waiting.size() < n_records && split.waiting_bytes < bytes_max) {
     const size_t wanted = std::min(FETCHED_AT_ONCE, n_records - split.waiting.size());

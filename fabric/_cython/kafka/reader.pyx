@@ -24,7 +24,8 @@ from fabric._cython.kafka.handle cimport (
 )
 from fabric._cython.kernels.arrow_c cimport export_array, schema_of
 
-from fabric._cython.kafka.results import ALL, COLUMNS, Bad, Read, joined, wanted_columns
+from fabric._cython.kafka import results
+from fabric._cython.kafka.results import Bad, Read, joined, wanted_columns
 from fabric._cython.kafka.wake import Wake
 
 DEFAULTS = {
@@ -100,7 +101,7 @@ cdef class Reader:
         with nogil:
             self.core.get().unassign(given)
 
-    def read(self, topic not None, partition not None, rows_max=16_384, *, wants=ALL,
+    def read(self, topic not None, partition not None, rows_max=16_384, *, wants=results.ALL,
              decoder=None, bytes_max=64 << 20):
         """Records of a partition that have come; never waits.
 
@@ -172,7 +173,7 @@ cdef class Reader:
         known = self.columns.get(wants)
         if known is None:
             schema = wanted_columns(frozenset(wants))
-            mask = sum(1 << i for i, name in enumerate(COLUMNS.names) if name in wants)
+            mask = sum(1 << i for i, name in enumerate(results.COLUMNS.names) if name in wants)
             known = self.columns[wants] = (mask, schema, schema.__arrow_c_schema__())
         return known
 

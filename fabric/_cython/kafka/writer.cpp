@@ -360,8 +360,9 @@ void Writer::Sender::send_one(int64_t i) {
   parts[n].tag = Tag::key;
   parts[n++].as.bytes = {key.data, static_cast<size_t>(key.size)};
   if (rows.timestamps != nullptr && !is_null(*rows.timestamps, i)) {
-    parts[n].tag = Tag::timestamp;
-    parts[n++].as.timestamp = number_at<int64_t>(*rows.timestamps, i);
+    parts[n].tag = Tag::timestamp;  // 0 would be "now" to librdkafka
+    const int64_t time_ms = number_at<int64_t>(*rows.timestamps, i);
+    parts[n++].as.timestamp = time_ms == 0 ? 1 : time_ms;
   }
   Headers* headers = nullptr;
   if (rows.headers != nullptr) {

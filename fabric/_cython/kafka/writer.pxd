@@ -51,6 +51,8 @@ cdef class Writer:
     cdef bint is_initialised
     cdef bint is_open
     cdef bint is_sized
+    cdef bint is_spoilt
     cdef int make(self) except -1
+    cdef int renew(self, double timeout_s) except -1
     cdef int fit(self, list topics, double timeout_s) except -1
     cdef int know(self, object topic, double timeout_s) except -1

@@ -21,7 +21,8 @@ from fabric._cython.kafka.handle cimport (
 )
 from fabric._cython.kernels.arrow_c cimport array_of
 
-from fabric._cython.kafka.results import HEADERS
+from fabric._cython.kafka import results
+from fabric._cython.kafka.faults import RowTooLargeError
 from fabric.errors import ConfigError
 
 DEFAULTS = {
@@ -39,7 +40,7 @@ def partition_of_key(bytes key not None, int n_partitions):
     """The partition of a key, as Java's client chooses it: murmur2, without the sign, modulo.
 
     >>> partition_of_key(b"21", 1000), partition_of_key(b"", 1000)
-    (682, 681)
+    (340, 681)
     """
     if n_partitions <= 0:
         raise ValueError(f"n_partitions must be positive, got {n_partitions}")
@@ -129,9 +130,14 @@ cdef class Writer:
         self.settings = wanted
         if not self.is_transactional:
             self.flush()
+        self.renew(timeout_s)
+        return 0
+
+    cdef int renew(self, double timeout_s) except -1:
+        """Go on with another producer, by the same transactional id."""
         self.make()
         if self.is_initialised:
-            self.init_transactions()
+            self.init_transactions(max(timeout_s, 60.0))
         for topic in list(self.bytes_max):
             self.know(topic, timeout_s)
         return 0
@@ -151,7 +157,8 @@ cdef class Writer:
         headers
             list<struct<key: string, value: binary>>, or None.
         timestamps
-            Times, or integers of milliseconds; null or None: now.
+            Times, or integers of milliseconds; null or None: now. The very time 0 is written as 1,
+            which librdkafka would take as now.
         Returns
         -------
         int
@@ -231,16 +238,25 @@ cdef class Writer:
             `retryable`: it is not known whether it was, and `commit` may be called again.
         """
         cdef int timeout_ms = milliseconds(timeout_s)
-        with nogil:
-            self.core.get().commit(timeout_ms)
+        try:
+            with nogil:
+                self.core.get().commit(timeout_ms)
+        except RowTooLargeError:
+            self.is_spoilt = True
+            raise
         self.is_open = False
 
     def abort(self, timeout_s=60.0):
-        """Drop the transaction's rows and offsets."""
+        """Drop the transaction's rows and offsets; the next one may begin."""
         cdef int timeout_ms = milliseconds(timeout_s)
         with nogil:
             self.core.get().abort(timeout_ms)
         self.is_open = False
+        if self.is_spoilt:
+            # A row that a broker refused took a sequence number with it, and librdkafka does not
+            # close that gap: the next transaction would fail by it.
+            self.is_spoilt = False
+            self.renew(timeout_s)
 
     def flush(self, timeout_s=60.0):
         """Wait until all rows are acknowledged.
@@ -363,7 +379,7 @@ cdef object in_milliseconds(object array):
 
 cdef object checked_headers(object array):
     array = plain(array)
-    array = array if array.type == HEADERS else array.cast(HEADERS)
+    array = array if array.type == results.HEADERS else array.cast(results.HEADERS)
     if array.flatten().null_count or array.flatten().field("key").null_count:
         raise ValueError("a header has a key; only its value may be null")
     return array

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +21,8 @@ import confluent_kafka
 from fabric._cython.kafka.faults import error_of
 from fabric._cython.kafka.results import Fault, Partition
 from fabric.errors import InternalError
+
+_ABANDONED: list[object] = []
 
 
 def raised(error: confluent_kafka.KafkaError, what: str, *, row: int = -1) -> NoReturn:
@@ -48,7 +51,9 @@ class Watched:
         return {"error_cb": self._on_error, "stats_cb": self._on_statistics}
 
     def _on_error(self, error: confluent_kafka.KafkaError) -> None:
-        self.faults.append(Fault(error.code(), error.name(), error.str(), error.fatal(), "", -1))
+        found = re.match(r"(\S+) \[(\d+)\]: ", error.str())  # "topic [0]: …"
+        where = (found[1], int(found[2])) if found else ("", -1)
+        self.faults.append(Fault(error.code(), error.name(), error.str(), error.fatal(), *where))
 
     def _on_statistics(self, text: str) -> None:
         self.newest = json.loads(text)
@@ -62,6 +67,13 @@ class Watched:
                 f"this Kafka client was made by process {self.process}; "
                 "a forked one has none of its threads: make a client after the fork"
             )
+
+    def ends(self, client: object) -> bool:
+        """Whether `client` may be ended here; in a forked process it is never let go instead."""
+        if os.getpid() == self.process:
+            return True
+        _ABANDONED.append(client)  # ending it would wait for threads that only its maker has
+        return False
 
     def taken(self) -> list[Fault]:
         """What went wrong since the last call."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -237,7 +236,7 @@ class Reader:
         """Stop; what was fetched is dropped."""
         client, self._client = self._client, None
         self._waiting.clear()
-        if client is not None and os.getpid() == self._watched.process:
+        if client is not None and self._watched.ends(client):
             client.close()
 
     def __enter__(self) -> Self:

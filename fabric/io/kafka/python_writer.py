@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import time
 from collections.abc import Collection, Iterator, Mapping
 from types import TracebackType
@@ -41,7 +40,7 @@ class Writer:
         self._is_transactional = "transactional.id" in settings
         if self._is_transactional:  # they tell the producer's id
             self._settings.setdefault("statistics.interval.ms", "100")
-        self._is_initialised = self._is_open = False
+        self._is_initialised = self._is_open = self._is_spoilt = False
         self._calls = itertools.count()
         self._limits: dict[str, int] = {}
         self._counts: dict[str, int] = {}
@@ -80,7 +79,8 @@ class Writer:
             if name not in {*DEFAULTS, "transactional.id", "statistics.interval.ms"}
         }
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-        asked = AdminClient(plain).describe_configs([resource], request_timeout=timeout_s)
+        admin = AdminClient(plain)  # what it asks ends with it
+        asked = admin.describe_configs([resource], request_timeout=timeout_s)
         try:
             self._limits[topic] = int(asked[resource].result()["max.message.bytes"].value)
         except confluent_kafka.KafkaException:
@@ -110,6 +110,10 @@ class Writer:
         self._settings = wanted
         if not self._is_transactional:
             self.flush()
+        self._renew()
+
+    def _renew(self) -> None:
+        """Go on with another producer, by the same transactional id."""
         self._make()
         if self._is_initialised:
             self.init_transactions()
@@ -143,7 +147,9 @@ class Writer:
                 except BufferError:
                     if time.monotonic() >= end:
                         raise error_of(
-                            -184, "_QUEUE_FULL", f"topic '{topic}' took no more rows from {i} on"
+                            -184,
+                            "_QUEUE_FULL",
+                            f"topic '{topic}' took no more rows from row {i} on",
                         ) from None
                     client.poll(0.005)
                 except confluent_kafka.KafkaException as error:
@@ -167,13 +173,14 @@ class Writer:
                 partition = keyless % n if key is None else partition_of_key(key, n)
             elif partition is None or not 0 <= partition < n:
                 raise NotFoundError(
-                    f"row {i} is for partition {partition}, topic '{topic}' has {n}"
+                    f"row {i} is for partition {'null' if partition is None else partition}, "
+                    f"topic '{topic}' has {n}"
                 )
             row = {"key": key, "value": value, "partition": partition}
             if pairs:
                 row["headers"] = [(pair["key"], pair["value"]) for pair in pairs]
             if at is not None:
-                row["timestamp"] = at
+                row["timestamp"] = at or 1  # 0 would be now
             yield row
 
     def _check_sizes(self, topic: str, rows: list[dict[str, Any]]) -> None:
@@ -228,6 +235,7 @@ class Writer:
         except FabricError as error:
             first, self._first = self._first, None
             if first is not None and first[0].code() == MSG_SIZE_TOO_LARGE:
+                self._is_spoilt = True
                 raise RowTooLargeError(f"{error}; {first[1]}: {first[0].str()}") from error
             raise
         self._is_open = False
@@ -237,6 +245,9 @@ class Writer:
         with faults("the transaction was not aborted"):
             self._own().abort_transaction(timeout_s)
         self._first, self._is_open = None, False
+        if self._is_spoilt:  # a row that was refused left a gap in the sequence numbers
+            self._is_spoilt = False
+            self._renew()
 
     def flush(self, timeout_s: float = 60.0) -> None:
         """Wait until all rows are acknowledged."""
@@ -307,9 +318,9 @@ class Writer:
             if self._client is not None and timeout_s > 0 and self.queued > 0:
                 self.flush(timeout_s)
         finally:
-            if self._client is not None and os.getpid() == self._watched.process:
-                self._client.purge()
-            self._client = None
+            client, self._client = self._client, None
+            if client is not None and self._watched.ends(client):
+                client.purge()
 
     def __enter__(self) -> Self:
         return self
