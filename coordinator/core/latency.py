@@ -4,13 +4,13 @@ One job: `shares`, pure. A row that is gathered with others costs less, for a wa
 takes as long for one row as for a thousand; the latency says how long it may be kept for that, on
 its whole way.
 
-    source ── L/2 ──► stage ── exchange: L/2m ──► stage ── exchange: L/2m ──► sink
-              gathers            gathers                    gathers           hands on
+    source ── L - m L/8 ──► exchange ── L/8 ──► stage ── exchange ── L/8 ──► sink
+    deals out together      waits for the other producers' rows             hands on
 
-Half of it is the source's: what comes together there is together all the way behind it. The other
-half is shared by the exchanges of the longest way through a stage, in equal parts, for each only
-brings together what several producers sent. A chain without exchanges leaves that half unused.
-Sinks hand on at once what they get, which has been gathered; files are seen with a checkpoint.
+Each of the `m` exchanges of the longest way through a stage has an eighth, all of them at most a
+half: they need no more, for the sources of a host deal out at the same times, and what they sent is
+behind an exchange within that. The rest is the source's: what comes together there is together all
+the way behind it. Sinks hand on at once what they get, which has been gathered.
 
 The latency of a stage is the least of the ways that lead through it: of its own steps and those
 before and behind that have one of their own, and the job's where a way has no such step.
@@ -23,8 +23,11 @@ from dataclasses import dataclass
 
 from fabric.coordinator.planner.stages import Edge, StageGraph
 
+EXCHANGE_PART, EXCHANGES_PART = 1 / 8, 1 / 2
+"""Of a latency: one exchange's, and all of theirs at most."""
 EXCHANGE_MIN_S = 1e-3
-"""An exchange with less gathers nothing: to go to sleep and wake would take as long."""
+"""An exchange with less gathers nothing: to go to sleep and wake would take as long. A source has
+half of such a latency, for it is not only gathering that takes time then."""
 _NEVER_US = 1 << 62
 
 
@@ -36,6 +39,8 @@ class Share:
     """Rows that the stage's sources have."""
     exchange_s: float
     """Rows that edges brought."""
+    behind_s: float = 0.0
+    """How long after its sources dealt out a stage has their rows, where none of them is late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +97,11 @@ def _share(before: _Ways, behind: _Ways, own: int | None, latency_us: int) -> Sh
     least_us = min(before.named_us, behind.named_us, _us(own))
     if own is None and before.unnamed and behind.unnamed:
         least_us = min(least_us, latency_us)
-    half_s = least_us / 2e6
-    each_s = half_s / max(1, before.n_exchanges + behind.n_exchanges)
-    return Share(half_s, each_s if each_s >= EXCHANGE_MIN_S else 0.0)
+    whole_s, n = least_us / 1e6, before.n_exchanges + behind.n_exchanges
+    each_s = whole_s * min(EXCHANGE_PART, EXCHANGES_PART / max(1, n))
+    if each_s < EXCHANGE_MIN_S:
+        return Share(whole_s / 2, 0.0)
+    return Share(whole_s - n * each_s, each_s, before.n_exchanges * each_s)
 
 
 def _us(named: int | None) -> int:

@@ -323,6 +323,7 @@ class Streams:
             state=job.checkpoint.state,
             source_gather_s=share.source_s,
             exchange_gather_s=share.exchange_s,
+            exchange_behind_s=share.behind_s,
         )
         if stream.manifest is not None and stream.seal is not None:
             deploy.checkpoint = stream.manifest.checkpoint

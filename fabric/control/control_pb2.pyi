@@ -432,7 +432,7 @@ class Deploy(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., stage: _Optional[int] = ..., epoch: _Optional[int] = ..., node_path: _Optional[str] = ..., kind: _Optional[_Union[StageKind, str]] = ..., fragment: _Optional[bytes] = ..., n_tasks: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskAssignment, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputEdge, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[OutputEdge, _Mapping]]] = ..., addresses: _Optional[_Mapping[str, str]] = ..., target_partitions: _Optional[int] = ..., region: _Optional[int] = ..., stream: _Optional[_Union[StreamDeploy, _Mapping]] = ..., sink_folder: _Optional[str] = ..., run: _Optional[int] = ...) -> None: ...
 
 class StreamDeploy(_message.Message):
-    __slots__ = ("folder", "checkpoint", "seal_bytes", "seal_crc32c", "turn", "held_bytes_max", "state", "source_gather_s", "exchange_gather_s")
+    __slots__ = ("folder", "checkpoint", "seal_bytes", "seal_crc32c", "turn", "held_bytes_max", "state", "source_gather_s", "exchange_gather_s", "exchange_behind_s")
     FOLDER_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     SEAL_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -442,6 +442,7 @@ class StreamDeploy(_message.Message):
     STATE_FIELD_NUMBER: _ClassVar[int]
     SOURCE_GATHER_S_FIELD_NUMBER: _ClassVar[int]
     EXCHANGE_GATHER_S_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_BEHIND_S_FIELD_NUMBER: _ClassVar[int]
     folder: str
     checkpoint: int
     seal_bytes: int
@@ -451,7 +452,8 @@ class StreamDeploy(_message.Message):
     state: str
     source_gather_s: float
     exchange_gather_s: float
-    def __init__(self, folder: _Optional[str] = ..., checkpoint: _Optional[int] = ..., seal_bytes: _Optional[int] = ..., seal_crc32c: _Optional[int] = ..., turn: _Optional[int] = ..., held_bytes_max: _Optional[int] = ..., state: _Optional[str] = ..., source_gather_s: _Optional[float] = ..., exchange_gather_s: _Optional[float] = ...) -> None: ...
+    exchange_behind_s: float
+    def __init__(self, folder: _Optional[str] = ..., checkpoint: _Optional[int] = ..., seal_bytes: _Optional[int] = ..., seal_crc32c: _Optional[int] = ..., turn: _Optional[int] = ..., held_bytes_max: _Optional[int] = ..., state: _Optional[str] = ..., source_gather_s: _Optional[float] = ..., exchange_gather_s: _Optional[float] = ..., exchange_behind_s: _Optional[float] = ...) -> None: ...
 
 class TriggerCheckpoint(_message.Message):
     __slots__ = ("job_id", "checkpoint", "keys")

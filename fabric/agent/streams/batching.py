@@ -1,8 +1,8 @@
 """How many rows go through a chain at once: sizes of sources, and when to take from rings.
 
-`BatchSize`, pure: as many as its task is through with in `TARGET_S`, so that barriers and other
-orders, which are heard between two batches, never wait for long, whatever a row costs.
-`next_due_s`, pure: when what gathers behind a batch is taken.
+One job: `BatchSize`, pure: as many as its task is through with in `TARGET_S`, so that barriers and
+other orders, which are heard between two batches, never wait for long, whatever a row costs.
+`Meeting`, pure: when what gathers in rings is taken.
 """
 
 from __future__ import annotations
@@ -38,14 +38,38 @@ class BatchSize:
         self.rows = int(min(max(fits, ROWS_MIN), 2 * self.rows, ROWS_MAX))
 
 
-def next_due_s(taken_s: float, gather_s: float) -> float:
-    """When to take again what came after `taken_s`: at most `gather_s` later.
+class Meeting:
+    """When a task takes what lies in its rings: rows may be kept for `gather_s` to go together.
 
-    At steps of the clock that all tasks of a host share, a quarter behind those at which sources
-    deal out: their rows are there by then, of all producers, and go through the chain together.
+    Sources of a host deal out every `step_s` at the same times (`fabric.io.streams.pace`), and
+    `behind_s` later their rows are here. What comes shortly before that waits until then, for that
+    of the other producers; what came after it went is for those that are late. Pure: times in
+    seconds of a monotonic clock.
 
-    >>> next_due_s(0.101, 0.02), next_due_s(0.104, 0.02), next_due_s(0.106, 0.02)
-    (0.105, 0.105, 0.125)
+    >>> meeting = Meeting(gather_s=0.0025, step_s=0.0175, behind_s=0.0025)
+    >>> round(meeting.first_s(1.7508), 4), meeting.first_s(1.76)
+    (0.0017, 0.0)
+    >>> meeting.took(1.76)
+    >>> round(meeting.next_s(1.761), 4), meeting.next_s(1.763)
+    (0.0015, 0.0)
     """
-    behind_s = gather_s / 4
-    return (math.floor((taken_s - behind_s) / gather_s + 1e-9) + 1) * gather_s + behind_s
+
+    def __init__(self, gather_s: float, step_s: float, behind_s: float) -> None:
+        self._gather_s, self._step_s, self._behind_s = gather_s, step_s, behind_s
+        self._due_s = 0.0
+
+    def next_s(self, now_s: float) -> float:
+        """How long what comes now is left where it is, since some was taken just before."""
+        return max(0.0, self._due_s - now_s) if self._gather_s else 0.0
+
+    def first_s(self, now_s: float) -> float:
+        """How long the first rows, which came now, wait for those of other producers."""
+        if not self._gather_s:
+            return 0.0
+        n_steps = math.ceil((now_s - self._behind_s) / self._step_s)
+        wait_s = n_steps * self._step_s + self._behind_s - now_s
+        return wait_s if wait_s <= self._gather_s else 0.0
+
+    def took(self, now_s: float) -> None:
+        """What was there is taken."""
+        self._due_s = now_s + self._gather_s

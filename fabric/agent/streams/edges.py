@@ -1,8 +1,8 @@
 """The pipelined edges into a task of a stream, as items come out of their rings.
 
-One job: take from the rings that are still open, in turn, and wait no longer than told. What comes
-soon after something was taken stays in its ring for the rest of the task's share of the latency, so
-that it goes through the chain with what follows it; what comes after a pause is taken at once.
+One job: take from the rings that are still open, in turn, and wait no longer than told. Rows may
+stay in their rings for the task's share of the latency, to go through the chain together
+(`Meeting`); nothing is left where anything presses: a barrier, an end, a ring that is half full.
 """
 
 from __future__ import annotations
@@ -10,19 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fabric.agent.inputs import Inputs
-from fabric.agent.pipe import Item, Port
-from fabric.agent.streams.batching import next_due_s
+from fabric.agent.pipe import Item, Port, Rows
+from fabric.agent.streams.batching import Meeting
 from fabric.clock import Clock
 from fabric.errors import InternalError
+from fabric.flight.header import Event
 
 
 class Edges:
     """The open ports of one task; every edge has one."""
 
-    def __init__(self, inputs: Inputs, clock: Clock, gather_s: float = 0.0) -> None:
-        self._inputs, self._clock, self._gather_s = inputs, clock, gather_s
-        self._due_s = 0.0
-        """When the next items are taken, unless some of them press."""
+    def __init__(self, inputs: Inputs, clock: Clock, meeting: Meeting) -> None:
+        self._inputs, self._clock, self._meeting = inputs, clock, meeting
         self.producers: dict[int, set[int]] = {}
         """Tasks whose rows come over each edge."""
         self._ports: list[Port] = []
@@ -39,10 +38,15 @@ class Edges:
 
     def take(self, wait_s: float) -> Iterator[tuple[int, Item]]:
         """What waits, by edge, after at most `wait_s`."""
-        wanted_s = self._due_s - self._clock.monotonic_s() if self._gather_s else 0.0
-        items = self._inputs.next_items(self._ports, wait_s, max(0.0, wanted_s))
-        if items and self._gather_s:
-            self._due_s = next_due_s(self._clock.monotonic_s(), self._gather_s)
+        meeting, clock = self._meeting, self._clock
+        left_s = meeting.next_s(clock.monotonic_s())
+        items = self._inputs.next_items(self._ports, wait_s, left_s)
+        if items:
+            now_s = clock.monotonic_s()
+            if left_s <= 0 and (first_s := meeting.first_s(now_s)) and all(map(_may_wait, items)):
+                items += self._inputs.next_items(self._ports, first_s, first_s)
+                now_s = clock.monotonic_s()
+            meeting.took(now_s)
         gave = {port for port, _ in items}
         self._ports.sort(key=gave.__contains__)  # who gave goes to the back of the line
         return ((port[0], item) for port, item in items)
@@ -50,3 +54,8 @@ class Edges:
     def over(self, edge: int) -> None:
         """Nothing more comes over an edge."""
         self._ports = [port for port in self._ports if port[0] != edge]
+
+
+def _may_wait(entry: tuple[Port, Item]) -> bool:
+    _, item = entry
+    return isinstance(item, Rows) or item.event is Event.WATERMARK

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
-from pyarrow import types as t
 
 from fabric.agent.streams.inputs import Came, Event_, Time
+from fabric.io.streams.reader import JOINED_ROWS as SMALL_ROWS
+from fabric.io.streams.reader import can_join
 
-SMALL_ROWS = 8_192
-"""A batch of more rows is worth a walk of its own; joining it would copy it for nothing."""
 JOINED_ROWS = 65_536
 
 
@@ -60,7 +59,7 @@ def _let_go(waiting: dict[int, list[pa.RecordBatch]], times: dict[int, int]) -> 
 
 def _runs(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Small neighbours as one."""
-    if len(batches) == 1 or not _can_join(batches[0].schema):
+    if len(batches) == 1 or not can_join(batches[0].schema):
         yield from batches
         return
     run: list[pa.RecordBatch] = []
@@ -76,13 +75,3 @@ def _runs(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _one(run: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     return run if len(run) < 2 else [pa.concat_batches(run)]
-
-
-def _can_join(schema: pa.Schema) -> bool:
-    """Arrow counts no rows without columns, and unifies no dictionaries inside of other values."""
-    return bool(schema.names) and not any(map(_has_inner_dictionary, schema.types))
-
-
-def _has_inner_dictionary(dtype: pa.DataType) -> bool:
-    inner = [dtype.field(i).type for i in range(dtype.num_fields)]
-    return any(t.is_dictionary(one) or _has_inner_dictionary(one) for one in inner)

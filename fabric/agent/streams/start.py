@@ -24,6 +24,7 @@ from fabric.agent.slot.attended import Attended
 from fabric.agent.slot.chained import SlotChain
 from fabric.agent.slot.pool import SlotPool
 from fabric.agent.slot.served import compiles_functions
+from fabric.agent.streams.batching import Meeting
 from fabric.agent.streams.edges import Edges
 from fabric.agent.streams.inputs import Channels
 from fabric.agent.streams.orders import Orders
@@ -105,7 +106,10 @@ def run_stream(root: Node, parts: Parts) -> StreamDone:
         restored.sink(sink)
         restored.results(f"{root.path}#result", results, parts.outputs)
         restored.sources(readers, parts.splits)
-        edges = Edges(parts.inputs, parts.clock, stream.exchange_gather_s)
+        meeting = Meeting(
+            stream.exchange_gather_s, stream.source_gather_s, stream.exchange_behind_s
+        )
+        edges = Edges(parts.inputs, parts.clock, meeting)
         _read_tables(chain, parts)
         task = StreamTask(
             node=root.path,

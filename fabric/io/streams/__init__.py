@@ -72,19 +72,21 @@ def open_reader(
     match source:
         case GeneratorStream():
             return CursorReader(
-                "generator", lambda split, wake: GeneratorCursor(source, schema, split, clock)
+                "generator",
+                lambda split, wake: GeneratorCursor(source, schema, split, clock),
+                clock,
             )
         case NexmarkStream():
             return CursorReader(
-                "nexmark", lambda split, wake: NexmarkCursor(source, schema, split, clock)
+                "nexmark", lambda split, wake: NexmarkCursor(source, schema, split, clock), clock
             )
         case ReplayStream():
-            return CursorReader("replay", _replaying(source, schema, clock))
+            return CursorReader("replay", _replaying(source, schema, clock), clock)
         case FollowedFiles(grows=True):
-            return CursorReader("growing", lambda split, wake: GrowingCursor(source, schema))
+            return CursorReader("growing", lambda split, wake: GrowingCursor(source, schema), clock)
         case FollowedFiles():
             return CursorReader(
-                "folder", lambda split, wake: FolderCursor(source, schema, split, clock)
+                "folder", lambda split, wake: FolderCursor(source, schema, split, clock), clock
             )
         case FlightStream():
             from fabric.flight.streams import streams_of
@@ -93,7 +95,7 @@ def open_reader(
 
             streams = streams_of(current().agent_id)
             return CursorReader(
-                "flight", lambda split, wake: FlightCursor(source, schema, split, streams)
+                "flight", lambda split, wake: FlightCursor(source, schema, split, streams), clock
             )
         case _:
             raise PlanError(f"nothing here can read a {type(source).__name__}")

@@ -15,7 +15,7 @@ import pyarrow as pa
 from fabric.errors import ConfigError, DataError
 from fabric.ids import check_name
 from fabric.io.streams.protocol import Later
-from fabric.io.streams.reader import Plain, selected
+from fabric.io.streams.reader import JOINED_ROWS, Plain, can_join, selected
 from fabric.plan.sources import FlightStream, Split
 
 if TYPE_CHECKING:
@@ -63,16 +63,17 @@ class FlightCursor(Plain):
         if not self._listens:
             self._queue.listen()
             self._listens = True
-        if self._message is None and not self._next_message():
-            return Later(_LOOK_S)
-        assert self._message is not None
-        writer, number, batch = self._message
-        piece = batch.slice(self._n_out, rows_max)
-        self._n_out += piece.num_rows
-        if self._n_out >= batch.num_rows:
-            self._counts[writer] = number + 1
-            self._message, self._n_out = None, 0
-        return selected(piece, self._names)
+        pieces: list[pa.RecordBatch] = []
+        while rows_max > 0 and (self._message is not None or self._next_message()):
+            assert self._message is not None
+            if pieces and not self._joins(self._message[2]):
+                break
+            pieces.append(self._piece(rows_max))
+            rows_max -= pieces[-1].num_rows
+        if not pieces:
+            return Later(max(_LOOK_S, self.gather_s))
+        batch = pieces[0] if len(pieces) == 1 else pa.concat_batches(pieces)
+        return selected(batch, self._names)
 
     def position(self) -> dict[str, Any]:
         """Messages read whole, by writer; the writer of one that was not, and its rows."""
@@ -105,6 +106,21 @@ class FlightCursor(Plain):
     def close(self) -> None:
         """Puts that are open end with an error."""
         self._queue.close()
+
+    def _joins(self, batch: pa.RecordBatch) -> bool:
+        """Whether a message goes with those before it: each by itself would cost as much as all."""
+        return batch.num_rows <= JOINED_ROWS and can_join(batch.schema)
+
+    def _piece(self, rows_max: int) -> pa.RecordBatch:
+        """The next rows of the message in work."""
+        assert self._message is not None
+        writer, number, batch = self._message
+        piece = batch.slice(self._n_out, rows_max)
+        self._n_out += piece.num_rows
+        if self._n_out >= batch.num_rows:
+            self._counts[writer] = number + 1
+            self._message, self._n_out = None, 0
+        return piece
 
     def _next_message(self) -> bool:
         self._message = self._queue.take()

@@ -61,6 +61,17 @@ class Pace:
         return max(_ROUNDING, at_s - self._clock.monotonic_s())
 
 
+def step_after(time_s: float, step_s: float) -> float:
+    """The next step of the clock, at which all that deal out every `step_s` do.
+
+    >>> step_after(0.113, 0.02), step_after(0.113, 0.0)
+    (0.12, 0.113)
+    """
+    if not step_s or math.isinf(time_s):
+        return time_s
+    return (int(time_s / step_s + _ROUNDING) + 1) * step_s
+
+
 class Ahead:
     """Rows of one split, made by ``make(begin, end)``; `n_rows` are all there will ever be.
 

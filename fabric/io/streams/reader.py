@@ -2,19 +2,24 @@
 
 One job: who is read next, waiting, pauses and positions; what differs from source to source is the
 `Cursor`. Of the splits that have rows the one with the least `head` is read, so that splits in
-event-time order stay side by side; those that are alike take turns.
+event-time order stay side by side; those that are alike take turns. A split that had no more rows
+is asked again at the next step of the clock, so that what trickles in is handed out together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from threading import Event
 from typing import Any
 
 import pyarrow as pa
+from pyarrow import types as t
 
+from fabric.clock import Clock
 from fabric.errors import InternalError
+from fabric.io.streams.pace import step_after
 from fabric.io.streams.positions import decode, encode
 from fabric.io.streams.protocol import (
     END,
@@ -29,6 +34,11 @@ from fabric.io.streams.protocol import (
 )
 from fabric.plan.sources import Split
 
+GATHER_MAX_S = 0.1
+"""Rows of a buffer that others fill are kept no longer: nobody tells here how full it is."""
+JOINED_ROWS = 8_192
+"""A batch of more rows is worth a walk of its own; joining it would copy it for nothing."""
+
 
 @dataclass(slots=True)
 class _Turn:
@@ -36,13 +46,18 @@ class _Turn:
     last: int = 0
     """When it was read last, counted in polls."""
     ended: bool = False
+    out_s: float = -inf
+    """When its last rows were handed out."""
+    due_s: float = -inf
+    """It has no rows that are to go before."""
 
 
 class CursorReader:
     """See `StreamReader`; `kind` marks its positions, `open_cursor` opens a split."""
 
-    def __init__(self, kind: str, open_cursor: OpenCursor) -> None:
-        self._kind, self._open_cursor = kind, open_cursor
+    def __init__(self, kind: str, open_cursor: OpenCursor, clock: Clock) -> None:
+        self._kind, self._open_cursor, self._clock = kind, open_cursor, clock
+        self._gather_s = 0.0
         self._turns: dict[str, _Turn] = {}
         self._paused: frozenset[str] = frozenset()
         self._n_polls = 0
@@ -65,6 +80,7 @@ class CursorReader:
 
     def poll(self, rows_max: int, wait_s: float, gather_s: float = 0.0) -> Polled | Ended | Poll:
         """See `StreamReader.poll`."""
+        self._gather_s = min(gather_s, GATHER_MAX_S)
         for turn in self._turns.values():
             turn.cursor.gather_s = gather_s
         while True:
@@ -122,16 +138,20 @@ class CursorReader:
         open_turns = [(name, turn) for name, turn in self._turns.items() if not turn.ended]
         if not open_turns:
             return END
-        soonest = float("inf")
+        soonest, now_s = inf, self._clock.monotonic_s()
         for name, turn in sorted(open_turns, key=_order):
             if name in self._paused:
+                continue
+            if now_s < turn.due_s:
+                soonest = min(soonest, turn.due_s - now_s)
                 continue
             found = turn.cursor.read(rows_max)
             self._unreadable += turn.cursor.take_unreadable()
             if isinstance(found, Later):
-                soonest = min(soonest, found.seconds)
+                turn.due_s = step_after(turn.out_s, self._gather_s)
+                soonest = min(soonest, max(found.seconds, turn.due_s - now_s))
                 continue
-            turn.last = self._n_polls
+            turn.last, turn.out_s, turn.due_s = self._n_polls, now_s, -inf
             if found is None:
                 turn.ended = True
                 return Ended(name)
@@ -165,6 +185,16 @@ class Plain:
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+def can_join(schema: pa.Schema) -> bool:
+    """Arrow counts no rows without columns, and unifies no dictionaries inside of other values."""
+    return bool(schema.names) and not any(map(_has_inner_dictionary, schema.types))
+
+
+def _has_inner_dictionary(dtype: pa.DataType) -> bool:
+    inner = [dtype.field(i).type for i in range(dtype.num_fields)]
+    return any(t.is_dictionary(one) or _has_inner_dictionary(one) for one in inner)
 
 
 def selected(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:

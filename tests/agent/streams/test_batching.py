@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import cast
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabric.agent.streams.batching import ROWS_MAX, ROWS_MIN, TARGET_S, BatchSize, next_due_s
+from fabric.agent.streams.batching import ROWS_MAX, ROWS_MIN, TARGET_S, BatchSize, Meeting
 from fabric.agent.streams.sources import Read, Sources
 from fabric.io.streams.protocol import Polled, StreamReader
 
@@ -62,17 +63,50 @@ def test_readers_are_asked_for_fewer_rows_once_a_batch_took_long() -> None:
     assert made.asked == [65_536, 6_553, 13_106]
 
 
-@given(taken_s=st.floats(0, 1e7), gather_s=st.floats(1e-3, 30))
-def test_what_comes_after_a_batch_waits_no_longer_than_it_may(
-    taken_s: float, gather_s: float
-) -> None:
-    due_s = next_due_s(taken_s, gather_s)
-    assert taken_s < due_s <= taken_s + gather_s * (1 + 1e-6) + 1e-9
+STEPS = st.floats(1e-3, 30)
+NOWS = st.floats(0, 1e6)
 
 
-@given(taken_s=st.floats(0, 1e5), gather_s=st.floats(1e-3, 30))
-def test_tasks_of_a_host_take_at_the_same_times_behind_their_sources(
-    taken_s: float, gather_s: float
+def meeting(step_s: float) -> Meeting:
+    return Meeting(gather_s=step_s / 7, step_s=step_s, behind_s=step_s / 7)
+
+
+@given(now_s=NOWS, step_s=STEPS)
+def test_first_rows_wait_for_those_of_others_no_longer_than_they_may(
+    now_s: float, step_s: float
 ) -> None:
-    steps = next_due_s(taken_s, gather_s) / gather_s
-    assert abs((steps - 0.25) - round(steps - 0.25)) < 1e-3
+    wait_s = meeting(step_s).first_s(now_s)
+    assert 0 <= wait_s <= step_s / 7
+    if wait_s:
+        n_steps = (now_s + wait_s) / step_s - 1 / 7
+        assert abs(n_steps - round(n_steps)) * step_s < 1e-6
+
+
+@given(now_s=NOWS, step_s=STEPS, after=st.floats(0, 1))
+def test_rows_behind_those_that_were_taken_wait_from_then_on(
+    now_s: float, step_s: float, after: float
+) -> None:
+    task = meeting(step_s)
+    assert task.next_s(now_s) == 0
+    task.took(now_s)
+    came_s = now_s + after * step_s / 7
+    wait_s = task.next_s(came_s)
+    assert wait_s <= step_s / 7 * (1 + 1e-6) + 1e-9
+    assert task.next_s(came_s + wait_s + 1e-6) == 0
+
+
+def test_rows_of_all_producers_that_dealt_out_together_are_taken_together() -> None:
+    task = Meeting(gather_s=0.0025, step_s=0.0175, behind_s=0.0025)
+    for step in range(100):
+        dealt_s = step * 0.0175
+        for late_s in (0.0004, 0.001, 0.002):
+            came_s = dealt_s + late_s
+            assert task.next_s(came_s) == 0
+            assert came_s + task.first_s(came_s) == pytest.approx(dealt_s + 0.0025)
+        task.took(dealt_s + 0.0026)
+
+
+def test_without_a_share_nothing_waits() -> None:
+    task = Meeting(gather_s=0.0, step_s=0.0005, behind_s=0.0)
+    task.took(1.0)
+    assert task.next_s(1.0) == task.first_s(1.00001) == 0.0

@@ -72,22 +72,29 @@ def graphs(draw: st.DrawFn) -> StageGraph:
     return graph(n, edges, own)
 
 
-def test_half_is_the_sources_and_exchanges_share_the_other_half() -> None:
-    assert shares(graph(1, []), JOB_US) == (Share(0.01, 0.01),)
-    assert shares(graph(2, [(0, 1)]), JOB_US) == (Share(0.01, 0.01),) * 2
-    assert shares(graph(3, [(0, 1), (1, 2)]), JOB_US) == (Share(0.01, 0.005),) * 3
+def test_an_exchange_has_an_eighth_and_the_source_what_is_left() -> None:
+    assert shares(graph(1, []), JOB_US) == (Share(0.02, 0.0025),)
+    two = (Share(0.0175, 0.0025), Share(0.0175, 0.0025, 0.0025))
+    assert shares(graph(2, [(0, 1)]), JOB_US) == two
+    three = [Share(0.015, 0.0025, n * 0.0025) for n in range(3)]
+    assert list(shares(graph(3, [(0, 1), (1, 2)]), JOB_US)) == three
 
 
-def test_a_short_way_beside_a_long_one_has_more_for_each_exchange() -> None:
+def test_many_exchanges_share_a_half() -> None:
+    found = shares(graph(9, [(n, n + 1) for n in range(8)]), 80_000)
+    assert [share.source_s for share in found] == [0.04] * 9
+    assert [share.exchange_s for share in found] == [0.005] * 9
+
+
+def test_a_short_way_beside_a_long_one_has_more_for_its_source() -> None:
     # 0 -> 1 -> 2 -> 4 and 3 -> 4: stage 4 is on both
-    found = shares(graph(5, [(0, 1), (1, 2), (2, 4), (3, 4)]), 60_000)
-    assert [round(share.exchange_s, 6) for share in found] == [0.01, 0.01, 0.01, 0.03, 0.01]
+    found = shares(graph(5, [(0, 1), (1, 2), (2, 4), (3, 4)]), 80_000)
+    assert [round(share.source_s, 6) for share in found] == [0.05, 0.05, 0.05, 0.07, 0.05]
 
 
 def test_an_exchange_gathers_nothing_where_its_share_is_worth_no_sleep() -> None:
-    (source, behind) = shares(graph(2, [(0, 1)]), 1_000)
-    assert source.source_s == 0.0005
-    assert behind.exchange_s == 0.0
+    assert shares(graph(2, [(0, 1)]), 1_000) == (Share(0.0005, 0.0),) * 2
+    assert shares(graph(1, []), 1_000) == (Share(0.0005, 0.0),)
     assert shares(graph(2, [(0, 1)]), 0)[1] == Share(0.0, 0.0)
 
 
@@ -95,15 +102,15 @@ def test_a_step_with_a_latency_of_its_own_has_it_on_its_whole_way() -> None:
     # 0 -> 1 -> 3 and 0 -> 2 -> 3
     edges = [(0, 1), (0, 2), (1, 3), (2, 3)]
     quick = shares(graph(4, edges, {1: 2_000}), JOB_US)
-    assert [share.source_s for share in quick] == [0.001, 0.001, 0.01, 0.001]
+    assert [share.source_s for share in quick] == [0.001, 0.001, 0.015, 0.001]
     slow = shares(graph(4, edges, {1: 10**6}), JOB_US)  # the way by 2 is the job's
-    assert [share.source_s for share in slow] == [0.01, 0.5, 0.01, 0.01]
+    assert [share.source_s for share in slow] == [0.015, 0.75, 0.015, 0.015]
     slow = shares(graph(2, [(0, 1)], {1: 10**6}), JOB_US)  # it wins over the job's
-    assert [share.source_s for share in slow] == [0.5, 0.5]
+    assert [share.source_s for share in slow] == [0.875, 0.875]
 
 
 def test_what_lies_whole_before_the_stream_has_no_part_in_it() -> None:
-    assert shares(graph(2, [(0, 1)], {0: 0}, "materialised"), JOB_US)[1] == Share(0.01, 0.01)
+    assert shares(graph(2, [(0, 1)], {0: 0}, "materialised"), JOB_US)[1] == Share(0.02, 0.0025)
 
 
 @given(found=graphs(), latency_us=st.integers(0, 10**7))
