@@ -39,6 +39,7 @@ from fabric.plan.sources import (
     DatasetTarget,
     FileTarget,
     FlightSource,
+    KafkaTarget,
     MemorySource,
     PostgresTarget,
     ReplayStream,
@@ -64,7 +65,8 @@ class Surroundings:
 
     `datasets` are those there are, `agents` the attached ones, `n_cpus` their processors together,
     `parallelism` the default, `broadcast_bytes` what a side of a join may have to be sent to all,
-    `ask_s` how long a Flight server that the plan reads from may take to answer.
+    `ask_s` how long a Flight server that the plan reads from may take to answer, `interval_s` how
+    far apart its checkpoints are.
     """
 
     parallelism: int
@@ -74,6 +76,7 @@ class Surroundings:
     agents: frozenset[str]
     broadcast_bytes: int = BROADCAST_BYTES_MAX
     ask_s: float = 10.0
+    interval_s: float = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,6 +249,11 @@ def _check_target(sink: Sink, around: Surroundings) -> None:
             from fabric.io.streams.sinks import check_stream_target
 
             check_stream_target(target, schema_of(sink.input))
+        elif isinstance(target, KafkaTarget):
+            from fabric.io.kafka.sink_check import check_target as check_kafka
+
+            interval_s = around.interval_s if stream_of(sink.input) is not None else 0.0
+            check_kafka(target, schema_of(sink.input), interval_s)
         elif isinstance(target, DatasetTarget):
             _check_dataset_target(target, around, sink)
         elif isinstance(target, PostgresTarget):

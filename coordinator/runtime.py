@@ -375,12 +375,12 @@ class CoordinatorRuntime:
                 agents=frozenset(hello.agent_id for hello in agents),
                 broadcast_bytes=chosen(request.adaptive, self._config.adaptive).broadcast_bytes,
                 ask_s=self._config.ask_s,
+                interval_s=self._config.checkpointing(request.checkpoint).interval_s,
             )
         try:
             return prepare(request, around, self._config.plan_bytes_max, self._signer)
         except RecursionError:
-            too_deep = "the plan nests too deeply; compute parts of it in earlier steps"
-            raise PlanError(too_deep) from None
+            raise PlanError("the plan nests too deeply; compute parts in earlier steps") from None
 
     def _ask(self, request: pb.JobRequest, event: Event) -> pb.JobStatus:
         with self._lock:

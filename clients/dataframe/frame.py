@@ -17,6 +17,7 @@ from fabric.clients.dataframe.names import camel_case, unknown_name
 from fabric.clients.dataframe.verbs.columns import ColumnVerbs
 from fabric.clients.dataframe.verbs.groups import GroupVerbs
 from fabric.clients.dataframe.verbs.joins import JoinVerbs
+from fabric.clients.dataframe.verbs.kafka import KafkaVerbs
 from fabric.clients.dataframe.verbs.nulls import NullVerbs
 from fabric.clients.dataframe.verbs.rows import RowVerbs
 from fabric.clients.dataframe.verbs.running import RunningVerbs
@@ -46,6 +47,7 @@ class DataFrame(
     RunningVerbs,
     StreamVerbs,
     WritingVerbs,
+    KafkaVerbs,
 ):
     """Rows to be: a plan, its schema, and where it will run.
 

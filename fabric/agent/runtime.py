@@ -138,6 +138,8 @@ class AgentRuntime:
         self._lease, self._opened_s = Lease(), 0.0
         self._inbox: SimpleQueue[Event | Callable[[], None] | None] = SimpleQueue()
         self._sinks: SimpleQueue[Work | None] = SimpleQueue()
+        self._outside: SimpleQueue[Work | None] = SimpleQueue()
+        """Sinks of other systems: they may be away, and files do not wait for these."""
         self._replicas: SimpleQueue[Work | None] = SimpleQueue()
         self._running: dict[TaskId, _Running] = {}
         self._interrupter = Interrupter()
@@ -146,7 +148,9 @@ class AgentRuntime:
         self.thread = threading.Thread(
             target=self._loop, name=f"agent {self.agent_id}", daemon=True
         )
-        workers = self._worker("sinks", self._sinks), self._worker("replicas", self._replicas)
+        self._queues = self._sinks, self._outside, self._replicas
+        names = "sinks", "sinks outside", "replicas"
+        workers = [self._worker(*each) for each in zip(names, self._queues, strict=True)]
         self._threads = [self.thread, *workers]
         self._detached = self._closed = False
 
@@ -196,7 +200,7 @@ class AgentRuntime:
         self._closed = True
         self._inbox.put(None)
         self.thread.join()
-        for queue, thread in zip((self._sinks, self._replicas), self._threads[1:], strict=True):
+        for queue, thread in zip(self._queues, self._threads[1:], strict=True):
             queue.put(None)
             thread.join(CLOSE_S)
         self._interrupter.close()
@@ -327,7 +331,8 @@ class AgentRuntime:
             case Fetch(adopt=adopt):
                 self._sinks.put(lambda: self._fetch(adopt))
             case RunSink(command=command):
-                self._sinks.put(lambda: self._run_sink(command))
+                queue = self._outside if command.plan else self._sinks
+                queue.put(lambda: self._run_sink(command))
             case AbandonSinks(handles=handles, attempts=attempts):
                 engine = self._services.engine
                 remove = engine.drop if attempts else engine.abandon
@@ -443,23 +448,22 @@ class AgentRuntime:
             engine.drop(command.handles, command.kept, self._target_of(command))
             return
         report = pb.SinkReport(
-            job_id=command.job_id,
-            stage=command.stage,
-            published=command.publish,
+            job_id=command.job_id, stage=command.stage, published=command.publish,
             checkpoint=command.checkpoint,
-        )
+        )  # fmt: skip
         try:
+            target = self._target_of(command)
             if command.publish:
                 failpoints.reach("agent.publishing")
             if command.fragment:
                 job, stage, folder = command.job_id, command.stage, command.folder
                 engine.discard(command.fragment, job, stage, folder, published=command.publish)
             elif command.publish:
-                engine.publish(command.handles, self._target_of(command))
+                engine.publish(command.handles, target)
             elif command.checkpoint:
-                engine.take_back(command.handles, command.kept, self._target_of(command))
+                engine.take_back(command.handles, command.kept, target)
             else:
-                engine.abandon(command.handles, self._target_of(command))
+                engine.abandon(command.handles, target)
             if command.publish:
                 failpoints.reach("agent.published")
         except Exception as error:
@@ -468,9 +472,7 @@ class AgentRuntime:
 
     def _target_of(self, command: pb.SinkCommand) -> Target | None:
         """Where a sink writes, with its credentials, if it needs any."""
-        if not command.plan:
-            return None
-        root = self._services.engine.decode(command.plan)
+        root = self._services.engine.decode(command.plan) if command.plan else None
         return root.target if isinstance(root, Sink) else None
 
     def _copy(self, order: pb.Replicate) -> None:

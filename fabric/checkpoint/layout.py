@@ -3,6 +3,7 @@
     <root>/<job>/00000000000000000007/MANIFEST                  names and seals all of checkpoint 7
                                      /window_2.3.1/state        node window_2, task 3, attempt 1
                 /shared/<content>-<bytes>-<crc32c>              immutable files by their content
+                /sinks/...                                      what sinks have to publish
 
 One job: names. Jobs, nodes and contents may be any text, folders may not: what has a letter that
 some file system treats as another one gets a digest of itself appended.
@@ -14,7 +15,7 @@ import hashlib
 import re
 from pathlib import Path
 
-MANIFEST, ASIDE, SHARED = "MANIFEST", "MANIFEST.new", "shared"
+MANIFEST, ASIDE, SHARED, SINKS = "MANIFEST", "MANIFEST.new", "shared", "sinks"
 _PLAIN = re.compile(r"[a-z0-9_\-]{1,100}")
 _OTHER = re.compile(r"[^a-z0-9_\-]")
 _SHARED = re.compile(r"(.+)-(\d+)-([0-9a-f]{8})")
@@ -35,6 +36,11 @@ def plain(text: str) -> str:
 def checkpoint_folder(root: Path, job: str, checkpoint: int) -> Path:
     """The folder of one checkpoint; names sort as numbers do."""
     return root / plain(job) / f"{checkpoint:020}"
+
+
+def sinks_folder(root: Path, job: str) -> Path:
+    """Where sinks put aside what a complete checkpoint publishes: files of theirs alone."""
+    return root / plain(job) / SINKS
 
 
 def task_folder(node: str, task: int, attempt: int) -> str:

@@ -29,6 +29,7 @@ from fabric.checkpoint.layout import (
     ASIDE,
     MANIFEST,
     SHARED,
+    SINKS,
     checkpoint_folder,
     checkpoints_among,
     plain,
@@ -203,10 +204,11 @@ class FolderStorage:
         with writing(self._root, folder), suppress(FileNotFoundError):
             for checkpoint in checkpoints_among(self._names(folder)):
                 self._remove_checkpoint(checkpoint_folder(self._root, job, checkpoint))
-            for name in self._names(folder / SHARED):
-                self._files.remove_file(folder / SHARED / name)
-            if SHARED in self._names(folder):
-                self._files.remove_folder(folder / SHARED)
+            for inner in (SHARED, SINKS):
+                for name in self._names(folder / inner):
+                    self._files.remove_file(folder / inner / name)
+                if inner in self._names(folder):
+                    self._files.remove_folder(folder / inner)
             self._files.remove_folder(folder)
 
     # ---- inside

@@ -411,7 +411,7 @@ Target = StreamTarget | FileTarget | GateTarget
 """Whatever a sink can write."""
 
 
-WITH_CREDENTIALS: tuple[type, ...] = (PostgresTarget,)
+WITH_CREDENTIALS: tuple[type, ...] = (KafkaTarget, PostgresTarget)
 """Targets with secrets: whoever publishes is given them with the plan, handles never hold them."""
 
 

@@ -38,8 +38,9 @@ class Stream:
     """Endless rows. `time` is their column of event time, if there is one yet or still.
 
     `ends` are columns that hold ends of windows which are complete: a row is as old as just before
-    them. `split`: rows are still told apart by the split they came from. `changes`: a row may
-    replace an earlier one. `sinks`: they were written already.
+    them. `keys`: columns that changing results are told apart by. `split`: rows are still told
+    apart by the split they came from. `changes`: a row may replace an earlier one. `sinks`: they
+    were written already.
     """
 
     time: str = ""
@@ -48,6 +49,7 @@ class Stream:
     split: bool = False
     changes: bool = False
     sinks: bool = False
+    keys: tuple[str, ...] = ()
 
 
 def is_endless(root: Node) -> bool:

@@ -33,7 +33,7 @@ from fabric.plan.nodes import (
 )
 from fabric.plan.place_text import target_text
 from fabric.plan.schema import schema_of
-from fabric.plan.sources import DatasetTarget, FileTarget, PostgresTarget
+from fabric.plan.sources import DatasetTarget, FileTarget, KafkaTarget, PostgresTarget
 from fabric.plan.stream_facts import Stream
 from fabric.plan.stream_kinds import changes_results, has_window_columns
 from fabric.plan.streams import (
@@ -49,7 +49,7 @@ from fabric.plan.streams import (
     TopN,
     Watermark,
 )
-from fabric.plan.windowing import WINDOW_END, Count, Global
+from fabric.plan.windowing import WINDOW_END, WINDOW_START, Count, Global
 
 
 # ---- steps that look at each row alone
@@ -59,7 +59,9 @@ def _narrow(node: Filter, stream: Stream) -> Stream:
 
 def _renamed(stream: Stream, names: Mapping[str, str]) -> Stream:
     ends = frozenset(names[name] for name in stream.ends if name in names)
-    return replace(stream, time=names.get(stream.time, ""), ends=ends)
+    known = all(key in names for key in stream.keys)
+    keys = tuple(names[key] for key in stream.keys) if known else ()
+    return replace(stream, time=names.get(stream.time, ""), ends=ends, keys=keys)
 
 
 def _select(node: Select, stream: Stream) -> Stream:
@@ -147,7 +149,8 @@ def _aggregate(node: StreamAggregate, stream: Stream) -> Stream:
         raise PlanError("a window closes by itself; leave closes out")
     after = Stream(timed=stream.timed, changes=changes_results(node))
     if after.changes:
-        return after
+        windowed = (WINDOW_START, WINDOW_END) if has_window_columns(node) else ()
+        return replace(after, keys=(*map(output_name, node.keys), *windowed))
     if has_window_columns(node) and node.time:
         return replace(after, time=WINDOW_END, ends=frozenset((WINDOW_END,)))
     return replace(after, time=node.closes, ends=frozenset(filter(None, (node.closes,))))
@@ -156,7 +159,8 @@ def _aggregate(node: StreamAggregate, stream: Stream) -> Stream:
 def _deduplicate(node: Deduplicate, stream: Stream) -> Stream:
     _append_only(stream, "deduplicate")
     _check_waiting(node, stream)
-    return replace(stream, split=False, changes=changes_results(node))
+    keys = tuple(kept_names(node.keys).values())
+    return replace(stream, split=False, changes=changes_results(node), keys=keys)
 
 
 def _top_n(node: TopN, stream: Stream) -> Stream:
@@ -241,6 +245,8 @@ def _sink(node: Sink, stream: Stream) -> Stream:
             "these results change, and what is written can't be taken back; write: "
             f".changes().{target_text(target)}, which writes each change as a row with its kind"
         )
+    if isinstance(target, KafkaTarget) and target.kind:
+        _upserts(target.key, stream)
     if isinstance(target, FileTarget):
         way = f"write_stream({quoted(target.path)}, format={quoted(target.format)})"
         raise PlanError(
@@ -257,6 +263,24 @@ def _sink(node: Sink, stream: Stream) -> Stream:
             'rows first, and use mode="append" or key='
         )
     return Stream(sinks=True)
+
+
+def _upserts(key: Sequence[str], stream: Stream) -> None:
+    """Upserts go by what the results are told apart by: else one would overwrite another."""
+    if stream.keys and set(key) == set(stream.keys):
+        return
+    if not stream.keys:
+        raise PlanError(
+            "these results change, and no columns are left that tell them apart, so they can't be "
+            "upserts; keep the keys of the step that changes them, or write .changes() first, "
+            "which makes each change a row of its own"
+        )
+    names = ", ".join(map(quoted, stream.keys))
+    raise PlanError(
+        f"these results are told apart by {names}, and upserts by "
+        f"{', '.join(map(quoted, key)) or 'no column'} would overwrite each other; write: "
+        f"key=[{names}]"
+    )
 
 
 def _two_streams() -> PlanError:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -104,6 +105,19 @@ class Kept:
         to.write_bytes(self.files[name])
 
 
+class Sinks(Protocol):
+    """The sinks of an operator's tasks, see `run_rescaled`."""
+
+    def begin(self, turn: int, n_tasks: int) -> None:
+        """So many tasks begin, with what the ones before had at their last barrier."""
+
+    def write(self, task: int, batch: pa.RecordBatch) -> None:
+        """A task puts out rows."""
+
+    def barrier(self, turn: int) -> None:
+        """All tasks have come to their last barrier, or to the end of their rows."""
+
+
 def check_operator(
     make: Make,
     steps: Steps,
@@ -192,26 +206,43 @@ def run_rescaled(
     *,
     keys: Sequence[str] | None = None,
     n_inputs: int = 1,
+    sinks: Sinks | None = None,
 ) -> Outcome:
-    """Each share of the steps on another number of tasks, which take over the state before."""
+    """Each share of the steps on another number of tasks, which take over the state before.
+
+    What each task puts out goes to `sinks` as well.
+    """
     splits, out = _splits(steps), Outcome()
     states: list[Kept] = []
     operators: list[Operator] = []
     for turn, n_tasks in enumerate(tasks):
+        if sinks is not None:
+            sinks.begin(turn, n_tasks)
         operators = [_opened(make, i, n_tasks, splits[i::n_tasks]) for i in range(n_tasks)]
         for i, operator in enumerate(operators):
             operator.restore(states, key_groups(i, n_tasks))
         begin, end = (len(steps) * at // len(tasks) for at in (turn, turn + 1))
         for number, step in enumerate([*_told(steps[:begin]), *steps[begin:end]]):
             for task, share in _routed(step, n_tasks, keys, splits, number):
-                out.add(_done(operators[task], share))
+                out.add(_sunk(_done(operators[task], share), task, sinks))
         if turn + 1 < len(tasks):
             states = [state for each in operators if (state := _state(each, turn)).files]
             for operator in operators:
                 operator.close()
-    for operator in operators:
-        out.add(_ended(operator, n_inputs))
+            if sinks is not None:
+                sinks.barrier(turn)
+    for task, operator in enumerate(operators):
+        out.add(_sunk(_ended(operator, n_inputs), task, sinks))
+    if sinks is not None:
+        sinks.barrier(len(tasks) - 1)
     return out
+
+
+def _sunk(found: Outcome, task: int, sinks: Sinks | None) -> Outcome:
+    if sinks is not None:
+        for batch in found.rows:
+            sinks.write(task, batch)
+    return found
 
 
 def _same(found: Outcome, expected: dict[str, list[str]], how: str) -> None:

@@ -31,6 +31,7 @@ from fabric.clients.dataframe.streams.targets import (
     to_dataset,
     to_files,
     to_flight,
+    to_kafka,
     to_postgres,
 )
 from fabric.clients.dataframe.streams.windows import (
@@ -66,6 +67,7 @@ __all__ = [
     "to_dataset",
     "to_files",
     "to_flight",
+    "to_kafka",
     "to_postgres",
     "tumbling",
     "value_state",

@@ -1,6 +1,6 @@
 """Where streams are written to, as users say it.
 
-One job: `to_files`, `to_dataset`, `to_postgres`, `to_flight` and `to_blackhole` for
+One job: `to_files`, `to_dataset`, `to_kafka`, `to_postgres`, `to_flight` and `to_blackhole` for
 ``write_stream``. Rows are seen when the checkpoint that holds them is complete, each once.
 """
 
@@ -11,11 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias, get_args
 
+from typing_extensions import Unpack
+
 from fabric.clients.dataframe.databases import Table, postgres_target
+from fabric.clients.dataframe.expr import Expr
 from fabric.clients.dataframe.names import choice, whole
 from fabric.clients.dataframe.read import roots_of
 from fabric.clients.dataframe.read_files import file_options
 from fabric.clients.dataframe.streams.lengths import Length, maybe_us
+from fabric.clients.dataframe.verbs.kafka import KafkaOptions, kafka_target
 from fabric.clients.dataframe.verbs.writing import dataset_target, partition_columns
 from fabric.errors import PlanError
 from fabric.io.files.folders import local_path
@@ -25,8 +29,10 @@ from fabric.plan.sources import (
     DatasetTarget,
     FileFormat,
     FlightTarget,
+    KafkaTarget,
     PostgresMode,
     PostgresTarget,
+    RowFormat,
     StreamFileTarget,
     StreamMode,
     StreamTarget,
@@ -109,6 +115,22 @@ def to_flight(
     return FlightTarget(uri, tuple(path), token, roots, insecure)
 
 
+def to_kafka(
+    topic: str | Expr,
+    *,
+    servers: str,
+    key: str | Iterable[str] = (),
+    format: str | RowFormat = "json",
+    **given: Unpack[KafkaOptions],
+) -> KafkaTarget:
+    """Records of a Kafka topic, for ``write_stream``; see `DataFrame.write_kafka`.
+
+    >>> to_kafka("orders", servers="kafka:9092", key="id").topic
+    'orders'
+    """
+    return kafka_target("to_kafka", topic, servers=servers, key=key, format=format, **given)
+
+
 def to_postgres(
     table: Table,
     *,
@@ -152,8 +174,10 @@ def stream_target(given: Target, format: FileFormat, mode: StreamMode) -> Stream
     if isinstance(target, PostgresTarget) and target.mode == "create" and mode == "append":
         return replace(target, mode="upsert" if target.key else "append")
     if isinstance(target, StreamTarget):
+        if mode != "error" and isinstance(target, KafkaTarget):
+            raise PlanError("a topic is always appended to; leave mode out")
         return target
     raise PlanError(
-        f"write_stream takes a folder, or streams.to_files, to_dataset, to_postgres, to_flight "
-        f"or to_blackhole, got {given!r}"
+        f"write_stream takes a folder, or streams.to_files, to_dataset, to_kafka, to_postgres, "
+        f"to_flight or to_blackhole, got {given!r}"
     )

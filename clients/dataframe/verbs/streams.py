@@ -23,6 +23,7 @@ from fabric.clients.dataframe.streams.targets import Target, stream_target
 from fabric.clients.dataframe.streams.windows import window_of
 from fabric.clients.dataframe.udf import own_object
 from fabric.clients.dataframe.verbs.base import Verbs
+from fabric.clients.dataframe.verbs.kafka import upserted
 from fabric.errors import PlanError
 from fabric.plan import expr as plan
 from fabric.plan import nodes
@@ -33,6 +34,7 @@ from fabric.plan.sources import (
     DatasetTarget,
     FileFormat,
     FlightTarget,
+    KafkaTarget,
     PostgresTarget,
     StreamMode,
 )
@@ -347,7 +349,7 @@ class StreamVerbs(Verbs):
         Parameters
         ----------
         target
-            A folder for files of `format`, or `fabric.streams.to_files`, `to_dataset`,
+            A folder for files of `format`, or `fabric.streams.to_files`, `to_dataset`, `to_kafka`,
             `to_postgres`, `to_flight`, `to_blackhole`. Each row is there once, whatever fails
             meanwhile.
         mode
@@ -379,6 +381,8 @@ class StreamVerbs(Verbs):
     # ---- helpers
     def _written(self, target: Target, format: FileFormat, mode: StreamMode) -> nodes.Sink:
         chosen, rows = stream_target(target, format, mode), self._node
+        if isinstance(chosen, KafkaTarget):
+            return nodes.Sink(*upserted(rows, chosen))
         if isinstance(chosen, PostgresTarget):
             rows, chosen = by_changes(rows, chosen)
         return nodes.Sink(rows, chosen)
@@ -399,6 +403,8 @@ def _place(target: Any) -> str:
             return name
         case FlightTarget(path=path):
             return "/".join(path)
+        case KafkaTarget(topic=topic, topic_column=column):
+            return topic or column
         case PostgresTarget(table=table):
             return table
     return str(target.path)

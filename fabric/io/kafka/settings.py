@@ -135,7 +135,7 @@ def check_reach(place: Place) -> None:
         if _FILE.search(name) and value != _PROBED:
             places.check_read(value)
         if _URL.search(name):
-            _check_url(name, value)
+            check_url(name, value)
     for format in (place.value, place.key_format):
         _check_registry(format)
 
@@ -153,16 +153,17 @@ def configuration(place: Place) -> dict[str, str]:
 
 def _check_registry(format: RowFormat) -> None:
     if format.registry:
-        _check_url("registry", format.registry)
+        check_url("registry", format.registry)
     for name, value in format.registry_settings:
         if _FILE.search(name):
             places.check_read(value)
 
 
-def _check_url(name: str, url: str) -> None:
+def check_url(name: str, url: str) -> None:
+    """Refuse what is no URL of a server that plans may call; raises `ConfigError`, `PlanError`."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f"{name} is a URL as http://host:port, got something else")
+        raise ConfigError(f"{name} is not a URL; write one as in http://host:8081")
     if parts.username or parts.password:
         raise ConfigError(f"{name} holds a user or password; give them apart from the URL")
     places.check_host(f"{parts.scheme}://{parts.netloc}")

@@ -20,13 +20,14 @@ from fabric.plan.sources import (
     FileTarget,
     FlightTarget,
     GateTarget,
+    KafkaTarget,
     PostgresTarget,
     StreamFileTarget,
     StreamTarget,
     Target,
 )
 
-_TARGETED: tuple[str, ...] = ("postgres",)
+_TARGETED: tuple[str, ...] = ("kafka", "postgres")
 """Kinds whose handles are not enough to publish them: the target has credentials."""
 
 
@@ -79,6 +80,10 @@ def open_sink(
             from fabric.io import dataset
 
             return cast(SinkWriter, dataset.open_sink(target, schema, task, n_tasks))
+        case KafkaTarget():
+            from fabric.io.kafka import sink
+
+            return sink.open_sink(target, schema, task, run=run, folder=folder)
         case PostgresTarget():
             from fabric.io.postgres import sink as postgres
 
@@ -157,6 +162,10 @@ def discard(
         from fabric.io.streams.sinks import files as stream_files
 
         stream_files.discard(target, job, stage)
+    elif isinstance(target, KafkaTarget):
+        from fabric.io.kafka import sink
+
+        sink.discard(target, job, stage, folder, published=published)
     elif isinstance(target, PostgresTarget):
         from fabric.io.postgres import sink as postgres
 
@@ -202,6 +211,10 @@ def _module(kind: str) -> Any:
             from fabric.io import dataset
 
             return dataset
+        case "kafka":
+            from fabric.io.kafka import sink
+
+            return sink
         case "postgres":
             from fabric.io.postgres import sink as postgres
 

@@ -26,6 +26,7 @@ from fabric.plan.sources import (
     BlackholeTarget,
     DatasetTarget,
     FlightTarget,
+    KafkaTarget,
     LiveTarget,
     PostgresTarget,
     StreamFileTarget,
@@ -98,6 +99,10 @@ def open_stream_sink(
             return Blackhole()
         case LiveTarget():
             return Live(feed_of(target))
+        case KafkaTarget():
+            from fabric.io.kafka import sink
+
+            return sink.open_stream(target, schema, task, n_tasks, run=run, folder=folder)
         case _:
             raise PlanError(f"no stream can be written to a {type(target).__name__}")
 

@@ -1,0 +1,391 @@
+"""What complete checkpoints put out, published to Kafka once.
+
+    init_transactions   ends what earlier publishers of the subtask left open, and they can no more
+      -> markers        how far the subtask is published
+      -> begin, records that are newer, marker, commit
+
+One job: `Publisher`. Any agent may publish, again, and beside another that was believed dead: who
+comes later ends the other's transaction, and the marker, which is part of it, says what it did. A
+commit whose answer is lost is looked up likewise. A producer is kept for the next checkpoint: as
+long as nobody else has come, its last marker is the newest.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from fabric import failpoints
+from fabric.errors import (
+    BrokerError,
+    DataError,
+    ExternalError,
+    FabricError,
+    NotFoundError,
+    ProducerFencedError,
+)
+from fabric.io.kafka.aside import Stored, topics_of
+from fabric.io.kafka.library import client
+from fabric.io.kafka.markers import NONE, Marker, Markers, key_of, partition_of, record_arrays
+from fabric.io.kafka.records import OVERHEAD_BYTES
+from fabric.io.kafka.settings import configuration
+from fabric.plan.faults import quoted
+from fabric.plan.sources import KafkaTarget
+from fabric.telemetry.logs import logger
+
+CONNECT_S, IDLE_S = 15.0, 120.0
+"""How long brokers may take to answer; how long an unused producer is kept."""
+MARGIN_S = 30.0
+"""A transaction may take so much longer than publishing, unless the target says another time."""
+MISSING_S = 30.0
+"""A topic that is not there for so long is not there."""
+AT_ONCE = 4
+"""Subtasks that are published beside each other."""
+Facts = dict[str, Any]
+Subtask = tuple[str, int, int]
+T = TypeVar("T")
+U = TypeVar("U")
+_log = logger("fabric.kafka")
+
+
+def transactional_id(target: KafkaTarget, job: str, stage: int, task: int) -> str:
+    """That of one subtask.
+
+    >>> transactional_id(KafkaTarget("k:9092", "t", transactional_prefix="pay"), "job-1", 3, 0)
+    'pay-3-0'
+    """
+    return f"{target.transactional_prefix or job}-{stage}-{task}"
+
+
+def transaction_timeout_s(target: KafkaTarget) -> float:
+    """After so long a broker ends a transaction that its producer has left."""
+    return target.transaction_timeout_s or target.publish_timeout_s + MARGIN_S
+
+
+def producer_settings(target: KafkaTarget) -> dict[str, str]:
+    """For any producer of a target."""
+    return {
+        "linger.ms": "5",
+        "compression.type": "lz4",
+        "message.max.bytes": "1000000000",  # the topics' own limits hold, and are told by name
+        "queue.buffering.max.messages": "1000000",
+        "queue.buffering.max.kbytes": "262144",
+        **configuration(target),
+        "acks": "all",
+        "enable.idempotence": "true",
+    }
+
+
+@dataclass(slots=True)
+class Session:
+    """A producer that has fenced all earlier ones of its subtask, and how far that is published."""
+
+    writer: Any
+    marker: Marker = NONE
+    used_s: float = 0.0
+
+
+class Publisher:
+    """Publishes portions; one for each process. `close` ends all of its producers."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[tuple[str, Subtask], Session] = {}
+        self._locks: dict[Subtask, threading.Lock] = defaultdict(threading.Lock)
+        self._guard = threading.Lock()
+        self._missing_since_s: dict[Subtask, float] = {}
+
+    def publish(self, target: KafkaTarget, portions: Sequence[Facts]) -> None:
+        """Have these portions of one sink seen, each once; may be repeated.
+
+        Raises
+        ------
+        FabricError
+            Not all are known to be. What is `retryable` may be asked again.
+        """
+        by_task: dict[Subtask, list[Facts]] = defaultdict(list)
+        for facts in sorted(portions, key=_place):
+            by_task[facts["job"], facts["stage"], facts["task"]].append(facts)
+        with ExitStack() as stack:
+            for task in sorted(by_task):
+                stack.enter_context(self._lock_of(task))
+            try:
+                self._publish_all(target, by_task)
+            except ProducerFencedError as error:
+                raise ExternalError(
+                    f"another publisher has taken over what this one had begun ({error.message}); "
+                    "what it has published is looked up"
+                ) from error
+            except BrokerError as error:  # a new producer is made, and the marker decides
+                raise ExternalError(f"not published: {error.message}") from error
+            except NotFoundError as error:
+                raise self._missing(min(by_task), error) from error
+        self.close_idle()
+
+    def _publish_all(self, target: KafkaTarget, by_task: Mapping[Subtask, list[Facts]]) -> None:
+        tasks = sorted(by_task)
+        sessions = self._opened(target, tasks, [f for task in tasks for f in by_task[task]])
+        _together(lambda t: self._publish(target, sessions[t], t, by_task[t]), tasks, {})
+        for task in tasks:
+            self._missing_since_s.pop(task, None)
+
+    def _missing(self, task: Subtask, error: NotFoundError) -> FabricError:
+        """A topic that is not there for a while is gone; brokers that just came back know few."""
+        since_s = self._missing_since_s.setdefault(task, time.monotonic())
+        if time.monotonic() - since_s > MISSING_S:
+            return error
+        return ExternalError(error.message)
+
+    def end(self, job: str, stage: int) -> None:
+        """Close the producers of a sink whose job has ended."""
+        with self._guard:
+            mine = [key for key in self._sessions if key[1][:2] == (job, stage)]
+            gone = [self._sessions.pop(key) for key in mine]
+        for session in gone:
+            session.writer.close()
+
+    def close_idle(self, idle_s: float = IDLE_S) -> None:
+        """Close producers that were not used for so long."""
+        before_s = time.monotonic() - idle_s
+        with self._guard:
+            old = [k for k, s in self._sessions.items() if s.used_s <= before_s]
+            free = [key for key in old if not self._locks[key[1]].locked()]
+            gone = [self._sessions.pop(key) for key in free]
+        for session in gone:
+            session.writer.close()
+
+    def close(self) -> None:
+        """Close all that are not at work."""
+        self.close_idle(-1.0)
+
+    # ---- inside
+
+    def _lock_of(self, task: Subtask) -> threading.Lock:
+        with self._guard:
+            return self._locks[task]
+
+    def _opened(
+        self, target: KafkaTarget, tasks: list[Subtask], portions: list[Facts]
+    ) -> dict[Subtask, Session]:
+        """A session for each subtask: all are fenced before any marker is read.
+
+        A transaction that one subtask's dead publisher left open would hide the others' markers.
+        """
+        servers = target.servers
+        with self._guard:
+            known = {t: self._sessions.pop((servers, t), None) for t in tasks}
+        sessions = {task: session for task, session in known.items() if session is not None}
+        new = [task for task in tasks if task not in sessions]
+        try:
+            if new:
+                self._open(target, new, portions, sessions)
+        except BaseException:
+            for session in sessions.values():
+                _closed(session)
+            raise
+        return sessions
+
+    def _open(
+        self,
+        target: KafkaTarget,
+        tasks: list[Subtask],
+        portions: list[Facts],
+        sessions: dict[Subtask, Session],
+    ) -> None:
+        markers, job = Markers(configuration(target), target.markers), tasks[0][0]
+        if target.transactional_prefix:
+            markers.claim(target.transactional_prefix, job)
+        topics = sorted({name for facts in portions for name in facts["topics"]})
+        _together(lambda task: _fenced(target, task, topics), tasks, sessions)
+        found = markers.of_job(job, target.publish_timeout_s)
+        for task in tasks:
+            value = found.get(key_of(*task))
+            sessions[task].marker = Marker.decode(value) if value else NONE
+
+    def _publish(
+        self, target: KafkaTarget, session: Session, task: Subtask, portions: list[Facts]
+    ) -> None:
+        """One subtask's; its session is kept unless anything went wrong."""
+        try:
+            newer = [facts for facts in portions if _place(facts)[1:] > session.marker.place]
+            if newer:
+                check_sizes(session.writer, target, newer)
+                marker = _follow(session.marker, newer)
+                if target.guarantee == "at_most_once":
+                    self._claim_then_send(target, session, task, newer, marker)
+                else:
+                    self._transact(target, session, task, newer, marker)
+                session.marker = marker
+            for facts in portions:
+                Stored(facts).remove()
+        except BaseException:
+            _closed(session)
+            raise
+        session.used_s = time.monotonic()
+        with self._guard:
+            self._sessions[target.servers, task] = session
+
+    def _transact(
+        self,
+        target: KafkaTarget,
+        session: Session,
+        task: Subtask,
+        portions: list[Facts],
+        marker: Marker,
+    ) -> None:
+        """Records and marker in one transaction."""
+        writer, deadline_s = session.writer, time.monotonic() + target.publish_timeout_s
+        writer.begin()
+        failpoints.reach("kafka.begun")
+        for facts in portions:
+            send(writer, target, Stored(facts), deadline_s)
+        self._mark(target, session, task, marker, deadline_s)
+        writer.flush(_left(target, deadline_s))
+        failpoints.reach("kafka.flushed")
+        writer.commit(_left(target, deadline_s))
+        failpoints.reach("kafka.committed")
+
+    def _claim_then_send(
+        self,
+        target: KafkaTarget,
+        session: Session,
+        task: Subtask,
+        portions: list[Facts],
+        marker: Marker,
+    ) -> None:
+        """The marker first: whoever comes after a crash sends nothing of it again."""
+        deadline_s = time.monotonic() + target.publish_timeout_s
+        session.writer.begin()
+        self._mark(target, session, task, marker, deadline_s)
+        session.writer.commit(_left(target, deadline_s))
+        failpoints.reach("kafka.committed")
+        try:
+            with client().Writer(producer_settings(target)) as plain:
+                for facts in portions:
+                    send(plain, target, Stored(facts), deadline_s)
+                plain.flush(_left(target, deadline_s))
+        except FabricError as error:
+            _log.warning("records are lost, as at_most_once allows", job=task[0], error=str(error))
+
+    def _mark(
+        self,
+        target: KafkaTarget,
+        session: Session,
+        task: Subtask,
+        marker: Marker,
+        deadline_s: float,
+    ) -> None:
+        writer, topic = session.writer, target.markers
+        partition = partition_of(task[0], writer.partitions(topic))
+        keys, values, partitions = record_arrays([(key_of(*task), marker.encode())], partition)
+        timeout_s = _left(target, deadline_s)
+        writer.write(topic, keys, values, partitions=partitions, timeout_s=timeout_s)
+
+
+def send(writer: Any, target: KafkaTarget, stored: Stored, deadline_s: float) -> None:
+    """Hand all records of a portion to a producer."""
+    for batch in stored.batches():
+        send_batch(writer, target, batch, lambda: _left(target, deadline_s))
+
+
+def send_batch(
+    writer: Any, target: KafkaTarget, records: pa.RecordBatch, left_s: Callable[[], float]
+) -> None:
+    """Hand records to a producer, those of each topic together."""
+    for topic, part in topics_of(target, records):
+        given = {name: part.column(name) for name in part.schema.names}
+        writer.write(
+            topic,
+            given.get("key"),
+            given["value"],
+            partitions=given.get("partition"),
+            headers=given.get("headers"),
+            timestamps=given.get("timestamp"),
+            timeout_s=left_s(),
+        )
+
+
+def check_sizes(writer: Any, target: KafkaTarget, portions: Sequence[Facts]) -> None:
+    """Refuse what brokers would: a record that is too large, a partition that is not there.
+
+    Raises
+    ------
+    DataError
+        It names topic, task and row: the how manieth since the checkpoint before.
+    """
+    for facts in portions:
+        for topic, (n_bytes, row, partition) in facts["topics"].items():
+            most = writer.message_bytes_max(topic)
+            if n_bytes + OVERHEAD_BYTES > most:
+                raise DataError(
+                    f"row {row} of task {facts['task']} since the last checkpoint makes a record "
+                    f"of {n_bytes} bytes, and topic {quoted(topic)} takes {most} with what comes "
+                    "around it (max.message.bytes): raise that, and restart the job"
+                )
+            if partition >= 0 and partition >= (n := writer.partitions(topic)):
+                raise DataError(
+                    f"task {facts['task']} has records for partition {partition} of topic "
+                    f"{quoted(topic)}, which has {n}: add partitions, and restart the job"
+                )
+
+
+def _fenced(target: KafkaTarget, task: Subtask, topics: Sequence[str]) -> Session:
+    """A new producer: no earlier one of the subtask commits anything from now on."""
+    settings = {
+        **producer_settings(target),
+        "transactional.id": transactional_id(target, *task),
+        "transaction.timeout.ms": str(int(transaction_timeout_s(target) * 1000)),
+    }
+    writer = client().Writer(settings, [*topics, target.markers])
+    try:
+        writer.init_transactions(CONNECT_S)
+    except BaseException:
+        writer.close()
+        raise
+    return Session(writer)
+
+
+def _follow(marker: Marker, portions: Sequence[Facts]) -> Marker:
+    run, number = _place(portions[-1])[1:]
+    rows = marker.rows + sum(facts["rows"] for facts in portions)
+    return Marker(run, number, marker.transaction + 1, rows)
+
+
+def _left(target: KafkaTarget, deadline_s: float) -> float:
+    left_s = deadline_s - time.monotonic()
+    if left_s <= 0:
+        raise ExternalError(
+            f"publishing took longer than publish_timeout={target.publish_timeout_s:g} s; it is "
+            "tried again, and if brokers are just slow, a longer one helps"
+        )
+    return left_s
+
+
+def _place(facts: Facts) -> tuple[int, int, int]:
+    return facts["task"], facts["run"], facts["number"]
+
+
+def _closed(session: Session) -> None:
+    with suppress(FabricError):
+        session.writer.close()
+
+
+def _together(call: Callable[[T], U], items: Sequence[T], found: dict[T, U]) -> None:
+    """Call for several at once, put what each gives into `found`; then raise the first error."""
+    if len(items) == 1:
+        found[items[0]] = call(items[0])
+        return
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="kafka-publish") as pool:
+        futures = {item: pool.submit(call, item) for item in items}
+    for item, future in futures.items():
+        if future.exception() is None:
+            found[item] = future.result()
+    for future in futures.values():
+        future.result()

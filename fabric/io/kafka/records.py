@@ -1,0 +1,226 @@
+"""Rows as Kafka records: key, value, and what else a target takes from columns.
+
+One job: `Records`, which encodes batches, and the check of a target's columns before a job starts.
+Encoded records are rows of a table (`RECORD_COLUMNS`), so that they can lie in files until their
+checkpoint is complete: whoever publishes them needs neither plan nor encoder.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fabric.errors import DataError, PlanError
+from fabric.io.codecs import check_format, make_encoder
+from fabric.plan.faults import quoted
+from fabric.plan.sources import KafkaTarget
+
+HEADERS = pa.list_(pa.struct([pa.field("key", pa.string(), False), ("value", pa.binary())]))
+RECORD_COLUMNS: dict[str, pa.DataType] = {
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "headers": HEADERS,
+    "timestamp": pa.int64(),
+}
+"""What a record has; those that a target never sets are left out."""
+OVERHEAD_BYTES = 100
+"""More than a batch of one record needs beside its key, value and headers."""
+INSERTED, WITHDRAWN, REPLACED = "+I", "-D", "-U"
+_INT32_MAX = (1 << 31) - 1
+
+
+def check_columns(target: KafkaTarget, schema: pa.Schema) -> None:
+    """Refuse a target whose columns are not there, or can't be what it takes them for.
+
+    Raises
+    ------
+    PlanError
+        It names the column, its type, and what is expected.
+    """
+    if bool(target.topic) == bool(target.topic_column):
+        raise PlanError("a record goes to one topic: give its name, or the column that has it")
+    for name, what, fits in (
+        (target.topic_column, "topic names", _is_text),
+        (target.partition_column, "partitions", pa.types.is_integer),
+        (target.timestamp, "times of records", pa.types.is_timestamp),
+        (target.headers, "headers", _is_headers),
+    ):
+        if name and not fits(_type(schema, name)):
+            raise PlanError(f"column {quoted(name)} can't be {what}: it is {_type(schema, name)}")
+    for name in (*target.key, *target.columns):
+        _type(schema, name)
+    if target.kind and not target.key:
+        raise PlanError(
+            "results that change are written as upserts, which need the columns that they are "
+            "told apart by: say key="
+        )
+    if target.key_format.name != "raw":
+        check_format(target.key_format, _part(schema, target.key), writes=True)
+    elif len(target.key) > 1:
+        names = ", ".join(map(quoted, target.key))
+        raise PlanError(
+            f'a raw key is one column, got {names}; say how they become bytes: key_format="json"'
+        )
+    elif target.key and not _is_bytes(_type(schema, target.key[0])):
+        raise PlanError(
+            f"column {quoted(target.key[0])} is {_type(schema, target.key[0])}, and a raw key is "
+            'text or binary; say how it becomes bytes: key_format="json", or cast it'
+        )
+    check_format(target.value, _part(schema, value_columns(target, schema)), writes=True)
+
+
+def value_columns(target: KafkaTarget, schema: pa.Schema) -> tuple[str, ...]:
+    """The columns that a record's value is made of."""
+    if target.columns:
+        return target.columns
+    others = {
+        target.topic_column, target.partition_column, target.headers, target.timestamp, target.kind,
+    }  # fmt: skip
+    return tuple(name for name in schema.names if name not in others)
+
+
+class Records:
+    """Encodes rows of `schema` for `target`; see the module."""
+
+    def __init__(self, target: KafkaTarget, schema: pa.Schema) -> None:
+        check_columns(target, schema)
+        self._target = target
+        self._value_names = list(value_columns(target, schema))
+        self._value = make_encoder(target.value, _part(schema, self._value_names))
+        self._key = None
+        if target.key and target.key_format.name != "raw":
+            self._key = make_encoder(target.key_format, _part(schema, target.key))
+        wanted = {
+            "topic": target.topic_column, "partition": target.partition_column, "key": target.key,
+            "value": True, "headers": target.headers, "timestamp": target.timestamp,
+        }  # fmt: skip
+        self.schema = pa.schema([(n, RECORD_COLUMNS[n]) for n, given in wanted.items() if given])
+
+    def made(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The records of `batch`, in its order; of changing results one for what stays or goes.
+
+        Raises
+        ------
+        DataError
+            A row names no topic, or a partition that none can have.
+        """
+        target, kinds = self._target, None
+        if target.kind:
+            kinds = batch.column(target.kind)
+            batch = batch.filter(pc.not_equal(kinds, REPLACED))
+            kinds = batch.column(target.kind)
+        values = _plain(self._value.encode(batch.select(self._value_names)))
+        if kinds is not None:
+            values = pc.if_else(pc.equal(kinds, WITHDRAWN), pa.scalar(None, pa.binary()), values)
+        found: dict[str, Any] = {"value": values}
+        if target.key:
+            found["key"] = self._keys(batch)
+        if target.topic_column:
+            found["topic"] = _filled(batch, target.topic_column).cast(pa.string())
+        if target.partition_column:
+            found["partition"] = _partitions(batch, target.partition_column)
+        if target.headers:
+            found["headers"] = headers_of(batch.column(target.headers))
+        if target.timestamp:
+            times = batch.column(target.timestamp)
+            unit = pa.timestamp("ms", times.type.tz)
+            found["timestamp"] = times.cast(unit, safe=False).cast(pa.int64())
+        return pa.record_batch([found[name] for name in self.schema.names], schema=self.schema)
+
+    def _keys(self, batch: pa.RecordBatch) -> pa.Array:
+        if self._key is not None:
+            return _plain(self._key.encode(batch.select(list(self._target.key))))
+        return _plain(batch.column(self._target.key[0]))
+
+
+def headers_of(column: pa.Array) -> pa.Array:
+    """A column of maps, or of lists of keys and values, as records have them.
+
+    >>> headers_of(pa.array([[("a", b"1")], None], pa.map_(pa.string(), pa.binary()))).to_pylist()
+    [[{'key': 'a', 'value': b'1'}], None]
+    """
+    column = pa.concat_arrays([column])
+    if column.offset:
+        column = column.take(pa.array(range(len(column))))
+    entries = column.values
+    parts = [entries.field(0).cast(pa.string()), _plain(entries.field(1))]
+    inner = pa.StructArray.from_arrays(parts, fields=list(HEADERS.value_type))
+    validity = column.buffers()[0]
+    offsets = column.buffers()[1]
+    return pa.ListArray.from_buffers(HEADERS, len(column), [validity, offsets], children=[inner])
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    """Texts or bytes as an array of `pa.binary()`."""
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    if pa.types.is_binary(values.type):
+        return values
+    return values.cast(pa.binary())
+
+
+def _filled(batch: pa.RecordBatch, name: str) -> pa.Array:
+    column = batch.column(name)
+    if column.null_count:
+        row = pc.index(pc.is_null(column), pa.scalar(True)).as_py()
+        raise DataError(
+            f"a row has null in column {quoted(name)}, which says where it goes: row {row} of a "
+            "batch; fill it, or filter such rows out"
+        )
+    return column
+
+
+def _partitions(batch: pa.RecordBatch, name: str) -> pa.Array:
+    column = _filled(batch, name)
+    if len(column):
+        ends = pc.min_max(column).as_py()
+        if ends["min"] < 0 or ends["max"] > _INT32_MAX:
+            wrong = ends["min"] if ends["min"] < 0 else ends["max"]
+            raise DataError(f"column {quoted(name)} holds {wrong}, and no topic has that partition")
+    return column.cast(pa.int32())
+
+
+def _part(schema: pa.Schema, names: Any) -> pa.Schema:
+    return pa.schema([schema.field(name) for name in names])
+
+
+def _type(schema: pa.Schema, name: str) -> pa.DataType:
+    if name not in schema.names:
+        known = ", ".join(map(quoted, schema.names))
+        raise PlanError(f"there is no column {quoted(name)} to write; there are {known}")
+    return schema.field(name).type
+
+
+def _is_text(type: pa.DataType) -> bool:
+    if pa.types.is_dictionary(type):
+        type = type.value_type
+    return bool(
+        pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_string_view(type)
+    )
+
+
+def _is_bytes(type: pa.DataType) -> bool:
+    if pa.types.is_dictionary(type):
+        type = type.value_type
+    return _is_text(type) or bool(
+        pa.types.is_binary(type)
+        or pa.types.is_large_binary(type)
+        or pa.types.is_binary_view(type)
+        or pa.types.is_fixed_size_binary(type)
+    )
+
+
+def _is_headers(type: pa.DataType) -> bool:
+    if pa.types.is_map(type):
+        return _is_text(type.key_type) and _is_bytes(type.item_type)
+    if not pa.types.is_list(type) or not pa.types.is_struct(type.value_type):
+        return False
+    entry = type.value_type
+    names = [entry.field(n).name for n in range(entry.num_fields)]
+    return names == ["key", "value"] and _is_text(entry[0].type) and _is_bytes(entry[1].type)

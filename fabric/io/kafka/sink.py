@@ -1,0 +1,259 @@
+"""Kafka as a sink: what tasks write, and what becomes of it.
+
+One job: the writers of tasks, and `publish`, `take_back`, `abandon`, `drop` and `discard` of what
+they prepared. With "exactly_once" and "at_most_once" a task needs no broker: encoded records lie in
+files of the checkpoint (`aside.py`), and are published once it is complete (`publish.py`). With
+"at_least_once" records go to the brokers as they come, and a barrier waits until they have them.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+
+from fabric.errors import CancelledError, FabricError, InternalError, PlanError
+from fabric.ids import TaskId
+from fabric.io.kafka.aside import RecordFile, Stored, remove_all, remove_earlier
+from fabric.io.kafka.library import client
+from fabric.io.kafka.markers import Markers
+from fabric.io.kafka.publish import Publisher, producer_settings, send_batch
+from fabric.io.kafka.records import Records
+from fabric.io.kafka.settings import configuration
+from fabric.io.sinks.protocol import Handle, SinkWriter, portions
+from fabric.io.streams.sinks.epochs import Epochs, StreamWriter
+from fabric.plan.sources import KafkaTarget, Target
+from fabric.telemetry.logs import logger
+
+KIND = "kafka"
+PATIENCE_S, TRY_S, PAUSE_S = 300.0, 1.0, 0.5
+"""How long a job with an end waits for brokers that are away; how long one call waits; between."""
+PUBLISHER = Publisher()
+"""That of this process."""
+_log = logger("fabric.kafka")
+
+
+def open_stream(
+    target: KafkaTarget, schema: pa.Schema, task: TaskId, n_tasks: int, *, run: int, folder: str
+) -> StreamWriter:
+    """One task's writer of a stream; `run` is greater after each restore."""
+    records = Records(target, schema)
+    if target.guarantee == "at_least_once":
+        return Direct(target, records)
+    remove_earlier(folder, task, n_tasks, run)
+    numbers = count(1)
+    return Epochs(lambda since: Portion(target, records, folder, task, (run, next(numbers))))
+
+
+def open_sink(
+    target: KafkaTarget, schema: pa.Schema, task: TaskId, *, run: int, folder: str
+) -> SinkWriter:
+    """One task's writer of rows with an end: all of them are one portion."""
+    records = Records(target, schema)
+    if target.guarantee == "at_least_once":
+        return Once(Direct(target, records))
+    place = run, task.attempt + 1
+    return Portion(target, records, folder, task, place, number=1, bounded=True)
+
+
+class Portion:
+    """See `SinkWriter`: a file of records, made with the first of them."""
+
+    def __init__(
+        self,
+        target: KafkaTarget,
+        records: Records,
+        folder: str,
+        task: TaskId,
+        place: tuple[int, int],
+        **facts: Any,
+    ) -> None:
+        self._target, self._records, self._facts = target, records, facts
+        self._open: Callable[[], RecordFile] = lambda: RecordFile(
+            folder, task, place, records.schema
+        )
+        self._file: RecordFile | None = None
+        self._guard, self._abandoned = threading.Lock(), False
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """See `SinkWriter.write`; on an error nothing of the portion is left on disk."""
+        try:
+            made = self._records.made(batch)
+            if made.num_rows:
+                self._opened().write(made, self._target.topic)
+        except BaseException:
+            self.abandon()
+            raise
+
+    def prepare(self) -> bytes:
+        """See `SinkWriter.prepare`."""
+        if self._file is None:
+            return portions([])
+        try:
+            facts = self._file.finish()
+        except BaseException:
+            self.abandon()
+            raise
+        return Handle(KIND, {**facts, **self._facts}).encode()
+
+    def abandon(self) -> None:
+        """See `SinkWriter.abandon`."""
+        with self._guard:
+            self._abandoned = True
+            file = self._file
+        if file is not None:
+            file.abandon()
+
+    def _opened(self) -> RecordFile:
+        with self._guard:
+            if self._abandoned:
+                raise CancelledError("writing to this sink was abandoned")
+            if self._file is None:
+                self._file = self._open()
+            return self._file
+
+
+class Direct:
+    """See `StreamWriter`: records go out as they come; a barrier waits until brokers have them."""
+
+    def __init__(self, target: KafkaTarget, records: Records) -> None:
+        self._target, self._records = target, records
+        self._writer: Any = None
+        self._interrupted = threading.Event()
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Hand records to the producer; waits while it has no room."""
+        made = self._records.made(batch)
+        if made.num_rows:
+            writer = self._opened()
+            send_batch(writer, self._target, made, self._left_s)
+
+    def prepare(self, checkpoint: int = 0) -> bytes:
+        """Wait for the brokers: what they refused fails the task, which sends it again."""
+        writer = self._writer
+        while writer is not None:
+            try:
+                writer.flush(TRY_S)
+            except FabricError as error:
+                if not error.retryable or writer.failures:
+                    raise
+                self._check()
+            else:
+                break
+        return portions([])
+
+    def on_complete(self, checkpoint: int) -> None:
+        """Nothing waits for it."""
+
+    def interrupt(self) -> None:
+        """See `StreamWriter.interrupt`."""
+        self._interrupted.set()
+
+    def abandon(self) -> None:
+        """See `StreamWriter.abandon`."""
+        self._interrupted.set()
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
+
+    def _opened(self) -> Any:
+        """The producer; while no broker answers it is tried again."""
+        topics = [self._target.topic] if self._target.topic else []
+        settings = {**producer_settings(self._target), "message.timeout.ms": "0"}
+        while self._writer is None:
+            self._check()
+            try:
+                self._writer = client().Writer(settings, topics)
+            except FabricError as error:
+                if not error.retryable:
+                    raise
+                _log.warning("no broker answers, it is tried again", error=error.message)
+                self._interrupted.wait(PAUSE_S)
+        return self._writer
+
+    def _left_s(self) -> float:
+        self._check()
+        return PATIENCE_S
+
+    def _check(self) -> None:
+        if self._interrupted.is_set():
+            raise CancelledError("writing to this sink was abandoned")
+
+
+class Once:
+    """`Direct` for rows with an end; see `SinkWriter`."""
+
+    def __init__(self, direct: Direct) -> None:
+        self._direct = direct
+        self.write, self.prepare, self.abandon = direct.write, direct.prepare, direct.abandon
+
+
+def publish(handles: Sequence[Handle], target: Target | None) -> None:
+    """Have what these handles name seen, once; may be repeated, see `Publisher`."""
+    kafka, facts = _known(target), [handle.facts for handle in handles]
+    deadline_s = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            PUBLISHER.publish(kafka, facts)
+        except FabricError as error:
+            waits = all(fact.get("bounded") for fact in facts)  # a stream is asked again
+            if not (waits and error.retryable and time.monotonic() < deadline_s):
+                raise
+            _log.warning("not published, it is tried again", error=error.message)
+            time.sleep(PAUSE_S)
+        else:
+            break
+    if kafka.transactional_prefix and all(fact.get("bounded") for fact in facts):
+        PUBLISHER.end(facts[0]["job"], facts[0]["stage"])
+        _released(kafka, facts[0]["job"])
+
+
+def take_back(handles: Sequence[Handle], target: Target | None) -> None:
+    """Refused: who reads a topic has read it."""
+    topics = sorted({topic for handle in handles for topic in handle.facts["topics"]})
+    raise PlanError(
+        f"records that were committed to {', '.join(topics)} can't be taken back: Kafka keeps what "
+        "it got"
+    )
+
+
+def abandon(handles: Sequence[Handle], target: Target | None = None) -> None:
+    """Remove the records that these handles name; what was published stays."""
+    for handle in handles:
+        Stored(handle.facts).remove()
+
+
+drop = abandon
+
+
+def discard(target: KafkaTarget, job: str, stage: int, folder: str, *, published: bool) -> None:
+    """At a job's end: remove what lies aside, close producers, let others have the prefix."""
+    if target.guarantee == "at_least_once":
+        return
+    remove_all(folder, job, stage)
+    PUBLISHER.end(job, stage)
+    if not (published or target.transactional_prefix):
+        return
+    _released(target, job, stage if published else None)  # one that failed may be restarted
+
+
+def _released(target: KafkaTarget, job: str, stage: int | None = None) -> None:
+    """Let others have the prefix, and forget the markers of `stage`, if the brokers answer."""
+    try:
+        markers = Markers(configuration(target), target.markers)
+        if stage is not None:
+            markers.forget(job, stage)
+        if target.transactional_prefix:
+            markers.release(target.transactional_prefix, job)
+    except FabricError as error:
+        _log.warning("markers of an ended job stay", job=job, error=error.message)
+
+
+def _known(target: Target | None) -> KafkaTarget:
+    if not isinstance(target, KafkaTarget):
+        raise InternalError("records are to be published, and nobody says to which servers")
+    return target

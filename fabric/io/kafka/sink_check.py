@@ -1,0 +1,100 @@
+"""A Kafka target before its job starts: whatever is sure to fail later is refused by name.
+
+One job: `check_target`. It asks the brokers for the topics, for the longest transaction they bear,
+and for whose the transactional ids are; the topic of markers is made if it is not there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from fabric.errors import AuthError, ConfigError, ExternalError, NotFoundError
+from fabric.io.kafka.markers import Markers
+from fabric.io.kafka.publish import MARGIN_S, transaction_timeout_s
+from fabric.io.kafka.records import check_columns
+from fabric.io.kafka.settings import configuration
+from fabric.plan.faults import quoted
+from fabric.plan.sources import KafkaTarget
+
+ASK_S = 15.0
+_LONGEST = "transaction.max.timeout.ms"
+
+
+def check_target(target: KafkaTarget, schema: pa.Schema, interval_s: float) -> None:
+    """Refuse a target that rows of `schema` can't be written to.
+
+    Checkpoints are `interval_s` apart; 0: there are none, the rows have an end.
+
+    Raises
+    ------
+    PlanError, ConfigError, NotFoundError, AuthError
+        What is wrong, and what to write.
+    ExternalError
+        No broker answers.
+    """
+    check_columns(target, schema)
+    if target.guarantee != "at_least_once":
+        _check_times(target, interval_s)
+    settings = configuration(target)
+    longest_s = _asked(settings, target)
+    if target.guarantee == "at_least_once":
+        return
+    wanted_s = transaction_timeout_s(target)
+    if longest_s is not None and wanted_s > longest_s:
+        raise ConfigError(
+            f"a transaction may take {wanted_s:g} s here, and the brokers at {target.servers} end "
+            f"each after {longest_s:g} s ({_LONGEST}): raise that, or choose a shorter "
+            "publish_timeout= or transaction_timeout="
+        )
+    markers = Markers(settings, target.markers)
+    if target.transactional_prefix:
+        markers.check_unclaimed(target.transactional_prefix)
+
+
+def _check_times(target: KafkaTarget, interval_s: float) -> None:
+    given_s, publish_s = target.transaction_timeout_s, target.publish_timeout_s
+    if publish_s <= 0:
+        raise ConfigError(f"publish_timeout must be positive, got {publish_s:g} s")
+    if given_s and given_s < interval_s + publish_s:
+        raise ConfigError(
+            f"transaction_timeout={given_s:g} s is less than the {interval_s:g} s between two "
+            f"checkpoints and the {publish_s:g} s that publishing may take (publish_timeout): a "
+            "transaction that brokers end meanwhile is never committed. Choose at least "
+            f"{interval_s + publish_s:g} s, or leave it out: {publish_s + MARGIN_S:g} s"
+        )
+
+
+def _asked(settings: dict[str, str], target: KafkaTarget) -> float | None:
+    """How long a transaction may take, if the brokers tell; refuses a topic that is not there."""
+    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka.admin import AdminClient, ConfigResource
+
+    admin = AdminClient({**settings})
+    try:
+        if target.topic:
+            known = admin.list_topics(target.topic, timeout=ASK_S)
+            error = known.topics[target.topic].error
+            if error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise NotFoundError(
+                    f"there is no topic {quoted(target.topic)} at {target.servers}; create it, "
+                    "with as many partitions as are to be read beside each other"
+                )
+        else:
+            known = admin.list_topics(timeout=ASK_S)
+        resource = ConfigResource(ConfigResource.Type.BROKER, str(next(iter(known.brokers))))
+        found = admin.describe_configs([resource], request_timeout=ASK_S)[resource]
+    except KafkaException as error:
+        raise _refused(target, error.args[0]) from error
+    try:
+        return float(found.result()[_LONGEST].value) / 1000
+    except (KafkaException, KeyError):  # it may be nobody's business; brokers refuse by themselves
+        return None
+
+
+def _refused(target: KafkaTarget, fault: Any) -> AuthError | ExternalError:
+    text = f"the brokers at {target.servers} can't be asked: {fault.str()} ({fault.name()})"
+    if "AUTH" in fault.name():
+        return AuthError(text)
+    return ExternalError(text)

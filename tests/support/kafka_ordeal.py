@@ -1,0 +1,176 @@
+"""A stream into Kafka that is put through faults, and a consumer that reads all the while.
+
+One job: `KafkaOrdeal`: records through a keyed window of event time into a topic, exactly once, and
+`Watcher`, a consumer with read_committed. Each result is seen once; none that was seen is absent
+later; markers, counts and rows agree; no transaction is left open.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+import fabric
+from fabric import streams
+from fabric.clients.dataframe.streams.targets import to_kafka
+from fabric.control import control_pb2 as pb
+from fabric.control.api import ENDED
+from fabric.io.streams import generator
+from fabric.plan.nodes import Sink
+from fabric.plan.sources import GeneratorStream
+from tests.services.topics import Topics
+from tests.support.local import LocalFabric
+from tests.support.ordeal import PATIENCE_S, Submitted, patiently, wait_idle
+from tests.support.wait import wait_until
+
+PARALLELISM, N_SPLITS, N_KEYS = 2, 4, 1_000
+START_US, WINDOW_US = 1_767_225_600_000_000, 250_000
+Result = tuple[int, int, int, int]
+"""Key, the window's begin, rows in it, and their sum."""
+
+
+class Watcher:
+    """Reads a topic from its beginning with read_committed, from now until `close`."""
+
+    def __init__(self, servers: str, topic: str, n_partitions: int) -> None:
+        self.records: dict[tuple[int, int], bytes] = {}
+        """All that was seen, by partition and offset."""
+        self._closing, self._topic, self._n_partitions = threading.Event(), topic, n_partitions
+        self._settings: dict[str, Any] = {
+            "bootstrap.servers": servers, "group.id": "watcher", "enable.auto.commit": False,
+            "isolation.level": "read_committed", "log_level": 0, "reconnect.backoff.max.ms": 500,
+        }  # fmt: skip
+        self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._closing.set()
+        self._thread.join(30)
+
+    def _run(self) -> None:
+        consumer = Consumer(self._settings)
+        places = [
+            TopicPartition(self._topic, number, OFFSET_BEGINNING)
+            for number in range(self._n_partitions)
+        ]
+        consumer.assign(places)
+        while not self._closing.is_set():
+            for record in consumer.consume(1000, 0.1):
+                if record.error() is None:
+                    place = record.partition() or 0, record.offset() or 0
+                    assert place not in self.records, f"{place} was read twice"
+                    self.records[place] = record.value() or b""
+        consumer.close()
+
+
+class KafkaOrdeal(Submitted):
+    """One stream on a fabric, from a generator into a topic of its own."""
+
+    def __init__(
+        self, running: LocalFabric, kafka: Topics, *, n_rows: int, rows_per_s: int
+    ) -> None:
+        self.kafka = kafka
+        self.topic = kafka.new_topic("results", partitions=3)
+        self._made = GeneratorStream(
+            rows_per_s, n_rows, N_KEYS, N_SPLITS, seed=5, start_us=START_US
+        )
+        checkpoint = pb.Checkpointing(interval_s=0.5, timeout_s=30.0, retained=2)
+        super().__init__(running, self._plan_of(), parallelism=PARALLELISM, checkpoint=checkpoint)
+        self.watcher = Watcher(kafka.servers, self.topic, 3)
+
+    def _plan_of(self) -> Sink:
+        made = self._made
+        rows = streams.generator(
+            rows_per_s=made.rows_per_s, n_rows=made.n_rows, n_keys=made.n_keys,
+            n_splits=made.n_splits, seed=made.seed,
+            start=datetime.fromtimestamp(START_US // 10**6, UTC),
+        ).with_watermark("ts", "0 seconds")  # fmt: skip
+        windows = rows.group_by("key").window(f"{WINDOW_US} us")
+        results = windows.agg(n=fabric.count(), total=fabric.sum("row"))
+        target = to_kafka(
+            self.topic, servers=self.kafka.servers, key="key", key_format="json",
+            publish_timeout="20 seconds",
+        )  # fmt: skip
+        return Sink(results._node, target)
+
+    def complete(self) -> int:
+        """The newest complete checkpoint; 0: there is none."""
+        request = pb.CheckpointsRequest(job_id=self.job_id)
+        told = patiently(lambda: self._fabric.control.list_checkpoints(request)).checkpoints
+        over = ("under way", "aborted")
+        return max((c.checkpoint for c in told if c.state not in over), default=0)
+
+    def go_on(self, n: int, within_s: float = PATIENCE_S) -> None:
+        """Wait until so many more checkpoints are complete, or it has ended."""
+        first = self.complete()
+        wait_until(lambda: self.complete() >= first + n or self.status().state in ENDED, within_s)
+
+    def end(self, within_s: float = 120.0) -> None:
+        """After the last fault: it ends, nothing is wrong, and nothing is left."""
+        try:
+            self.finish(within_s)
+            self.check()
+        finally:
+            self.watcher.close()
+        self.release()
+        wait_idle(self._fabric)
+        wait_until(lambda: not [*self._folder.parent.glob(f"{self.job_id}*")], 30.0)
+
+    def check(self) -> None:
+        """What was seen is right, and was so all the while."""
+        records = self.kafka.records(self.topic)  # an AssertionError where a transaction is open
+        now = {(r.partition, r.offset): r.value for r in records}
+        wait_until(lambda: len(self.watcher.records) >= len(now), 30.0)
+        assert self.watcher.records == now, "a record that was seen is absent, or another one"
+        results = Counter(map(_result, now.values()))
+        assert set(results.values()) == {1}, "some are seen twice"
+        expected = reference(self._made)
+        assert set(results) == expected, f"{len(results)} results, {len(expected)} expected"
+        left = [p.name for p in (self._folder / "sinks").glob("*")]
+        assert left == [], "published records lie aside"
+        self.check_markers(len(now))
+
+    def check_markers(self, n_rows: int) -> None:
+        """Those of each subtask rise by one, none is missing, none there twice (T-EO-4)."""
+        by_task: dict[bytes, list[dict[str, int]]] = {}
+        for record in self.kafka.records("fabric-markers"):
+            if record.key and record.value and json.loads(record.key)[0] == self.job_id:
+                by_task.setdefault(record.key, []).append(json.loads(record.value))
+        for told in by_task.values():
+            assert [each["transaction"] for each in told] == list(range(1, len(told) + 1))
+            assert all((a["run"], a["number"]) < (b["run"], b["number"]) for a, b in pairwise(told))
+        assert sum(told[-1]["rows"] for told in by_task.values()) == n_rows
+
+    @property
+    def _folder(self) -> Any:
+        return self._fabric.home / "checkpoints" / self.job_id
+
+
+def _result(value: bytes | None) -> Result:
+    row = json.loads(value or b"")
+    begin = datetime.fromisoformat(row["window_start"])
+    at_us = round(begin.replace(tzinfo=begin.tzinfo or UTC).timestamp() * 1e6)
+    return row["key"], at_us, row["n"], row["total"]
+
+
+def reference(made: GeneratorStream) -> set[Result]:
+    """The results without any fabric."""
+    found: dict[tuple[int, int], list[int]] = {}
+    for split in range(made.n_splits):
+        n = generator.n_rows_of(made.n_rows, split, made.n_splits)
+        rows = generator.rows(made, split, 0, n, START_US)
+        times = rows.column("ts").cast("int64").to_pylist()
+        for key, row, at_us in zip(
+            rows.column("key").to_pylist(), rows.column("row").to_pylist(), times, strict=True
+        ):
+            known = found.setdefault((key, at_us - at_us % WINDOW_US), [0, 0])
+            known[0] += 1
+            known[1] += row
+    return {(key, begin, n, total) for (key, begin), (n, total) in found.items()}
