@@ -52,9 +52,10 @@ void AvroDecoder::put(std::string header, AvroProgram program) {
     if (node.op == AvroOp::fail || node.op == AvroOp::default_) {
       check_program(node.a >= 0 && node.a < n_texts);
     }
-    const bool is_plain = node.column != nullptr && node.a == 1 && node.b == 1;
-    const bool is_float = node.kind == Kind::float32 || node.kind == Kind::float64;
-    if (is_plain && !is_float && node.kind != Kind::uint64 && node.kind != Kind::uint32) {
+    const bool is_any = node.kind == Kind::int32 || node.kind == Kind::int64 ||
+                        node.kind == Kind::date32 || node.kind == Kind::timestamp ||
+                        node.kind == Kind::duration;  // any number is a value
+    if (node.column != nullptr && node.a == 1 && node.b == 1 && is_any) {
       const int32_t width = node.column->type().width;
       if (node.op == AvroOp::long_ && width == 8) node.op = AvroOp::int64;
       if (node.op == AvroOp::int_ && width == 4) node.op = AvroOp::int32;

@@ -32,6 +32,12 @@ inline bool append_integer(Column& column, Kind kind, int64_t value) {
     case Kind::uint16: return append_narrow<uint16_t>(column, value);
     case Kind::uint32: return append_narrow<uint32_t>(column, value);
     case Kind::uint64: return append_narrow<uint64_t>(column, value);
+    case Kind::time:  // of a day
+      if (value < 0 || value >= 86'400 * column.type().per_second) return false;
+      return column.type().width == 4 ? append_narrow<int32_t>(column, value)
+                                      : append_narrow<int64_t>(column, value);
+    case Kind::date64:  // whole days
+      return value % 86'400'000 == 0 && append_narrow<int64_t>(column, value);
     case Kind::float32: column.number(static_cast<float>(value)); return true;
     case Kind::float64: column.number(static_cast<double>(value)); return true;
     default:

@@ -3,7 +3,8 @@
 One job: from a `RowFormat` to its columns (`format_schema`), its check before a plan runs
 (`check_format`), its decoder and encoder. Options, by format:
 
-    json, avro, protobuf   see their modules; json takes none
+    avro                   record_name: of a schema that is made of the columns ("Row")
+    json, protobuf         none
     csv                    delimiter (default ","), quote (default '"', reading), null_values and
                            ragged ("error", "fill"; reading), quote_style ("necessary", "always",
                            "never"; writing): as files of CSV have them, without a header
@@ -21,11 +22,11 @@ from typing import Protocol
 import pyarrow as pa
 from pyarrow import types as t
 
-from fabric._cython.codecs.json import JsonDecoder, JsonEncoder
 from fabric._cython.codecs.lines import CsvDecoder, CsvEncoder, TextDecoder, TextEncoder
 from fabric._cython.codecs.results import Decoded
 from fabric.errors import ConfigError, PlanError
 from fabric.io.codecs.ipc import IpcDecoder, IpcEncoder
+from fabric.io.codecs.json import check_json, columns_of_json, json_decoder, json_encoder
 from fabric.io.files.options import check_known
 from fabric.plan.sources import OptionValue, RowFormat
 
@@ -34,7 +35,6 @@ OPTIONS: dict[str, dict[str, type]] = {
         "delimiter": str, "quote": str, "null_values": tuple, "ragged": str, "quote_style": str
     },
     "avro": {"record_name": str},
-    "protobuf": {"record_name": str},
 }  # fmt: skip
 """The options of each format with their types; a format that is not here has none."""
 
@@ -69,10 +69,17 @@ def format_schema(format: RowFormat, subject: str) -> pa.Schema | None:
     ExternalError
         If the registry does not answer.
     """
-    if format.name == "avro":
-        from fabric.io.codecs.avro import avro_columns
+    match format.name:
+        case "json":
+            return columns_of_json(format, subject)
+        case "avro":
+            from fabric.io.codecs.avro import avro_columns
 
-        return avro_columns(format, subject)
+            return avro_columns(format, subject)
+        case "protobuf":
+            from fabric.io.codecs.protobuf import protobuf_columns
+
+            return protobuf_columns(format, subject)
     return None
 
 
@@ -91,14 +98,26 @@ def check_format(format: RowFormat, schema: pa.Schema, *, writes: bool) -> None:
         If it has no form for a column, or the registry would refuse its schema.
     """
     _options(format)
-    if format.name == "avro":
-        from fabric.io.codecs.avro import check_avro
+    try:
+        match format.name:
+            case "json":
+                check_json(format, schema, writes=writes)
+            case "avro":
+                from fabric.io.codecs.avro import check_avro
 
-        check_avro(format, schema, writes=writes)
-    elif writes:
-        make_encoder(format, schema)
-    else:
-        make_decoder(format, schema)
+                check_avro(format, schema, writes=writes)
+            case "protobuf":
+                from fabric.io.codecs.protobuf import check_protobuf
+
+                check_protobuf(format, schema, writes=writes)
+            case _ if writes:
+                make_encoder(format, schema)
+            case _:
+                make_decoder(format, schema)
+    except ConfigError:
+        raise
+    except ValueError as error:
+        raise PlanError(f"{format.name}: {error}") from error
 
 
 def make_decoder(
@@ -117,11 +136,15 @@ def make_decoder(
     try:
         match format.name:
             case "json":
-                return JsonDecoder(wanted, framed=bool(format.registry))
+                return json_decoder(format, wanted)
             case "avro":
                 from fabric.io.codecs.avro import avro_decoder
 
                 return avro_decoder(format, wanted)
+            case "protobuf":
+                from fabric.io.codecs.protobuf import protobuf_decoder
+
+                return protobuf_decoder(format, wanted)
             case "csv":
                 return _csv_decoder(schema, names, options)
             case "text":
@@ -147,11 +170,15 @@ def make_encoder(format: RowFormat, schema: pa.Schema) -> RowEncoder:
     try:
         match format.name:
             case "json":
-                return JsonEncoder(schema)
+                return json_encoder(format, schema)
             case "avro":
                 from fabric.io.codecs.avro import avro_encoder
 
                 return avro_encoder(format, schema)
+            case "protobuf":
+                from fabric.io.codecs.protobuf import protobuf_encoder
+
+                return protobuf_encoder(format, schema)
             case "csv":
                 style = str(options.get("quote_style", "necessary"))
                 return CsvEncoder(schema, str(options.get("delimiter", ",")), style)

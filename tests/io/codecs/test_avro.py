@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from fabric._cython.codecs.avro import AvroDecoder, AvroEncoder
 from fabric.errors import PlanError
 from fabric.io.codecs.avro_arrow import arrow_schema, derived_avro
+from fabric.io.codecs.avro_datum import varint
 from fabric.io.codecs.avro_program import avro_program
 from fabric.io.codecs.avro_schema import parse_avro, written
 from fabric.io.codecs.avro_written import written_program
@@ -302,6 +303,17 @@ def test_columns_narrower_than_avro_take_what_fits() -> None:
     rows = [packed(wrote, {"a": a, "b": b}) for a, b in [(255, 1), (256, 1), (-1, 1), (0, -1)]]
     found = decoder(wrote, columns).decode(pa.array(rows))
     assert found.batch.to_pylist() == [{"a": 255, "b": 1}]
+    assert [bad.row for bad in found.bad] == [1, 2, 3]
+
+
+def test_times_are_of_a_day_and_dates_whole() -> None:
+    wrote = record(field("t", {"type": "long", "logicalType": "time-micros"}), field("d", "long"))
+    columns = pa.schema([("t", pa.time64("us")), ("d", pa.date64())])
+    last = 86_400_000_000 - 1
+    raw = [b"".join(map(varint, pair)) for pair in ((last, 0), (last + 1, 0), (-1, 0), (0, 1))]
+    found = decoder(wrote, columns).decode(pa.array(raw))
+    found.batch.validate(full=True)
+    assert found.batch.num_rows == 1
     assert [bad.row for bad in found.bad] == [1, 2, 3]
 
 

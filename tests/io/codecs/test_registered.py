@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from fabric.errors import PlanError
+from fabric.io.codecs import check_format, format_schema, make_decoder, make_encoder
 from fabric.io.codecs.avro import avro_columns, avro_decoder, avro_encoder, check_avro
 from fabric.io.codecs.protobuf import (
     check_protobuf,
@@ -178,3 +179,59 @@ def test_damaged_indexes_are_bad_rows(tail: bytes) -> None:
     decoder = protobuf_decoder(protobuf("t"), pa.schema([("a", pa.int64())]))
     (bad,) = decoder.decode(pa.array([b"\0\0\0\0\1" + tail])).bad
     assert bad.reason == "its message's indexes behind the schema's id are damaged"
+
+
+def test_json_behind_ids_has_its_schema_registered() -> None:
+    topic = f"t-{uuid4()}"
+    format = settled(RowFormat("json", registry=schema_registry()), topic, reads=False)
+    columns = pa.schema([("a", pa.int64()), ("tags", pa.list_(pa.string()))])
+    batch = pa.record_batch([[1], [["x"]]], schema=columns)
+    check_format(format, columns, writes=True)
+    values = make_encoder(format, columns).encode(batch)
+    assert values[0].as_py()[5:] == b'{"a":1,"tags":["x"]}'
+    reader = settled(RowFormat("json", registry=schema_registry()), topic, reads=True)
+    assert format_schema(reader, reader.subject) == columns
+    assert make_decoder(reader, columns).decode(values).batch.equals(batch)
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ('{"type": "object", "properties": {"a": {"$ref": "#/definitions/n"}}, "definitions": '
+         '{"n": {"anyOf": [{"type": "null"}, {"type": "number"}]}}}', [("a", pa.float64())]),
+        ('{"properties": {"a": {"enum": ["x", null]}, "m": {"type": "object", '
+         '"additionalProperties": {"type": "integer"}}}}',
+         [("a", pa.string()), ("m", pa.map_(pa.string(), pa.int64()))]),
+        ('{"type": "object", "properties": {"t": {"type": "string", "format": "date-time"}}}',
+         [("t", pa.timestamp("us", "UTC"))]),
+    ],
+)  # fmt: skip
+def test_json_schemas_are_columns(text: str, columns: Any) -> None:
+    assert format_schema(RowFormat("json", schema_text=text), "") == pa.schema(columns)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{", "not valid JSON"),
+        ('{"type": "string"}', "expected an object"),
+        ('{"properties": {"a": {"type": ["string", "integer"]}}}', "a is .*not a column of one"),
+        ('{"properties": {"a": {"$ref": "#"}}}', "holds itself"),
+        ('{"properties": {"a": {"$ref": "http://x"}}}', "outside of it"),
+    ],
+)
+def test_json_schemas_of_no_columns_are_refused(text: str, reason: str) -> None:
+    with pytest.raises(PlanError, match=reason):
+        format_schema(RowFormat("json", schema_text=text), "")
+
+
+@pytest.mark.parametrize("name", ["avro", "protobuf"])
+def test_formats_of_a_registry_are_made_by_their_name(name: Any) -> None:
+    format = RowFormat(name, registry=schema_registry(), subject=f"s-{uuid4()}")
+    columns = pa.schema([("a", pa.int64()), ("b", pa.string())])
+    batch = pa.record_batch([[1, None], ["x", "y"]], schema=columns)
+    check_format(format, columns, writes=True)
+    values = make_encoder(format, columns).encode(batch)
+    assert format_schema(format, format.subject) == columns
+    check_format(format, columns, writes=False)
+    assert make_decoder(format, columns, ["b"]).decode(values).batch.equals(batch.select(["b"]))
