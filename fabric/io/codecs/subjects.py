@@ -20,8 +20,8 @@ Part = Literal["value", "key"]
 def settled(format: RowFormat, topic: str, part: Part = "value", *, reads: bool) -> RowFormat:
     """`format` with its subject, and with the newest schema if it `reads` and has none.
 
-    Without a registry it is returned as it is. `topic` may be empty where the topic is a column:
-    then only the strategy ``record`` or a subject will do.
+    Without a registry it is returned as it is. `topic` is empty where there are several: a writer
+    then needs the strategy ``record`` or a subject, a reader its schema or columns.
 
     Raises
     ------
@@ -36,6 +36,8 @@ def settled(format: RowFormat, topic: str, part: Part = "value", *, reads: bool)
     """
     if not format.registry:
         return format
+    if not format.subject and reads and (format.schema_text or not topic):
+        return format  # rows say their schemas' ids, and nobody asks for the newest
     if not format.subject:
         format = replace(format, subject=_subject(format, topic, part))
     if reads and not format.schema_text:

@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 
 from fabric.errors import DataError, PlanError
 from fabric.io.codecs import check_format, make_encoder
+from fabric.io.codecs.subjects import settled
 from fabric.plan.faults import quoted
-from fabric.plan.sources import KafkaTarget
+from fabric.plan.sources import KafkaTarget, RowFormat
 
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string(), False), ("value", pa.binary())]))
 RECORD_COLUMNS: dict[str, pa.DataType] = {
@@ -59,7 +60,7 @@ def check_columns(target: KafkaTarget, schema: pa.Schema) -> None:
             "told apart by: say key="
         )
     if target.key_format.name != "raw":
-        check_format(target.key_format, _part(schema, target.key), writes=True)
+        check_format(key_format(target), _part(schema, target.key), writes=True)
     elif len(target.key) > 1:
         names = ", ".join(map(quoted, target.key))
         raise PlanError(
@@ -70,7 +71,17 @@ def check_columns(target: KafkaTarget, schema: pa.Schema) -> None:
             f"column {quoted(target.key[0])} is {_type(schema, target.key[0])}, and a raw key is "
             'text or binary; say how it becomes bytes: key_format="json", or cast it'
         )
-    check_format(target.value, _part(schema, value_columns(target, schema)), writes=True)
+    check_format(value_format(target), _part(schema, value_columns(target, schema)), writes=True)
+
+
+def value_format(target: KafkaTarget) -> RowFormat:
+    """How values are written, with the subject that their schema is registered under."""
+    return settled(target.value, target.topic, "value", reads=False)
+
+
+def key_format(target: KafkaTarget) -> RowFormat:
+    """How keys are written, with the subject that their schema is registered under."""
+    return settled(target.key_format, target.topic, "key", reads=False)
 
 
 def value_columns(target: KafkaTarget, schema: pa.Schema) -> tuple[str, ...]:
@@ -90,10 +101,10 @@ class Records:
         check_columns(target, schema)
         self._target = target
         self._value_names = list(value_columns(target, schema))
-        self._value = make_encoder(target.value, _part(schema, self._value_names))
+        self._value = make_encoder(value_format(target), _part(schema, self._value_names))
         self._key = None
         if target.key and target.key_format.name != "raw":
-            self._key = make_encoder(target.key_format, _part(schema, target.key))
+            self._key = make_encoder(key_format(target), _part(schema, target.key))
         wanted = {
             "topic": target.topic_column, "partition": target.partition_column, "key": target.key,
             "value": True, "headers": target.headers, "timestamp": target.timestamp,

@@ -249,6 +249,8 @@ class Registry:
             for host in self._hosts:
                 try:
                     status, raw = host.ask(method, path, body, self._manner)
+                except FabricError:  # an AuthError is an OSError too
+                    raise
                 except (OSError, http.client.HTTPException) as error:
                     why = f"{type(error).__name__}: {_plain(error)}"
                     continue

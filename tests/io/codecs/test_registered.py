@@ -12,7 +12,7 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from fabric.errors import PlanError
+from fabric.errors import ExternalError, PlanError
 from fabric.io.codecs import check_format, format_schema, make_decoder, make_encoder
 from fabric.io.codecs.avro import avro_columns, avro_decoder, avro_encoder, check_avro
 from fabric.io.codecs.protobuf import (
@@ -24,6 +24,7 @@ from fabric.io.codecs.protobuf import (
 from fabric.io.codecs.subjects import settled
 from fabric.io.kafka.registry import Registry
 from fabric.plan.sources import RowFormat
+from tests.io.kafka.scripted import scripted
 from tests.services.apicurio import schema_registry
 
 A = {"name": "a", "type": "int"}
@@ -118,7 +119,38 @@ def test_a_schema_that_the_registry_would_not_take_is_refused_before() -> None:
 )  # fmt: skip
 def test_subjects_are_named_by_their_strategy(strategy: Any, topic: str, subject: str) -> None:
     format = RowFormat("avro", schema_text=record(A), registry="http://h:1", strategy=strategy)
-    assert settled(format, topic, "key", reads=True).subject == subject
+    assert settled(format, topic, "key", reads=False).subject == subject
+    assert settled(format, topic, "key", reads=True) is format  # its schema is known
+
+
+def test_a_reader_of_several_topics_needs_no_subject() -> None:
+    format = RowFormat("avro", registry="http://h:1")
+    assert settled(format, "", reads=True) is format
+
+
+def test_rows_wait_in_the_decoder_while_the_registry_is_away() -> None:
+    """Nothing is lost: the same call returns all rows once it answers again."""
+    schema = (200, json.dumps({"schema": record(A)}).encode())
+    with scripted((503, b""), (503, b""), schema) as server:
+        format = RowFormat("avro", registry=server.url)
+        decoder = make_decoder(format, pa.schema([("a", pa.int64())]))
+        found = decoder.decode(pa.array([b"\0\0\0\0\1\2", b"\0\0\0\0\1\4"]))
+        assert len(server.seen) == 3
+    assert found.batch["a"].to_pylist() == [1, 2]
+
+
+def test_a_registry_that_stays_away_is_an_error_that_may_be_retried() -> None:
+    """And the decoder reads the same rows again when it is back."""
+    schema = (200, json.dumps({"schema": record(A)}).encode())
+    with scripted((503, b""), schema) as server:
+        settings = (("wait.ms", "0"),)
+        format = RowFormat("avro", registry=server.url, registry_settings=settings)
+        decoder = make_decoder(format, pa.schema([("a", pa.int64())]))
+        rows = pa.array([b"\0\0\0\0\1\2"])
+        with pytest.raises(ExternalError, match="answered 503") as caught:
+            decoder.decode(rows)
+        assert caught.value.retryable
+        assert decoder.decode(rows).batch["a"].to_pylist() == [1]
 
 
 def test_a_subject_that_nobody_can_name_is_refused() -> None:

@@ -7,9 +7,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -26,7 +24,9 @@ from fabric.errors import (
 )
 from fabric.io.kafka.registry import Reference, Registry, registry_of
 from fabric.plan.sources import RowFormat
+from tests.io.kafka.scripted import scripted
 from tests.services.apicurio import Apicurio, schema_registry
+from tests.support.certificates import Issuer
 
 
 def record(*fields: Any, name: str = "R") -> str:
@@ -160,41 +160,6 @@ def test_a_wait_ends_when_it_is_stopped() -> None:
         registry.schema(1)
 
 
-class Scripted(BaseHTTPRequestHandler):
-    """Answers as the test says: a registry that no real one is."""
-
-    def do_GET(self) -> None:
-        server: Any = self.server
-        server.seen.append(dict(self.headers))
-        status, body = server.script[min(len(server.seen), len(server.script)) - 1]
-        self.send_response(status)
-        if status == 302:
-            self.send_header("Location", "/elsewhere")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Nothing."""
-
-
-@contextmanager
-def scripted(*script: tuple[int, bytes], tls: ssl.SSLContext | None = None) -> Iterator[Any]:
-    server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Scripted)
-    server.script, server.seen = script, []
-    if tls is not None:
-        server.socket = tls.wrap_socket(server.socket, server_side=True)
-    server.url = f"http{'s' if tls else ''}://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
 GOOD = (200, json.dumps({"schema": '"string"'}).encode())
 
 
@@ -202,6 +167,28 @@ def test_a_registry_that_is_overloaded_is_asked_again() -> None:
     with scripted((503, b""), (429, b"{}"), GOOD) as server:
         assert Registry(server.url).schema(1).text == '"string"'
         assert len(server.seen) == 3
+
+
+def test_only_a_registry_with_a_trusted_certificate_is_asked(tmp_path: Path) -> None:
+    ours, others = (Issuer(tmp_path / name) for name in ("ours", "others"))
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(*ours.make("registry"))
+    with scripted(GOOD, tls=tls) as server:
+        roots = {"ssl.ca.pem": ours.roots.read_text(), "wait.ms": "0"}
+        assert Registry(server.url, roots).schema(1).text == '"string"'
+        assert Registry(server.url, {"ssl.ca.location": str(ours.roots)}).schema(1).id == 1
+        with pytest.raises(AuthError, match="certificate of the schema registry is not trusted"):
+            Registry(server.url, {"ssl.ca.location": str(others.roots), "wait.ms": "0"}).schema(1)
+    tls.load_verify_locations(ours.roots)
+    tls.verify_mode = ssl.CERT_REQUIRED
+    certificate, key = (path.read_text() for path in ours.make("client"))
+    shown = roots | {"ssl.certificate.pem": certificate, "ssl.key.pem": key}
+    with scripted(GOOD, tls=tls) as server:
+        assert Registry(server.url, shown).schema(1).id == 1
+        with pytest.raises(ExternalError):
+            Registry(server.url, roots).schema(1)
+    with pytest.raises(ConfigError, match="certificates for the schema registry can't be used"):
+        Registry("https://h", {"ssl.ca.pem": "none"})
 
 
 def test_the_next_address_is_asked_when_one_is_away() -> None:
