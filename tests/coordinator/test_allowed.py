@@ -25,6 +25,7 @@ from fabric.plan.sources import (
     FlightSource,
     FlightTarget,
     FollowedFiles,
+    PostgresTarget,
     ReplayStream,
     StreamFileTarget,
     StreamSource,
@@ -151,6 +152,10 @@ def test_allowed_hosts(home: Path) -> None:
             Sink(
                 scan(home.parent / "data" / "x.csv"),
                 FlightTarget("grpc+tcp://127.0.0.1:1", ("x",)),
+            ),
+            Sink(
+                scan(home.parent / "data" / "x.csv"),
+                PostgresTarget("t", settings=(("host", "127.0.0.1"), ("port", "1"))),
             ),
         ):
             with pytest.raises(PlanError, match=r"may not call 127\.0\.0\.1:1"):

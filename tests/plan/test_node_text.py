@@ -34,6 +34,7 @@ from fabric.plan.sources import (
     FlightTarget,
     GateTarget,
     KafkaTarget,
+    PostgresTarget,
 )
 
 A, B = Column("a"), Column("b")
@@ -76,6 +77,10 @@ STEPS: list[tuple[Callable[[Scan], Node], str]] = [
     (lambda s: Sink(s, FlightTarget("grpc://h:1", ("x",), SECRET)), '.write_flight("grpc://h:1")'),
     (lambda s: Sink(s, KafkaTarget("h:1", "t", key=("a",), secrets=(("sasl.password", SECRET),))),
      '.write_kafka("t", servers="h:1", key="a")'),
+    (lambda s: Sink(s, PostgresTarget("t", key=("a",), secrets=(("password", SECRET),))),
+     '.write_postgres("t", key="a", mode="create")'),
+    (lambda s: Sink(s, PostgresTarget("t", "s", mode="append")),
+     '.write_postgres("s.t", mode="append")'),
     (lambda s: Sink(s, GateTarget("g")), '.write_gate("g")'),
     (lambda _: StageInput(4, SCHEMA), "stage_input(4)"),
     (lambda s: s, 'read_parquet("/x/*.pq" and 1 more)'),

@@ -44,6 +44,7 @@ from fabric.plan.sources import (
     GateTarget,
     LiveTarget,
     MemorySource,
+    PostgresTarget,
     StreamFileTarget,
 )
 from fabric.plan.walk import walk
@@ -119,6 +120,10 @@ def test_sources(source: object) -> None:
         DatasetTarget("d", replicas=3),
         FlightTarget("grpc://h:1", ("x",), "secret"),
         FlightTarget("grpc+tls://h:1", ("x",), "secret", b"PEM", insecure=True),
+        PostgresTarget("t"),
+        PostgresTarget(
+            "t", "s", ("a",), "upsert", "s", "area", (("host", "h"),), (("password", "p"),), True
+        ),
         GateTarget("g"),
         LiveTarget("live-1"),
     ],

@@ -16,10 +16,12 @@ from fabric.clients.spark.plan.run import execute
 from fabric.clients.spark.plan.sinks import wrote
 from fabric.clients.spark.plan.sources import DatasetHome
 from fabric.errors import ConfigError, ExpressionError, NotFoundError, PlanError
+from fabric.ids import new_id
 from fabric.plan.check import check
 from fabric.plan.expr import Alias, SortKey
 from fabric.plan.nodes import Exchange, Filter, Node, Plan, Sink, Sort, WithColumns
-from fabric.plan.sources import DatasetTarget, FileTarget
+from fabric.plan.sources import DatasetTarget, FileTarget, PostgresTarget
+from tests.support.postgres import PostgresServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -131,6 +133,21 @@ def test_a_failed_dataset_is_not_there(
     with pytest.raises(ExpressionError, match="division by zero"):
         write(spark, node, DatasetTarget("failed-on-spark"), home)
     assert "failed-on-spark" not in session.datasets()
+
+
+def test_a_table_of_postgresql(spark: SparkSession, postgres: PostgresServer) -> None:
+    """There at once, or not at all."""
+    target = PostgresTarget(new_id("t"), settings=postgres.settings())
+    node = Exchange(scan(ROWS), "hash", ("k",))
+    failing = WithColumns(node, (Alias(call("floor_divide", 9, col("i")), "n"),))
+    with pytest.raises(ExpressionError, match="division by zero"):
+        write(spark, failing, target)
+    assert write(spark, node, target) == ROWS.num_rows
+    found = postgres.execute(f'SELECT id, k, i, l FROM "{target.table}" ORDER BY id')
+    columns = (ROWS[name].to_pylist() for name in ("id", "k", "i", "l"))
+    assert found == list(zip(*columns, strict=True))
+    left = "SELECT tablename FROM pg_tables WHERE schemaname = 'fabric_sink' AND tablename ~ '^job'"
+    assert [name for (name,) in postgres.execute(left) if ".0:" in str(name)] == []
 
 
 def test_no_partitions_at_all(tmp_path: Path, spark: SparkSession) -> None:
