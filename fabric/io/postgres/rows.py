@@ -34,6 +34,8 @@ EPOCH_US, EPOCH_DAYS = 946_684_800_000_000, 10_957
 _SLICE_ROWS = 16_384
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _LIMB_BITS, _NBASE = 32, 10_000
+_SHORT_DIGITS = 18
+"""As many decimal digits fit into 64 bits."""
 
 Bytes = npt.NDArray[np.uint8]
 Bits = npt.NDArray[np.bool_]
@@ -333,7 +335,8 @@ def _numeric(column: pa.Array, dtype: ColumnType) -> _Cells:
     up = max(0, -scale)  # a negative scale counts tens, hundreds …
     n_fraction = math.ceil(max(scale, 0) / 4)
     n_whole = max(1, math.ceil((precision - scale) / 4))
-    negative, limbs = _limbs(column, precision + up + 4)
+    is_short = precision + up + 4 <= _SHORT_DIGITS
+    negative, limbs = _short(column) if is_short else _limbs(column, precision + up + 4)
     _multiply(limbs, 10 ** (4 * n_fraction - max(scale, 0) + up))
     n_digits = n_whole + n_fraction
     words = np.zeros((len(column), 4 + n_digits), ">i2")
@@ -342,6 +345,15 @@ def _numeric(column: pa.Array, dtype: ColumnType) -> _Cells:
     for digit in range(n_digits - 1, -1, -1):
         words[:, 4 + digit] = _divided(limbs)
     return _Even(words.view(np.uint8).reshape(len(column), 2 * words.shape[1]), _valid(column))
+
+
+def _short(column: pa.Array) -> tuple[Bits, list[npt.NDArray[np.uint64]]]:
+    """As `_limbs`, in a single limb: the lowest eight bytes hold the value."""
+    raw = np.frombuffer(column.buffers()[1], "<i8").reshape(-1, column.type.byte_width // 8)
+    raw = raw[column.offset : column.offset + len(column), 0]
+    valid = _valid(column)
+    values = raw if valid is None else np.where(valid, raw, 0)
+    return values < 0, [np.abs(values).view(np.uint64)]
 
 
 def _limbs(column: pa.Array, n_digits: int) -> tuple[Bits, list[npt.NDArray[np.uint64]]]:
@@ -367,7 +379,11 @@ def _limbs(column: pa.Array, n_digits: int) -> tuple[Bits, list[npt.NDArray[np.u
 
 def _multiply(limbs: list[npt.NDArray[np.uint64]], factor: int) -> None:
     while factor > 1:
-        step = math.gcd(factor, 10**9) if factor % 10**9 == 0 else min(factor, 10**9)
+        step = min(factor, 10**9)  # of a power of ten
+        if len(limbs) == 1:
+            limbs[0] = limbs[0] * np.uint64(step)
+            factor //= step
+            continue
         carry = np.zeros_like(limbs[0])
         for i, limb in enumerate(limbs):
             product = limb * np.uint64(step) + carry
@@ -378,8 +394,11 @@ def _multiply(limbs: list[npt.NDArray[np.uint64]], factor: int) -> None:
 
 def _divided(limbs: list[npt.NDArray[np.uint64]]) -> npt.NDArray[np.uint64]:
     """The remainder by 10,000; the quotient stays in `limbs`."""
-    rest = np.zeros_like(limbs[0])
     base = np.uint64(_NBASE)
+    if len(limbs) == 1:
+        whole, limbs[0] = limbs[0], limbs[0] // base
+        return whole - limbs[0] * base
+    rest = np.zeros_like(limbs[0])
     for i in range(len(limbs) - 1, -1, -1):
         whole = (rest << np.uint64(32)) | limbs[i]
         limbs[i] = whole // base
