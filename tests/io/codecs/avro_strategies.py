@@ -78,11 +78,11 @@ SCALARS = [
 
 
 @st.composite
-def types(draw: st.DrawFn, names: list[int], depth: int) -> Drawn:
-    """One type; named ones get numbers from `names`."""
+def types(draw: st.DrawFn, names: list[int], depth: int, unions: bool = True) -> Drawn:
+    """One type; named ones get numbers from `names`; `unions` of several branches or not."""
     kinds = ["scalar"] * 4 + ["enum", "fixed"]
     if depth > 0:
-        kinds += ["array", "map", "record", "optional", "union"]
+        kinds += ["array", "map", "record", "optional", *(["union"] if unions else [])]
     kind = draw(st.sampled_from(kinds))
     if kind == "scalar":
         return draw(st.sampled_from(SCALARS))
@@ -96,12 +96,12 @@ def types(draw: st.DrawFn, names: list[int], depth: int) -> Drawn:
         schema = {"type": "fixed", "name": name, "size": size}
         return Drawn(schema, st.binary(min_size=size, max_size=size), branch=name)
     if kind == "record":
-        return draw(records(names, depth - 1))
+        return draw(records(names, depth - 1, unions))
     if kind == "optional":
         return optional(draw(types(names, 0)))
     if kind == "union":
         return union(draw(st.lists(types(names, 0), min_size=2, max_size=3)))
-    inner = draw(types(names, depth - 1))
+    inner = draw(types(names, depth - 1, unions))
     if kind == "array":
         values = st.lists(inner.values, max_size=3)
         return Drawn(
@@ -113,6 +113,49 @@ def types(draw: st.DrawFn, names: list[int], depth: int) -> Drawn:
         {"type": "map", "values": inner.schema}, values,
         lambda value: [(key, inner.arrow(one)) for key, one in value.items()], "map",
     )  # fmt: skip
+
+
+PROMOTED = {
+    "int": ("int", "long", "double"),
+    "long": ("long", "double"),
+    "float": ("float", "double"),
+    "string": ("string", "bytes"),
+}
+DEFAULTS: list[tuple[Any, Any]] = [
+    ("int", 7), ("string", "é"), (["null", "long"], None), ("boolean", True), ("double", -0.5),
+    ({"type": "array", "items": "int"}, [1, -1]), ({"type": "map", "values": "long"}, {"k": 1}),
+]  # fmt: skip
+
+
+@st.composite
+def evolved(draw: st.DrawFn, schema: Any) -> Any:
+    """A reader's schema for what `schema` wrote: fields gone, new, renamed, wider, nullable."""
+    if isinstance(schema, str):
+        return draw(st.sampled_from(PROMOTED.get(schema, (schema,))))
+    if isinstance(schema, list):
+        return [one if one == "null" else draw(evolved(one)) for one in schema]
+    if schema["type"] == "array":
+        return schema | {"items": draw(evolved(schema["items"]))}
+    if schema["type"] == "map":
+        return schema | {"values": draw(evolved(schema["values"]))}
+    if schema["type"] == "enum":
+        kept = draw(st.lists(st.sampled_from(schema["symbols"]), min_size=1, unique=True))
+        return schema | {"symbols": [*kept, "NEW"], "default": "NEW"}
+    if schema["type"] != "record":
+        return schema
+    fields = []
+    for one in schema["fields"]:
+        what = draw(st.sampled_from(("kept", "kept", "gone", "renamed", "nullable")))
+        kind = draw(evolved(one["type"]))
+        if what == "nullable" and not isinstance(kind, list):
+            kind = ["null", kind]
+        if what == "renamed":
+            fields.append({"name": f"new_{one['name']}", "type": kind, "aliases": [one["name"]]})
+        elif what != "gone":
+            fields.append({"name": one["name"], "type": kind})
+    for n, (kind, default) in enumerate(draw(st.lists(st.sampled_from(DEFAULTS), max_size=2))):
+        fields.append({"name": f"added{n}", "type": kind, "default": default})
+    return schema | {"fields": draw(st.permutations(fields))}
 
 
 def named(names: list[int]) -> str:
@@ -155,11 +198,13 @@ def union(branches: list[Drawn]) -> Drawn:
 
 
 @st.composite
-def records(draw: st.DrawFn, names: list[int] | None = None, depth: int = 2) -> Drawn:
+def records(
+    draw: st.DrawFn, names: list[int] | None = None, depth: int = 2, unions: bool = True
+) -> Drawn:
     """A record of a few fields."""
     names = [] if names is None else names
     name = named(names)
-    found = draw(st.lists(types(names, depth), min_size=1, max_size=4))
+    found = draw(st.lists(types(names, depth, unions), min_size=1, max_size=4))
     fields = {f"f{n}": one for n, one in enumerate(found)}
     schema = {
         "type": "record",

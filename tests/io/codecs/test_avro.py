@@ -22,7 +22,7 @@ from fabric.io.codecs.avro_datum import varint
 from fabric.io.codecs.avro_program import avro_program
 from fabric.io.codecs.avro_schema import parse_avro, written
 from fabric.io.codecs.avro_written import written_program
-from tests.io.codecs.avro_strategies import Drawn, records
+from tests.io.codecs.avro_strategies import Drawn, evolved, records
 
 Json = Any
 MANY = 3000 if os.environ.get("FABRIC_SOAK") else 60
@@ -133,6 +133,21 @@ def test_poison_is_a_bad_row_or_what_fastavro_reads(data: st.DataObject) -> None
             return
         ours = unpacked(drawn.schema, encoder.encode(found.batch)[1].as_py())
         assert str(ours) == str(theirs)
+
+
+@SLOW
+@given(st.data())
+def test_evolved_schemas_are_read_as_fastavro_reads_them(data: st.DataObject) -> None:
+    drawn: Drawn = data.draw(records(unions=False))
+    reads = data.draw(evolved(drawn.schema))
+    rows = [packed(drawn.schema, one) for one in data.draw(st.lists(drawn.values, max_size=3))]
+    found = decoder(drawn.schema, reader=reads).decode(pa.array(rows, pa.binary()))
+    assert found.bad == ()
+    found.batch.validate(full=True)
+    avro = parse_avro(json.dumps(reads))
+    encoder = AvroEncoder(found.batch.schema, written_program(found.batch.schema, avro))
+    ours = [unpacked(reads, one) for one in encoder.encode(found.batch).to_pylist()]
+    assert ours == [unpacked(drawn.schema, one, reads) for one in rows]
 
 
 FLAT = record(field("a", "long"), field("b", "string"))
