@@ -8,6 +8,7 @@ newest `JOBS_SHOWN` jobs that are not released their ids.
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -18,6 +19,7 @@ from prometheus_client.registry import Collector
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED, STATES
 from fabric.errors import FabricError
+from fabric.event_time import END_OF_TIME, IDLE
 
 JOBS_SHOWN = 50
 _AGENT: tuple[tuple[str, str], ...] = (
@@ -115,6 +117,29 @@ def _running(jobs: Iterable[pb.JobStatus]) -> Iterator[Metric]:
         tasks.add_metric((job.job_id, "waiting"), max(0, n_tasks - running - finished))
         rows.add_metric((job.job_id,), job.result_rows)
     yield from (tasks, rows)
+    yield from _streams(kept[-JOBS_SHOWN:])
+
+
+def _streams(jobs: Iterable[pb.JobStatus]) -> Iterator[Metric]:
+    """How far the streams of running jobs are."""
+    where = ("job", "node")
+    rows = CounterMetricFamily("fabric_stream_rows_read", "Rows that tasks took in.", labels=where)
+    lag = GaugeMetricFamily(
+        "fabric_stream_watermark_lag_seconds", "From event time to now.", labels=where
+    )
+    behind = GaugeMetricFamily(
+        "fabric_stream_records_behind", "Records that wait in the source.", labels=where
+    )
+    for job, stage in ((one, stage) for one in jobs for stage in one.stages):
+        if not stage.HasField("watermark_us"):
+            continue  # not one of a stream
+        rows.add_metric((job.job_id, stage.node_path), stage.rows_in)
+        if job.state == pb.JOB_RUNNING and IDLE < stage.watermark_us < END_OF_TIME:
+            lag.add_metric((job.job_id, stage.node_path), time.time() - stage.watermark_us / 1e6)
+        for each in stage.counts:
+            if each.name == "records_behind":
+                behind.add_metric((job.job_id, each.node_path), each.n)
+    yield from (rows, lag, behind)
 
 
 def _agents(agents: Iterable[pb.AgentStatus]) -> Iterator[Metric]:

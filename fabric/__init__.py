@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fabric import clients, errors, functions, selectors
     from fabric.clients import spark
-    from fabric.clients.dataframe import streams
+    from fabric.clients.dataframe import formats, streams
     from fabric.clients.dataframe.expr import Expr
     from fabric.clients.dataframe.frame import DataFrame, concat
     from fabric.clients.dataframe.functions import (
@@ -122,6 +122,7 @@ if TYPE_CHECKING:
         count_window,
         cumulative,
         global_window,
+        read_kafka,
         read_stream,
         session,
         sliding,
@@ -160,7 +161,8 @@ _READERS = (
 )  # fmt: skip
 _FILES = ("read_csv", "read_ipc", "read_json", "read_parquet")
 _WINDOWS = (
-    "count_window", "cumulative", "global_window", "read_stream", "session", "sliding", "tumbling",
+    "count_window", "cumulative", "global_window", "read_kafka", "read_stream", "session",
+    "sliding", "tumbling",
 )  # fmt: skip
 _WHERE = {
     **dict.fromkeys(_FUNCTIONS, "fabric.clients.dataframe.functions"),
@@ -189,6 +191,7 @@ _WHERE = {
 _MODULES = {
     "clients": "fabric.clients",
     "errors": "fabric.errors",
+    "formats": "fabric.clients.dataframe.formats",
     "functions": "fabric.functions",
     "selectors": "fabric.selectors",
     "spark": "fabric.clients.spark",
@@ -204,16 +207,16 @@ __all__ = [
     "col", "collect_list", "concat", "concat_list", "concat_str", "concat_ws", "connect", "corr",
     "count", "count_distinct", "count_if", "count_window", "covar_pop", "covar_samp", "cume_dist",
     "cumulative", "date_from_unix_date", "date_range", "dense_rank", "errors", "exclude", "first",
-    "first_value", "from_arrow", "from_dict", "from_dicts", "from_epoch", "from_pandas",
+    "first_value", "formats", "from_arrow", "from_dict", "from_dicts", "from_epoch", "from_pandas",
     "from_polars", "functions", "global_window", "greatest", "grouping", "grouping_id", "hash",
     "kurtosis", "lag", "last", "last_value", "lead", "least", "len", "list_repeat", "list_zip",
     "lit", "make_date", "make_timestamp", "max", "max_by", "max_horizontal", "mean", "median",
     "min", "min_by", "min_horizontal", "n_unique", "nth_value", "ntile", "percent_rank", "quantile",
     "rank", "read_arrow", "read_csv", "read_dataset", "read_flight", "read_ipc", "read_json",
-    "read_parquet", "read_stream", "row_number", "selectors", "sequence", "session", "skewness",
-    "sliding", "spark", "std", "std_pop", "stddev", "streams", "struct", "sum", "sum_horizontal",
-    "timestamp_micros", "timestamp_millis", "timestamp_seconds", "tumbling", "udf", "var",
-    "var_pop", "variance", "when",
+    "read_kafka", "read_parquet", "read_stream", "row_number", "selectors", "sequence", "session",
+    "skewness", "sliding", "spark", "std", "std_pop", "stddev", "streams", "struct", "sum",
+    "sum_horizontal", "timestamp_micros", "timestamp_millis", "timestamp_seconds", "tumbling",
+    "udf", "var", "var_pop", "variance", "when",
 ]  # fmt: skip
 
 

@@ -30,8 +30,9 @@ class PlanRules:
         Sources read files in these folders only, sinks write below them. Links count as what they
         lead to. Empty: any that the fabric's user may, but never the fabric's own.
     allowed_hosts
-        Flight servers that sources and sinks may name, as ``host`` (any port), ``host:port`` or
-        ``[::1]:port``, as plans write them: a name does not allow its address. Empty: any.
+        Servers (Flight, Kafka's brokers, schema registries) that sources and sinks may name, as
+        ``host`` (any port), ``host:port`` or ``[::1]:port``, as plans write them: a name does not
+        allow its address. What Kafka's brokers call each other is theirs to say. Empty: any.
     allow_functions
         Whether plans may have Python functions. They run as the agent's user, who may read the
         fabric's secret: whoever may submit such plans can do all that an agent can.
@@ -45,7 +46,7 @@ class PlanRules:
     allowed_folders: Annotated[Folders, "where plans may read and write files; empty: anywhere"] = (
         field(default_factory=Folders)
     )
-    allowed_hosts: Annotated[Names, "Flight servers that plans may name; empty: any"] = field(
+    allowed_hosts: Annotated[Names, "servers that plans may name; empty: any"] = field(
         default_factory=Names
     )
     allow_functions: Annotated[bool, "whether plans may have Python functions"] = True

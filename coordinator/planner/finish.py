@@ -7,7 +7,7 @@ stream in turn.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from fabric.coordinator.planner.draft import Draft, DraftEdge
@@ -24,6 +24,7 @@ from fabric.coordinator.planner.stages import (
 )
 from fabric.plan.nodes import Node, NodeConfig, Scan, Sink, StageInput
 from fabric.plan.sources import Split
+from fabric.plan.stream_facts import finds_splits, task_of
 from fabric.plan.streams import StreamScan
 from fabric.plan.walk import rewrite, walk
 
@@ -84,6 +85,11 @@ def deal(splits: Sequence[Split], n_tasks: int) -> list[tuple[Split, ...]]:
         blocks[min(n_tasks - 1, middle * n_tasks // (2 * whole))].append(split)
         before += weight
     return [tuple(block) for block in blocks]
+
+
+def by_name(splits: Sequence[Split], n_tasks: int) -> list[tuple[Split, ...]]:
+    """Splits of a stream that finds more of them later: each to the task that its name says."""
+    return [tuple(s for s in splits if task_of(s.uri, n_tasks) == task) for task in range(n_tasks)]
 
 
 def in_turn(splits: Sequence[Split], n_tasks: int) -> list[tuple[Split, ...]]:
@@ -180,6 +186,14 @@ def _renumber(root: Node, edges: Mapping[int, int]) -> Node:
     return rewrite(root, one)
 
 
+def _dealing(
+    scan: Scan | StreamScan,
+) -> Callable[[Sequence[Split], int], list[tuple[Split, ...]]]:
+    if isinstance(scan, Scan):
+        return deal
+    return by_name if finds_splits(scan.source) else in_turn
+
+
 def _deal(
     root: Node, splits: Mapping[int, tuple[Split, ...]], n_tasks: int
 ) -> tuple[ScanSplits, ...]:
@@ -188,7 +202,7 @@ def _deal(
     if not scans:
         return ()
     dealt = [
-        (scan_id, (in_turn if isinstance(scan, StreamScan) else deal)(splits[scan_id], n_tasks))
+        (scan_id, _dealing(scan)(splits[scan_id], n_tasks))
         for scan_id, scan in sorted(scans.items())
     ]
     return tuple(

@@ -5,6 +5,7 @@ One job: models, each made of a message of `control.proto`. Times are seconds si
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import Self
 
@@ -14,7 +15,7 @@ from pydantic import BaseModel
 from fabric.control import control_pb2 as pb
 from fabric.control.api import STATES
 from fabric.control.owners import n_lacking, n_replicas
-from fabric.event_time import shown
+from fabric.event_time import END_OF_TIME, IDLE, shown
 
 
 class Problem(BaseModel):
@@ -59,6 +60,8 @@ class Stage(BaseModel):
     adapted: list[str]
     rows_in: int
     watermark: str | None
+    watermark_lag_s: float | None
+    """From the watermark to now, where that is a time."""
     counts: dict[str, dict[str, int]]
     """What a stream has counted, such as ``late_rows``, by node path."""
 
@@ -77,8 +80,15 @@ class Stage(BaseModel):
             adapted=list(told.adapted),
             rows_in=told.rows_in,
             watermark=shown(told.watermark_us) if told.HasField("watermark_us") else None,
+            watermark_lag_s=_lag_s(told),
             counts=_counts(told.counts),
         )
+
+
+def _lag_s(told: pb.StageStatus) -> float | None:
+    if not told.HasField("watermark_us") or not IDLE < told.watermark_us < END_OF_TIME:
+        return None
+    return round(time.time() - told.watermark_us / 1e6, 3)
 
 
 def _counts(told: Iterable[pb.Counted]) -> dict[str, dict[str, int]]:

@@ -20,7 +20,7 @@ from fabric.security.tokens import Signer
 
 if TYPE_CHECKING:
     from fabric.agent.streams.sink import StreamWriter
-    from fabric.io.streams.protocol import StreamReader
+    from fabric.io.streams.protocol import Share, StreamReader
     from fabric.operators.chain import Chain, SplitNames
     from fabric.operators.contract import Context
     from fabric.operators.fragment.memory import FragmentMemory, Inputs
@@ -82,8 +82,8 @@ class Engine(Protocol):
     ) -> Chain:
         """See `fabric.operators.chain.build_chain`."""
 
-    def open_reader(self, scan: StreamScan) -> StreamReader:
-        """A reader of a stream, to be given splits."""
+    def open_reader(self, scan: StreamScan, share: Share) -> StreamReader:
+        """A reader of a stream, to be given splits; those it finds itself are of `share`."""
 
     def open_stream_sink(
         self, target: Target, schema: pa.Schema, task: TaskId, n_tasks: int, start: SinkStart
@@ -175,11 +175,11 @@ class FabricEngine:
 
         return build_chain(root, context, splits)
 
-    def open_reader(self, scan: StreamScan) -> StreamReader:
+    def open_reader(self, scan: StreamScan, share: Share) -> StreamReader:
         """See `Engine`."""
         from fabric.io.streams import open_reader
 
-        return open_reader(scan.source, self.schema_of(scan))
+        return open_reader(scan.source, self.schema_of(scan), full=scan.schema, share=share)
 
     def open_stream_sink(
         self, target: Target, schema: pa.Schema, task: TaskId, n_tasks: int, start: SinkStart

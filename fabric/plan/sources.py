@@ -214,9 +214,9 @@ class KafkaStream:
 
     The topics are named, or those that `pattern` (a regular expression) matches in full. `start`
     is where a partition without a position in a checkpoint begins: "time" from `start_ms` (of the
-    epoch) on, "offsets" at those given as (topic, partition, offset) and at the earliest elsewhere;
-    partitions that are found while it runs always begin at the earliest. `until` "now" ends with
-    what was there at the start.
+    epoch) on, "offsets" at those given as (topic, partition, offset), partition -1 for all others
+    of a topic, and at the earliest elsewhere; partitions that are found while it runs always begin
+    at the earliest. `until` "now" ends with what was there at the start.
 
     `key` are the columns of the record's key, read by `key_format`, `columns` what else of a record
     is wanted, by part, under a column's name; all other columns come from its value, by `value`.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from zlib import crc32
 
 from fabric.plan.expr import Expr
 from fabric.plan.exprs import kept_names
@@ -84,6 +85,24 @@ def _is_open(source: StreamSource) -> bool:
             return not until
         case FlightStream():
             return True
+
+
+def finds_splits(source: StreamSource) -> bool:
+    """Whether splits may come while the stream is read."""
+    return isinstance(source, KafkaStream)
+
+
+def task_of(split: str, n_tasks: int) -> int:
+    """Which of `n_tasks` reads a split of a source that `finds_splits`.
+
+    The name alone says it, so that nobody need hand out a new one. It ends with a number; those
+    that have the rest in common go to all tasks in turn.
+
+    >>> [task_of(f"clicks-{partition}", 2) for partition in range(4)]
+    [1, 0, 1, 0]
+    """
+    topic, _, partition = split.rpartition("-")
+    return (crc32(topic.encode()) + int(partition)) % n_tasks
 
 
 def closing(keys: Sequence[Expr], stream: Stream) -> str:

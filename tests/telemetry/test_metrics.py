@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ from fabric.agent.tally import JOBS_MAX, NODES_MAX, TaskTally
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.metrics import JOBS_SHOWN, CoordinatorCollector
 from fabric.errors import ConfigError, PeerLostError
+from fabric.event_time import IDLE
 from fabric.telemetry.metrics import metrics_served
 from tests.support.local import local_fabric
 from tests.support.wait import wait_until
@@ -137,6 +139,25 @@ def test_jobs_of_a_long_history_are_no_labels() -> None:
     found = served(CoordinatorCollector(control))
     assert sum(name == "fabric_job_rows" for name, _ in found) == JOBS_SHOWN
     assert found["fabric_job_tasks", (("job", "job-9998"), ("state", "finished"))] == 4
+
+
+def test_how_far_streams_are() -> None:
+    control = Coordinator()
+    behind = pb.Counted(node_path="in", name="records_behind", n=7)
+    reached = int((time.time() - 100) * 1e6)
+    stages = [
+        pb.StageStatus(node_path="top", rows_in=5, watermark_us=reached, counts=[behind]),
+        pb.StageStatus(node_path="idle", rows_in=6, watermark_us=IDLE),
+        pb.StageStatus(node_path="batch", rows_in=8),
+    ]
+    control.jobs = [pb.JobStatus(job_id="a", state=pb.JOB_RUNNING, stages=stages)]
+    found = served(CoordinatorCollector(control))
+    top = (("job", "a"), ("node", "top"))
+    assert found["fabric_stream_rows_read_total", top] == 5
+    assert 100 <= found["fabric_stream_watermark_lag_seconds", top] < 10_000
+    assert found["fabric_stream_records_behind", (("job", "a"), ("node", "in"))] == 7
+    nodes = [dict(labels)["node"] for name, labels in found if name.startswith("fabric_stream")]
+    assert sorted(nodes) == ["idle", "in", "top", "top"]
 
 
 def test_an_occupied_port_is_named() -> None:

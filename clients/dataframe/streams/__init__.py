@@ -11,6 +11,7 @@ One job: the public names, as ``fabric.streams``.
 from __future__ import annotations
 
 from fabric.clients.dataframe.calls import helpful_functions
+from fabric.clients.dataframe.streams.kafka import read_kafka
 from fabric.clients.dataframe.streams.read import (
     files,
     flight,
@@ -58,6 +59,7 @@ __all__ = [
     "list_state",
     "map_state",
     "nexmark",
+    "read_kafka",
     "read_stream",
     "reducing_state",
     "replay",

@@ -22,7 +22,11 @@ from fabric.io.streams.protocol import StreamReader
 from fabric.operators.chain import Chain
 from fabric.operators.contract import Context, SnapshotReader
 from fabric.operators.key_groups import key_groups
+from fabric.plan.nodes import Node
 from fabric.plan.sources import Split
+from fabric.plan.stream_facts import finds_splits, task_of
+from fabric.plan.streams import StreamScan
+from fabric.plan.walk import walk
 
 
 def context_of(node: str, begin: sp.Begin) -> Context:
@@ -48,6 +52,23 @@ class Restored:
             failpoints.reach("stream.restoring")
             seal = Seal(stream.seal_bytes, stream.seal_crc32c)
             self._manifest = storage.load(job, stream.checkpoint, seal)
+
+    def splits(self, top: Node, given: Mapping[int, Sequence[Split]]) -> dict[int, list[Split]]:
+        """What the task reads, by scan: what it is given, and what was found while it ran before.
+
+        Those have their places in event time, too, so whoever keeps these must know them by now.
+        """
+        found = {scan: list(splits) for scan, splits in given.items()}
+        if self._manifest is None:
+            return found
+        for node in walk(top):
+            if isinstance(node, StreamScan) and finds_splits(node.source):
+                mine = found.setdefault(node.scan_id, [])
+                known = {split.uri for split in mine}
+                for name in sorted(self._manifest.positions(node.path).keys() - known):
+                    if task_of(name, self._n_tasks) == self._task:
+                        mine.append(Split(name))
+        return found
 
     def chain(self, chain: Chain) -> None:
         """The state of every operator."""

@@ -5,14 +5,22 @@ One job: poll the readers of a task in turn, without waiting in one for what ano
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 
 from fabric.agent.streams.batching import BatchSize
-from fabric.io.streams.protocol import END, IDLE, Ended, Polled, StreamReader, Unreadable
-from fabric.plan.streams import UNREADABLE, UNREADABLE_SCHEMA
+from fabric.io.streams.protocol import (
+    END,
+    IDLE,
+    BadRecord,
+    Ended,
+    Polled,
+    StreamReader,
+    Unreadable,
+)
+from fabric.plan.streams import UNREADABLE
 from fabric.telemetry.logs import logger
 
 _log = logger("fabric.agent")
@@ -81,23 +89,21 @@ class Sources:
         if isinstance(read, Read) and isinstance(read.rows, Polled):
             self._size.took(read.rows.batch.num_rows, seconds)
 
-    def take_unreadable(self) -> pa.RecordBatch | None:
+    def take_unreadable(self) -> list[pa.RecordBatch]:
         """What readers have left out since the last call, counted."""
-        found: list[Unreadable] = []
+        found = []
         for path, reader in self._readers.values():
-            some = reader.take_unreadable()
-            if some:
+            if some := reader.take_unreadable():
                 self._n_unreadable[path] = self._n_unreadable.get(path, 0) + len(some)
-                found += some
-        if not found:
-            return None
-        _log.warning("a part of a file can't be read", file=found[0].file, offset=found[0].offset,
-                     why=found[0].error, n=len(found))  # fmt: skip
-        return pa.RecordBatch.from_pylist([asdict(one) for one in found], UNREADABLE_SCHEMA)
+                found.append(_as_rows(some))
+        return found
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """What was left out, by the path of the scan."""
-        return {path: {UNREADABLE: n} for path, n in self._n_unreadable.items()}
+        """What was left out, and what readers know of their splits, by the path of the scan."""
+        known = {path: reader.counts() for path, reader in self._readers.values()}
+        for path, n in self._n_unreadable.items():
+            known[path][UNREADABLE] = n
+        return {path: counts for path, counts in known.items() if counts}
 
     def whereabouts(self, edge: int, rows: Polled) -> str:
         """Where rows that were just read came from, in words."""
@@ -132,3 +138,10 @@ class Sources:
         """Let go of everything."""
         for _, reader in self._readers.values():
             reader.close()
+
+
+def _as_rows(found: Sequence[Unreadable | BadRecord]) -> pa.RecordBatch:
+    first = found[0]
+    _log.warning("what can't be read is left out", where=first.where, offset=first.offset,
+                 why=first.error, n=len(found))  # fmt: skip
+    return pa.RecordBatch.from_pylist([asdict(one) for one in found], first.schema)

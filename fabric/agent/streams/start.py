@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -39,7 +39,7 @@ from fabric.agent.streams.uploads import Uploads
 from fabric.checkpoint.storage import FolderStorage
 from fabric.clock import Clock
 from fabric.control import control_pb2 as pb
-from fabric.io.streams.protocol import StreamReader
+from fabric.io.streams.protocol import Share, StreamReader
 from fabric.plan.nodes import Node, Sink
 from fabric.plan.sources import Split
 from fabric.plan.streams import UNREADABLE, Branches, StreamScan, branch_side
@@ -95,11 +95,12 @@ def run_stream(root: Node, parts: Parts) -> StreamDone:
         uploads = Uploads(storage, spec, parts.clock, parts.orders.say)
         stack.callback(uploads.close)
         top = root.input if isinstance(root, Sink) else root
+        restored = Restored(storage, spec.id.job, spec.id.task, parts.n_tasks, stream)
+        parts = replace(parts, splits=restored.splits(top, parts.splits))
         readers = _readers(top, parts)
         sources = Sources(readers, stream.source_gather_s)
         stack.callback(sources.close)
         stack.enter_context(parts.cancellation.waking(sources.interrupt))
-        restored = Restored(storage, spec.id.job, spec.id.task, parts.n_tasks, stream)
         chain = _chain(root, parts, folder, restored, stack)
         sink = _sink(root, parts, stack)
         results = _results(parts, folder)
@@ -183,7 +184,7 @@ def _readers(top: Node, parts: Parts) -> dict[int, tuple[str, StreamReader]]:
     found = {}
     for node in walk(top):
         if isinstance(node, StreamScan):
-            reader = parts.engine.open_reader(node)
+            reader = parts.engine.open_reader(node, Share(parts.spec.id.task, parts.n_tasks))
             reader.open(parts.splits.get(node.scan_id, []))
             found[-1 - node.scan_id] = (node.path, reader)
     return found

@@ -122,7 +122,7 @@ class StreamTask:
             self._put_aside()
 
     def _put_aside(self) -> None:
-        if (left_out := self._sources.take_unreadable()) is not None:
+        for left_out in self._sources.take_unreadable():
             self._outputs.write(left_out, side=self._unreadable)
 
     def _take(self, read: Read | int) -> None:

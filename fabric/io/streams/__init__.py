@@ -16,6 +16,7 @@ from fabric.io.streams.generator import GeneratorCursor
 from fabric.io.streams.growing import GrowingCursor
 from fabric.io.streams.nexmark import NexmarkCursor
 from fabric.io.streams.protocol import (
+    ALL_OF_IT,
     END,
     IDLE,
     Cursor,
@@ -23,6 +24,7 @@ from fabric.io.streams.protocol import (
     OpenCursor,
     Poll,
     Polled,
+    Share,
     StreamReader,
 )
 from fabric.io.streams.reader import CursorReader
@@ -33,6 +35,7 @@ from fabric.plan.sources import (
     FlightStream,
     FollowedFiles,
     GeneratorStream,
+    KafkaStream,
     NexmarkStream,
     ReplayStream,
     Split,
@@ -53,9 +56,17 @@ __all__ = [
 
 
 def open_reader(
-    source: StreamSource, schema: pa.Schema, clock: Clock | None = None
+    source: StreamSource,
+    schema: pa.Schema,
+    clock: Clock | None = None,
+    *,
+    full: pa.Schema | None = None,
+    share: Share = ALL_OF_IT,
 ) -> StreamReader:
     """One task's reader of `source`, which gives the columns of `schema` and no others.
+
+    `full` are all columns that the source has (None: the same), `share` says which of splits that
+    are found while it runs are the task's.
 
     Examples
     --------
@@ -97,6 +108,10 @@ def open_reader(
             return CursorReader(
                 "flight", lambda split, wake: FlightCursor(source, schema, split, streams), clock
             )
+        case KafkaStream():
+            from fabric.io.kafka.source import KafkaReader
+
+            return KafkaReader(source, schema, full or schema, share, clock)
         case _:
             raise PlanError(f"nothing here can read a {type(source).__name__}")
 

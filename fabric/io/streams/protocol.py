@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
 from fabric.plan.sources import Split
+from fabric.plan.streams import BAD_RECORD_SCHEMA, UNREADABLE_SCHEMA
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +60,11 @@ class StreamReader(Protocol):
         `rows_max` of a split are there.
         """
 
-    def take_unreadable(self) -> list[Unreadable]:
+    def take_unreadable(self) -> Sequence[Unreadable | BadRecord]:
         """What `poll` has left out since the last call; positions count it as read."""
+
+    def counts(self) -> dict[str, int]:
+        """What it knows of its splits in numbers, such as how many rows wait, by name."""
 
     def pause(self, splits: frozenset[str]) -> None:
         """Hand out nothing of these until the next call says otherwise."""
@@ -82,6 +86,17 @@ class StreamReader(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Share:
+    """Which splits that are found while a stream runs are read here: those of a task of several."""
+
+    task: int = 0
+    n_tasks: int = 1
+
+
+ALL_OF_IT = Share()
+
+
+@dataclass(frozen=True, slots=True)
 class Unreadable:
     """A part of a file that was left out: from byte or row `offset` on; `data` when it is known."""
 
@@ -89,6 +104,31 @@ class Unreadable:
     offset: int
     data: bytes | None
     error: str
+
+    schema: ClassVar[pa.Schema] = UNREADABLE_SCHEMA
+
+    @property
+    def where(self) -> str:
+        """For people."""
+        return self.file
+
+
+@dataclass(frozen=True, slots=True)
+class BadRecord:
+    """A record of Kafka that was left out; `data` is its value's bytes, or its key's."""
+
+    topic: str
+    partition: int
+    offset: int
+    data: bytes | None
+    error: str
+
+    schema: ClassVar[pa.Schema] = BAD_RECORD_SCHEMA
+
+    @property
+    def where(self) -> str:
+        """For people."""
+        return f"topic {self.topic}, partition {self.partition}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +147,7 @@ class Cursor(Protocol):
     def read(self, rows_max: int) -> pa.RecordBatch | Later | None:
         """The next rows (at least one), or when to ask again; None at the end, for ever."""
 
-    def take_unreadable(self) -> list[Unreadable]:
+    def take_unreadable(self) -> Sequence[Unreadable | BadRecord]:
         """What `read` has left out since the last call."""
 
     def head(self) -> float:

@@ -24,6 +24,7 @@ from fabric.io.streams.positions import decode, encode
 from fabric.io.streams.protocol import (
     END,
     IDLE,
+    BadRecord,
     Cursor,
     Ended,
     Later,
@@ -61,7 +62,7 @@ class CursorReader:
         self._turns: dict[str, _Turn] = {}
         self._paused: frozenset[str] = frozenset()
         self._n_polls = 0
-        self._unreadable: list[Unreadable] = []
+        self._unreadable: list[Unreadable | BadRecord] = []
         self._woken, self._interrupted = Event(), Event()
 
     def open(self, splits: Sequence[Split]) -> None:
@@ -95,7 +96,11 @@ class CursorReader:
             self._woken.wait(waited)
             wait_s -= waited
 
-    def take_unreadable(self) -> list[Unreadable]:
+    def counts(self) -> dict[str, int]:
+        """See `StreamReader.counts`."""
+        return {}
+
+    def take_unreadable(self) -> Sequence[Unreadable | BadRecord]:
         """See `StreamReader.take_unreadable`."""
         found, self._unreadable = self._unreadable, []
         return found
@@ -169,7 +174,7 @@ class Plain:
     gather_s = 0.0
     """See `Cursor.gather_s`."""
 
-    def take_unreadable(self) -> list[Unreadable]:
+    def take_unreadable(self) -> Sequence[Unreadable | BadRecord]:
         """All can be read, or is an error."""
         return []
 

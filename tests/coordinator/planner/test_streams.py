@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric.coordinator.optimizer.optimizer import optimize
+from fabric.coordinator.planner.finish import by_name
 from fabric.coordinator.planner.picture import explain, joined
 from fabric.coordinator.planner.planner import plan_stages
 from fabric.coordinator.planner.stages import StageGraph, graph_text
@@ -34,7 +35,8 @@ from fabric.plan.nodes import (
     WithColumns,
 )
 from fabric.plan.schema import schema_of
-from fabric.plan.sources import GeneratorStream, Split, StreamFileTarget
+from fabric.plan.sources import GeneratorStream, KafkaStream, Split, StreamFileTarget
+from fabric.plan.stream_facts import finds_splits, task_of
 from fabric.plan.streams import (
     HIDDEN,
     KIND,
@@ -153,6 +155,15 @@ def test_splits_go_in_turn_and_more_tasks_than_splits_are_idle() -> None:
     wide = plan(Sink(replace(TIMED, input=replace(SCAN, path="in")), OUT), n_splits=1,
                 config={"in": NodeConfig(parallelism=2)})  # fmt: skip
     assert [len(task[0][1]) for task in wide.stages[0].splits] == [1, 0]
+
+
+def test_partitions_go_where_their_names_say() -> None:
+    names = [f"{topic}-{partition}" for topic in ("a", "b") for partition in range(3)]
+    dealt = by_name([Split(name) for name in names], 2)
+    assert [[task_of(split.uri, 2) for split in task] for task in dealt] == [[0] * 2, [1] * 4]
+    assert sorted(split.uri for task in dealt for split in task) == names
+    assert finds_splits(KafkaStream("h:1", ("a",)))
+    assert not finds_splits(SCAN.source)
 
 
 def test_with_one_task_a_stream_is_one_chain() -> None:

@@ -1,0 +1,332 @@
+"""Kafka's topics as streams: `read_kafka`.
+
+One job: a `KafkaStream` and its columns from what a user says, all of it checked here but what only
+the brokers know; that is looked up when the job is submitted, before anything runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, get_args
+
+import pyarrow as pa
+
+from fabric.clients.dataframe.formats import to_format
+from fabric.clients.dataframe.literal import SchemaLike, to_schema
+from fabric.clients.dataframe.names import choice, text, whole
+from fabric.clients.dataframe.streams.lengths import Length, us
+from fabric.errors import ConfigError, PlanError
+from fabric.plan import sources
+from fabric.plan.faults import quoted
+from fabric.plan.mend import free_name
+from fabric.plan.sources import KafkaStream, RowFormat
+from fabric.plan.streams import StreamScan
+
+if TYPE_CHECKING:
+    from fabric.clients.dataframe.frame import DataFrame
+    from fabric.clients.session.session import Session
+
+Start: TypeAlias = Literal["earliest", "latest"] | datetime | Mapping[str, int | Mapping[int, int]]
+_VERB = "read_kafka"
+_DEFAULT = KafkaStream("")
+_PARTS: tuple[sources.KafkaPart, ...] = get_args(sources.KafkaPart)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class KafkaOptions(TypedDict, total=False):
+    """What `read_kafka` may be told besides.
+
+    pattern
+        Instead of topics, a regular expression that their names match as a whole; those that match
+        later are read, too.
+    registry
+        URL of a schema registry; what else there is to say about it says `fabric.formats`.
+    key_format
+        How keys are written (``raw``, or ``text`` where the key's column is a string).
+    topic, partition, offset, timestamp, headers
+        Names of columns to be made of these: string, int32, int64, timestamp[ms, UTC] and a list of
+        structs (key string, value binary).
+    on_expired
+        When the record to go on with is no longer kept: ``fail``, or go on at the ``earliest`` or
+        ``latest`` there is; how many were lost is logged.
+    on_bad
+        A record that can't be read ends the job by name (``fail``), is left out and counted
+        (``skip``), or also becomes a row of ``.side_output("unreadable")``: its ``topic``,
+        ``partition``, ``offset``, ``data`` (bytes) and ``error`` (``side``).
+    isolation
+        ``read_committed`` leaves out what transactions aborted, and waits for those that are open.
+    group
+        Is told the offsets of complete checkpoints, for tools that show its lag; nothing is ever
+        read from there.
+    discover
+        How often to look for new partitions and topics (``"30 seconds"``).
+    rows_per_s, bytes_per_s
+        At most so much, of all partitions together; 0: as fast as it goes.
+    buffer_bytes
+        How much each task fetches ahead (64 MiB).
+    settings
+        librdkafka's, by their names, such as ``security.protocol``, ``sasl.mechanism``
+        (``PLAIN``, ``SCRAM-SHA-256``, ``SCRAM-SHA-512``, ``OAUTHBEARER``), ``sasl.username``,
+        ``sasl.password``, ``ssl.ca.location``, and for mutual TLS ``ssl.certificate.location``,
+        ``ssl.key.location``, ``ssl.key.password``. Certificates and keys are read here, agents
+        don't need the files. What is secret is in no log, plan text or checkpoint.
+    """
+
+    pattern: str
+    registry: str
+    key_format: sources.RowFormatName | RowFormat
+    topic: str
+    partition: str
+    offset: str
+    timestamp: str
+    headers: str
+    on_expired: sources.OnExpired
+    on_bad: sources.OnUnreadable
+    isolation: sources.Isolation
+    group: str
+    discover: Length
+    rows_per_s: int
+    bytes_per_s: int
+    buffer_bytes: int
+    settings: Mapping[str, object]
+
+
+def read_kafka(
+    topics: str | Iterable[str] = (),
+    *,
+    servers: str | Iterable[str],
+    format: sources.RowFormatName | RowFormat = "json",
+    schema: SchemaLike | None = None,
+    key: str | SchemaLike = "",
+    start: Start = "earliest",
+    until: sources.Until = "",
+    session: Session | None = None,
+    **options: Unpack[KafkaOptions],
+) -> DataFrame:
+    """The records of Kafka topics as they come, each partition in its order, each record once.
+
+    Where a job goes on after a failure is written in its checkpoints, never in a consumer group.
+    Topics, brokers and credentials are looked at when the job is submitted: what is wrong with them
+    is an error before anything runs.
+
+    Parameters
+    ----------
+    servers
+        ``host:port`` of some brokers, as a list or between commas.
+    format, schema
+        How values are written (`fabric.formats`), and the columns to read from them. Avro and
+        Protobuf know theirs, as does a registry; ``json`` and ``csv`` need `schema`; ``raw`` and
+        ``text`` are one column, ``value`` unless `schema` names it. A null value is a row of nulls.
+    key
+        A name: the record's key in that column, binary unless `key_format` says otherwise. Or
+        columns and types, of a key that has several.
+    start
+        Where a partition begins that no checkpoint knows: ``"earliest"``, ``"latest"``, a time
+        (naive: UTC), or offsets, ``{"clicks": {0: 17}}`` or ``{"clicks": 17}`` for all its
+        partitions. Partitions that are made while the job runs always begin at the earliest.
+    until
+        ``"now"`` ends the stream with the records there are when the job is submitted.
+    options
+        See `KafkaOptions`.
+
+    Raises
+    ------
+    PlanError
+        An argument means nothing, columns are missing, or two have the same name.
+
+    Examples
+    --------
+    >>> import fabric
+    >>> clicks = fabric.read_kafka(
+    ...     "clicks", servers="kafka:9092", schema={"user": "int64", "page": "string"}, key="id",
+    ...     timestamp="at", settings={"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN",
+    ...     "sasl.username": "ada", "sasl.password": "secret"},
+    ... )
+    >>> clicks.columns
+    ['id', 'user', 'page', 'at']
+    """
+    from fabric.clients.dataframe.frame import DataFrame
+
+    places = servers if isinstance(servers, str) else ",".join(servers)
+    given = KafkaStream(places, until=_one_of(until, "until", sources.Until))
+    try:
+        source, found = _source(given, topics, (format, schema, key, start), options)
+    except ConfigError as error:
+        raise PlanError(f"{_VERB}: {error.message}") from None
+    _no_clash(source, found)
+    return DataFrame.of(StreamScan(source, found), None, session)
+
+
+def _source(
+    given: KafkaStream,
+    topics: str | Iterable[str],
+    read: tuple[sources.RowFormatName | RowFormat, SchemaLike | None, str | SchemaLike, Any],
+    options: KafkaOptions,
+) -> tuple[KafkaStream, pa.Schema]:
+    """The source, and its columns."""
+    from fabric.io.codecs.subjects import settled
+    from fabric.io.files.options import check_names
+    from fabric.io.kafka.settings import set_apart
+    from fabric.io.kafka.splits import check, kafka_schema
+
+    check_names(_VERB, KafkaOptions.__annotations__, list(options))
+    format, schema, key, start = read
+    keys, key_format = _key(key, options.get("key_format"))
+    begin, start_ms, offsets = _start(start)
+    settings, secrets = set_apart(options.get("settings") or {})
+    pattern = text(options.get("pattern", ""), _VERB, "pattern")
+    source = replace(
+        given,
+        topics=_topics(topics, pattern),
+        pattern=pattern,
+        value=_with_registry(to_format(format, _VERB), options.get("registry", "")),
+        key=tuple(keys.names),
+        key_format=key_format,
+        columns=_parts(options),
+        start=begin,
+        start_ms=start_ms,
+        offsets=offsets,
+        settings=settings,
+        secrets=secrets,
+        **_policies(options),
+        **_limits(options),
+    )
+    check(source)
+    values = None if schema is None else to_schema(schema, _VERB)
+    if values is None:  # all tasks read the same columns, whatever is registered later
+        subject = source.topics[0] if len(source.topics) == 1 else ""
+        source = replace(source, value=settled(source.value, subject, reads=True))
+    return source, kafka_schema(source, keys, values)
+
+
+def _parts(options: KafkaOptions) -> tuple[tuple[sources.KafkaPart, str], ...]:
+    named = ((part, text(options.get(part, ""), _VERB, part)) for part in _PARTS)
+    return tuple((part, name) for part, name in named if name)
+
+
+def _policies(options: KafkaOptions) -> dict[str, Any]:
+    kinds = {
+        "on_expired": sources.OnExpired, "on_bad": sources.OnUnreadable,
+        "isolation": sources.Isolation,
+    }  # fmt: skip
+    return {
+        name: _one_of(options.get(name, getattr(_DEFAULT, name)), name, kind)
+        for name, kind in kinds.items()
+    }
+
+
+def _limits(options: KafkaOptions) -> dict[str, Any]:
+    buffer_bytes = options.get("buffer_bytes", _DEFAULT.buffer_bytes)
+    return {
+        "group": text(options.get("group", ""), _VERB, "group"),
+        "discover_s": us(options.get("discover", "30 seconds"), "discover", least=100_000) / 1e6,
+        "rows_per_s": whole(options.get("rows_per_s", 0), 0, _VERB, "rows_per_s"),
+        "bytes_per_s": whole(options.get("bytes_per_s", 0), 0, _VERB, "bytes_per_s"),
+        "buffer_bytes": whole(buffer_bytes, 1 << 16, _VERB, "buffer_bytes"),
+    }
+
+
+def _one_of(value: Any, name: str, kind: Any) -> Any:
+    return choice(value, get_args(kind), _VERB, name)
+
+
+def _topics(topics: str | Iterable[str], pattern: str) -> tuple[str, ...]:
+    names = (topics,) if isinstance(topics, str) else tuple(topics)
+    if bool(names) == bool(pattern):
+        what = "both" if names else "neither"
+        raise PlanError(
+            f'{_VERB} takes topics or a pattern, got {what}; write: read_kafka("clicks", …) or '
+            'read_kafka(pattern="clicks-.*", …)'
+        )
+    return names
+
+
+def _with_registry(format: RowFormat, registry: str) -> RowFormat:
+    """What `registry` says beside a format's name."""
+    if not registry:
+        return format
+    from fabric.clients.dataframe import formats
+
+    if format.name not in ("json", "avro", "protobuf"):
+        raise PlanError(
+            f"{_VERB}: a registry has schemas for json, avro and protobuf, not for "
+            f'{format.name}; write: format="avro"'
+        )
+    if format.registry not in ("", registry):
+        raise PlanError(f"{_VERB}: format and registry= name two registries; leave one out")
+    made: RowFormat = getattr(formats, format.name)(registry=registry)
+    return replace(format, registry=made.registry)
+
+
+def _key(
+    key: str | SchemaLike, format: sources.RowFormatName | RowFormat | None
+) -> tuple[pa.Schema, RowFormat]:
+    """The key's columns and their format."""
+    found = None if format is None else to_format(format, _VERB, "key_format")
+    if isinstance(key, str):
+        if not key:
+            if found is not None:
+                raise PlanError(f'{_VERB}: key_format is of a key; name its column: key="key"')
+            return pa.schema([]), sources.RAW
+        found = found or sources.RAW
+        if found.name in ("raw", "text"):
+            dtype = pa.binary() if found.name == "raw" else pa.string()
+            return pa.schema([(key, dtype)]), found
+        raise PlanError(
+            f"{_VERB}: a key in {found.name} has columns of its own; write: "
+            f'key={{{quoted(key)}: "int64"}}'
+        )
+    columns = to_schema(key, _VERB, "key")
+    if found is not None:
+        return columns, found
+    if columns.types == [pa.binary()]:
+        return columns, sources.RAW
+    if columns.types == [pa.string()]:
+        return columns, RowFormat("text")
+    raise PlanError(f'{_VERB}: say how the key is written; write: key_format="json"')
+
+
+def _start(start: Any) -> tuple[sources.KafkaStart, int, tuple[tuple[str, int, int], ...]]:
+    match start:
+        case "earliest" | "latest":
+            return start, 0, ()
+        case datetime():
+            aware = start if start.tzinfo else start.replace(tzinfo=UTC)
+            return "time", round((aware - _EPOCH).total_seconds() * 1000), ()
+        case Mapping():
+            return "offsets", 0, tuple(sorted(_offsets(start)))
+    raise PlanError(
+        f'{_VERB}: start={start!r} is not valid; use "earliest", "latest", a datetime or offsets; '
+        f"write: start={_meant(start)}"
+    )
+
+
+def _offsets(start: Mapping[Any, Any]) -> Iterable[tuple[str, int, int]]:
+    for topic, places in start.items():
+        text(topic, _VERB, "start")
+        by_partition = places if isinstance(places, Mapping) else {-1: places}
+        for partition, offset in by_partition.items():
+            if partition != -1:
+                whole(partition, 0, _VERB, f"start[{topic!r}]")
+            yield topic, partition, whole(offset, 0, _VERB, f"start[{topic!r}]")
+
+
+def _meant(start: object) -> str:
+    try:
+        return repr(datetime.fromisoformat(str(start)))
+    except ValueError:
+        return quoted("earliest")
+
+
+def _no_clash(source: KafkaStream, schema: pa.Schema) -> None:
+    """Two columns of one name: say which argument to change."""
+    seen: set[str] = set()
+    for name in schema.names:
+        if name in seen:
+            other = free_name(name, schema.names)
+            part = next((part for part, column in source.columns if column == name), None)
+            line = f"key={quoted(other)}" if part is None else f"{part}={quoted(other)}"
+            raise PlanError(f"{_VERB}: two columns are called {quoted(name)}; write: {line}")
+        seen.add(name)
