@@ -6,7 +6,9 @@ and for whose the transactional ids are; the topic of markers is made if it is n
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -14,11 +16,17 @@ from fabric.errors import AuthError, ConfigError, ExternalError, NotFoundError
 from fabric.io.kafka.markers import Markers
 from fabric.io.kafka.publish import MARGIN_S, transaction_timeout_s
 from fabric.io.kafka.records import check_columns
+from fabric.io.kafka.refusals import refusal
 from fabric.io.kafka.settings import configuration
 from fabric.plan.faults import quoted
 from fabric.plan.sources import KafkaTarget
 
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
+    from confluent_kafka.admin import AdminClient
+
 ASK_S = 15.0
+_STEP_S = 1.0
 _LONGEST = "transaction.max.timeout.ms"
 
 
@@ -71,18 +79,18 @@ def _asked(settings: dict[str, str], target: KafkaTarget) -> float | None:
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import AdminClient, ConfigResource
 
-    admin = AdminClient({**settings})
+    faults = SimpleQueue[KafkaError]()
+    given: dict[str, Any] = {**settings, "error_cb": faults.put}
+    admin = AdminClient(given)
     try:
+        known = _topics(admin, faults, target)
         if target.topic:
-            known = admin.list_topics(target.topic, timeout=ASK_S)
             error = known.topics[target.topic].error
             if error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise NotFoundError(
                     f"there is no topic {quoted(target.topic)} at {target.servers}; create it, "
                     "with as many partitions as are to be read beside each other"
                 )
-        else:
-            known = admin.list_topics(timeout=ASK_S)
         resource = ConfigResource(ConfigResource.Type.BROKER, str(next(iter(known.brokers))))
         found = admin.describe_configs([resource], request_timeout=ASK_S)[resource]
     except KafkaException as error:
@@ -91,6 +99,24 @@ def _asked(settings: dict[str, str], target: KafkaTarget) -> float | None:
         return float(found.result()[_LONGEST].value) / 1000
     except (KafkaException, KeyError):  # it may be nobody's business; brokers refuse by themselves
         return None
+
+
+def _topics(admin: AdminClient, faults: SimpleQueue[KafkaError], target: KafkaTarget) -> Any:
+    """The topics that are written to; who is kept out hears it at once, not after `ASK_S`."""
+    from confluent_kafka import KafkaException
+
+    end_s = time.monotonic() + ASK_S
+    while True:
+        admin.poll(0)
+        while not faults.empty():
+            fault = faults.get()
+            if error := refusal(fault.name(), fault.str(), target.servers):
+                raise error
+        try:
+            return admin.list_topics(target.topic or None, timeout=_STEP_S)
+        except KafkaException:
+            if time.monotonic() >= end_s:
+                raise
 
 
 def _refused(target: KafkaTarget, fault: Any) -> AuthError | ExternalError:
