@@ -35,6 +35,8 @@ class SaslBroker(KafkaBroker):
 
     def __init__(self) -> None:
         self._sasl_port, self._ssl_port = free_port(), free_port()
+        self.password = PASSWORD
+        """The user's for SCRAM, from the next start on."""
         super().__init__()
         issuer = Issuer(self.folder / "certificates")
         names = ("IP:127.0.0.1", "DNS:localhost")
@@ -83,7 +85,7 @@ class SaslBroker(KafkaBroker):
         """Wait until it answers, and until it knows the user for SCRAM."""
         super().wait()
         info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-        change = UserScramCredentialUpsertion(USER, info, PASSWORD.encode())
+        change = UserScramCredentialUpsertion(USER, info, self.password.encode())
         admin = self.admin()
         for done in admin.alter_user_scram_credentials([change]).values():
             done.result(WAIT_S)
