@@ -190,7 +190,6 @@ constexpr int VERSION_MAJOR = 2;
   F(void, topic_partition_set_leader_epoch, (TopicPartition*, int32_t))                            \
   F(ApiError*, incremental_assign, (Client*, const PartitionList*))                                \
   F(ApiError*, incremental_unassign, (Client*, const PartitionList*))                              \
-  F(int, position, (Client*, PartitionList*))                                                      \
   F(int, get_watermark_offsets, (Client*, const char*, int32_t, int64_t*, int64_t*))               \
   F(int, query_watermark_offsets, (Client*, const char*, int32_t, int64_t*, int64_t*, int))        \
   F(int, offsets_for_times, (Client*, PartitionList*, int))                                        \

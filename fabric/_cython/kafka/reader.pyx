@@ -139,9 +139,8 @@ cdef class Reader:
         if decoder is not None and decoder.is_native:
             own = decoder
             native = own.core.get()
-        elif decoder is not None:
-            wants = wants | {"value"}
-        mask, schema, capsule = self.described(wants)
+        read = wants if decoder is None or native != NULL else wants | {"value"}
+        mask, schema, capsule = self.described(read)
         cdef const ArrowSchema* shape = schema_of(capsule)
         memset(&rows, 0, sizeof(rows))
         try:
@@ -161,6 +160,7 @@ cdef class Reader:
                 decoded = decoder.finished()
             else:
                 decoded = decoder.decode(batch.column("value"))
+                batch = batch.select([name for name in schema.names if name in wants])
             batch = joined(batch, decoded)
             found = [self.bad_of(key, one) for one in decoded.bad]
         with nogil:

@@ -45,9 +45,10 @@ class Reader:
             raised(error.args[0], "the client was not made")
         self._lock = threading.Lock()
         self._waiting: dict[Partition, deque[Any]] = {}
-        self._starts: dict[Partition, int] = {}
+        self._next: dict[Partition, int] = {}
         self._epochs: dict[Partition, int] = {}
-        self._ends: set[Partition] = set()
+        self._ends: dict[Partition, int] = {}
+        self._at_end: set[Partition] = set()
 
     def _own(self) -> Any:
         self._watched.check(self._client)
@@ -63,7 +64,7 @@ class Reader:
             offset, epoch = at if isinstance(at, tuple) else (at, -1)
             more: dict[str, Any] = {"leader_epoch": epoch} if epoch >= 0 else {}
             given.append(confluent_kafka.TopicPartition(*partition, offset, **more))
-            self._starts[partition], self._epochs[partition] = offset, epoch
+            self._next[partition], self._epochs[partition] = offset, epoch
         with faults("partitions can't be assigned"):
             client.incremental_assign(given)
         self._waiting |= {partition: deque() for partition in starts}
@@ -76,8 +77,9 @@ class Reader:
         with faults("partitions can't be given up"):
             client.incremental_unassign([confluent_kafka.TopicPartition(*p) for p in partitions])
         for partition in partitions:
-            del self._waiting[partition], self._starts[partition], self._epochs[partition]
-            self._ends.discard(partition)
+            del self._waiting[partition], self._next[partition], self._epochs[partition]
+            self._ends.pop(partition, None)
+            self._at_end.discard(partition)
 
     def _check_assigned(self, partition: Partition) -> None:
         if partition not in self._waiting:
@@ -90,9 +92,10 @@ class Reader:
             if error is None:
                 if partition in self._waiting:
                     self._waiting[partition].append(message)
-                    self._ends.discard(partition)
+                    self._at_end.discard(partition)
             elif error.code() == EOF:
-                self._ends.add(partition)
+                self._ends[partition] = message.offset()
+                self._at_end.add(partition)
             else:
                 at = partition if message.topic() is not None else ("", -1)
                 self._watched.faults.append(
@@ -132,19 +135,19 @@ class Reader:
             found = [_bad(taken[one.row], one.reason, one.row) for one in decoded.bad]
         for _ in taken:
             waiting.popleft()
-        self._epochs[key] = _epoch(taken[-1])
+        self._epochs[key], self._next[key] = _epoch(taken[-1]), taken[-1].offset() + 1
         n_bytes = sum(size_of(message) for message in taken)
         at = self.position(topic, partition)
         return Read(batch, found, len(taken), n_bytes, taken[0].offset(), at)
 
     def position(self, topic: str, partition: int) -> int:
         """The offset to begin with next time: behind all records read, and control records."""
-        client, key = self._own(), (topic, partition)
+        key = topic, partition
+        self._own()
         self._check_assigned(key)
         if waiting := self._waiting[key]:
             return int(waiting[0].offset())
-        (found,) = client.position([confluent_kafka.TopicPartition(*key)])
-        return self._starts[key] if found.offset == INVALID else int(found.offset)
+        return max(self._next[key], self._ends.get(key, INVALID))
 
     def leader_epoch(self, topic: str, partition: int) -> int:
         """The leader epoch of the last record read; -1: not known."""
@@ -154,7 +157,7 @@ class Reader:
     def at_end(self, topic: str, partition: int) -> bool:
         """Whether the end of the partition was reached and nothing has come since."""
         self._check_assigned((topic, partition))
-        return (topic, partition) in self._ends and not self._waiting[topic, partition]
+        return (topic, partition) in self._at_end and not self._waiting[topic, partition]
 
     def high_watermark(self, topic: str, partition: int) -> int:
         """The offset behind the last record that a broker told of; -1: none did yet."""

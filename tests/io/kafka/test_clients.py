@@ -18,7 +18,7 @@ from fabric.errors import (
     NotFoundError,
     ProducerFencedError,
 )
-from fabric.io.kafka.library import KafkaClient
+from fabric.io.kafka.library import KafkaClient, client
 from tests.services.kafka import SharedBroker, kafka_broker
 from tests.support.kafka_clients import KINDS, client_of_kind, reads, rows, settings, until
 
@@ -45,6 +45,11 @@ def topic(broker: SharedBroker) -> str:
 def reader(kafka: KafkaClient, broker: SharedBroker) -> Iterator[Any]:
     with kafka.Reader(settings(broker)) as made:
         yield made
+
+
+def test_the_library_is_the_one_that_was_asked_for() -> None:
+    """Another run of these tests asks for the oldest."""
+    assert client().version.startswith(os.environ.get("FABRIC_KAFKA_VERSION", "2."))
 
 
 def test_rows_come_back_with_all_their_parts(
@@ -233,8 +238,8 @@ def test_a_topic_that_vanishes_is_said(broker: SharedBroker, kafka: KafkaClient)
 def test_a_broker_that_is_not_there_is_said_on_the_main_queue(kafka: KafkaClient) -> None:
     nowhere = {"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}
     with kafka.Reader(nowhere) as reader, kafka.Writer(nowhere) as writer:
-        for client in (reader, writer):
-            found = until(client.errors)
+        for one in (reader, writer):
+            found = until(one.errors)
             assert found[0].name in ("_TRANSPORT", "_ALL_BROKERS_DOWN")
             assert not found[0].fatal
         with pytest.raises(BrokerError) as caught:
