@@ -56,7 +56,7 @@ def by_changes(node: Node, target: PostgresTarget) -> tuple[Node, PostgresTarget
     nobody could say which of two changes of it is the last.
     """
     stream = stream_of(node)
-    if stream is None or not stream.changes:
+    if stream is None or not stream.changes or target.kind:
         return node, target
     grouped = _grouping(node)
     if not target.key or not set(grouped) <= set(target.key):

@@ -17,6 +17,7 @@ from fabric import DataFrame, Process, ProcessContext, streams
 from fabric.clients.session.session import Session
 from fabric.errors import FabricError
 from fabric.ids import new_id
+from tests.services.kafka import kafka_broker
 from tests.support.postgres import PostgresServer
 
 N_ROWS = 200
@@ -93,6 +94,32 @@ def test_every_row_is_in_one_place(tmp_path: Path, postgres: PostgresServer) -> 
     )  # fmt: skip
     assert int(str(total)) + int(str(late)) == N_ROWS - 3 * N_ROWS // 10
     assert int(str(late)) > 0
+
+
+def test_they_go_to_topics_of_kafka(tmp_path: Path, postgres: PostgresServer) -> None:
+    """Beside results in a table: each record, and each row, once."""
+    broker, name, dsn = kafka_broker(), new_id("t").replace("-", "_"), postgres.url()
+    topics = {tag: broker.new_topic(tag) for tag in ("errors", "bad", "late")}
+    with fabric.connect(parallelism=1) as session:
+        counts, aside = steps(lines(tmp_path), session)
+        also = {
+            streams.to_kafka(topic, servers=broker.servers): aside[tag]
+            for tag, topic in topics.items()
+        }
+        counts.write_stream(streams.to_postgres(name, dsn=dsn), also=also).wait(120)
+    found = {
+        tag: [json.loads(record.value or b"") for record in broker.records(topic)]
+        for tag, topic in topics.items()
+    }
+    assert sorted(row["id"] for row in found["errors"]) == list(range(3, N_ROWS, 10))
+    assert {row["error"].split(":")[-1].split(" (")[0] for row in found["errors"]} == {
+        " an exclamation mark"
+    }
+    assert sorted(row["id"] for row in found["bad"]) == list(range(5, N_ROWS, 10))
+    late = [row["id"] for row in found["late"]]
+    assert len(late) == len(set(late)) > 0
+    (((total,),),) = (postgres.execute(f"SELECT sum(n)::int FROM {name}"),)
+    assert int(str(total)) + len(late) == N_ROWS - 3 * N_ROWS // 10
 
 
 def test_one_that_can_not_be_written_ends_the_job_by_name(

@@ -384,7 +384,7 @@ class StreamVerbs(Verbs):
         if isinstance(chosen, KafkaTarget):
             return nodes.Sink(*upserted(rows, chosen))
         if isinstance(chosen, PostgresTarget):
-            rows, chosen = by_changes(rows, chosen)
+            return nodes.Sink(*by_changes(rows, chosen))
         return nodes.Sink(rows, chosen)
 
     @property
