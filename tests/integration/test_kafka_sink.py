@@ -18,12 +18,20 @@ from fabric.clients.dataframe.verbs.kafka import upserted
 from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
 from fabric.coordinator.config import CoordinatorConfig
-from fabric.errors import ConfigError, DataError, FabricError, NotFoundError, PlanError
+from fabric.errors import (
+    AuthError,
+    ConfigError,
+    DataError,
+    FabricError,
+    NotFoundError,
+    PlanError,
+)
 from fabric.io.streams import stream_schema
 from fabric.plan.nodes import Sink
 from fabric.plan.sources import GeneratorStream, KafkaTarget
 from fabric.plan.streams import StreamScan
 from tests.services.kafka import SharedBroker, kafka_broker
+from tests.services.sasl import PASSWORD, sasl_broker
 from tests.support.embedded import EmbeddedFabric, embedded_pair
 from tests.support.wait import wait_until
 
@@ -209,3 +217,31 @@ def test_two_jobs_can_not_share_transactional_ids(
     second = fabric.submit(into(target, 20_000), parallelism=1)
     fabric.wait(second)
     check_markers(broker, second, N_ROWS)
+
+
+def test_credentials_lie_nowhere(tmp_path: Path) -> None:
+    """Over SASL_SSL: a wrong password is refused by name, and a right one is in no file."""
+    home = tmp_path / "checkpoints"
+    home.mkdir()
+    config = CoordinatorConfig(checkpoint=CheckpointConfig(folder=str(home), interval_s=0.3))
+    with sasl_broker() as broker, embedded_pair(2, slots=4, config=config) as made:
+        topic = broker.new_topic("secret", partitions=2)
+
+        def target(password: str) -> KafkaTarget:
+            return streams.to_kafka(
+                topic,
+                servers=broker.sasl_servers,
+                settings=broker.sasl("SCRAM-SHA-512", password),
+                markers="markers",
+            )
+
+        with pytest.raises(AuthError):
+            made.submit(into(target("guessed"), 3000), parallelism=2)
+        job = made.submit(into(target(PASSWORD), 3000), parallelism=2)
+        wait_until(lambda: published(made, job) > 1, 60)
+        stored = b"".join(p.read_bytes() for p in home.rglob("*") if p.is_file())
+        assert stored
+        assert PASSWORD.encode() not in stored
+        made.wait(job)
+        rows = [json.loads(record.value or b"") for record in broker.records(topic)]
+        assert Counter((row["split"], row["row"]) for row in rows) == Counter(ALL)

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -29,9 +31,14 @@ from fabric.io.streams.sinks.epochs import Epochs, StreamWriter
 from fabric.plan.sources import KafkaTarget, Target
 from fabric.telemetry.logs import logger
 
+if TYPE_CHECKING:
+    from fabric.io.kafka.library import Writer
+
 KIND = "kafka"
 PATIENCE_S, TRY_S, PAUSE_S = 300.0, 1.0, 0.5
 """How long a job with an end waits for brokers that are away; how long one call waits; between."""
+SENT_ROWS = 4_096
+"""Records that are handed to a producer at once, and again when it had no room for them all."""
 PUBLISHER = Publisher()
 """That of this process."""
 _log = logger("fabric.kafka")
@@ -118,32 +125,30 @@ class Portion:
 
 
 class Direct:
-    """See `StreamWriter`: records go out as they come; a barrier waits until brokers have them."""
+    """See `StreamWriter`: records go out as they come; a barrier waits until brokers have them.
+
+    While no broker takes any it goes on trying, and what was under way may be sent twice.
+    """
 
     def __init__(self, target: KafkaTarget, records: Records) -> None:
         self._target, self._records = target, records
-        self._writer: Any = None
-        self._interrupted = threading.Event()
+        self._writer: Writer | None = None
+        self._working, self._interrupted = threading.Lock(), threading.Event()
+        self._abandoned = False
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Hand records to the producer; waits while it has no room."""
         made = self._records.made(batch)
-        if made.num_rows:
-            writer = self._opened()
-            send_batch(writer, self._target, made, self._left_s)
+        with self._at_work():
+            for begin in range(0, made.num_rows, SENT_ROWS):
+                writer, part = self._opened(), made.slice(begin, SENT_ROWS)
+                self._until(writer, partial(send_batch, writer, self._target, part, lambda: TRY_S))
 
     def prepare(self, checkpoint: int = 0) -> bytes:
         """Wait for the brokers: what they refused fails the task, which sends it again."""
-        writer = self._writer
-        while writer is not None:
-            try:
-                writer.flush(TRY_S)
-            except FabricError as error:
-                if not error.retryable or writer.failures:
-                    raise
-                self._check()
-            else:
-                break
+        with self._at_work():
+            if self._writer is not None:
+                self._until(self._writer, partial(self._writer.flush, TRY_S))
         return portions([])
 
     def on_complete(self, checkpoint: int) -> None:
@@ -155,12 +160,30 @@ class Direct:
 
     def abandon(self) -> None:
         """See `StreamWriter.abandon`."""
+        self._abandoned = True
         self._interrupted.set()
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            writer.close()
+        self._close()
 
-    def _opened(self) -> Any:
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """Nobody closes the producer meanwhile."""
+        try:
+            with self._working:
+                self._check()
+                yield
+        finally:
+            if self._abandoned:
+                self._close()
+
+    def _close(self) -> None:
+        """Unless it is at work, which closes it then."""
+        if self._working.acquire(blocking=False):
+            writer, self._writer = self._writer, None
+            self._working.release()
+            if writer is not None:
+                writer.close()
+
+    def _opened(self) -> Writer:
         """The producer; while no broker answers it is tried again."""
         topics = [self._target.topic] if self._target.topic else []
         settings = {**producer_settings(self._target), "message.timeout.ms": "0"}
@@ -175,9 +198,17 @@ class Direct:
                 self._interrupted.wait(PAUSE_S)
         return self._writer
 
-    def _left_s(self) -> float:
-        self._check()
-        return PATIENCE_S
+    def _until(self, writer: Writer, call: Callable[[], object]) -> None:
+        """Call until it is done in time, or somebody ends the task."""
+        while True:
+            self._check()
+            try:
+                call()
+            except FabricError as error:
+                if not error.retryable or writer.failures:
+                    raise
+            else:
+                return
 
     def _check(self) -> None:
         if self._interrupted.is_set():
