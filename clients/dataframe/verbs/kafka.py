@@ -154,6 +154,7 @@ def kafka_target(
     **given: Any,
 ) -> KafkaTarget:
     """What the arguments of `verb` mean; raises `PlanError` and `ConfigError`."""
+    from fabric.io.codecs.subjects import settled
     from fabric.io.kafka.settings import servers_of, set_apart
 
     if unknown := sorted(given.keys() - KafkaOptions.__annotations__.keys()):
@@ -168,18 +169,17 @@ def kafka_target(
             f'{verb}: partitioner is "{MURMUR2}" or a column, got {rule!r}; write: '
             f"partitioner=col({quoted(rule)})"
         )
+    key_format = to_format(given.get("key_format", RAW), verb, "key_format")
     guarantee = given.get("guarantee", _DEFAULT.guarantee)
     choice(guarantee, get_args(Guarantee), verb, "guarantee")
     return KafkaTarget(
         servers=servers,
         topic=name,
         topic_column=column,
-        value=_in_topic(to_format(format, verb), name, "value"),
+        value=settled(to_format(format, verb), name, reads=False),
         columns=_columns(given.get("columns", ()), verb),
         key=_columns(key, verb),
-        key_format=_in_topic(
-            to_format(given.get("key_format", RAW), verb, "key_format"), name, "key"
-        ),
+        key_format=settled(key_format, name, "key", reads=False),
         partition_column=partition,
         headers=column_name(given.get("headers", ""), f"{verb}: headers"),
         timestamp=column_name(given.get("timestamp", ""), f"{verb}: timestamp"),
@@ -202,13 +202,6 @@ def upserted(node: Node, target: KafkaTarget) -> tuple[Node, KafkaTarget]:
         return node, target
     kind = free_name("row_kind", schema_of(node).names)
     return Changes(node, kind), replace(target, kind=kind)
-
-
-def _in_topic(format: RowFormat, topic: str, part: str) -> RowFormat:
-    """Schemas are registered by the topic's name, unless it is said otherwise."""
-    if not format.registry or format.subject or format.strategy != "topic" or not topic:
-        return format
-    return replace(format, subject=f"{topic}-{part}")
 
 
 def _name_or_column(given: Any, verb: str, name: str) -> tuple[str, str]:
