@@ -13,6 +13,10 @@ key's rows counted from one to the next. The call of `work` with which the harne
 is a second long; `seconds` is a whole job, with its start. `wake_p99_ms` is the machine's part: how
 late a thread wakes that sleeps for half a millisecond, before the first job, when all is idle.
 
+Rows are gathered for as long as `latency` says: a millisecond for ours, and as much as by itself (20
+ms) in the row "default". "windows, two agents" asks what that saves: 20 K rows/s in windows of ten
+seconds, and the `cores` that all processes of the fabric take (`latencies/windows.py`).
+
 The peer is Flink, local with two slots, in every case: the same rows at the same pace, the same
 state by key in a Java function, and the engine's process reads what comes by sockets; once with a
 buffer timeout of 0 ms, once with Flink's default of 100.
@@ -29,6 +33,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bench.harness import Answer, BenchError, Benchmark, Case, Engine
+from bench.latencies import windows
 from bench.latencies.rows import COLUMNS, N_KEYS, RATE, SPARE_S, WARM_S, answer_of, n_rows_of
 
 if TYPE_CHECKING:
@@ -44,35 +49,50 @@ START_S = 30.0
 CLOCKS_APART_US = 200
 WAKES, SLEEP_S = 3_000, 5e-4
 PARALLELISM = {"embedded": 1, "two agents": 2, "embedded, by Flight": 1}
+WINDOWS = "windows, two agents"
 PEERS = {"flink 0 ms": "at_once_run", "flink 100 ms": "run"}
+QUICKEST = "1 ms"
 
 
 def cases(quick: bool) -> list[Case]:
     """In one process, on two agents, and in one process with a Flight client."""
     seconds = QUICK_SECONDS if quick else SECONDS
     rows = int(RATE * seconds)
-    return [
+    found = [
         Case(name, rows, rows * ROW_BYTES, {"seconds": seconds, "splits": n_splits})
         for name, n_splits in PARALLELISM.items()
     ]
+    rows = int(windows.RATE * (windows.START_S + seconds + windows.END_S))
+    return [*found, Case(WINDOWS, rows, rows * ROW_BYTES, {"seconds": seconds, "splits": 2})]
 
 
 def engines(case: Case) -> list[Engine]:
-    """Ours, and Flink with both ways to send what it has."""
+    """Ours with the least latency and its default, and Flink with both ways to send what it has."""
     flink = "bench.latencies.flink_engine"
-    peers = (Engine(name, f"{flink}:{function}") for name, function in PEERS.items())
-    return [Engine(None, "bench.latency:run"), *peers]
+    peers = [Engine(name, f"{flink}:{function}") for name, function in PEERS.items()]
+    ours = [Engine(None, "bench.latency:run"), Engine("default", "bench.latency:default_run")]
+    return ours if case.name == WINDOWS else ours + peers
 
 
-def run(case: Case) -> LatencyRun:
-    """A fabric, ready."""
-    return LatencyRun(case)
+def run(case: Case) -> LatencyRun | windows.WindowsRun:
+    """A fabric that gathers as little as it can, ready."""
+    return _run(case, QUICKEST)
+
+
+def default_run(case: Case) -> LatencyRun | windows.WindowsRun:
+    """One that gathers as it does by itself."""
+    return _run(case, None)
+
+
+def _run(case: Case, latency: str | None) -> LatencyRun | windows.WindowsRun:
+    kind = windows.WindowsRun if case.name == WINDOWS else LatencyRun
+    return kind(case, latency)
 
 
 class LatencyRun:
     """The fabric of a case; every call of `work` is a job, the last one is what is told."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Case, latency: str | None) -> None:
         import fabric
         from tests.support.local import local_fabric
 
@@ -81,10 +101,13 @@ class LatencyRun:
         enter, parallelism = self._stack.enter_context, PARALLELISM[case.name]
         self._taps = case.name != "embedded"
         if case.name != "two agents":
-            self._session = enter(fabric.connect(serve=self._taps, parallelism=parallelism))
+            self._session = enter(
+                fabric.connect(serve=self._taps, parallelism=parallelism, latency=latency)
+            )
         else:
             local = enter(local_fabric(parallelism, slots=4))
-            self._session = enter(fabric.connect(f"fabric://{local.address}", token=local.token))
+            address = f"fabric://{local.address}"
+            self._session = enter(fabric.connect(address, token=local.token, latency=latency))
         self._seen: list[tuple[int, pa.RecordBatch]] = []
 
     def work(self) -> None:

@@ -59,7 +59,7 @@ def test_a_row_is_seen_with_its_last_byte() -> None:
 def test_flink_makes_the_same_rows() -> None:
     case = latency.cases(quick=True)[1]
     answers = []
-    for run in (latency.run(case), flink_engine.at_once_run(case)):
+    for run in (latency.run(case), latency.default_run(case), flink_engine.at_once_run(case)):
         run.work()
         run.work()
         answers.append(run.answer())
