@@ -13,9 +13,9 @@ key's rows counted from one to the next. The call of `work` with which the harne
 is a second long; `seconds` is a whole job, with its start. `wake_p99_ms` is the machine's part: how
 late a thread wakes that sleeps for half a millisecond, before the first job, when all is idle.
 
-Rows are gathered for as long as `latency` says: a millisecond for ours, and as much as by itself (20
-ms) in the row "default". "windows, two agents" asks what that saves: 20 K rows/s in windows of ten
-seconds, and the `cores` that all processes of the fabric take (`latencies/windows.py`).
+Rows are gathered for as long as `latency` says: a millisecond for ours, and as long as by itself
+(20 ms) in the row "default". "windows, two agents" asks what that saves: 20 K rows/s in windows of
+ten seconds, and the `cores` that all processes of the fabric take (`latencies/windows.py`).
 
 The peer is Flink, local with two slots, in every case: the same rows at the same pace, the same
 state by key in a Java function, and the engine's process reads what comes by sockets; once with a

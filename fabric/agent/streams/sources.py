@@ -67,7 +67,7 @@ class Sources:
         """
         gather_s = max(self._gather_s, BUSY_GATHER_S) if busy else self._gather_s
         nothing = True
-        for edge in list(self._open):
+        for edge in list(self._open) if len(self._open) > 1 else ():
             path, reader = self._readers[edge]
             answer = reader.poll(self._size.rows, 0.0, gather_s)
             if answer is END:
@@ -81,7 +81,10 @@ class Sources:
             self._open.append(edge)  # the next one waits the next time
             path, reader = self._readers[edge]
             answer = reader.poll(self._size.rows, wait_s / len(self._open), gather_s)
-            if isinstance(answer, Polled | Ended):
+            if answer is END:
+                self._open.remove(edge)
+                yield edge
+            elif isinstance(answer, Polled | Ended):
                 yield Read(edge, path, answer)
 
     def took(self, read: Read | int, seconds: float) -> None:
