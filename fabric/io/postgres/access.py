@@ -23,7 +23,7 @@ SECRETS = ("password", "sslpassword")
 _FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl", "passfile")
 _PARAMETERS = frozenset({
     "host", "hostaddr", "port", "dbname", "user", "sslmode", "channel_binding", "require_auth",
-    "ssl_min_protocol_version", "ssl_max_protocol_version", "sslnegotiation", "sslsni",
+    "ssl_min_protocol_version", "ssl_max_protocol_version", "sslsni",
     "target_session_attrs", "load_balance_hosts", "application_name", "connect_timeout",
     "keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count",
     "tcp_user_timeout", *SECRETS, *_FILES,

@@ -54,6 +54,7 @@ _VALUES = ("22", "23")  # data, and constraints
 _FINAL = ("authentication failed", "does not exist", "no password supplied", "SSL", "certificate",
           "pg_hba.conf", "permission denied")  # fmt: skip
 _COLUMN = re.compile(r", line \d+, column (?P<name>.*?)(?:: |$)", re.M)
+_TOLD = ("FATAL:", "certificate", "does not support SSL")
 _AUTH = ("authentication", "password", "pg_hba.conf")
 _log = logger("fabric.postgres")
 
@@ -172,12 +173,15 @@ class Session:
             try:
                 with self.telling():
                     return _connect(self._target, self._answer_s)
-            except StorageAwayError as error:
-                failure: FabricError = error
+            except StorageError as error:
+                hidden = places.are_guarded() and not _is_told(error)
+                if not (error.retryable or hidden):
+                    raise
+                failure = error
             if time.monotonic() >= end_s:
                 break
             time.sleep(PAUSE_S)
-        if places.are_guarded() and not _is_told(failure):
+        if hidden:
             _log.warning("a plan's database can't be used", error=str(failure))
             raise StorageAwayError(
                 f"no database at {shown(self._target.settings)} answered within "
@@ -190,7 +194,7 @@ class Session:
 def _is_told(error: FabricError) -> bool:
     """Whether a database itself said so: it is one, and wants to be asked otherwise."""
     cause = error.__cause__
-    return getattr(cause, "sqlstate", None) is not None or "FATAL:" in str(cause)
+    return getattr(cause, "sqlstate", None) is not None or any(sign in str(cause) for sign in _TOLD)
 
 
 def _connect(target: PostgresTarget, answer_s: float) -> Connection:

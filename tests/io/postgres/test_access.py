@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import tempfile
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -106,15 +109,25 @@ def test_plans_reach_allowed_hosts_and_files_alone(tmp_path: Path) -> None:
         check_place(allowed)
         with pytest.raises(PlanError, match=r"plans may not call .*5433"):
             check_place(PostgresTarget("t", settings=parameters_of(DSN)[0]))
-        socket = parameters_of(f"host={tmp_path} user=postgres dbname=d", environ={})[0]
+        local = parameters_of(f"host={tmp_path} user=postgres dbname=d", environ={})[0]
         with pytest.raises(PlanError, match="sockets know agents"):
-            check_place(PostgresTarget("t", settings=socket))
+            check_place(PostgresTarget("t", settings=local))
         for name in ("sslrootcert", "sslkey", "passfile"):
             settings = (*allowed.settings, (name, str(tmp_path / "secret")))
             with pytest.raises(PlanError, match="may not touch"):
                 check_place(PostgresTarget("t", settings=settings))
         with pytest.raises(PlanError, match="can't have options"):
             check_place(PostgresTarget("t", settings=(*allowed.settings, ("options", "-c x"))))
+
+
+def answered(server: socket.socket) -> None:
+    """As a server of web pages does."""
+    with suppress(OSError):
+        while True:
+            client, _ = server.accept()
+            with client:
+                client.recv(8)
+                client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
 
 def test_who_listens_where_is_not_told(
@@ -124,10 +137,15 @@ def test_who_listens_where_is_not_told(
     monkeypatch.setattr(sink, "CHECK_S", 0.1)
     schema = pa.schema([("a", pa.int8())])
     address = "postgresql://a:gehe1m@127.0.0.1:{}/nothing"
-    with places.guarding(places.Places(PlanRules(), [tmp_path], [])):
-        settings = parameters_of(address.format(1))[0]
-        with pytest.raises(StorageAwayError, match=r"no database at .*:1/nothing answered within"):
-            sink.check_target(PostgresTarget("t", settings=settings), schema)
+    with (
+        places.guarding(places.Places(PlanRules(), [tmp_path], [])),
+        socket.create_server(("127.0.0.1", 0)) as other,
+    ):
+        threading.Thread(target=answered, args=(other,), daemon=True).start()
+        for port in (1, other.getsockname()[1]):
+            settings = parameters_of(address.format(port))[0]
+            with pytest.raises(StorageAwayError, match=r"no database at .*/nothing answered wit"):
+                sink.check_target(PostgresTarget("t", settings=settings), schema)
         settings = postgres.settings("nothing")
         with pytest.raises(Exception, match='database "nothing" does not exist'):
             sink.check_target(PostgresTarget("t", settings=settings), schema)
