@@ -77,8 +77,8 @@ cdef class AvroEncoder(Encoder):
         The columns; `pyarrow.Schema`.
     program
         What `written_program` makes of them and an Avro schema.
-    id
-        A registry's id of that schema: each value begins with a zero byte and it. None: without.
+    header
+        What each value begins with: a registry's id.
     Raises
     ------
     ValueError
@@ -94,8 +94,7 @@ cdef class AvroEncoder(Encoder):
     [b'\\x02\\x02', b'\\x00']
     """
 
-    def __cinit__(self, schema not None, program not None, *, id=None):
-        cdef string header = b"" if id is None else b"\0" + id.to_bytes(4, "big")
+    def __cinit__(self, schema not None, program not None, *, header=b""):
         self.core.reset(new CAvroEncoder(self.prepare(schema)[0], program_of(program), header))
 
 

@@ -19,6 +19,12 @@ from fabric.io.codecs.avro_nodes import Program
 from fabric.io.codecs.avro_program import avro_program
 from fabric.io.codecs.avro_schema import AvroType, parse_avro, written
 from fabric.io.codecs.avro_written import written_program
+from fabric.io.codecs.written_schema import (
+    WrittenSchema,
+    check_registered,
+    header_of,
+    written_schema,
+)
 from fabric.plan.sources import RowFormat
 
 if TYPE_CHECKING:
@@ -46,7 +52,7 @@ def avro_decoder(format: RowFormat, columns: pa.Schema) -> AvroDecoder:
         If a column can't be read from the schema.
     """
     reader = parse_avro(format.schema_text) if format.schema_text else None
-    flat = pa.schema([(one.name, flat_type(one.type)) for one in columns])
+    flat = _flat(columns)
     if not format.registry:
         if reader is None:
             raise PlanError("Avro without a registry needs its schema; write: formats.avro(schema)")
@@ -74,13 +80,9 @@ def avro_encoder(format: RowFormat, columns: pa.Schema) -> AvroEncoder:
     PlanError
         If a column has no form in the schema, or the registry refuses it.
     """
-    avro = _written_as(format, columns)
-    schema_id = None
-    if format.registry:
-        from fabric.io.kafka.registry import registry_of
-
-        schema_id = registry_of(format).register(_subject(format), "AVRO", written(avro))
-    return AvroEncoder(columns, _program(columns, avro), id=schema_id)
+    schema, avro = _written_as(format, columns)
+    program = _program(columns, avro)
+    return AvroEncoder(columns, program, header=header_of(format, schema))
 
 
 def check_avro(format: RowFormat, columns: pa.Schema, *, writes: bool) -> None:
@@ -94,15 +96,11 @@ def check_avro(format: RowFormat, columns: pa.Schema, *, writes: bool) -> None:
     if not writes:
         avro = _read_as(format, format.subject)
         if avro is not None:
-            flat = pa.schema([(one.name, flat_type(one.type)) for one in columns])
-            avro_program(avro, flat, avro if format.registry else None)
+            avro_program(avro, _flat(columns), avro if format.registry else None)
         return
-    avro = _written_as(format, columns)
+    schema, avro = _written_as(format, columns)
     _program(columns, avro)
-    if format.registry:
-        from fabric.io.kafka.registry import registry_of
-
-        registry_of(format).check(_subject(format), "AVRO", written(avro))
+    check_registered(format, schema)
 
 
 def registered_avro(found: Registered) -> AvroType:
@@ -119,8 +117,11 @@ def registered_avro(found: Registered) -> AvroType:
 
 
 def _program(columns: pa.Schema, avro: AvroType) -> Program:
-    flat = pa.schema([(one.name, flat_type(one.type)) for one in columns])
-    return written_program(flat, avro)
+    return written_program(_flat(columns), avro)
+
+
+def _flat(columns: pa.Schema) -> pa.Schema:
+    return pa.schema([(one.name, flat_type(one.type)) for one in columns])
 
 
 def _read_as(format: RowFormat, subject: str) -> AvroType | None:
@@ -134,21 +135,14 @@ def _read_as(format: RowFormat, subject: str) -> AvroType | None:
     return registered_avro(registry_of(format).newest(subject))
 
 
-def _written_as(format: RowFormat, columns: pa.Schema) -> AvroType:
-    """The schema to write by: given, else the newest of its subject, else what the columns are."""
-    try:
-        found = _read_as(format, format.subject)
-    except NotFoundError:  # the first of its subject
-        found = None
-    return found or derived_avro(columns, record_name(format))
+def _written_as(format: RowFormat, columns: pa.Schema) -> tuple[WrittenSchema, AvroType]:
+    def derived() -> str:
+        return written(derived_avro(_flat(columns), record_name(format)))
+
+    found = written_schema(format, "AVRO", derived)
+    return found, parse_avro(found.text, [text for _, text in found.needed])
 
 
 def record_name(format: RowFormat) -> str:
     """What the record of columns is called: the option ``record_name``, else ``Row``."""
     return str(dict(format.options).get("record_name", "Row"))
-
-
-def _subject(format: RowFormat) -> str:
-    if not format.subject:
-        raise PlanError("a schema is registered under a subject; write: subject=")
-    return format.subject

@@ -9,8 +9,14 @@ from __future__ import annotations
 import pyarrow as pa
 
 from fabric._cython.codecs.json import JsonDecoder, JsonEncoder
-from fabric.errors import DataError, NotFoundError, PlanError
+from fabric.errors import DataError
 from fabric.io.codecs.json_schema import derived_json_schema, json_columns
+from fabric.io.codecs.written_schema import (
+    WrittenSchema,
+    check_registered,
+    header_of,
+    written_schema,
+)
 from fabric.plan.sources import RowFormat
 
 
@@ -39,13 +45,7 @@ def json_encoder(format: RowFormat, columns: pa.Schema) -> JsonEncoder:
     PlanError
         If the registry refuses the schema.
     """
-    if not format.registry:
-        return JsonEncoder(columns)
-    from fabric.io.kafka.registry import registry_of
-
-    text = _written_as(format, columns)
-    schema_id = registry_of(format).register(_subject(format), "JSON", text)
-    return JsonEncoder(columns, prefix=b"\0" + schema_id.to_bytes(4, "big"))
+    return JsonEncoder(columns, prefix=header_of(format, _written_as(format, columns)))
 
 
 def check_json(format: RowFormat, columns: pa.Schema, *, writes: bool) -> None:
@@ -60,11 +60,7 @@ def check_json(format: RowFormat, columns: pa.Schema, *, writes: bool) -> None:
         json_decoder(format, columns)
         return
     JsonEncoder(columns)
-    if format.registry:
-        from fabric.io.kafka.registry import registry_of
-
-        text = _written_as(format, columns)
-        registry_of(format).check(_subject(format), "JSON", text)
+    check_registered(format, _written_as(format, columns))
 
 
 def _text(format: RowFormat, subject: str) -> str | None:
@@ -80,16 +76,5 @@ def _text(format: RowFormat, subject: str) -> str | None:
     return found.text
 
 
-def _written_as(format: RowFormat, columns: pa.Schema) -> str:
-    """The schema to write by: given, else the newest, else what the columns are."""
-    try:
-        found = _text(format, format.subject)
-    except NotFoundError:  # the first of its subject
-        found = None
-    return found or derived_json_schema(columns)
-
-
-def _subject(format: RowFormat) -> str:
-    if not format.subject:
-        raise PlanError("a schema is registered under a subject; write: subject=")
-    return format.subject
+def _written_as(format: RowFormat, columns: pa.Schema) -> WrittenSchema:
+    return written_schema(format, "JSON", lambda: derived_json_schema(columns))

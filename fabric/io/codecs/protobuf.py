@@ -20,7 +20,19 @@ from fabric.errors import DataError, NotFoundError, PlanError
 from fabric.io.codecs.avro_datum import varint
 from fabric.io.codecs.protobuf_arrow import derived_proto, message_schema
 from fabric.io.codecs.protobuf_program import Program, protobuf_program
-from fabric.io.codecs.protobuf_schema import file_of, indexes_of, message_at, message_of
+from fabric.io.codecs.protobuf_schema import (
+    file_of,
+    indexes_of,
+    is_compiled,
+    message_at,
+    message_of,
+)
+from fabric.io.codecs.written_schema import (
+    WrittenSchema,
+    check_registered,
+    header_of,
+    written_schema,
+)
 from fabric.plan.sources import RowFormat
 
 if TYPE_CHECKING:
@@ -36,7 +48,7 @@ def protobuf_columns(format: RowFormat, subject: str) -> pa.Schema | None:
         If the schema has no such message, or one that holds itself.
     """
     found = _known(format, subject)
-    return None if found is None else message_schema(found[1])
+    return None if found is None else message_schema(found)
 
 
 def protobuf_decoder(format: RowFormat, columns: pa.Schema) -> ProtobufDecoder:
@@ -70,14 +82,11 @@ def protobuf_encoder(format: RowFormat, columns: pa.Schema) -> ProtobufEncoder:
     PlanError
         If a column has no form in the message, or the registry refuses its schema.
     """
-    text, message = _written_as(format, columns)
-    header = b""
-    if format.registry:
-        from fabric.io.kafka.registry import registry_of
-
-        schema_id = registry_of(format).register(_subject(format), "PROTOBUF", text)
-        header = b"\0" + schema_id.to_bytes(4, "big") + _written_indexes(message)
+    schema, message = _written_as(format, columns)
     program = protobuf_program(message, _flat(columns), writes=True)
+    header = header_of(format, schema)
+    if header:
+        header += _written_indexes(message)
     return ProtobufEncoder(columns, program, header=header)
 
 
@@ -91,14 +100,11 @@ def check_protobuf(format: RowFormat, columns: pa.Schema, *, writes: bool) -> No
     """
     if not writes:
         if (known := _known(format, format.subject)) is not None:
-            protobuf_program(known[1], _flat(columns))
+            protobuf_program(known, _flat(columns))
         return
-    text, message = _written_as(format, columns)
+    schema, message = _written_as(format, columns)
     protobuf_program(message, _flat(columns), writes=True)
-    if format.registry:
-        from fabric.io.kafka.registry import registry_of
-
-        registry_of(format).check(_subject(format), "PROTOBUF", text)
+    check_registered(format, schema)
 
 
 def _program_of(
@@ -139,29 +145,23 @@ def _given(format: RowFormat) -> Descriptor | None:
     return message_of(file_of(format.schema_text), format.message)
 
 
-def _known(format: RowFormat, subject: str) -> tuple[str, Descriptor] | None:
-    """The schema's text and the message: given, or the newest of its subject."""
+def _known(format: RowFormat, subject: str) -> Descriptor | None:
+    """The message of rows: given, or of the newest schema of its subject."""
     if (given := _given(format)) is not None:
-        return format.schema_text, given
+        return given
     if not format.registry or not subject:
         return None
     from fabric.io.kafka.registry import registry_of
 
-    newest = registry_of(format).newest(subject)
-    return newest.text, message_of(_file(newest), format.message)
+    return message_of(_file(registry_of(format).newest(subject)), format.message)
 
 
-def _written_as(format: RowFormat, columns: pa.Schema) -> tuple[str, Descriptor]:
-    """Text and message to write by: given, else the newest, else what the columns are."""
-    try:
-        found = _known(format, format.subject)
-    except NotFoundError:  # the first of its subject
-        found = None
-    if found is not None:
-        return found
+def _written_as(format: RowFormat, columns: pa.Schema) -> tuple[WrittenSchema, Descriptor]:
     name = format.message or "Row"
-    text = derived_proto(_flat(columns), name)
-    return text, message_of(file_of(text), name)
+    found = written_schema(format, "PROTOBUF", lambda: derived_proto(_flat(columns), name))
+    if format.registry and is_compiled(found.text):
+        raise PlanError("a registry keeps .proto texts: give one, not a compiled file")
+    return found, message_of(file_of(found.text, found.needed), format.message)
 
 
 def _written_indexes(message: Descriptor) -> bytes:
@@ -174,9 +174,3 @@ def _written_indexes(message: Descriptor) -> bytes:
 
 def _flat(columns: pa.Schema) -> pa.Schema:
     return pa.schema([(one.name, flat_type(one.type)) for one in columns])
-
-
-def _subject(format: RowFormat) -> str:
-    if not format.subject:
-        raise PlanError("a schema is registered under a subject; write: subject=")
-    return format.subject

@@ -88,6 +88,11 @@ def message_of(file: FileDescriptor, name: str) -> Descriptor:
     return found[0]
 
 
+def is_compiled(text: str) -> bool:
+    """Whether it is compiled files in base64, not the text of a .proto file."""
+    return _compiled(text) is not None
+
+
 def indexes_of(message: Descriptor) -> tuple[int, ...]:
     """Where a message lies in its file: its place among those of each level."""
     found: list[int] = []

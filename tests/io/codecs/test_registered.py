@@ -267,3 +267,18 @@ def test_formats_of_a_registry_are_made_by_their_name(name: Any) -> None:
     assert format_schema(format, format.subject) == columns
     check_format(format, columns, writes=False)
     assert make_decoder(format, columns, ["b"]).decode(values).batch.equals(batch.select(["b"]))
+
+
+def test_the_newest_schema_is_used_as_it_is_and_not_registered_anew() -> None:
+    topic, registry = f"t-{uuid4()}", Registry(schema_registry())
+    documented = json.dumps(json.loads(record(A, B)) | {"doc": "ours", "owner": "shop"})
+    known = registry.register(f"{topic}-value", "AVRO", documented)
+    format = settled(RowFormat("avro", registry=schema_registry()), topic, reads=False)
+    columns = pa.schema([("a", pa.int32())])
+    check_format(format, columns, writes=True)
+    values = make_encoder(format, columns).encode(pa.record_batch({"a": pa.array([1], pa.int32())}))
+    assert values[0].as_py()[:5] == b"\0" + known.to_bytes(4, "big")
+    assert registry.newest(f"{topic}-value").version == 1
+    given = replace(format, schema_text=documented)
+    assert make_encoder(given, columns).encode(pa.record_batch({"a": pa.array([1], pa.int32())}))
+    assert registry.newest(f"{topic}-value").version == 1
