@@ -106,6 +106,10 @@ class Running:
     def status(self) -> pb.JobStatus:
         return self._fabric.control.status(pb.JobRequest(job_id=self._job))
 
+    def rows_in(self) -> int:
+        """Rows that the source's tasks have read."""
+        return max((stage.rows_in for stage in self.status().stages), default=0)
+
     def counts(self) -> dict[str, int]:
         return {each.name: each.n for stage in self.status().stages for each in stage.counts}
 
@@ -170,6 +174,40 @@ def test_bad_records_are_counted_and_go_to_files_once(broker: KafkaBroker, tmp_p
     assert ds.dataset(out).to_table().select(["offset", "data"]).to_pylist() == [
         {"offset": 1, "data": b"["}
     ]
+
+
+def test_rows_of_a_partition_that_comes_are_in_their_windows(
+    broker: KafkaBroker, tmp_path: Path
+) -> None:
+    """It holds the watermark back from when it is found."""
+    topic = broker.new_topic("held")
+    broker.produce(topic, map(record, range(90)), partition=0)
+    rows = read(broker, topic, discover="100 milliseconds").with_watermark("at", "1 minute")
+    twice = fabric.udf(lambda number: number * 2, returns="int64", compile=False)
+    windows = rows.with_columns(two=twice("id")).group_by("user").window("1 minute")
+    counted = windows.agg(fabric.count().alias("n"), fabric.col("two").sum().alias("two"))
+    out = tmp_path / "out"
+    plan = Sink(counted.plan.root, StreamFileTarget("parquet", str(out)), path="out")
+    with running(tmp_path, plan) as job:
+        job.go_on()
+        broker.add_partitions(topic, 2)
+        broker.produce(topic, map(record, range(90, 100)), partition=1)
+        wait_until(lambda: job.rows_in() == 100, 60)
+        broker.produce(topic, map(record, range(1_000, 1_010)), partition=0)
+        broker.produce(topic, map(record, range(1_010, 1_020)), partition=1)
+        want = Counter((f"u{n % 5}", BEGIN + timedelta(minutes=n // 60)) for n in range(100))
+        wait_until(lambda: len(windows_in(out)) >= len(want), 60)
+        job.cancel()
+    assert windows_in(out) == want
+
+
+def windows_in(folder: Path) -> dict[tuple[str, datetime], int]:
+    if not folder.exists() or not any(folder.iterdir()):
+        return {}
+    found = ds.dataset(folder, format="parquet").to_table().to_pylist()
+    counts = {(one["user"], one["window_start"]): one["n"] for one in found}
+    assert len(counts) == len(found), "a window was put out twice"
+    return counts
 
 
 def test_a_moment_is_utc(broker: KafkaBroker) -> None:

@@ -118,7 +118,7 @@ class KafkaReader(CursorReader):
         """How many records wait in its partitions, and how many were read in the last second."""
         if self._open_client is None or all(turn.ended for turn in self._turns.values()):
             return {}
-        lags = (self._client.lag(*place) for place in self._cursors)
+        lags = (cursor.lag for cursor in self._cursors.values())
         now_s = self._clock.monotonic_s()
         passed_s, self._counted_s = now_s - self._counted_s, now_s
         n_read, self._n_read = self._n_read, 0
@@ -246,6 +246,11 @@ class Partition(Plain):
         if not self._assigned:
             return self._begin
         return int(self._client.position(*self.place))
+
+    @property
+    def lag(self) -> int:
+        """How many records wait behind what was read; -1: not known."""
+        return int(self._client.lag(*self.place)) if self._assigned else -1
 
     def read(self, rows_max: int) -> pa.RecordBatch | Later | None:
         """See `Cursor.read`."""

@@ -16,11 +16,13 @@ from confluent_kafka import Consumer, TopicPartition
 
 from fabric.clock import SystemClock
 from fabric.errors import DataError, ExternalError, FabricError, NotFoundError
+from fabric.io.kafka.source import Budget
 from fabric.io.kafka.splits import enumerate_partitions, kafka_schema
 from fabric.io.streams import END, Ended, Polled, open_reader
 from fabric.io.streams.protocol import ALL_OF_IT, BadRecord, Share, StreamReader
 from fabric.plan.sources import KafkaStream, RowFormat, Split
 from fabric.plan.stream_facts import task_of
+from fabric.testing import ManualClock
 from tests.services.kafka import KafkaBroker, kafka_broker, own_broker
 from tests.services.topics import Topics
 
@@ -283,6 +285,7 @@ def test_partitions_are_found_while_it_runs_and_after(broker: KafkaBroker) -> No
     readings = [Reading(source, mine[n], share=shares[n]) for n in (0, 1)]
     try:
         for one in readings:
+            assert one.reader.counts().get("records_behind", 0) == 0  # also before it has begun
             one.once()
         broker.add_partitions(topic, 4)
         for partition in (1, 2, 3):
@@ -429,6 +432,24 @@ def test_a_broker_that_dies_and_comes_back() -> None:
             broker.produce(topic, rows(60), partition=1)
             places.append(tuple(found.until(121)[-1][name] for name in ("p", "o")))
     assert sorted(places) == sorted([(p, o) for p in (0, 1) for o in range(60)] + [(1, 60)])
+
+
+def test_no_more_is_read_than_was_said() -> None:
+    clock = ManualClock()
+    source = KafkaStream("h:1", ("t",), rows_per_s=100, bytes_per_s=20_000)
+    budget = Budget(source, 2, clock)  # of two tasks
+    rows, n_bytes, wait_s = budget.left()
+    assert (rows, n_bytes, wait_s) == (5, 1_000, 0.0)
+    budget.spend(5, 500)
+    rows, _, wait_s = budget.left()
+    assert (rows, wait_s) == (0, pytest.approx(0.02))
+    clock.advance(0.02)
+    assert budget.left()[0] == 1
+    budget.spend(1, 11_000)  # one large record is read whole, and paid for
+    assert budget.left()[2] == pytest.approx(1.03, abs=0.05)
+    clock.advance(60.0)
+    assert budget.left()[:2] == (5, 1_000), "no more than a tenth of a second is kept"
+    assert Budget(KafkaStream("h:1", ("t",)), 2, clock).left()[0] > 1 << 40
 
 
 def test_ended_splits_are_said_once(broker: KafkaBroker) -> None:
