@@ -25,7 +25,7 @@ from fabric.io.codecs.avro_written import written_program
 from tests.io.codecs.avro_strategies import Drawn, evolved, records
 
 Json = Any
-MANY = 3000 if os.environ.get("FABRIC_SOAK") else 60
+MANY = 1000 if os.environ.get("FABRIC_SOAK") else 30
 SLOW = settings(max_examples=MANY, deadline=None, suppress_health_check=list(HealthCheck))
 
 

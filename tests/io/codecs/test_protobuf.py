@@ -20,7 +20,7 @@ from fabric.io.codecs.protobuf_arrow import MOMENTS, WRAPPERS, derived_proto, is
 from fabric.io.codecs.protobuf_program import protobuf_program
 from fabric.io.codecs.protobuf_schema import file_of, indexes_of, message_at, message_of
 
-MANY = 3000 if os.environ.get("FABRIC_SOAK") else 60
+MANY = 1000 if os.environ.get("FABRIC_SOAK") else 15
 SLOW = settings(max_examples=MANY, deadline=None, suppress_health_check=list(HealthCheck))
 
 TEXT = """
