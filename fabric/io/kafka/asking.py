@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from fabric._cython.kafka.results import Fault
-from fabric.errors import AuthError, ExternalError
+from fabric.errors import ExternalError
+from fabric.io.kafka.refusals import refusal
 from fabric.io.kafka.settings import configuration
 from fabric.plan.sources import KafkaStream
 from fabric.wanted import check_wanted
@@ -25,8 +25,6 @@ Answer = TypeVar("Answer")
 ANSWER_S = 10.0
 """How long brokers have, all attempts together."""
 _STEP_S = 1.0
-_REFUSED = ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")
-_TLS = ("_SSL",)
 
 
 class Asking:
@@ -108,25 +106,7 @@ class Asking:
         """The last thing that went wrong, in words; raises what waiting will not mend."""
         why = ""
         for fault in self._reader.errors():
-            refuse(fault, self._source.servers)
+            if error := refusal(fault.name, fault.text, self._source.servers):
+                raise error
             why = f"{fault.name}: {fault.text}"
         return why
-
-
-def is_refused(fault: Fault) -> bool:
-    """Whether a fault is one of credentials or certificates."""
-    return fault.name in (*_REFUSED, *_TLS)
-
-
-def refuse(fault: Fault, servers: str) -> None:
-    """Raise `AuthError` for a fault of credentials or certificates."""
-    if fault.name in _REFUSED:
-        raise AuthError(
-            f"{servers} refused the credentials: {fault.text}; check sasl.mechanism, sasl.username "
-            "and the password"
-        )
-    if fault.name in _TLS:
-        raise AuthError(
-            f"no TLS connection with {servers}: {fault.text}; check security.protocol, "
-            "ssl.ca.location, and certificate and key where the brokers ask for them"
-        )

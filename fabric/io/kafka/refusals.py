@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from fabric.errors import AuthError
 
-_CREDENTIALS = ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED")
+_CREDENTIALS = ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")
 _TLS = ("_SSL",)
 _ALERT = "SSL alert"
 """In a fault of the transport: the broker refused the client's certificate, or wants one."""

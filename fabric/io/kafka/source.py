@@ -19,9 +19,9 @@ import pyarrow as pa
 from fabric._cython.kafka.results import EARLIEST, LATEST, Fault
 from fabric.clock import Clock
 from fabric.errors import AuthError, DataError, ExternalError
-from fabric.io.kafka.asking import is_refused, refuse
 from fabric.io.kafka.attendant import GONE_S, Attendant, Bounds, Lost, Seen
 from fabric.io.kafka.incoming import Records
+from fabric.io.kafka.refusals import refusal
 from fabric.io.kafka.settings import configuration
 from fabric.io.kafka.splits import (
     Place,
@@ -199,7 +199,7 @@ class KafkaReader(CursorReader):
             self._attendant.look()
         elif fault.name in _GONE_TOPIC:
             self._attendant.look()
-        elif is_refused(fault) or fault.name in _MAY_NOT:
+        elif fault.name in _MAY_NOT or refusal(fault.name, fault.text, self._source.servers):
             self._on_refused(fault, now_s)
         elif now_s - self._warned_s >= 1.0:
             self._warned_s = now_s
@@ -211,8 +211,7 @@ class KafkaReader(CursorReader):
             self._refused_s, self._refused = now_s, fault.name
             _log.warning("Kafka refuses", servers=self._source.servers, why=fault.text)
         elif now_s - self._refused_s >= REFUSED_S:
-            refuse(fault, self._source.servers)
-            raise AuthError(
+            raise refusal(fault.name, fault.text, self._source.servers) or AuthError(
                 f"the user given may not read topic {fault.topic!r} of {self._source.servers}: "
                 f"{fault.text}; allow it to read the topic"
             )
