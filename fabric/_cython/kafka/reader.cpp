@@ -9,6 +9,8 @@
 #include <deque>
 #include <stdexcept>
 
+#include "codecs/utf8.hpp"
+
 namespace fabric::kafka {
 
 namespace {
@@ -30,6 +32,23 @@ void add_bytes(codecs::Column& column, const void* data, size_t size) {
   else column.bytes(data, static_cast<int64_t>(size));
 }
 
+// A header's name as text: what is not UTF-8, against the protocol, is replaced byte by byte.
+std::string text_of(std::string_view name) {
+  const auto* at = reinterpret_cast<const uint8_t*>(name.data());
+  std::string text;
+  for (size_t i = 0; i < name.size();) {
+    size_t n = 1;
+    while (n <= 4 && i + n <= name.size() &&
+           !codecs::is_utf8(at + i, static_cast<int64_t>(n))) {
+      ++n;
+    }
+    const bool is_text = n <= 4 && i + n <= name.size();
+    text += is_text ? std::string(name.substr(i, n)) : "\xEF\xBF\xBD";
+    i += is_text ? n : 1;
+  }
+  return text;
+}
+
 void add_headers(codecs::Column& list, const Message& message) {
   const Api& kafka = api();
   codecs::Column& pair = list.children()[0];
@@ -39,7 +58,10 @@ void add_headers(codecs::Column& list, const Message& message) {
     const void* value = nullptr;
     size_t size = 0;
     for (size_t i = 0; kafka.header_get_all(headers, i, &name, &value, &size) == NO_ERROR; ++i) {
-      pair.children()[0].bytes(std::string_view(name));
+      const std::string_view key(name);
+      const bool is_text = codecs::is_utf8(reinterpret_cast<const uint8_t*>(key.data()),
+                                           static_cast<int64_t>(key.size()));
+      pair.children()[0].bytes(is_text ? key : std::string_view(text_of(key)));
       add_bytes(pair.children()[1], value, size);
       pair.end_struct();
     }

@@ -68,6 +68,8 @@ cdef class Reader:
             self.core.reset(new CReader(given))
 
     def __dealloc__(self):
+        if self.wake is not None:
+            self.wake.stop(wait=False)
         with nogil:
             self.core.reset()
 
@@ -288,8 +290,9 @@ cdef class Reader:
     def on_wake(self, callback):
         """Have `callback` called, by a thread of this reader's, when records or errors came.
 
-        Events that come while it runs are one call. None: no more. Who uses this must not read
-        `wake_fd`.
+        It tells that a queue is not empty any more: what is not read until `read` says None brings
+        no second call. Events that come while it runs are one call. None: no more. Who uses this
+        must not read `wake_fd`.
         """
         if self.wake is not None:
             self.wake.stop()
@@ -312,7 +315,7 @@ cdef class Reader:
         return statistics_of(&self.core.get().handle())
 
     def close(self):
-        """Stop, at once; what was fetched is dropped. Again: nothing."""
+        """Stop, at once, while no other call is at work; what was fetched is dropped."""
         self.on_wake(None)
         with nogil:
             self.core.get().close()

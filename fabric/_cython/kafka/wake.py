@@ -24,19 +24,27 @@ class Wake:
     """
 
     def __init__(self, wake_fd: int, callback: Callable[[], None]) -> None:
-        self._fd, self._callback = wake_fd, callback
+        self._fd = os.dup(wake_fd)  # the reader's own may be closed before the thread has ended
+        self._callback = callback
         self._over = False
         self._thread = threading.Thread(target=self._run, name="kafka-wake", daemon=True)
         self._thread.start()
 
-    def stop(self) -> None:
-        """No call begins after this; from the callback itself too."""
-        self._over = True
-        os.eventfd_write(self._fd, 1)
-        if threading.current_thread() is not self._thread:
+    def stop(self, *, wait: bool = True) -> None:
+        """No call begins after this; may be called from the callback itself, and again."""
+        if not self._over:
+            self._over = True
+            os.eventfd_write(self._fd, 1)
+        if wait and threading.current_thread() is not self._thread:
             self._thread.join()
 
     def _run(self) -> None:
+        try:
+            self._watch()
+        finally:
+            os.close(self._fd)
+
+    def _watch(self) -> None:
         waiter = select.poll()
         waiter.register(self._fd, select.POLLIN)
         while True:

@@ -194,3 +194,31 @@ def test_statistics_and_logs_come_from_the_library(broker: SharedBroker) -> None
         lines = reader.logs()
         assert 0 < len(lines) <= 257
         assert any("Client configuration" in text for _, text in lines)
+
+
+def test_header_names_that_are_no_text_are_made_some(
+    broker: SharedBroker, topic: str, native: Any
+) -> None:
+    names = pa.array([b"\xffa\xe9", "é€😀".encode(), b"\xf0\x9f"], pa.binary())
+    pairs = pa.StructArray.from_arrays(
+        [pa.Array.from_buffers(pa.string(), 3, names.buffers()), pa.array([b"v"] * 3)],
+        ["key", "value"],
+    )
+    headers = pa.ListArray.from_arrays([0, 3], pairs)
+    with client_of_kind("native").Writer(settings(broker)) as writer:
+        writer.write(topic, None, pa.array([b"x"]), headers=headers)
+        writer.flush()
+    native.assign({(topic, 0): 0})
+    (read,) = reads(native, topic, 0, 1)
+    read.batch.validate(full=True)
+    assert [h["key"] for h in read.batch["headers"][0].as_py()] == ["�a�", "é€😀", "��"]
+
+
+def test_a_reader_that_is_dropped_ends_its_thread(broker: SharedBroker) -> None:
+    reader = client_of_kind("native").Reader(settings(broker))
+    reader.on_wake(lambda: None)
+    (thread,) = [t for t in threading.enumerate() if t.name == "kafka-wake"]
+    del reader
+    gc.collect()
+    thread.join(WAIT_S)
+    assert not thread.is_alive()
