@@ -53,7 +53,8 @@ def test_an_agent_dies_at(name: str, nth: int, short: dict[str, str]) -> None:
         ordeal.end()
 
 
-@pytest.mark.parametrize("name", sampled(POINTS[2:6], 1, salt="kafka zombies"))
+@pytest.mark.soak
+@pytest.mark.parametrize("name", POINTS[2:6])
 def test_a_publisher_wakes_when_others_have_published(name: str, short: dict[str, str]) -> None:
     """What it had begun is ended by the broker, what it does late changes nothing."""
     faults = {f"agent {i}": f"{name}:2:stop" for i in range(PARALLELISM)}
