@@ -1,12 +1,14 @@
 from typing import ClassVar
 
 import pyarrow as pa
+from typing_extensions import disjoint_base
 
 from fabric._cython.codecs.results import Decoded
 
 def flat_type(dtype: pa.DataType) -> pa.DataType: ...
 def in_layout(column: pa.Array, dtype: pa.DataType) -> pa.Array: ...
 
+@disjoint_base
 class Decoder:
     is_native: ClassVar[bool]
     @property
@@ -14,6 +16,7 @@ class Decoder:
     def decode(self, values: pa.Array | pa.ChunkedArray) -> Decoded: ...
     def finished(self) -> Decoded: ...
 
+@disjoint_base
 class Encoder:
     is_native: ClassVar[bool]
     @property

@@ -1,9 +1,13 @@
+from typing import Self, final
+
 import pyarrow as pa
 
 from fabric._cython.codecs.codec import Decoder, Encoder
 
+@final
 class JsonDecoder(Decoder):
-    def __init__(self, schema: pa.Schema, framed: bool = False) -> None: ...
+    def __new__(cls, schema: pa.Schema, framed: bool = False) -> Self: ...
 
+@final
 class JsonEncoder(Encoder):
-    def __init__(self, schema: pa.Schema, prefix: bytes = b"") -> None: ...
+    def __new__(cls, schema: pa.Schema, prefix: bytes = b"") -> Self: ...

@@ -1,27 +1,32 @@
 from collections.abc import Iterable
+from typing import Self, final
 
 import pyarrow as pa
 
 from fabric._cython.codecs.codec import Decoder, Encoder
 
+@final
 class CsvDecoder(Decoder):
-    def __init__(
-        self,
+    def __new__(
+        cls,
         schema: pa.Schema,
         columns: Iterable[str] | None = None,
         delimiter: str = ",",
         quote: str = '"',
         null_values: Iterable[str] = (),
         fill: bool = False,
-    ) -> None: ...
+    ) -> Self: ...
 
+@final
 class CsvEncoder(Encoder):
-    def __init__(
-        self, schema: pa.Schema, delimiter: str = ",", quote_style: str = "necessary"
-    ) -> None: ...
+    def __new__(
+        cls, schema: pa.Schema, delimiter: str = ",", quote_style: str = "necessary"
+    ) -> Self: ...
 
+@final
 class TextDecoder(Decoder):
-    def __init__(self, schema: pa.Schema) -> None: ...
+    def __new__(cls, schema: pa.Schema) -> Self: ...
 
+@final
 class TextEncoder(Encoder):
-    def __init__(self, schema: pa.Schema) -> None: ...
+    def __new__(cls, schema: pa.Schema) -> Self: ...

@@ -1,10 +1,11 @@
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, Self, final, type_check_only
 
 import pyarrow as pa
 
 from fabric._cython.codecs.codec import Decoder, Encoder
 
+@type_check_only
 class Field(Protocol):
     @property
     def number(self) -> int: ...
@@ -29,20 +30,23 @@ class Field(Protocol):
     @property
     def oneof(self) -> int: ...
 
+@type_check_only
 class Program(Protocol):
     @property
     def messages(self) -> Sequence[tuple[Sequence[Field], Sequence[int]]]: ...
     @property
     def enums(self) -> Sequence[tuple[bool, Sequence[tuple[str, int]]]]: ...
 
+@final
 class ProtobufDecoder(Decoder):
-    def __init__(
-        self,
+    def __new__(
+        cls,
         schema: pa.Schema,
         program: Program | None = None,
         *,
         lookup: Callable[[int, tuple[int, ...]], Program | str] | None = None,
-    ) -> None: ...
+    ) -> Self: ...
 
+@final
 class ProtobufEncoder(Encoder):
-    def __init__(self, schema: pa.Schema, program: Program, *, header: bytes = b"") -> None: ...
+    def __new__(cls, schema: pa.Schema, program: Program, *, header: bytes = b"") -> Self: ...
