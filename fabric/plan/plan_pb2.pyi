@@ -866,7 +866,7 @@ class KafkaStream(_message.Message):
     def __init__(self, servers: _Optional[str] = ..., topics: _Optional[_Iterable[str]] = ..., pattern: _Optional[str] = ..., value: _Optional[_Union[RowFormat, _Mapping]] = ..., key: _Optional[_Iterable[str]] = ..., key_format: _Optional[_Union[RowFormat, _Mapping]] = ..., columns: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., start: _Optional[str] = ..., start_ms: _Optional[int] = ..., offsets: _Optional[_Iterable[_Union[KafkaOffset, _Mapping]]] = ..., until: _Optional[str] = ..., on_expired: _Optional[str] = ..., on_bad: _Optional[str] = ..., isolation: _Optional[str] = ..., group: _Optional[str] = ..., discover_s: _Optional[float] = ..., rows_per_s: _Optional[int] = ..., bytes_per_s: _Optional[int] = ..., buffer_bytes: _Optional[int] = ..., settings: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., secrets: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ...) -> None: ...
 
 class KafkaTarget(_message.Message):
-    __slots__ = ("servers", "topic", "topic_column", "value", "columns", "key", "key_format", "partition_column", "headers", "timestamp", "kind", "guarantee", "publish", "transactional_prefix", "markers", "transaction_timeout_s", "publish_timeout_s", "settings", "secrets")
+    __slots__ = ("servers", "topic", "topic_column", "value", "columns", "key", "key_format", "partition_column", "headers", "timestamp", "kind", "guarantee", "transactional_prefix", "markers", "transaction_timeout_s", "publish_timeout_s", "settings", "secrets")
     SERVERS_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     TOPIC_COLUMN_FIELD_NUMBER: _ClassVar[int]
@@ -879,7 +879,6 @@ class KafkaTarget(_message.Message):
     TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     GUARANTEE_FIELD_NUMBER: _ClassVar[int]
-    PUBLISH_FIELD_NUMBER: _ClassVar[int]
     TRANSACTIONAL_PREFIX_FIELD_NUMBER: _ClassVar[int]
     MARKERS_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
@@ -898,14 +897,13 @@ class KafkaTarget(_message.Message):
     timestamp: str
     kind: str
     guarantee: str
-    publish: str
     transactional_prefix: str
     markers: str
     transaction_timeout_s: float
     publish_timeout_s: float
     settings: _containers.RepeatedCompositeFieldContainer[Setting]
     secrets: _containers.RepeatedCompositeFieldContainer[Setting]
-    def __init__(self, servers: _Optional[str] = ..., topic: _Optional[str] = ..., topic_column: _Optional[str] = ..., value: _Optional[_Union[RowFormat, _Mapping]] = ..., columns: _Optional[_Iterable[str]] = ..., key: _Optional[_Iterable[str]] = ..., key_format: _Optional[_Union[RowFormat, _Mapping]] = ..., partition_column: _Optional[str] = ..., headers: _Optional[str] = ..., timestamp: _Optional[str] = ..., kind: _Optional[str] = ..., guarantee: _Optional[str] = ..., publish: _Optional[str] = ..., transactional_prefix: _Optional[str] = ..., markers: _Optional[str] = ..., transaction_timeout_s: _Optional[float] = ..., publish_timeout_s: _Optional[float] = ..., settings: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., secrets: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ...) -> None: ...
+    def __init__(self, servers: _Optional[str] = ..., topic: _Optional[str] = ..., topic_column: _Optional[str] = ..., value: _Optional[_Union[RowFormat, _Mapping]] = ..., columns: _Optional[_Iterable[str]] = ..., key: _Optional[_Iterable[str]] = ..., key_format: _Optional[_Union[RowFormat, _Mapping]] = ..., partition_column: _Optional[str] = ..., headers: _Optional[str] = ..., timestamp: _Optional[str] = ..., kind: _Optional[str] = ..., guarantee: _Optional[str] = ..., transactional_prefix: _Optional[str] = ..., markers: _Optional[str] = ..., transaction_timeout_s: _Optional[float] = ..., publish_timeout_s: _Optional[float] = ..., settings: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., secrets: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ...) -> None: ...
 
 class FileTarget(_message.Message):
     __slots__ = ("format", "path", "single", "mode", "options", "partition_by", "rows_max", "force")

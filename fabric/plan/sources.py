@@ -34,7 +34,6 @@ OnExpired = Literal["fail", "earliest", "latest"]
 Isolation = Literal["read_committed", "read_uncommitted"]
 KafkaPart = Literal["topic", "partition", "offset", "timestamp", "headers"]
 Guarantee = Literal["exactly_once", "at_least_once", "at_most_once"]
-Publish = Literal["late", "early"]
 EMPTY_SCHEMA = pa.schema([])
 
 
@@ -350,11 +349,10 @@ class KafkaTarget:
     `key`, and what is withdrawn a null value.
 
     "exactly_once" publishes complete checkpoints in transactions whose ids begin with
-    `transactional_prefix` (empty: the job's id), each with a record in the topic `markers`;
-    `publish` "early" sends rows within the open transaction, "late" once the checkpoint is
-    complete. A transaction may take `transaction_timeout_s` (0: as long as interval and publishing
-    need), publishing `publish_timeout_s`. `settings` are librdkafka's; what is secret lies in
-    `secrets` only.
+    `transactional_prefix` (empty: the job's id), each with a record in the topic `markers`.
+    A transaction may take `transaction_timeout_s` (0: as long as interval and publishing need),
+    publishing `publish_timeout_s`. `settings` are librdkafka's; what is secret lies in `secrets`
+    only.
     """
 
     servers: str
@@ -369,7 +367,6 @@ class KafkaTarget:
     timestamp: str = ""
     kind: str = ""
     guarantee: Guarantee = "exactly_once"
-    publish: Publish = "late"
     transactional_prefix: str = ""
     markers: str = "fabric-markers"
     transaction_timeout_s: float = 0.0

@@ -81,7 +81,7 @@ def made(settings: Mapping[str, str], topic: str, timeout_s: float = 15.0) -> in
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
-    admin = AdminClient({**settings, "client.id": "fabric"})
+    admin = AdminClient({**settings, "client.id": "fabric", "log_level": 0})
     try:
         known = admin.list_topics(topic, timeout=timeout_s).topics[topic]
         if known.error is not None:

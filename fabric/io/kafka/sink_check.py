@@ -80,7 +80,7 @@ def _asked(settings: dict[str, str], target: KafkaTarget) -> float | None:
     from confluent_kafka.admin import AdminClient, ConfigResource
 
     faults = SimpleQueue[KafkaError]()
-    given: dict[str, Any] = {**settings, "error_cb": faults.put}
+    given: dict[str, Any] = {**settings, "error_cb": faults.put, "log_level": 0}
     admin = AdminClient(given)
     try:
         known = _topics(admin, faults, target)
