@@ -14,22 +14,24 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
+import pyarrow as pa
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 import fabric
-from fabric import streams
 from fabric.clients.dataframe.streams.targets import to_kafka
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED
+from fabric.io.codecs import make_encoder
 from fabric.io.streams import generator
 from fabric.plan.nodes import Sink
-from fabric.plan.sources import GeneratorStream
+from fabric.plan.sources import GeneratorStream, RowFormat
 from tests.services.topics import Topics
 from tests.support.local import LocalFabric
 from tests.support.ordeal import PATIENCE_S, Submitted, patiently, wait_idle
 from tests.support.wait import wait_until
 
 PARALLELISM, N_SPLITS, N_KEYS = 2, 4, 1_000
+GROUP = "of-the-ordeal"
 START_US, WINDOW_US = 1_767_225_600_000_000, 250_000
 Result = tuple[int, int, int, int]
 """Key, the window's begin, rows in it, and their sum."""
@@ -71,7 +73,7 @@ class Watcher:
 
 
 class KafkaOrdeal(Submitted):
-    """One stream on a fabric, from a generator into a topic of its own."""
+    """One stream on a fabric, from a topic into another one."""
 
     def __init__(
         self, running: LocalFabric, kafka: Topics, *, n_rows: int, rows_per_s: int
@@ -87,10 +89,9 @@ class KafkaOrdeal(Submitted):
 
     def _plan_of(self) -> Sink:
         made = self._made
-        rows = streams.generator(
-            rows_per_s=made.rows_per_s, n_rows=made.n_rows, n_keys=made.n_keys,
-            n_splits=made.n_splits, seed=made.seed,
-            start=datetime.fromtimestamp(START_US // 10**6, UTC),
+        rows = fabric.read_kafka(
+            self._filled(made), servers=self.kafka.servers, schema=_rows(made, 0).schema,
+            until="now", rows_per_s=made.rows_per_s, group=GROUP,
         ).with_watermark("ts", "0 seconds")  # fmt: skip
         windows = rows.group_by("key").window(f"{WINDOW_US} us")
         results = windows.agg(n=fabric.count(), total=fabric.sum("row"))
@@ -99,6 +100,22 @@ class KafkaOrdeal(Submitted):
             publish_timeout="20 seconds",
         )  # fmt: skip
         return Sink(results._node, target)
+
+    def _filled(self, made: GeneratorStream) -> str:
+        """A topic with all records; the group's offsets are at its end, and mean nothing (T-EO-10).
+
+        What is read is what checkpoints say, so that this loses nothing.
+        """
+        topic = self.kafka.new_topic("records", partitions=made.n_splits)
+        for split in range(made.n_splits):
+            rows = _rows(made, split)
+            values = make_encoder(RowFormat("json"), rows.schema).encode(rows).to_pylist()
+            self.kafka.produce(topic, [(None, value) for value in values], partition=split)
+        consumer = Consumer({"bootstrap.servers": self.kafka.servers, "group.id": GROUP})
+        ends = [TopicPartition(topic, split, 1_000_000) for split in range(made.n_splits)]
+        consumer.commit(offsets=ends, asynchronous=False)
+        consumer.close()
+        return topic
 
     def complete(self) -> int:
         """The newest complete checkpoint; 0: there is none."""
@@ -160,12 +177,17 @@ def _result(value: bytes | None) -> Result:
     return row["key"], at_us, row["n"], row["total"]
 
 
+def _rows(made: GeneratorStream, split: int) -> pa.RecordBatch:
+    n = generator.n_rows_of(made.n_rows, split, made.n_splits)
+    rows = generator.rows(made, split, 0, n, START_US).select(["key", "row", "ts"])
+    return pa.concat_batches(rows.to_batches())
+
+
 def reference(made: GeneratorStream) -> set[Result]:
     """The results without any fabric."""
     found: dict[tuple[int, int], list[int]] = {}
     for split in range(made.n_splits):
-        n = generator.n_rows_of(made.n_rows, split, made.n_splits)
-        rows = generator.rows(made, split, 0, n, START_US)
+        rows = _rows(made, split)
         times = rows.column("ts").cast("int64").to_pylist()
         for key, row, at_us in zip(
             rows.column("key").to_pylist(), rows.column("row").to_pylist(), times, strict=True
