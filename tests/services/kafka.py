@@ -52,6 +52,7 @@ SETTINGS = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
+    "log.retention.ms": "-1",  # records of 1970 would go with the first look at what is old
     "log.cleaner.dedupe.buffer.size": "4194304",  # of the heap; it would be 128 MB
     "log.cleaner.threads": "1",
     "log.cleaner.backoff.ms": "500",
