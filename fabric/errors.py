@@ -144,8 +144,9 @@ class BrokerError(ExternalError):
         name: str = "",
         retryable: bool = True,
         requires_abort: bool = False,
+        **where: str,
     ) -> None:
-        super().__init__(message)
+        super().__init__(message, **where)
         self.code, self.name = code, name
         self.retryable, self.requires_abort = retryable, requires_abort
 

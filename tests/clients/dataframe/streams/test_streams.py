@@ -313,7 +313,13 @@ class Asked(Exception):
 
 @pytest.fixture
 def submitted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], Asked]:
-    def submit(self: DataFrame, name: str = "", *, parallelism: int | None = None) -> Any:
+    def submit(
+        self: DataFrame,
+        name: str = "",
+        *,
+        parallelism: int | None = None,
+        latency: str | None = None,
+    ) -> Any:
         raise Asked(self.plan, name)
 
     monkeypatch.setattr(DataFrame, "submit", submit)
