@@ -44,12 +44,14 @@ def print_table(benchmark: Benchmark, found: Sequence[Line | Failure]) -> None:
         ours = line.peer is None
         table.add_row(
             line.case if ours else "", "fabric" if ours else line.peer, time_text(line.seconds),
-            f"{line.rate / _MEGA:,.1f}", f"{line.bytes / line.seconds / _GIGA:.2f}",
+            rate_text(line.rate), f"{line.bytes / line.seconds / _GIGA:.2f}",
             "" if line.ratio is None else f"{line.ratio:.2f}", f"{line.rows:,}", line.checksum,
             *(str(line.extra.get(name, "")) for name in extras),
             style="bold" if ours else None,
         )  # fmt: skip
     console = Console(width=None if sys.stdout.isatty() else PAGE_WIDTH)
+    if not console.is_terminal:  # what is cut off can't be read anywhere
+        console.width = max(PAGE_WIDTH, console.measure(table).maximum)
     console.print(table)
     for failure in found:
         if isinstance(failure, Failure):
@@ -66,3 +68,12 @@ def time_text(seconds: float) -> str:
     if seconds < 1e-3:
         return f"{seconds * 1e6:.1f} µs"
     return f"{seconds * 1e3:.2f} ms" if seconds < 1 else f"{seconds:.3f} s"
+
+
+def rate_text(rows_per_s: float) -> str:
+    """Million rows a second, with what a slow engine needs to differ from another.
+
+    >>> rate_text(12_340_000), rate_text(45_600)
+    ('12.3', '0.046')
+    """
+    return f"{rows_per_s / _MEGA:,.{1 if rows_per_s >= _MEGA else 3}f}"
