@@ -24,10 +24,21 @@ def flights(
     without_spark: Annotated[
         bool, typer.Option("--without-spark", help="Skip the steps that need Java.")
     ] = False,
+    kafka: Annotated[
+        bool,
+        typer.Option(
+            "--kafka",
+            help="Have the stream read a topic of Kafka; starts a broker (needs Maven, Java).",
+        ),
+    ] = False,
+    servers: Annotated[
+        str,
+        typer.Option(metavar="HOST:PORT", help="The same, with brokers that run already."),
+    ] = "",
 ) -> None:
     """Real flights through Fabric, two agents and Spark; compared with DuckDB."""
     with ctrl_c_ends():
         from fabric.clients.demo.flights import run
 
-        code = run(keep=keep, with_spark=not without_spark)
+        code = run(keep=keep, with_spark=not without_spark, kafka=kafka, servers=servers)
     raise typer.Exit(code)

@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from fabric import DataFrame, Job, Session
+    from fabric.clients.demo.topic import Topic
 
 OUT = Path("out/flights")
 KEPT = "delays_by_carrier"
@@ -48,20 +49,32 @@ def run(
     *,
     keep: bool = False,
     with_spark: bool = True,
+    kafka: bool = False,
+    servers: str = "",
     out: Path = OUT,
     processes: Callable[..., LocalProcesses] = LocalProcesses,
 ) -> int:
     """Run the demo; 0 when every answer agrees with DuckDB's.
 
     `out` gets the CSVs, a picture of the delays, the job graph, Parquet files and logs. `processes`
-    says where the coordinator and the agents run.
+    says where the coordinator and the agents run. With `kafka`, step 3 reads a topic of the brokers
+    at `servers`, or of one that is started.
     """
+    with_kafka = kafka or bool(servers)
+    if with_kafka:
+        from fabric.clients.demo.topic import check
+
+        check(servers)
     console = Console(highlight=False, soft_wrap=True)
     files = data.unpack(out)
     _clear(out)
-    with _spark(out / "spark.log", with_spark) as spark, tempfile.TemporaryDirectory() as home:
+    with (
+        _topic(console, servers) if with_kafka else nullcontext() as topic,
+        _spark(out / "spark.log", with_spark) as spark,
+        tempfile.TemporaryDirectory() as home,
+    ):
         fabric_ = processes(FabricHome(Path(home)), free_port(), out / "fabric.log")
-        return Flights(console, out, files, fabric_, spark).run(keep)
+        return Flights(console, out, files, fabric_, spark, topic=topic).run(keep)
 
 
 def _clear(out: Path) -> None:
@@ -74,6 +87,18 @@ def _clear(out: Path) -> None:
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _topic(console: Console, servers: str) -> Iterator[Topic]:
+    """A topic of Kafka; a broker is started before anything else, so that failing costs little."""
+    from fabric.clients.demo.topic import new_topic, store
+
+    if not servers:
+        console.print(f"starting Apache Kafka; the first time Maven fetches it to {store()}")
+    with new_topic(servers) as topic:
+        console.print(f"Kafka at {topic.servers} has a new topic, {topic.name}")
+        yield topic
 
 
 @contextmanager
@@ -116,8 +141,11 @@ class Flights:
         files: Mapping[str, Path],
         fabric_: LocalProcesses,
         spark: Future[SparkSession] | None,
+        *,
+        topic: Topic | None = None,
     ) -> None:
         self._console, self._out, self._fabric, self._spark = console, out, fabric_, spark
+        self._topic = topic
         self._files = files
         self._rows = {name: _csv_rows(path) for name, path in files.items()}
         self._agreement = Agreement(console, questions.ask_duckdb(files))
@@ -215,14 +243,16 @@ class Flights:
         n_rows = replay.prepare(session, self._files["flights"].absolute(), self._replayed)
         for name, table in replay.ask_duckdb(self._replayed).items():
             self._agreement.expect(name, table)
+        way = "as a stream" if self._topic is None else "through Kafka, as a stream"
         self._say(
             3,
-            f"the year's {n_rows:,} departures once more, as a stream of {replay.SECONDS} s: "
+            f"the year's {n_rows:,} departures once more, {way} of {replay.SECONDS} s: "
             f"windows of {replay.WINDOW} by schedule, {replay.BOUND} of patience",
         )
+        stream = self._flights_again(session, n_rows)
         newest = fabric_.add_agent()
         self._console.print(f"  {newest} joins: one split an origin, one task each on three agents")
-        done = replay.replay(session, self._replayed, self._out.absolute(), fabric_.kill_newest)
+        done = replay.replay(session, stream, self._out.absolute(), fabric_.kill_newest)
         windows, late = (done.answers[name].num_rows for name in replay.NAMES)
         self._console.print(
             f"  {newest} was killed behind checkpoint {done.checkpoint}; all went on from there on "
@@ -234,6 +264,16 @@ class Flights:
         )
         for name, table in done.answers.items():
             self._agreement.check(f"{name}, from the stream", name, table)
+
+    def _flights_again(self, session: Session, n_rows: int) -> DataFrame:
+        """The stream of step 3; with Kafka its topic is filled first, by a job of its own."""
+        if (topic := self._topic) is None:
+            return replay.from_file(session, self._replayed)
+        _, seconds = _timed(lambda: topic.fill(session, self._replayed))
+        self._console.print(
+            f"  written exactly once, a partition an origin: {_rate(n_rows, seconds)}"
+        )
+        return topic.stream(session, self._replayed)
 
     @property
     def _replayed(self) -> Path:

@@ -89,11 +89,15 @@ def ask_duckdb(prepared: Path) -> dict[str, pa.Table]:
         return {name: database.sql(SQL[name]).to_arrow_table() for name in NAMES}
 
 
-def ask(session: Session, prepared: Path) -> tuple[DataFrame, DataFrame]:
-    """The windows, and the rows that came too late for theirs."""
-    stream = fabric.streams.replay(
+def from_file(session: Session, prepared: Path) -> DataFrame:
+    """The flights as a stream of `SECONDS`, straight from the file; see `topic` for another way."""
+    return fabric.streams.replay(
         session.read_parquet(prepared), "departed", split_by="origin", speed=YEAR_S / SECONDS
     )
+
+
+def ask(stream: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """The windows, and the rows that came too late for theirs."""
     windows = (
         stream.with_watermark("scheduled", BOUND)
         .group_by("origin")
@@ -106,9 +110,9 @@ def ask(session: Session, prepared: Path) -> tuple[DataFrame, DataFrame]:
     return hours, late
 
 
-def replay(session: Session, prepared: Path, out: Path, lose: Callable[[], None]) -> Replayed:
-    """Run the stream to its end; `lose` is called once a checkpoint is complete."""
-    hours, late = ask(session, prepared)
+def replay(session: Session, stream: DataFrame, out: Path, lose: Callable[[], None]) -> Replayed:
+    """Run `stream` to its end; `lose` is called once a checkpoint is complete."""
+    hours, late = ask(stream)
     folders = {name: out / f"{name}.stream" for name in NAMES}
     begin = time.perf_counter()
     session.checkpoints(interval_s=CHECKPOINT_S)

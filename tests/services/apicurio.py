@@ -13,8 +13,9 @@ import urllib.request
 from contextlib import suppress
 from pathlib import Path
 
-from tests.services.maven import java_path, maven, prepared
-from tests.services.server import Server, free_port
+from fabric.clients.demo.services.maven import java_path, maven, prepared
+from fabric.clients.demo.services.server import Server, free_port
+from tests.services import STORE
 from tests.services.sharing import shared
 
 POM = Path(__file__).with_name("apicurio.xml")
@@ -76,7 +77,7 @@ def _programs() -> Path:
     def make(folder: Path) -> None:
         maven("-f", str(POM), "dependency:unpack", f"-DoutputDirectory={folder}")
 
-    return prepared("apicurio", make, POM.read_bytes())
+    return prepared(STORE, "apicurio", make, POM.read_bytes())
 
 
 def _classes() -> Path:
@@ -87,7 +88,7 @@ def _classes() -> Path:
             registry.stop()
 
     made_for = repr((java_path(), _JAVA, str(_programs()))).encode()
-    return prepared("apicurio-classes", make, made_for) / "classes.jsa"
+    return prepared(STORE, "apicurio-classes", make, made_for) / "classes.jsa"
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from fabric.clients.demo.services.server import free_port
 from tests.services.kafka import KafkaBroker
-from tests.services.server import free_port
 from tests.services.topics import WAIT_S
 from tests.support.certificates import Issuer
 

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from tests.services.maven import locked
-from tests.services.server import KEEPER, Server
+from fabric.clients.demo.services.maven import locked
+from fabric.clients.demo.services.server import KEEPER, Server
 
 _LOCK = threading.Lock()
 _ADDRESSES: dict[str, str] = {}

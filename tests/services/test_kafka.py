@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException
 
+from fabric.clients.demo.services.server import listens
 from fabric.errors import ExternalError
 from tests.services.kafka import KafkaBroker, kafka_broker, own_broker, three_brokers
-from tests.services.server import listens
 from tests.support.wait import wait_until
 
 CODE = """

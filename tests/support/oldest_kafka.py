@@ -10,7 +10,8 @@ import os
 import sys
 from pathlib import Path
 
-from tests.services.maven import prepared, run
+from fabric.clients.demo.services.maven import prepared, run
+from tests.services import STORE
 
 LOCK = Path(__file__).resolve().parent.parent.parent / "requirements" / "kafka_oldest.lock"
 VERSION = "2.8.0"
@@ -24,7 +25,7 @@ def oldest_kafka() -> Path:
         pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
         run([*pip, "--no-deps", "--require-hashes", "-r", str(LOCK), "--target", str(folder)])
 
-    return prepared("kafka-oldest", make, LOCK.read_bytes(), sys.version.encode())
+    return prepared(STORE, "kafka-oldest", make, LOCK.read_bytes(), sys.version.encode())
 
 
 def with_oldest_kafka() -> dict[str, str]:

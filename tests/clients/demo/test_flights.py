@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from fabric.clients.cli.main import main
-from fabric.clients.demo import data, flights, questions
+from fabric.clients.demo import data, flights, questions, topic
+from fabric.clients.demo.services.server import listens
+from tests.services import STORE
+from tests.services.kafka import kafka_broker
 from tests.support.wait import wait_until
 
 COMMAND = [sys.executable, "-m", "fabric.clients.cli", "demo", "flights"]
@@ -24,10 +28,10 @@ AGREES = r"agrees with DuckDB: 23,907 rows, checksum [0-9a-f]{16} \((\d) compari
 ENV = {**os.environ, "COLUMNS": "120", "PYTHONUNBUFFERED": "1"}
 
 
-def run(folder: Path, *options: str) -> str:
+def run(folder: Path, *options: str, env: Mapping[str, str] = ENV) -> str:
     """What the command prints; it ends with 0 and says nothing on stderr."""
     done = subprocess.run(
-        [*COMMAND, *options], cwd=folder, env=ENV, capture_output=True, text=True, check=False
+        [*COMMAND, *options], cwd=folder, env=env, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
@@ -56,13 +60,18 @@ def check_common(text: str, out: Path) -> None:
     assert (out / "job_graph.svg").read_text().startswith("<svg ")
 
 
-def test_with_spark(tmp_path: Path) -> None:
-    text = run(tmp_path)
+def test_with_spark_and_kafka(tmp_path: Path) -> None:
+    broker = kafka_broker()
+    text = run(tmp_path, "--servers", broker.servers)
     out = tmp_path / "out" / "flights"
     check_common(text, out)
     found = re.search(AGREES, text)
     assert found is not None
     assert found[1] == "8"
+    assert "328,521 departures once more, through Kafka" in text
+    named = re.search(rf"Kafka at {broker.servers} has a new topic, (flights-\w+)", text)
+    assert named is not None
+    assert named[1] not in broker.metadata().topics, "it is left behind"
     assert "PySpark types and cleans the CSVs and writes them through Flight" in text
     rows = [pq.read_table(out / f"{name}.parquet").num_rows for name in questions.NAMES]
     assert rows == [16, 15]
@@ -159,6 +168,41 @@ def test_a_difference_fails(
     assert re.search(r"DIFFERS \w+, on agents: 16 rows, checksum \w{16}; DuckDB has 16 rows", text)
     assert "(delays_by_weather, on agents)" in text
     assert text.endswith("3 answers differ\n")
+
+
+@pytest.mark.soak
+def test_a_broker_is_started(tmp_path: Path) -> None:
+    """From the files that set-up fetched, so that it is fast; it is gone afterwards."""
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "services").symlink_to(STORE)
+    env = {**ENV, "FABRIC_HOME": str(tmp_path / "home")}
+    text = run(tmp_path, "--kafka", "--without-spark", env=env)
+    check_common(text, tmp_path / "out" / "flights")
+    assert re.search(AGREES, text) is not None
+    port = re.search(r"Kafka at 127\.0\.0\.1:(\d+) has a new topic", text)
+    assert port is not None
+    assert not listens(int(port[1]))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--kafka"], "mvn and java and setpriv can't be found; install them (apt install maven "),
+        (["--servers", "127.0.0.1:1"], "the brokers at 127.0.0.1:1 made no topic 'flights-"),
+    ],
+)
+def test_kafka_that_is_not_there_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    options: list[str], said: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(topic, "_WAIT_S", 0.5)
+    assert main(["demo", "flights", *options]) == 1
+    text, words = capsys.readouterr()
+    assert said in words
+    assert "Traceback" not in words
+    assert "step 0" not in text
 
 
 def test_missing_data_is_named(

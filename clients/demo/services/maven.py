@@ -1,9 +1,9 @@
-"""What servers for tests are made of: jars from Maven Central, of pinned versions, kept in build/.
+"""What servers are made of: jars from Maven Central, of pinned versions, kept in a folder.
 
 One job: `prepared`, a folder that is made once, by whichever of several processes comes first, and
-`jars`, which fills one from a pom.xml. Maven checks each file against its published checksum
-(``-C``) and keeps what it fetched in its own repository, so only the first machine's first run
-waits for the network.
+`jars`, which fills one from a pom.xml. Both are below `store`, which the caller names. Maven checks
+each file against its published checksum (``-C``) and keeps what it fetched in its own repository,
+so only the first start waits for the network.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from pathlib import Path
 
 from fabric.errors import ExternalError
 
-FOLDER = Path(__file__).resolve().parent.parent.parent / "build" / "services"
 _FETCH_S = 900
 
 
@@ -31,9 +30,9 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def prepared(name: str, make: Callable[[Path], None], *parts: bytes) -> Path:
+def prepared(store: Path, name: str, make: Callable[[Path], None], *parts: bytes) -> Path:
     """The folder `name`, filled by `make` if it is not there; `parts` are what it depends on."""
-    target = FOLDER / f"{name}-{hashlib.sha256(b'|'.join(parts)).hexdigest()[:12]}"
+    target = store / f"{name}-{hashlib.sha256(b'|'.join(parts)).hexdigest()[:12]}"
     if not target.exists():
         with locked(target.with_suffix(".lock")):
             if not target.exists():
@@ -45,13 +44,13 @@ def prepared(name: str, make: Callable[[Path], None], *parts: bytes) -> Path:
     return target
 
 
-def jars(pom: Path) -> Path:
+def jars(store: Path, pom: Path) -> Path:
     """A folder of the jars that `pom` names, and of those that they need."""
 
     def fetch(folder: Path) -> None:
         maven("-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={folder}")
 
-    return prepared(pom.stem, fetch, pom.read_bytes())
+    return prepared(store, pom.stem, fetch, pom.read_bytes())
 
 
 def java_path() -> str:

@@ -1,6 +1,6 @@
-"""A server program for tests: on free loopback ports, killed with whoever started it.
+"""A server program: on free loopback ports, killed with whoever started it.
 
-One job: `Server`, on which the servers of this folder build: start, stop, kill, pause, resume. The
+One job: `Server`, on which all such servers build: start, stop, kill, pause, resume. The
 program runs under a keeper (keeper.py), so it ends with this process, however that ends, but not
 with the thread that started it. Its folder is removed when it is closed, or by the keeper.
 """
