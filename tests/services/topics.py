@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,15 +47,15 @@ class Record:
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
-class Topics:
+class Topics(ABC):
     """The topics of one Kafka, at `servers`; `replicas` is how many copies a new topic has."""
 
     replicas = 1
 
     @property
+    @abstractmethod
     def servers(self) -> str:
         """Its address, for ``bootstrap.servers``."""
-        raise NotImplementedError
 
     def admin(self) -> AdminClient:
         """A client that administers it."""

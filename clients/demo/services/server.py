@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -28,7 +29,7 @@ KEEPER = (sys.executable, "-I", "-S", str(Path(__file__).with_name("keeper.py"))
 _LOW, _HIGH = 15_000, 32_000
 
 
-class Server:
+class Server(ABC):
     """One process with a folder of its own, `folder`, in which ``log`` is what it says.
 
     It is started by `start` and may be started again, on the same ports and data. Use it in a
@@ -43,18 +44,18 @@ class Server:
         self._keeper: subprocess.Popen[str] | None = None
         self._pid = 0
 
+    @abstractmethod
     def command(self) -> list[str]:
         """The command line."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def address(self) -> str:
         """Where it serves."""
-        raise NotImplementedError
 
+    @abstractmethod
     def answers(self) -> bool:
         """Whether it serves; asked while it starts."""
-        raise NotImplementedError
 
     @property
     def pid(self) -> int:
