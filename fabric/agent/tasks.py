@@ -38,6 +38,7 @@ from fabric.flight.transport import Transport
 from fabric.plan.nodes import Node, Sink
 from fabric.plan.sources import Split
 from fabric.telemetry.logs import logger
+from fabric.wanted import asking
 
 _log = logger("fabric.agent")
 
@@ -98,7 +99,8 @@ class TaskRun:
         started = self._services.clock.monotonic_s()
         report = pb.TaskReport(key=self._spec.key)
         try:
-            report.outputs.extend(self._work())
+            with asking(self._cancellation.check):  # what waits for others asks `check_wanted`
+                report.outputs.extend(self._work())
             report.state = pb.TASK_FINISHED
             report.sink_handle = self._handle
         except BaseException as error:  # also a panic of DataFusion: it must become a report

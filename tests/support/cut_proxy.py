@@ -38,6 +38,10 @@ class CutProxy:
         self.port: int = self._listener.getsockname()[1]
         self._threads = [self._start(self._accept)]
 
+    def lead_to(self, port: int) -> None:
+        """Pass later connections on to another server."""
+        self._port = port
+
     @property
     def address(self) -> str:
         """What Flight clients connect to."""

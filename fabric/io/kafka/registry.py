@@ -3,7 +3,8 @@
 One job: `Registry`. Schemas by id, which never change and are kept for ever; the newest of a
 subject; registering, and asking whether a schema would be compatible. When the registry does not
 answer, a call waits with exponential back-off and jitter up to ``wait.ms``, says so, and then
-raises an `ExternalError` that may be retried: no row is lost for it. What schemas mean for rows is
+raises an `ExternalError` that may be retried: no row is lost for it. Whoever asks may give up
+meanwhile (`fabric.wanted`), also while a registry hangs. What schemas mean for rows is
 `fabric.io.kafka.registered`'s.
 
 It speaks HTTP by the standard library. `confluent_kafka.schema_registry` brings four packages more,
@@ -20,18 +21,19 @@ import random
 import ssl
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 from urllib.parse import quote, urlsplit
 
 from fabric.clock import Clock, SystemClock
 from fabric.errors import (
     AuthError,
-    CancelledError,
     ConfigError,
     DataError,
     ExternalError,
@@ -41,15 +43,18 @@ from fabric.errors import (
 )
 from fabric.plan.sources import RowFormat, Settings
 from fabric.telemetry.logs import logger
+from fabric.wanted import check_wanted
 
 _log = logger("fabric.registry")
 SchemaType: TypeAlias = Literal["AVRO", "JSON", "PROTOBUF"]
 Json: TypeAlias = object
+Answer = TypeVar("Answer")
 
 ANSWER_BYTES_MAX = 16 << 20
 REFERENCES_MAX = 200  # schemas that one schema may need, all levels together
 FORGET_S = 10.0  # how long an id stays unknown: it may be registered in the meantime
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 5.0
+STEP_S = 0.1  # how often a caller who waits hears that nobody wants the answer any more
 KNOWN = frozenset(
     (
         "basic.auth.user.info", "bearer.auth.token", "ssl.ca.pem", "ssl.ca.location",
@@ -96,8 +101,6 @@ class Registry:
         (60 000) for a registry that is away. Values are in no message.
     say
         Called with a sentence when a wait begins and when it ended well; None: it is logged.
-    stopped
-        Ends any wait, with `CancelledError`.
     Raises
     ------
     ConfigError
@@ -110,7 +113,6 @@ class Registry:
         settings: Mapping[str, str] | None = None,
         *,
         say: Callable[[str], None] | None = None,
-        stopped: threading.Event | None = None,
         clock: Clock | None = None,
     ) -> None:
         given = dict(settings or {})
@@ -120,7 +122,6 @@ class Registry:
         self._hosts = [_Host.of(one.strip()) for one in url.split(",")]
         self._wait_s = _seconds(given, "wait.ms", 60_000)
         self._say = say or _log.warning
-        self._stopped = stopped or threading.Event()
         self._clock = clock or SystemClock()
         self._manner = _Manner(
             _authorization(given),
@@ -248,7 +249,7 @@ class Registry:
             why = "nothing answered"
             for host in self._hosts:
                 try:
-                    status, raw = host.ask(method, path, body, self._manner)
+                    status, raw = _while_wanted(partial(host.ask, method, path, body, self._manner))
                 except FabricError:  # an AuthError is an OSError too
                     raise
                 except (OSError, http.client.HTTPException) as error:
@@ -269,9 +270,33 @@ class Registry:
             if not said:
                 self._say(f"waiting for the schema registry {self.url} ({why})")
                 said = True
-            if self._stopped.wait(wait_s * self._random.uniform(0.5, 1.0)):
-                raise CancelledError(f"stopped while waiting for the schema registry {self.url}")
+            self._pause(wait_s * self._random.uniform(0.5, 1.0))
             wait_s = min(wait_s * 2, LONGEST_WAIT_S)
+
+    def _pause(self, wait_s: float) -> None:
+        until_s = self._clock.monotonic_s() + wait_s
+        while (rest_s := until_s - self._clock.monotonic_s()) > 0:
+            check_wanted()
+            time.sleep(min(rest_s, STEP_S))
+
+
+def _while_wanted(ask: Callable[[], Answer]) -> Answer:
+    """What `ask` answers, in a thread of its own, so that a caller can give up: see `check_wanted`.
+
+    Given up, the thread ends with the answer, or at the time-out of one.
+    """
+    answer: Future[Answer] = Future()
+
+    def work() -> None:
+        try:
+            answer.set_result(ask())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=work, name="schema registry", daemon=True).start()
+    while not wait((answer,), STEP_S).done:
+        check_wanted()
+    return answer.result()
 
 
 @dataclass(frozen=True, slots=True)

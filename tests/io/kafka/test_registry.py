@@ -24,6 +24,7 @@ from fabric.errors import (
 )
 from fabric.io.kafka.registry import Reference, Registry, registry_of
 from fabric.plan.sources import RowFormat
+from fabric.wanted import asking
 from tests.io.kafka.scripted import scripted
 from tests.services.apicurio import Apicurio, schema_registry
 from tests.support.certificates import Issuer
@@ -153,11 +154,30 @@ def test_a_wait_ends_with_an_error_that_may_be_retried() -> None:
     assert "s3cret" not in f"{caught.value!r} {registry!r} {registry._manner!r}"
 
 
-def test_a_wait_ends_when_it_is_stopped() -> None:
-    stopped = threading.Event()
-    registry = Registry(nobody(), say=lambda _: stopped.set(), stopped=stopped)
-    with pytest.raises(CancelledError):
-        registry.schema(1)
+@pytest.mark.parametrize("hangs", [False, True], ids=["away", "hangs"])
+def test_a_wait_ends_when_nobody_wants_the_answer(hangs: bool) -> None:
+    """A registry that hangs accepts the connection, and would be waited for ten seconds."""
+    given_up = threading.Event()
+
+    def wanted() -> None:
+        if given_up.is_set():
+            raise CancelledError("the job was cancelled")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}" if hangs else nobody()
+        registry = Registry(url, {"request.timeout.ms": "600000"}, say=lambda _: given_up.set())
+        accepted: list[socket.socket] = []
+
+        def accept() -> None:
+            accepted.append(listener.accept()[0])
+            given_up.set()
+
+        if hangs:
+            threading.Thread(target=accept).start()
+        with asking(wanted), pytest.raises(CancelledError, match="the job was cancelled"):
+            registry.schema(1)
+        for connection in accepted:
+            connection.close()
 
 
 GOOD = (200, json.dumps({"schema": '"string"'}).encode())
