@@ -195,5 +195,7 @@ def test_bytes_are_base64(data: bytes, text: str) -> None:
     try:
         expected: Any = base64.b64decode(text, validate=True)
     except ValueError:
+        expected = None
+    if expected is None or len(base64.b64encode(expected)) < len(text):  # Python takes more padding
         expected = f"column 'a': {json.dumps(text)} is not a valid large_binary"
     assert one(pa.large_binary(), json.dumps(text)) == expected
