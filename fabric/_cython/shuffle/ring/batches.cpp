@@ -224,10 +224,10 @@ void BatchPipes::take_one(BatchPort& port, std::vector<BatchItem>& taken,
   port.take(1, [&](BatchItem&& item) { taken.push_back(std::move(item)); }, dropped);
 }
 void BatchPipes::enter(BatchPort& port, Waiter& waiter, Need need) {
-  port.producers.add(waiter, need);
+  port.granters.add(waiter, need);
 }
 void BatchPipes::leave(BatchPort& port, Waiter& waiter) {
-  if (!port.producers.remove(waiter)) port.wake_producers();
+  if (!port.granters.remove(waiter)) port.wake_producers();
 }
 void BatchPipes::add(BatchPort& port, std::shared_ptr<BatchTap> tap, std::shared_ptr<void> owner) {
   port.add(std::move(tap), std::move(owner));

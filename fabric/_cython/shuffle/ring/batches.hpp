@@ -88,7 +88,7 @@ class BatchPipes {
   static void take_one(BatchPort& port, std::vector<BatchItem>& taken,
                        std::vector<BatchItem>& dropped);
 
-  // From here on `waiter` is signalled once there is room for `need`.
+  // From here on `waiter`, who grants credit, is signalled once there is room for `need`.
   static void enter(BatchPort& port, Waiter& waiter, Need need);
   // And no more. Whoever was signalled passes the wake on, for it may not have needed all of it.
   static void leave(BatchPort& port, Waiter& waiter);

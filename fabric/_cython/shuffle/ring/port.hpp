@@ -98,6 +98,7 @@ class Port {
   const uint32_t edge, partition;
   WaitList consumers;  // who waits for an item
   WaitList producers;  // who waits for room
+  WaitList granters;   // who tells producers elsewhere of room; has nothing to put in
 
   // From any thread. The item is in, or the port is closed and the item is left to the caller, or
   // it does not fit now. What a closed port still held is moved to `dropped`.
@@ -164,6 +165,7 @@ class Port {
     drain(dropped);
     consumers.notify_all();
     producers.notify_all();
+    granters.notify_all();
     if (Taps<Payload>* taps = tapped()) taps->wake();
   }
 
@@ -209,9 +211,11 @@ class Port {
   // Wakes the producers for whom there is room now. To be called by whoever made room, and by a
   // producer that was woken here after it tried again, for it may not have needed all of it.
   void wake_producers() {
-    if (producers.empty()) return;
+    if (producers.empty() && granters.empty()) return;
     const Ring<Payload>* ring = ring_.load(std::memory_order_seq_cst);
-    producers.notify(room_.admission(bounds(), ring == nullptr || ring->has_slot()));
+    auto admits = room_.admission(bounds(), ring == nullptr || ring->has_slot());
+    producers.notify(admits);
+    granters.notify(admits);
   }
 
  private:
