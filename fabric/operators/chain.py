@@ -6,9 +6,8 @@ A chain may read pipelined edges, because it never waits for the end of one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -85,6 +84,64 @@ def build_chain(
     return Chain(root, context or Context(), splits or {})
 
 
+@dataclass(slots=True)
+class _Step:
+    """A node of the chain, with what a walk asks of it again and again."""
+
+    operator: Operator | None
+    """None: rows of `edge` come in."""
+    edge: int
+    inputs: tuple[int, ...]
+    """The places of its children among the steps."""
+    schema: pa.Schema
+    path: str
+    reached: int = BEGINNING
+    """The highest watermark that came in."""
+    told: set[int] = field(default_factory=set)
+    """Inputs whose end the operator knows."""
+
+    def take(self, rows: Sequence[Batches], now_us: int | None, time_us: int) -> Batches:
+        """What comes out by rows of each input, then by the clock, then by a watermark."""
+        operator, found = self.operator, Batches()
+        assert operator is not None
+        for index, batches in enumerate(rows):
+            for batch in batches:
+                if not operator.done:
+                    found += operator.on_batch(index, batch)
+        if now_us is not None:
+            found += operator.on_time(now_us)
+        if time_us > self.reached:  # else nothing new, or `IDLE`
+            self.reached = time_us
+            found += operator.on_watermark(time_us)
+        return found
+
+    def end(self, ended: Iterable[int]) -> Batches:
+        """What comes out by the ends of inputs with these numbers, each told once."""
+        found = Batches()
+        for index in ended:
+            if index not in self.told:
+                self.told.add(index)
+                assert self.operator is not None
+                found += self.operator.on_end(index)
+        return found
+
+
+def _steps(
+    nodes: Sequence[Node], operators: Mapping[int, Operator], edges: Mapping[int, int]
+) -> list[_Step]:
+    places = {id(node): index for index, node in enumerate(nodes)}
+    return [
+        _Step(
+            operators.get(id(node)),
+            edges.get(id(node), 0),
+            tuple(places[id(child)] for child in node.children),
+            schema_of(node),
+            node.path,
+        )
+        for node in nodes
+    ]
+
+
 class Chain:
     """The operators of one task, in the order of the plan; one thread owns it.
 
@@ -109,10 +166,9 @@ class Chain:
         """The edges it reads; a scan of a stream is the edge ``-1 - scan_id``."""
         self._open_edges = set(self.inputs)
         self._edge_times = dict.fromkeys(self.inputs, BEGINNING)
-        self._reached: dict[int, int] = {id(node): BEGINNING for node in self._nodes}
-        """The highest watermark that came into a node."""
-        self._told_end: set[tuple[int, int]] = set()
-        self._tops = _tops(root)
+        self._steps = _steps(self._nodes, self._operators, self._leaves)
+        places = {id(node): index for index, node in enumerate(self._nodes)}
+        self._tops = {branch: places[id(top)] for branch, top in _tops(root).items()}
         self.watermarks = dict.fromkeys(self._tops, BEGINNING)
         """By branch (``""`` where there are none): what no row that still comes out is earlier
         than; `IDLE` while nothing is to come."""
@@ -227,52 +283,28 @@ class Chain:
         self, *, rows: tuple[int, pa.RecordBatch] | None = None, now_us: int | None = None
     ) -> Batches:
         """One walk from the leaves to the root: rows first, then time, then ends."""
-        out: dict[int, Batches] = {}
-        leaving: dict[int, int] = {}
-        ended: dict[int, bool] = {}
-        for node in self._nodes:
-            key = id(node)
-            edge = self._leaves.get(key)
-            if edge is not None:
-                fits = rows is not None and rows[0] == edge
-                out[key] = [_named(rows[1], node)] if fits and rows is not None else []
-                leaving[key], ended[key] = self._edge_times[edge], edge not in self._open_edges
+        out: list[Batches] = []
+        leaving: list[int] = []
+        ended: list[bool] = []
+        for step in self._steps:
+            if step.operator is None:
+                fits = rows is not None and rows[0] == step.edge
+                out.append([_named(rows[1], step.schema)] if fits and rows is not None else [])
+                leaving.append(self._edge_times[step.edge])
+                ended.append(step.edge not in self._open_edges)
                 continue
-            operator = self._operators[key]
-            found = self._push(node, out)
-            if now_us is not None:
-                found += _at(node, partial(operator.on_time, now_us))
-            time_us = least(leaving[id(child)] for child in node.children)
-            found += self._advance(node, operator, time_us)
-            found += self._end(node, operator, ended)
-            idle = time_us == IDLE
-            out[key], leaving[key] = found, operator.watermark(IDLE if idle else self._reached[key])
-            ended[key] = all(ended[id(child)] for child in node.children)
-        self.watermarks = {branch: leaving[id(top)] for branch, top in self._tops.items()}
-        return out[id(self._root)]
-
-    def _push(self, node: Node, out: Mapping[int, Batches]) -> Batches:
-        operator, found = self._operators[id(node)], []
-        for index, child in enumerate(node.children):
-            for batch in out[id(child)]:
-                if not operator.done:
-                    found += _at(node, partial(operator.on_batch, index, batch))
-        return found
-
-    def _advance(self, node: Node, operator: Operator, time_us: int) -> Batches:
-        if time_us <= self._reached[id(node)]:  # nothing new, or `IDLE`
-            return []
-        self._reached[id(node)] = time_us
-        return _at(node, partial(operator.on_watermark, time_us))
-
-    def _end(self, node: Node, operator: Operator, ended: Mapping[int, bool]) -> Batches:
-        found: Batches = []
-        for index, child in enumerate(node.children):
-            told = (id(node), index)
-            if ended[id(child)] and told not in self._told_end:
-                self._told_end.add(told)
-                found += _at(node, partial(operator.on_end, index))
-        return found
+            inputs = step.inputs
+            time_us = least([leaving[child] for child in inputs])
+            try:
+                found = step.take([out[child] for child in inputs], now_us, time_us)
+                found += step.end([index for index, child in enumerate(inputs) if ended[child]])
+            except FabricError as error:
+                raise error.at(node=step.path) from None
+            out.append(found)
+            leaving.append(step.operator.watermark(IDLE if time_us == IDLE else step.reached))
+            ended.append(len(step.told) == len(inputs))
+        self.watermarks = {branch: leaving[top] for branch, top in self._tops.items()}
+        return out[-1]
 
     def _aside(self, node: Node) -> dict[str, Batches]:
         operator = self._operators.get(id(node))
@@ -287,12 +319,12 @@ class Chain:
                 yield node.path, operator
 
     def _is_done(self) -> bool:
-        finished: dict[int, bool] = {}
-        for node in self._nodes:
-            operator = self._operators.get(id(node))
-            below = [finished[id(child)] for child in node.children]
-            finished[id(node)] = operator is not None and (operator.done or all(below))
-        return finished[id(self._root)]
+        finished: list[bool] = []
+        for step in self._steps:
+            below = [finished[child] for child in step.inputs]
+            operator = step.operator
+            finished.append(operator is not None and (operator.done or all(below)))
+        return finished[-1]
 
     def _check(self, edge: int) -> None:
         if edge not in self._open_edges:
@@ -316,13 +348,6 @@ def _tops(root: Node) -> dict[str, Node]:
     return {"": root}
 
 
-def _at(node: Node, work: Callable[[], Batches]) -> Batches:
-    try:
-        return work()
-    except FabricError as error:
-        raise error.at(node=node.path) from None
-
-
 def _own(context: Context, index: int) -> Path | None:
     """A folder for one operator alone; it makes it when it needs it."""
     return None if context.folder is None else context.folder / f"operator-{index}"
@@ -336,11 +361,11 @@ def _edge(node: Node) -> int:
     return node.edge
 
 
-def _named(batch: pa.RecordBatch, node: Node) -> pa.RecordBatch:
+def _named(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The batch under the plan's names, without metadata of a file it came from."""
-    if not batch.num_columns:
+    if not batch.num_columns or batch.schema.equals(schema, check_metadata=True):
         return batch
-    return pa.RecordBatch.from_arrays(batch.columns, schema=schema_of(node))
+    return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
 
 def _operator(node: Node) -> Operator:

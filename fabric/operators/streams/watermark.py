@@ -32,7 +32,7 @@ from fabric.operators.functions.trust import load
 from fabric.operators.functions.watched import watched
 from fabric.operators.streams.columns import shown, us
 from fabric.plan.expr import Udf
-from fabric.plan.streams import BAD, WATERMARK, Watermark
+from fabric.plan.streams import BAD, Watermark
 
 _SPLITS = "splits.json"
 
@@ -91,13 +91,14 @@ class WatermarkOperator(Operator):
             self._split, times, valid, self._clock()
         )
         self._sent = self._source.watermark
+        columns = batch.columns
         if self._node.rows:
-            batch = batch.append_column(WATERMARK, pa.array(watermarks))
+            columns.append(pa.array(watermarks))
+        named = pa.RecordBatch.from_arrays(columns, schema=self._output)
         if n_bad:
             self._set_aside(batch, kinds)
-            batch = batch.filter(pa.array(kinds == GOOD))
-        named = pa.RecordBatch.from_arrays(batch.columns, schema=self._output)
-        return [named] if batch.num_rows else []
+            named = named.filter(pa.array(kinds == GOOD))
+        return [named] if named.num_rows else []
 
     def on_time(self, now_us: int) -> Batches:
         """Splits that are quiet become idle; that is told every `emit_us`."""
