@@ -168,6 +168,14 @@ class Inputs:
             self._exchanges.check(self._task.job)
             raise
 
+    def rest(self, ports: list[Port], until: int, timeout_s: float) -> bool:
+        """Leave all where it is for `timeout_s`; True: until now, see `Pipes.rest`."""
+        try:
+            return self._pipes.rest(ports, until, timeout_s)
+        except CancelledError:
+            self._exchanges.check(self._task.job)
+            raise
+
     def close(self) -> None:
         """Let go of all rows; tell the producers of pipelined edges that no more is wanted."""
         for rows in self._gathered:

@@ -51,6 +51,8 @@ class Clock:
 
     def __init__(self, zone: str | None) -> None:
         self._rules = None if zone is None else zone_rules(zone)
+        self.zoned = self._rules is not None
+        """Whether it may show something else than UTC."""
 
     def shown(self, times: Ints) -> Ints:
         """What the clock shows at `times`, which never goes back; `BEGINNING` and its like stay."""
@@ -194,6 +196,17 @@ def closed(watermarks: Ints | np.int64, waits_us: int) -> Ints | np.int64:
     """
     early = np.maximum(watermarks, BEGINNING + waits_us) - waits_us
     return np.where(watermarks == END_OF_TIME, watermarks, early)
+
+
+def closed_at(watermark: int, waits_us: int) -> int:
+    """The same of one watermark, which numpy takes fifty times as long for.
+
+    >>> closed_at(10, 4), closed_at(END_OF_TIME, 4) == END_OF_TIME, closed_at(BEGINNING, 4)
+    (6, True, -9223372036854775808)
+    """
+    if watermark == END_OF_TIME:
+        return watermark
+    return max(watermark, BEGINNING + waits_us) - waits_us
 
 
 def behind(watermark: int, waits_us: int) -> int:

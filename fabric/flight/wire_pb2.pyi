@@ -126,14 +126,24 @@ class DatasetPart(_message.Message):
     def __init__(self, transaction: _Optional[str] = ..., writer: _Optional[str] = ..., attempt: _Optional[int] = ...) -> None: ...
 
 class Credit(_message.Message):
-    __slots__ = ("version", "grants", "closed")
+    __slots__ = ("version", "grants", "closed", "silent")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     GRANTS_FIELD_NUMBER: _ClassVar[int]
     CLOSED_FIELD_NUMBER: _ClassVar[int]
+    SILENT_FIELD_NUMBER: _ClassVar[int]
     version: int
     grants: _containers.RepeatedCompositeFieldContainer[PartitionCredit]
     closed: _containers.RepeatedCompositeFieldContainer[PartitionCredit]
-    def __init__(self, version: _Optional[int] = ..., grants: _Optional[_Iterable[_Union[PartitionCredit, _Mapping]]] = ..., closed: _Optional[_Iterable[_Union[PartitionCredit, _Mapping]]] = ...) -> None: ...
+    silent: _containers.RepeatedCompositeFieldContainer[SilentPartition]
+    def __init__(self, version: _Optional[int] = ..., grants: _Optional[_Iterable[_Union[PartitionCredit, _Mapping]]] = ..., closed: _Optional[_Iterable[_Union[PartitionCredit, _Mapping]]] = ..., silent: _Optional[_Iterable[_Union[SilentPartition, _Mapping]]] = ...) -> None: ...
+
+class SilentPartition(_message.Message):
+    __slots__ = ("partition", "until_us")
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_US_FIELD_NUMBER: _ClassVar[int]
+    partition: int
+    until_us: int
+    def __init__(self, partition: _Optional[int] = ..., until_us: _Optional[int] = ...) -> None: ...
 
 class PartitionCredit(_message.Message):
     __slots__ = ("partition", "bytes")

@@ -37,6 +37,7 @@ from fabric.plan.streams import Branches, StreamScan, branch_side
 from fabric.plan.walk import walk
 
 _LEAVES = (StageInput, StreamScan)
+_PASSING = (FilterOperator, ProjectOperator)
 _ALLOWED = (*_LEAVES, *STREAM_NODES, Filter, Select, WithColumns, Explode, Union, Limit)
 
 
@@ -167,6 +168,7 @@ class Chain:
         self._open_edges = set(self.inputs)
         self._edge_times = dict.fromkeys(self.inputs, BEGINNING)
         self._steps = _steps(self._nodes, self._operators, self._leaves)
+        self._silent = _silent(self._nodes, self._operators)
         places = {id(node): index for index, node in enumerate(self._nodes)}
         self._tops = {branch: places[id(top)] for branch, top in _tops(root).items()}
         self.watermarks = dict.fromkeys(self._tops, BEGINNING)
@@ -258,6 +260,10 @@ class Chain:
         """Whether no input can change the output any more."""
         return not self._open_edges or self._is_done()
 
+    def silent_until(self) -> int:
+        """Nothing comes out before an edge's watermark is this; `BEGINNING`: it may at any time."""
+        return BEGINNING if self._silent is None else self._silent.silent_until()
+
     def take_side(self) -> dict[str, Batches]:
         """Rows for the side outputs of the root since the last call, by tag; and of branches."""
         found = self._aside(self._root)
@@ -339,6 +345,14 @@ def _edges_below(nodes: Sequence[Node], leaves: Mapping[int, int]) -> dict[int, 
         below = [edge] if edge is not None else [e for c in node.children for e in found[id(c)]]
         found[id(node)] = sorted(set(below))
     return found
+
+
+def _silent(nodes: Sequence[Node], operators: Mapping[int, Operator]) -> Operator | None:
+    """The one operator that says when anything comes out; the others pass rows on, and time."""
+    if sum(isinstance(node, _LEAVES) for node in nodes) > 1:
+        return None
+    found = [one for one in operators.values() if not isinstance(one, _PASSING)]
+    return found[0] if len(found) == 1 else None
 
 
 def _tops(root: Node) -> dict[str, Node]:

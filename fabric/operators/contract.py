@@ -22,6 +22,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from fabric.config import StateBackend
+from fabric.event_time import BEGINNING
 
 Batches = list[pa.RecordBatch]
 
@@ -126,6 +127,11 @@ class Operator(ABC):
     def on_time(self, now_us: int) -> Batches:
         """It is `now_us` (processing time, never less than before); returns what is due."""
         return []
+
+    def silent_until(self) -> int:
+        """No row or watermark makes it put anything out, aside neither, before a watermark of this
+        comes in; `BEGINNING`: any may. What is for a silent operator need not hurry."""
+        return BEGINNING
 
     def watermark(self, time_us: int) -> int:
         """The watermark that leaves it, where `time_us` came in with the last `on_watermark`."""

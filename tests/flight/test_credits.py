@@ -152,12 +152,23 @@ class ByHand:
             self._reader.cancel()
         self._client.close()
 
-    def grant(self, grants: Mapping[int, int], closed: tuple[int, ...] = ()) -> None:
-        """So many bytes more may come of each partition; nothing more of those `closed`."""
+    def grant(
+        self,
+        grants: Mapping[int, int],
+        closed: tuple[int, ...] = (),
+        silent: Mapping[int, int] | None = None,
+    ) -> None:
+        """So many bytes more may come of each partition; nothing more of those `closed`.
+
+        Nothing of those that are `silent` matters before such watermarks.
+        """
         credit = wire_pb2.Credit(
             version=1,
             grants=[wire_pb2.PartitionCredit(partition=p, bytes=n) for p, n in grants.items()],
             closed=[wire_pb2.PartitionCredit(partition=p) for p in closed],
+            silent=[
+                wire_pb2.SilentPartition(partition=p, until_us=n) for p, n in (silent or {}).items()
+            ],
         )
         self._writer.write_metadata(credit.SerializeToString())
 
@@ -228,6 +239,47 @@ def test_what_comes_is_what_credits_allow(
         for account in accounts.values():
             assert account.settled
             assert account.closed or not account.waiting
+
+
+class Free(Account):
+    """Takes whatever comes."""
+
+    def brought(self, producer: int, what: list[Said]) -> None:
+        self.came[producer] += what
+
+
+def test_what_is_for_a_silent_consumer_goes_together(rig: FlightRig) -> None:
+    """Rows behind rows; of watermarks the last before a barrier and before the end."""
+    rows = pa.record_batch({"n": [1]})
+    first = Rows(0, rows)
+    others: list[Item] = [
+        Mark(0, Event.WATERMARK, 5), Mark(0, Event.WATERMARK, 7), Rows(0, rows),
+        Mark(0, Event.BARRIER, 9), Rows(0, rows), Mark(0, Event.WATERMARK, 1_000),
+        Mark(0, Event.END, 0, 3),
+    ]  # fmt: skip
+    source, accounts = Pipes(JOB), {0: Free(), 1: Free()}
+    source.declare(EDGE, 2, 64)
+    with ExitStack() as stack:
+        jobs = rig.exchanges["a0"]
+        jobs.add(JOB, source)
+        stack.callback(jobs.remove, JOB)
+        stack.callback(source.cancel, "the test is over")
+        source.put([((EDGE, partition), first) for partition in accounts])
+        by_hand = stack.enter_context(ByHand(rig, rows.schema, 2, 1))
+        by_hand.grant(dict.fromkeys(accounts, EVERYTHING), silent=dict.fromkeys(accounts, 1_000))
+        assert by_hand.take(accounts)  # from here on they are silent
+        source.put([((EDGE, partition), item) for item in others for partition in accounts])
+        while by_hand.take(accounts):
+            pass
+        by_hand.end()
+    barrier, end = (Event.BARRIER, 9, 0), (Event.END, 0, 3)
+    for account in accounts.values():
+        came = account.came[0]
+        times = [(at, one) for at, one in enumerate(came) if one[0] is Event.WATERMARK]
+        assert [one for _, one in times][-2:] == [(Event.WATERMARK, t, 0) for t in (7, 1_000)]
+        assert times[-2][0] < came.index(barrier) < times[-1][0] < came.index(end)
+        rest = [one for one in came if one[0] is not Event.WATERMARK]
+        assert rest == [*rows_of(rows) * 2, barrier, *rows_of(rows), end]
 
 
 # ---- a consumer that stops

@@ -341,6 +341,46 @@ void gathered() {
   canceller.join();
 }
 
+// Rows rest until the watermark that their consumer waits for, whenever it comes; also when it and
+// what presses come at the same moment.
+void rested() {
+  constexpr auto NEVER_COMES = std::chrono::hours(1);
+  RowPipes pipes;
+  pipes.declare(1, 2, 8, 1 << 10);
+  const Places ports{place(pipes, 1, 0), place(pipes, 1, 1)};
+  Waiter waiter;
+  const auto is_due = [&](int64_t until, auto time) {
+    bool due = false;
+    const Deadline deadline = std::chrono::steady_clock::now() + time;
+    expect(!pipes.rest(ports, until, waiter, due, deadline), "a rest of a job that runs");
+    return due;
+  };
+  for (int64_t round = 1; round <= 100; ++round) {
+    put(pipes, ports[0], row(0, 0));
+    put(pipes, ports[1], event(0, Kind::WATERMARK, 10 * round));
+    expect(!is_due(10 * round + 1, std::chrono::milliseconds(1)), "no such watermark came");
+    std::thread other([&] {
+      const bool presses = round % 3 == 0;
+      put(pipes, ports[round % 2], presses ? event(0, Kind::BARRIER, 1)
+                                           : event(0, Kind::WATERMARK, 10 * round + 1));
+    });
+    expect(is_due(10 * round + 1, NEVER_COMES), "what comes meanwhile ends it");
+    other.join();
+    RowPipes::Taking taking;
+    expect(!pipes.take_now(ports, 100, taking) && taking.items.size() == 3, "all is there");
+  }
+  std::thread other([&] { waiter.signal(); });
+  expect(!is_due(INT64_MAX, NEVER_COMES), "a signal ends it, and nothing is due");
+  other.join();
+  std::vector<RowItem> dropped;
+  std::thread canceller([&] { pipes.cancel("enough", dropped); });
+  bool due = false;
+  const Refusal refused =
+      pipes.rest(ports, INT64_MAX, waiter, due, std::chrono::steady_clock::now() + NEVER_COMES);
+  expect(!!refused && due, "a cancel ends it");
+  canceller.join();
+}
+
 // A tap sees the rows of its producer as the consumer takes them; one that is cut holds nobody up.
 void tapped(uint64_t n_rows, unsigned seed) {
   using RowTap = Tap<std::shared_ptr<Row>>;
@@ -402,6 +442,7 @@ int main(int count, char** arguments) {
     native_consumer();
     paced();
     gathered();
+    rested();
     tapped(200, round + 1);
     expect(n_live == 0, "no row is left at the end");
   }

@@ -21,6 +21,7 @@ from fabric.agent.slot.process import SlotProcess
 from fabric.checkpoint.manifest import FileRecord
 from fabric.control.errors import from_detail
 from fabric.errors import CancelledError, ExternalError, FabricError, InternalError
+from fabric.event_time import BEGINNING
 from fabric.operators.contract import Batches
 from fabric.plan.nodes import Node
 from fabric.plan.schema import schema_of
@@ -77,6 +78,10 @@ class SlotChain:
     def done(self) -> bool:
         """As of the last call."""
         return self._state.done
+
+    def silent_until(self) -> int:
+        """Users' functions may put out something at any time."""
+        return BEGINNING
 
     def held_back(self) -> dict[int, frozenset[str]]:
         """As of the last call."""

@@ -3,10 +3,12 @@
 One job: take from the rings that are still open, in turn, and wait no longer than told. Rows may
 stay in their rings for the task's share of the latency, to go through the chain together
 (`Meeting`); nothing is left where anything presses: a barrier, an end, a ring that is half full.
+For a task that puts nothing out before some watermark they rest for longer, until that comes.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from fabric.agent.inputs import Inputs
@@ -14,14 +16,21 @@ from fabric.agent.pipe import Item, Port, Rows
 from fabric.agent.streams.batching import Meeting
 from fabric.clock import Clock
 from fabric.errors import InternalError
+from fabric.event_time import BEGINNING
 from fabric.flight.header import Event
+
+REST_S = 0.1
+"""As long as a barrier may wait for what lies before it: see `batching.TARGET_S`."""
 
 
 class Edges:
     """The open ports of one task; every edge has one."""
 
-    def __init__(self, inputs: Inputs, clock: Clock, meeting: Meeting) -> None:
+    def __init__(
+        self, inputs: Inputs, clock: Clock, meeting: Meeting, *, may_rest: bool = False
+    ) -> None:
         self._inputs, self._clock, self._meeting = inputs, clock, meeting
+        self._may_rest, self._took_s = may_rest, -math.inf
         self.producers: dict[int, set[int]] = {}
         """Tasks whose rows come over each edge."""
         self._ports: list[Port] = []
@@ -36,9 +45,20 @@ class Edges:
         """Whether anything may still come."""
         return bool(self._ports)
 
-    def take(self, wait_s: float) -> Iterator[tuple[int, Item]]:
-        """What waits, by edge, after at most `wait_s`."""
+    def take(self, wait_s: float, silent_until: int = BEGINNING) -> Iterator[tuple[int, Item]]:
+        """What waits, by edge, after at most `wait_s`.
+
+        Nothing that comes matters to anybody before a watermark of `silent_until`.
+        """
         meeting, clock = self._meeting, self._clock
+        if self._may_rest and wait_s > 0.0 and silent_until != BEGINNING:
+            rest_s = self._took_s + REST_S - clock.monotonic_s()
+            if rest_s > 0.0 and not self._inputs.rest(
+                self._ports, silent_until, min(rest_s, wait_s)
+            ):
+                if rest_s > wait_s:
+                    return iter(())
+                wait_s = 0.0
         left_s = meeting.next_s(clock.monotonic_s())
         items = self._inputs.next_items(self._ports, wait_s, left_s)
         if items:
@@ -47,6 +67,7 @@ class Edges:
                 items += self._inputs.next_items(self._ports, first_s, first_s)
                 now_s = clock.monotonic_s()
             meeting.took(now_s)
+        self._took_s = clock.monotonic_s()
         gave = {port for port, _ in items}
         self._ports.sort(key=gave.__contains__)  # who gave goes to the back of the line
         return ((port[0], item) for port, item in items)

@@ -110,7 +110,7 @@ def run_stream(root: Node, parts: Parts) -> StreamDone:
         meeting = Meeting(
             stream.exchange_gather_s, stream.source_gather_s, stream.exchange_behind_s
         )
-        edges = Edges(parts.inputs, parts.clock, meeting)
+        edges = Edges(parts.inputs, parts.clock, meeting, may_rest=_may_rest(spec.deploy))
         _read_tables(chain, parts)
         task = StreamTask(
             node=root.path,
@@ -207,6 +207,11 @@ def _unreadable_side(top: Node) -> str:
     branches = top.inputs if isinstance(top, Branches) else ()
     own = (n for n, branch in enumerate(branches) if isinstance(branch, StreamScan))
     return next((branch_side(branch, UNREADABLE) for branch in own), UNREADABLE)
+
+
+def _may_rest(deploy: pb.Deploy) -> bool:
+    """Whether no other stage waits for the watermarks of this one."""
+    return all(edge.mode != pb.MODE_PIPELINED or edge.is_result for edge in deploy.outputs)
 
 
 def _results(parts: Parts, folder: Path) -> Results | None:

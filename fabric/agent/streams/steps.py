@@ -33,6 +33,9 @@ class Steps(Protocol):
     def done(self) -> bool:
         """Whether no input can change the output any more."""
 
+    def silent_until(self) -> int:
+        """Nothing comes out before an edge's watermark is this; `BEGINNING`: it may at any time."""
+
     def on_split(self, edge: int, split: str) -> None:
         """The batches of `edge` that follow are of this split."""
 

@@ -109,7 +109,7 @@ class StreamTask:
         sources = self._sources.open and not self._channels.sources_held
         wait_s = TICK_S
         if self._edges.open:
-            waiting = self._edges.take(0.0 if sources else wait_s)
+            waiting = self._edges.take(0.0 if sources else wait_s, self._chain.silent_until())
             self._follow(joined(self._channels.items(waiting)))
             wait_s = 0.001
         if sources:

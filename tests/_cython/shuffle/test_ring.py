@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabric._cython.shuffle.ring.ring import Mark, Pipes, Rows
-from fabric.errors import InternalError
+from fabric.errors import CancelledError, InternalError
 from fabric.flight.header import Event
 
 ONE = pa.record_batch({"a": [1]})
@@ -159,3 +159,25 @@ def test_rows_come_together_until_something_presses() -> None:
     pipes.put([(port, end := Mark(0, Event.END, total_rows=2))])
     assert pipes.take_many([port], 10, gather_s=hours) == [(port, end)]
     assert pipes.take_many([port], 10, timeout_s=0.001) == []
+
+
+def test_what_nobody_has_a_use_for_rests_until_its_watermark() -> None:
+    pipes = Pipes("job", Event)
+    pipes.declare(1, 2, batches_max=8)
+    ports, hours = [(1, 0), (1, 1)], 9_999.0
+    rows = Rows(0, ONE)
+    pipes.put([(ports[0], rows), (ports[1], Mark(0, Event.WATERMARK, 6))])
+    assert not pipes.rest(ports, 7, 0.001)
+    assert pipes.rest(ports, 6, hours)
+    pipes.put([(ports[0], Mark(0, Event.BARRIER, 1))])
+    assert pipes.rest(ports, 7, hours)
+    assert len(pipes.take_many(ports, 10)) == 3
+    assert not pipes.rest(ports, 7, 0.001)  # the barrier was taken
+    pipes.put([(ports[1], rows)] * 4)  # half of what may wait
+    assert pipes.rest(ports, 7, hours)
+    pipes.take_many(ports, 10)
+    pipes.put([(ports[1], Mark(0, Event.END, total_rows=4))])
+    assert pipes.rest(ports, 7, hours)
+    pipes.cancel("enough")
+    with pytest.raises(CancelledError):
+        pipes.rest(ports, 7, hours)

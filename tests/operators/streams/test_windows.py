@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from fabric.errors import DataError, InternalError
 from fabric.event_time import BEGINNING, END_OF_TIME
-from fabric.operators.contract import Operator
+from fabric.operators.contract import Context, Operator
+from fabric.operators.key_groups import N_KEY_GROUPS
 from fabric.operators.streams.build import stream_operator
 from fabric.plan.expr import Agg, Alias, Column
 from fabric.plan.nodes import StageInput
@@ -32,7 +33,7 @@ from fabric.plan.windowing import (
     Tumbling,
     Window,
 )
-from fabric.testing.operators import Clock, Rows, Step, Until, check_operator, run_straight
+from fabric.testing.operators import Clock, Kept, Rows, Step, Until, check_operator, run_straight
 from tests.support.stream_model import (
     SCHEMA,
     Row,
@@ -264,3 +265,48 @@ def test_a_day_of_25_hours_is_over_when_clocks_say_so(trigger: Trigger, lateness
     found = [(row["window_end"].isoformat(), row["n"]) for _, row in sorted(last.items())]
     assert found == [("2024-10-28T00:00:00+01:00", 3), ("2024-10-29T00:00:00+01:00", 1)]
     assert sum(batch.num_rows for batch in out.sides["late"]) == 1
+
+
+@given(
+    rng=RUNS, window=st.sampled_from(FIXED), lateness=st.integers(0, 9), keyed=st.booleans(),
+    split=st.integers(0, 20),
+)  # fmt: skip
+def test_nothing_comes_out_before_the_operator_says_so(
+    rng: Random, window: Window, lateness: int, keyed: bool, split: int
+) -> None:
+    """Not by rows, not aside, and not by an earlier watermark; restored on the way, too."""
+    steps, _ = random_run(rng)
+    node = aggregate(window, keyed=keyed, lateness_us=lateness, late="drop")
+    make = maker(node)
+    operator, now = make(), BEGINNING
+    operator.open(Context())
+    for at, step in enumerate([*steps, Until(END_OF_TIME)]):
+        if at == split:
+            store = Kept()
+            operator.on_barrier(1).write(store)
+            operator = make()
+            operator.open(Context())
+            operator.restore([store], range(N_KEY_GROUPS))
+        silent = operator.silent_until()
+        match step:
+            case Rows(batch=batch):
+                assert not operator.on_batch(0, batch)
+            case Until(time_us=time_us) if time_us > now:
+                now = time_us
+                out = operator.on_watermark(now)
+                assert not out or silent <= now
+                assert operator.silent_until() > now or now == END_OF_TIME
+        assert not operator.take_side()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"late": "side"}, {"window": Session(5)}, {"window": Count(2)}, {"time": ""},
+     {"trigger": Trigger(count=2)}, {"window": None, "closes": "t", "keys": (*KEY, Column("t"))}],
+)  # fmt: skip
+def test_who_may_put_out_something_at_any_time_is_not_silent(more: dict[str, Any]) -> None:
+    node = aggregate(**{"window": Tumbling(7), "late": "drop", **more})
+    operator = maker(node)()
+    operator.open(Context())
+    operator.on_watermark(3)
+    assert operator.silent_until() == BEGINNING

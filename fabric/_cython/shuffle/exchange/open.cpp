@@ -174,6 +174,7 @@ class Exchange : public Call, public OpenExchange {
     Window window;
     uint64_t kept_bytes = 0, n_kept = 0;  // beside the port, for want of room
     bool closed = false;
+    int64_t silent_until = INT64_MIN;  // as the producers' side was told
 
     // What may be on its way and unread: beside what waits here as much again.
     uint64_t window_max() const { return 2 * BatchPipes::bytes_max(*port); }
@@ -312,6 +313,11 @@ class Exchange : public Call, public OpenExchange {
         check_.close(partition);
         credit.closed.push_back(partition);
         continue;
+      }
+      if (const int64_t until = BatchPipes::silent_until(*inlet.port);
+          until != inlet.silent_until) {
+        inlet.silent_until = until;
+        credit.silent.push_back({partition, until});
       }
       const uint64_t waiting = charge_of(BatchPipes::bytes(*inlet.port) + inlet.kept_bytes,
                                          BatchPipes::batches(*inlet.port) + inlet.n_kept);

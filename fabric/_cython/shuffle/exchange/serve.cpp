@@ -69,6 +69,8 @@ arrow::Result<ExchangeRequest> request_of(const ExchangePath& path) {
 namespace {
 
 constexpr auto LOOK_UP = std::chrono::milliseconds(500);  // how often a cancel is looked for
+constexpr auto REST = std::chrono::milliseconds(100);
+// So long rows stay here that matter to nobody yet, as with consumers on this agent.
 
 // Credits as the producers' side sees them: pure accounting in bytes for each
 // partition. Rows of one may be sent while its credit is positive, so one message may overdraw by
@@ -94,11 +96,17 @@ class Ledger {
       if (found == accounts_.end()) return unknown(partition);
       found->second.closed = true;
     }
+    for (const SilentPartition& one : credit.silent) {
+      const auto found = accounts_.find(one.partition);
+      if (found == accounts_.end()) return unknown(one.partition);
+      found->second.silent_until = one.until;
+    }
     return arrow::Status::OK();
   }
 
   bool may_send(uint32_t partition) const { return accounts_.at(partition).bytes > 0; }
   bool closed(uint32_t partition) const { return accounts_.at(partition).closed; }
+  int64_t silent_until(uint32_t partition) const { return accounts_.at(partition).silent_until; }
   void spend(uint32_t partition, uint64_t bytes) {
     accounts_.at(partition).bytes -= static_cast<int64_t>(bytes);
   }
@@ -108,6 +116,7 @@ class Ledger {
   struct Account {
     int64_t bytes = 0;
     bool closed = false;
+    int64_t silent_until = INT64_MIN;
   };
   static arrow::Status unknown(uint32_t partition) {
     return fault("DataError", "a credit names partition " + std::to_string(partition) +
@@ -248,11 +257,54 @@ class ServedExchange {
       ARROW_RETURN_NOT_OK(flush_all());
       if (!open) return arrow::Status::OK();
       if (moved) continue;
+      ARROW_ASSIGN_OR_RAISE(const bool rested, rest(idle));
+      if (rested) continue;
       bool ready = false;
       const auto deadline = std::chrono::steady_clock::now() + LOOK_UP;
       ARROW_RETURN_NOT_OK(pipes_->status(pipes_->wait_any(idle, news_, ready, deadline)));
     }
     return arrow::Status::OK();
+  }
+
+  // Waits while nothing that its partitions could send matters to anybody; false: it may matter.
+  // A sweep that follows within REST finds what is due, or what has come together.
+  arrow::Result<bool> rest(const std::vector<BatchPort*>& idle) {
+    const int64_t until = idle.size() == n_open() ? silent_until() : INT64_MIN;
+    if (until == INT64_MIN) return false;
+    const auto deadline = std::chrono::steady_clock::now() + REST;
+    bool due = false;
+    while (!due && !news_for_sweep() && std::chrono::steady_clock::now() < deadline) {
+      ARROW_RETURN_NOT_OK(pipes_->status(pipes_->rest(idle, until, news_, due, deadline)));
+    }
+    return !due;
+  }
+
+  size_t n_open() const {
+    return static_cast<size_t>(
+        std::ranges::count_if(sources_, [](const Source& one) { return one.n_open > 0; }));
+  }
+
+  int64_t silent_until(uint32_t partition) {
+    const std::lock_guard held(mutex_);
+    return ledger_.silent_until(partition);
+  }
+
+  // The least of all partitions that may have rows.
+  int64_t silent_until() {
+    const std::lock_guard held(mutex_);
+    int64_t least = INT64_MAX;
+    for (const Source& one : sources_) {
+      if (one.n_open > 0) least = std::min(least, ledger_.silent_until(one.partition));
+    }
+    return least;
+  }
+
+  // Whether the consumer's side has ended, or wants nothing more of a partition.
+  bool news_for_sweep() {
+    const std::lock_guard held(mutex_);
+    return over_.load() || std::ranges::any_of(sources_, [&](const Source& one) {
+             return one.n_open > 0 && ledger_.closed(one.partition);
+           });
   }
 
   // What one partition may send now; whether that was anything.
@@ -291,20 +343,44 @@ class ServedExchange {
       pack.add(source.partition, std::move(item.payload), item.bytes, charge);
       return pack.full() ? flush(item.producer, pack) : arrow::Status::OK();
     }
+    if (item.kind == Kind::WATERMARK && silent_until(source.partition) != INT64_MIN) {
+      // The last one stands for those before it. It may go behind rows that were put behind it:
+      // it promises something of what comes later.
+      times_[{item.producer, source.partition}] = item.value;
+      return arrow::Status::OK();
+    }
     ARROW_RETURN_NOT_OK(flush(item.producer, pack));
+    ARROW_RETURN_NOT_OK(tell_times(item.producer));
+    if (item.kind == Kind::END) --source.n_open;
+    return tell(source.partition, item);
+  }
+
+  arrow::Status tell(uint32_t partition, const BatchItem& item) {
     EdgeHeader header = next_header(item.producer);
     header.event = static_cast<Event>(item.kind);
     header.event_value = item.value;
-    header.partitions = {{source.partition, 0}};
-    if (item.kind == Kind::END) {
-      header.total_rows = item.rows;
-      --source.n_open;
-    }
+    header.partitions = {{partition, 0}};
+    if (item.kind == Kind::END) header.total_rows = item.rows;
     return send(header, *empty_);
   }
 
+  // The watermarks of a producer, whose rows have gone before.
+  arrow::Status tell_times(uint32_t producer) {
+    const auto begin = times_.lower_bound({producer, 0});
+    auto at = begin;
+    for (; at != times_.end() && at->first.first == producer; ++at) {
+      const auto& [key, time_us] = *at;
+      ARROW_RETURN_NOT_OK(tell(key.second, event_item(producer, Kind::WATERMARK, time_us, 0)));
+    }
+    times_.erase(begin, at);
+    return arrow::Status::OK();
+  }
+
   arrow::Status flush_all() {
-    for (auto& [producer, pack] : packs_) ARROW_RETURN_NOT_OK(flush(producer, pack));
+    for (auto& [producer, pack] : packs_) {
+      ARROW_RETURN_NOT_OK(flush(producer, pack));
+      ARROW_RETURN_NOT_OK(tell_times(producer));
+    }
     return arrow::Status::OK();
   }
 
@@ -375,6 +451,7 @@ class ServedExchange {
   std::vector<Source> sources_;
   std::map<uint32_t, Pack> packs_;
   std::map<uint32_t, uint64_t> sequences_;
+  std::map<std::pair<uint32_t, uint32_t>, int64_t> times_;  // by producer and partition, to be told
   std::shared_ptr<arrow::RecordBatch> empty_;
   arrow::Status sent_;
 };

@@ -190,6 +190,16 @@ Refusal BatchPipes::wait_any(std::span<BatchPort* const> ports, Waiter& waiter, 
 Refusal BatchPipes::gather(std::span<BatchPort* const> ports, Deadline deadline, bool& pressed) {
   return pipes_->gather(ports, deadline, pressed);
 }
+Refusal BatchPipes::rest(std::span<BatchPort* const> ports, int64_t until, bool& due,
+                         Deadline deadline) {
+  for (BatchPort* port : ports) port->set_silent(until);
+  Waiter waiter;
+  return pipes_->rest(ports, until, waiter, due, deadline);
+}
+Refusal BatchPipes::rest(std::span<BatchPort* const> ports, int64_t until, Waiter& waiter,
+                         bool& due, Deadline deadline) {
+  return pipes_->rest(ports, until, waiter, due, deadline);
+}
 Refusal BatchPipes::wanted(uint32_t edge, bool& answer) const {
   return pipes_->wanted(edge, answer);
 }
@@ -212,6 +222,7 @@ void BatchPipes::set_native(BatchPort& port) { port.set_native(); }
 bool BatchPipes::closed(const BatchPort& port) { return port.closed(); }
 uint64_t BatchPipes::bytes(const BatchPort& port) { return port.bytes(); }
 uint64_t BatchPipes::bytes_max(const BatchPort& port) { return port.bytes_max(); }
+int64_t BatchPipes::silent_until(const BatchPort& port) { return port.silent_until(); }
 uint64_t BatchPipes::batches(const BatchPort& port) { return port.batches(); }
 bool BatchPipes::ended(const BatchPort& port, const std::set<uint32_t>& producers) {
   return port.ended(producers);

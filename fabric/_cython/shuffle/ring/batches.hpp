@@ -66,6 +66,9 @@ class BatchPipes {
   Refusal wait_any(std::span<BatchPort* const> ports, Waiter& waiter, bool& ready,
                    Deadline deadline = NEVER);
   Refusal gather(std::span<BatchPort* const> ports, Deadline deadline, bool& pressed);
+  Refusal rest(std::span<BatchPort* const> ports, int64_t until, bool& due, Deadline deadline);
+  Refusal rest(std::span<BatchPort* const> ports, int64_t until, Waiter& waiter, bool& due,
+               Deadline deadline);
   Refusal wanted(uint32_t edge, bool& answer) const;
   uint64_t waiting_bytes() const;
 
@@ -82,6 +85,7 @@ class BatchPipes {
   static uint64_t bytes(const BatchPort& port);
   static uint64_t bytes_max(const BatchPort& port);
   static uint64_t batches(const BatchPort& port);
+  static int64_t silent_until(const BatchPort& port);
   static bool ended(const BatchPort& port, const std::set<uint32_t>& producers);
   static Head peek(BatchPort& port, std::vector<BatchItem>& dropped);
   // Appends the next item to `taken`; none when nothing waits.

@@ -37,6 +37,7 @@ struct Need {
   uint64_t bytes = 0;
   bool row = false;      // a batch; events take a slot only
   bool gathers = false;  // a consumer that lets items come together: wake it only for what presses
+  int64_t until = INT64_MAX;  // and for a watermark of so much
 };
 
 // What an edge allows to wait for each of its partitions.

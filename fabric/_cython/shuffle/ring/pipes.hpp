@@ -194,6 +194,25 @@ class Pipes {
     return cancelled() ? cancellation() : Refusal{};
   }
 
+  // Leaves items of `ports` where they are until `deadline`, for nobody has any use for them before
+  // a watermark of `until`. Ends at once when one was put, when something must not wait or somebody
+  // watches what is taken (`due`), and when `waiter`, which is the caller's own, is signalled.
+  Refusal rest(std::span<Place* const> ports, int64_t until, Waiter& waiter, bool& due,
+               Deadline deadline) {
+    for (Place* port : ports) {
+      port->rest();
+      port->consumers.add(waiter, {.gathers = !port->watched(), .until = until});
+    }
+    const auto is_due = [&](const Place* port) {
+      return port->closed() || port->presses() || port->reached(until) ||
+             (port->watched() && port->ready());
+    };
+    due = cancelled() || std::ranges::any_of(ports, is_due);
+    if (!due && waiter.wait(deadline)) due = cancelled() || std::ranges::any_of(ports, is_due);
+    for (Place* port : ports) port->consumers.remove(waiter);
+    return cancelled() ? cancellation() : Refusal{};
+  }
+
   // Whether any partition of `edge` still has, or may get, a consumer. A cancelled job's producers
   // are told by their next put.
   Refusal wanted(uint32_t edge, bool& answer) const {

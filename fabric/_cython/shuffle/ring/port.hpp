@@ -153,6 +153,18 @@ class Port {
     return taps == nullptr || !taps->block();
   }
 
+  // Whether a watermark of `until` or more was put here; it may have been taken since.
+  bool reached(int64_t until) const {
+    return until <= furthest_.load(std::memory_order_seq_cst);
+  }
+  // Its consumer rests until a watermark of so much; INT64_MIN: it does not.
+  int64_t silent_until() const {
+    return watched() ? INT64_MIN : silent_until_.load(std::memory_order_relaxed);
+  }
+  void set_silent(int64_t until) { silent_until_.store(until, std::memory_order_relaxed); }
+  // Whether somebody beside its consumer looks at what that takes.
+  bool watched() const { return tapped() != nullptr; }
+
   // Whether what waits here must not wait for more: a barrier or an end, half of all that may
   // wait, or a producer that found no room.
   bool presses() const {
@@ -244,7 +256,8 @@ class Port {
   void tell(bool urgent) {
     if (consumers.empty()) return;
     const bool presses = urgent || crowded();
-    consumers.notify([&](const Need& need) { return presses || !need.gathers; });
+    consumers.notify(
+        [&](const Need& need) { return presses || !need.gathers || reached(need.until); });
   }
 
   Reserve admit(Element& item) {
@@ -253,6 +266,7 @@ class Port {
       const bool urgent = item.kind >= Kind::BARRIER;
       // seq_cst: before the look at who gathers, who looks at it after entering the list
       if (urgent) n_urgent_.fetch_add(1, std::memory_order_seq_cst);
+      if (item.kind == Kind::WATERMARK) advance(item.value);
       if (slots().push(item)) return Reserve::DONE;
       if (urgent) n_urgent_.fetch_sub(1, std::memory_order_relaxed);
       return Reserve::FULL;
@@ -263,6 +277,13 @@ class Port {
     room_.release(1, bytes);  // events fill every slot; others may have found the room taken
     wake_producers();
     return Reserve::FULL;
+  }
+
+  void advance(int64_t time_us) {
+    int64_t known = furthest_.load(std::memory_order_relaxed);
+    // seq_cst: before the look at who gathers, as above
+    while (known < time_us && !furthest_.compare_exchange_weak(known, time_us)) {
+    }
   }
 
   bool filled() const {
@@ -344,6 +365,8 @@ class Port {
   std::set<uint32_t> ended_;  // producers whose END was taken
   std::atomic<bool> native_{false};
   std::atomic<uint32_t> n_urgent_{0};  // barriers and ends that wait
+  std::atomic<int64_t> furthest_{INT64_MIN};  // the highest watermark of any producer
+  std::atomic<int64_t> silent_until_{INT64_MIN};
   alignas(64) Room room_;
   alignas(64) std::atomic<bool> consuming_{false};
   Pace pace_;  // who consumes looks and tells

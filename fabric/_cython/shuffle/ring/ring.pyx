@@ -87,6 +87,7 @@ cdef extern from "ring/batches.hpp" namespace "fabric" nogil:
         Refusal take_now(const vector[BatchPort*]& ports, size_t n, Taking& taking)
         Refusal take(const vector[BatchPort*]& ports, size_t n, Taking& taking, Deadline deadline)
         Refusal gather(const vector[BatchPort*]& ports, Deadline deadline, cbool& pressed)
+        Refusal rest(const vector[BatchPort*]& ports, int64_t until, cbool& due, Deadline deadline)
         Refusal wanted(uint32_t edge, cbool& answer)
         uint64_t waiting_bytes()
         void close(BatchPort& port)
@@ -239,6 +240,23 @@ cdef class Pipes:
         for i in range(taking.items.size()):
             items.append(taken(self, taking.items[i]))
         return items
+
+    def rest(self, ports, int64_t until, double timeout_s):
+        """Leave what lies in `ports`, and what comes, until a watermark of `until` is put there.
+
+        True once one was, or something there must not wait, as `take_many` says, or a tap looks at
+        what is taken; False after `timeout_s` seconds.
+        """
+        cdef vector[BatchPort*] places
+        for port in ports:
+            places.push_back(find(self, port))
+        cdef cbool due = False
+        cdef Refusal refused
+        cdef CBatchPipes* pipes = native(self)
+        with nogil:
+            refused = pipes.rest(places, until, due, deadline_in(timeout_s))
+        check(self, refused)
+        return <bint> due
 
     def set_native(self, port):
         """The consumer of `port` is a native thread, which must never meet the GIL.

@@ -19,6 +19,15 @@ bool decode_grant(std::string_view bytes, PartitionCredit& out) {
   return in.ok();
 }
 
+bool decode_silent(std::string_view bytes, SilentPartition& out) {
+  ProtoReader in(bytes);
+  while (in.next()) {
+    if (in.field() == 1) out.partition = in.number32();
+    if (in.field() == 2) out.until = static_cast<int64_t>(in.number());
+  }
+  return in.ok();
+}
+
 }  // namespace
 
 std::string encode_credit(const Credit& credit) {
@@ -34,6 +43,12 @@ std::string encode_credit(const Credit& credit) {
     ProtoWriter inner;
     inner.number(1, partition);
     out.message(3, inner.bytes());
+  }
+  for (const SilentPartition& one : credit.silent) {
+    ProtoWriter inner;
+    inner.number(1, one.partition);
+    inner.number(2, static_cast<uint64_t>(one.until));
+    out.message(4, inner.bytes());
   }
   return out.take();
 }
@@ -53,6 +68,7 @@ arrow::Result<Credit> decode_credit(std::string_view bytes) {
         credit.closed.push_back(closed.partition);
         break;
       }
+      case 4: whole = decode_silent(in.bytes(), credit.silent.emplace_back()); break;
       default: break;
     }
   }

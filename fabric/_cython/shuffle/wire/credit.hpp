@@ -17,10 +17,16 @@ struct PartitionCredit {
   uint64_t bytes = 0;
 };
 
+struct SilentPartition {
+  uint32_t partition = 0;
+  int64_t until = 0;  // a watermark in microseconds; INT64_MIN: any row may matter at once
+};
+
 struct Credit {
   std::vector<PartitionCredit> grants;  // so many bytes more may come
   std::vector<uint32_t> closed;         // nothing more is wanted of these
-  bool empty() const { return grants.empty() && closed.empty(); }
+  std::vector<SilentPartition> silent;  // nothing matters of these before such a watermark
+  bool empty() const { return grants.empty() && closed.empty() && silent.empty(); }
 };
 
 std::string encode_credit(const Credit& credit);

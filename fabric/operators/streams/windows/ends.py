@@ -11,8 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fabric.errors import InternalError
-from fabric.event_time import BEGINNING
-from fabric.event_time.windows import Clock, Framed, Spans, closed, spans, step, waits_us
+from fabric.event_time import BEGINNING, END_OF_TIME
+from fabric.event_time.windows import Clock, Framed, Spans, closed, closed_at, spans, step, waits_us
 from fabric.operators.contract import Batches
 from fabric.operators.streams.columns import row_watermarks, shown, us
 from fabric.operators.streams.windows.shape import Shape
@@ -47,7 +47,7 @@ class Ends:
     @property
     def passed(self) -> int:
         """Groups that end then or before, by the clock, are complete."""
-        return self._shown(int(closed(np.int64(self.time_us), self.waits_us)))
+        return self._shown(closed_at(self.time_us, self.waits_us))
 
     @property
     def reached(self) -> int:
@@ -60,6 +60,16 @@ class Ends:
             return False
         self.time_us = time_us
         return True
+
+    def next_us(self) -> int:
+        """The watermark with which the next window is complete; `BEGINNING` where any may complete
+        a group or put rows aside."""
+        window = self.window
+        if window is None or self.by_clock or self.clock.zoned or self.late.aside:
+            return BEGINNING
+        passed = self.passed
+        end = passed + self.step - (passed - window.offset_us - window.size_us) % self.step
+        return min(end + self.waits_us, END_OF_TIME)
 
     def on_time(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Spans]:
         """The rows that are in some window, and which; the others are set aside."""
@@ -96,7 +106,7 @@ class Ends:
             if carried is not None:
                 carried = self.clock.shown(np.asarray(closed(carried, self.lateness_us)))
             times = self.clock.shown(self.times(batch))
-            reached = self._shown(int(closed(np.int64(self.time_us), self.lateness_us)))
+            reached = self._shown(closed_at(self.time_us, self.lateness_us))
             return spans(self.window, times, carried, reached, 0)
         ends = us(batch.column(self._closes))
         late = ends <= closed(self._known(batch), self.lateness_us)
@@ -104,7 +114,7 @@ class Ends:
         return Spans(np.where(late, ends + 1, ends) if n_late else ends, ends, n_late)
 
     def _shown(self, time_us: int) -> int:
-        return int(self.clock.shown(np.array([time_us]))[0])
+        return int(self.clock.shown(np.array([time_us]))[0]) if self.clock.zoned else time_us
 
     def _carried(self, batch: pa.RecordBatch) -> Ints | None:
         return None if self.by_clock else row_watermarks(batch)
@@ -119,13 +129,13 @@ class LateRows:
     """Rows that came too late: counted, and kept for a side output if `aside`."""
 
     def __init__(self, *, aside: bool) -> None:
-        self._aside, self._rows = aside, list[pa.RecordBatch]()
+        self.aside, self._rows = aside, list[pa.RecordBatch]()
         self.n_rows = 0
 
     def put(self, batch: pa.RecordBatch, late: Bools) -> None:
         """The rows of a mask."""
         self.n_rows += int(np.count_nonzero(late))
-        if self._aside:
+        if self.aside:
             rows = batch.filter(pa.array(late))
             self._rows.append(rows.select(shown(batch.schema).names))
 

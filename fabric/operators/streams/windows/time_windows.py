@@ -66,6 +66,11 @@ class TimeWindows(Windowed):
         self._next = int(left.min()) if len(left) else END_OF_TIME
         return found
 
+    def silent_until(self) -> int:
+        """Until the next window ends, be there a group for it or not: its rows may be on their
+        way."""
+        return BEGINNING if self._next <= self.ends.passed else self.ends.next_us()
+
     def facts(self) -> Mapping[str, int]:
         """See `Windowed`."""
         return {_FIRED: self._fired}
