@@ -20,13 +20,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from fabric._cython.kafka.results import EARLIEST
 from fabric.errors import ConfigError, ExternalError, PlanError
 from fabric.io.kafka.library import client
 from fabric.plan.faults import quoted
 
 PARTITIONS, REPLICAS = 16, 3
 WAIT_S = 0.02
+AT_ONCE = {"fetch.wait.max.ms": "10"}
+"""Behind the last record lies the commit of its transaction, and that an end is behind it a broker
+tells when it has waited so long for more: half a second, unless told otherwise."""
 SETTINGS = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.2"}
 
 
@@ -172,10 +174,10 @@ class Markers:
         """The newest value of each key of a partition, to the end that it has now."""
         deadline_s = time.monotonic() + timeout_s
         found: dict[bytes, bytes] = {}
-        end = self._end(partition)
-        settings = {**self._settings, "isolation.level": isolation}
+        low, end = self._bounds(partition)
+        settings = {**self._settings, "isolation.level": isolation, **AT_ONCE}
         with client().Reader(settings) as reader:
-            reader.assign({(self.topic, partition): EARLIEST})
+            reader.assign({(self.topic, partition): low})
             for key, value in self._records(reader, partition, end, deadline_s):
                 if value is None:
                     found.pop(key, None)
@@ -187,7 +189,7 @@ class Markers:
         self, reader: Any, partition: int, end: int, deadline_s: float
     ) -> Iterator[tuple[bytes, bytes | None]]:
         wants = frozenset({"key", "value"})
-        while end and reader.position(self.topic, partition) < end:
+        while reader.position(self.topic, partition) < end:
             read = reader.read(self.topic, partition, wants=wants)
             if read is not None:
                 keys, values = read.batch.column("key"), read.batch.column("value")
@@ -204,12 +206,15 @@ class Markers:
                 )
             time.sleep(WAIT_S)
 
-    def _end(self, partition: int) -> int:
-        """Behind all that lies there, committed or not; 0: nothing does."""
+    def _bounds(self, partition: int) -> tuple[int, int]:
+        """The first offset, and that behind all that lies there, committed or not.
+
+        To begin at `EARLIEST` librdkafka would ask for the first again, half a second later.
+        """
         settings = {**self._settings, "isolation.level": "read_uncommitted"}
         with client().Reader(settings) as reader:
             low, end = reader.watermark_offsets(self.topic, partition, 15.0)
-        return int(end) if end > low else 0
+        return int(low), int(end)
 
 
 def partition_of(name: str, n_partitions: int) -> int:
