@@ -51,7 +51,10 @@ _GONE_TOPIC = (
     "INCONSISTENT_TOPIC_ID",
 )  # fmt: skip
 _MAY_NOT = ("TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED")
-_FETCH_BYTES = 2 << 20
+_FETCH_BYTES = 1 << 20
+_AHEAD_ROWS = 16_384
+"""Of a partition that a client fetches again below: as many as are read at once. Each takes half a
+kilobyte of the client's heap, whose growth is what reading costs after decompressing."""
 _QUEUE_BYTES_MIN = 64 << 10
 
 
@@ -415,6 +418,9 @@ def _client(source: KafkaStream, n_partitions: int) -> Reader:
         "group.id": source.group or "fabric",
         "isolation.level": source.isolation,
         "queued.max.messages.kbytes": str(max(1, queue_bytes >> 10)),
+        "queued.min.messages": str(_AHEAD_ROWS),
         "fetch.message.max.bytes": str(min(_FETCH_BYTES, queue_bytes)),
     }
+    if source.until:  # the last record may be the commit of a transaction, see `Markers`
+        ours["fetch.wait.max.ms"] = "20"
     return client().Reader({**ours, **configuration(source)})
