@@ -76,8 +76,9 @@ def producer_settings(target: KafkaTarget) -> dict[str, str]:
         "linger.ms": "5",
         "compression.type": "lz4",
         "message.max.bytes": "1000000000",  # the topics' own limits hold, and are told by name
-        "queue.buffering.max.messages": "1000000",
+        "queue.buffering.max.messages": "200000",  # more would be sent from colder memory
         "queue.buffering.max.kbytes": "262144",
+        "statistics.interval.ms": "0",  # they tell the producer's id, which nobody asks for
         **configuration(target),
         "acks": "all",
         "enable.idempotence": "true",
