@@ -1,11 +1,10 @@
 // JSON documents to columns, by simdjson's on-demand parser, one document a row.
 #include <simdjson.h>
 
-#include <algorithm>
-#include <charconv>
 #include <unordered_map>
 
 #include "codecs/json.hpp"
+#include "codecs/json_plain.hpp"
 #include "codecs/scalars.hpp"
 
 namespace fabric::codecs {
@@ -69,7 +68,7 @@ std::string shown(std::string_view text) {
 class JsonDecoder final : public Decoder {
  public:
   JsonDecoder(const ArrowSchema& schema, bool framed)
-      : Decoder(schema), framed_(framed), top_(rows()) {
+      : Decoder(schema), framed_(framed), top_(rows()), plain_(rows()) {
     check_json_type(rows());
   }
 
@@ -85,7 +84,7 @@ class JsonDecoder final : public Decoder {
       data += HEADER_BYTES, size -= HEADER_BYTES;
     }
     if (size == 0) return bad("the value is empty; a JSON object was expected");
-    return document(data, size);
+    return plain_.read(data, size, n_rows()) || document(data, size);
   }
 
  private:
@@ -254,44 +253,10 @@ class JsonDecoder final : public Decoder {
     if (token.front() == '"') {
       std::string_view text;
       if (auto error = found.get_string(false).get(text)) return no_json(error);
-      return as_text(column, text) || unfit(field, token);
+      return append_json_text(column, text) || unfit(field, token);
     }
     if (kind == Kind::text && field.is_top) return written(field, found, depth);
-    return as_number(column, token) || unfit(field, token);
-  }
-
-  static bool as_text(Column& column, std::string_view text) {
-    switch (column.type().kind) {
-      case Kind::decimal: return append_decimal(column, text);
-      case Kind::binary: case Kind::fixed_binary: return append_base64(column, text);
-      default: return append_time(column, text);
-    }
-  }
-
-  static bool as_number(Column& column, std::string_view token) {
-    switch (column.type().kind) {
-      case Kind::float16: case Kind::float32: case Kind::float64:
-        if (token == "NaN" || token == "Infinity" || token == "-Infinity") {
-          const char* text = token == "NaN" ? "nan" : token[0] == '-' ? "-inf" : "inf";
-          return append_float(column, text);
-        }
-        return is_json_number(token) && append_float(column, token);
-      case Kind::decimal:
-        return is_json_number(token) && append_decimal(column, token);
-      case Kind::date32: case Kind::date64: case Kind::time: case Kind::timestamp:
-      case Kind::duration: {
-        int64_t n_units = 0;
-        const char* end = token.data() + token.size();
-        const auto [behind, error] = std::from_chars(token.data(), end, n_units);
-        return error == std::errc() && behind == end && is_json_number(token) &&
-               append_units(column, n_units);
-      }
-      case Kind::int8: case Kind::int16: case Kind::int32: case Kind::int64: case Kind::uint8:
-      case Kind::uint16: case Kind::uint32: case Kind::uint64:
-        return is_json_number(token) && append_integer(column, token);
-      default:
-        return false;
-    }
+    return append_json_number(column, token) || unfit(field, token);
   }
 
   // A column of text takes any value, as it is written.
@@ -384,6 +349,7 @@ class JsonDecoder final : public Decoder {
 
   bool framed_;
   Field top_;
+  PlainJson plain_;
   Bytes padded_;
   ondemand::parser parser_;
   std::string* reason_ = nullptr;

@@ -11,8 +11,6 @@
 namespace fabric::codecs {
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 // Walks over a text: each `take` says whether what is next is that, and then is behind it.
 struct Reader {
   const char* at;

@@ -13,6 +13,8 @@ namespace fabric::codecs {
 
 constexpr int64_t DAY_S = 86'400;
 
+inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
 // Whether `text` is UTF-8 (by simdjson).
 bool is_utf8(std::string_view text);
 

@@ -302,3 +302,81 @@ def test_one_decoder_serves_many_batches_of_any_size() -> None:
         found = decoder.decode(pa.array([text, "{", text]))
         assert found.batch.to_pydict() == {"a": ["é" * size] * 2}
         assert [bad.row for bad in found.bad] == [1]
+
+
+FLAT = pa.schema(
+    [
+        ("i", pa.int64()), ("f", pa.float64()), ("t", pa.string()), ("b", pa.bool_()),
+        ("at", pa.timestamp("ms")), ("d", pa.decimal128(9, 2)), ("x", pa.binary()),
+        ("s", pa.int16()), pa.field("must", pa.int64(), nullable=False),
+    ]
+)  # fmt: skip
+DIGITS = st.text("0123456789", min_size=1, max_size=20)
+TOKENS = (
+    DIGITS
+    | st.builds("-{}".format, DIGITS)
+    | st.builds("{}{}.{}".format, st.sampled_from(["", "-"]), DIGITS, DIGITS)
+    | st.floats(allow_nan=False).map(repr)
+    | st.sampled_from(
+        [*"0-{[", "-0", "-0.0", "1.", ".5", "1e5", "1E400", "01", "NaN", "true", "false", "null"]
+    )
+    | st.sampled_from(["nul", '""', '"\t"', '"\\n"', '"2024-01-02T03:04:05"', '"1.25"', "{}"])
+    | st.text(max_size=12).map(json.dumps)
+    | st.text(max_size=20).map(lambda text: json.dumps(text, ensure_ascii=False))
+)  # fmt: skip
+TEXTS = st.text(max_size=20)
+FITTING = {
+    "i": st.integers(-(2**63), 2**63 - 1).map(str),
+    "f": st.floats(allow_nan=False, allow_infinity=False).map(repr)
+    | st.decimals(-(10**9), 10**9, places=3).map(str),
+    "t": TEXTS.map(json.dumps) | TEXTS.map(lambda text: json.dumps(text, ensure_ascii=False)),
+    "b": st.sampled_from(["true", "false"]),
+    "at": st.integers(0, 10**13).map(str),
+    "d": st.decimals(-(10**6), 10**6, places=2).map(str),
+    "x": st.just('"YWI="'),
+    "s": st.integers(-300, 300).map(str),
+    "must": st.integers(0, 10**18).map(str),
+}
+NAMES = [*FLAT.names, "other", "é", "I", "", 'k"', "in"]
+ANY = st.lists(st.tuples(st.sampled_from(NAMES), TOKENS), max_size=3)
+
+
+@st.composite
+def plain_documents(draw: st.DrawFn) -> bytes:
+    """Objects of scalars, most of them as a producer writes them, some damaged."""
+    names = [*draw(st.lists(st.sampled_from(FLAT.names), unique=True)), "must"]
+    pairs = [(name, draw(FITTING[name] | st.just("null"))) for name in dict.fromkeys(names)]
+    if draw(st.booleans()):
+        pairs = draw(st.permutations(pairs + draw(ANY)))
+    colon, comma = draw(st.sampled_from([(":", ","), (": ", ", "), (" :", ","), (":", ",,")]))
+    fields = (json.dumps(name, ensure_ascii=False) + colon + token for name, token in pairs)
+    document = f"{{{comma.join(fields)}}}".encode()
+    if draw(st.integers(0, 3)) == 0:
+        at = draw(st.integers(0, len(document)))
+        document = document[:at] + draw(st.binary(max_size=2)) + document[at + 1 :]
+    return document
+
+
+@examples(4.0)
+@given(document=plain_documents())
+def test_a_plain_document_means_what_the_parser_makes_of_it(document: bytes) -> None:
+    """A line break is not plain, so the second one is read by simdjson alone."""
+    plain, bad = decoded(FLAT, document)
+    parsed, bad_too = decoded(FLAT, b"\n" + document)
+    assert repr(plain) == repr(parsed)  # tells -0.0 from 0.0
+    assert bad.keys() == bad_too.keys()
+
+
+def test_documents_that_are_not_plain_leave_no_trace() -> None:
+    """They come often enough for the plain walk to give up for a while, and to come back."""
+    schema = pa.schema([("i", pa.int64()), ("t", pa.string()), ("f", pa.float64())])
+    rows: list[dict[str, Any]] = [
+        {"i": n, "t": "é" if n % 3 else f"a{n}", "f": n / 100} for n in range(2_000)
+    ]
+    for row in rows[500:900:3]:
+        row["t"] = f'"{row["i"]}\\'
+    texts = [json.dumps(row, ensure_ascii=row["i"] % 7 == 0) for row in rows]
+    texts[1_000:1_100] = [text[:-1] for text in texts[1_000:1_100]]
+    found, bad = decoded(schema, *texts)
+    assert found == rows[:1_000] + rows[1_100:]
+    assert [*bad] == [*range(1_000, 1_100)]
