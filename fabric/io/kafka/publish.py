@@ -243,11 +243,12 @@ class Publisher:
     ) -> None:
         """Records and marker in one transaction."""
         writer, deadline_s = session.writer, time.monotonic() + target.publish_timeout_s
+        mark = self._marking(target, session, task, marker)
         writer.begin()
         failpoints.reach("kafka.begun")
         for facts in portions:
             send(writer, target, Stored(facts), deadline_s)
-        self._mark(target, session, task, marker, deadline_s)
+        mark(deadline_s)
         writer.flush(_left(target, deadline_s))
         failpoints.reach("kafka.flushed")
         writer.commit(_left(target, deadline_s))
@@ -263,8 +264,9 @@ class Publisher:
     ) -> None:
         """The marker first: whoever comes after a crash sends nothing of it again."""
         deadline_s = time.monotonic() + target.publish_timeout_s
+        mark = self._marking(target, session, task, marker)
         session.writer.begin()
-        self._mark(target, session, task, marker, deadline_s)
+        mark(deadline_s)
         session.writer.commit(_left(target, deadline_s))
         failpoints.reach("kafka.committed")
         try:
@@ -275,19 +277,22 @@ class Publisher:
         except FabricError as error:
             _log.warning("records are lost, as at_most_once allows", job=task[0], error=str(error))
 
-    def _mark(
-        self,
-        target: KafkaTarget,
-        session: Session,
-        task: Subtask,
-        marker: Marker,
-        deadline_s: float,
-    ) -> None:
+    def _marking(
+        self, target: KafkaTarget, session: Session, task: Subtask, marker: Marker
+    ) -> Callable[[float], None]:
+        """What writes the marker, until a deadline; brokers are asked now where it goes.
+
+        Behind records that wait to be sent, the question would wait as long as they do.
+        """
         writer, topic = session.writer, target.markers
         partition = partition_of(task[0], writer.partitions(topic))
         keys, values, partitions = record_arrays([(key_of(*task), marker.encode())], partition)
-        timeout_s = _left(target, deadline_s)
-        writer.write(topic, keys, values, partitions=partitions, timeout_s=timeout_s)
+
+        def mark(deadline_s: float) -> None:
+            timeout_s = _left(target, deadline_s)
+            writer.write(topic, keys, values, partitions=partitions, timeout_s=timeout_s)
+
+        return mark
 
 
 def send(writer: Any, target: KafkaTarget, stored: Stored, deadline_s: float) -> None:
