@@ -11,12 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
-from fabric.clients.dataframe.names import choice, text
+from fabric.clients.dataframe import names
 from fabric.errors import ConfigError, PlanError
 from fabric.plan.faults import quoted
 from fabric.plan.sources import OptionValue, RowFormat, RowFormatName, SubjectStrategy
 
-__all__ = ["avro", "csv", "ipc", "json", "protobuf", "raw", "text_format", "to_format"]
+__all__ = ["avro", "csv", "ipc", "json", "protobuf", "raw", "text", "to_format"]
 
 _NAMES: tuple[str, ...] = get_args(RowFormatName)
 _STRATEGIES: tuple[str, ...] = get_args(SubjectStrategy)
@@ -114,7 +114,7 @@ def csv(**options: OptionValue) -> RowFormat:
     return _format(RowFormat("csv", tuple(options.items())))
 
 
-def text_format() -> RowFormat:
+def text() -> RowFormat:
     """UTF-8 text: one column, as it is; by its name, ``format="text"``."""
     return RowFormat("text")
 
@@ -137,7 +137,7 @@ def to_format(given: str | RowFormat, verb: str, name: str = "format") -> RowFor
     """
     if isinstance(given, RowFormat):
         return given
-    return RowFormat(choice(given, _NAMES, verb, name))  # type: ignore[arg-type]
+    return RowFormat(names.choice(given, _NAMES, verb, name))  # type: ignore[arg-type]
 
 
 def _format(given: RowFormat, registry_settings: Mapping[str, object] | None = None) -> RowFormat:
@@ -153,8 +153,8 @@ def _format(given: RowFormat, registry_settings: Mapping[str, object] | None = N
         ("subject", given.subject),
     )  # fmt: skip
     for argument, value in named:
-        text(value, verb, argument)
-    choice(given.strategy, _STRATEGIES, verb, "strategy")
+        names.text(value, verb, argument)
+    names.choice(given.strategy, _STRATEGIES, verb, "strategy")
     try:
         settings, secrets = set_apart(registry_settings or {})
         if given.registry:
