@@ -1,7 +1,7 @@
 """Row formats: what a record's bytes mean, for Kafka, files and calls alike.
 
 One job: from a `RowFormat` to its columns (`format_schema`), its check before a plan runs
-(`check_format`), its decoder and encoder. Options, by format:
+(`check_format`), its decoder and encoder. Each format is a `Codec` in the table `CODECS`. Options:
 
     avro                   record_name: of a schema that is made of the columns ("Row")
     json, protobuf         none
@@ -16,8 +16,10 @@ What is null, missing, repeated or bad in a value is said by the decoders (`fabr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 from pyarrow import types as t
@@ -28,15 +30,9 @@ from fabric.errors import ConfigError, PlanError
 from fabric.io.codecs.ipc import IpcDecoder, IpcEncoder
 from fabric.io.codecs.json import check_json, columns_of_json, json_decoder, json_encoder
 from fabric.io.files.options import check_known
-from fabric.plan.sources import OptionValue, RowFormat
+from fabric.plan.sources import OptionValue, RowFormat, RowFormatName
 
-OPTIONS: dict[str, dict[str, type]] = {
-    "csv": {
-        "delimiter": str, "quote": str, "null_values": tuple, "ragged": str, "quote_style": str
-    },
-    "avro": {"record_name": str},
-}  # fmt: skip
-"""The options of each format with their types; a format that is not here has none."""
+Options: TypeAlias = Mapping[str, OptionValue]
 
 
 class RowDecoder(Protocol):
@@ -69,18 +65,7 @@ def format_schema(format: RowFormat, subject: str) -> pa.Schema | None:
     ExternalError
         If the registry does not answer.
     """
-    match format.name:
-        case "json":
-            return columns_of_json(format, subject)
-        case "avro":
-            from fabric.io.codecs.avro import avro_columns
-
-            return avro_columns(format, subject)
-        case "protobuf":
-            from fabric.io.codecs.protobuf import protobuf_columns
-
-            return protobuf_columns(format, subject)
-    return None
+    return _codec(format).columns(format, subject)
 
 
 def check_format(format: RowFormat, schema: pa.Schema, *, writes: bool) -> None:
@@ -97,23 +82,14 @@ def check_format(format: RowFormat, schema: pa.Schema, *, writes: bool) -> None:
     PlanError
         If it has no form for a column, or the registry would refuse its schema.
     """
-    _options(format)
+    codec, options = _codec(format), _options(format)
     try:
-        match format.name:
-            case "json":
-                check_json(format, schema, writes=writes)
-            case "avro":
-                from fabric.io.codecs.avro import check_avro
-
-                check_avro(format, schema, writes=writes)
-            case "protobuf":
-                from fabric.io.codecs.protobuf import check_protobuf
-
-                check_protobuf(format, schema, writes=writes)
-            case _ if writes:
-                make_encoder(format, schema)
-            case _:
-                make_decoder(format, schema)
+        if codec.check is not None:
+            codec.check(format, schema, writes=writes)
+        elif writes:
+            codec.encoder(format, schema, options)
+        else:
+            codec.decoder(format, schema, schema, options)
     except ConfigError:
         raise
     except ValueError as error:
@@ -130,32 +106,14 @@ def make_decoder(
     ConfigError, PlanError
         As `check_format`.
     """
-    names = schema.names if columns is None else [*columns]
+    names = schema.names if columns is None else columns
     wanted = pa.schema([schema.field(name) for name in names])
-    options = _options(format)
     try:
-        match format.name:
-            case "json":
-                return json_decoder(format, wanted)
-            case "avro":
-                from fabric.io.codecs.avro import avro_decoder
-
-                return avro_decoder(format, wanted)
-            case "protobuf":
-                from fabric.io.codecs.protobuf import protobuf_decoder
-
-                return protobuf_decoder(format, wanted)
-            case "csv":
-                return _csv_decoder(schema, names, options)
-            case "text":
-                return TextDecoder(_one_column(format, schema, wanted))
-            case "raw":
-                return TextDecoder(_bytes_column(format, schema, wanted))
-            case "ipc":
-                return IpcDecoder(wanted)
+        return _codec(format).decoder(format, schema, wanted, _options(format))
+    except ConfigError:
+        raise
     except ValueError as error:
         raise PlanError(f"{format.name}: {error}") from error
-    raise PlanError(f"rows of the format {format.name!r} can't be read")
 
 
 def make_encoder(format: RowFormat, schema: pa.Schema) -> RowEncoder:
@@ -166,36 +124,118 @@ def make_encoder(format: RowFormat, schema: pa.Schema) -> RowEncoder:
     ConfigError, PlanError
         As `check_format`.
     """
-    options = _options(format)
     try:
-        match format.name:
-            case "json":
-                return json_encoder(format, schema)
-            case "avro":
-                from fabric.io.codecs.avro import avro_encoder
-
-                return avro_encoder(format, schema)
-            case "protobuf":
-                from fabric.io.codecs.protobuf import protobuf_encoder
-
-                return protobuf_encoder(format, schema)
-            case "csv":
-                style = str(options.get("quote_style", "necessary"))
-                return CsvEncoder(schema, str(options.get("delimiter", ",")), style)
-            case "text":
-                return TextEncoder(_one_column(format, schema, schema))
-            case "raw":
-                return TextEncoder(_bytes_column(format, schema, schema))
-            case "ipc":
-                return IpcEncoder(schema)
+        return _codec(format).encoder(format, schema, _options(format))
+    except ConfigError:
+        raise
     except ValueError as error:
         raise PlanError(f"{format.name}: {error}") from error
-    raise PlanError(f"rows can't be written in the format {format.name!r}")
 
 
-def _options(format: RowFormat) -> Mapping[str, OptionValue]:
-    known = OPTIONS.get(format.name, {})
-    options = check_known(f"format {format.name}", known, format.options)
+# ---- the formats
+
+
+class Check(Protocol):
+    """What a format refuses; see `check_format`."""
+
+    def __call__(self, format: RowFormat, columns: pa.Schema, *, writes: bool) -> None:
+        """Refuse columns that can't be read, or written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """What a format is made of.
+
+    `decoder` is given all columns of a value, and those that are wanted. `columns` tells what a
+    schema of its own, or its subject's in a registry, says. Without a `check` it is enough that a
+    decoder or an encoder can be made.
+    """
+
+    decoder: Callable[[RowFormat, pa.Schema, pa.Schema, Options], RowDecoder]
+    encoder: Callable[[RowFormat, pa.Schema, Options], RowEncoder]
+    columns: Callable[[RowFormat, str], pa.Schema | None] = lambda format, subject: None
+    check: Check | None = None
+    options: Mapping[str, type] = field(default_factory=dict)
+
+
+def _json() -> Codec:
+    return Codec(
+        lambda format, schema, wanted, options: json_decoder(format, wanted),
+        lambda format, schema, options: json_encoder(format, schema),
+        columns_of_json,
+        check_json,
+    )
+
+
+def _avro() -> Codec:
+    from fabric.io.codecs.avro import avro_columns, avro_decoder, avro_encoder, check_avro
+
+    return Codec(
+        lambda format, schema, wanted, options: avro_decoder(format, wanted),
+        lambda format, schema, options: avro_encoder(format, schema),
+        avro_columns,
+        check_avro,
+        {"record_name": str},
+    )
+
+
+def _protobuf() -> Codec:
+    from fabric.io.codecs import protobuf
+
+    return Codec(
+        lambda format, schema, wanted, options: protobuf.protobuf_decoder(format, wanted),
+        lambda format, schema, options: protobuf.protobuf_encoder(format, schema),
+        protobuf.protobuf_columns,
+        protobuf.check_protobuf,
+    )
+
+
+def _csv() -> Codec:
+    options = {
+        "delimiter": str, "quote": str, "null_values": tuple, "ragged": str, "quote_style": str
+    }  # fmt: skip
+    return Codec(_csv_decoder, _csv_encoder, options=options)
+
+
+def _text() -> Codec:
+    return Codec(
+        lambda format, schema, wanted, options: TextDecoder(_one_column(format, schema, wanted)),
+        lambda format, schema, options: TextEncoder(_one_column(format, schema, schema)),
+    )
+
+
+def _raw() -> Codec:
+    return Codec(
+        lambda format, schema, wanted, options: TextDecoder(_bytes_column(format, schema, wanted)),
+        lambda format, schema, options: TextEncoder(_bytes_column(format, schema, schema)),
+    )
+
+
+def _ipc() -> Codec:
+    return Codec(
+        lambda format, schema, wanted, options: IpcDecoder(wanted),
+        lambda format, schema, options: IpcEncoder(schema),
+    )
+
+
+CODECS: Mapping[RowFormatName, Callable[[], Codec]] = {
+    "json": _json, "avro": _avro, "protobuf": _protobuf, "csv": _csv, "text": _text, "raw": _raw,
+    "ipc": _ipc,
+}  # fmt: skip
+"""By name; called for the first row of a format, since some import what others can do without."""
+
+
+@cache
+def _codec_of(name: RowFormatName) -> Codec:
+    return CODECS[name]()
+
+
+def _codec(format: RowFormat) -> Codec:
+    return _codec_of(format.name)
+
+
+def _options(format: RowFormat) -> Options:
+    options = check_known(f"format {format.name}", dict(_codec(format).options), format.options)
     for name, allowed in (
         ("ragged", ("error", "fill")),
         ("quote_style", ("necessary", "always", "never")),
@@ -209,18 +249,23 @@ def _options(format: RowFormat) -> Mapping[str, OptionValue]:
 
 
 def _csv_decoder(
-    schema: pa.Schema, names: list[str], options: Mapping[str, OptionValue]
+    format: RowFormat, schema: pa.Schema, wanted: pa.Schema, options: Options
 ) -> CsvDecoder:
     nulls = options.get("null_values", ())
     assert isinstance(nulls, tuple)
     return CsvDecoder(
         schema,
-        names,
+        wanted.names,
         str(options.get("delimiter", ",")),
         str(options.get("quote", '"')),
         nulls,
         fill=options.get("ragged") == "fill",
     )
+
+
+def _csv_encoder(format: RowFormat, schema: pa.Schema, options: Options) -> CsvEncoder:
+    style = str(options.get("quote_style", "necessary"))
+    return CsvEncoder(schema, str(options.get("delimiter", ",")), style)
 
 
 def _one_column(format: RowFormat, schema: pa.Schema, wanted: pa.Schema) -> pa.Schema:
