@@ -57,6 +57,11 @@ class RecordFile:
         if self._waiting_rows >= GATHERED_ROWS or self._waiting_bytes >= GATHERED_BYTES:
             self._gather()
 
+    @property
+    def n_bytes(self) -> int:
+        """So many were written; the last batches may wait in memory."""
+        return self._file.n_bytes
+
     def finish(self) -> dict[str, Any]:
         """Make it durable; what a handle says of it."""
         with writing(str(self.path)):

@@ -2,8 +2,9 @@
 
 One job: the writers of tasks, and `publish`, `take_back`, `abandon`, `drop` and `discard` of what
 they prepared. With "exactly_once" and "at_most_once" a task needs no broker: encoded records lie in
-files of the checkpoint (`aside.py`), and are published once it is complete (`publish.py`). With
-"at_least_once" records go to the brokers as they come, and a barrier waits until they have them.
+files of the checkpoint (`aside.py`), and are published once it is complete (`publish.py`); a task
+that puts aside more than brokers take waits for them. With "at_least_once" records go to the
+brokers as they come, and a barrier waits until they have them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -37,6 +39,12 @@ if TYPE_CHECKING:
 KIND = "kafka"
 PATIENCE_S, TRY_S, PAUSE_S = 300.0, 1.0, 0.5
 """How long a job with an end waits for brokers that are away; how long one call waits; between."""
+WAIT_S, TOLD_S = 0.01, 10.0
+"""How often a task that waits for brokers looks, and how often it says so."""
+AHEAD_BYTES = 64 << 20
+"""Records of so many bytes may lie aside behind those that are being published, whatever these are.
+Writing aside is faster than publishing: with a long lag each epoch would be larger than the last.
+"""
 SENT_ROWS = 4_096
 """Records that are handed to a producer at once, and again when it had no room for them all."""
 PUBLISHER = Publisher()
@@ -53,7 +61,7 @@ def open_stream(
         return Direct(target, records)
     remove_earlier(folder, task, n_tasks, run)
     numbers = count(1)
-    return Epochs(lambda since: Portion(target, records, folder, task, (run, next(numbers))))
+    return Bounded(lambda: Portion(target, records, folder, task, (run, next(numbers))))
 
 
 def open_sink(
@@ -96,6 +104,16 @@ class Portion:
             self.abandon()
             raise
 
+    @property
+    def n_bytes(self) -> int:
+        """So many lie in its file."""
+        return self._file.n_bytes if self._file is not None else 0
+
+    @property
+    def path(self) -> Path | None:
+        """Its file, if it has one."""
+        return self._file.path if self._file is not None else None
+
     def prepare(self) -> bytes:
         """See `SinkWriter.prepare`."""
         if self._file is None:
@@ -122,6 +140,76 @@ class Portion:
             if self._file is None:
                 self._file = self._open()
             return self._file
+
+
+class Bounded(Epochs):
+    """`Epochs` that writes no portion larger than one that is complete and not published yet.
+
+    So epochs don't grow while brokers are slower than the task, or away. It waits for nothing but
+    files of complete checkpoints, whose publishing needs no task.
+    """
+
+    def __init__(self, open_portion: Callable[[], Portion]) -> None:
+        super().__init__(lambda since: self._begun(open_portion()))
+        self._current: Portion | None = None
+        self._sizes: list[tuple[int, Path, int]] = []
+        """The checkpoint, the file and the bytes of what was prepared and may not be published."""
+        self._complete = 0
+        self._interrupted = threading.Event()
+        self.waits = False
+        """Whether `write` waits for brokers now."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """See `StreamWriter.write`; waits as the class says."""
+        if self._current is not None and self._current.n_bytes >= AHEAD_BYTES:
+            self._wait(self._current.n_bytes)
+        super().write(batch)
+
+    def prepare(self, checkpoint: int) -> bytes:
+        """See `StreamWriter.prepare`."""
+        handle, portion = super().prepare(checkpoint), self._current
+        if portion is not None and portion.path is not None:
+            self._sizes.append((checkpoint, portion.path, portion.n_bytes))
+        self._current = None
+        return handle
+
+    def on_complete(self, checkpoint: int) -> None:
+        """See `StreamWriter.on_complete`."""
+        super().on_complete(checkpoint)
+        self._complete = checkpoint
+
+    def interrupt(self) -> None:
+        """See `StreamWriter.interrupt`."""
+        self._interrupted.set()
+
+    def abandon(self) -> None:
+        """See `StreamWriter.abandon`."""
+        self._interrupted.set()
+        super().abandon()
+
+    def _begun(self, portion: Portion) -> Portion:
+        self._current = portion
+        return portion
+
+    def _wait(self, n_bytes: int) -> None:
+        """Until what is complete is published, or was more than `n_bytes`."""
+        since_s = time.monotonic()
+        try:
+            while self._unpublished() > 0 and n_bytes >= self._unpublished():
+                self.waits = True
+                if self._interrupted.wait(WAIT_S):
+                    raise CancelledError("writing to this sink was abandoned")
+                if time.monotonic() - since_s >= TOLD_S:
+                    since_s = time.monotonic()
+                    _log.warning("a task waits: brokers take less than it writes", n_bytes=n_bytes)
+        finally:
+            self.waits = False
+
+    def _unpublished(self) -> int:
+        """The bytes of the largest portion that is complete and still lies aside; else 0."""
+        done = self._complete
+        self._sizes = [one for one in self._sizes if one[0] > done or one[1].exists()]
+        return max((n_bytes for id, _, n_bytes in self._sizes if id <= done), default=0)
 
 
 class Direct:

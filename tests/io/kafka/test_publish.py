@@ -19,7 +19,14 @@ import pytest
 
 from fabric import failpoints
 from fabric.checkpoint.storage import FolderStorage
-from fabric.errors import DataError, ExternalError, FabricError, PlanError, StorageError
+from fabric.errors import (
+    CancelledError,
+    DataError,
+    ExternalError,
+    FabricError,
+    PlanError,
+    StorageError,
+)
 from fabric.ids import TaskId
 from fabric.io.kafka import sink
 from fabric.io.kafka.aside import Stored
@@ -38,6 +45,7 @@ from fabric.plan.streams import StreamAggregate
 from fabric.plan.windowing import Count
 from fabric.testing.operators import Rows, run_rescaled
 from tests.services.kafka import SharedBroker, kafka_broker
+from tests.support.wait import wait_until
 
 SCHEMA = pa.schema([("id", pa.string()), ("n", pa.int64())])
 JOB = iter(f"job-{number}" for number in range(1000))
@@ -272,6 +280,66 @@ def test_other_numbers_of_subtasks_publish_what_old_ones_owe(
     assert len(expected) >= 20
     for told in rig.transactions().values():
         assert told == list(range(1, len(told) + 1))
+
+
+def written_by(writer: Any, batch: pa.RecordBatch) -> tuple[threading.Thread, list[FabricError]]:
+    """A thread that writes until it is done or refused."""
+    errors = list[FabricError]()
+
+    def run() -> None:
+        try:
+            writer.write(batch)
+        except FabricError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread, errors
+
+
+def test_a_task_waits_for_brokers_that_are_slower(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No epoch grows beyond one that is being published; what is not complete is never awaited."""
+    monkeypatch.setattr(sink, "AHEAD_BYTES", 1)
+    writer, publisher = rig.task(0), rig.publisher()
+    writer.write(rig.rows(20_000))
+    first = facts_of(writer.prepare(1))
+    writer.write(rig.rows(40_000))
+    writer.write(rig.rows(20_000))  # checkpoint 1 is not complete: it may need this task's barrier
+    writer.on_complete(1)
+    thread, errors = written_by(writer, rig.rows(10))
+    wait_until(lambda: writer.waits, 30.0)
+    publisher.publish(rig.target, first)
+    thread.join(30)
+    assert not thread.is_alive()
+    assert not errors
+    assert not writer.waits
+    publisher.publish(rig.target, facts_of(writer.prepare(2)))
+    writer.on_complete(2)
+    writer.write(rig.rows(20_000))
+    writer.write(rig.rows(10))
+    publisher.publish(rig.target, facts_of(writer.prepare(3)))
+    rig.check(100_020)
+
+
+@pytest.mark.parametrize("end", ["interrupt", "abandon"])
+def test_a_task_that_waits_for_brokers_can_be_ended(
+    rig: Rig, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sink, "AHEAD_BYTES", 1)
+    writer = rig.task(0)
+    writer.write(rig.rows(20_000))
+    writer.prepare(1)
+    writer.on_complete(1)
+    writer.write(rig.rows(40_000))
+    thread, errors = written_by(writer, rig.rows(10))
+    wait_until(lambda: writer.waits, 30.0)
+    getattr(writer, end)()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert [type(error) for error in errors] == [CancelledError]
+    writer.abandon()
 
 
 def test_a_task_removes_what_earlier_runs_left(rig: Rig) -> None:
