@@ -367,6 +367,21 @@ def test_a_plain_document_means_what_the_parser_makes_of_it(document: bytes) -> 
     assert bad.keys() == bad_too.keys()
 
 
+@pytest.mark.parametrize("name", FLAT.names)
+def test_a_plain_value_is_what_the_parser_takes_for_one(name: str) -> None:
+    """Each of these in a document that is plain otherwise."""
+    odd = """0 -0 01 -01 00 - + +1 1. .5 -.5 0.5 1.50 -0.0 1e2 1E400 1.e5 0x1 1_0 nul null true True
+        NaN 999999999999999999 9999999999999999999 -9223372036854775808 123456789012345.6
+        0.1234567890123456 "" "a" "\t" "\\n" "2024-01-02T03:04:05" "1.25" "YWI=" "é" "\\" {} []"""
+    for token in (*odd.split(), '"a b"', '"\t"'):
+        pairs = ["must", *(["i"] if name == "must" else [name])]
+        values = {"must": "1", "i": "1", name: token}
+        text = "{" + ",".join(f'"{each}":{values[each]}' for each in pairs) + "}"
+        both = (JsonDecoder(FLAT).decode(pa.array([each])) for each in (text, "\n" + text))
+        plain, parsed = ([len(each.bad), *map(str, each.batch.columns)] for each in both)
+        assert plain == parsed, token
+
+
 def test_documents_that_are_not_plain_leave_no_trace() -> None:
     """They come often enough for the plain walk to give up for a while, and to come back."""
     schema = pa.schema([("i", pa.int64()), ("t", pa.string()), ("f", pa.float64())])
