@@ -58,11 +58,17 @@ class Engine:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What an engine computed, to be compared; `extra` adds fields to its line (rss_mb)."""
+    """What an engine computed, to be compared; `extra` adds fields to its line (rss_mb).
+
+    An engine that is too slow for all rows of a case says how many it has `taken` in; `parts` of
+    our answer are rows and checksum of what is right for so many.
+    """
 
     rows: int
     checksum: str
     extra: Mapping[str, Any] = field(default_factory=dict)
+    taken: int = 0
+    parts: Mapping[int, tuple[int, str]] = field(default_factory=dict)
 
 
 class Run(Protocol):
@@ -78,7 +84,8 @@ class Run(Protocol):
         """Give everything back."""
 
     # A run may also have `beside()`: what its `work` does besides what the case is about, such as
-    # building what others have beforehand. Its time is taken off that of `work`.
+    # building what others have beforehand. Its time is taken off that of `work`. And `taken_s()`:
+    # how long the last `work` took by its own account, where an engine has to start anew each time.
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,19 +220,22 @@ class _Turns:
         lines = []
         for engine in self._engines:
             answer, seconds = answers[engine], medians[engine]
-            if (answer.rows, answer.checksum) != (own.rows, own.checksum):
+            taken = answer.taken or case.rows
+            right = own.parts[answer.taken] if answer.taken else (own.rows, own.checksum)
+            if (answer.rows, answer.checksum) != right:
                 why = (
                     f"it gives {answer.rows} rows, checksum {answer.checksum}; "
-                    f"ours are {own.rows}, {own.checksum}"
+                    f"ours are {right[0]}, {right[1]}"
                 )
                 self._fail(engine, why, is_fault=True)
                 continue
-            ratio = None if engine.peer is None else seconds / medians[ours]
+            share = taken / case.rows
+            ratio = None if engine.peer is None else seconds / share / medians[ours]
             extra = dict(answer.extra)
             if PARSING in extra:
                 extra["ratio_without_parsing"] = (seconds - extra[PARSING]) / medians[ours]
             lines.append(
-                Line(self._benchmark.name, case.name, answer.rows, case.n_bytes, seconds,
-                     case.rows / seconds, engine.peer, ratio, answer.checksum, extra)
+                Line(self._benchmark.name, case.name, answer.rows, round(case.n_bytes * share),
+                     seconds, taken / seconds, engine.peer, ratio, answer.checksum, extra)
             )  # fmt: skip
         return sorted(lines, key=lambda line: line.peer is not None)

@@ -1,4 +1,4 @@
-"""Kafka at both ends: reading, writing, copying, windows, beside other Python engines and Flink.
+"""Kafka at both ends: reading, writing, copying, windows, beside other Python engines.
 
 One broker (Apache Kafka in KRaft mode) runs beside all engines on the same processors. Records are
 JSON of about 78 bytes with a key of 20, 4 partitions, lz4. A call is a whole job over all records
@@ -6,6 +6,12 @@ of a topic, with its start and end. `checksum` is that of what plain confluent-k
 read in the output topic with read_committed. `cpu_s_per_m` are processor seconds of an engine with
 all its processes per million rows, `broker_s_per_m` those of the broker meanwhile. `load` is the
 machine's, this bench included: rates count for that load only.
+
+Peers are slower, so they take in the first 200,000 rows; what they write is compared with what is
+right for these. A stream engine of Python runs in a process and an environment of its
+own, anew each time, and is timed from its first row on. `confluent-kafka` is a plain loop with
+`json` or fastavro. Everybody commits each second. In "latency" the pace is kept by a program beside
+the engine and read by another; `p99_intervals` are intervals of a second.
 """
 
 from __future__ import annotations
@@ -14,22 +20,53 @@ from collections.abc import Sequence
 
 from bench.harness import Benchmark, Case, Engine
 from bench.kafka import broker
+from bench.kafka.pacer import RATE
 
 N_ROWS, N_ROWS_QUICK = 4_000_000, 1_000_000
 RECORD_BYTES = 98
-OURS = {"read json": "read_run", "exactly-once copy": "copy_run"}
+CASES = {
+    "read json": "read_json_run",
+    "read avro": "read_avro_run",
+    "write json": "write_json_run",
+    "exactly-once copy": "copy_run",
+    "exactly-once window": "window_run",
+}
+LATENCY = "latency at 10 K/s"
+SECONDS, SECONDS_QUICK = 30, 6
+_PYTHON, _PEERS, _LATE = "bench.kafka.python_engine", "bench.kafka.peers", "bench.kafka.late"
+_COPIES = {
+    "quix": "quix_run",
+    "quix at least once": "quix_at_least_once_run",
+    "bytewax, no guarantee": "bytewax_run",
+}
+_LATENCIES = {
+    None: "at_least_once_run",
+    "exactly once": "exactly_once_run",
+    "quix": "quix_at_least_once_run",
+    "quix exactly once": "quix_exactly_once_run",
+}
 
 
 def cases(quick: bool) -> Sequence[Case]:
     """Every job, over the same records."""
     rows = N_ROWS_QUICK if quick else N_ROWS
-    return [Case(name, rows, rows * RECORD_BYTES) for name in OURS]
+    found = [Case(name, rows, rows * RECORD_BYTES) for name in CASES]
+    rows = RATE * (SECONDS_QUICK if quick else SECONDS)
+    return [*found, Case(LATENCY, rows, rows * RECORD_BYTES)]
 
 
 def engines(case: Case) -> Sequence[Engine]:
-    """Ours; the broker is started, so that all find it."""
+    """Ours and the peers of a case; the broker is started, so that all find it."""
     broker.start()
-    return [Engine(None, f"bench.kafka.runs:{OURS[case.name]}")]
+    if case.name == LATENCY:
+        return [Engine(peer, f"{_LATE}:{function}") for peer, function in _LATENCIES.items()]
+    function = CASES[case.name]
+    ours = Engine(None, f"bench.kafka.runs:{function}")
+    if case.name == "exactly-once copy":
+        return [ours, *(Engine(peer, f"{_PEERS}:{name}") for peer, name in _COPIES.items())]
+    if case.name == "exactly-once window":
+        return [ours]
+    return [ours, Engine("confluent-kafka", f"{_PYTHON}:{function}")]
 
 
 BENCHMARK = Benchmark(
@@ -37,7 +74,8 @@ BENCHMARK = Benchmark(
     about="topics read, written and copied exactly once, beside the same broker",
     cases=cases,
     engines=engines,
-    rounds=5,
-    quick_rounds=3,
+    rounds=3,
+    quick_rounds=1,
+    timeout_s=300.0,
     round_s=0.1,
 )

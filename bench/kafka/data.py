@@ -1,7 +1,7 @@
 """The records of the bench, and what a topic holds, read by others than Fabric.
 
-One job: `rows` (the same ones in every process), `filled` (a topic that holds them) and `read_back`
-(a topic as a table, by confluent-kafka's Python client and pyarrow alone).
+One job: `rows` (the same ones in every process), `filled` (a topic that holds them), `read_back` (a
+topic as a table, by confluent-kafka's Python client and pyarrow alone) and what is right.
 
 A record is JSON of about 78 bytes, ``{"id":1,"user":"customer-00007919","amount":1.01,"ts":…}``
 with a key of 20. Keys have one of 100,000 values, times go up by row over 30 seconds.
@@ -10,12 +10,13 @@ with a key of 20. Keys have one of 100,000 values, times go up by row over 30 se
 from __future__ import annotations
 
 import secrets
+import struct
 from collections.abc import Iterable, Iterator
-from functools import cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json as paj
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
@@ -30,18 +31,27 @@ SCHEMA = {"id": "int64", "user": "string", "amount": "float64", "ts": "int64"}
 TYPES = pa.schema([
     ("id", pa.int64()), ("user", pa.string()), ("amount", pa.float64()), ("ts", pa.int64()),
 ])  # fmt: skip
+AVRO = """{"type": "record", "name": "Payment", "fields": [
+    {"name": "id", "type": "long"}, {"name": "user", "type": "string"},
+    {"name": "amount", "type": "double"}, {"name": "ts", "type": "long"}]}"""
+WINDOW_COLUMNS = ("user", "window_start", "n", "total")
+WINDOW_TYPES = pa.schema([
+    ("user", pa.string()), ("window_start", pa.string()), ("n", pa.int64()),
+    ("total", pa.float64()),
+])  # fmt: skip
 COMPRESSION = {"compression.type": "lz4"}
 _FILL = {
     **COMPRESSION, "partitioner": "murmur2_random", "linger.ms": 5, "batch.num.messages": 10_000,
     "queue.buffering.max.messages": 1_000_000, "log_level": 0,
 }  # fmt: skip
-_CHUNK, _WAIT_S = 10_000, 60.0
+CHUNK = 10_000
+_WAIT_S = 60.0
 _JSON_BLOCK = 64 << 20
 
 
-def rows(n_rows: int) -> pa.Table:
-    """Key, and the columns of the value."""
-    row = np.arange(n_rows)
+def rows(n_rows: int, taken: int = 0) -> pa.Table:
+    """Key, and the columns of the value; the first `taken` of so many."""
+    row = np.arange(taken or n_rows)
     user = row * 7919 % N_KEYS
     users = np.array([f"customer-{number:08d}" for number in range(N_KEYS)])
     keys = np.array([f"key-{number:016d}" for number in range(N_KEYS)])
@@ -54,16 +64,32 @@ def rows(n_rows: int) -> pa.Table:
     })  # fmt: skip
 
 
-def filled(broker: Broker, n_rows: int) -> str:
-    """The topic with the first rows of the bench as JSON; it is made when it is not there."""
-    return _made(broker, f"json-{n_rows}", lambda: _documents(rows(n_rows)))
+def windows(n_rows: int) -> pa.Table:
+    """What is right of windows by user: how many rows, and the sum of amounts."""
+    table = rows(n_rows)
+    starts = np.asarray(table["ts"]) // WINDOW_MS * WINDOW_MS
+    table = table.append_column("window_start", pa.array(starts).cast(pa.timestamp("ms")))
+    summed_up = table.group_by(["user", "window_start"]).aggregate(
+        [("id", "count"), ("amount", "sum")]
+    )
+    return summed_up.rename_columns(list(WINDOW_COLUMNS))
+
+
+def filled(broker: Broker, n_rows: int, taken: int = 0, *, avro: bool = False) -> str:
+    """The topic with (the first `taken` of) the rows; it is made when it is not there."""
+    topic = f"{'avro' if avro else 'json'}-{n_rows}-{taken or n_rows}"
+    if topic not in broker.topics.metadata().topics:
+        broker.topics.create_topic(topic, N_PARTITIONS)
+        encoded = _avro if avro else _json
+        produce(broker, topic, encoded(rows(n_rows, taken)))
+    return topic
 
 
 def read_back(broker: Broker, topic: str, types: pa.Schema = TYPES) -> pa.Table:
     """Key and value of all records that a consumer with read_committed sees."""
     broker.topics.wait_for_transactions(topic)
     keys, values = list[bytes](), list[bytes]()
-    for key, value in _records(broker, topic):
+    for key, value in records(broker, topic):
         keys.append(key)
         values.append(value)
     if not values:
@@ -76,6 +102,14 @@ def read_back(broker: Broker, topic: str, types: pa.Schema = TYPES) -> pa.Table:
     return parsed.select(types.names).add_column(0, "key", pa.array(keys, pa.binary()))
 
 
+def read_windows(broker: Broker, topic: str) -> pa.Table:
+    """Windows that an engine wrote, whatever it has between date and time."""
+    table = read_back(broker, topic, WINDOW_TYPES).drop_columns("key")
+    starts = pc.replace_substring(table["window_start"], "T", " ").cast(pa.timestamp("us"))
+    starts = starts.cast(pa.timestamp("ms"))
+    return table.set_column(1, "window_start", starts)
+
+
 def summed(table: pa.Table) -> tuple[int, str]:
     """Rows and checksum, whatever their order; a key counts as text."""
     if "key" in table.column_names:
@@ -83,24 +117,47 @@ def summed(table: pa.Table) -> tuple[int, str]:
     return checksum(table)
 
 
-def _documents(table: pa.Table) -> Iterator[tuple[bytes, bytes]]:
-    for batch in table.to_batches(_CHUNK):
-        columns = (column.to_pylist() for column in batch.columns)
-        for key, number, user, amount, ts in zip(*columns, strict=True):
-            text = f'{{"id":{number},"user":"{user}","amount":{amount},"ts":{ts}}}'
-            yield key.encode(), text.encode()
+def _json(table: pa.Table) -> Iterator[tuple[bytes, bytes]]:
+    for key, number, user, amount, ts in _values(table):
+        text = f'{{"id":{number},"user":"{user}","amount":{amount},"ts":{ts}}}'
+        yield key.encode(), text.encode()
 
 
-def _made(broker: Broker, topic: str, documents: Any) -> str:
-    if topic in broker.topics.metadata().topics:
-        return topic
-    aside = broker.topics.create_topic(topic, N_PARTITIONS)
-    _produce(broker, aside, documents())
-    return topic
+def _avro(table: pa.Table) -> Iterator[tuple[bytes, bytes]]:
+    for key, number, user, amount, ts in _values(table):
+        text = user.encode()
+        parts = (_varint(number), _varint(len(text)), text, struct.pack("<d", amount), _varint(ts))
+        yield key.encode(), b"".join(parts)
 
 
-def _produce(broker: Broker, topic: str, records: Iterable[tuple[bytes, bytes]]) -> None:
-    producer = Producer({**_FILL, "bootstrap.servers": broker.servers})
+def _varint(number: int) -> bytes:
+    left, found = number << 1, bytearray()  # none is negative
+    while left > 0x7F:
+        found.append(left & 0x7F | 0x80)
+        left >>= 7
+    found.append(left)
+    return bytes(found)
+
+
+def _values(table: pa.Table) -> Iterator[tuple[Any, ...]]:
+    for batch in table.to_batches(CHUNK):
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def produce(
+    broker: Broker,
+    topic: str,
+    records: Iterable[tuple[bytes, bytes]],
+    transactional_id: str | None = None,
+) -> None:
+    """Write keys and values, with a `transactional_id` in one transaction."""
+    settings: dict[str, Any] = {**_FILL, "bootstrap.servers": broker.servers}
+    if transactional_id is not None:
+        settings["transactional.id"] = transactional_id
+    producer = Producer(settings)
+    if transactional_id is not None:
+        producer.init_transactions(_WAIT_S)
+        producer.begin_transaction()
     for key, value in records:
         while True:
             try:
@@ -110,9 +167,12 @@ def _produce(broker: Broker, topic: str, records: Iterable[tuple[bytes, bytes]])
                 producer.poll(0.1)
     if left := producer.flush(_WAIT_S):
         raise RuntimeError(f"{left} records of {topic} were not taken within {_WAIT_S} s")
+    if transactional_id is not None:
+        producer.commit_transaction(_WAIT_S)
 
 
-def _records(broker: Broker, topic: str) -> Iterator[tuple[bytes, bytes]]:
+def records(broker: Broker, topic: str) -> Iterator[tuple[bytes, bytes]]:
+    """Key and value of all records there are, read_committed."""
     consumer = Consumer({
         "bootstrap.servers": broker.servers, "group.id": f"read-{secrets.token_hex(4)}",
         "enable.auto.commit": False, "isolation.level": "read_committed",
@@ -122,7 +182,7 @@ def _records(broker: Broker, topic: str) -> Iterator[tuple[bytes, bytes]]:
         left = set(consumer.list_topics(topic, _WAIT_S).topics[topic].partitions)
         consumer.assign([TopicPartition(topic, partition, 0) for partition in left])
         while left:
-            for message in consumer.consume(_CHUNK, 0.05):
+            for message in consumer.consume(CHUNK, 0.05):
                 if (error := message.error()) is None:
                     yield message.key() or b"", message.value() or b""
                 elif error.code() == KafkaError._PARTITION_EOF:
@@ -131,9 +191,3 @@ def _records(broker: Broker, topic: str) -> Iterator[tuple[bytes, bytes]]:
                     raise KafkaException(error)
     finally:
         consumer.close()
-
-
-@cache
-def expected(n_rows: int) -> tuple[int, str]:
-    """What `summed` says of the rows themselves."""
-    return summed(rows(n_rows))

@@ -1,4 +1,4 @@
-"""Fabric's jobs over topics: in this process (a session of its own), or on agents.
+"""Fabric's jobs over topics, in a session of this process, and what a run of any engine is.
 
 One job: a factory a case. Every call of `work` is a whole job, with its start and end, into a new
 topic; what is told of processors is the median of those behind the first. Checkpoints, and so
@@ -18,13 +18,17 @@ import pyarrow as pa
 from bench.harness import Answer, BenchError, Case
 from bench.kafka import broker, data
 from bench.latencies.windows import cpu_s
+from bench.made import made, write_arrow
 
 if TYPE_CHECKING:
-    import fabric
-    from fabric import DataFrame
+    from fabric import DataFrame, Job
+    from fabric.clients.session.session import Session
+    from fabric.plan.sources import Guarantee, Until
 
 CALLS = 4
 """Topics that are made before anything is measured."""
+TAKEN = 200_000
+"""How many rows slow engines take in, of cases whose output has the rows of the input."""
 _CHECKPOINTS = {"FABRIC_CHECKPOINT_INTERVAL_S": "1"}
 _MEGA = 1e6
 
@@ -38,7 +42,7 @@ class Costs:
         self._before = (0.0, 0.0)
 
     def begin(self, pid: int) -> None:
-        """Take what process `pid`, with all it started, has used before."""
+        """Note what process `pid`, with all it started, has used before."""
         self._before = cpu_s([pid]), cpu_s([self._broker])
 
     def end(self, pid: int) -> None:
@@ -57,16 +61,21 @@ class Costs:
 
 
 class KafkaRun:
-    """A job of a case: `job` takes the name of an output topic, whether or not it writes there."""
+    """A job in this process: `job` takes the name of an output topic, whether or not it writes.
+
+    `found` gives the table that is compared; an engine that is slow takes in `taken` rows.
+    """
 
     def __init__(
         self,
         case: Case,
-        job: Callable[[str], Any],
+        job: Callable[[str], object],
         found: Callable[[str], pa.Table],
         stack: ExitStack,
+        taken: int = 0,
     ) -> None:
         self._case, self._job, self._found, self._stack = case, job, found, stack
+        self._taken = taken
         self._broker = broker.found()
         self._costs = Costs(self._broker.pid)
         self._topics = [self._new_topic() for _ in range(CALLS)]
@@ -82,7 +91,11 @@ class KafkaRun:
     def answer(self) -> Answer:
         """What others read, and what it cost."""
         rows, checksum = data.summed(self._found(self._topic))
-        return Answer(rows, checksum, self._costs.told(self._case.rows))
+        extra = self._costs.told(self._taken or self._case.rows)
+        if self._taken:
+            return Answer(rows, checksum, extra, taken=self._taken)
+        parts = check(self._case, (rows, checksum))
+        return Answer(rows, checksum, extra, parts=parts)
 
     def close(self) -> None:
         """Stop what was started."""
@@ -92,52 +105,122 @@ class KafkaRun:
         return self._broker.topics.new_topic("out", data.N_PARTITIONS)
 
 
+def check(case: Case, found: tuple[int, str]) -> dict[int, tuple[int, str]]:
+    """What is right for fewer rows; raises unless `found` is what is right for all."""
+    if case.name == "exactly-once window":
+        right, parts = data.summed(data.windows(case.rows)), {}
+    else:
+        right = data.summed(data.rows(case.rows))
+        taken = min(TAKEN, case.rows)
+        parts = {taken: data.summed(data.rows(case.rows, taken))}
+    if found != right:
+        raise BenchError(f"it gives {found[0]} rows, checksum {found[1]}; right are {right}")
+    return parts
+
+
+def read_json_run(case: Case) -> KafkaRun:
+    """All columns of all records, as batches in the caller's hands."""
+    return _reading(case, avro=False)
+
+
+def read_avro_run(case: Case) -> KafkaRun:
+    """The same of records in Avro, by a schema that all of them have."""
+    return _reading(case, avro=True)
+
+
+def write_json_run(case: Case) -> KafkaRun:
+    """Rows of an Arrow file as records, in one transaction."""
+    session, kafka, stack = connected()
+    folder = made("kafka", f"rows-{case.rows}", lambda at: _write_rows(at, case.rows))
+    rows = session.read_ipc(str(folder / "rows.arrow"))
+    return KafkaRun(
+        case, lambda out: write(rows, kafka, out, "key"),
+        lambda out: data.read_back(kafka, out), stack,
+    )  # fmt: skip
+
+
 def copy_run(case: Case) -> KafkaRun:
     """Topic to topic, decoded and encoded, exactly once."""
-    return _run(case, _copy)
+    session, kafka, stack = connected()
+    topic = data.filled(kafka, case.rows)
+
+    def copy(out: str) -> None:
+        write(records_of(session, kafka, topic), kafka, out, "key")
+
+    return KafkaRun(case, copy, lambda out: data.read_back(kafka, out), stack)
 
 
-def read_run(case: Case) -> KafkaRun:
-    """All columns of all records, as batches in the caller's hands."""
-    return _run(case, _read, _collected)
+def window_run(case: Case) -> KafkaRun:
+    """Counts and sums by user and ten seconds, exactly once."""
+    import fabric
+
+    session, kafka, stack = connected()
+    topic = data.filled(kafka, case.rows)
+
+    def count(out: str) -> None:
+        records = fabric.read_kafka(
+            topic, servers=kafka.servers, schema={**data.SCHEMA, "ts": "timestamp[ms]"},
+            until="now", session=session,
+        )  # fmt: skip
+        grouped = records.with_watermark("ts", "1 second").group_by("user").window("10 seconds")
+        counted = grouped.agg(fabric.count().alias("n"), fabric.sum("amount").alias("total"))
+        write(counted.select(*data.WINDOW_COLUMNS), kafka, out, "user")
+
+    return KafkaRun(case, count, lambda out: data.read_windows(kafka, out), stack)
 
 
-def _run(case: Case, job: Any, found: Any = None) -> KafkaRun:
+def _reading(case: Case, *, avro: bool) -> KafkaRun:
+    session, kafka, stack = connected()
+    topic = data.filled(kafka, case.rows, avro=avro)
+
+    def read(_out: str) -> None:
+        batches = records_of(session, kafka, topic, avro=avro).iter_batches()
+        n_rows = sum(batch.num_rows for batch in batches)
+        if n_rows != case.rows:
+            raise BenchError(f"{n_rows} of {case.rows} rows came")
+
+    def collected(_out: str) -> pa.Table:
+        return pa.Table.from_batches(
+            list(records_of(session, kafka, topic, avro=avro).iter_batches())
+        )
+
+    return KafkaRun(case, read, collected, stack)
+
+
+def connected() -> tuple[Session, broker.Broker, ExitStack]:
+    """A session of this process, and the broker."""
     import fabric
 
     os.environ.update(_CHECKPOINTS)
-    stack, kafka = ExitStack(), broker.found()
-    session = stack.enter_context(fabric.connect())
-    topic = data.filled(kafka, case.rows)
-
-    def work(out: str) -> None:
-        job(_records(session, kafka, topic), kafka, out, case)
-
-    def answer(out: str) -> pa.Table:
-        if found is None:
-            return data.read_back(kafka, out)
-        return found(_records(session, kafka, topic))
-
-    return KafkaRun(case, work, answer, stack)
+    stack = ExitStack()
+    return stack.enter_context(fabric.connect()), broker.found(), stack
 
 
-def _records(session: fabric.Session, kafka: broker.Broker, topic: str) -> DataFrame:
+def records_of(
+    session: Session, kafka: broker.Broker, topic: str, *, avro: bool = False, until: Until = "now"
+) -> DataFrame:
+    """The records of a topic with their keys."""
     import fabric
+    from fabric import formats
 
+    how: Any = {"format": formats.avro(data.AVRO)} if avro else {"schema": data.SCHEMA}
     return fabric.read_kafka(
-        topic, servers=kafka.servers, schema=data.SCHEMA, key="key", until="now", session=session
+        topic, servers=kafka.servers, key="key", until=until, session=session, **how
     )
 
 
-def _copy(records: DataFrame, kafka: broker.Broker, out: str, _case: Case) -> None:
-    records.write_kafka(out, servers=kafka.servers, key="key", settings=data.COMPRESSION)
+def write(
+    rows: DataFrame, kafka: broker.Broker, out: str, key: str, guarantee: Guarantee = "exactly_once"
+) -> Job:
+    """Write rows as JSON; a column "key" is no part of the value."""
+    columns = [name for name in rows.columns if name != "key"]
+    return rows.write_kafka(
+        out, servers=kafka.servers, key=key, columns=columns, guarantee=guarantee,
+        settings=data.COMPRESSION,
+    )  # fmt: skip
 
 
-def _read(records: DataFrame, _kafka: broker.Broker, _out: str, case: Case) -> None:
-    n_rows = sum(batch.num_rows for batch in records.iter_batches())
-    if n_rows != case.rows:
-        raise BenchError(f"{n_rows} of {case.rows} rows came")
+def _write_rows(folder: os.PathLike[str], n_rows: int) -> None:
+    from pathlib import Path
 
-
-def _collected(records: DataFrame) -> pa.Table:
-    return pa.Table.from_batches(list(records.iter_batches()))
+    write_arrow(Path(folder) / "rows.arrow", data.rows(n_rows))

@@ -37,6 +37,17 @@ def counted(case):
     calls.append(case)
     return Fake(case.rows, "aa", extra={"nth": len(calls)})
 
+def part(case):
+    found = Fake(3, "cc")
+    found.found = Answer(3, "cc", taken=4)
+    found.taken_s = lambda: 2.0
+    return found
+
+def parted(case):
+    found = Fake(case.rows, "aa")
+    found.found = Answer(case.rows, "aa", parts={4: (3, "cc")})
+    return found
+
 def dead(case): os._exit(3)
 
 def benchmark(*peers):
@@ -142,6 +153,14 @@ def test_a_process_serves_all_cases_unless_a_fresh_one_is_wanted(tmp_path: Path)
         answer = fake(tmp_path, peer, "--json")
         assert answer.returncode == 0, answer.stderr
         assert [line["nth"] for line in told(answer) if line["peer"]] == nth
+
+
+def test_a_slow_peer_takes_in_fewer_rows_and_says_how_long(tmp_path: Path) -> None:
+    answer = fake(tmp_path, "us:parted", "part", "--json", "--case=one")
+    assert answer.returncode == 0, answer.stderr
+    ours, theirs = told(answer)
+    assert (theirs["rows"], theirs["bytes"], theirs["seconds"], theirs["rate"]) == (3, 32, 2.0, 2.0)
+    assert theirs["ratio"] == pytest.approx(2.0 / (4 / 10) / ours["seconds"])
 
 
 @pytest.mark.parametrize(
