@@ -197,6 +197,15 @@ def test_what_can_not_be_is_refused_before_it_starts(
     assert broker.records(topic) == []
 
 
+def test_a_compacted_topic_wants_a_key(broker: SharedBroker) -> None:
+    topic = broker.new_topic("compacted", cleanup_policy="compact")
+    rows = fb.DataFrame({"id": ["a"], "n": [1]})
+    with pytest.raises(PlanError, match=r"is compacted \(cleanup.policy=compact\).*key="):
+        rows.write_kafka(topic, servers=broker.servers)
+    rows.write_kafka(topic, servers=broker.servers, key="id")
+    assert [record.key for record in broker.records(topic)] == [b"a"]
+
+
 def test_a_topic_that_is_not_there_is_named(broker: SharedBroker) -> None:
     with pytest.raises(NotFoundError, match='no topic "missing-topic"'):
         fb.DataFrame({"id": ["a"]}).write_kafka("missing-topic", servers=broker.servers)

@@ -17,6 +17,7 @@ import pytest
 import fabric
 from fabric.config import CheckpointConfig
 from fabric.control import control_pb2 as pb
+from fabric.control.errors import from_detail
 from fabric.coordinator.config import CoordinatorConfig
 from fabric.errors import DataError, NotFoundError
 from fabric.plan.nodes import Node, Sink
@@ -208,6 +209,20 @@ def windows_in(folder: Path) -> dict[tuple[str, datetime], int]:
     counts = {(one["user"], one["window_start"]): one["n"] for one in found}
     assert len(counts) == len(found), "a window was put out twice"
     return counts
+
+
+def test_a_topic_that_vanishes_ends_its_job_by_name(broker: KafkaBroker, tmp_path: Path) -> None:
+    topic = broker.new_topic("vanishes")
+    broker.produce(topic, map(record, range(10)))
+    rows = read(broker, topic, discover="200 milliseconds").plan.root
+    plan = Sink(rows, StreamFileTarget("parquet", str(tmp_path / "out")), path="out")
+    with running(tmp_path, plan) as job:
+        job.go_on()
+        broker.delete_topic(topic)
+        wait_until(lambda: job.status().state == pb.JOB_FAILED, 60)
+        error = from_detail(job.status().error)
+    assert isinstance(error, NotFoundError)
+    assert f"there is no topic '{topic}'" in str(error)
 
 
 def test_a_moment_is_utc(broker: KafkaBroker) -> None:

@@ -17,6 +17,14 @@ INVALID_ARG = -186
 MSG_SIZE_TOO_LARGE = 10
 FENCED = frozenset({-144, 47, 90})  # _FENCED, INVALID_PRODUCER_EPOCH, PRODUCER_FENCED
 DENIED = frozenset({-169, 29, 30, 31, 33, 34, 53, 58})  # credentials, and what ACLs forbid
+MAY_NOT_ASK = frozenset({29, 31})  # TOPIC_ and CLUSTER_AUTHORIZATION_FAILED
+REFUSED = {
+    32: "it is too far from the broker's clock: see the topic's message.timestamp.before.max.ms "
+    "and message.timestamp.after.max.ms, or leave out timestamp=",
+    44: "a policy of the broker forbids it",
+    87: "a compacted topic takes no record without a key: say key=, and leave out rows without one",
+}
+"""INVALID_TIMESTAMP, POLICY_VIOLATION, INVALID_RECORD: records that no broker will ever take."""
 UNKNOWN = frozenset({-188, -190, 3, 100})  # a topic or partition that is not there
 AGAIN = frozenset(
     {
@@ -71,6 +79,8 @@ def error_of(
         return AuthError(named)
     if code in UNKNOWN:
         return NotFoundError(named)
+    if code in REFUSED:
+        return DataError(f"{named}; {REFUSED[code]}")
     if code == INVALID_ARG and not row >= 0:
         return ConfigError(text)
     if code == MSG_SIZE_TOO_LARGE:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from fabric.errors import AuthError, ConfigError, ExternalError, NotFoundError
+from fabric.errors import AuthError, ConfigError, ExternalError, NotFoundError, PlanError
 from fabric.io.kafka.markers import Markers
 from fabric.io.kafka.publish import MARGIN_S, transaction_timeout_s
 from fabric.io.kafka.records import check_columns
@@ -93,12 +93,32 @@ def _asked(settings: dict[str, str], target: KafkaTarget) -> float | None:
                 )
         resource = ConfigResource(ConfigResource.Type.BROKER, str(next(iter(known.brokers))))
         found = admin.describe_configs([resource], request_timeout=ASK_S)[resource]
+        if target.topic and not target.key:
+            _check_keyless(admin, target)
     except KafkaException as error:
         raise _refused(target, error.args[0]) from error
     try:
         return float(found.result()[_LONGEST].value) / 1000
     except (KafkaException, KeyError):  # it may be nobody's business; brokers refuse by themselves
         return None
+
+
+def _check_keyless(admin: AdminClient, target: KafkaTarget) -> None:
+    """Refuse records without a key where brokers would."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import ConfigResource
+
+    resource = ConfigResource(ConfigResource.Type.TOPIC, target.topic)
+    asked = admin.describe_configs([resource], request_timeout=ASK_S)[resource]
+    try:
+        policy = str(asked.result()["cleanup.policy"].value)
+    except (KafkaException, KeyError):  # it may be nobody's business; brokers refuse by themselves
+        return
+    if "compact" in policy:
+        raise PlanError(
+            f"topic {quoted(target.topic)} is compacted (cleanup.policy={policy}), and takes no "
+            'record without a key; write: key="column"'
+        )
 
 
 def _topics(admin: AdminClient, faults: SimpleQueue[KafkaError], target: KafkaTarget) -> Any:

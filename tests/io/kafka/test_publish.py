@@ -44,7 +44,7 @@ from fabric.plan.sources import KafkaTarget
 from fabric.plan.streams import StreamAggregate
 from fabric.plan.windowing import Count
 from fabric.testing.operators import Rows, run_rescaled
-from tests.services.kafka import SharedBroker, kafka_broker
+from tests.services.kafka import Topics, kafka_broker
 from tests.support.wait import wait_until
 
 SCHEMA = pa.schema([("id", pa.string()), ("n", pa.int64())])
@@ -54,7 +54,7 @@ JOB = iter(f"job-{number}" for number in range(1000))
 class Rig:
     """A topic, a job's folder, and publishers, each as of a process of its own."""
 
-    def __init__(self, folder: Path, broker: SharedBroker) -> None:
+    def __init__(self, folder: Path, broker: Topics) -> None:
         self.folder, self.broker = folder, broker
         self.topic = broker.new_topic("published", partitions=2)
         self.target, self.schema = KafkaTarget(broker.servers, self.topic), SCHEMA
