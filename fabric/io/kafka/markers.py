@@ -20,7 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from fabric.errors import ConfigError, ExternalError, PlanError
+from fabric.errors import BrokerError, ConfigError, ExternalError, PlanError
 from fabric.io.kafka.library import client
 from fabric.plan.faults import quoted
 
@@ -174,7 +174,7 @@ class Markers:
         """The newest value of each key of a partition, to the end that it has now."""
         deadline_s = time.monotonic() + timeout_s
         found: dict[bytes, bytes] = {}
-        low, end = self._bounds(partition)
+        low, end = self._bounds(partition, deadline_s)
         settings = {**self._settings, "isolation.level": isolation, **AT_ONCE}
         with client().Reader(settings) as reader:
             reader.assign({(self.topic, partition): low})
@@ -206,15 +206,22 @@ class Markers:
                 )
             time.sleep(WAIT_S)
 
-    def _bounds(self, partition: int) -> tuple[int, int]:
+    def _bounds(self, partition: int, deadline_s: float) -> tuple[int, int]:
         """The first offset, and that behind all that lies there, committed or not.
 
         To begin at `EARLIEST` librdkafka would ask for the first again, half a second later.
         """
         settings = {**self._settings, "isolation.level": "read_uncommitted"}
         with client().Reader(settings) as reader:
-            low, end = reader.watermark_offsets(self.topic, partition, 15.0)
-        return int(low), int(end)
+            while True:
+                try:
+                    low, end = reader.watermark_offsets(self.topic, partition, 15.0)
+                except BrokerError as error:  # a topic that was just made has no leader yet
+                    if not error.retryable or time.monotonic() > deadline_s:
+                        raise
+                    time.sleep(WAIT_S)
+                else:
+                    return int(low), int(end)
 
 
 def partition_of(name: str, n_partitions: int) -> int:
