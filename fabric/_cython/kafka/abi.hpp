@@ -128,7 +128,7 @@ constexpr int NO_ERROR = 0, ERR_MSG_SIZE_TOO_LARGE = 10, ERR_UNKNOWN_TOPIC_OR_PA
 constexpr int ERR_PARTITION_EOF = -191, ERR_UNKNOWN_TOPIC = -188, ERR_TIMED_OUT = -185;
 constexpr int ERR_QUEUE_FULL = -184, ERR_PURGE_QUEUE = -152, ERR_PURGE_INFLIGHT = -151;
 constexpr int ERR_FATAL = -150, ERR_INVALID_ARG = -186, ERR_STATE = -172, ERR_NOENT = -156;
-constexpr int ERR_UNKNOWN_PARTITION = -190;
+constexpr int ERR_UNKNOWN_PARTITION = -190, ERR_TOPIC_DENIED = 29, ERR_CLUSTER_DENIED = 31;
 
 constexpr int VERSION_MIN = 0x02080000;  // 2.8.0: older ones were never run
 constexpr int VERSION_MAJOR = 2;
@@ -225,6 +225,7 @@ constexpr int VERSION_MAJOR = 2;
   F(int, ConfigResource_error, (const ConfigResource*))                                            \
   F(const char*, ConfigEntry_name, (const ConfigEntry*))                                           \
   F(const char*, ConfigEntry_value, (const ConfigEntry*))                                          \
+  F(int, event_error, (Event*))                                                                    \
   F(void, event_destroy, (Event*))
 
 struct Api {

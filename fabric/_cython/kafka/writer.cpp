@@ -229,27 +229,27 @@ int64_t Writer::message_bytes_max(const std::string& topic, int timeout_ms) {
   kafka.DescribeConfigs(client, &resource, 1, options, queue);
   Event* event = kafka.queue_poll(queue, timeout_ms + 1000);
   int64_t found = -1;
-  const DescribeConfigsResult* result =
-      event == nullptr ? nullptr : kafka.event_DescribeConfigs_result(event);
-  if (result != nullptr) {
-    size_t n = 0;
-    const ConfigResource** answers = kafka.DescribeConfigs_result_resources(result, &n);
-    for (size_t i = 0; i < n; ++i) {
-      size_t n_entries = 0;
-      const ConfigEntry** entries = kafka.ConfigResource_configs(answers[i], &n_entries);
-      for (size_t j = 0; j < n_entries; ++j) {
-        const char* value = kafka.ConfigEntry_value(entries[j]);
-        if (std::strcmp(kafka.ConfigEntry_name(entries[j]), "max.message.bytes") == 0 &&
-            value != nullptr) {
-          found = std::atoll(value);
-        }
-      }
+  int code = event == nullptr ? ERR_TIMED_OUT : kafka.event_error(event);
+  if (code == NO_ERROR) {
+    size_t n = 0, n_entries = 0;
+    const ConfigResource** answers =
+        kafka.DescribeConfigs_result_resources(kafka.event_DescribeConfigs_result(event), &n);
+    code = n == 0 ? ERR_TIMED_OUT : kafka.ConfigResource_error(answers[0]);
+    const ConfigEntry** entries =
+        n == 0 ? nullptr : kafka.ConfigResource_configs(answers[0], &n_entries);
+    for (size_t i = 0; i < n_entries; ++i) {
+      const char* value = kafka.ConfigEntry_value(entries[i]);
+      const std::string_view name = kafka.ConfigEntry_name(entries[i]);
+      if (name == "max.message.bytes" && value != nullptr) found = std::atoll(value);
     }
   }
   if (event != nullptr) kafka.event_destroy(event);
   kafka.ConfigResource_destroy(resource);
   kafka.AdminOptions_destroy(options);
   kafka.queue_destroy(queue);
+  if (code != NO_ERROR && code != ERR_TOPIC_DENIED && code != ERR_CLUSTER_DENIED) {
+    handle_.raise(code, "no broker told of the limit of topic '" + topic + "'");
+  }
   const std::lock_guard<std::mutex> lock(lock_);
   const auto target = targets_.find(topic);
   if (target != targets_.end() && found > 0) target->second->message_bytes_max = found;

@@ -296,8 +296,12 @@ cdef class Writer:
         return n
 
     def message_bytes_max(self, topic not None, timeout_s=10.0):
-        """The largest message that a topic takes (its max.message.bytes); -1: the broker does not
-        let us ask.
+        """The largest message that a topic takes (its max.message.bytes); -1: we may not ask.
+
+        Raises
+        ------
+        BrokerError
+            No broker answers; it is `retryable`.
         """
         if topic not in self.bytes_max:
             self.fit([topic], timeout_s)

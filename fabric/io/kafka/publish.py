@@ -329,7 +329,7 @@ def check_sizes(writer: Any, target: KafkaTarget, portions: Sequence[Facts]) -> 
     for facts in portions:
         for topic, (n_bytes, row, partition) in facts["topics"].items():
             most = writer.message_bytes_max(topic)
-            if n_bytes + OVERHEAD_BYTES > most:
+            if 0 <= most < n_bytes + OVERHEAD_BYTES:  # else we may not ask, and brokers tell
                 raise DataError(
                     f"row {row} of task {facts['task']} since the last checkpoint makes a record "
                     f"of {n_bytes} bytes, and topic {quoted(topic)} takes {most} with what comes "

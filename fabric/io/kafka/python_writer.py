@@ -12,7 +12,12 @@ import confluent_kafka
 import pyarrow as pa
 from confluent_kafka.admin import AdminClient, ConfigResource
 
-from fabric._cython.kafka.faults import MSG_SIZE_TOO_LARGE, RowTooLargeError, error_of
+from fabric._cython.kafka.faults import (
+    MAY_NOT_ASK,
+    MSG_SIZE_TOO_LARGE,
+    RowTooLargeError,
+    error_of,
+)
 from fabric._cython.kafka.results import HEADERS, Fault, Partition
 from fabric._cython.kafka.writer import DEFAULTS, partition_of_key
 from fabric.errors import ConfigError, FabricError, NotFoundError
@@ -79,12 +84,17 @@ class Writer:
             if name not in {*DEFAULTS, "transactional.id", "statistics.interval.ms"}
         }
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-        admin = AdminClient(plain)  # what it asks ends with it
+        fault: confluent_kafka.KafkaError | None = None
+        admin = AdminClient(plain)
         asked = admin.describe_configs([resource], request_timeout=timeout_s)
         try:
             self._limits[topic] = int(asked[resource].result()["max.message.bytes"].value)
-        except confluent_kafka.KafkaException:
-            self._limits[topic] = -1
+        except confluent_kafka.KafkaException as error:
+            fault = error.args[0]
+        del admin, asked  # its threads end here, whoever keeps an error's frames
+        if fault is not None and fault.code() not in MAY_NOT_ASK:
+            raised(fault, f"no broker told of the limit of topic '{topic}'")
+        self._limits.setdefault(topic, -1)
 
     def _fit(self, topics: list[str], timeout_s: float) -> None:
         """Open `topics`, with another producer where this one's batches are too large for one."""
@@ -284,7 +294,7 @@ class Writer:
         return self._counts[topic]
 
     def message_bytes_max(self, topic: str, timeout_s: float = 10.0) -> int:
-        """The largest message that a topic takes; -1: the broker does not let us ask."""
+        """The largest message that a topic takes; -1: we may not ask."""
         if topic not in self._limits:
             self._fit([topic], timeout_s)
         return self._limits[topic]
