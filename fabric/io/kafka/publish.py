@@ -226,7 +226,10 @@ class Publisher:
                 session.marker = marker
             for facts in portions:
                 Stored(facts).remove()
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, FabricError) and not error.retryable:
+                with suppress(FabricError):  # nobody comes after it who would end its transaction
+                    session.writer.abort(CONNECT_S)
             _closed(session)
             raise
         session.used_s = time.monotonic()

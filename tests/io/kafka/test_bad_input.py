@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from fabric.plan.sources import KafkaTarget
 from tests.io.kafka.test_publish import Rig, facts_of
 from tests.io.kafka.test_source import read_all, reading, row, rows, stream
 from tests.services.kafka import SharedBroker, kafka_broker
+from tests.services.transactions import is_open, transactions
 from tests.support.wait import wait_until
 
 BEGIN = datetime(2024, 1, 1, tzinfo=UTC)
@@ -94,7 +96,9 @@ def test_a_limit_that_is_lowered_meanwhile(broker: SharedBroker, tmp_path: Path)
 
     def prepared(numbers: list[int], run: int) -> list[dict[str, Any]]:
         writer = rig.task(0, run=run)
-        writer.write(pa.record_batch([numbers, ["x" * 2_000] * len(numbers)], schema=rig.schema))
+        writer.write(
+            pa.record_batch([numbers, [token_hex(1_000) for _ in numbers]], schema=rig.schema)
+        )
         return facts_of(writer.prepare(1))
 
     publisher.publish(rig.target, prepared([0], 1))
@@ -119,7 +123,7 @@ def test_a_limit_that_is_lowered_meanwhile(broker: SharedBroker, tmp_path: Path)
 def test_records_that_brokers_never_take_are_refused_by_name(
     broker: SharedBroker, tmp_path: Path, clock: str, policy: str, text: str
 ) -> None:
-    """Not tried again for ever."""
+    """Not tried again for ever, and no transaction stays open that others had to wait for."""
     rig = Rig(tmp_path, broker)
     topic = broker.new_topic("refuses", cleanup_policy=policy)
     rig.schema = pa.schema([("n", pa.int64()), ("at", pa.timestamp("ms", "UTC"))])
@@ -129,4 +133,8 @@ def test_records_that_brokers_never_take_are_refused_by_name(
     facts = facts_of(writer.prepare(1))
     with pytest.raises(DataError, match=text):
         rig.publisher().publish(rig.target, facts)
+    states = transactions([broker.servers])
+    mine = [state for name, state in states.items() if name.startswith(rig.job)]
+    assert len(mine) == 1
+    assert not is_open(mine[0])
     assert broker.records(topic) == []

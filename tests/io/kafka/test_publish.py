@@ -44,7 +44,8 @@ from fabric.plan.sources import KafkaTarget
 from fabric.plan.streams import StreamAggregate
 from fabric.plan.windowing import Count
 from fabric.testing.operators import Rows, run_rescaled
-from tests.services.kafka import Topics, kafka_broker
+from tests.services.kafka import kafka_broker
+from tests.services.topics import Topics
 from tests.support.wait import wait_until
 
 SCHEMA = pa.schema([("id", pa.string()), ("n", pa.int64())])
