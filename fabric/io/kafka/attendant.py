@@ -110,10 +110,12 @@ class Attendant:
     def _work(self) -> None:
         look_s = time.monotonic() + self._looked()
         while not self._over.is_set():
-            try:
-                question = self._questions.get(timeout=max(0.0, look_s - time.monotonic()))
-            except Empty:
+            if (wait_s := look_s - time.monotonic()) <= 0:  # first: questions come again
                 look_s = time.monotonic() + self._looked()
+                continue
+            try:
+                question = self._questions.get(timeout=wait_s)
+            except Empty:
                 continue
             if self._over.is_set():
                 return

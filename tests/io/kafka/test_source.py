@@ -16,6 +16,9 @@ from confluent_kafka import Consumer, TopicPartition
 
 from fabric.clock import SystemClock
 from fabric.errors import DataError, ExternalError, FabricError, NotFoundError
+from fabric.io.kafka import asking, attendant
+from fabric.io.kafka.library import client
+from fabric.io.kafka.settings import configuration
 from fabric.io.kafka.source import Budget
 from fabric.io.kafka.splits import enumerate_partitions, kafka_schema
 from fabric.io.streams import END, Ended, Polled, open_reader
@@ -463,3 +466,28 @@ def test_ended_splits_are_said_once(broker: KafkaBroker) -> None:
             ended.append(polled.split)
     reader.close()
     assert sorted(ended) == [f"{topic}-{partition}" for partition in range(3)]
+
+
+def no_bounds(_asking: asking.Asking, place: tuple[str, int]) -> tuple[int, int]:
+    raise ExternalError(f"partition {place[1]} of {place[0]} has no leader")
+
+
+def test_topics_are_looked_at_while_a_question_is_not_answered(
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked again and again, and is next in line each time."""
+    monkeypatch.setattr(attendant, "AGAIN_S_MAX", 0.02)
+    monkeypatch.setattr(asking.Asking, "bounds", no_bounds)
+    topic = broker.new_topic("unanswered", 1)
+    source = stream(broker, topic, discover_s=0.05)
+    with client().Reader(configuration(source)) as reader:
+        asked = attendant.Attendant(source, reader, lambda: None)
+        try:
+            asked.ask_bounds((topic, 0))
+            until_s, looks = time.monotonic() + WAIT_S, 0
+            while looks < 3 and time.monotonic() < until_s:
+                looks += sum(isinstance(answer, attendant.Seen) for answer in asked.take())
+                time.sleep(0.02)
+            assert looks >= 3
+        finally:
+            asked.close()
