@@ -18,6 +18,7 @@ import pyarrow as pa
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 import fabric
+from fabric.checkpoint.storage import FolderStorage
 from fabric.clients.dataframe.streams.targets import to_kafka
 from fabric.control import control_pb2 as pb
 from fabric.control.api import ENDED
@@ -26,6 +27,7 @@ from fabric.io.streams import generator
 from fabric.plan.nodes import Sink
 from fabric.plan.sources import GeneratorStream, RowFormat
 from tests.services.topics import Topics
+from tests.services.transactions import is_open, transactions
 from tests.support.local import LocalFabric
 from tests.support.ordeal import PATIENCE_S, Submitted, patiently, wait_idle
 from tests.support.wait import wait_until
@@ -106,7 +108,7 @@ class KafkaOrdeal(Submitted):
 
         What is read is what checkpoints say, so that this loses nothing.
         """
-        topic = self.kafka.new_topic("records", partitions=made.n_splits)
+        topic = self.source = self.kafka.new_topic("records", partitions=made.n_splits)
         for split in range(made.n_splits):
             rows = _rows(made, split)
             values = make_encoder(RowFormat("json"), rows.schema).encode(rows).to_pylist()
@@ -129,11 +131,19 @@ class KafkaOrdeal(Submitted):
         first = self.complete()
         wait_until(lambda: self.complete() >= first + n or self.status().state in ENDED, within_s)
 
+    def check_runs(self) -> None:
+        """It has neither failed, nor ended with faults still to come."""
+        if (status := self.status()).state in ENDED:
+            self.watcher.close()
+            self.finish()
+            raise AssertionError(f"nothing is left to be broken: {pb.JobState.Name(status.state)}")
+
     def end(self, within_s: float = 120.0) -> None:
         """After the last fault: it ends, nothing is wrong, and nothing is left."""
         try:
             self.finish(within_s)
             self.check()
+            print(self.told(), flush=True)
         finally:
             self.watcher.close()
         self.release()
@@ -153,17 +163,51 @@ class KafkaOrdeal(Submitted):
         left = [p.name for p in (self._folder / "sinks").glob("*")]
         assert left == [], "published records lie aside"
         self.check_markers(len(now))
+        self.check_offsets()
+        wait_until(lambda: not any(map(is_open, self._transactions().values())), 30.0)
+        assert self._transactions(), "brokers know none of its transactional ids"
+
+    def told(self) -> str:
+        """What came of it, in figures; before it is released."""
+        by_subtask = self._markers()
+        commits = [told[-1]["transaction"] for told in by_subtask.values()]
+        runs = max(told[-1]["run"] for told in by_subtask.values())
+        return (
+            f"{self._made.n_rows} records, {len(self.watcher.records)} results, {sum(commits)} "
+            f"transactions of {len(commits)} subtasks, run {runs}, {self.complete()} checkpoints"
+        )
 
     def check_markers(self, n_rows: int) -> None:
         """Those of each subtask rise by one, none is missing, none there twice (T-EO-4)."""
-        by_task: dict[bytes, list[dict[str, int]]] = {}
-        for record in self.kafka.records("fabric-markers"):
-            if record.key and record.value and json.loads(record.key)[0] == self.job_id:
-                by_task.setdefault(record.key, []).append(json.loads(record.value))
+        by_task = self._markers()
         for told in by_task.values():
             assert [each["transaction"] for each in told] == list(range(1, len(told) + 1))
             assert all((a["run"], a["number"]) < (b["run"], b["number"]) for a, b in pairwise(told))
         assert sum(told[-1]["rows"] for told in by_task.values()) == n_rows
+
+    def _transactions(self) -> dict[str, str]:
+        states = transactions(self.kafka.servers.split(","))
+        return {name: state for name, state in states.items() if name.startswith(self.job_id)}
+
+    def _markers(self) -> dict[bytes, list[dict[str, int]]]:
+        found: dict[bytes, list[dict[str, int]]] = {}
+        for record in self.kafka.records("fabric-markers"):
+            if record.key and record.value and json.loads(record.key)[0] == self.job_id:
+                found.setdefault(record.key, []).append(json.loads(record.value))
+        return found
+
+    def check_offsets(self) -> None:
+        """The last checkpoint is behind all records, and the group was told what is right."""
+        storage = FolderStorage(self._folder.parent)
+        last = storage.load(self.job_id, max(storage.checkpoints(self.job_id)))
+        positions = {split: at for task in last.tasks for split, at in task.positions}
+        n_rows = [
+            generator.n_rows_of(self._made.n_rows, split, N_SPLITS) for split in range(N_SPLITS)
+        ]
+        ends = {f"{self.source}-{split}": n for split, n in enumerate(n_rows)}
+        assert {split: json.loads(at)["next"] for split, at in positions.items()} == ends
+        told = self.kafka.committed(GROUP, self.source)
+        assert all(told[split] <= n for split, n in enumerate(n_rows)), f"the group has {told}"
 
     @property
     def _folder(self) -> Any:

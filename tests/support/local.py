@@ -198,6 +198,14 @@ class LocalFabric:
             self.coordinator.process.wait()
             self.coordinator = None
 
+    def stop_coordinator(self) -> None:
+        """Ask the coordinator to end (SIGTERM) and wait for that."""
+        if self.coordinator is not None:
+            self.control.close()
+            self.coordinator.process.terminate()
+            assert self.coordinator.process.wait(STOP_S) == 0
+            self.coordinator = None
+
     def wait_attached(self) -> None:
         """Wait until every agent is attached."""
         all_here = [*self.agents, *([self.coordinator] if self.coordinator else [])]
