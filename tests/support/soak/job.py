@@ -57,6 +57,11 @@ class SoakJob:
     known: str = "90 seconds"
     """How long the job remembers what it put out."""
 
+    @property
+    def takes_back(self) -> bool:
+        """Whether what was put out behind an older checkpoint can be taken back."""
+        return True
+
     def plan(self) -> Node:
         """What is submitted."""
         target = streams.to_files(self.out, compact_bytes=1 << 20)
@@ -64,10 +69,7 @@ class SoakJob:
 
     def frame(self) -> DataFrame:
         """The rows that are written."""
-        rows = streams.generator(
-            rows_per_s=self.rows_per_s, n_keys=self.n_keys, n_splits=self.n_splits,
-            seed=self.seed, start=START, disorder="200 ms",
-        ).with_watermark("ts", "500 ms")  # fmt: skip
+        rows = self.rows().with_watermark("ts", "500 ms")
         windows = rows.group_by("key").window(f"{self.window_us} us").agg(
             count().alias("n"), sum_of("row").alias("rows"), max_of("value").alias("most"),
         )  # fmt: skip
@@ -82,6 +84,24 @@ class SoakJob:
             },
         )
         return said.deduplicate("key", "window_start", ttl=self.known)
+
+    def rows(self) -> DataFrame:
+        """What the windows are made of."""
+        return streams.generator(
+            rows_per_s=self.rows_per_s, n_keys=self.n_keys, n_splits=self.n_splits,
+            seed=self.seed, start=START, disorder="200 ms",
+        )  # fmt: skip
+
+    def made(self) -> GeneratorStream:
+        """The same, to make them again."""
+        return GeneratorStream(
+            rows_per_s=self.rows_per_s, n_keys=self.n_keys, n_splits=self.n_splits,
+            seed=self.seed, start_us=_us(START), disorder_us=200_000,
+        )  # fmt: skip
+
+    def n_seen(self) -> int:
+        """How many files there are: those that are seen stay, and more come."""
+        return len(list(self.out.iterdir())) if self.out.is_dir() else 0
 
     def seen(self) -> pa.Table:
         """What anybody may read now."""
@@ -113,10 +133,7 @@ class SoakJob:
         return "; ".join(told)
 
     def _fill_model(self, duck: duckdb.DuckDBPyConnection, last_us: int) -> None:
-        source = GeneratorStream(
-            rows_per_s=self.rows_per_s, n_keys=self.n_keys, n_splits=self.n_splits,
-            seed=self.seed, start_us=_us(START), disorder_us=200_000,
-        )  # fmt: skip
+        source = self.made()
         duck.execute(
             "CREATE TABLE parts (key BIGINT, w BIGINT, n BIGINT, rows HUGEINT, most BIGINT)"
         )

@@ -3,6 +3,8 @@
 One job: `Trial`. Each `every_s` one of the faults happens, chosen by a seed; after it the job must
 be running again, with new checkpoints and later event time, before the next one. Agent 0 is never
 killed, nor the coordinator after its first fault, so that their memory can be watched for long.
+What surrounds the fabric, as Kafka does, has `faults` of its own: each breaks something and says
+what.
 """
 
 from __future__ import annotations
@@ -10,11 +12,12 @@ from __future__ import annotations
 import random
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from fabric.control import control_pb2 as pb
+from fabric.control.errors import from_detail
 from fabric.errors import PeerLostError
 from tests.support.damage import flip
 from tests.support.local import LocalFabric
@@ -50,8 +53,16 @@ class Facts:
 class Trial:
     """`job` on `running`, whose processes `watch` samples."""
 
-    def __init__(self, running: LocalFabric, job: SoakJob, watch: Watch, seed: int) -> None:
+    def __init__(
+        self,
+        running: LocalFabric,
+        job: SoakJob,
+        watch: Watch,
+        seed: int,
+        faults: Sequence[Callable[[], str]] = (),
+    ) -> None:
         self.facts = Facts()
+        self._more = list(faults)
         self._fabric, self._job, self._watch = running, job, watch
         self._rng = random.Random(seed)
         self._clock = time.monotonic
@@ -90,7 +101,9 @@ class Trial:
 
     def _chosen(self, n: int) -> list[Callable[[], str]]:
         """The coordinator first: afterwards it lives to the end."""
-        others = [self._kill_agent, self._pause_agent, self._damage]
+        others = [self._kill_agent, self._pause_agent, *self._more]
+        if self._job.takes_back:
+            others.append(self._damage)
         if isinstance(self._fabric, NetnsFabric):
             others.append(self._cut)
         rounds = [self._kill_coordinator] if n else []
@@ -160,11 +173,11 @@ class Trial:
 
     def _goes_on(self, within_s: float) -> None:
         """The job runs, two more checkpoints complete, more is seen (I7)."""
-        before, first = self._newest(), self._n_seen()
+        before, first = self._newest(), self._job.n_seen()
         wait_until(
-            lambda: self._newest() >= before + 2 and self._state() == pb.JOB_RUNNING, within_s
+            lambda: self._state() == pb.JOB_RUNNING and self._newest() >= before + 2, within_s
         )
-        wait_until(lambda: self._n_seen() > first, within_s)
+        wait_until(lambda: self._job.n_seen() > first, within_s)
 
     def _rest(self, seconds: float) -> None:
         """Nothing is broken, and there must be progress (I8)."""
@@ -197,13 +210,12 @@ class Trial:
 
     def _state(self) -> pb.JobState:
         try:
-            return self._status().state
+            status = self._status()
+            if status.HasField("error"):
+                raise from_detail(status.error)
+            return status.state
         except PeerLostError:
             return pb.JOB_UNKNOWN
-
-    def _n_seen(self) -> int:
-        """How many files there are: those that are seen stay, and more come."""
-        return len(list(self._job.out.iterdir())) if self._job.out.is_dir() else 0
 
     @property
     def _request(self) -> pb.JobRequest:

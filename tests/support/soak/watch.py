@@ -17,6 +17,9 @@ from statistics import median
 from tests.support.soak.slopes import Slope, theil_sen
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+LONG_S, WARM_S = 300.0, 240.0
+"""A slope is judged of processes that were watched for so long, after the first so long."""
+MB_PER_HOUR_MAX = 5.0
 _BLOCKS = 48
 """Medians of so many equal times make a slope: samples close to each other are alike."""
 
@@ -102,6 +105,26 @@ class Watch:
         for child in children(pid):
             if child not in self._series:
                 self._series[child] = Series(f"{name}/{child}")
+
+
+def check_growth(watch: Watch, *, needed: bool, mb_per_hour_max: float = MB_PER_HOUR_MAX) -> None:
+    """Memory, threads and descriptors of what lived for long; `needed`: some did."""
+    long = [series for series in watch.series() if series.seconds() > LONG_S]
+    assert len(long) >= 2 or not needed, "nothing lived long enough to be judged"
+    for series in long:
+        assert series.mb_per_hour(WARM_S).least <= mb_per_hour_max, told(series)
+        assert abs(series.spread("threads", WARM_S)) <= 2, told(series)
+        assert abs(series.spread("descriptors", WARM_S)) <= 2, told(series)
+
+
+def told(series: Series) -> str:
+    """A line about one process."""
+    last = series.samples[-1]
+    text = f"{series.name}: {series.seconds():.0f} s, {last.rss_bytes / 1e6:.0f} MB, "
+    text += f"{last.threads} threads, {last.descriptors} descriptors"
+    if series.seconds() > LONG_S:
+        text += f", MB/h {series.mb_per_hour(WARM_S)}"
+    return text
 
 
 def sample(pid: int) -> Sample | None:

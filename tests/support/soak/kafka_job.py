@@ -1,0 +1,170 @@
+"""The soak's stream from a topic of Kafka into another one, exactly once.
+
+One job: `KafkaSoakJob`, which is `SoakJob` but for where rows come from and go to. A `Feeder` sends
+the generator's rows at their rate, whatever happens to brokers; a `Watcher` reads the results all
+the while, and none that it saw may be absent later.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from contextlib import ExitStack
+from dataclasses import KW_ONLY, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+from confluent_kafka import Producer
+
+import fabric
+from fabric import DataFrame
+from fabric.clients.dataframe.streams.targets import to_kafka
+from fabric.io.codecs import make_encoder
+from fabric.io.streams import generator
+from fabric.plan.nodes import Node, Sink
+from fabric.plan.sources import GeneratorStream, RowFormat
+from tests.services.topics import Topics
+from tests.support.kafka_ordeal import Watcher
+from tests.support.soak.job import SoakJob
+
+COLUMNS = pa.schema([f for f in generator.SCHEMA if f.name != "split"])
+STEP_S = 0.1
+_PARTITIONS_OUT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSoakJob(SoakJob):
+    """Use it in a ``with``, which begins to send rows and to read results."""
+
+    _: KW_ONLY
+    kafka: Topics
+    source: str = ""
+    topic: str = ""
+    feeder: Any = None
+    watcher: Any = None
+
+    def __enter__(self) -> Self:
+        self.feeder.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with ExitStack() as stack:
+            stack.callback(self.watcher.close)
+            stack.callback(self.feeder.close)
+
+    @classmethod
+    def on(cls, kafka: Topics, rows_per_s: int, seed: int, **options: Any) -> KafkaSoakJob:
+        """One with topics of its own."""
+        job = SoakJob(Path(), rows_per_s, seed=seed, **options)
+        source = kafka.new_topic("soak-rows", partitions=job.n_splits)
+        topic = kafka.new_topic("soak-results", partitions=_PARTITIONS_OUT)
+        return cls(
+            Path(), rows_per_s, seed=seed, kafka=kafka, source=source, topic=topic,
+            feeder=Feeder(kafka, source, job.made()),
+            watcher=Watcher(kafka.servers, topic, _PARTITIONS_OUT), **options,
+        )  # fmt: skip
+
+    @property
+    def takes_back(self) -> bool:
+        """Kafka keeps what it got: a damaged checkpoint that was published ends the job by name."""
+        return False
+
+    def plan(self) -> Node:
+        """What is submitted."""
+        target = to_kafka(
+            self.topic, servers=self.kafka.servers, key="key", key_format="json",
+            publish_timeout="20 seconds",
+        )  # fmt: skip
+        return Sink(self.frame().plan.root, target, path="out")
+
+    def rows(self) -> DataFrame:
+        """What the windows are made of."""
+        return fabric.read_kafka(self.source, servers=self.kafka.servers, schema=COLUMNS)
+
+    def seen(self) -> pa.Table:
+        """What the watcher has seen, once all is there that anybody may read."""
+        records = self.kafka.records(self.topic)  # an AssertionError where a transaction is open
+        now = {(r.partition, r.offset): r.value for r in records}
+        deadline_s = time.monotonic() + 60.0
+        while len(self.watcher.records) < len(now) and time.monotonic() < deadline_s:
+            time.sleep(0.1)
+        assert self.watcher.records == now, "a record that was seen is absent, or another one"
+        rows = [json.loads(value or b"") for value in now.values()]
+        for row in rows:
+            begin = datetime.fromisoformat(row["window_start"])
+            row["window_start"] = begin.replace(tzinfo=begin.tzinfo or UTC)
+        return pa.Table.from_pylist(rows)
+
+    def n_seen(self) -> int:
+        """How many results were seen so far."""
+        return len(self.watcher.records)
+
+
+class Feeder:
+    """Sends rows to a topic at their rate, a split to a partition, each once and in order."""
+
+    def __init__(self, kafka: Topics, topic: str, made: GeneratorStream) -> None:
+        self._servers, self._topic, self._made = kafka.servers, topic, made
+        self._encoder = make_encoder(RowFormat("json"), COLUMNS)
+        self._over, self._flows = threading.Event(), threading.Event()
+        self._flows.set()
+        self._thread = threading.Thread(target=self._run, name="feeder", daemon=True)
+        self.failed: list[str] = []
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def pause(self) -> None:
+        """Send nothing until `resume`."""
+        self._flows.clear()
+
+    def resume(self) -> None:
+        """Go on with the next row."""
+        self._flows.set()
+
+    def close(self) -> None:
+        """End; what was sent is sent."""
+        self._over.set()
+        self._flows.set()
+        self._thread.join(60)
+        assert not self.failed, f"rows were not taken: {self.failed[:3]}"
+
+    def _run(self) -> None:
+        producer = Producer({
+            "bootstrap.servers": self._servers, "enable.idempotence": True, "linger.ms": 20,
+            "message.timeout.ms": 0, "log_level": 0, "compression.type": "lz4",
+        })  # fmt: skip
+        each = max(1, round(self._made.rows_per_s * STEP_S / self._made.n_splits))
+        begin = 0
+        due_s = time.monotonic()
+        while not self._over.is_set():
+            for split in range(self._made.n_splits):
+                self._send(producer, split, begin, begin + each)
+            begin += each
+            producer.poll(0)
+            due_s = max(due_s + STEP_S, time.monotonic() - 1.0)
+            self._over.wait(max(0.0, due_s - time.monotonic()))
+            self._flows.wait()
+        producer.flush(30)
+
+    def _send(self, producer: Producer, split: int, begin: int, end: int) -> None:
+        made = self._made
+        rows = generator.rows(made, split, begin, end, made.start_us).select(COLUMNS.names)
+        for batch in rows.to_batches():
+            for value in self._encoder.encode(batch).to_pylist():
+                while True:
+                    try:
+                        producer.produce(
+                            self._topic, value, partition=split, on_delivery=self._delivered
+                        )
+                        break
+                    except BufferError:
+                        producer.poll(0.1)
+
+    def _delivered(self, error: Any, _: Any) -> None:
+        if error is not None:
+            self.failed.append(str(error))
