@@ -70,6 +70,8 @@ class Watch:
     def __init__(self, every_s: float = 0.5) -> None:
         self._every_s = every_s
         self._series: dict[int, Series] = {}
+        self._ended: list[Series] = []
+        """Of processes that are gone: another one may have such an id later."""
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
 
@@ -91,7 +93,8 @@ class Watch:
 
     def series(self) -> list[Series]:
         """All processes there were."""
-        return [series for series in list(self._series.values()) if series.samples]
+        found = [*self._ended, *list(self._series.values())]
+        return [series for series in found if series.samples]
 
     def _run(self) -> None:
         while not self._over.wait(self._every_s):
@@ -99,6 +102,8 @@ class Watch:
                 if (found := sample(pid)) is not None:
                     series.samples.append(found)
                     self._add_children(pid, series.name)
+                elif self._series.get(pid) is series:
+                    self._ended.append(self._series.pop(pid))
 
     def _add_children(self, pid: int, name: str) -> None:
         """An agent has a nursery, and that a process for each slot with a user's function."""
