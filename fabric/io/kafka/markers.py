@@ -81,7 +81,7 @@ def made(settings: Mapping[str, str], topic: str, timeout_s: float = 15.0) -> in
         The brokers do not answer.
     """
     from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+    from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient({**settings, "client.id": "fabric", "log_level": 0})
     try:
@@ -91,8 +91,7 @@ def made(settings: Mapping[str, str], topic: str, timeout_s: float = 15.0) -> in
             wanted = NewTopic(topic, PARTITIONS, min(REPLICAS, n_brokers), config=SETTINGS)
             _created(admin, wanted, timeout_s)
             known = _listed(admin, topic, timeout_s)
-        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-        found = admin.describe_configs([resource], request_timeout=timeout_s)[resource].result()
+        found = _configured(admin, topic, timeout_s)
     except KafkaException as error:
         raise _refused(topic, error) from error
     policy = str(found["cleanup.policy"].value)
@@ -257,6 +256,23 @@ def _listed(admin: Any, topic: str, timeout_s: float) -> Any:
             raise ExternalError(f"topic {quoted(topic)} was made and is not there: {known.error}")
         time.sleep(WAIT_S)
     return known
+
+
+def _configured(admin: Any, topic: str, timeout_s: float) -> Any:
+    """Its settings; any broker is asked, and not each knows a topic that was just made."""
+    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka.admin import ConfigResource
+
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    deadline_s = time.monotonic() + timeout_s
+    while True:
+        try:
+            return admin.describe_configs([resource], request_timeout=timeout_s)[resource].result()
+        except KafkaException as error:
+            unknown = error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+            if not unknown or time.monotonic() > deadline_s:
+                raise
+        time.sleep(WAIT_S)
 
 
 def _refused(topic: str, error: Exception) -> ExternalError:

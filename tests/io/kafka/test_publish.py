@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource
 
 from fabric import failpoints
 from fabric.checkpoint.storage import FolderStorage
@@ -385,3 +386,20 @@ def test_a_forgotten_job_leaves_no_records(rig: Rig) -> None:
     rig.portion(5)
     FolderStorage(rig.folder).remove_job(rig.job)
     assert list(rig.folder.iterdir()) == []
+
+
+def test_a_broker_that_does_not_know_the_topic_of_markers_yet_is_asked_again(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of several brokers not each has heard of a topic that was just made."""
+    ask, gone = AdminClient.describe_configs, ConfigResource(ConfigResource.Type.TOPIC, "nowhere")
+    asked: list[ConfigResource] = []
+
+    def describe(admin: AdminClient, resources: list[ConfigResource], **options: Any) -> Any:
+        asked.extend(resources)
+        other = gone if len(asked) == 1 else resources[0]
+        return {resources[0]: ask(admin, [other], **options)[other]}
+
+    monkeypatch.setattr(AdminClient, "describe_configs", describe)
+    assert Markers(configuration(rig.target), rig.target.markers).of_job(rig.job) == {}
+    assert len(asked) == 2
