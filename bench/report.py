@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from bench.harness import Benchmark, Failure, Line
 
-PAGE_WIDTH = 120  # of a table that goes to a file
+PAGE_WIDTH, UNBOUNDED = 120, 100_000  # of a table that goes to a file: at least, at most
 FAILURE = ("bench", "case", "peer", "error")
 """What a program is told of a failure."""
 _GIGA, _MEGA = 1e9, 1e6
@@ -51,7 +51,8 @@ def print_table(benchmark: Benchmark, found: Sequence[Line | Failure]) -> None:
         )  # fmt: skip
     console = Console(width=None if sys.stdout.isatty() else PAGE_WIDTH)
     if not console.is_terminal:  # what is cut off can't be read anywhere
-        console.width = max(PAGE_WIDTH, console.measure(table).maximum)
+        unbounded = console.options.update(max_width=UNBOUNDED)
+        console.width = max(PAGE_WIDTH, console.measure(table, options=unbounded).maximum)
     console.print(table)
     for failure in found:
         if isinstance(failure, Failure):

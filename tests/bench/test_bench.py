@@ -48,6 +48,9 @@ def parted(case):
     found.found = Answer(case.rows, "aa", parts={4: (3, "cc")})
     return found
 
+def wide(case):
+    return Fake(case.rows, "aa", extra={f"a figure with the number {n}": n for n in range(12)})
+
 def dead(case): os._exit(3)
 
 def benchmark(*peers):
@@ -209,6 +212,12 @@ def test_a_failure_is_one_line_below_the_table(tmp_path: Path) -> None:
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout.splitlines()[-1] == "one: broken failed: RuntimeError: out of luck"
     assert "same" in answer.stdout
+
+
+def test_a_table_that_goes_to_a_file_is_as_wide_as_it_must_be(tmp_path: Path) -> None:
+    answer = fake(tmp_path, "us:wide", "--case=one")
+    assert answer.returncode == 0, answer.stderr
+    assert "a figure with the number 11" in answer.stdout
 
 
 def test_a_traceback_is_told_who_asks(tmp_path: Path) -> None:
