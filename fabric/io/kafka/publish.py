@@ -31,6 +31,7 @@ from fabric.errors import (
     FabricError,
     NotFoundError,
     ProducerFencedError,
+    StorageError,
 )
 from fabric.io.kafka.aside import Stored, topics_of
 from fabric.io.kafka.library import client
@@ -231,6 +232,8 @@ class Publisher:
                 with suppress(FabricError):  # nobody comes after it who would end its transaction
                     session.writer.abort(CONNECT_S)
             _closed(session)
+            if isinstance(error, StorageError) and _published(target, task, portions):
+                raise ProducerFencedError("its records are published, and removed") from error
             raise
         session.used_s = time.monotonic()
         with self._guard:
@@ -359,6 +362,13 @@ def _fenced(target: KafkaTarget, task: Subtask, topics: Sequence[str]) -> Sessio
         writer.close()
         raise
     return Session(writer)
+
+
+def _published(target: KafkaTarget, task: Subtask, portions: Sequence[Facts]) -> bool:
+    """Whether another publisher got all of them out, which then removes their files."""
+    found = Markers(configuration(target), target.markers).of_job(task[0], CONNECT_S)
+    value = found.get(key_of(*task))
+    return value is not None and _place(portions[-1])[1:] <= Marker.decode(value).place
 
 
 def _follow(marker: Marker, portions: Sequence[Facts]) -> Marker:
