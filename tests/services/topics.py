@@ -32,7 +32,11 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from tests.support.wait import wait_until
+
 WAIT_S = 60.0
+OBEYED_S = 0.5
+"""So long after brokers tell a new setting of a topic their logs have it, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +113,7 @@ class Topics(ABC):
         self.wait_for_leaders(name, total)
 
     def alter_topic(self, name: str, **configs: str | int) -> None:
-        """Change settings of a topic."""
+        """Change settings of a topic; brokers obey them a moment after they say that they do."""
         entries = [
             ConfigEntry(
                 key.replace("_", "."), str(value), incremental_operation=AlterConfigOpType.SET
@@ -119,6 +123,9 @@ class Topics(ABC):
         resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
         admin = self.admin()
         admin.incremental_alter_configs([resource])[resource].result(WAIT_S)
+        wanted = {entry.name: entry.value for entry in entries}
+        wait_until(lambda: wanted.items() <= self.topic_configs(name).items(), WAIT_S)
+        time.sleep(OBEYED_S)
 
     def topic_configs(self, name: str) -> dict[str, str]:
         """The settings of a topic, such as ``cleanup.policy``."""
