@@ -54,8 +54,8 @@ class Topic:
             asked[self.name].result()
         except KafkaException as error:
             raise ExternalError(
-                f"the brokers at {self.servers} made no topic {self.name!r}: "
-                f"{error.args[0].str()}; is Kafka running there?"
+                f"the topic {self.name!r} could not be created at {self.servers}: "
+                f"{error.args[0].str()}; check that Kafka is running there"
             ) from error
 
     def remove(self) -> None:
@@ -73,7 +73,8 @@ class Topic:
             asked[self.name].result()
         except KafkaException as error:
             raise ExternalError(
-                f"topic {self.name!r} at {self.servers} was not deleted: {error.args[0].str()}"
+                f"the topic {self.name!r} could not be deleted at {self.servers}: "
+                f"{error.args[0].str()}"
             ) from error
 
     def fill(self, session: Session, prepared: Path) -> Job:

@@ -176,12 +176,16 @@ def test_a_record_that_no_topic_takes_is_named(broker: SharedBroker) -> None:
         ({"key": "nr"}, PlanError, 'no column "nr"'),
         ({"key": ["id", "n"]}, PlanError, "a raw key is one column"),
         ({"key": "n"}, PlanError, 'key_format="json"'),
-        ({"partitioner": "crc32"}, PlanError, 'partitioner is "murmur2" or a column'),
-        ({"timestamp": "n"}, PlanError, "can't be times of records: it is int64"),
+        ({"partitioner": "crc32"}, PlanError, 'partitioner must be "murmur2" or a column'),
+        ({"timestamp": "n"}, PlanError, "cannot be the timestamp of a record: it is int64"),
         ({"guarantee": "twice"}, PlanError, "exactly_once"),
-        ({"settings": {"acks": "1"}}, ConfigError, "say guarantee="),
+        ({"settings": {"acks": "1"}}, ConfigError, "use guarantee="),
         ({"publish_timeout": "20 minutes"}, ConfigError, "transaction.max.timeout.ms"),
-        ({"transaction_timeout": "59 seconds"}, ConfigError, "is less than the 0 s between"),
+        (
+            {"transaction_timeout": "59 seconds"},
+            ConfigError,
+            "is shorter than the checkpoint interval of 0 s",
+        ),
         ({"markers": "plain"}, ConfigError, "cleanup.policy=delete"),
         ({"colums": "n"}, PlanError, "columns"),
     ],
@@ -218,7 +222,7 @@ def test_two_jobs_can_not_share_transactional_ids(
     target = KafkaTarget(broker.servers, topic, transactional_prefix=f"pay-{topic}")
     first = fabric.submit(into(target, 1000), parallelism=1)
     wait_until(lambda: published(fabric, first) > 0, 60)
-    with pytest.raises(PlanError, match=f"is used by job {first}"):
+    with pytest.raises(PlanError, match=f"is in use by job {first}"):
         fabric.submit(into(target, 1000), parallelism=1)
     fabric.control.cancel(pb.JobRequest(job_id=first))
     ended = pb.JOB_CANCELLED

@@ -74,7 +74,7 @@ def test_what_only_brokers_know_is_an_error_before_anything_runs(broker: KafkaBr
         read(broker, "no-such-topic", until="now").collect()
     topic = broker.new_topic("poison")
     broker.produce(topic, [record(0), (b"k", b"\x00")])
-    with pytest.raises(DataError, match=rf"record 1 of topic '{topic}', partition 0, can't be"):
+    with pytest.raises(DataError, match=rf"offset 1 of topic '{topic}', partition 0, cannot be"):
         read(broker, topic, until="now").collect()
 
 

@@ -1,7 +1,7 @@
-"""Kafka's topics as streams: `read_kafka`.
+"""Kafka topics as streams: `read_kafka`.
 
-One job: a `KafkaStream` and its columns from what a user says, all of it checked here but what only
-the brokers know; that is looked up when the job is submitted, before anything runs.
+One job: a `KafkaStream` and its columns from a user's arguments. Everything is checked here except
+what only the brokers know, which is checked when the job is submitted, before anything runs.
 """
 
 from __future__ import annotations
@@ -36,42 +36,45 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class KafkaOptions(TypedDict, total=False):
-    """What `read_kafka` may be told besides.
+    """Further options of `read_kafka`.
 
     pattern
-        Instead of topics, a regular expression that their names match as a whole; those that match
-        later are read, too.
+        Instead of topics, a regular expression that whole topic names match; matching topics that
+        are created later are read, too.
     registry
-        URL of a schema registry; what else there is to say about it says `fabric.formats`.
+        The URL of a schema registry; `fabric.formats` has all options of a registry.
     key_format
-        How keys are written (``raw``, or ``text`` where the key's column is a string).
+        The format of keys (default: ``raw``, or ``text`` if the key's column is a string).
     topic, partition, offset, timestamp, headers
-        Names of columns to be made of these: string, int32, int64, timestamp[ms, UTC] and a list of
-        structs (key string, value binary).
+        Names of columns for these parts of a record: string, int32, int64, timestamp[ms, UTC] and
+        list<struct<key: string, value: binary>>. Timestamp and headers are null if the record has
+        none.
     on_expired
-        When the record to go on with is no longer kept: ``fail``, or go on at the ``earliest`` or
-        ``latest`` there is; how many were lost is logged.
+        If retention has deleted the next record to read: ``fail`` (default), or continue at the
+        ``earliest`` or ``latest`` available record; the number of lost records is logged.
     on_bad
-        A record that can't be read ends the job by name (``fail``), is left out and counted
-        (``skip``), or also becomes a row of ``.side_output("unreadable")``: its ``topic``,
-        ``partition``, ``offset``, ``data`` (bytes) and ``error`` (``side``).
+        For a record that cannot be decoded: ``fail`` the job (default), ``skip`` and count the
+        record, or ``side``: skip it and add a row to ``.side_output("unreadable")`` with the
+        columns ``topic``, ``partition``, ``offset``, ``data`` (bytes) and ``error``.
     isolation
-        ``read_committed`` leaves out what transactions aborted, and waits for those that are open.
+        ``read_committed`` (default) skips records of aborted transactions and waits for open ones;
+        ``read_uncommitted`` reads all records.
     group
-        Is told the offsets of complete checkpoints, for tools that show its lag; nothing is ever
-        read from there.
+        A consumer group to which the offsets of complete checkpoints are committed, for tools that
+        show consumer lag. Committed offsets are never read.
     discover
-        How often to look for new partitions and topics (``"30 seconds"``).
+        How often to discover new partitions and topics (default ``"30 seconds"``).
     rows_per_s, bytes_per_s
-        At most so much, of all partitions together; 0: as fast as it goes.
+        Rate limits for all partitions together; 0 (default): unlimited.
     buffer_bytes
-        How much each task fetches ahead (64 MiB).
+        How many bytes each task prefetches (default 64 MiB).
     settings
-        librdkafka's, by their names, such as ``security.protocol``, ``sasl.mechanism``
+        librdkafka's settings by name, such as ``security.protocol``, ``sasl.mechanism``
         (``PLAIN``, ``SCRAM-SHA-256``, ``SCRAM-SHA-512``, ``OAUTHBEARER``), ``sasl.username``,
         ``sasl.password``, ``ssl.ca.location``, and for mutual TLS ``ssl.certificate.location``,
-        ``ssl.key.location``, ``ssl.key.password``. Certificates and keys are read here, agents
-        don't need the files. What is secret is in no log, plan text or checkpoint.
+        ``ssl.key.location``, ``ssl.key.password``. Certificate and key files are read on this
+        machine; the agents do not need them. Secrets never appear in logs, plan texts or
+        checkpoints.
     """
 
     pattern: str
@@ -105,36 +108,40 @@ def read_kafka(
     session: Session | None = None,
     **options: Unpack[KafkaOptions],
 ) -> DataFrame:
-    """The records of Kafka topics as they come, each partition in its order, each record once.
+    """Read the records of Kafka topics as a stream: each record once, in order by partition.
 
-    Where a job goes on after a failure is written in its checkpoints, never in a consumer group.
-    Topics, brokers and credentials are looked at when the job is submitted: what is wrong with them
-    is an error before anything runs.
+    A job resumes after a failure from its checkpoints, never from a consumer group. Topics, brokers
+    and credentials are checked when the job is submitted, before anything runs.
 
     Parameters
     ----------
-    servers
-        ``host:port`` of some brokers, as a list or between commas.
+    topics, servers
+        One or several topic names; ``host:port`` of some brokers, as a list or comma-separated.
     format, schema
-        How values are written (`fabric.formats`), and the columns to read from them. Avro and
-        Protobuf know theirs, as does a registry; ``json`` and ``csv`` need `schema`; ``raw`` and
-        ``text`` are one column, ``value`` unless `schema` names it. A null value is a row of nulls.
+        The format of values (`fabric.formats`), and the columns to read from them with their types.
+        Avro, Protobuf and a registry define the columns; ``json`` and ``csv`` need `schema`;
+        ``raw`` and ``text`` have one column, ``value`` unless `schema` names it. A null value is a
+        row of nulls.
     key
-        A name: the record's key in that column, binary unless `key_format` says otherwise. Or
-        columns and types, of a key that has several.
+        The name of a column for the record's key, binary unless `key_format` is given; or a schema,
+        for a key with several columns. A record without a key has null there.
     start
-        Where a partition begins that no checkpoint knows: ``"earliest"``, ``"latest"``, a time
-        (naive: UTC), or offsets, ``{"clicks": {0: 17}}`` or ``{"clicks": 17}`` for all its
-        partitions. Partitions that are made while the job runs always begin at the earliest.
+        Where a partition starts if no checkpoint has its position: ``"earliest"`` (default),
+        ``"latest"``, a `datetime` (UTC if naive), or offsets: ``{"clicks": {0: 17}}`` by partition,
+        or ``{"clicks": 17}`` for all partitions. Partitions that are created while the job runs
+        always start at the earliest offset.
     until
-        ``"now"`` ends the stream with the records there are when the job is submitted.
+        ``"now"`` ends the stream at the end offsets as of the submission of the job.
     options
         See `KafkaOptions`.
 
     Raises
     ------
     PlanError
-        An argument means nothing, columns are missing, or two have the same name.
+        An argument is invalid, the columns are unknown, or two columns have the same name.
+    NotFoundError, AuthError, ExternalError
+        When the job is submitted: a topic does not exist, the brokers rejected the credentials, or
+        no broker answered.
 
     Examples
     --------
@@ -237,25 +244,27 @@ def _topics(topics: str | Iterable[str], pattern: str) -> tuple[str, ...]:
     if bool(names) == bool(pattern):
         what = "both" if names else "neither"
         raise PlanError(
-            f'{_VERB} takes topics or a pattern, got {what}; write: read_kafka("clicks", …) or '
-            'read_kafka(pattern="clicks-.*", …)'
+            f"{_VERB} needs either topics or a pattern, got {what}; write: "
+            'read_kafka("clicks", …) or read_kafka(pattern="clicks-.*", …)'
         )
     return names
 
 
 def _with_registry(format: RowFormat, registry: str) -> RowFormat:
-    """What `registry` says beside a format's name."""
+    """`format` with the registry given by `registry=`."""
     if not registry:
         return format
     from fabric.clients.dataframe import formats
 
     if format.name not in ("json", "avro", "protobuf"):
         raise PlanError(
-            f"{_VERB}: a registry has schemas for json, avro and protobuf, not for "
+            f"{_VERB}: a schema registry supports json, avro and protobuf, not "
             f'{format.name}; write: format="avro"'
         )
     if format.registry not in ("", registry):
-        raise PlanError(f"{_VERB}: format and registry= name two registries; leave one out")
+        raise PlanError(
+            f"{_VERB}: format= and registry= name different registries; leave registry= out"
+        )
     made: RowFormat = getattr(formats, format.name)(registry=registry)
     return replace(format, registry=made.registry)
 
@@ -268,14 +277,16 @@ def _key(
     if isinstance(key, str):
         if not key:
             if found is not None:
-                raise PlanError(f'{_VERB}: key_format is of a key; name its column: key="key"')
+                raise PlanError(
+                    f'{_VERB}: key_format= needs a column for the key; write: key="key"'
+                )
             return pa.schema([]), sources.RAW
         found = found or sources.RAW
         if found.name in ("raw", "text"):
             dtype = pa.binary() if found.name == "raw" else pa.string()
             return pa.schema([(key, dtype)]), found
         raise PlanError(
-            f"{_VERB}: a key in {found.name} has columns of its own; write: "
+            f"{_VERB}: a key in {found.name} needs columns with types; write: "
             f'key={{{quoted(key)}: "int64"}}'
         )
     columns = to_schema(key, _VERB, "key")
@@ -285,7 +296,7 @@ def _key(
         return columns, sources.RAW
     if columns.types == [pa.string()]:
         return columns, RowFormat("text")
-    raise PlanError(f'{_VERB}: say how the key is written; write: key_format="json"')
+    raise PlanError(f'{_VERB}: the format of the key is not given; write: key_format="json"')
 
 
 def _start(start: Any) -> tuple[sources.KafkaStart, int, tuple[tuple[str, int, int], ...]]:
@@ -298,8 +309,8 @@ def _start(start: Any) -> tuple[sources.KafkaStart, int, tuple[tuple[str, int, i
         case Mapping():
             return "offsets", 0, tuple(sorted(_offsets(start)))
     raise PlanError(
-        f'{_VERB}: start={start!r} is not valid; use "earliest", "latest", a datetime or offsets; '
-        f"write: start={_meant(start)}"
+        f'{_VERB}: start={start!r} is not valid; use "earliest", "latest", a datetime or a dict of '
+        f"offsets; write: start={_meant(start)}"
     )
 
 
@@ -321,12 +332,12 @@ def _meant(start: object) -> str:
 
 
 def _no_clash(source: KafkaStream, schema: pa.Schema) -> None:
-    """Two columns of one name: say which argument to change."""
+    """Refuse two columns with the same name, and suggest which argument to change."""
     seen: set[str] = set()
     for name in schema.names:
         if name in seen:
             other = free_name(name, schema.names)
             part = next((part for part, column in source.columns if column == name), None)
             line = f"key={quoted(other)}" if part is None else f"{part}={quoted(other)}"
-            raise PlanError(f"{_VERB}: two columns are called {quoted(name)}; write: {line}")
+            raise PlanError(f"{_VERB}: two columns are named {quoted(name)}; write: {line}")
         seen.add(name)

@@ -123,7 +123,7 @@ def to_kafka(
     format: str | RowFormat = "json",
     **given: Unpack[KafkaOptions],
 ) -> KafkaTarget:
-    """Records of a Kafka topic, for ``write_stream``; see `DataFrame.write_kafka`.
+    """A Kafka topic as the target of ``write_stream``; see `DataFrame.write_kafka`.
 
     >>> to_kafka("orders", servers="kafka:9092", key="id").topic
     'orders'
@@ -141,7 +141,9 @@ def to_postgres(
     staging: str = "fabric_sink",
     insecure: bool = False,
 ) -> PostgresTarget:
-    """A table of PostgreSQL, a transaction a checkpoint; see `DataFrame.write_postgres`.
+    """A PostgreSQL table as the target of ``write_stream``, one transaction per checkpoint.
+
+    See `DataFrame.write_postgres`.
 
     >>> to_postgres("sales.orders", dsn="postgresql://ann:secret@localhost/shop", key="id")
     PostgresTarget(table='orders', schema='sales', key=('id',), mode='upsert', kind='', \
@@ -175,7 +177,7 @@ def stream_target(given: Target, format: FileFormat, mode: StreamMode) -> Stream
         return replace(target, mode="upsert" if target.key else "append")
     if isinstance(target, StreamTarget):
         if mode != "error" and isinstance(target, KafkaTarget):
-            raise PlanError("a topic is always appended to; leave mode out")
+            raise PlanError("a Kafka topic is always appended to; leave mode= out")
         return target
     raise PlanError(
         f"write_stream takes a folder, or streams.to_files, to_dataset, to_kafka, to_postgres, "

@@ -1,7 +1,7 @@
-"""Writing to Kafka, as users say it.
+"""Writing to Kafka: ``DataFrame.write_kafka``.
 
-One job: ``write_kafka``, the `KafkaTarget` that its arguments mean, and `upserted`, which has
-changing results written as upserts.
+One job: ``write_kafka``, the `KafkaTarget` from its arguments, and `upserted`, which turns changing
+results into upserts.
 """
 
 from __future__ import annotations
@@ -35,39 +35,41 @@ _DEFAULT = KafkaTarget("", "")
 
 
 class KafkaOptions(TypedDict, total=False):
-    """What else `write_kafka` and `to_kafka` take.
+    """Further options of `write_kafka` and `to_kafka`.
 
     Parameters
     ----------
     key_format
-        As `format`, of the key; ``"raw"`` (default) takes one column of text or binary as it is.
+        The format of the key, like `format`; ``"raw"`` (default) is one string or binary column.
     columns
-        Those of the value; by default all that say nothing else here.
+        The columns of the value; by default all that no other option names.
     partitioner
-        ``"murmur2"`` of the key, as Java's client; or ``col("p")``, the column that says it.
+        ``"murmur2"`` (default): by the hash of the key, as the Java client does; or an integer
+        column with the partition, ``col("p")``.
     headers, timestamp
-        Columns with a record's headers (a map, or a list of structs of key and value) and its time;
-        by default it has none, and the time at which it is sent.
+        Columns with the headers of a record (map<string, binary>, or a list of structs of key and
+        value) and its timestamp. By default a record has no headers and the time of sending.
     guarantee
-        ``"exactly_once"``: records are published in a transaction once the checkpoint that they
-        belong to is complete (rows with an end: once all are there), so that consumers with
-        ``isolation.level=read_committed`` see each once, whatever fails meanwhile.
-        ``"at_least_once"``: they are sent as they come, and again after a failure.
-        ``"at_most_once"``: they are sent once, after their checkpoint is complete; those that are
-        under way when something fails are lost.
+        ``"exactly_once"`` (default): records are published in a transaction once their checkpoint
+        is complete (bounded input: once all are written), so that consumers with
+        ``isolation.level=read_committed`` see each record once, whatever fails.
+        ``"at_least_once"``: records are sent as they come, and may be sent again after a failure.
+        ``"at_most_once"``: records are sent once, after their checkpoint is complete; records in
+        flight during a failure are lost.
     transactional_prefix
-        What transactional ids begin with, where brokers allow some only; by default the job's id.
-        No other job may use it meanwhile.
+        The prefix of transactional ids, for brokers that allow only certain ids; by default the id
+        of the job. No two running jobs may share a prefix.
     markers
-        The compacted topic in which it is written down what was published; it is made if it is not
-        there.
+        The compacted topic that records what was published (default ``"fabric-markers"``); it is
+        created if it does not exist.
     publish_timeout
-        How long publishing one checkpoint may take, "60 seconds".
+        How long publishing one checkpoint may take (default ``"60 seconds"``).
     transaction_timeout
-        After so long brokers end a transaction that was left; by default 30 seconds longer.
+        After how long brokers abort an abandoned transaction (default `publish_timeout` plus 30
+        seconds).
     settings
-        Of librdkafka, as ``{"security.protocol": "SASL_SSL", "sasl.password": …}``; what is secret
-        is never shown.
+        librdkafka's settings, as ``{"security.protocol": "SASL_SSL", "sasl.password": …}``; secrets
+        are never shown.
     """
 
     key_format: str | RowFormat
@@ -99,30 +101,35 @@ class KafkaVerbs(Verbs):
         wait: bool = True,
         **given: Unpack[KafkaOptions],
     ) -> Job:
-        """Write each row as a record of a Kafka topic; a stream's job goes on until it ends.
+        """Write each row as a record of a Kafka topic; for a stream, returns the running job.
 
         Parameters
         ----------
         topic
-            Its name; or ``col("name")``, the column that says it row by row. It must be there.
+            The name of the topic; or ``col("name")``, a string column with the topic of each row.
+            The topic must exist.
         servers
-            ``"host:port"``, several between commas.
+            ``"host:port"``, several separated by commas.
         key
-            The columns of a record's key. Without any, rows are spread over the partitions. Results
-            that change are upserts: `key` must be what they are told apart by, and a row that is
-            withdrawn becomes a null value (a tombstone) of its key.
+            The columns of the record's key. Without a key, rows are spread over the partitions.
+            Changing results are written as upserts: `key` must identify their rows, and a
+            withdrawn row becomes a null value (a tombstone) for its key.
         format
-            Of the value: ``"json"``, ``"text"``, ``"raw"``, or one of `fabric.formats`, as with a
-            schema registry.
+            The format of values: ``"json"`` (default), ``"text"``, ``"raw"``, or one of
+            `fabric.formats`, for example with a schema registry.
         wait
-            False returns while the job runs; for rows with an end.
+            False returns while the job of a bounded input runs.
         given
-            See `KafkaOptions`: ``guarantee="exactly_once"`` is the default.
+            See `KafkaOptions`; the default guarantee is ``"exactly_once"``.
 
         Raises
         ------
         PlanError, ConfigError, NotFoundError, AuthError
-            Before anything is written: a column, topic, setting or time that can't be.
+            Before anything is written: a column, topic, setting or time-out is invalid.
+        ExternalError
+            No broker answered.
+        DataError
+            A record exceeds the topic's limit, or brokers reject it.
 
         Examples
         --------
@@ -130,7 +137,7 @@ class KafkaVerbs(Verbs):
         >>> orders = fabric.DataFrame({"id": ["a", "b"], "amount": [1.5, 2.5]})
         >>> orders.write_kafka("orders", servers="kafka:9092", key="nr")
         Traceback (most recent call last):
-        fabric.errors.PlanError: there is no column "nr" to write; there are "id", "amount"
+        fabric.errors.PlanError: there is no column "nr" to write; the columns are "id", "amount"
         """
         from fabric.io.kafka.records import check_columns
 
@@ -153,20 +160,20 @@ def kafka_target(
     format: str | RowFormat = "json",
     **given: Any,
 ) -> KafkaTarget:
-    """What the arguments of `verb` mean; raises `PlanError` and `ConfigError`."""
+    """The target given by the arguments of `verb`; raises `PlanError` and `ConfigError`."""
     from fabric.io.codecs.subjects import settled
     from fabric.io.kafka.settings import servers_of, set_apart
 
     if unknown := sorted(given.keys() - KafkaOptions.__annotations__.keys()):
         known = ", ".join(sorted(KafkaOptions.__annotations__))
-        raise PlanError(f"{verb} has no argument {unknown[0]}; there are {known}")
+        raise PlanError(f"{verb} has no option {unknown[0]}; the options are {known}")
     servers_of(text(servers, verb, "servers"))
     settings, secrets = set_apart(given.get("settings") or {})
     name, column = _name_or_column(topic, verb, "topic")
     rule, partition = _name_or_column(given.get("partitioner", MURMUR2), verb, "partitioner")
     if rule not in ("", MURMUR2):
         raise PlanError(
-            f'{verb}: partitioner is "{MURMUR2}" or a column, got {rule!r}; write: '
+            f'{verb}: partitioner must be "{MURMUR2}" or a column, got {rule!r}; write: '
             f"partitioner=col({quoted(rule)})"
         )
     key_format = to_format(given.get("key_format", RAW), verb, "key_format")
@@ -196,7 +203,7 @@ def kafka_target(
 
 
 def upserted(node: Node, target: KafkaTarget) -> tuple[Node, KafkaTarget]:
-    """What is written to `target`, and how: changing results as upserts by its key."""
+    """The rows to write and their target: changing results become upserts by the target's key."""
     stream = stream_of(node)
     if stream is None or not stream.changes or target.kind:
         return node, target
@@ -205,13 +212,15 @@ def upserted(node: Node, target: KafkaTarget) -> tuple[Node, KafkaTarget]:
 
 
 def _name_or_column(given: Any, verb: str, name: str) -> tuple[str, str]:
-    """A text, or the column that holds it."""
+    """A string, or the name of the column that contains it."""
     if isinstance(given, str) and given:
         return given, ""
     node = getattr(given, "node", None)
     if isinstance(node, Column):
         return "", node.name
-    raise PlanError(f'{verb}: {name} is text or a column, as in col("{name}"), got {given!r}')
+    raise PlanError(
+        f'{verb}: {name} must be a string or a column, as in col("{name}"); got {given!r}'
+    )
 
 
 def _columns(given: Any, verb: str) -> tuple[str, ...]:

@@ -46,12 +46,12 @@ std::string load(const char* path) {
   const std::string missing = look_up(library, found);
   if (found.version == nullptr || found.version_str == nullptr) {
     dlclose(library);
-    return "no librdkafka was found behind " + std::string(path);
+    return "no librdkafka was found in " + std::string(path);
   }
   const int number = found.version();
   if (number >> 24 != VERSION_MAJOR || number < VERSION_MIN) {
-    const std::string refusal = std::string("it brings librdkafka ") + found.version_str() +
-                                ", 2.8.0 or newer of version 2 is needed";
+    const std::string refusal = std::string("it bundles librdkafka ") + found.version_str() +
+                                ", and Fabric needs version 2.8.0 or a newer 2.x";
     dlclose(library);
     return refusal;
   }

@@ -1,4 +1,4 @@
-"""librdkafka's errors as Fabric's: who can mend it, and may it be tried again."""
+"""librdkafka's errors as Fabric's, by who can fix them and whether a retry may help."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from fabric.errors import (
 INVALID_ARG = -186
 MSG_SIZE_TOO_LARGE = 10
 FENCED = frozenset({-144, 47, 90})  # _FENCED, INVALID_PRODUCER_EPOCH, PRODUCER_FENCED
-DENIED = frozenset({-169, 29, 30, 31, 33, 34, 53, 58})  # credentials, and what ACLs forbid
+DENIED = frozenset({-169, 29, 30, 31, 33, 34, 53, 58})  # rejected credentials, denied by ACLs
 MAY_NOT_ASK = frozenset({29, 31})  # TOPIC_ and CLUSTER_AUTHORIZATION_FAILED
 REFUSED = {
-    32: "it is too far from the broker's clock: see the topic's message.timestamp.before.max.ms "
-    "and message.timestamp.after.max.ms, or leave out timestamp=",
-    44: "a policy of the broker forbids it",
-    87: "a compacted topic takes no record without a key: say key=, and leave out rows without one",
+    32: "the record's timestamp is too far from the broker's clock; check the topic's "
+    "message.timestamp.before.max.ms and message.timestamp.after.max.ms, or leave out timestamp=",
+    44: "a policy of the broker forbids the record",
+    87: "a compacted topic rejects records without a key; set key=, and filter out rows whose key "
+    "is null",
 }
-"""INVALID_TIMESTAMP, POLICY_VIOLATION, INVALID_RECORD: records that no broker will ever take."""
-UNKNOWN = frozenset({-188, -190, 3, 100})  # a topic or partition that is not there
+"""INVALID_TIMESTAMP, POLICY_VIOLATION, INVALID_RECORD: records that brokers always reject."""
+UNKNOWN = frozenset({-188, -190, 3, 100})  # the topic or partition does not exist
 AGAIN = frozenset(
     {
         -195,
@@ -52,7 +53,7 @@ AGAIN = frozenset(
         89,
     }
 )
-"""Brokers away, leaders that move, time that ran out: trying again may help."""
+"""Unreachable brokers, leader changes and time-outs: a retry may help."""
 
 
 def error_of(
@@ -65,7 +66,7 @@ def error_of(
     requires_abort: bool = False,
     row: int = -1,
 ) -> FabricError:
-    """The error to raise for what librdkafka calls `name`.
+    """The exception for librdkafka's error `name`.
 
     >>> error_of(-195, "_TRANSPORT", "no broker answered").retryable
     True
@@ -90,7 +91,7 @@ def error_of(
 
 
 class RowTooLargeError(DataError):
-    """A row is larger than its topic takes; `row` is its index, -1 where only a broker found it."""
+    """A row exceeds the topic's limit; `row` is its index, or -1 if a broker rejected it."""
 
     def __init__(self, message: str, *, row: int = -1) -> None:
         super().__init__(message)

@@ -74,8 +74,8 @@ Client* Handle::client() const {
   if (client_ == nullptr) throw std::logic_error("this Kafka client is closed");
   if (!is_own_process()) {
     throw std::logic_error(
-        "this Kafka client was made by process " + std::to_string(process_) +
-        "; a forked one has none of its threads: make a client after the fork");
+        "this Kafka client was created by process " + std::to_string(process_) +
+        " and has no threads in a forked process; create a client after the fork");
   }
   return client_;
 }
@@ -233,12 +233,13 @@ std::vector<TopicFacts> ask_metadata(const Handle& handle, const std::vector<std
     }
     kafka.metadata_destroy(answer);
   };
-  if (topics.empty()) ask(nullptr, "no broker told of its topics");
+  if (topics.empty()) ask(nullptr, "the topics could not be listed");
   for (const std::string& name : topics) {
     Topic* topic = kafka.topic_new(client, name.c_str(), nullptr);
-    if (topic == nullptr) handle.raise(kafka.last_error(), "topic '" + name + "'");
+    const std::string failed = "topic '" + name + "' could not be looked up";
+    if (topic == nullptr) handle.raise(kafka.last_error(), failed);
     try {
-      ask(topic, "no broker told of topic '" + name + "'");
+      ask(topic, failed);
     } catch (...) {
       kafka.topic_destroy(topic);
       throw;

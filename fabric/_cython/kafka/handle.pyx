@@ -1,6 +1,6 @@
-"""librdkafka, found and held: what the faces of readers and writers share.
+"""Loading librdkafka, and what the Python classes of readers and writers share.
 
-One job: `load`, and the ways of settings, faults, logs and statistics between C++ and Python.
+One job: `load`, and the conversion of settings, errors, logs and statistics between C++ and Python.
 """
 
 import json
@@ -9,10 +9,10 @@ from fabric._cython.kafka.results import Fault, Topic
 
 
 def load(path not None):
-    """Find librdkafka behind the extension module at `path`; why not, in words, or "".
+    """Load librdkafka from the extension module at `path`; returns why that failed, or "".
 
-    The file is confluent_kafka's own (``confluent_kafka.cimpl.__file__``). The second call and
-    those that follow change nothing.
+    The file is confluent_kafka's own (``confluent_kafka.cimpl.__file__``). Further calls have no
+    effect.
 
     >>> load("/nowhere/cimpl.so")[:19] in ("", "it can't be loaded:")
     True
@@ -31,18 +31,18 @@ def version():
 
 
 def features():
-    """What librdkafka was built with, for example ``{"ssl", "lz4"}``; empty before `load`."""
+    """The features librdkafka was built with, such as ``{"ssl", "lz4"}``; empty before `load`."""
     return frozenset(name for name in c_features().decode().split(",") if name)
 
 
 cdef Settings settings_of(object settings, dict defaults) except *:
-    """`settings` over `defaults`, as librdkafka's texts."""
+    """`settings` merged over `defaults`, as strings for librdkafka."""
     cdef Settings found
     if not c_version().size():
         raise RuntimeError("librdkafka is not loaded: call fabric.io.kafka.library.client() first")
     for name, value in {**defaults, **settings}.items():
         if not isinstance(value, str):
-            raise TypeError(f"setting {name} must be a text, got {type(value).__name__}")
+            raise TypeError(f"setting {name} must be a string, got {type(value).__name__}")
         found.push_back(pair[string, string](name.encode(), value.encode()))
     return found
 

@@ -164,7 +164,7 @@ void Reader::assign(const std::map<PartitionKey, Start>& starts) {
   Partitions list;
   const std::lock_guard<std::mutex> lock(lock_);
   for (const auto& [key, start] : starts) {
-    if (splits_.count(key) > 0) throw std::invalid_argument(name_of(key) + " is assigned already");
+    if (splits_.count(key) > 0) throw std::invalid_argument(name_of(key) + " is already assigned");
   }
   for (const auto& [key, start] : starts) {
     TopicPartition& item = list.add(key.first, key.second, start.offset);
@@ -181,7 +181,7 @@ void Reader::assign(const std::map<PartitionKey, Start>& starts) {
     splits_[key] = std::move(split);
   }
   try {
-    handle_.check(kafka.incremental_assign(client, list.get()), "partitions can't be assigned");
+    handle_.check(kafka.incremental_assign(client, list.get()), "partitions could not be assigned");
   } catch (...) {
     for (const auto& [key, start] : starts) {
       forget(*splits_[key]);
@@ -200,7 +200,8 @@ void Reader::unassign(const std::vector<PartitionKey>& partitions) {
     list.add(key.first, key.second, OFFSET_INVALID);
   }
   const std::lock_guard<std::mutex> lock(lock_);
-  handle_.check(kafka.incremental_unassign(client, list.get()), "partitions can't be given up");
+  handle_.check(kafka.incremental_unassign(client, list.get()),
+                "partitions could not be unassigned");
   for (const PartitionKey& key : partitions) {
     const std::lock_guard<std::mutex> one(splits_[key]->lock);
     forget(*splits_[key]);
@@ -229,7 +230,7 @@ void Reader::fetch(Split& split, size_t n_records, int64_t bytes_max) {
   while (split.waiting.size() < n_records && split.waiting_bytes < bytes_max) {
     const size_t wanted = std::min(FETCHED_AT_ONCE, n_records - split.waiting.size());
     const ssize_t n = api().consume_batch_queue(split.queue, 0, found, wanted);
-    if (n < 0) handle_.raise(api().last_error(), name_of(split.key) + " can't be read");
+    if (n < 0) handle_.raise(api().last_error(), name_of(split.key) + " could not be read");
     for (ssize_t i = 0; i < n; ++i) {
       Message* message = found[i];
       if (message->err == NO_ERROR) {
@@ -255,7 +256,7 @@ Taken Reader::take(const PartitionKey& partition, int64_t rows_max, int64_t byte
                    ArrowArray& columns) {
   const std::shared_ptr<Split> split = split_of(partition);
   const std::lock_guard<std::mutex> lock(split->lock);
-  if (split->queue == nullptr) throw std::invalid_argument(name_of(partition) + " was given up");
+  if (split->queue == nullptr) throw std::invalid_argument(name_of(partition) + " was unassigned");
   fetch(*split, static_cast<size_t>(rows_max), bytes_max);
   Taken taken;
   size_t n = 0;
@@ -288,7 +289,7 @@ Record Reader::record(const PartitionKey& partition, int64_t row) {
   const std::shared_ptr<Split> split = split_of(partition);
   const std::lock_guard<std::mutex> lock(split->lock);
   if (row < 0 || static_cast<size_t>(row) >= split->n_taken) {
-    throw std::invalid_argument("no record " + std::to_string(row) + " was taken");
+    throw std::invalid_argument("record " + std::to_string(row) + " was not read");
   }
   const Message& message = *split->waiting[static_cast<size_t>(row)];
   return {message.offset, span_of(message)};
@@ -345,7 +346,9 @@ std::pair<int64_t, int64_t> Reader::watermark_offsets(const PartitionKey& partit
   int64_t low = OFFSET_INVALID, high = OFFSET_INVALID;
   const int code = api().query_watermark_offsets(handle_.client(), partition.first.c_str(),
                                                  partition.second, &low, &high, timeout_ms);
-  if (code != NO_ERROR) handle_.raise(code, "the offsets of " + name_of(partition));
+  if (code != NO_ERROR) {
+    handle_.raise(code, "the offsets of " + name_of(partition) + " could not be read");
+  }
   return {low, high};
 }
 
@@ -354,11 +357,13 @@ std::map<PartitionKey, int64_t> Reader::offsets_for_times(
   Partitions list;
   for (const auto& [key, time_ms] : times) list.add(key.first, key.second, time_ms);
   const int code = api().offsets_for_times(handle_.client(), list.get(), timeout_ms);
-  if (code != NO_ERROR) handle_.raise(code, "offsets by time");
+  if (code != NO_ERROR) handle_.raise(code, "the offsets for the given times could not be read");
   std::map<PartitionKey, int64_t> found;
   for (int i = 0; i < list.size(); ++i) {
     const PartitionKey key(list[i].topic, list[i].partition);
-    if (list[i].err != NO_ERROR) handle_.raise(list[i].err, "the offset of " + name_of(key));
+    if (list[i].err != NO_ERROR) {
+      handle_.raise(list[i].err, "the offset of " + name_of(key) + " could not be read");
+    }
     found[key] = list[i].offset;
   }
   return found;
@@ -369,11 +374,13 @@ std::map<PartitionKey, int64_t> Reader::committed(const std::vector<PartitionKey
   Partitions list;
   for (const PartitionKey& key : partitions) list.add(key.first, key.second, OFFSET_INVALID);
   const int code = api().committed(handle_.client(), list.get(), timeout_ms);
-  if (code != NO_ERROR) handle_.raise(code, "committed offsets");
+  if (code != NO_ERROR) handle_.raise(code, "the committed offsets could not be read");
   std::map<PartitionKey, int64_t> found;
   for (int i = 0; i < list.size(); ++i) {
     const PartitionKey key(list[i].topic, list[i].partition);
-    if (list[i].err != NO_ERROR) handle_.raise(list[i].err, "the offset of " + name_of(key));
+    if (list[i].err != NO_ERROR) {
+      handle_.raise(list[i].err, "the offset of " + name_of(key) + " could not be read");
+    }
     found[key] = list[i].offset;
   }
   return found;
@@ -383,7 +390,7 @@ void Reader::commit(const std::map<PartitionKey, int64_t>& offsets) {
   Partitions list;
   for (const auto& [key, offset] : offsets) list.add(key.first, key.second, offset);
   const int code = api().commit(handle_.client(), list.get(), 1);
-  if (code != NO_ERROR) handle_.raise(code, "offsets can't be committed");
+  if (code != NO_ERROR) handle_.raise(code, "offsets could not be committed");
 }
 
 void Reader::poll() {
@@ -397,7 +404,7 @@ void Reader::poll() {
       const bool is_error = found[i]->err != NO_ERROR;
       if (is_error && found[i]->err != ERR_PARTITION_EOF) note(*found[i]);
       api().message_destroy(found[i]);
-      if (!is_error) throw std::logic_error("a record came by the queue of no partition");
+      if (!is_error) throw std::logic_error("a record arrived in the queue of no partition");
     }
     if (n < 64) return;
   }

@@ -1,8 +1,8 @@
-"""Partitions of Kafka's topics as Arrow columns, read and decoded without the GIL.
+"""Partitions of Kafka topics as Arrow columns, read and decoded without the GIL.
 
-One job: the face of `reader.hpp`. There is no consumer group: the caller says which partitions from
-where, and keeps the positions. About 0.2 CPU seconds a million records, librdkafka's own threads
-counted; a decoder's rows are made in the same call.
+One job: the Python interface of `reader.hpp`. There is no consumer group: the caller chooses the
+partitions and offsets, and keeps the positions. Costs about 0.2 CPU seconds per million records,
+including librdkafka's threads; a decoder's rows are built in the same call.
 """
 
 import pyarrow as pa
@@ -29,36 +29,36 @@ from fabric._cython.kafka.results import Bad, Read, joined, wanted_columns
 from fabric._cython.kafka.wake import Wake
 
 DEFAULTS = {
-    "group.id": "fabric",  # librdkafka wants one; nothing joins it
+    "group.id": "fabric",  # librdkafka requires one; no consumer joins it
     "enable.auto.commit": "false",
     "enable.auto.offset.store": "false",
-    "auto.offset.reset": "error",  # an offset that is gone is the caller's to decide about
+    "auto.offset.reset": "error",  # the caller decides about an offset that no longer exists
     "isolation.level": "read_committed",
     "enable.partition.eof": "true",
     "allow.auto.create.topics": "false",
     "fetch.message.max.bytes": "2097152",
     "fetch.queue.backoff.ms": "10",
 }
-"""What a reader's settings are laid over."""
+"""The default settings of a reader."""
 
 
 @cython.final
 cdef class Reader:
-    """Records of partitions, each from an offset on.
+    """Reads partitions, each from a given offset.
 
     Parameters
     ----------
     settings
-        librdkafka's, by their names (``{"bootstrap.servers": "…"}``), laid over `DEFAULTS`. All
-        values are texts.
+        librdkafka's settings by name (``{"bootstrap.servers": "…"}``), merged over `DEFAULTS`. All
+        values are strings.
     Raises
     ------
     ConfigError
-        If librdkafka refuses a setting; a secret's value is never shown.
+        If librdkafka rejects a setting; the value of a secret is never shown.
     Notes
     -----
     Every method may be called from any thread, but one partition is read by one thread at a time.
-    A reader belongs to the process that made it: a forked one must make its own.
+    A reader belongs to the process that created it: a forked process must create its own.
     """
 
     def __cinit__(self, settings not None):
@@ -74,18 +74,18 @@ cdef class Reader:
             self.core.reset()
 
     def assign(self, starts not None):
-        """Begin to read partitions; those that are read already go on undisturbed.
+        """Start reading partitions; those already being read are not disturbed.
 
         Parameters
         ----------
         starts
             For each (topic, partition) the offset of the first record to read, `EARLIEST` or
-            `LATEST`; or that and the leader epoch of the position, which lets a broker find out
-            that its log was cut.
+            `LATEST`; or a pair of that and the position's leader epoch, which lets the brokers
+            detect a truncated log.
         Raises
         ------
         ValueError
-            If a partition is assigned already.
+            If a partition is already assigned.
         """
         cdef cmap[PartitionKey, Start] given
         cdef Start start
@@ -96,7 +96,7 @@ cdef class Reader:
             self.core.get().assign(given)
 
     def unassign(self, partitions not None):
-        """Read these (topic, partition) no more; what was fetched of them is dropped."""
+        """Stop reading each (topic, partition); their prefetched records are dropped."""
         cdef vector[PartitionKey] given
         for topic, partition in partitions:
             given.push_back(key_of(topic, partition))
@@ -105,28 +105,28 @@ cdef class Reader:
 
     def read(self, topic not None, partition not None, rows_max=16_384, *, wants=results.ALL,
              decoder=None, bytes_max=64 << 20):
-        """Records of a partition that have come; never waits.
+        """Received records of a partition; never waits.
 
         Parameters
         ----------
         rows_max, bytes_max
-            At most so many records, of which all but the first fit into so many bytes of keys and
-            values (1 GiB at most).
+            The maximum number of records, and the maximum bytes of their keys and values (at most
+            1 GiB), which only the first record may exceed.
         wants
-            Names of the columns to make, of `COLUMNS`.
+            Names of the columns to return, from `COLUMNS`.
         decoder
-            Makes further columns of the values (`fabric._cython.codecs`); null values are its
-            rows of nulls.
+            Decodes the values into further columns (`fabric._cython.codecs`); a null value is a row
+            of nulls.
         Returns
         -------
         Read | None
-            The records; None: there are none now.
+            The records; None if there are none now.
         Raises
         ------
         ValueError
             If the partition is not assigned.
         FabricError
-            What a decoder raises; the same records come again with the next call.
+            As the decoder raises; the next call returns the same records again.
         """
         cdef PartitionKey key = key_of(topic, partition)
         cdef int64_t n_rows = rows_max, n_bytes = min(bytes_max, 1 << 30)
@@ -171,7 +171,7 @@ cdef class Reader:
                     self.position(topic, partition))
 
     cdef tuple described(self, object wants):
-        """The columns of `wants`: as bits, a schema, and that in the C data interface."""
+        """The columns of `wants` as a bit mask, a schema, and a schema capsule."""
         known = self.columns.get(wants)
         if known is None:
             schema = wanted_columns(frozenset(wants))
@@ -187,9 +187,9 @@ cdef class Reader:
         return Bad(record.offset, key.second, value, bad.reason, bad.row)
 
     def position(self, topic not None, partition not None):
-        """The offset to begin with next time: behind all records read, and control records.
+        """The next offset to read: past all records read and any control records.
 
-        Before the first record it is what was assigned.
+        Before the first record it is the assigned offset.
         """
         cdef PartitionKey key = key_of(topic, partition)
         cdef int64_t offset
@@ -198,15 +198,15 @@ cdef class Reader:
         return offset
 
     def leader_epoch(self, topic not None, partition not None):
-        """The leader epoch of the last record read, to be assigned with the position; or -1."""
+        """The leader epoch of the last record read, for `assign`; -1 if unknown."""
         return self.core.get().leader_epoch(key_of(topic, partition))
 
     def at_end(self, topic not None, partition not None):
-        """Whether the end of the partition was reached and nothing has come since."""
+        """Whether the end of the partition was reached and no record arrived since."""
         return self.core.get().at_end(key_of(topic, partition))
 
     def high_watermark(self, topic not None, partition not None):
-        """The offset behind the last record that a broker told of; -1: none did yet."""
+        """The high watermark that a broker reported last; -1 if none did yet."""
         cdef PartitionKey key = key_of(topic, partition)
         cdef int64_t offset
         with nogil:
@@ -214,22 +214,22 @@ cdef class Reader:
         return offset
 
     def lag(self, topic not None, partition not None):
-        """Offsets between the position and the high watermark; -1: not known yet.
+        """The consumer lag: high watermark minus position; -1 if unknown.
 
-        Records of open transactions, and control records, count until they are passed.
+        Records of open transactions and control records count until they are passed.
         """
         high, at = self.high_watermark(topic, partition), self.position(topic, partition)
         return -1 if high < 0 or at < 0 else max(0, high - at)
 
     def watermark_offsets(self, topic not None, partition not None, timeout_s=10.0):
-        """Ask the broker for the offsets of the first record and behind the last.
+        """Request the log start offset and the end offset from the broker.
 
         Raises
         ------
         BrokerError
             If no broker answers in time.
         NotFoundError
-            If there is no such topic or partition.
+            If the topic or partition does not exist.
         """
         cdef PartitionKey key = key_of(topic, partition)
         cdef int timeout_ms = milliseconds(timeout_s)
@@ -239,9 +239,9 @@ cdef class Reader:
         return found.first, found.second
 
     def metadata(self, topics=None, timeout_s=10.0):
-        """`Topic` by name, of `topics` or of all that the brokers show.
+        """`Topic` by name, for `topics` or for all topics that the brokers list.
 
-        A topic that is not there has an `error` and no partitions.
+        A topic that does not exist has an `error` and no partitions.
 
         Raises
         ------
@@ -251,9 +251,9 @@ cdef class Reader:
         return metadata_of(&self.core.get().handle(), topics, milliseconds(timeout_s))
 
     def offsets_for_times(self, times not None, timeout_s=10.0):
-        """For each (topic, partition) the first offset at or after a time in milliseconds.
+        """The first offset of each (topic, partition) at or after a time in milliseconds.
 
-        `LATEST` where no record is that late.
+        `LATEST` if the partition has no such record.
         """
         cdef cmap[PartitionKey, int64_t] given
         cdef int timeout_ms = milliseconds(timeout_s)
@@ -264,7 +264,7 @@ cdef class Reader:
         return plain(given)
 
     def committed(self, partitions not None, timeout_s=10.0):
-        """The group's offset of each (topic, partition); -1001: it has none."""
+        """The group's committed offset of each (topic, partition); -1001 if there is none."""
         cdef vector[PartitionKey] asked
         cdef cmap[PartitionKey, int64_t] found
         cdef int timeout_ms = milliseconds(timeout_s)
@@ -275,7 +275,7 @@ cdef class Reader:
         return plain(found)
 
     def commit(self, offsets not None):
-        """Tell the group where this reader is, for tools that show lag; does not wait."""
+        """Commit offsets to the group, for tools that show consumer lag; does not wait."""
         cdef cmap[PartitionKey, int64_t] given
         for (topic, partition), offset in offsets.items():
             given[key_of(topic, partition)] = <int64_t> offset
@@ -284,30 +284,30 @@ cdef class Reader:
 
     @property
     def wake_fd(self):
-        """An eventfd: readable when records or errors came. Reading it takes that back."""
+        """An eventfd that is readable once records or errors arrived; reading it resets it."""
         return self.core.get().wake_fd()
 
     def on_wake(self, callback):
-        """Have `callback` called, by a thread of this reader's, when records or errors came.
+        """Have a thread of this reader call `callback` when records or errors arrive.
 
-        It tells that a queue is not empty any more: what is not read until `read` says None brings
-        no second call. Events that come while it runs are one call. None: no more. Who uses this
-        must not read `wake_fd`.
+        A call means that a queue is no longer empty; there is no further call for it until `read`
+        has returned None. Events that arrive during a call cause one further call. None stops the
+        calls. Do not read `wake_fd` while a callback is set.
         """
         if self.wake is not None:
             self.wake.stop()
         self.wake = None if callback is None else Wake(self.wake_fd, callback)
 
     def errors(self):
-        """`Fault` of all that went wrong since the last call. To be called every 100 ms or so:
-        librdkafka tells its errors, statistics and renewed tokens only when it is asked.
+        """The client's errors since the last call, each a `Fault`. Call it about every 100 ms:
+        librdkafka handles errors, statistics and token refreshes only when it is polled.
         """
         with nogil:
             self.core.get().poll()
         return faults_of(&self.core.get().handle())
 
     def logs(self):
-        """librdkafka's log since the last call, at most 256 lines: (syslog level, text)."""
+        """librdkafka's log since the last call as (syslog level, text); at most 256 lines."""
         return logs_of(&self.core.get().handle())
 
     def statistics(self):
@@ -315,7 +315,8 @@ cdef class Reader:
         return statistics_of(&self.core.get().handle())
 
     def close(self):
-        """Stop, at once, while no other call is at work; what was fetched is dropped."""
+        """Close the client at once; prefetched records are dropped. No other call may be running.
+        """
         self.on_wake(None)
         with nogil:
             self.core.get().close()

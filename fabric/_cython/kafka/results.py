@@ -1,4 +1,4 @@
-"""What the Kafka client answers with, whether native or Python's."""
+"""The result types of the Kafka client, native and Python alike."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pyarrow as pa
 from fabric._cython.codecs.results import Decoded
 
 EARLIEST: Final = -2
-"""The offset of the first record there is, whichever that will be."""
+"""Stands for the log start offset at the time of reading."""
 LATEST: Final = -1
-"""The offset behind the last record there is, whichever that will be."""
+"""Stands for the end offset at the time of reading."""
 
 HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-"""A record's headers, in order; a key may come more than once."""
+"""A record's headers, in order; a key may occur more than once."""
 
 COLUMNS: Final = pa.schema(
     [
@@ -27,75 +27,75 @@ COLUMNS: Final = pa.schema(
         pa.field("headers", HEADERS),
     ]
 )
-"""The columns that may be read, in their order; null: the record has none (a null value is a
+"""The columns that may be read, in order; null if the record has none (a null value is a
 tombstone)."""
 
 ALL: Final = frozenset(COLUMNS.names)
 
 Partition = tuple[str, int]
-"""A topic and the number of one of its partitions."""
+"""A topic and a partition number."""
 
 
 class Bad(NamedTuple):
-    """A record that could not be decoded; it is in no column."""
+    """A record that could not be decoded; it is left out of the columns."""
 
     offset: int
     partition: int
     value: bytes | None
     reason: str
     row: int
-    """Its place among the records of its read, bad ones counted."""
+    """Its index among the records of its read, bad ones included."""
 
 
 class Read(NamedTuple):
-    """What one read of a partition brought."""
+    """The result of one read of a partition."""
 
     batch: pa.RecordBatch
     bad: list[Bad]
     n_records: int
-    """Records that were read, bad ones counted."""
+    """The number of records read, bad ones included."""
     n_bytes: int
-    """Of keys and values."""
+    """The size of all keys and values, in bytes."""
     first_offset: int
     next_offset: int
-    """Where the next read begins: behind the last record, and control records behind that."""
+    """The offset of the next read: past the last record and any control records."""
 
 
 class Fault(NamedTuple):
-    """Something that went wrong behind a client's back, as librdkafka says it."""
+    """An error that librdkafka reported in the background."""
 
     code: int
     name: str
     text: str
     fatal: bool
-    """The client is of no use any more."""
+    """The client cannot be used any more."""
     topic: str
-    """Empty: it is no partition's."""
+    """The partition's topic; empty if the error does not concern a partition."""
     partition: int
 
 
 class Topic(NamedTuple):
-    """A topic as a broker knows it."""
+    """A topic's metadata."""
 
     name: str
     partitions: list[int]
     error: str
-    """The protocol's word for what is wrong with it; empty: nothing is."""
+    """The protocol's error code name, such as ``UNKNOWN_TOPIC_OR_PART``; empty if there is none."""
 
 
 def wanted_columns(wants: frozenset[str]) -> pa.Schema:
-    """The columns `wants` names, in the order in which they come.
+    """The columns that `wants` names, in the order of `COLUMNS`.
 
     >>> wanted_columns(frozenset({"offset", "key"})).names
     ['key', 'offset']
     """
     if unknown := wants - ALL:
-        raise ValueError(f"a Kafka record has no {sorted(unknown)}, only {COLUMNS.names}")
+        raise ValueError(f"a Kafka record has no columns {sorted(unknown)}, only {COLUMNS.names}")
     return pa.schema([field for field in COLUMNS if field.name in wants])
 
 
 def joined(columns: pa.RecordBatch, decoded: Decoded) -> pa.RecordBatch:
-    """Columns of records beside those of their values, without records that have no row."""
+    """The records' own columns and those of their values, without records that have no row."""
     if decoded.origin is not None:
         columns = columns.take(pa.array(decoded.origin))
     elif decoded.bad:

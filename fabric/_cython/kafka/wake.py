@@ -1,7 +1,7 @@
-"""A thread that calls a function when a file descriptor of events was written to.
+"""A thread that calls a function whenever an eventfd is written to.
 
-One job: keep Python off librdkafka's own threads. Those only write to the descriptor, with locks
-held that a call into Python could wait for.
+One job: keep Python off librdkafka's threads. They only write to the descriptor, because they hold
+locks that a call into Python could deadlock on.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections.abc import Callable
 
 
 class Wake:
-    """Calls `callback`, once for any number of events that came since it was called last.
+    """Calls `callback` once for all events since the previous call.
 
     Parameters
     ----------
     wake_fd
-        An eventfd that does not block; nobody else may read it.
+        A non-blocking eventfd that no other code reads.
     callback
         Called by this object's thread; must not raise.
     """
@@ -31,7 +31,7 @@ class Wake:
         self._thread.start()
 
     def stop(self, *, wait: bool = True) -> None:
-        """No call begins after this; may be called from the callback itself, and again."""
+        """Start no further calls; safe to call from the callback itself, and repeatedly."""
         if not self._over:
             self._over = True
             os.eventfd_write(self._fd, 1)

@@ -197,8 +197,8 @@ void Writer::close() noexcept {
 int32_t Writer::open(const std::string& topic, int timeout_ms) {
   Client* client = handle_.client();
   const std::vector<TopicFacts> facts = ask_metadata(handle_, {topic}, timeout_ms);
-  if (facts.empty()) handle_.raise(ERR_UNKNOWN_TOPIC, "topic '" + topic + "'");
-  if (facts[0].code != NO_ERROR) handle_.raise(facts[0].code, "topic '" + topic + "'");
+  const int code = facts.empty() ? ERR_UNKNOWN_TOPIC : facts[0].code;
+  if (code != NO_ERROR) handle_.raise(code, "topic '" + topic + "' could not be looked up");
   const std::lock_guard<std::mutex> lock(lock_);
   std::unique_ptr<Target>& target = targets_[topic];
   if (target == nullptr) {
@@ -248,7 +248,7 @@ int64_t Writer::message_bytes_max(const std::string& topic, int timeout_ms) {
   kafka.AdminOptions_destroy(options);
   kafka.queue_destroy(queue);
   if (code != NO_ERROR && code != ERR_TOPIC_DENIED && code != ERR_CLUSTER_DENIED) {
-    handle_.raise(code, "no broker told of the limit of topic '" + topic + "'");
+    handle_.raise(code, "max.message.bytes of topic '" + topic + "' could not be read");
   }
   const std::lock_guard<std::mutex> lock(lock_);
   const auto target = targets_.find(topic);
@@ -270,9 +270,9 @@ void Writer::Sender::check_rows() const {
       if (size > largest) {
         throw KafkaError(row_fault(
             ERR_MSG_SIZE_TOO_LARGE, "MSG_SIZE_TOO_LARGE", i,
-            "row " + std::to_string(i) + " takes " + std::to_string(size) +
-                " bytes as a message, topic '" + target.name + "' takes " +
-                std::to_string(largest) + " (its max.message.bytes, or message.max.bytes here)"));
+            "row " + std::to_string(i) + " makes a message of " + std::to_string(size) +
+                " bytes, topic '" + target.name + "' accepts at most " + std::to_string(largest) +
+                " (the topic's max.message.bytes, or the producer's message.max.bytes)"));
       }
     }
     if (rows.partitions == nullptr) continue;
@@ -282,7 +282,7 @@ void Writer::Sender::check_rows() const {
           ERR_UNKNOWN_PARTITION, "_UNKNOWN_PARTITION", i,
           "row " + std::to_string(i) + " is for partition " +
               (is_null(*rows.partitions, i) ? "null" : std::to_string(partition)) + ", topic '" +
-              target.name + "' has " + std::to_string(target.n_partitions)));
+              target.name + "' has " + std::to_string(target.n_partitions) + " partitions"));
     }
   }
 }
@@ -291,8 +291,8 @@ void Writer::Sender::check_rows() const {
 void Writer::Sender::wait(int64_t row) const {
   if (std::chrono::steady_clock::now() >= end) {
     throw KafkaError(row_fault(ERR_QUEUE_FULL, "_QUEUE_FULL", -1,
-                               "topic '" + target.name + "' took no more rows from row " +
-                                   std::to_string(row) + " on: is a broker there?"));
+                               "the producer's queue is full at row " + std::to_string(row) +
+                                   " for topic '" + target.name + "'; check the brokers"));
   }
   api().poll(writer.handle_.client(), WAIT_MS);
 }
@@ -302,7 +302,7 @@ void Writer::Sender::send_run(int32_t partition, int64_t first, int64_t n) {
   while (n > 0) {
     api().produce_batch(target.topic, partition, FLAG_COPY, &messages[static_cast<size_t>(first)],
                         static_cast<int>(n));
-    int64_t i = 0;  // with one refused for want of room, all behind it are
+    int64_t i = 0;  // if the queue is full for one row, it is full for all later ones
     while (i < n && messages[static_cast<size_t>(first + i)].err == NO_ERROR) ++i;
     first += i, n -= i;
     if (n == 0) return;
@@ -310,7 +310,7 @@ void Writer::Sender::send_run(int32_t partition, int64_t first, int64_t n) {
     const int code = messages[static_cast<size_t>(first)].err;
     if (code != ERR_QUEUE_FULL) {
       Fault fault = writer.handle_.fault_of(code, "row " + std::to_string(row) + " for topic '" +
-                                                      target.name + "'");
+                                                      target.name + "' was rejected");
       fault.row = row;
       throw KafkaError(std::move(fault));
     }
@@ -428,13 +428,13 @@ void Writer::write(const std::string& topic, const Rows& rows, int timeout_ms) {
 
 void Writer::init_transactions(int timeout_ms) {
   handle_.check(api().init_transactions(handle_.client(), timeout_ms),
-                "transactions can't be begun by this id");
+                "the transactional id could not be initialized");
 }
 
 void Writer::begin() {
   Fault before;
   handle_.take_failure(before);  // of a transaction that was aborted since
-  handle_.check(api().begin_transaction(handle_.client()), "no transaction was begun");
+  handle_.check(api().begin_transaction(handle_.client()), "the transaction could not be started");
 }
 
 void Writer::send_offsets(const std::map<PartitionKey, int64_t>& offsets, const std::string& group,
@@ -445,13 +445,13 @@ void Writer::send_offsets(const std::map<PartitionKey, int64_t>& offsets, const 
   ApiError* error = api().send_offsets_to_transaction(handle_.client(), list.get(), metadata,
                                                       timeout_ms);
   api().consumer_group_metadata_destroy(metadata);
-  handle_.check(error, "offsets were not made part of the transaction");
+  handle_.check(error, "offsets could not be added to the transaction");
 }
 
 void Writer::commit(int timeout_ms) {
   try {
     handle_.check(api().commit_transaction(handle_.client(), timeout_ms),
-                  "the transaction was not committed");
+                  "the transaction could not be committed");
   } catch (KafkaError& error) {
     Fault row;  // librdkafka says only that there is one
     if (handle_.take_failure(row)) {
@@ -465,7 +465,7 @@ void Writer::commit(int timeout_ms) {
 
 void Writer::abort(int timeout_ms) {
   handle_.check(api().abort_transaction(handle_.client(), timeout_ms),
-                "the transaction was not aborted");
+                "the transaction could not be aborted");
   Fault dropped;
   handle_.take_failure(dropped);
 }
@@ -481,7 +481,7 @@ void Writer::flush(int timeout_ms) {
 
 void Writer::purge() {
   const int code = api().purge(handle_.client(), PURGE_QUEUED | PURGE_IN_FLIGHT);
-  if (code != NO_ERROR) handle_.raise(code, "what is queued was not dropped");
+  if (code != NO_ERROR) handle_.raise(code, "queued rows could not be dropped");
   api().flush(handle_.client(), 1000);
 }
 

@@ -1,8 +1,8 @@
-"""Arrow columns to Kafka's topics, in transactions where wanted, without the GIL.
+"""Writes Arrow columns to Kafka topics, in transactions if requested, without the GIL.
 
-One job: the face of `writer.hpp`. Rows are grouped by partition and copied, so no array need
-outlive a call: 0.3 to 0.5 CPU seconds a million rows of 100 bytes, about three times that with
-headers or times of their own.
+One job: the Python interface of `writer.hpp`. Rows are grouped by partition and copied, so no array
+has to outlive a call. Costs 0.3 to 0.5 CPU seconds per million rows of 100 bytes, about three times
+that with headers or timestamps.
 """
 
 import pyarrow as pa
@@ -31,13 +31,13 @@ DEFAULTS = {
     "queue.buffering.max.messages": "1000000",
     "queue.buffering.max.kbytes": "262144",
     "delivery.report.only.error": "true",
-    "message.max.bytes": "1048588",  # what a broker's topics take unless told otherwise
+    "message.max.bytes": "1048588",  # the brokers' default limit
 }
-"""What a writer's settings are laid over."""
+"""The default settings of a writer."""
 
 
 def partition_of_key(bytes key not None, int n_partitions):
-    """The partition of a key, as Java's client chooses it: murmur2, without the sign, modulo.
+    """The partition of a key, as the Java client chooses it: murmur2 without its sign bit, modulo.
 
     >>> partition_of_key(b"21", 1000), partition_of_key(b"", 1000)
     (340, 681)
@@ -54,30 +54,31 @@ cdef class Writer:
     Parameters
     ----------
     settings
-        librdkafka's, by their names, laid over `DEFAULTS`; with ``transactional.id`` rows are
-        written in transactions. All values are texts.
+        librdkafka's settings by name, merged over `DEFAULTS`; with ``transactional.id`` rows are
+        written in transactions. All values are strings.
     topics
-        Topics that will be written to, to be asked about now. `batch.size` is made no larger than
-        any of them takes as one message, `message.max.bytes` as large as the largest of them
-        takes, unless `settings` say something else.
+        Topics to be written to, which are looked up now. `batch.size` is limited to the smallest
+        max.message.bytes among them, and `message.max.bytes` is raised to the largest, unless
+        `settings` contain them.
     Raises
     ------
     ConfigError
-        If librdkafka refuses a setting; a secret's value is never shown.
+        If librdkafka rejects a setting; the value of a secret is never shown.
     NotFoundError
-        If a topic is not there.
+        If a topic does not exist.
     BrokerError
         If no broker answers.
     Notes
     -----
-    For one thread at a time. It belongs to the process that made it: a forked one makes its own.
+    For one thread at a time. A writer belongs to the process that created it: a forked process must
+    create its own.
     """
 
     def __cinit__(self, settings not None, topics=(), timeout_s=10.0):
         self.settings = {**DEFAULTS, **settings}
         self.is_sized = "message.max.bytes" in settings
         self.is_transactional = "transactional.id" in settings
-        if self.is_transactional:  # they tell the producer's id
+        if self.is_transactional:  # the statistics contain the producer's id
             self.settings.setdefault("statistics.interval.ms", "100")
         self.bytes_max = {}
         self.make()
@@ -95,7 +96,7 @@ cdef class Writer:
         return 0
 
     cdef int know(self, object topic, double timeout_s) except -1:
-        """Ask for a topic's partitions and limit."""
+        """Look up a topic's partitions and limit."""
         cdef string name = topic.encode()
         cdef int timeout_ms = milliseconds(timeout_s)
         cdef int64_t limit
@@ -106,9 +107,9 @@ cdef class Writer:
         return 0
 
     cdef int fit(self, list topics, double timeout_s) except -1:
-        """Open `topics`, with another producer where this one's batches are too large for one.
+        """Open `topics`; recreate the producer if its batches are too large for one of them.
 
-        A broker refuses a batch, not a message, by the topic's limit.
+        A broker applies the topic's limit to a batch, not to a message.
         """
         for topic in topics:
             self.know(topic, timeout_s)
@@ -125,8 +126,9 @@ cdef class Writer:
             return 0
         if self.is_open:
             raise ConfigError(
-                f"topic '{topics[-1]}' takes messages of {self.bytes_max[topics[-1]]} bytes, which "
-                "this writer was not made for: name the topic when the writer is made")
+                f"topic '{topics[-1]}' accepts messages of up to {self.bytes_max[topics[-1]]} "
+                "bytes, and this writer was created for another limit; name the topic when the "
+                "writer is created")
         self.settings = wanted
         if not self.is_transactional:
             self.flush()
@@ -134,7 +136,7 @@ cdef class Writer:
         return 0
 
     cdef int renew(self, double timeout_s) except -1:
-        """Go on with another producer, by the same transactional id."""
+        """Continue with another producer of the same transactional id."""
         self.make()
         if self.is_initialised:
             self.init_transactions(max(timeout_s, 60.0))
@@ -144,31 +146,31 @@ cdef class Writer:
 
     def write(self, topic not None, keys, values not None, *, partitions=None, headers=None,
               timestamps=None, timeout_s=60.0):
-        """Hand rows over to be sent; waits while the buffer is full.
+        """Queue rows to be sent; waits while the queue is full.
 
         Parameters
         ----------
         keys, values
-            Arrow arrays of binary or text, a row each. A null key is none, a null value is a
-            tombstone; `keys` None: no row has one.
+            Arrow arrays of binary or string, shape (rows,). A null key means no key, a null value
+            is a tombstone; `keys` None: no row has a key.
         partitions
-            int32, the partition of each row. None: by the key, as Java's client chooses it
-            (`partition_of_key`); rows without a key go to one partition a call.
+            int32, the partition of each row. None: chosen by key like the Java client does
+            (`partition_of_key`); rows without a key go to one partition per call.
         headers
             list<struct<key: string, value: binary>>, or None.
         timestamps
-            Times, or integers of milliseconds; null or None: now. The very time 0 is written as 1,
-            which librdkafka would take as now.
+            Timestamps, or integers in milliseconds; null or None: the current time. Time 0 is
+            written as 1, since librdkafka takes 0 as the current time.
         Returns
         -------
         int
-            How many rows there were.
+            The number of rows.
         Raises
         ------
         RowTooLargeError, NotFoundError
-            If the topic takes no row so large, or has no such partition: nothing was sent.
+            If a row exceeds the topic's limit, or its partition does not exist: nothing was sent.
         BrokerError
-            If the buffer is full for `timeout_s`, which is retryable, or the transaction is over.
+            If the queue is full for `timeout_s`, which is retryable, or the transaction has ended.
             Some rows may have been sent.
         """
         cdef Rows rows
@@ -182,7 +184,7 @@ cdef class Writer:
         n_rows = len(values)
         for column in (keys, partitions, headers, timestamps):
             if column is not None and len(column) != n_rows:
-                raise ValueError(f"{n_rows} values beside a column of {len(column)} rows")
+                raise ValueError(f"values has {n_rows} rows, another column {len(column)}")
         rows.values.array = held_array(values, held)
         rows.values.is_large = is_large(values)
         if keys is not None:
@@ -200,8 +202,8 @@ cdef class Writer:
         return n_rows
 
     def init_transactions(self, timeout_s=60.0):
-        """Take the transactional id: what another producer of it left open is aborted, and that
-        producer is fenced.
+        """Register the transactional id: any other producer that uses it is fenced, and its open
+        transaction is aborted.
         """
         cdef int timeout_ms = milliseconds(timeout_s)
         with nogil:
@@ -209,13 +211,13 @@ cdef class Writer:
         self.is_initialised = True
 
     def begin(self):
-        """Begin a transaction, of which the rows written from here on are part."""
+        """Start a transaction, which the rows written from now on are part of."""
         with nogil:
             self.core.get().begin()
         self.is_open = True
 
     def send_offsets(self, offsets not None, *, group not None, timeout_s=60.0):
-        """Make positions of a source, (topic, partition) to the next offset, part of it."""
+        """Add consumed offsets to the transaction: the next offset by (topic, partition)."""
         cdef cmap[PartitionKey, int64_t] given
         cdef string name = group.encode()
         cdef int timeout_ms = milliseconds(timeout_s)
@@ -225,17 +227,17 @@ cdef class Writer:
             self.core.get().send_offsets(given, name, timeout_ms)
 
     def commit(self, timeout_s=60.0):
-        """Send what is left, and commit.
+        """Flush queued rows and commit the transaction.
 
         Raises
         ------
         ProducerFencedError
-            If another producer has the transactional id now.
+            If another producer uses the transactional id now.
         RowTooLargeError
-            If a broker refused a row or batch for its size.
+            If a broker rejected a row or batch because of its size.
         BrokerError
-            With `requires_abort`: nothing was committed, and `abort` must follow. Else with
-            `retryable`: it is not known whether it was, and `commit` may be called again.
+            With `requires_abort`: nothing was committed, and `abort` must follow. Otherwise, if
+            `retryable`: the outcome is unknown, and `commit` may be called again.
         """
         cdef int timeout_ms = milliseconds(timeout_s)
         try:
@@ -247,14 +249,14 @@ cdef class Writer:
         self.is_open = False
 
     def abort(self, timeout_s=60.0):
-        """Drop the transaction's rows and offsets; the next one may begin."""
+        """Abort the transaction: its rows and offsets are dropped, and another may be started."""
         cdef int timeout_ms = milliseconds(timeout_s)
         with nogil:
             self.core.get().abort(timeout_ms)
         self.is_open = False
         if self.is_spoilt:
-            # A row that a broker refused took a sequence number with it, and librdkafka does not
-            # close that gap: the next transaction would fail by it.
+            # A row that a broker rejected used up a sequence number, and librdkafka does not close
+            # that gap: the next transaction would fail because of it.
             self.is_spoilt = False
             self.renew(timeout_s)
 
@@ -264,20 +266,19 @@ cdef class Writer:
         Raises
         ------
         BrokerError, RowTooLargeError
-            What the first row died of that was not delivered since the last flush, or that time
-            was over.
+            Why the first undelivered row since the last flush failed, or that the time-out expired.
         """
         cdef int timeout_ms = milliseconds(timeout_s)
         with nogil:
             self.core.get().flush(timeout_ms)
 
     def purge(self):
-        """Drop what was not acknowledged; whether a broker has it is not known."""
+        """Drop the rows that are not acknowledged; a broker may have received them."""
         with nogil:
             self.core.get().purge()
 
     def producer_id(self, timeout_s=5.0):
-        """The producer's id and epoch, waited for if need be; (-1, -1): not known by then."""
+        """The producer's id and epoch; waits for them. (-1, -1) if unknown after `timeout_s`."""
         cdef int timeout_ms = milliseconds(timeout_s)
         cdef pair[int64_t, int64_t] found
         with nogil:
@@ -285,7 +286,7 @@ cdef class Writer:
         return found.first, found.second
 
     def partitions(self, topic not None, timeout_s=10.0):
-        """The number of a topic's partitions, asked for anew; keys go to as many from now on."""
+        """The partition count of a topic, requested now; later keys are spread over this count."""
         cdef string name = topic.encode()
         cdef int timeout_ms = milliseconds(timeout_s)
         cdef int32_t n
@@ -296,12 +297,12 @@ cdef class Writer:
         return n
 
     def message_bytes_max(self, topic not None, timeout_s=10.0):
-        """The largest message that a topic takes (its max.message.bytes); -1: we may not ask.
+        """The topic's max.message.bytes; -1 if this user is not authorized to read it.
 
         Raises
         ------
         BrokerError
-            No broker answers; it is `retryable`.
+            If no broker answers; it is `retryable`.
         """
         if topic not in self.bytes_max:
             self.fit([topic], timeout_s)
@@ -309,22 +310,22 @@ cdef class Writer:
 
     @property
     def failures(self):
-        """How many rows were not delivered so far."""
+        """The number of rows that could not be delivered so far."""
         return self.core.get().handle().n_failures()
 
     @property
     def queued(self):
-        """How many rows are not acknowledged yet."""
+        """The number of rows that are not acknowledged yet."""
         return self.core.get().n_queued()
 
     def errors(self):
-        """`Fault` of all that went wrong since the last call, rows apart (`failures`)."""
+        """The client's errors since the last call, each a `Fault`; for rows see `failures`."""
         with nogil:
             self.core.get().poll()
         return faults_of(&self.core.get().handle())
 
     def logs(self):
-        """librdkafka's log since the last call, at most 256 lines: (syslog level, text)."""
+        """librdkafka's log since the last call as (syslog level, text); at most 256 lines."""
         return logs_of(&self.core.get().handle())
 
     def statistics(self):
@@ -332,7 +333,7 @@ cdef class Writer:
         return statistics_of(&self.core.get().handle())
 
     def close(self, timeout_s=0.0):
-        """Stop; rows that are not acknowledged after `timeout_s` are dropped. Again: nothing."""
+        """Close the client, dropping rows not acknowledged after `timeout_s`; idempotent."""
         try:
             if timeout_s > 0 and self.queued > 0:
                 self.flush(timeout_s)
@@ -367,7 +368,7 @@ cdef object in_bytes(object array):
         return array.cast(pa.binary())
     if t.is_string_view(array.type):
         return array.cast(pa.string())
-    raise TypeError(f"keys and values are binary or text, not {array.type}")
+    raise TypeError(f"keys and values must be binary or string, got {array.type}")
 
 
 cdef bint is_large(object array):
@@ -385,5 +386,5 @@ cdef object checked_headers(object array):
     array = plain(array)
     array = array if array.type == results.HEADERS else array.cast(results.HEADERS)
     if array.flatten().null_count or array.flatten().field("key").null_count:
-        raise ValueError("a header has a key; only its value may be null")
+        raise ValueError("the key of a header must not be null; only its value may be")
     return array

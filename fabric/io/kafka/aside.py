@@ -1,10 +1,10 @@
-"""Records that wait in files for their checkpoint to be complete.
+"""Records that are staged in files until their checkpoint is complete.
 
     <checkpoints>/<job>/sinks/3-00001-000002-000007    stage 3, task 1, run 2, portion 7
 
-One job: `RecordFile`, which a task writes and makes durable, and `Stored`, which whoever publishes
-reads: its bytes must be the ones that were written. A name is never used twice, so a file that is
-there is whole or nobody's.
+One job: `RecordFile`, which a task writes and makes durable, and `Stored`, which the publisher
+reads back and verifies by length and checksum. A file name is never reused, so a file is either
+complete or referenced by no checkpoint.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from fabric.io.streams.sinks.folders import synced
 from fabric.plan.sources import KafkaTarget
 
 GATHERED_ROWS, GATHERED_BYTES = 16_384, 4 << 20
-"""Smaller batches are joined until there is so much, so that files of single rows stay small."""
+"""Smaller batches are concatenated up to this size: a batch per row would inflate the file."""
 Place = tuple[int, int]
-"""The run and number of a portion: later ones of a task are greater."""
+"""The run and number of a portion; both grow, so a task's later portions compare greater."""
 
 
 class RecordFile:
-    """The records of one portion; `place` is its run and number."""
+    """The file with the records of one portion; `place` is the portion's run and number."""
 
     def __init__(self, folder: str, task: TaskId, place: Place, schema: pa.Schema) -> None:
         self._task, self._place, self._schema = task, place, schema
@@ -43,10 +43,10 @@ class RecordFile:
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = self._waiting_bytes = self.rows = 0
         self.topics: dict[str, list[int]] = {}
-        """By topic: the bytes and row of the largest record, and the greatest partition."""
+        """By topic: size in bytes and row of the largest record, and the highest partition."""
 
     def write(self, records: pa.RecordBatch, topic: str) -> None:
-        """Put records aside; those without a column of topics go to `topic`."""
+        """Stage records; without a ``topic`` column all of them go to `topic`."""
         if not records.num_rows:
             return
         self._measure(records, topic)
@@ -59,11 +59,11 @@ class RecordFile:
 
     @property
     def n_bytes(self) -> int:
-        """So many were written; the last batches may wait in memory."""
+        """Bytes written so far; the newest batches may still be in memory."""
         return self._file.n_bytes
 
     def finish(self) -> dict[str, Any]:
-        """Make it durable; what a handle says of it."""
+        """Make the file durable; returns the facts that a handle carries about it."""
         with writing(str(self.path)):
             self._gather()
             self._writer.close()
@@ -77,7 +77,7 @@ class RecordFile:
         }  # fmt: skip
 
     def abandon(self) -> None:
-        """Remove it; may be called from any thread, twice."""
+        """Delete the file; safe to call from any thread, and repeatedly."""
         self._file.abandon()
         self.path.unlink(missing_ok=True)
 
@@ -91,7 +91,7 @@ class RecordFile:
             self._writer.write_batch(joined)
 
     def _measure(self, records: pa.RecordBatch, topic: str) -> None:
-        """Remember what could be too much for a topic: whoever publishes asks for its limits."""
+        """Record the extremes per topic, which the publisher checks against the topic's limits."""
         sizes = sizes_of(records)
         names = records.schema.names
         if "topic" not in names:
@@ -117,18 +117,20 @@ class RecordFile:
 
 
 class Stored:
-    """The records that a handle's facts tell of."""
+    """The staged records that a handle's facts describe."""
 
     def __init__(self, facts: dict[str, Any]) -> None:
         self._facts = facts
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """All of them.
+        """All staged records, in order.
 
         Raises
         ------
-        StorageError, DataError
-            The file is gone, or not what was written.
+        StorageError
+            The file is missing, or cannot be read.
+        DataError
+            The file's length or checksum is not what was written.
         """
         path, facts = self._facts["path"], self._facts
         try:
@@ -139,26 +141,27 @@ class Stored:
                     facts["crc32c"],
                 ):
                     raise DataError(
-                        f"{path} is not what was written: {data.size} bytes, {facts['bytes']} were "
-                        "expected, or others; its records can't be published"
+                        f"the staged records in {path} are corrupt: the file has {data.size} bytes "
+                        f"and the checkpoint recorded {facts['bytes']}, or the checksum does not "
+                        "match; the records cannot be published"
                     )
                 yield from pa.ipc.open_stream(data)
         except FileNotFoundError as error:
             raise StorageError(
-                f"the records of a complete checkpoint are gone: there is no {path}; was it "
-                "removed by hand?"
+                f"the staged records of a complete checkpoint are missing: {path} does not exist; "
+                "was the file deleted by hand?"
             ) from error
         except OSError as error:
-            raise StorageError(f"{path} can't be read: {error}") from error
+            raise StorageError(f"the staged records in {path} cannot be read: {error}") from error
 
     def remove(self) -> None:
-        """They are published, or never will be; again is fine."""
+        """Delete the file, once its records are published or never will be; idempotent."""
         with suppress(OSError):
             os.unlink(self._facts["path"])
 
 
 def sizes_of(records: pa.RecordBatch) -> pa.Array:
-    """The bytes of key and value of each record."""
+    """The size of each record's key and value together, in bytes; int32, no nulls."""
     sizes = pc.coalesce(pc.binary_length(records.column("value")), 0)
     if "key" in records.schema.names:
         sizes = pc.add(sizes, pc.coalesce(pc.binary_length(records.column("key")), 0))
@@ -166,7 +169,7 @@ def sizes_of(records: pa.RecordBatch) -> pa.Array:
 
 
 def made_folder(folder: str, job: str) -> Path:
-    """Where the sinks of a job put records aside; it is there then."""
+    """The folder in which the sinks of a job stage records; created if it does not exist."""
     path = sinks_folder(Path(folder), job)
     with writing(str(path)):
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -174,9 +177,9 @@ def made_folder(folder: str, job: str) -> Path:
 
 
 def remove_earlier(folder: str, task: TaskId, n_tasks: int, run: int) -> None:
-    """Remove what earlier runs left: nothing begins anew before what is complete is out.
+    """Delete files of earlier runs: a run starts only after complete checkpoints are published.
 
-    There may have been more tasks then: each of `n_tasks` removes its share.
+    An earlier run may have had more tasks, so each of `n_tasks` deletes its share.
     """
     path = made_folder(folder, task.job)
     with writing(str(path)):
@@ -187,18 +190,18 @@ def remove_earlier(folder: str, task: TaskId, n_tasks: int, run: int) -> None:
 
 
 def remove_all(folder: str, job: str, stage: int) -> None:
-    """Remove all records that a sink of a job put aside; again is fine."""
+    """Delete all records that a sink of a job staged; idempotent."""
     path = sinks_folder(Path(folder), job)
     with suppress(FileNotFoundError), writing(str(path)):
         for found in path.glob(f"{stage}-*"):
             found.unlink(missing_ok=True)
-    for empty in (path, path.parent):  # of a job without checkpoints nothing else lies there
+    for empty in (path, path.parent):  # a job without checkpoints has no other files here
         with suppress(OSError):
             empty.rmdir()
 
 
 def topics_of(target: KafkaTarget, records: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:
-    """Records by the topic they go to, in their order."""
+    """Records grouped by the topic they go to, in their original order."""
     if "topic" not in records.schema.names:
         return [(target.topic, records)]
     topics = records.column("topic")
@@ -213,7 +216,7 @@ def _name(task: TaskId, place: Place) -> str:
 
 
 class _Checked:
-    """A new file that knows its bytes' checksum."""
+    """A new file that keeps a running checksum of what was written to it."""
 
     closed = False
 
@@ -236,7 +239,7 @@ class _Checked:
         return size
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: writes are unbuffered."""
 
     def finish(self) -> None:
         os.fsync(self._file.fileno())

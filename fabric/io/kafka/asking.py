@@ -1,7 +1,7 @@
-"""Questions to Kafka's brokers that take their time: topics, partitions, offsets.
+"""Blocking metadata requests to Kafka's brokers: topics, partitions, offsets.
 
-One job: `Asking`, which waits for an answer, a little longer each time and within bounds, and says
-by name why none came. Whoever reads rows never calls it in the thread that reads.
+One job: `Asking`, which retries a request until a deadline and reports why no broker answered.
+Never called in the thread that reads records.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 ANSWER_S = 10.0
-"""How long brokers have, all attempts together."""
+"""How long a request may take, all attempts together."""
 _STEP_S = 1.0
 
 
 class Asking:
-    """A client for questions alone, or, given a `reader`, that one's; a context manager.
+    """Requests through a client of its own, or through `reader`; a context manager.
 
-    What went wrong with a `reader` is for those to hear who read with it. `go_on` is asked before
-    each attempt, and raises to end a question.
+    The errors of a given `reader` are left to the code that reads with it. `go_on` is called before
+    each attempt, and raises to cancel a request.
     """
 
     def __init__(
@@ -60,24 +60,24 @@ class Asking:
         self._reader.close()
 
     def partitions(self) -> dict[str, int | str]:
-        """How many partitions each topic has, or what is wrong with it; those of interest."""
+        """The partition count of each topic of the source, or the error code of the topic."""
         names = list(self._source.topics) or None
         found = self._answer(lambda s: self._reader.metadata(names, timeout_s=s))
         return {name: topic.error or len(topic.partitions) for name, topic in found.items()}
 
     def ends(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """The offset behind the last record that may be read of each."""
+        """The end offset of each partition: one past the last record that may be read."""
         return {place: self.bounds(place)[1] for place in places}
 
     def bounds(self, place: tuple[str, int]) -> tuple[int, int]:
-        """The first offset that is kept, and the one behind the last record."""
+        """The log start offset and the end offset of a partition."""
         low, high = self._answer(lambda s: self._reader.watermark_offsets(*place, timeout_s=s))
         return low, high
 
     def at_time(
         self, places: Iterable[tuple[str, int]], time_ms: int
     ) -> dict[tuple[str, int], int]:
-        """The first offset of that time or later; negative where there is none."""
+        """The first offset at or after a time; negative if the partition has none."""
         times = dict.fromkeys(places, time_ms)
         found: Mapping[tuple[str, int], int] = self._answer(
             lambda s: self._reader.offsets_for_times(times, timeout_s=s)
@@ -85,7 +85,7 @@ class Asking:
         return dict(found)
 
     def _answer(self, ask: Callable[[float], Answer]) -> Answer:
-        """What `ask` answers; it is given how long it may wait."""
+        """The answer of `ask`, which is given the seconds that it may wait."""
         until_s = time.monotonic() + self._wait_s
         why = "no answer"
         while (rest_s := until_s - time.monotonic()) > 0:
@@ -98,12 +98,12 @@ class Asking:
                 why = error.message
             why = (self._is_own and self._faults()) or why
         raise ExternalError(
-            f"no broker of {self._source.servers} answered within {self._wait_s:.0f} s ({why}); is "
-            "the address right, and can it be reached from the coordinator and the agents?"
+            f"no broker at {self._source.servers} answered within {self._wait_s:.0f} s ({why}); "
+            "check servers= and that the coordinator and the agents can reach these addresses"
         )
 
     def _faults(self) -> str:
-        """The last thing that went wrong, in words; raises what waiting will not mend."""
+        """The newest error of the client as text; raises an error that a retry cannot fix."""
         why = ""
         for fault in self._reader.errors():
             if error := refusal(fault.name, fault.text, self._source.servers):

@@ -1,8 +1,8 @@
-"""What a reader of Kafka has to ask while it reads, in a thread of its own.
+"""Metadata requests that a Kafka reader makes while it reads, in a separate thread.
 
-One job: `Attendant`, which looks for new partitions every so often, finds out whether a topic was
-made anew or is gone, and asks what offsets a partition has, so that the thread that reads never
-waits for a broker. Answers lie in a queue until the reader takes them.
+One job: `Attendant`, which discovers new partitions periodically, detects that a topic was
+recreated or deleted, and requests the offsets of a partition, so that the reading thread never
+waits for a broker. Answers stay in a queue until the reader takes them.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 _log = logger("fabric.kafka")
 AGAIN_S = 1.0
-"""After the first look that failed; each further one is twice as long after the one before."""
+"""The delay after the first failed request; doubled after each further failure."""
 AGAIN_S_MAX = 30.0
 _STEP_S = 0.2
 GONE_S = 2.0
-"""A topic that is missing is looked for once more, so long after: brokers that begin know few."""
+"""A missing topic is looked up once more after this delay: restarting brokers list few topics."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The partitions there are, and the ids of their topics as far as brokers tell."""
+    """The existing partitions, and the ids of their topics if the brokers report them."""
 
     places: tuple[Place, ...]
     ids: Mapping[str, str]
@@ -47,7 +47,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The first offset of a partition that is kept, and the one behind its last record."""
+    """The log start offset and the end offset of a partition."""
 
     place: Place
     low: int
@@ -56,7 +56,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """What waiting will not mend."""
+    """An error that a retry cannot fix."""
 
     error: FabricError
 
@@ -65,14 +65,14 @@ Answer = Seen | Bounds | Lost
 
 
 class Attendant:
-    """Looks at once, then every `source.discover_s`; `wake` is called with each answer."""
+    """Requests metadata at once, then every `source.discover_s`; calls `wake` for each answer."""
 
     def __init__(self, source: KafkaStream, reader: Reader, wake: Callable[[], None]) -> None:
         self._source, self._wake = source, wake
         self._asking = Asking(source, reader, self._go_on)
         self._answers: SimpleQueue[Answer] = SimpleQueue()
         self._questions: SimpleQueue[Place | float] = SimpleQueue()
-        """Partitions to tell the bounds of; a number: look at the topics within such a time."""
+        """Partitions whose bounds are requested; a number: list the topics within that time."""
         self._over = threading.Event()
         self._admin: AdminClient | None = None
         self._n_failed = 0
@@ -81,22 +81,22 @@ class Attendant:
         self._thread.start()
 
     def look(self, within_s: float = 0.0) -> None:
-        """Have the topics looked at, in so long at the latest."""
+        """Request the topics, within `within_s` at the latest."""
         self._questions.put(within_s)
 
     def ask_bounds(self, place: Place) -> None:
-        """Have the offsets of a partition told."""
+        """Request the offsets of a partition."""
         self._questions.put(place)
 
     def take(self) -> list[Answer]:
-        """What was found out since the last call."""
+        """The answers since the last call."""
         found: list[Answer] = []
         while not self._answers.empty():
             found.append(self._answers.get_nowait())
         return found
 
     def close(self) -> None:
-        """End the thread; the attempt that is under way is waited for, about a second."""
+        """Stop the thread; waits about a second for the request in progress."""
         self._over.set()
         self._questions.put(0.0)
         self._thread.join()
@@ -125,7 +125,7 @@ class Attendant:
                 self._tell_bounds(question)
 
     def _looked(self) -> float:
-        """Look at the topics; returns how long until the next time."""
+        """Request the topics; returns the seconds until the next request."""
         try:
             places = found_places(self._source, self._asking.partitions())
             self._tell(Seen(tuple(places), self._topic_ids({topic for topic, _ in places})))
@@ -157,22 +157,22 @@ class Attendant:
     def _failed(self, error: FabricError) -> float:
         self._n_failed += 1
         wait_s = min(AGAIN_S_MAX, AGAIN_S * 2.0 ** (self._n_failed - 1))
-        _log.warning("Kafka does not answer", servers=self._source.servers, why=error.message,
-                     attempt=self._n_failed)  # fmt: skip
-        return wait_s * random.uniform(0.5, 1.0)  # tasks of a job shall not all ask at once
+        _log.warning("a metadata request to Kafka failed, retrying", servers=self._source.servers,
+                     why=error.message, attempt=self._n_failed)  # fmt: skip
+        return wait_s * random.uniform(0.5, 1.0)  # so that the tasks of a job do not ask at once
 
     def _tell(self, answer: Answer) -> None:
         self._answers.put(answer)
         self._wake()
 
     def _topic_ids(self, topics: set[str]) -> dict[str, str]:
-        """The ids that brokers gave topics when they were made; none where they don't tell."""
+        """The ids that brokers assigned to topics at creation; empty if they do not report them."""
         from confluent_kafka import KafkaException, TopicCollection
         from confluent_kafka.admin import AdminClient
 
         if not topics:
             return {}
-        if self._admin is None:  # of its own: a consumer's handle has no such question in Python
+        if self._admin is None:  # a separate client: Python's consumer has no such request
             self._admin = AdminClient({**configuration(self._source), "log_level": 0})
         asked = self._admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=10)
         found: dict[str, str] = {}
@@ -182,7 +182,7 @@ class Attendant:
                 wait([answer], _STEP_S)
             try:
                 topic_id = answer.result().topic_id
-            except KafkaException:  # an old broker, or no right to ask
+            except KafkaException:  # an old broker, or no permission
                 continue
             if topic_id is not None:
                 found[topic] = str(topic_id)

@@ -1,7 +1,7 @@
-"""Records of a partition as the columns that a plan wants.
+"""Records of a partition as the columns that a plan needs.
 
-One job: `Records`, which knows what to ask the client for, decodes keys, and puts columns into
-their order. Values are decoded by the client, behind the read and without the GIL.
+One job: `Records`, which knows what to request from the client, decodes keys, and orders the
+columns. The client decodes values in the same call that reads them, without the GIL.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from fabric.io.kafka.library import Reader
 
 ROWS_MAX = 16_384
-"""Of a read: larger ones cost more a row, for caches."""
+"""Per read: larger reads cost more per row, because of CPU caches."""
 BYTES_MAX = 8 << 20
 
 
 class Records:
-    """What is read of `source`: the columns of `schema`, which are some of the scan's `full`."""
+    """Reads the columns of `schema`, a subset of the scan's `full` schema, from `source`."""
 
     def __init__(self, source: KafkaStream, schema: pa.Schema, full: pa.Schema) -> None:
         self._schema = schema
@@ -40,14 +40,14 @@ class Records:
         self._ordered = [part for part in COLUMNS.names if part in wants]
         none = [pa.array([], field.type) for field in schema]
         self.empty = _batch(none, schema, 0)
-        """Columns without rows."""
+        """A batch of `schema` without rows."""
 
     def read(
         self, client: Reader, place: Place, rows_max: int, bytes_max: int, end: int | None
     ) -> tuple[pa.RecordBatch, list[BadRecord], int] | None:
-        """Rows, records that can't be read, and how many bytes all had; None: there are none now.
+        """Rows, unreadable records and total bytes read; None if no records are available now.
 
-        Records from offset `end` on are left out.
+        Records at offset `end` and later are left out.
         """
         found = client.read(
             *place,
@@ -80,7 +80,7 @@ class Records:
 
 
 class _Coded:
-    """A record's key or value: `columns` are all it has, those in `wanted` are read."""
+    """A record's key or value: `columns` are all of its columns, those in `wanted` are read."""
 
     def __init__(self, format: RowFormat, columns: pa.Schema, wanted: pa.Schema) -> None:
         self.names = [name for name in columns.names if name in wanted.names]
@@ -89,12 +89,12 @@ class _Coded:
             from fabric.io.codecs import make_decoder
 
             self.decoder = cast("Decoder", make_decoder(format, columns, self.names))
-        # What can't be read is to be found also where only rows are counted.
+        # Unreadable records must be found even if the rows are only counted.
         self.is_needed = bool(self.names) or self.decoder is not None
 
 
 class _Rows:
-    """Records on their way: what each has by part, and the columns of their values."""
+    """Records being read: an array per record part, and the columns of their values."""
 
     def __init__(self, parts: dict[str, pa.Array], values: list[pa.Array]) -> None:
         self.parts, self.values = parts, values
@@ -104,7 +104,7 @@ class _Rows:
         return len(self.parts["offset"])
 
     def cut(self, end: int) -> None:
-        """Leave out records from offset `end` on."""
+        """Leave out records at offset `end` and later."""
         n = int(self.parts["offset"].to_numpy().searchsorted(end))
         if n < self.n:
             self._keep(lambda column: column.slice(0, n))
@@ -112,7 +112,7 @@ class _Rows:
     def decoded_keys(
         self, decoder: Decoder, place: Place
     ) -> tuple[list[pa.Array], list[BadRecord]]:
-        """The columns of keys; records with another key are taken out."""
+        """The columns of the keys; records whose key cannot be decoded are removed."""
         keys, offsets = self.parts["key"], self.parts["offset"]
         decoded = decoder.decode(keys)
         bad = [

@@ -1,7 +1,7 @@
-"""Which Kafka client there is: the native one, else Python's, and why.
+"""Which Kafka client is used: the native one, or else Python's, and why.
 
-One job: find the librdkafka that the confluent-kafka wheel carries, refuse what was never run, and
-name the classes to use. Importing this module needs nothing; `client` wants the extra ``kafka``.
+One job: find the librdkafka bundled with the confluent-kafka wheel, reject untested versions, and
+name the classes to use. Importing this module needs nothing; `client` needs the extra ``kafka``.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ VERSION_MIN = "2.8.0"
 
 @dataclass(frozen=True, slots=True)
 class KafkaClient:
-    """The classes to read and write with, and what they stand on."""
+    """The reader and writer classes, and the librdkafka behind them."""
 
     Reader: type[NativeReader] | type[PythonReader]
     Writer: type[NativeWriter] | type[PythonWriter]
     version: str
-    """Of librdkafka, for example ``"2.16.0"``."""
+    """The version of librdkafka, for example ``"2.16.0"``."""
     features: frozenset[str]
-    """What it was built with (``"ssl"``, ``"sasl_scram"``); empty: not known."""
+    """The features librdkafka was built with (``"ssl"``, ``"sasl_scram"``); empty if unknown."""
     reason: str
-    """Why the Python client is used, as one sentence; empty: the native one is."""
+    """Why the Python client is used, as one sentence; empty for the native client."""
 
     @property
     def native(self) -> bool:
-        """Whether records stay columns, without a Python object each."""
+        """Whether records become columns without a Python object per record."""
         return not self.reason
 
 
 def extension() -> str:
-    """The file of confluent_kafka's extension module, which librdkafka is found behind.
+    """The path of confluent_kafka's extension module, which links librdkafka.
 
     Raises
     ------
@@ -55,28 +55,25 @@ def extension() -> str:
         from confluent_kafka import cimpl
     except ImportError as error:
         raise ConfigError(
-            "Kafka needs confluent-kafka, which is not installed: "
+            "Kafka needs the package confluent-kafka, which is not installed; run: "
             "pip install 'flight-fabric[kafka]'"
         ) from error
     return str(cimpl.__file__)
 
 
 def refusal(why: str) -> str:
-    """The sentence for users.
+    """The sentence that tells users why the Python client is used.
 
-    >>> refusal("it brings librdkafka 1.9.2, 2.8.0 or newer of version 2 is needed")
-    'Kafka is read and written by the slower Python client, because of the installed \
-confluent-kafka: it brings librdkafka 1.9.2, 2.8.0 or newer of version 2 is needed.'
+    >>> refusal("it bundles librdkafka 1.9.2, and Fabric needs version 2.8.0 or a newer 2.x")
+    'Kafka uses the slower Python client because of the installed confluent-kafka: it bundles \
+librdkafka 1.9.2, and Fabric needs version 2.8.0 or a newer 2.x.'
     """
-    return (
-        "Kafka is read and written by the slower Python client, because of the installed "
-        f"confluent-kafka: {why}."
-    )
+    return f"Kafka uses the slower Python client because of the installed confluent-kafka: {why}."
 
 
 @cache
 def client() -> KafkaClient:
-    """The best client there is; found once a process.
+    """The best available client; determined once per process.
 
     Raises
     ------
@@ -87,7 +84,7 @@ def client() -> KafkaClient:
 
 
 def client_of(path: str) -> KafkaClient:
-    """The client that the extension module at `path` allows."""
+    """The client for the extension module at `path`: native if its librdkafka is supported."""
     from fabric._cython.kafka import handle
 
     if why := handle.load(path):
@@ -99,7 +96,7 @@ def client_of(path: str) -> KafkaClient:
 
 
 def python_client(why: str) -> KafkaClient:
-    """The client that only uses confluent-kafka's public interface, for the reason `why`."""
+    """The client that uses only confluent-kafka's public API, for the reason `why`."""
     import confluent_kafka
 
     from fabric.io.kafka.python_reader import Reader

@@ -3,10 +3,11 @@
     key ["job-1", 3, 0]     value {"run": 2, "number": 7, "transaction": 9, "rows": 1200}
     key ["prefix", "pay"]   value {"job": "job-1"}
 
-One job: `Markers`. A marker is written in the transaction that publishes what it tells of, so one
-can't be seen without the other. All of a job's lie in one partition: whoever reads them waits for
-open transactions of few others. A claim says whose transactional ids begin with a prefix that a
-user chose: two jobs with the same ids would end each other's transactions.
+One job: `Markers`. A marker is part of the transaction that publishes the records it describes, so
+neither is visible without the other. All markers of a job are in one partition, so that reading
+them waits for the open transactions of few other jobs. A claim says which job owns a user's
+transactional prefix: two jobs with the same transactional ids would abort each other's
+transactions.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ from fabric.plan.faults import quoted
 PARTITIONS, REPLICAS = 16, 3
 WAIT_S = 0.02
 AT_ONCE = {"fetch.wait.max.ms": "10"}
-"""Behind the last record lies the commit of its transaction, and that an end is behind it a broker
-tells when it has waited so long for more: half a second, unless told otherwise."""
+"""The commit marker of a transaction follows its last record. A broker reports the end of the
+partition after it has waited this long for more records: half a second by default."""
 SETTINGS = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.2"}
 
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """The last portion that a subtask has published, in its how manieth transaction."""
+    """The last portion that a subtask published, with the count of its transactions and rows."""
 
     run: int = -1
     number: int = -1
@@ -43,16 +44,16 @@ class Marker:
 
     @property
     def place(self) -> tuple[int, int]:
-        """The portion, as it is compared."""
+        """The portion's run and number, in the order in which portions are published."""
         return self.run, self.number
 
     def encode(self) -> bytes:
-        """As a record's value."""
+        """The marker as a record's value."""
         return json.dumps(asdict(self)).encode()
 
     @staticmethod
     def decode(value: bytes) -> Marker:
-        """What a record's value says."""
+        """The marker in a record's value."""
         found = json.loads(value)
         return Marker(**{name: int(found[name]) for name in asdict(Marker())})
 
@@ -66,19 +67,19 @@ def key_of(job: str, stage: int, task: int) -> bytes:
 
 
 def claim_key(prefix: str) -> bytes:
-    """The key of who uses a prefix."""
+    """The key of the record that says which job owns a prefix."""
     return json.dumps(["prefix", prefix]).encode()
 
 
 def made(settings: Mapping[str, str], topic: str, timeout_s: float = 15.0) -> int:
-    """Have the topic of markers there; its partitions.
+    """Create the markers topic if it does not exist; returns its partition count.
 
     Raises
     ------
     ConfigError
-        It is there, and forgets records that nothing newer replaces.
+        The topic exists and its retention would delete markers.
     ExternalError
-        The brokers do not answer.
+        The topic could not be created or described, or the brokers did not answer.
     """
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient, NewTopic
@@ -97,36 +98,37 @@ def made(settings: Mapping[str, str], topic: str, timeout_s: float = 15.0) -> in
     policy = str(found["cleanup.policy"].value)
     if policy != "compact":
         raise ConfigError(
-            f"topic {quoted(topic)} has cleanup.policy={policy}, and markers of what is published "
-            "must never be forgotten: have it compact, or name another topic: markers="
+            f"the markers topic {quoted(topic)} has cleanup.policy={policy}, which deletes old "
+            "markers and so risks duplicate records; set cleanup.policy=compact on the topic, or "
+            "choose another topic with markers="
         )
     return len(known.partitions)
 
 
 class Markers:
-    """Those of `topic`, by clients with `settings`."""
+    """Reads and writes the markers in `topic`, by clients with `settings`."""
 
     def __init__(self, settings: Mapping[str, str], topic: str) -> None:
         self._settings, self.topic = dict(settings), topic
         self._n_partitions = made(settings, topic)
 
     def partition(self, name: str) -> int:
-        """Where the markers of a job, or the claim of a prefix, lie."""
+        """The partition with the markers of a job, or the claim of a prefix."""
         return partition_of(name, self._n_partitions)
 
     def of_job(self, job: str, timeout_s: float = 60.0) -> dict[bytes, bytes]:
-        """All markers of a job, by key: every one that was committed when this was called."""
+        """The newest marker of each subtask of a job, by key, as committed when this is called."""
         wanted = json.dumps([job])[:-1].encode()
         found = self._read(self.partition(job), "read_committed", timeout_s)
         return {key: value for key, value in found.items() if key.startswith(wanted)}
 
     def claim(self, prefix: str, job: str) -> None:
-        """Have transactional ids that begin with `prefix` belong to `job`; again is fine.
+        """Claim transactional ids that begin with `prefix` for `job`; idempotent.
 
         Raises
         ------
         PlanError
-            They belong to another job.
+            Another job uses the prefix.
         """
         if self.check_unclaimed(prefix, job):
             return
@@ -134,27 +136,27 @@ class Markers:
         self.check_unclaimed(prefix, job)
 
     def check_unclaimed(self, prefix: str, job: str = "") -> bool:
-        """Refuse a prefix of another job; whether it is claimed by `job`."""
+        """Refuse a prefix that another job claimed; returns whether `job` has claimed it."""
         found = self._read(self.partition(prefix), "read_uncommitted", 15.0)
         claimed = found.get(claim_key(prefix))
         owner = json.loads(claimed)["job"] if claimed else ""
         if owner and owner != job:
             raise PlanError(
-                f"transactional_prefix={prefix!r} is used by job {owner}, and two jobs with the "
-                "same transactional ids would end each other's transactions; end that job, or give "
-                "each a prefix of its own"
+                f"transactional_prefix={prefix!r} is in use by job {owner}, and two jobs with the "
+                "same transactional ids would abort each other's transactions; cancel that job, or "
+                "choose another transactional_prefix="
             )
         return bool(owner)
 
     def release(self, prefix: str, job: str) -> None:
-        """Let others have the prefix, if it is of `job`."""
+        """Release the prefix if `job` has claimed it."""
         found = self._read(self.partition(prefix), "read_uncommitted", 15.0)
         claimed = found.get(claim_key(prefix))
         if claimed and json.loads(claimed)["job"] == job:
             self._put(claim_key(prefix), None, prefix)
 
     def forget(self, job: str, stage: int) -> None:
-        """A job has ended, and nothing of it will be published any more."""
+        """Delete the markers of a job's sink, once nothing more of it will be published."""
         beginning = json.dumps([job, stage])[:-1].encode() + b","
         keys = [key for key in self.of_job(job) if key.startswith(beginning)]
         if keys:
@@ -170,7 +172,7 @@ class Markers:
             writer.flush(15.0)
 
     def _read(self, partition: int, isolation: str, timeout_s: float) -> dict[bytes, bytes]:
-        """The newest value of each key of a partition, to the end that it has now."""
+        """The newest value of each key of a partition, up to its current end offset."""
         deadline_s = time.monotonic() + timeout_s
         found: dict[bytes, bytes] = {}
         low, end = self._bounds(partition, deadline_s)
@@ -196,26 +198,28 @@ class Markers:
                 continue
             for fault in reader.errors():
                 if fault.fatal:
-                    raise ExternalError(f"markers can't be read: {fault.text}")
+                    raise ExternalError(
+                        f"the markers topic {quoted(self.topic)} cannot be read: {fault.text}"
+                    )
             if time.monotonic() > deadline_s:
                 raise ExternalError(
-                    f"the markers in topic {quoted(self.topic)} could not be read to their end: "
-                    "the brokers do not answer, or another job's transaction is still open there; "
-                    "it is tried again"
+                    f"the markers topic {quoted(self.topic)} could not be read up to its end "
+                    "offset: the brokers do not answer, or another job's transaction is still open "
+                    "there; the read is retried"
                 )
             time.sleep(WAIT_S)
 
     def _bounds(self, partition: int, deadline_s: float) -> tuple[int, int]:
-        """The first offset, and that behind all that lies there, committed or not.
+        """The log start offset, and the end offset including uncommitted records.
 
-        To begin at `EARLIEST` librdkafka would ask for the first again, half a second later.
+        Given `EARLIEST`, librdkafka would request the start offset again, half a second later.
         """
         settings = {**self._settings, "isolation.level": "read_uncommitted"}
         with client().Reader(settings) as reader:
             while True:
                 try:
                     low, end = reader.watermark_offsets(self.topic, partition, 15.0)
-                except BrokerError as error:  # a topic that was just made has no leader yet
+                except BrokerError as error:  # a topic that was just created has no leader yet
                     if not error.retryable or time.monotonic() > deadline_s:
                         raise
                     time.sleep(WAIT_S)
@@ -224,14 +228,14 @@ class Markers:
 
 
 def partition_of(name: str, n_partitions: int) -> int:
-    """Where the markers of a job, or the claim of a prefix, lie in a topic."""
+    """The partition with the markers of a job, or the claim of a prefix."""
     return zlib.crc32(name.encode()) % n_partitions
 
 
 def record_arrays(
     records: list[tuple[bytes, bytes | None]], partition: int
 ) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """Keys, values and partitions as a writer takes them."""
+    """Keys (binary), values (binary) and partitions (int32) as a writer expects them."""
     keys, values = zip(*records, strict=True)
     partitions = pa.array([partition] * len(records), pa.int32())
     return pa.array(keys, pa.binary()), pa.array(values, pa.binary()), partitions
@@ -249,17 +253,20 @@ def _created(admin: Any, wanted: Any, timeout_s: float) -> None:
 
 
 def _listed(admin: Any, topic: str, timeout_s: float) -> Any:
-    """A topic that was just made is not known everywhere at once."""
+    """The topic's metadata; not every broker knows a topic that was just created."""
     deadline_s = time.monotonic() + timeout_s
     while (known := admin.list_topics(topic, timeout=timeout_s).topics[topic]).error is not None:
         if time.monotonic() > deadline_s:
-            raise ExternalError(f"topic {quoted(topic)} was made and is not there: {known.error}")
+            raise ExternalError(
+                f"the markers topic {quoted(topic)} was created, but the brokers do not list it "
+                f"after {timeout_s:g} s: {known.error}"
+            )
         time.sleep(WAIT_S)
     return known
 
 
 def _configured(admin: Any, topic: str, timeout_s: float) -> Any:
-    """Its settings; any broker is asked, and not each knows a topic that was just made."""
+    """The topic's settings; not every broker knows a topic that was just created."""
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import ConfigResource
 
@@ -278,5 +285,6 @@ def _configured(admin: Any, topic: str, timeout_s: float) -> Any:
 def _refused(topic: str, error: Exception) -> ExternalError:
     fault: Any = error.args[0]
     return ExternalError(
-        f"the topic of markers, {quoted(topic)}, can't be had: {fault.str()} ({fault.name()})"
+        f"the markers topic {quoted(topic)} could not be created or described: {fault.str()} "
+        f"({fault.name()})"
     )

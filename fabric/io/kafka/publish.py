@@ -1,13 +1,14 @@
-"""What complete checkpoints put out, published to Kafka once.
+"""Publishes the records of complete checkpoints to Kafka, each exactly once.
 
-    init_transactions   ends what earlier publishers of the subtask left open, and they can no more
+    init_transactions   fences earlier publishers of the subtask and aborts their transactions
       -> markers        how far the subtask is published
-      -> begin, records that are newer, marker, commit
+      -> begin, newer records, marker, commit
 
-One job: `Publisher`. Any agent may publish, again, and beside another that was believed dead: who
-comes later ends the other's transaction, and the marker, which is part of it, says what it did. A
-commit whose answer is lost is looked up likewise. A producer is kept for the next checkpoint: as
-long as nobody else has come, its last marker is the newest.
+One job: `Publisher`. Any agent may publish, repeatedly, and concurrently with an agent that was
+presumed dead: the later publisher aborts the other's transaction, and the marker, which is part of
+that transaction, says whether it had been committed. A commit whose response was lost is looked up
+the same way. A producer is kept for the next checkpoint: until it is fenced, the marker that it
+wrote last is the newest.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ from fabric.plan.sources import KafkaTarget
 from fabric.telemetry.logs import logger
 
 CONNECT_S, IDLE_S = 15.0, 120.0
-"""How long brokers may take to answer; how long an unused producer is kept."""
+"""How long brokers may take to answer; how long an idle producer is kept."""
 MARGIN_S = 30.0
-"""A transaction may take so much longer than publishing, unless the target says another time."""
+"""By default the transaction timeout exceeds the publish timeout by this margin."""
 MISSING_S = 30.0
-"""A topic that is not there for so long is not there."""
+"""How long a topic must be missing until that is an error: restarting brokers list few topics."""
 AT_ONCE = 4
-"""Subtasks that are published beside each other."""
+"""How many subtasks are published concurrently."""
 Facts = dict[str, Any]
 Subtask = tuple[str, int, int]
 T = TypeVar("T")
@@ -58,7 +59,7 @@ _log = logger("fabric.kafka")
 
 
 def transactional_id(target: KafkaTarget, job: str, stage: int, task: int) -> str:
-    """That of one subtask.
+    """The transactional id of one subtask.
 
     >>> transactional_id(KafkaTarget("k:9092", "t", transactional_prefix="pay"), "job-1", 3, 0)
     'pay-3-0'
@@ -67,19 +68,19 @@ def transactional_id(target: KafkaTarget, job: str, stage: int, task: int) -> st
 
 
 def transaction_timeout_s(target: KafkaTarget) -> float:
-    """After so long a broker ends a transaction that its producer has left."""
+    """The time in seconds after which brokers abort a transaction (transaction.timeout.ms)."""
     return target.transaction_timeout_s or target.publish_timeout_s + MARGIN_S
 
 
 def producer_settings(target: KafkaTarget) -> dict[str, str]:
-    """For any producer of a target."""
+    """The settings of every producer of a target."""
     return {
         "linger.ms": "5",
         "compression.type": "lz4",
-        "message.max.bytes": "1000000000",  # the topics' own limits hold, and are told by name
-        "queue.buffering.max.messages": "200000",  # more would be sent from colder memory
+        "message.max.bytes": "1000000000",  # `check_sizes` enforces the limits of the topics
+        "queue.buffering.max.messages": "200000",  # a longer queue falls out of the CPU caches
         "queue.buffering.max.kbytes": "262144",
-        "statistics.interval.ms": "0",  # they tell the producer's id, which nobody asks for
+        "statistics.interval.ms": "0",  # only needed for the producer's id, which is not used
         **configuration(target),
         "acks": "all",
         "enable.idempotence": "true",
@@ -88,7 +89,7 @@ def producer_settings(target: KafkaTarget) -> dict[str, str]:
 
 @dataclass(slots=True)
 class Session:
-    """A producer that has fenced all earlier ones of its subtask, and how far that is published."""
+    """A producer that has fenced all earlier ones of its subtask, and the newest marker."""
 
     writer: Any
     marker: Marker = NONE
@@ -96,7 +97,7 @@ class Session:
 
 
 class Publisher:
-    """Publishes portions; one for each process. `close` ends all of its producers."""
+    """Publishes portions; one per process. `close` closes all of its producers."""
 
     def __init__(self) -> None:
         self._sessions: dict[tuple[str, Subtask], Session] = {}
@@ -105,12 +106,12 @@ class Publisher:
         self._missing_since_s: dict[Subtask, float] = {}
 
     def publish(self, target: KafkaTarget, portions: Sequence[Facts]) -> None:
-        """Have these portions of one sink seen, each once; may be repeated.
+        """Publish these portions of one sink, each exactly once; may be repeated.
 
         Raises
         ------
         FabricError
-            Not all are known to be. What is `retryable` may be asked again.
+            Not all portions are known to be published. If `retryable`, call it again.
         """
         by_task: dict[Subtask, list[Facts]] = defaultdict(list)
         for facts in sorted(portions, key=_place):
@@ -122,11 +123,13 @@ class Publisher:
                 self._publish_all(target, by_task)
             except ProducerFencedError as error:
                 raise ExternalError(
-                    f"another publisher has taken over what this one had begun ({error.message}); "
-                    "what it has published is looked up"
+                    f"another publisher took over the transaction ({error.message}); the next "
+                    "attempt reads the markers to see what was published"
                 ) from error
-            except BrokerError as error:  # a new producer is made, and the marker decides
-                raise ExternalError(f"not published: {error.message}") from error
+            except BrokerError as error:  # a new producer reads the marker and continues
+                raise ExternalError(
+                    f"publishing to Kafka at {target.servers} failed: {error.message}"
+                ) from error
             except NotFoundError as error:
                 raise self._missing(min(by_task), error) from error
         self.close_idle()
@@ -139,7 +142,7 @@ class Publisher:
             self._missing_since_s.pop(task, None)
 
     def _missing(self, task: Subtask, error: NotFoundError) -> FabricError:
-        """A topic that is not there for a while is gone; brokers that just came back know few."""
+        """The error for a missing topic; retryable at first, since restarting brokers list few."""
         since_s = self._missing_since_s.setdefault(task, time.monotonic())
         if time.monotonic() - since_s > MISSING_S:
             return error
@@ -154,7 +157,7 @@ class Publisher:
             session.writer.close()
 
     def close_idle(self, idle_s: float = IDLE_S) -> None:
-        """Close producers that were not used for so long."""
+        """Close producers that have been idle for `idle_s`."""
         before_s = time.monotonic() - idle_s
         with self._guard:
             old = [k for k, s in self._sessions.items() if s.used_s <= before_s]
@@ -164,7 +167,7 @@ class Publisher:
             session.writer.close()
 
     def close(self) -> None:
-        """Close all that are not at work."""
+        """Close all producers that are not in use."""
         self.close_idle(-1.0)
 
     # ---- inside
@@ -178,7 +181,8 @@ class Publisher:
     ) -> dict[Subtask, Session]:
         """A session for each subtask: all are fenced before any marker is read.
 
-        A transaction that one subtask's dead publisher left open would hide the others' markers.
+        A transaction left open by a dead publisher of one subtask would block reading the markers
+        of the others.
         """
         servers = target.servers
         with self._guard:
@@ -214,7 +218,7 @@ class Publisher:
     def _publish(
         self, target: KafkaTarget, session: Session, task: Subtask, portions: list[Facts]
     ) -> None:
-        """One subtask's; its session is kept unless anything went wrong."""
+        """Publish the portions of one subtask; the session is kept unless an error occurs."""
         try:
             newer = [facts for facts in portions if _place(facts)[1:] > session.marker.place]
             if newer:
@@ -229,11 +233,13 @@ class Publisher:
                 Stored(facts).remove()
         except BaseException as error:
             if isinstance(error, FabricError) and not error.retryable:
-                with suppress(FabricError):  # nobody comes after it who would end its transaction
+                with suppress(FabricError):  # no later publisher would abort its transaction
                     session.writer.abort(CONNECT_S)
             _closed(session)
             if isinstance(error, StorageError) and _published(target, task, portions):
-                raise ProducerFencedError("its records are published, and removed") from error
+                raise ProducerFencedError(
+                    "another publisher published and deleted the staged records"
+                ) from error
             raise
         session.used_s = time.monotonic()
         with self._guard:
@@ -247,7 +253,7 @@ class Publisher:
         portions: list[Facts],
         marker: Marker,
     ) -> None:
-        """Records and marker in one transaction."""
+        """Write records and marker in one transaction."""
         writer, deadline_s = session.writer, time.monotonic() + target.publish_timeout_s
         mark = self._marking(target, session, task, marker)
         writer.begin()
@@ -268,7 +274,7 @@ class Publisher:
         portions: list[Facts],
         marker: Marker,
     ) -> None:
-        """The marker first: whoever comes after a crash sends nothing of it again."""
+        """Commit the marker first, so that no publisher sends the records again after a crash."""
         deadline_s = time.monotonic() + target.publish_timeout_s
         mark = self._marking(target, session, task, marker)
         session.writer.begin()
@@ -281,14 +287,14 @@ class Publisher:
                     send(plain, target, Stored(facts), deadline_s)
                 plain.flush(_left(target, deadline_s))
         except FabricError as error:
-            _log.warning("records are lost, as at_most_once allows", job=task[0], error=str(error))
+            _log.warning("records were lost, as at_most_once allows", job=task[0], error=str(error))
 
     def _marking(
         self, target: KafkaTarget, session: Session, task: Subtask, marker: Marker
     ) -> Callable[[float], None]:
-        """What writes the marker, until a deadline; brokers are asked now where it goes.
+        """A function that writes the marker before a deadline; its partition is requested now.
 
-        Behind records that wait to be sent, the question would wait as long as they do.
+        Once records are queued, that request would wait in line with them.
         """
         writer, topic = session.writer, target.markers
         partition = partition_of(task[0], writer.partitions(topic))
@@ -302,7 +308,7 @@ class Publisher:
 
 
 def send(writer: Any, target: KafkaTarget, stored: Stored, deadline_s: float) -> None:
-    """Hand all records of a portion to a producer."""
+    """Pass all records of a portion to a producer."""
     for batch in stored.batches():
         send_batch(writer, target, batch, lambda: _left(target, deadline_s))
 
@@ -310,7 +316,7 @@ def send(writer: Any, target: KafkaTarget, stored: Stored, deadline_s: float) ->
 def send_batch(
     writer: Any, target: KafkaTarget, records: pa.RecordBatch, left_s: Callable[[], float]
 ) -> None:
-    """Hand records to a producer, those of each topic together."""
+    """Pass records to a producer, grouped by topic."""
     for topic, part in topics_of(target, records):
         given = {name: part.column(name) for name in part.schema.names}
         writer.write(
@@ -325,31 +331,33 @@ def send_batch(
 
 
 def check_sizes(writer: Any, target: KafkaTarget, portions: Sequence[Facts]) -> None:
-    """Refuse what brokers would: a record that is too large, a partition that is not there.
+    """Refuse records that brokers would reject: too large, or for a partition that does not exist.
 
     Raises
     ------
     DataError
-        It names topic, task and row: the how manieth since the checkpoint before.
+        The message names the topic, the task and the row, counted from the previous checkpoint.
     """
     for facts in portions:
         for topic, (n_bytes, row, partition) in facts["topics"].items():
             most = writer.message_bytes_max(topic)
-            if 0 <= most < n_bytes + OVERHEAD_BYTES:  # else we may not ask, and brokers tell
+            if 0 <= most < n_bytes + OVERHEAD_BYTES:  # negative: not authorized to read the limit
                 raise DataError(
                     f"row {row} of task {facts['task']} since the last checkpoint makes a record "
-                    f"of {n_bytes} bytes, and topic {quoted(topic)} takes {most} with what comes "
-                    "around it (max.message.bytes): raise that, and restart the job"
+                    f"of {n_bytes} bytes, and topic {quoted(topic)} accepts at most {most} bytes "
+                    "including overhead (max.message.bytes); increase that limit and restart the "
+                    "job"
                 )
             if partition >= 0 and partition >= (n := writer.partitions(topic)):
                 raise DataError(
                     f"task {facts['task']} has records for partition {partition} of topic "
-                    f"{quoted(topic)}, which has {n}: add partitions, and restart the job"
+                    f"{quoted(topic)}, which has {n} partitions; add partitions to the topic and "
+                    "restart the job"
                 )
 
 
 def _fenced(target: KafkaTarget, task: Subtask, topics: Sequence[str]) -> Session:
-    """A new producer: no earlier one of the subtask commits anything from now on."""
+    """A session with a new producer, which fences all earlier producers of the subtask."""
     settings = {
         **producer_settings(target),
         "transactional.id": transactional_id(target, *task),
@@ -365,7 +373,7 @@ def _fenced(target: KafkaTarget, task: Subtask, topics: Sequence[str]) -> Sessio
 
 
 def _published(target: KafkaTarget, task: Subtask, portions: Sequence[Facts]) -> bool:
-    """Whether another publisher got all of them out, which then removes their files."""
+    """Whether another publisher has published all portions, and so deleted their files."""
     found = Markers(configuration(target), target.markers).of_job(task[0], CONNECT_S)
     value = found.get(key_of(*task))
     return value is not None and _place(portions[-1])[1:] <= Marker.decode(value).place
@@ -381,8 +389,8 @@ def _left(target: KafkaTarget, deadline_s: float) -> float:
     left_s = deadline_s - time.monotonic()
     if left_s <= 0:
         raise ExternalError(
-            f"publishing took longer than publish_timeout={target.publish_timeout_s:g} s; it is "
-            "tried again, and if brokers are just slow, a longer one helps"
+            f"publishing took longer than publish_timeout={target.publish_timeout_s:g} s and is "
+            "retried; if the brokers are slow, increase publish_timeout="
         )
     return left_s
 
@@ -397,7 +405,7 @@ def _closed(session: Session) -> None:
 
 
 def _together(call: Callable[[T], U], items: Sequence[T], found: dict[T, U]) -> None:
-    """Call for several at once, put what each gives into `found`; then raise the first error."""
+    """Call for several items at once, store the results in `found`, then raise the first error."""
     if len(items) == 1:
         found[items[0]] = call(items[0])
         return

@@ -1,9 +1,9 @@
-"""What Python's Kafka reader and writer have in common: faults, statistics, settings.
+"""What the Python Kafka reader and writer share: errors, statistics, settings.
 
-One job: the way from confluent-kafka's public interface to the native client's words. The two
-classes, in python_reader.py and python_writer.py, are used where the native client refuses the
-installed librdkafka, with a Python object a record and about five times its CPU; the tests of both
-hold them against each other.
+One job: translate confluent-kafka's public API into the native client's terms. The two classes, in
+python_reader.py and python_writer.py, are used if the native client does not support the installed
+librdkafka; they create a Python object per record and take about five times the CPU time. The same
+tests run against both clients.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ABANDONED: list[object] = []
 
 
 def raised(error: confluent_kafka.KafkaError, what: str, *, row: int = -1) -> NoReturn:
-    """Raise what `error` is for Fabric."""
+    """Raise the Fabric error for `error`; `what` names the failed operation."""
     raise error_of(
         error.code(),
         error.name(),
@@ -39,7 +39,7 @@ def raised(error: confluent_kafka.KafkaError, what: str, *, row: int = -1) -> No
 
 
 class Watched:
-    """Faults, statistics and the process of one client."""
+    """The errors, statistics and process id of one client."""
 
     def __init__(self) -> None:
         self.process = os.getpid()
@@ -47,7 +47,7 @@ class Watched:
         self.newest: dict[str, Any] = {}
 
     def callbacks(self) -> dict[str, Any]:
-        """The settings that make a client tell this object."""
+        """The settings that make a client report to this object."""
         return {"error_cb": self._on_error, "stats_cb": self._on_statistics}
 
     def _on_error(self, error: confluent_kafka.KafkaError) -> None:
@@ -59,40 +59,40 @@ class Watched:
         self.newest = json.loads(text)
 
     def check(self, client: object) -> None:
-        """Raise where `client` can't be used: it is closed, or another process made it."""
+        """Raise if `client` cannot be used: it is closed, or belongs to another process."""
         if client is None:
             raise InternalError("this Kafka client is closed")
         if os.getpid() != self.process:
             raise InternalError(
-                f"this Kafka client was made by process {self.process}; "
-                "a forked one has none of its threads: make a client after the fork"
+                f"this Kafka client was created by process {self.process} and has no threads in a "
+                "forked process; create a client after the fork"
             )
 
     def ends(self, client: object) -> bool:
-        """Whether `client` may be ended here; in a forked process it is never let go instead."""
+        """Whether `client` may be closed here; in a forked process it is kept alive instead."""
         if os.getpid() == self.process:
             return True
-        _ABANDONED.append(client)  # ending it would wait for threads that only its maker has
+        _ABANDONED.append(client)  # closing it would wait for threads that were not forked
         return False
 
     def taken(self) -> list[Fault]:
-        """What went wrong since the last call."""
+        """The errors since the last call."""
         found = list(self.faults)
         self.faults.clear()
         return found
 
 
 def configured(settings: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, Any]:
-    """Settings over defaults, all texts."""
+    """`settings` merged over `defaults`; raises `TypeError` for a value that is not a string."""
     for name, value in settings.items():
         if not isinstance(value, str):
-            raise TypeError(f"setting {name} must be a text, got {type(value).__name__}")
+            raise TypeError(f"setting {name} must be a string, got {type(value).__name__}")
     return {**defaults, **settings}
 
 
 @contextmanager
 def faults(what: str) -> Iterator[None]:
-    """librdkafka's errors as Fabric's, with `what` was to be done."""
+    """Raise librdkafka's errors as Fabric's; `what` names the failed operation."""
     try:
         yield
     except confluent_kafka.KafkaException as error:
@@ -100,10 +100,10 @@ def faults(what: str) -> Iterator[None]:
 
 
 def named(partition: Partition) -> str:
-    """A partition in a message."""
+    """How an error message names a partition."""
     return f"partition {partition[1]} of topic '{partition[0]}'"
 
 
 def size_of(message: Any) -> int:
-    """The bytes of a message's key and value."""
+    """The size of a message's key and value together, in bytes."""
     return len(message.key() or b"") + len(message.value() or b"")

@@ -1,4 +1,4 @@
-"""Kafka's records as columns over confluent-kafka's public interface: the native reader's twin."""
+"""Kafka records as columns through confluent-kafka's public API: the native reader's twin."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ INVALID = -1001
 
 
 class Reader:
-    """Records of partitions, each from an offset on; see the native `Reader`."""
+    """Reads partitions, each from a given offset; see the native `Reader`."""
 
     wake_fd = -1
-    """Python's interface tells nobody: who uses it asks again every few milliseconds."""
+    """The Python API sends no wake-ups: callers poll every few milliseconds."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         given = configured(settings, DEFAULTS)
@@ -42,7 +42,7 @@ class Reader:
         try:
             self._client: Any = confluent_kafka.Consumer({**given, **self._watched.callbacks()})
         except confluent_kafka.KafkaException as error:
-            raised(error.args[0], "the client was not made")
+            raised(error.args[0], "the client could not be created")
         self._lock = threading.Lock()
         self._waiting: dict[Partition, deque[Any]] = {}
         self._next: dict[Partition, int] = {}
@@ -55,26 +55,26 @@ class Reader:
         return self._client
 
     def assign(self, starts: Mapping[Partition, int | tuple[int, int]]) -> None:
-        """Begin to read partitions; those that are read already go on undisturbed."""
+        """Start reading partitions; those already being read are not disturbed."""
         client = self._own()
         given = []
         for partition, at in starts.items():
             if partition in self._waiting:
-                raise ValueError(f"{named(partition)} is assigned already")
+                raise ValueError(f"{named(partition)} is already assigned")
             offset, epoch = at if isinstance(at, tuple) else (at, -1)
             more: dict[str, Any] = {"leader_epoch": epoch} if epoch >= 0 else {}
             given.append(confluent_kafka.TopicPartition(*partition, offset, **more))
             self._next[partition], self._epochs[partition] = offset, epoch
-        with faults("partitions can't be assigned"):
+        with faults("partitions could not be assigned"):
             client.incremental_assign(given)
         self._waiting |= {partition: deque() for partition in starts}
 
     def unassign(self, partitions: Collection[Partition]) -> None:
-        """Read these no more; what was fetched of them is dropped."""
+        """Stop reading these partitions; their prefetched records are dropped."""
         client = self._own()
         for partition in partitions:
             self._check_assigned(partition)
-        with faults("partitions can't be given up"):
+        with faults("partitions could not be unassigned"):
             client.incremental_unassign([confluent_kafka.TopicPartition(*p) for p in partitions])
         for partition in partitions:
             del self._waiting[partition], self._next[partition], self._epochs[partition]
@@ -86,7 +86,7 @@ class Reader:
             raise ValueError(f"{named(partition)} is not assigned")
 
     def _fetch(self, n_records: int) -> None:
-        """Sort what has come by its partition."""
+        """Move received records into the queues of their partitions."""
         for message in self._own().consume(min(n_records, 10_000), 0):
             partition, error = (message.topic(), message.partition()), message.error()
             if error is None:
@@ -112,7 +112,7 @@ class Reader:
         decoder: Decoder | None = None,
         bytes_max: int = 64 << 20,
     ) -> Read | None:
-        """Records of a partition that have come; never waits. None: there are none now."""
+        """Received records of a partition, or None if there are none now; never waits."""
         if rows_max <= 0 or bytes_max <= 0:
             raise ValueError(
                 f"rows_max and bytes_max must be positive, got {rows_max}, {bytes_max}"
@@ -141,7 +141,7 @@ class Reader:
         return Read(batch, found, len(taken), n_bytes, taken[0].offset(), at)
 
     def position(self, topic: str, partition: int) -> int:
-        """The offset to begin with next time: behind all records read, and control records."""
+        """The next offset to read: past all records read and any control records."""
         key = topic, partition
         self._own()
         self._check_assigned(key)
@@ -150,17 +150,17 @@ class Reader:
         return max(self._next[key], self._ends.get(key, INVALID))
 
     def leader_epoch(self, topic: str, partition: int) -> int:
-        """The leader epoch of the last record read; -1: not known."""
+        """The leader epoch of the last record read; -1 if unknown."""
         self._check_assigned((topic, partition))
         return self._epochs[topic, partition]
 
     def at_end(self, topic: str, partition: int) -> bool:
-        """Whether the end of the partition was reached and nothing has come since."""
+        """Whether the end of the partition was reached and no record arrived since."""
         self._check_assigned((topic, partition))
         return (topic, partition) in self._at_end and not self._waiting[topic, partition]
 
     def high_watermark(self, topic: str, partition: int) -> int:
-        """The offset behind the last record that a broker told of; -1: none did yet."""
+        """The high watermark that a broker reported last; -1 if none did yet."""
         asked = confluent_kafka.TopicPartition(topic, partition)
         try:
             known = self._own().get_watermark_offsets(asked, cached=True)
@@ -169,27 +169,27 @@ class Reader:
         return -1 if known is None or known[1] < 0 else int(known[1])
 
     def lag(self, topic: str, partition: int) -> int:
-        """Offsets between the position and the high watermark; -1: not known yet."""
+        """The consumer lag: high watermark minus position; -1 if unknown."""
         high, at = self.high_watermark(topic, partition), self.position(topic, partition)
         return -1 if high < 0 or at < 0 else max(0, high - at)
 
     def watermark_offsets(
         self, topic: str, partition: int, timeout_s: float = 10.0
     ) -> tuple[int, int]:
-        """Ask the broker for the offsets of the first record and behind the last."""
+        """Request the log start offset and the end offset from the broker."""
         asked = confluent_kafka.TopicPartition(topic, partition)
-        with faults(f"the offsets of {named((topic, partition))}"):
+        with faults(f"the offsets of {named((topic, partition))} could not be read"):
             low, high = self._own().get_watermark_offsets(asked, timeout=timeout_s)
         return int(low), int(high)
 
     def metadata(
         self, topics: Collection[str] | None = None, timeout_s: float = 10.0
     ) -> dict[str, Topic]:
-        """`Topic` by name, of `topics` or of all that the brokers show."""
+        """`Topic` by name, for `topics` or for all topics that the brokers list."""
         client = self._own()
         found: dict[str, Topic] = {}
         for name in [None] if topics is None else topics:
-            with faults("no broker told of its topics"):
+            with faults("the topics could not be listed"):
                 answer = client.list_topics(timeout=timeout_s, **({"topic": name} if name else {}))
             found |= {topic: _topic(told) for topic, told in answer.topics.items()}
         return found
@@ -197,30 +197,30 @@ class Reader:
     def offsets_for_times(
         self, times: Mapping[Partition, int], timeout_s: float = 10.0
     ) -> dict[Partition, int]:
-        """For each partition the first offset at or after a time in milliseconds, or `LATEST`."""
+        """The first offset of each partition at or after a time in milliseconds, or `LATEST`."""
         asked = [confluent_kafka.TopicPartition(*p, at) for p, at in times.items()]
-        with faults("offsets by time"):
+        with faults("the offsets for the given times could not be read"):
             return _offsets(self._own().offsets_for_times(asked, timeout=timeout_s))
 
     def committed(
         self, partitions: Collection[Partition], timeout_s: float = 10.0
     ) -> dict[Partition, int]:
-        """The group's offset of each partition; -1001: it has none."""
+        """The group's committed offset of each partition; -1001 if there is none."""
         asked = [confluent_kafka.TopicPartition(*p) for p in partitions]
-        with faults("committed offsets"):
+        with faults("the committed offsets could not be read"):
             return _offsets(self._own().committed(asked, timeout=timeout_s))
 
     def commit(self, offsets: Mapping[Partition, int]) -> None:
-        """Tell the group where this reader is, for tools that show lag; does not wait."""
+        """Commit offsets to the group, for tools that show consumer lag; does not wait."""
         given = [confluent_kafka.TopicPartition(*p, offset) for p, offset in offsets.items()]
-        with faults("offsets can't be committed"):
+        with faults("offsets could not be committed"):
             self._own().commit(offsets=given, asynchronous=True)
 
     def on_wake(self, callback: Callable[[], None] | None) -> None:
-        """Never called: Python's interface tells nobody."""
+        """Ignored: the Python API sends no wake-ups."""
 
     def errors(self) -> list[Fault]:
-        """`Fault` of all that went wrong since the last call."""
+        """The client's errors since the last call, each a `Fault`."""
         with self._lock:
             self._own()
             if not any(self._waiting.values()):
@@ -228,7 +228,7 @@ class Reader:
         return self._watched.taken()
 
     def logs(self) -> list[tuple[int, str]]:
-        """Nothing: they go where confluent-kafka writes them, to standard error."""
+        """Always empty: confluent-kafka writes its log to standard error."""
         return []
 
     def statistics(self) -> dict[str, Any]:
@@ -236,7 +236,7 @@ class Reader:
         return self._watched.newest
 
     def close(self) -> None:
-        """Stop; what was fetched is dropped."""
+        """Close the client; prefetched records are dropped."""
         client, self._client = self._client, None
         self._waiting.clear()
         if client is not None and self._watched.ends(client):
@@ -300,5 +300,6 @@ def _topic(told: Any) -> Topic:
 def _offsets(found: list[Any]) -> dict[Partition, int]:
     for one in found:
         if one.error is not None:
-            raised(one.error, f"the offset of {named((one.topic, one.partition))}")
+            where = named((one.topic, one.partition))
+            raised(one.error, f"the offset of {where} could not be read")
     return {(one.topic, one.partition): int(one.offset) for one in found}

@@ -1,4 +1,4 @@
-"""Columns to Kafka over confluent-kafka's public interface: the native `Writer`'s twin."""
+"""Writes columns to Kafka through confluent-kafka's public API: the native `Writer`'s twin."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fabric.io.kafka.python_client import Watched, configured, faults, named, ra
 
 
 class Columns(NamedTuple):
-    """What is written in one call."""
+    """The arrays that one call writes."""
 
     keys: pa.Array | None
     values: pa.Array
@@ -43,7 +43,7 @@ class Writer:
         self._settings = configured(settings, DEFAULTS)
         self._is_sized = "message.max.bytes" in settings
         self._is_transactional = "transactional.id" in settings
-        if self._is_transactional:  # they tell the producer's id
+        if self._is_transactional:  # the statistics contain the producer's id
             self._settings.setdefault("statistics.interval.ms", "100")
         self._is_initialised = self._is_open = self._is_spoilt = False
         self._calls = itertools.count()
@@ -57,19 +57,19 @@ class Writer:
     def _make(self) -> None:
         self._watched = Watched()
         given = {**self._settings, **self._watched.callbacks(), "on_delivery": self._on_delivery}
-        only = "delivery.report.only.error"  # the one setting that is no text here
+        only = "delivery.report.only.error"  # the one setting that confluent-kafka wants as a bool
         given[only] = self._settings[only] == "true"
         try:
             self._client: Any = confluent_kafka.Producer(given)
         except confluent_kafka.KafkaException as error:
-            raised(error.args[0], "the client was not made")
+            raised(error.args[0], "the client could not be created")
 
     def _own(self) -> Any:
         self._watched.check(self._client)
         return self._client
 
     def _on_delivery(self, error: confluent_kafka.KafkaError | None, message: Any) -> None:
-        if error is None or error.code() in (-152, -151):  # an aborted transaction's
+        if error is None or error.code() in (-152, -151):  # purged with an aborted transaction
             return
         self._n_failures += 1
         if self._first is None:
@@ -91,13 +91,13 @@ class Writer:
             self._limits[topic] = int(asked[resource].result()["max.message.bytes"].value)
         except confluent_kafka.KafkaException as error:
             fault = error.args[0]
-        del admin, asked  # its threads end here, whoever keeps an error's frames
+        del admin, asked  # end its threads here, even if an error keeps this frame alive
         if fault is not None and fault.code() not in MAY_NOT_ASK:
-            raised(fault, f"no broker told of the limit of topic '{topic}'")
+            raised(fault, f"max.message.bytes of topic '{topic}' could not be read")
         self._limits.setdefault(topic, -1)
 
     def _fit(self, topics: list[str], timeout_s: float) -> None:
-        """Open `topics`, with another producer where this one's batches are too large for one."""
+        """Open `topics`; recreate the producer if its batches are too large for one of them."""
         for topic in topics:
             self._know(topic, timeout_s)
         limits = [limit for limit in self._limits.values() if limit > 0]
@@ -114,8 +114,9 @@ class Writer:
             return
         if self._is_open:
             raise ConfigError(
-                f"topic '{topics[-1]}' takes messages of {self._limits[topics[-1]]} bytes, which "
-                "this writer was not made for: name the topic when the writer is made"
+                f"topic '{topics[-1]}' accepts messages of up to {self._limits[topics[-1]]} bytes, "
+                "and this writer was created for another limit; name the topic when the writer is "
+                "created"
             )
         self._settings = wanted
         if not self._is_transactional:
@@ -123,7 +124,7 @@ class Writer:
         self._renew()
 
     def _renew(self) -> None:
-        """Go on with another producer, by the same transactional id."""
+        """Continue with another producer of the same transactional id."""
         self._make()
         if self._is_initialised:
             self.init_transactions()
@@ -139,13 +140,13 @@ class Writer:
         timestamps: pa.Array | None = None,
         timeout_s: float = 60.0,
     ) -> int:
-        """Hand rows over to be sent; waits while the buffer is full."""
+        """Queue rows to be sent; waits while the queue is full."""
         if topic not in self._limits:
             self._fit([topic], timeout_s)
         columns = Columns(keys, values, partitions, headers, timestamps)
         for column in columns:
             if column is not None and len(column) != len(values):
-                raise ValueError(f"{len(values)} values beside a column of {len(column)} rows")
+                raise ValueError(f"values has {len(values)} rows, another column {len(column)}")
         rows = list(self._rows(topic, columns))
         self._check_sizes(topic, rows)
         client, end = self._own(), time.monotonic() + timeout_s
@@ -159,11 +160,12 @@ class Writer:
                         raise error_of(
                             -184,
                             "_QUEUE_FULL",
-                            f"topic '{topic}' took no more rows from row {i} on",
+                            f"the producer's queue is full at row {i} for topic '{topic}'; check "
+                            "the brokers",
                         ) from None
                     client.poll(0.005)
                 except confluent_kafka.KafkaException as error:
-                    raised(error.args[0], f"row {i} for topic '{topic}'", row=i)
+                    raised(error.args[0], f"row {i} for topic '{topic}' was rejected", row=i)
         client.poll(0)
         return len(values)
 
@@ -184,13 +186,13 @@ class Writer:
             elif partition is None or not 0 <= partition < n:
                 raise NotFoundError(
                     f"row {i} is for partition {'null' if partition is None else partition}, "
-                    f"topic '{topic}' has {n}"
+                    f"topic '{topic}' has {n} partitions"
                 )
             row = {"key": key, "value": value, "partition": partition}
             if pairs:
                 row["headers"] = [(pair["key"], pair["value"]) for pair in pairs]
             if at is not None:
-                row["timestamp"] = at or 1  # 0 would be now
+                row["timestamp"] = at or 1  # 0 would mean the current time
             yield row
 
     def _check_sizes(self, topic: str, rows: list[dict[str, Any]]) -> None:
@@ -204,33 +206,34 @@ class Writer:
             size += sum(len(k) + len(v) + 2 for k, v in pairs)
             if size > largest:
                 raise RowTooLargeError(
-                    f"row {i} takes {size} bytes as a message, topic '{topic}' takes {largest} "
-                    "(its max.message.bytes, or message.max.bytes here) (MSG_SIZE_TOO_LARGE)",
+                    f"row {i} makes a message of {size} bytes, topic '{topic}' accepts at most "
+                    f"{largest} (the topic's max.message.bytes, or the producer's "
+                    "message.max.bytes) (MSG_SIZE_TOO_LARGE)",
                     row=i,
                 )
 
     def init_transactions(self, timeout_s: float = 60.0) -> None:
-        """Take the transactional id; another producer of it is fenced."""
-        with faults("transactions can't be begun by this id"):
+        """Register the transactional id, which fences any other producer that uses it."""
+        with faults("the transactional id could not be initialized"):
             self._own().init_transactions(timeout_s)
         self._is_initialised = True
 
     def begin(self) -> None:
         """Begin a transaction."""
         self._first = None
-        with faults("no transaction was begun"):
+        with faults("the transaction could not be started"):
             self._own().begin_transaction()
         self._is_open = True
 
     def send_offsets(
         self, offsets: Mapping[Partition, int], *, group: str, timeout_s: float = 60.0
     ) -> None:
-        """Make positions of a source part of the transaction."""
+        """Add consumed offsets to the transaction."""
         given = [confluent_kafka.TopicPartition(*p, offset) for p, offset in offsets.items()]
         plain = {"bootstrap.servers": self._settings["bootstrap.servers"], "group.id": group}
         consumer = confluent_kafka.Consumer(plain)  # only to name the group
         try:
-            with faults("offsets were not made part of the transaction"):
+            with faults("offsets could not be added to the transaction"):
                 self._own().send_offsets_to_transaction(
                     given, consumer.consumer_group_metadata(), timeout_s
                 )
@@ -238,9 +241,9 @@ class Writer:
             consumer.close()
 
     def commit(self, timeout_s: float = 60.0) -> None:
-        """Send what is left, and commit."""
+        """Flush queued rows and commit the transaction."""
         try:
-            with faults("the transaction was not committed"):
+            with faults("the transaction could not be committed"):
                 self._own().commit_transaction(timeout_s)
         except FabricError as error:
             first, self._first = self._first, None
@@ -251,11 +254,11 @@ class Writer:
         self._is_open = False
 
     def abort(self, timeout_s: float = 60.0) -> None:
-        """Drop the transaction's rows and offsets."""
-        with faults("the transaction was not aborted"):
+        """Abort the transaction: its rows and offsets are dropped."""
+        with faults("the transaction could not be aborted"):
             self._own().abort_transaction(timeout_s)
         self._first, self._is_open = None, False
-        if self._is_spoilt:  # a row that was refused left a gap in the sequence numbers
+        if self._is_spoilt:  # a rejected row left a gap in the sequence numbers
             self._is_spoilt = False
             self._renew()
 
@@ -269,12 +272,12 @@ class Writer:
             raise error_of(-185, "_TIMED_OUT", f"{left} rows were not acknowledged in time")
 
     def purge(self) -> None:
-        """Drop what was not acknowledged."""
+        """Drop the rows that are not acknowledged."""
         self._own().purge()
         self._client.flush(1)
 
     def producer_id(self, timeout_s: float = 5.0) -> tuple[int, int]:
-        """The producer's id and epoch; (-1, -1): not known by then."""
+        """The producer's id and epoch; (-1, -1) if unknown after `timeout_s`."""
         end = time.monotonic() + timeout_s
         while time.monotonic() < end and self._producer()[0] < 0:
             self._own().poll(0.01)
@@ -285,37 +288,37 @@ class Writer:
         return told.get("producer_id", -1), told.get("producer_epoch", -1)
 
     def partitions(self, topic: str, timeout_s: float = 10.0) -> int:
-        """The number of a topic's partitions, asked for anew."""
-        with faults(f"topic '{topic}'"):
+        """The partition count of a topic, requested from the brokers."""
+        with faults(f"topic '{topic}' could not be looked up"):
             told = self._own().list_topics(topic, timeout_s).topics[topic]
         if told.error is not None:
-            raised(told.error, f"topic '{topic}'")
+            raised(told.error, f"topic '{topic}' could not be looked up")
         self._counts[topic] = len(told.partitions)
         return self._counts[topic]
 
     def message_bytes_max(self, topic: str, timeout_s: float = 10.0) -> int:
-        """The largest message that a topic takes; -1: we may not ask."""
+        """The topic's max.message.bytes; -1 if this user is not authorized to read it."""
         if topic not in self._limits:
             self._fit([topic], timeout_s)
         return self._limits[topic]
 
     @property
     def failures(self) -> int:
-        """How many rows were not delivered so far."""
+        """The number of rows that could not be delivered so far."""
         return self._n_failures
 
     @property
     def queued(self) -> int:
-        """How many rows are not acknowledged yet."""
+        """The number of rows that are not acknowledged yet."""
         return len(self._own())
 
     def errors(self) -> list[Fault]:
-        """`Fault` of all that went wrong since the last call, rows apart."""
+        """The client's errors since the last call, each a `Fault`; not those of rows."""
         self._own().poll(0)
         return self._watched.taken()
 
     def logs(self) -> list[tuple[int, str]]:
-        """Nothing: they go where confluent-kafka writes them, to standard error."""
+        """Always empty: confluent-kafka writes its log to standard error."""
         return []
 
     def statistics(self) -> dict[str, Any]:
@@ -323,7 +326,7 @@ class Writer:
         return self._watched.newest
 
     def close(self, timeout_s: float = 0.0) -> None:
-        """Stop; rows that are not acknowledged after `timeout_s` are dropped."""
+        """Close the client; rows that are not acknowledged after `timeout_s` are dropped."""
         try:
             if self._client is not None and timeout_s > 0 and self.queued > 0:
                 self.flush(timeout_s)

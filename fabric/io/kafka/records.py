@@ -1,8 +1,8 @@
-"""Rows as Kafka records: key, value, and what else a target takes from columns.
+"""Rows as Kafka records: key, value, and whatever else a target takes from columns.
 
 One job: `Records`, which encodes batches, and the check of a target's columns before a job starts.
-Encoded records are rows of a table (`RECORD_COLUMNS`), so that they can lie in files until their
-checkpoint is complete: whoever publishes them needs neither plan nor encoder.
+Encoded records are rows of a table (`RECORD_COLUMNS`), so that they can be staged in files until
+their checkpoint is complete: the publisher needs neither plan nor encoder.
 """
 
 from __future__ import annotations
@@ -27,65 +27,69 @@ RECORD_COLUMNS: dict[str, pa.DataType] = {
     "headers": HEADERS,
     "timestamp": pa.int64(),
 }
-"""What a record has; those that a target never sets are left out."""
+"""The columns of an encoded record; those that a target never sets are left out."""
 OVERHEAD_BYTES = 100
-"""More than a batch of one record needs beside its key, value and headers."""
+"""An upper bound for the bytes of a one-record batch besides its key, value and headers."""
 INSERTED, WITHDRAWN, REPLACED = "+I", "-D", "-U"
 _INT32_MAX = (1 << 31) - 1
 
 
 def check_columns(target: KafkaTarget, schema: pa.Schema) -> None:
-    """Refuse a target whose columns are not there, or can't be what it takes them for.
+    """Refuse a target whose columns do not exist or have an unsuitable type.
 
     Raises
     ------
     PlanError
-        It names the column, its type, and what is expected.
+        The message names the column, its type, and what is expected.
     """
     if bool(target.topic) == bool(target.topic_column):
-        raise PlanError("a record goes to one topic: give its name, or the column that has it")
-    for name, what, fits in (
-        (target.topic_column, "topic names", _is_text),
-        (target.partition_column, "partitions", pa.types.is_integer),
-        (target.timestamp, "times of records", pa.types.is_timestamp),
-        (target.headers, "headers", _is_headers),
+        raise PlanError("a record goes to one topic: give its name, or the column that contains it")
+    for name, what, expected, fits in (
+        (target.topic_column, "the topic", "string", _is_text),
+        (target.partition_column, "the partition", "an integer", pa.types.is_integer),
+        (target.timestamp, "the timestamp", "a timestamp", pa.types.is_timestamp),
+        (target.headers, "the headers", "map<string, binary>", _is_headers),
     ):
         if name and not fits(_type(schema, name)):
-            raise PlanError(f"column {quoted(name)} can't be {what}: it is {_type(schema, name)}")
+            raise PlanError(
+                f"column {quoted(name)} cannot be {what} of a record: it is "
+                f"{_type(schema, name)}, expected {expected}"
+            )
     for name in (*target.key, *target.columns):
         _type(schema, name)
     if target.kind and not target.key:
         raise PlanError(
-            "results that change are written as upserts, which need the columns that they are "
-            "told apart by: say key="
+            "changing results are written as upserts, which need the columns that identify a row; "
+            "write: key="
         )
     if target.key_format.name != "raw":
         check_format(key_format(target), _part(schema, target.key), writes=True)
     elif len(target.key) > 1:
         names = ", ".join(map(quoted, target.key))
         raise PlanError(
-            f'a raw key is one column, got {names}; say how they become bytes: key_format="json"'
+            f"a raw key is one column, got {names}; choose a format for several columns, as in "
+            'key_format="json"'
         )
     elif target.key and not _is_bytes(_type(schema, target.key[0])):
         raise PlanError(
-            f"column {quoted(target.key[0])} is {_type(schema, target.key[0])}, and a raw key is "
-            'text or binary; say how it becomes bytes: key_format="json", or cast it'
+            f"column {quoted(target.key[0])} is {_type(schema, target.key[0])}, and a raw key must "
+            'be string or binary; choose a format, as in key_format="json", or cast the column'
         )
     check_format(value_format(target), _part(schema, value_columns(target, schema)), writes=True)
 
 
 def value_format(target: KafkaTarget) -> RowFormat:
-    """How values are written, with the subject that their schema is registered under."""
+    """The format of values, with the subject that their schema is registered under."""
     return settled(target.value, target.topic, "value", reads=False)
 
 
 def key_format(target: KafkaTarget) -> RowFormat:
-    """How keys are written, with the subject that their schema is registered under."""
+    """The format of keys, with the subject that their schema is registered under."""
     return settled(target.key_format, target.topic, "key", reads=False)
 
 
 def value_columns(target: KafkaTarget, schema: pa.Schema) -> tuple[str, ...]:
-    """The columns that a record's value is made of."""
+    """The columns that make up a record's value."""
     if target.columns:
         return target.columns
     others = {
@@ -95,7 +99,7 @@ def value_columns(target: KafkaTarget, schema: pa.Schema) -> tuple[str, ...]:
 
 
 class Records:
-    """Encodes rows of `schema` for `target`; see the module."""
+    """Encodes rows of `schema` as records for `target`."""
 
     def __init__(self, target: KafkaTarget, schema: pa.Schema) -> None:
         check_columns(target, schema)
@@ -112,12 +116,12 @@ class Records:
         self.schema = pa.schema([(n, RECORD_COLUMNS[n]) for n, given in wanted.items() if given])
 
     def made(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The records of `batch`, in its order; of changing results one for what stays or goes.
+        """The records of `batch`, in its order; changing results become upserts and deletes.
 
         Raises
         ------
         DataError
-            A row names no topic, or a partition that none can have.
+            A row has a null topic or partition, or a partition out of range.
         """
         target, kinds = self._target, None
         if target.kind:
@@ -149,7 +153,7 @@ class Records:
 
 
 def headers_of(column: pa.Array) -> pa.Array:
-    """A column of maps, or of lists of keys and values, as records have them.
+    """A column of maps, or of lists of structs of key and value, as records' headers.
 
     >>> headers_of(pa.array([[("a", b"1")], None], pa.map_(pa.string(), pa.binary()))).to_pylist()
     [[{'key': 'a', 'value': b'1'}], None]
@@ -166,7 +170,7 @@ def headers_of(column: pa.Array) -> pa.Array:
 
 
 def _plain(values: pa.Array) -> pa.Array:
-    """Texts or bytes as an array of `pa.binary()`."""
+    """Strings or bytes as an array of `pa.binary()`."""
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     if pa.types.is_dictionary(values.type):
@@ -181,8 +185,8 @@ def _filled(batch: pa.RecordBatch, name: str) -> pa.Array:
     if column.null_count:
         row = pc.index(pc.is_null(column), pa.scalar(True)).as_py()
         raise DataError(
-            f"a row has null in column {quoted(name)}, which says where it goes: row {row} of a "
-            "batch; fill it, or filter such rows out"
+            f"row {row} of a batch has null in column {quoted(name)}, which names the topic or "
+            "partition of the record; fill the nulls, or filter these rows out"
         )
     return column
 
@@ -193,7 +197,9 @@ def _partitions(batch: pa.RecordBatch, name: str) -> pa.Array:
         ends = pc.min_max(column).as_py()
         if ends["min"] < 0 or ends["max"] > _INT32_MAX:
             wrong = ends["min"] if ends["min"] < 0 else ends["max"]
-            raise DataError(f"column {quoted(name)} holds {wrong}, and no topic has that partition")
+            raise DataError(
+                f"column {quoted(name)} contains {wrong}, expected a partition of 0 to {_INT32_MAX}"
+            )
     return column.cast(pa.int32())
 
 
@@ -204,7 +210,7 @@ def _part(schema: pa.Schema, names: Any) -> pa.Schema:
 def _type(schema: pa.Schema, name: str) -> pa.DataType:
     if name not in schema.names:
         known = ", ".join(map(quoted, schema.names))
-        raise PlanError(f"there is no column {quoted(name)} to write; there are {known}")
+        raise PlanError(f"there is no column {quoted(name)} to write; the columns are {known}")
     return schema.field(name).type
 
 

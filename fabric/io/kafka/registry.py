@@ -1,15 +1,13 @@
 """A client of a schema registry: Confluent's API, as Apicurio, Karapace and Redpanda serve it too.
 
-One job: `Registry`. Schemas by id, which never change and are kept for ever; the newest of a
-subject; registering, and asking whether a schema would be compatible. When the registry does not
-answer, a call waits with exponential back-off and jitter up to ``wait.ms``, says so, and then
-raises an `ExternalError` that may be retried: no row is lost for it. Whoever asks may give up
-meanwhile (`fabric.wanted`), also while a registry hangs. What schemas mean for rows is
-`fabric.io.kafka.registered`'s.
+One job: `Registry`. It looks up schemas by id (immutable, so cached forever) and the newest schema
+of a subject, registers schemas, and checks compatibility. If the registry does not answer, a call
+retries with exponential back-off and jitter for up to ``wait.ms``, logs that, and then raises a
+retryable `ExternalError`: no row is lost. The caller may cancel meanwhile (`fabric.wanted`), even
+if the registry hangs. What a schema means for rows is decided in `fabric.io.codecs`.
 
-It speaks HTTP by the standard library. `confluent_kafka.schema_registry` brings four packages more,
-decodes row by row, and keeps no bound on how long a look-up takes; what is needed here is five
-requests, one for each schema of a topic's life.
+It uses the standard library's HTTP client: `confluent_kafka.schema_registry` needs four more
+packages, decodes row by row, and does not limit how long a look-up takes.
 """
 
 from __future__ import annotations
@@ -51,10 +49,10 @@ Json: TypeAlias = object
 Answer = TypeVar("Answer")
 
 ANSWER_BYTES_MAX = 16 << 20
-REFERENCES_MAX = 200  # schemas that one schema may need, all levels together
-FORGET_S = 10.0  # how long an id stays unknown: it may be registered in the meantime
+REFERENCES_MAX = 200  # schemas that one schema may reference, all levels together
+FORGET_S = 10.0  # how long an unknown id is cached: it may be registered in the meantime
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 5.0
-STEP_S = 0.1  # how often a caller who waits hears that nobody wants the answer any more
+STEP_S = 0.1  # how often a waiting call checks whether it was cancelled
 KNOWN = frozenset(
     (
         "basic.auth.user.info", "bearer.auth.token", "ssl.ca.pem", "ssl.ca.location",
@@ -67,7 +65,7 @@ UNKNOWN_ID, UNKNOWN_SUBJECT, UNKNOWN_VERSION = 40403, 40401, 40402
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A schema that another one names: version `version` of `subject`, under `name`."""
+    """A schema that another one references: version `version` of `subject`, as `name`."""
 
     name: str
     subject: str
@@ -76,7 +74,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A schema of a registry; `needed`: the texts of its references by name, inner ones first."""
+    """A registered schema; `needed` has its references as (name, text), innermost first."""
 
     id: int
     kind: SchemaType
@@ -93,18 +91,18 @@ class Registry:
     Parameters
     ----------
     url
-        ``http://host:port[/path]``, or several between commas: the next is asked when one is away.
+        ``http://host:port[/path]``, or several separated by commas, which are tried in turn.
     settings
         Confluent's names: ``basic.auth.user.info`` (``user:password``), ``bearer.auth.token``,
         ``ssl.ca.pem|location``, ``ssl.certificate.pem|location``, ``ssl.key.pem|location``,
-        ``ssl.key.password``; ``request.timeout.ms`` (10 000) of one answer, and ``wait.ms``
-        (60 000) for a registry that is away. Values are in no message.
+        ``ssl.key.password``; ``request.timeout.ms`` (10 000) for one request, and ``wait.ms``
+        (60 000) for all attempts. Values are never shown.
     say
-        Called with a sentence when a wait begins and when it ended well; None: it is logged.
+        Called with a sentence when a wait begins and when it ends well; None: the logger.
     Raises
     ------
     ConfigError
-        For an unknown setting, a URL that is none, a certificate that can't be read.
+        For an unknown setting, an invalid URL, or a certificate that cannot be read.
     """
 
     def __init__(
@@ -117,7 +115,8 @@ class Registry:
     ) -> None:
         given = dict(settings or {})
         if unknown := sorted(set(given) - KNOWN):
-            raise ConfigError(f"unknown setting {unknown[0]!r} of a schema registry")
+            known = ", ".join(sorted(KNOWN))
+            raise ConfigError(f"a schema registry has no setting {unknown[0]!r}, only {known}")
         self.url = url
         self._hosts = [_Host.of(one.strip()) for one in url.split(",")]
         self._wait_s = _seconds(given, "wait.ms", 60_000)
@@ -137,24 +136,24 @@ class Registry:
         return f"Registry({self.url!r})"
 
     def schema(self, schema_id: int) -> Registered:
-        """The schema of an id.
+        """The schema with an id.
 
         Raises
         ------
         NotFoundError
-            If the registry has no such id; it is asked again after ten seconds.
+            If the registry has no such id; looked up again after ten seconds.
         ExternalError
-            If the registry did not answer in time. Other errors as of `newest`.
+            If the registry did not answer in time. Other errors as for `newest`.
         """
         if (found := self._by_id.get(schema_id)) is not None:
             return found
         if self._unknown.get(schema_id, -FORGET_S) + FORGET_S > self._clock.monotonic_s():
-            raise NotFoundError(f"the schema registry has no schema {schema_id}")
+            raise NotFoundError(f"the schema registry has no schema with id {schema_id}")
         try:
             answer = self._ask("GET", f"/schemas/ids/{schema_id}")
         except NotFoundError:
             self._unknown[schema_id] = self._clock.monotonic_s()
-            raise NotFoundError(f"the schema registry has no schema {schema_id}") from None
+            raise NotFoundError(f"the schema registry has no schema with id {schema_id}") from None
         found = self._by_id[schema_id] = self._registered(answer, schema_id)
         return found
 
@@ -164,11 +163,11 @@ class Registry:
         Raises
         ------
         NotFoundError
-            If the subject has none.
+            If the subject does not exist.
         AuthError
-            If the registry refuses the credentials.
+            If the registry rejects the credentials.
         DataError
-            If what it answers is not what the API says.
+            If the response is not valid.
         """
         try:
             answer = self._ask("GET", f"/subjects/{quote(subject, safe='')}/versions/latest")
@@ -179,12 +178,12 @@ class Registry:
     def register(
         self, subject: str, kind: SchemaType, text: str, references: tuple[Reference, ...] = ()
     ) -> int:
-        """The id of a schema, which becomes the newest of its subject if it was not there.
+        """Register a schema under `subject` unless it is registered already; returns its id.
 
         Raises
         ------
         PlanError
-            If the registry refuses it as incompatible or invalid, with its reason.
+            If the registry rejects the schema as incompatible or invalid, with its reason.
         """
         path = f"/subjects/{quote(subject, safe='')}/versions"
         answer = self._ask("POST", path, _body(kind, text, references), subject)
@@ -193,30 +192,30 @@ class Registry:
     def check(
         self, subject: str, kind: SchemaType, text: str, references: tuple[Reference, ...] = ()
     ) -> None:
-        """Refuse a schema that could not be registered under `subject`, with the reason.
+        """Refuse a schema that could not be registered under `subject`.
 
         Raises
         ------
         PlanError
-            If it is not compatible with what the subject has, by the subject's own rule.
+            If the schema violates the subject's compatibility level, with the reason.
         """
         path = f"/compatibility/subjects/{quote(subject, safe='')}/versions"
         try:
             answer = self._ask(
                 "POST", f"{path}?verbose=true", _body(kind, text, references), subject
             )
-        except NotFoundError:  # the first of its subject
+        except NotFoundError:  # the subject has no schema yet
             return
         if isinstance(answer, dict) and answer.get("is_compatible") is False:
             raise _incompatible(subject, answer.get("messages"))
 
     def _registered(self, answer: Json, schema_id: int | None) -> Registered:
-        """What an answer says, with all that it refers to."""
+        """The schema in a response, with all the schemas that it references."""
         if not isinstance(answer, dict) or not isinstance(answer.get("schema"), str):
-            raise DataError("the schema registry answered without a schema")
+            raise DataError("the response of the schema registry has no schema")
         kind = answer.get("schemaType", "AVRO")
         if kind not in ("AVRO", "JSON", "PROTOBUF"):
-            raise DataError(f"the schema registry has a schema of an unknown type, {kind!r}")
+            raise DataError(f"the schema registry returned a schema of an unknown type, {kind!r}")
         references = _references(answer)
         needed: dict[str, str] = {}
         self._need(references, needed, [])
@@ -229,24 +228,24 @@ class Registry:
     def _need(
         self, references: tuple[Reference, ...], needed: dict[str, str], outer: list[Reference]
     ) -> None:
-        """Gather the texts of references, those that they need before them."""
+        """Collect the texts of references into `needed`, innermost first."""
         for one in references:
             if one.name in needed:
                 continue
             if one in outer or len(needed) >= REFERENCES_MAX:
-                raise DataError(f"schema {one.name!r} of the registry refers to itself, or too far")
+                raise DataError(f"schema {one.name!r} references itself, or too many schemas")
             path = f"/subjects/{quote(one.subject, safe='')}/versions/{one.version}"
             answer = self._ask("GET", path)
             if not isinstance(answer, dict) or not isinstance(answer.get("schema"), str):
-                raise DataError("the schema registry answered without a schema")
+                raise DataError("the response of the schema registry has no schema")
             self._need(_references(answer), needed, [*outer, one])
             needed[one.name] = answer["schema"]
 
     def _ask(self, method: str, path: str, body: bytes | None = None, subject: str = "") -> Json:
-        """The answer, after as many tries as `wait_s` has room for."""
+        """The response; retries until ``wait.ms`` have passed."""
         began, wait_s, said = self._clock.monotonic_s(), FIRST_WAIT_S, False
         while True:
-            why = "nothing answered"
+            why = "no response"
             for host in self._hosts:
                 try:
                     status, raw = _while_wanted(partial(host.ask, method, path, body, self._manner))
@@ -256,16 +255,16 @@ class Registry:
                     why = f"{type(error).__name__}: {_plain(error)}"
                     continue
                 if status in (429, 500, 502, 503, 504):
-                    why = f"it answered {status}"
+                    why = f"HTTP status {status}"
                     continue
                 if said:
-                    self._say(f"the schema registry {self.url} answers again")
+                    self._say(f"the schema registry {self.url} responds again")
                 return _answer(status, raw, subject)
             waited_s = self._clock.monotonic_s() - began
             if waited_s >= self._wait_s:
                 raise ExternalError(
-                    f"the schema registry {self.url} did not answer for {waited_s:.0f} s ({why}); "
-                    "is it running?"
+                    f"the schema registry {self.url} did not respond for {waited_s:.0f} s ({why}); "
+                    "check the URL and that the registry is running"
                 )
             if not said:
                 self._say(f"waiting for the schema registry {self.url} ({why})")
@@ -281,9 +280,9 @@ class Registry:
 
 
 def _while_wanted(ask: Callable[[], Answer]) -> Answer:
-    """What `ask` answers, in a thread of its own, so that a caller can give up: see `check_wanted`.
+    """The result of `ask`, run in its own thread so that `check_wanted` can cancel the wait.
 
-    Given up, the thread ends with the answer, or at the time-out of one.
+    After a cancellation the thread ends with the response, or at the request's time-out.
     """
     answer: Future[Answer] = Future()
 
@@ -301,7 +300,7 @@ def _while_wanted(ask: Callable[[], Answer]) -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Manner:
-    """How a registry is asked."""
+    """The HTTP parameters of every request to a registry."""
 
     headers: Mapping[str, str] = field(repr=False)
     timeout_s: float
@@ -320,21 +319,20 @@ class _Host:
 
     @staticmethod
     def of(url: str) -> _Host:
+        shape = "the URL of a schema registry must look like http://host:8081"
         try:
             parts = urlsplit(url)
             port = parts.port
         except ValueError:
-            raise ConfigError("a schema registry is a URL as http://host:port") from None
+            raise ConfigError(shape) from None
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ConfigError("a schema registry is a URL as http://host:port")
+            raise ConfigError(shape)
         if parts.username or parts.password:
-            raise ConfigError(
-                "the URL of a schema registry holds a password; give it apart from it"
-            )
+            raise ConfigError(f"{shape}, without credentials; set basic.auth.user.info instead")
         return _Host(parts.hostname, port, parts.path.rstrip("/"), parts.scheme == "https")
 
     def ask(self, method: str, path: str, body: bytes | None, manner: _Manner) -> tuple[int, bytes]:
-        """Status and body of one answer; no redirect is followed, for the credentials' sake."""
+        """Status and body of one response; follows no redirect, to protect the credentials."""
         timeout_s = manner.timeout_s
         link = (
             http.client.HTTPSConnection(
@@ -351,9 +349,9 @@ class _Host:
             while piece := answer.read1(1 << 16):
                 raw += piece
                 if len(raw) > ANSWER_BYTES_MAX:
-                    raise DataError(f"the schema registry answers over {ANSWER_BYTES_MAX} bytes")
+                    raise DataError(f"the registry's response exceeds {ANSWER_BYTES_MAX} bytes")
                 if manner.clock.monotonic_s() > ends:
-                    raise TimeoutError("its answer did not end in time")
+                    raise TimeoutError("the response was not complete in time")
         except ssl.SSLCertVerificationError as error:
             raise AuthError(
                 f"the certificate of the schema registry is not trusted: {error.verify_message}"
@@ -364,33 +362,31 @@ class _Host:
 
 
 def _answer(status: int, raw: bytes, subject: str) -> Json:
-    """What the registry says, or an error for it."""
+    """The JSON of a response, or the error that it reports."""
     found: Json = None
     with suppress(ValueError, RecursionError):
         found = json.loads(raw)
     if status == 200:
         if found is None:
-            raise DataError("the schema registry answered with something that is not JSON")
+            raise DataError("the response of the schema registry is not JSON")
         return found
     said = found if isinstance(found, dict) else {}
     code, message = said.get("error_code"), str(said.get("message", ""))[:500]
     if status in (401, 403):
-        raise AuthError(f"the schema registry refused the credentials ({status})")
+        raise AuthError(f"the schema registry rejected the credentials (HTTP status {status})")
     if status == 404 and (code in (UNKNOWN_ID, UNKNOWN_SUBJECT, UNKNOWN_VERSION) or code == 404):
-        raise NotFoundError(message or "the schema registry does not have it")
+        raise NotFoundError(message or "the schema registry has no such schema")
     if status == 409:
         raise _incompatible(subject, [message])
     if status == 422:
-        raise PlanError(f"the schema registry refused the schema for {subject!r}: {message}")
-    raise DataError(f"the schema registry answered {status}: {message or 'no reason given'}")
+        raise PlanError(f"the schema registry rejected the schema for {subject!r}: {message}")
+    raise DataError(f"the schema registry returned HTTP status {status}: {message or 'no reason'}")
 
 
 def _incompatible(subject: str, messages: Json) -> FabricError:
     told = [str(one)[:500] for one in messages] if isinstance(messages, list) else []
-    reason = "; ".join(one for one in told if one) or "it gave no reason"
-    return PlanError(
-        f"the schema is not compatible with subject {subject!r}, says the schema registry: {reason}"
-    )
+    reason = "; ".join(one for one in told if one) or "no reason given"
+    return PlanError(f"the schema is incompatible with subject {subject!r}: {reason}")
 
 
 def _body(kind: SchemaType, text: str, references: tuple[Reference, ...]) -> bytes:
@@ -407,7 +403,7 @@ def _body(kind: SchemaType, text: str, references: tuple[Reference, ...]) -> byt
 def _references(answer: dict[str, Json]) -> tuple[Reference, ...]:
     listed = answer.get("references") or []
     if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
-        raise DataError("the schema registry answered with references that are none")
+        raise DataError("the response of the schema registry has invalid references")
     return tuple(
         Reference(str(one.get("name")), str(one.get("subject")), _integer(one, "version"))
         for one in listed
@@ -417,12 +413,12 @@ def _references(answer: dict[str, Json]) -> tuple[Reference, ...]:
 def _integer(answer: Json, key: str, default: int | None = None) -> int:
     found = answer.get(key, default) if isinstance(answer, dict) else None
     if not isinstance(found, int):
-        raise DataError(f"the schema registry answered without {key!r}")
+        raise DataError(f"the response of the schema registry has no {key!r}")
     return found
 
 
 def _plain(error: BaseException) -> str:
-    """The system's words: no header and no body is in them."""
+    """The operating system's message, which contains neither headers nor body."""
     return str(getattr(error, "strerror", None) or error)[:200]
 
 
@@ -432,25 +428,25 @@ def _seconds(given: Mapping[str, str], name: str, default_ms: int) -> float:
     except ValueError:
         found = -1.0
     if found < 0:
-        raise ConfigError(f"{name} is a number of milliseconds")
+        raise ConfigError(f"setting {name} must be a number of milliseconds")
     return found
 
 
 def _authorization(given: Mapping[str, str]) -> dict[str, str]:
     headers = {"Accept": "application/json", "Content-Type": "application/json"}
     if "basic.auth.user.info" in given and "bearer.auth.token" in given:
-        raise ConfigError("give basic.auth.user.info or bearer.auth.token, not both")
+        raise ConfigError("set either basic.auth.user.info or bearer.auth.token, not both")
     if user := given.get("basic.auth.user.info"):
         headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
     if token := given.get("bearer.auth.token"):
         if not token.isascii() or not token.isprintable():
-            raise ConfigError("bearer.auth.token holds what no header may")
+            raise ConfigError("bearer.auth.token contains characters not allowed in a header")
         headers["Authorization"] = f"Bearer {token}"
     return headers
 
 
 def _tls(given: Mapping[str, str]) -> ssl.SSLContext:
-    """The roots to trust and the certificate to show."""
+    """The trusted root certificates and the client certificate."""
     try:
         context = ssl.create_default_context(
             cafile=given.get("ssl.ca.location"), cadata=given.get("ssl.ca.pem")
@@ -464,7 +460,7 @@ def _tls(given: Mapping[str, str]) -> ssl.SSLContext:
             )
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"the certificates for the schema registry can't be used: {_plain(error)}"
+            f"the TLS certificates for the schema registry cannot be loaded: {_plain(error)}"
         ) from None
     return context
 
@@ -472,22 +468,22 @@ def _tls(given: Mapping[str, str]) -> ssl.SSLContext:
 def _load_texts(
     context: ssl.SSLContext, certificate: str, key: str | None, given: Mapping[str, str]
 ) -> None:
-    """OpenSSL's door takes files: they lie in a folder of ours only while it reads them."""
+    """Load PEM texts: OpenSSL only reads files, so write a temporary one."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "chain.pem")
         path.touch(0o600)
         path.write_text(certificate + "\n" + (key or ""))
-        # Without a password OpenSSL would ask at the terminal.
+        # Without a password OpenSSL would prompt on the terminal.
         context.load_cert_chain(path, password=given.get("ssl.key.password", ""))
 
 
 def registry_of(format: RowFormat) -> Registry:
-    """The registry that `format` names: the same object for the same address and credentials.
+    """The registry of `format`: the same object for the same address and credentials.
 
     Raises
     ------
     ConfigError
-        If a setting is wrong.
+        If a setting is invalid.
     """
     return _shared(format.registry, format.registry_settings, format.registry_secrets)
 

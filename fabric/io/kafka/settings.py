@@ -1,8 +1,8 @@
-"""Settings of Kafka's client: what plans may say, what is secret, where they reach.
+"""Settings of Kafka's client: what plans may set, what is secret, what plans may access.
 
-One job: `set_apart` splits what a user gives into settings and secrets; `check_reach` holds a plan
-to `[plans] allowed_hosts` and to files that plans may read; `configuration` is what librdkafka is
-given in the end. A secret is never in a message: errors name settings, not their values.
+One job: `set_apart` splits a user's settings into public and secret ones; `check_reach` confines a
+plan to `[plans] allowed_hosts` and to files that plans may read; `configuration` returns the final
+settings for librdkafka. Messages never contain secrets: errors name settings, not their values.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SECRET = re.compile(
     r"password|passphrase|secret|private\.key|key\.pem|keystore\.pem|oauthbearer\.config|jaas|"
     r"\.token$|user\.info|api\.key"
 )
-"""Names of settings whose values nobody may see."""
+"""Names of settings whose values are never shown."""
 _FILE = re.compile(r"\.(location|file|keytab)$")
 _URL = re.compile(r"\.url$")
 _AS_PEM = {
@@ -33,9 +33,9 @@ _AS_PEM = {
     "https.ca.location": "https.ca.pem",
     "sasl.oauthbearer.assertion.private.key.file": "sasl.oauthbearer.assertion.private.key.pem",
 }
-"""Files that a client reads, so that agents need not have them."""
+"""Files that are read where the plan is written, so that agents do not need them."""
 _PROBED = "probe"
-"""The `ssl.ca.location` that has librdkafka look for the system's certificates."""
+"""The `ssl.ca.location` that makes librdkafka search for the system's certificates."""
 _RUNS_CODE = frozenset(
     (
         "plugin.library.paths", "ssl.engine.location", "ssl.engine.id", "ssl.providers",
@@ -43,39 +43,39 @@ _RUNS_CODE = frozenset(
     )
 )  # fmt: skip
 _OURS = {
-    "bootstrap.servers": "say servers=",
-    "metadata.broker.list": "say servers=",
-    "group.id": "say group=; it is told offsets, positions lie in checkpoints",
-    "group.instance.id": "tasks have their partitions from the coordinator",
-    "group.protocol": "tasks have their partitions from the coordinator",
-    "partition.assignment.strategy": "tasks have their partitions from the coordinator",
-    "enable.auto.commit": "offsets are committed with checkpoints, to group=",
-    "enable.auto.offset.store": "offsets are committed with checkpoints, to group=",
-    "auto.offset.reset": "say start= and on_expired=",
-    "isolation.level": "say isolation=",
-    "enable.partition.eof": "say until=",
-    "transactional.id": "say guarantee= and transactional_prefix=",
-    "enable.idempotence": "say guarantee=",
-    "acks": "say guarantee=",
-    "request.required.acks": "say guarantee=",
-    "statistics.interval.ms": "it is set by the fabric",
+    "bootstrap.servers": "use servers=",
+    "metadata.broker.list": "use servers=",
+    "group.id": "use group=, which commits offsets for monitoring; positions are in checkpoints",
+    "group.instance.id": "the coordinator assigns partitions to tasks",
+    "group.protocol": "the coordinator assigns partitions to tasks",
+    "partition.assignment.strategy": "the coordinator assigns partitions to tasks",
+    "enable.auto.commit": "use group=, which commits offsets with checkpoints",
+    "enable.auto.offset.store": "use group=, which commits offsets with checkpoints",
+    "auto.offset.reset": "use start= and on_expired=",
+    "isolation.level": "use isolation=",
+    "enable.partition.eof": "use until=",
+    "transactional.id": "use guarantee= and transactional_prefix=",
+    "enable.idempotence": "use guarantee=",
+    "acks": "use guarantee=",
+    "request.required.acks": "use guarantee=",
+    "statistics.interval.ms": "Fabric chooses the interval",
 }
-"""Settings that are the fabric's to set, and what to say instead."""
+"""Settings that only Fabric sets, and what to use instead."""
 _SERVER = re.compile(
     r"(?:[A-Z_]+://)?(?P<host>[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(?::(?P<port>\d{1,5}))?"
 )
 
 
 def set_apart(given: Mapping[str, object]) -> tuple[Settings, Settings]:
-    """What a user gives, as (settings, secrets), each sorted by name.
+    """Split a user's settings into (settings, secrets), each sorted by name.
 
-    Values are texts, numbers or booleans. Files of certificates and keys are read here, so that
-    what the agents get is their content.
+    Values are strings, numbers or booleans. Certificate and key files are read here, so that the
+    agents receive their content.
 
     Raises
     ------
     ConfigError
-        A setting is the fabric's own, runs code, or its file can't be read.
+        A setting is reserved for Fabric, would run code, or names a file that cannot be read.
 
     Examples
     --------
@@ -96,12 +96,12 @@ def set_apart(given: Mapping[str, object]) -> tuple[Settings, Settings]:
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value of a setting may be in no text, log or error."""
+    """Whether the value of a setting must be kept out of texts, logs and errors."""
     return _SECRET.search(name) is not None
 
 
 def servers_of(servers: str) -> list[str]:
-    """The ``host:port`` of each of `servers`, a list between commas; raises `ConfigError`.
+    """The ``host:port`` of each of `servers`, separated by commas; raises `ConfigError`.
 
     >>> servers_of("a:9092, SASL_SSL://b")
     ['a:9092', 'b:9092']
@@ -111,22 +111,22 @@ def servers_of(servers: str) -> list[str]:
         match = _SERVER.fullmatch(each.strip())
         if match is None:
             raise ConfigError(
-                "servers of Kafka are hosts and ports between commas, as in "
-                f'"kafka-1:9092,kafka-2:9092", got {servers[:100]!r}'
+                "servers must be host:port, separated by commas, as in "
+                f'"kafka-1:9092,kafka-2:9092"; got {servers[:100]!r}'
             )
         found.append(f"{match['host']}:{match['port'] or 9092}")
     return found
 
 
 def check_reach(place: Place) -> None:
-    """Refuse servers, registries and files that plans may not reach in this process.
+    """Refuse servers, registries and files that plans may not access in this process.
 
     Raises
     ------
     PlanError
-        A host is not among `allowed_hosts`, or a file can't be read by plans.
+        A host is not in `allowed_hosts`, or plans may not read a file.
     ConfigError
-        A setting is the fabric's own, or would run code.
+        A setting is reserved for Fabric, or would run code.
     """
     for server in servers_of(place.servers):
         places.check_host(f"kafka://{server}")
@@ -141,7 +141,7 @@ def check_reach(place: Place) -> None:
 
 
 def configuration(place: Place) -> dict[str, str]:
-    """What librdkafka is given to reach the servers of `place`, secrets included."""
+    """librdkafka's settings for connecting to the servers of `place`, secrets included."""
     check_reach(place)
     return {
         "bootstrap.servers": ",".join(servers_of(place.servers)),
@@ -160,20 +160,30 @@ def _check_registry(format: RowFormat) -> None:
 
 
 def check_url(name: str, url: str) -> None:
-    """Refuse what is no URL of a server that plans may call; raises `ConfigError`, `PlanError`."""
+    """Refuse an invalid URL, or a host that plans may not access.
+
+    Raises
+    ------
+    ConfigError
+        `url` is not an HTTP URL, or contains credentials.
+    PlanError
+        The host is not in `allowed_hosts`.
+    """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f"{name} is not a URL; write one as in http://host:8081")
+        raise ConfigError(f"{name} must be a URL like http://host:8081")
     if parts.username or parts.password:
-        raise ConfigError(f"{name} holds a user or password; give them apart from the URL")
+        raise ConfigError(
+            f"{name} contains a user or password; set the credentials separately, not in the URL"
+        )
     places.check_host(f"{parts.scheme}://{parts.netloc}")
 
 
 def _check_name(name: str) -> None:
     if name in _RUNS_CODE or name.endswith("_cb"):
-        raise ConfigError(f"setting {name!r} of Kafka's client is refused: it would run code")
+        raise ConfigError(f"setting {name!r} is not allowed: it would run code")
     if (instead := _OURS.get(name)) is not None:
-        raise ConfigError(f"setting {name!r} of Kafka's client is the fabric's own: {instead}")
+        raise ConfigError(f"setting {name!r} is reserved for Fabric: {instead}")
 
 
 def _text(name: str, value: object) -> str:
@@ -182,11 +192,13 @@ def _text(name: str, value: object) -> str:
             return str(value).lower()
         case str() | int() | float() | Path():
             return str(value)
-    raise ConfigError(f"setting {name!r} is a text, number or bool, got a {type(value).__name__}")
+    raise ConfigError(
+        f"setting {name!r} must be a string, number or bool, got {type(value).__name__}"
+    )
 
 
 def _content(name: str, path: str) -> str:
     try:
         return Path(path).read_text()
     except (OSError, ValueError) as error:
-        raise ConfigError(f"the file of {name}, {path}, can't be read: {error}") from error
+        raise ConfigError(f"the file {path} of setting {name!r} cannot be read: {error}") from error

@@ -1,10 +1,10 @@
-"""Kafka as a sink: what tasks write, and what becomes of it.
+"""Kafka as a sink: the writers of tasks, and publishing or discarding what they prepared.
 
-One job: the writers of tasks, and `publish`, `take_back`, `abandon`, `drop` and `discard` of what
-they prepared. With "exactly_once" and "at_most_once" a task needs no broker: encoded records lie in
-files of the checkpoint (`aside.py`), and are published once it is complete (`publish.py`); a task
-that puts aside more than brokers take waits for them. With "at_least_once" records go to the
-brokers as they come, and a barrier waits until they have them.
+One job: the writers, and `publish`, `take_back`, `abandon`, `drop` and `discard`. With
+"exactly_once" and "at_most_once" a task needs no broker: encoded records are staged in files of the
+checkpoint (`aside.py`) and published once it is complete (`publish.py`); a task that stages faster
+than the brokers accept records is blocked. With "at_least_once" records are sent as they come, and
+a barrier waits until the brokers have acknowledged them.
 """
 
 from __future__ import annotations
@@ -38,24 +38,26 @@ if TYPE_CHECKING:
 
 KIND = "kafka"
 PATIENCE_S, TRY_S, PAUSE_S = 300.0, 1.0, 0.5
-"""How long a job with an end waits for brokers that are away; how long one call waits; between."""
+"""How long a bounded job waits for unreachable brokers; the time-out of one call; the pause between
+attempts."""
 WAIT_S, TOLD_S = 0.01, 10.0
-"""How often a task that waits for brokers looks, and how often it says so."""
+"""How often a blocked task checks the brokers' progress, and how often it logs that it is blocked.
+"""
 AHEAD_BYTES = 64 << 20
-"""Records of so many bytes may lie aside behind those that are being published, whatever these are.
-Writing aside is faster than publishing: with a long lag each epoch would be larger than the last.
+"""Bytes that may always be staged while earlier records are being published. Staging is faster than
+publishing: with a long lag each epoch would be larger than the one before.
 """
 SENT_ROWS = 4_096
-"""Records that are handed to a producer at once, and again when it had no room for them all."""
+"""Records passed to a producer at once, and again if its queue had no room for all of them."""
 PUBLISHER = Publisher()
-"""That of this process."""
+"""The publisher of this process."""
 _log = logger("fabric.kafka")
 
 
 def open_stream(
     target: KafkaTarget, schema: pa.Schema, task: TaskId, n_tasks: int, *, run: int, folder: str
 ) -> StreamWriter:
-    """One task's writer of a stream; `run` is greater after each restore."""
+    """One task's writer of a stream; `run` increases with each restore."""
     records = Records(target, schema)
     if target.guarantee == "at_least_once":
         return Direct(target, records)
@@ -67,7 +69,7 @@ def open_stream(
 def open_sink(
     target: KafkaTarget, schema: pa.Schema, task: TaskId, *, run: int, folder: str
 ) -> SinkWriter:
-    """One task's writer of rows with an end: all of them are one portion."""
+    """One task's writer of a bounded input, which is one portion."""
     records = Records(target, schema)
     if target.guarantee == "at_least_once":
         return Once(Direct(target, records))
@@ -76,7 +78,7 @@ def open_sink(
 
 
 class Portion:
-    """See `SinkWriter`: a file of records, made with the first of them."""
+    """See `SinkWriter`: a file of staged records, created with the first record."""
 
     def __init__(
         self,
@@ -95,7 +97,7 @@ class Portion:
         self._guard, self._abandoned = threading.Lock(), False
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """See `SinkWriter.write`; on an error nothing of the portion is left on disk."""
+        """See `SinkWriter.write`; on an error the portion's file is deleted."""
         try:
             made = self._records.made(batch)
             if made.num_rows:
@@ -106,12 +108,12 @@ class Portion:
 
     @property
     def n_bytes(self) -> int:
-        """So many lie in its file."""
+        """Bytes written to the portion's file."""
         return self._file.n_bytes if self._file is not None else 0
 
     @property
     def path(self) -> Path | None:
-        """Its file, if it has one."""
+        """The portion's file, if it has one."""
         return self._file.path if self._file is not None else None
 
     def prepare(self) -> bytes:
@@ -136,31 +138,31 @@ class Portion:
     def _opened(self) -> RecordFile:
         with self._guard:
             if self._abandoned:
-                raise CancelledError("writing to this sink was abandoned")
+                raise CancelledError("writing to the Kafka sink was cancelled")
             if self._file is None:
                 self._file = self._open()
             return self._file
 
 
 class Bounded(Epochs):
-    """`Epochs` that writes no portion larger than one that is complete and not published yet.
+    """`Epochs` whose portions grow no larger than a complete portion that is not published yet.
 
-    So epochs don't grow while brokers are slower than the task, or away. It waits for nothing but
-    files of complete checkpoints, whose publishing needs no task.
+    This keeps epochs from growing while brokers are slower than the task, or unreachable. It waits
+    only for the files of complete checkpoints, whose publishing needs no task.
     """
 
     def __init__(self, open_portion: Callable[[], Portion]) -> None:
         super().__init__(lambda since: self._begun(open_portion()))
         self._current: Portion | None = None
         self._sizes: list[tuple[int, Path, int]] = []
-        """The checkpoint, the file and the bytes of what was prepared and may not be published."""
+        """Checkpoint, file and bytes of the portions that were prepared and may be unpublished."""
         self._complete = 0
         self._interrupted = threading.Event()
         self.waits = False
-        """Whether `write` waits for brokers now."""
+        """Whether `write` is blocked by unpublished records now."""
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """See `StreamWriter.write`; waits as the class says."""
+        """See `StreamWriter.write`; blocks as the class describes."""
         if self._current is not None and self._current.n_bytes >= AHEAD_BYTES:
             self._wait(self._current.n_bytes)
         super().write(batch)
@@ -192,30 +194,33 @@ class Bounded(Epochs):
         return portion
 
     def _wait(self, n_bytes: int) -> None:
-        """Until what is complete is published, or was more than `n_bytes`."""
+        """Wait until complete portions are published, or the largest is more than `n_bytes`."""
         since_s = time.monotonic()
         try:
             while self._unpublished() > 0 and n_bytes >= self._unpublished():
                 self.waits = True
                 if self._interrupted.wait(WAIT_S):
-                    raise CancelledError("writing to this sink was abandoned")
+                    raise CancelledError("writing to the Kafka sink was cancelled")
                 if time.monotonic() - since_s >= TOLD_S:
                     since_s = time.monotonic()
-                    _log.warning("a task waits: brokers take less than it writes", n_bytes=n_bytes)
+                    _log.warning(
+                        "a task is blocked: it writes faster than Kafka accepts records",
+                        n_bytes=n_bytes,
+                    )
         finally:
             self.waits = False
 
     def _unpublished(self) -> int:
-        """The bytes of the largest portion that is complete and still lies aside; else 0."""
+        """The bytes of the largest complete portion that is not published; 0 if there is none."""
         done = self._complete
         self._sizes = [one for one in self._sizes if one[0] > done or one[1].exists()]
         return max((n_bytes for id, _, n_bytes in self._sizes if id <= done), default=0)
 
 
 class Direct:
-    """See `StreamWriter`: records go out as they come; a barrier waits until brokers have them.
+    """See `StreamWriter`: sends records as they come; a barrier waits for acknowledgements.
 
-    While no broker takes any it goes on trying, and what was under way may be sent twice.
+    It retries while no broker accepts records, so records in flight may be sent twice.
     """
 
     def __init__(self, target: KafkaTarget, records: Records) -> None:
@@ -225,7 +230,7 @@ class Direct:
         self._abandoned = False
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Hand records to the producer; waits while it has no room."""
+        """Pass records to the producer; waits while its queue is full."""
         made = self._records.made(batch)
         with self._at_work():
             for begin in range(0, made.num_rows, SENT_ROWS):
@@ -233,14 +238,14 @@ class Direct:
                 self._until(writer, partial(send_batch, writer, self._target, part, lambda: TRY_S))
 
     def prepare(self, checkpoint: int = 0) -> bytes:
-        """Wait for the brokers: what they refused fails the task, which sends it again."""
+        """Wait for the acknowledgements; a rejected record fails the task, which sends it again."""
         with self._at_work():
             if self._writer is not None:
                 self._until(self._writer, partial(self._writer.flush, TRY_S))
         return portions([])
 
     def on_complete(self, checkpoint: int) -> None:
-        """Nothing waits for it."""
+        """Do nothing: the records were sent before the barrier."""
 
     def interrupt(self) -> None:
         """See `StreamWriter.interrupt`."""
@@ -254,7 +259,7 @@ class Direct:
 
     @contextmanager
     def _at_work(self) -> Iterator[None]:
-        """Nobody closes the producer meanwhile."""
+        """Keep the producer open meanwhile."""
         try:
             with self._working:
                 self._check()
@@ -264,7 +269,7 @@ class Direct:
                 self._close()
 
     def _close(self) -> None:
-        """Unless it is at work, which closes it then."""
+        """Close the producer, unless it is in use: `_at_work` closes it then."""
         if self._working.acquire(blocking=False):
             writer, self._writer = self._writer, None
             self._working.release()
@@ -272,7 +277,7 @@ class Direct:
                 writer.close()
 
     def _opened(self) -> Writer:
-        """The producer; while no broker answers it is tried again."""
+        """The producer; retries to create it while no broker answers."""
         topics = [self._target.topic] if self._target.topic else []
         settings = {**producer_settings(self._target), "message.timeout.ms": "0"}
         while self._writer is None:
@@ -282,12 +287,12 @@ class Direct:
             except FabricError as error:
                 if not error.retryable:
                     raise
-                _log.warning("no broker answers, it is tried again", error=error.message)
+                _log.warning("Kafka is unreachable, retrying", error=error.message)
                 self._interrupted.wait(PAUSE_S)
         return self._writer
 
     def _until(self, writer: Writer, call: Callable[[], object]) -> None:
-        """Call until it is done in time, or somebody ends the task."""
+        """Repeat `call` until it succeeds or the task is cancelled."""
         while True:
             self._check()
             try:
@@ -300,11 +305,11 @@ class Direct:
 
     def _check(self) -> None:
         if self._interrupted.is_set():
-            raise CancelledError("writing to this sink was abandoned")
+            raise CancelledError("writing to the Kafka sink was cancelled")
 
 
 class Once:
-    """`Direct` for rows with an end; see `SinkWriter`."""
+    """`Direct` for a bounded input; see `SinkWriter`."""
 
     def __init__(self, direct: Direct) -> None:
         self._direct = direct
@@ -312,17 +317,17 @@ class Once:
 
 
 def publish(handles: Sequence[Handle], target: Target | None) -> None:
-    """Have what these handles name seen, once; may be repeated, see `Publisher`."""
+    """Publish the records of these handles exactly once; may be repeated, see `Publisher`."""
     kafka, facts = _known(target), [handle.facts for handle in handles]
     deadline_s = time.monotonic() + PATIENCE_S
     while True:
         try:
             PUBLISHER.publish(kafka, facts)
         except FabricError as error:
-            waits = all(fact.get("bounded") for fact in facts)  # a stream is asked again
+            waits = all(fact.get("bounded") for fact in facts)  # a stream is retried by its job
             if not (waits and error.retryable and time.monotonic() < deadline_s):
                 raise
-            _log.warning("not published, it is tried again", error=error.message)
+            _log.warning("publishing to Kafka failed, retrying", error=error.message)
             time.sleep(PAUSE_S)
         else:
             break
@@ -332,16 +337,16 @@ def publish(handles: Sequence[Handle], target: Target | None) -> None:
 
 
 def take_back(handles: Sequence[Handle], target: Target | None) -> None:
-    """Refused: who reads a topic has read it."""
+    """Refuse to undo: consumers may have read the records already."""
     topics = sorted({topic for handle in handles for topic in handle.facts["topics"]})
     raise PlanError(
-        f"records that were committed to {', '.join(topics)} can't be taken back: Kafka keeps what "
-        "it got"
+        f"records committed to {', '.join(topics)} can't be taken back: a Kafka transaction is "
+        "final once it is committed"
     )
 
 
 def abandon(handles: Sequence[Handle], target: Target | None = None) -> None:
-    """Remove the records that these handles name; what was published stays."""
+    """Delete the staged records of these handles; published records stay in Kafka."""
     for handle in handles:
         Stored(handle.facts).remove()
 
@@ -350,7 +355,7 @@ drop = abandon
 
 
 def discard(target: KafkaTarget, job: str, stage: int, folder: str, *, published: bool) -> None:
-    """At a job's end: remove what lies aside, close producers, let others have the prefix."""
+    """Clean up after a job: delete staged records, close producers, release the prefix."""
     if target.guarantee == "at_least_once":
         return
     remove_all(folder, job, stage)
@@ -361,7 +366,7 @@ def discard(target: KafkaTarget, job: str, stage: int, folder: str, *, published
 
 
 def _released(target: KafkaTarget, job: str, stage: int | None = None) -> None:
-    """Let others have the prefix, and forget the markers of `stage`, if the brokers answer."""
+    """Release the prefix and delete the markers of `stage`, if the brokers answer."""
     try:
         markers = Markers(configuration(target), target.markers)
         if stage is not None:
@@ -369,10 +374,12 @@ def _released(target: KafkaTarget, job: str, stage: int | None = None) -> None:
         if target.transactional_prefix:
             markers.release(target.transactional_prefix, job)
     except FabricError as error:
-        _log.warning("markers of an ended job stay", job=job, error=error.message)
+        _log.warning(
+            "the markers of a finished job could not be deleted", job=job, error=error.message
+        )
 
 
 def _known(target: Target | None) -> KafkaTarget:
     if not isinstance(target, KafkaTarget):
-        raise InternalError("records are to be published, and nobody says to which servers")
+        raise InternalError("staged Kafka records have no target to publish them to")
     return target

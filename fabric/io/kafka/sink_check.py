@@ -1,7 +1,7 @@
-"""A Kafka target before its job starts: whatever is sure to fail later is refused by name.
+"""The check of a Kafka target before its job starts: refuse what would surely fail later.
 
-One job: `check_target`. It asks the brokers for the topics, for the longest transaction they bear,
-and for whose the transactional ids are; the topic of markers is made if it is not there.
+One job: `check_target`. It requests the topics and the longest allowed transaction from the
+brokers, checks the owner of the transactional prefix, and creates the markers topic if needed.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _LONGEST = "transaction.max.timeout.ms"
 
 
 def check_target(target: KafkaTarget, schema: pa.Schema, interval_s: float) -> None:
-    """Refuse a target that rows of `schema` can't be written to.
+    """Refuse a target that rows of `schema` cannot be written to.
 
-    Checkpoints are `interval_s` apart; 0: there are none, the rows have an end.
+    Checkpoints are `interval_s` apart; 0 for a bounded input, which has none.
 
     Raises
     ------
     PlanError, ConfigError, NotFoundError, AuthError
-        What is wrong, and what to write.
+        The message says what is wrong, and what to write instead.
     ExternalError
-        No broker answers.
+        No broker answered.
     """
     check_columns(target, schema)
     if target.guarantee != "at_least_once":
@@ -52,9 +52,9 @@ def check_target(target: KafkaTarget, schema: pa.Schema, interval_s: float) -> N
     wanted_s = transaction_timeout_s(target)
     if longest_s is not None and wanted_s > longest_s:
         raise ConfigError(
-            f"a transaction may take {wanted_s:g} s here, and the brokers at {target.servers} end "
-            f"each after {longest_s:g} s ({_LONGEST}): raise that, or choose a shorter "
-            "publish_timeout= or transaction_timeout="
+            f"the transaction timeout of this sink is {wanted_s:g} s, and the brokers at "
+            f"{target.servers} allow at most {longest_s:g} s ({_LONGEST}); increase that broker "
+            "setting, or choose a shorter publish_timeout= or transaction_timeout="
         )
     markers = Markers(settings, target.markers)
     if target.transactional_prefix:
@@ -67,15 +67,15 @@ def _check_times(target: KafkaTarget, interval_s: float) -> None:
         raise ConfigError(f"publish_timeout must be positive, got {publish_s:g} s")
     if given_s and given_s < interval_s + publish_s:
         raise ConfigError(
-            f"transaction_timeout={given_s:g} s is less than the {interval_s:g} s between two "
-            f"checkpoints and the {publish_s:g} s that publishing may take (publish_timeout): a "
-            "transaction that brokers end meanwhile is never committed. Choose at least "
-            f"{interval_s + publish_s:g} s, or leave it out: {publish_s + MARGIN_S:g} s"
+            f"transaction_timeout={given_s:g} s is shorter than the checkpoint interval of "
+            f"{interval_s:g} s plus publish_timeout={publish_s:g} s, so brokers could abort a "
+            "transaction before it is committed; choose at least "
+            f"{interval_s + publish_s:g} s, or leave it out to use {publish_s + MARGIN_S:g} s"
         )
 
 
 def _asked(settings: dict[str, str], target: KafkaTarget) -> float | None:
-    """How long a transaction may take, if the brokers tell; refuses a topic that is not there."""
+    """The brokers' maximum transaction timeout, if readable; refuses a missing topic."""
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import AdminClient, ConfigResource
 
@@ -88,8 +88,8 @@ def _asked(settings: dict[str, str], target: KafkaTarget) -> float | None:
             error = known.topics[target.topic].error
             if error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise NotFoundError(
-                    f"there is no topic {quoted(target.topic)} at {target.servers}; create it, "
-                    "with as many partitions as are to be read beside each other"
+                    f"there is no topic {quoted(target.topic)} at {target.servers}; create the "
+                    "topic, with at least one partition per parallel consumer"
                 )
         resource = ConfigResource(ConfigResource.Type.BROKER, str(next(iter(known.brokers))))
         found = admin.describe_configs([resource], request_timeout=ASK_S)[resource]
@@ -99,12 +99,12 @@ def _asked(settings: dict[str, str], target: KafkaTarget) -> float | None:
         raise _refused(target, error.args[0]) from error
     try:
         return float(found.result()[_LONGEST].value) / 1000
-    except (KafkaException, KeyError):  # it may be nobody's business; brokers refuse by themselves
+    except (KafkaException, KeyError):  # not authorized to read it; brokers enforce it anyway
         return None
 
 
 def _check_keyless(admin: AdminClient, target: KafkaTarget) -> None:
-    """Refuse records without a key where brokers would."""
+    """Refuse records without a key for a compacted topic, as brokers would."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import ConfigResource
 
@@ -112,17 +112,17 @@ def _check_keyless(admin: AdminClient, target: KafkaTarget) -> None:
     asked = admin.describe_configs([resource], request_timeout=ASK_S)[resource]
     try:
         policy = str(asked.result()["cleanup.policy"].value)
-    except (KafkaException, KeyError):  # it may be nobody's business; brokers refuse by themselves
+    except (KafkaException, KeyError):  # not authorized to read it; brokers enforce it anyway
         return
     if "compact" in policy:
         raise PlanError(
-            f"topic {quoted(target.topic)} is compacted (cleanup.policy={policy}), and takes no "
-            'record without a key; write: key="column"'
+            f"topic {quoted(target.topic)} is compacted (cleanup.policy={policy}) and rejects "
+            'records without a key; write: key="column"'
         )
 
 
 def _topics(admin: AdminClient, faults: SimpleQueue[KafkaError], target: KafkaTarget) -> Any:
-    """The topics that are written to; who is kept out hears it at once, not after `ASK_S`."""
+    """The metadata of the topics; rejected credentials are an error at once, not after `ASK_S`."""
     from confluent_kafka import KafkaException
 
     end_s = time.monotonic() + ASK_S
@@ -140,7 +140,9 @@ def _topics(admin: AdminClient, faults: SimpleQueue[KafkaError], target: KafkaTa
 
 
 def _refused(target: KafkaTarget, fault: Any) -> AuthError | ExternalError:
-    text = f"the brokers at {target.servers} can't be asked: {fault.str()} ({fault.name()})"
+    text = f"the brokers at {target.servers} cannot be queried: {fault.str()} ({fault.name()})"
     if "AUTH" in fault.name():
-        return AuthError(text)
-    return ExternalError(text)
+        return AuthError(f"{text}; grant the user access to the topic and cluster metadata")
+    return ExternalError(
+        f"{text}; check servers= and that the coordinator and the agents can reach these addresses"
+    )

@@ -1,12 +1,12 @@
 """The records of Kafka's partitions, each a split, read by one task without a consumer group.
 
-One job: `KafkaReader`, a `StreamReader` whose cursors are partitions of one client. It takes on
-partitions that are found while it runs where they are its own (`task_of`), pauses by not reading,
-and goes on by itself when brokers come back; what waiting won't mend is an error by name.
+One job: `KafkaReader`, a `StreamReader` whose cursors are partitions of one client. It adopts
+partitions that are discovered while it runs if they belong to its task (`task_of`), pauses by not
+reading, and resumes when brokers come back; an error that a retry cannot fix is raised.
 
-A position is ``{"next", "leader_epoch", "topic"}``: the offset to go on with, behind control
-records too, the epoch of the leader it was read from, and the id of the topic, which another one of
-the same name doesn't have.
+A position is ``{"next", "leader_epoch", "topic"}``: the next offset to read (past control records,
+too), the epoch of the leader it was read from, and the topic id, which changes if a topic of the
+same name is recreated.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 
 _log = logger("fabric.kafka")
 LOOK_S = 0.1
-"""How often errors are asked for."""
+"""How often the client is polled for errors."""
 REFUSED_S = 8.0
-"""How long credentials may be refused until the task fails: brokers that begin refuse, too."""
+"""How long credentials may be rejected until the task fails: starting brokers reject them, too."""
 _NOTHING = Later(1.0)
-"""A record wakes the reader; where a client can't, it looks as often as the task does."""
+"""A record wakes the reader; a client that cannot do so is polled as often as the task runs."""
 _GONE_OFFSET = ("OFFSET_OUT_OF_RANGE", "_AUTO_OFFSET_RESET")
 _GONE_TOPIC = (
     "UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_ID",
@@ -53,13 +53,13 @@ _GONE_TOPIC = (
 _MAY_NOT = ("TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED")
 _FETCH_BYTES = 1 << 20
 _AHEAD_ROWS = 16_384
-"""Of a partition that a client fetches again below: as many as are read at once. Each takes half a
-kilobyte of the client's heap, whose growth is what reading costs after decompressing."""
+"""A client fetches more of a partition below this count, which is the size of one read. Each record
+takes half a kilobyte of the client's heap, whose growth is the main cost after decompression."""
 _QUEUE_BYTES_MIN = 64 << 10
 
 
 class KafkaReader(CursorReader):
-    """See `StreamReader`; `schema` are the wanted columns, `full` all of the scan's."""
+    """See `StreamReader`; `schema` has the columns to read, `full` all columns of the scan."""
 
     def __init__(
         self,
@@ -77,10 +77,10 @@ class KafkaReader(CursorReader):
         self._attendant: Attendant | None = None
         self._cursors: dict[Place, Partition] = {}
         self._new: list[str] = []
-        """Splits that were found and not said yet."""
+        """Splits that were discovered and not announced yet."""
         self._looked_s = self._warned_s = float("-inf")
         self._refused, self._refused_s = "", cast("float | None", None)
-        """Which refusal came first, and when; None: since then something was read."""
+        """The first rejection and its time; None once something was read afterwards."""
         self._n_read, self._counted_s = 0, clock.monotonic_s()
         self._committing: dict[int, dict[Place, int]] = {}
 
@@ -91,7 +91,7 @@ class KafkaReader(CursorReader):
         super().open(splits)
 
     def poll(self, rows_max: int, wait_s: float, gather_s: float = 0.0) -> Polled | Ended | Poll:
-        """See `StreamReader.poll`; a split that was found is said first, by no rows of it."""
+        """See `StreamReader.poll`; a discovered split is announced first, by a batch of no rows."""
         if self._attendant is None:
             self._attendant = Attendant(self._source, self._client, self._woken.set)
         self._look()
@@ -111,14 +111,14 @@ class KafkaReader(CursorReader):
         return super().on_barrier(checkpoint)
 
     def on_complete(self, checkpoint: int) -> None:
-        """Tell the group, which shows its lag by that and means nothing to us."""
+        """Commit offsets to the group, for tools that show lag; Fabric never reads them."""
         offsets = self._committing.pop(checkpoint, None)
         self._committing = {id: at for id, at in self._committing.items() if id > checkpoint}
         if offsets:
             self._client.commit(offsets)
 
     def counts(self) -> dict[str, int]:
-        """How many records wait in its partitions, and how many were read in the last second."""
+        """The lag of its partitions in records, and the records read per second."""
         if self._open_client is None or all(turn.ended for turn in self._turns.values()):
             return {}
         lags = (cursor.lag for cursor in self._cursors.values())
@@ -148,7 +148,7 @@ class KafkaReader(CursorReader):
 
     def _read(self, rows_max: int) -> Polled | Ended | Poll | Later:
         found = super()._read(rows_max)
-        # New partitions may come, unless all ends with what there was.
+        # New partitions may be created, unless the stream ends with the existing records.
         return _NOTHING if found is Poll.END and not self._source.until else found
 
     def _opened(self, split: Split, wake: Callable[[], None]) -> Partition:
@@ -185,7 +185,7 @@ class KafkaReader(CursorReader):
             if place not in self._cursors and not self._source.until and owns(name, self._share):
                 super().open([Split(name)])
                 self._new.append(name)
-                _log.info("a partition was found", topic=place[0], partition=place[1])
+                _log.info("discovered a new partition", topic=place[0], partition=place[1])
         there = set(seen.places)
         for place, cursor in self._cursors.items():
             if not cursor.on_seen(place in there, seen.ids.get(place[0], "")):
@@ -194,7 +194,10 @@ class KafkaReader(CursorReader):
     def _on_fault(self, fault: Fault, now_s: float) -> None:
         assert self._attendant is not None
         if fault.fatal:
-            raise ExternalError(f"Kafka's client gave up: {fault.name}: {fault.text}")
+            raise ExternalError(
+                f"the Kafka client of {self._source.servers} failed fatally: {fault.name}: "
+                f"{fault.text}"
+            )
         cursor = self._cursors.get((fault.topic, fault.partition)) if fault.topic else None
         if fault.name in _GONE_OFFSET and cursor is not None:
             cursor.stand()
@@ -206,17 +209,18 @@ class KafkaReader(CursorReader):
             self._on_refused(fault, now_s)
         elif now_s - self._warned_s >= 1.0:
             self._warned_s = now_s
-            _log.warning("trouble with Kafka", servers=self._source.servers, fault=fault.name,
-                         why=fault.text)  # fmt: skip
+            _log.warning("the Kafka client reported an error", servers=self._source.servers,
+                         fault=fault.name, why=fault.text)  # fmt: skip
 
     def _on_refused(self, fault: Fault, now_s: float) -> None:
         if self._refused_s is None:
             self._refused_s, self._refused = now_s, fault.name
-            _log.warning("Kafka refuses", servers=self._source.servers, why=fault.text)
+            _log.warning("Kafka rejected a request, retrying", servers=self._source.servers,
+                         why=fault.text)  # fmt: skip
         elif now_s - self._refused_s >= REFUSED_S:
             raise refusal(fault.name, fault.text, self._source.servers) or AuthError(
-                f"the user given may not read topic {fault.topic!r} of {self._source.servers}: "
-                f"{fault.text}; allow it to read the topic"
+                f"the user is not authorized to read topic {fault.topic!r} at "
+                f"{self._source.servers}: {fault.text}; grant READ on the topic to the user"
             )
 
 
@@ -234,24 +238,24 @@ class Partition(Plain):
         self._epoch = -1
         self._topic_id = ""
         self._n_missed = 0
-        """Looks in a row that did not find it."""
+        """Consecutive metadata requests that did not list the partition."""
         self._assigned = self._stands = self._seen = False
         self._bad: list[BadRecord] = []
 
     def begin(self, next: int, end: int | None) -> None:
-        """Where it begins, and behind which offset it ends."""
+        """Set the offset to start at, and the end offset (exclusive; None: unbounded)."""
         self._begin, self._end = next, end
 
     @property
     def next(self) -> int:
-        """The offset to go on with; `EARLIEST` before anything is known."""
+        """The next offset to read; `EARLIEST` before anything is known."""
         if not self._assigned:
             return self._begin
         return int(self._client.position(*self.place))
 
     @property
     def lag(self) -> int:
-        """How many records wait behind what was read; -1: not known."""
+        """Records between the position and the high watermark; -1: not known."""
         return int(self._client.lag(*self.place)) if self._assigned else -1
 
     def read(self, rows_max: int) -> pa.RecordBatch | Later | None:
@@ -280,12 +284,12 @@ class Partition(Plain):
         return None if self._is_over() else Later(0.0)
 
     def take_unreadable(self) -> list[BadRecord]:
-        """Records that were left out."""
+        """The unreadable records that were left out since the last call."""
         found, self._bad = self._bad, []
         return found
 
     def position(self) -> dict[str, Any]:
-        """See the module."""
+        """See the module's docstring."""
         epoch = self._client.leader_epoch(*self.place) if self._assigned else self._epoch
         found: dict[str, Any] = {"next": self.next, "leader_epoch": epoch}
         return found | ({"topic": self._topic_id} if self._topic_id else {})
@@ -302,40 +306,41 @@ class Partition(Plain):
         self._stands = True
 
     def on_seen(self, there: bool, topic_id: str) -> bool:
-        """Brokers told which topics there are; before that nothing is read. False: look again."""
+        """Note whether the brokers list the partition; nothing is read before. False: ask again."""
         topic, partition = self.place
         self._n_missed = 0 if there else self._n_missed + 1
         if self._n_missed == 1:
             return False
         if self._n_missed:
             raise DataError(
-                f"partition {partition} of topic {topic!r} is gone: the topic was removed, or made "
-                "anew with fewer partitions; start a new job, or bring it back"
+                f"partition {partition} of topic {topic!r} no longer exists: the topic was "
+                "deleted, or recreated with fewer partitions; start a new job, or restore the "
+                "partition"
             )
         if topic_id and self._topic_id and topic_id != self._topic_id:
             self._expire(
-                f"topic {topic!r} was made anew: its id was {self._topic_id}, now it is "
-                f"{topic_id}; of the old one record {self.next} of partition {partition} was to be "
-                "read next"
+                f"topic {topic!r} was recreated: its topic id changed from {self._topic_id} to "
+                f"{topic_id}, and offset {self.next} of partition {partition} of the old topic was "
+                "to be read next"
             )
         self._topic_id = topic_id or self._topic_id
         self._seen = True
         return True
 
     def on_bounds(self, low: int, high: int) -> None:
-        """The offsets there are, after the one to go on with was refused."""
+        """Handle the partition's offsets after the brokers rejected the next one to read."""
         topic, partition = self.place
         following = self.next
         where = f"partition {partition} of topic {topic!r}"
         if 0 <= following < low:
             return self._expire(
-                f"{where} no longer keeps record {following}: its first is {low}, so "
-                f"{low - following} records are lost"
+                f"{where} no longer has offset {following}: the topic's retention deleted it, and "
+                f"the first available offset is {low}, so {low - following} records are lost"
             )
         if following > high:
             return self._expire(
-                f"record {following} of {where} was to be read next, and it ends before {high}: "
-                "the topic was made anew, or lost its tail with a broker"
+                f"offset {following} of {where} was to be read next, which is past the end offset "
+                f"{high}: the topic was recreated, or a broker lost its newest records"
             )
         return self._again(following if following >= 0 else low)
 
@@ -343,10 +348,10 @@ class Partition(Plain):
         policy = self._source.on_expired
         if policy == "fail":
             raise DataError(
-                f'{what}; to go on with what there is say on_expired="earliest" or "latest", or '
-                "start without this checkpoint"
+                f'{what}; to continue with the available records set on_expired="earliest" or '
+                '"latest", or start a job without this checkpoint'
             )
-        _log.error("records of Kafka are lost", why=what, goes_on=policy)
+        _log.error("Kafka records are lost", why=what, continues_at=policy)
         self._begin, self._epoch = EARLIEST if policy == "earliest" else LATEST, -1
         self._again(self._begin)
 
@@ -358,15 +363,15 @@ class Partition(Plain):
     def _is_over(self) -> bool:
         if self._end is None:
             return False
-        # Behind the last records lie control records and holes, which its position counts, too.
+        # Control records and gaps may follow the last record; the position counts them, too.
         return self.next >= self._end or self._end == 0
 
 
 class Budget:
-    """How much may be read now, by `rows_per_s` and `bytes_per_s` of one of `n_tasks` tasks.
+    """A token bucket: the share of `rows_per_s` and `bytes_per_s` of one of `n_tasks` tasks.
 
-    What is left over is kept for a tenth of a second; a record that is larger than that is read
-    whole and paid for after.
+    It holds at most the tokens of a tenth of a second; a record that is larger is read whole and
+    paid for afterwards.
     """
 
     _KEPT_S = 0.1
@@ -378,7 +383,7 @@ class Budget:
         self._at_s = clock.monotonic_s()
 
     def left(self) -> tuple[int, int, float]:
-        """Rows and bytes that may be read (many: no bound), else how long until some may."""
+        """Rows and bytes that may be read now, or else zero and the seconds to wait."""
         now_s = self._clock.monotonic_s()
         passed_s, self._at_s = now_s - self._at_s, now_s
         wait_s = 0.0
@@ -396,21 +401,21 @@ class Budget:
         return allowed[0], allowed[1], 0.0
 
     def spend(self, n_rows: int, n_bytes: int) -> None:
-        """So much was read."""
+        """Take what was read out of the budget."""
         self._left = [self._left[0] - n_rows, self._left[1] - n_bytes]
 
 
 def _unreadable(bad: BadRecord) -> DataError:
-    shown = "" if bad.data is None else f"; its bytes begin {bad.data[:60]!r}"
+    shown = "" if bad.data is None else f"; the value starts with {bad.data[:60]!r}"
     return DataError(
-        f"record {bad.offset} of topic {bad.topic!r}, partition {bad.partition}, can't be read: "
-        f'{bad.error}{shown}; on_bad="skip" leaves such records out, "side" puts them into '
-        '.side_output("unreadable")'
+        f"the record at offset {bad.offset} of topic {bad.topic!r}, partition {bad.partition}, "
+        f'cannot be read: {bad.error}{shown}; on_bad="skip" drops such records, on_bad="side" '
+        'sends them to .side_output("unreadable")'
     )
 
 
 def _client(source: KafkaStream, n_partitions: int) -> Reader:
-    """A client that reads, with what it may fetch ahead shared out over its partitions."""
+    """A reading client whose prefetch buffer is divided among its partitions."""
     from fabric.io.kafka.library import client
 
     queue_bytes = max(_QUEUE_BYTES_MIN, source.buffer_bytes // n_partitions)
@@ -421,6 +426,6 @@ def _client(source: KafkaStream, n_partitions: int) -> Reader:
         "queued.min.messages": str(_AHEAD_ROWS),
         "fetch.message.max.bytes": str(min(_FETCH_BYTES, queue_bytes)),
     }
-    if source.until:  # the last record may be the commit of a transaction, see `Markers`
+    if source.until:  # a transaction's commit may follow the last record, see `Markers`
         ours["fetch.wait.max.ms"] = "20"
     return client().Reader({**ours, **configuration(source)})

@@ -1,10 +1,9 @@
 """The partitions of Kafka's topics as splits, and the columns of their records.
 
-One job: what is known of a `KafkaStream` before it is read, and which task reads a partition. The
-name of a split is its topic and partition; the task follows from that name alone, so that
-partitions which are found later need nobody to hand them out. A split's ticket says where it begins
-and ends: offsets as they were when the job was submitted, so that a job that begins anew without a
-checkpoint reads the same.
+One job: what is known about a `KafkaStream` before it is read, and which task reads a partition.
+The name of a split is its topic and partition; the task follows from the name alone, so partitions
+that are discovered later need no assignment. A split's ticket has its start and end offset as of
+the submission of the job, so a job that restarts without a checkpoint reads the same records.
 """
 
 from __future__ import annotations
@@ -26,22 +25,22 @@ from fabric.plan.sources import KafkaStream, RowFormat, Split
 from fabric.plan.stream_facts import task_of
 
 ALL_PARTITIONS = -1
-"""Of a topic, in `KafkaStream.offsets`."""
+"""Stands for all partitions of a topic, in `KafkaStream.offsets`."""
 PARTS: Mapping[str, pa.DataType] = {
     field.name: field.type for field in COLUMNS if field.name not in ("key", "value")
 }
-"""What a record has beside key and value, and its type."""
+"""The parts of a record besides key and value, and their types."""
 _WHOLE: Mapping[str, pa.DataType] = {"raw": pa.binary(), "text": pa.string()}
-"""Formats of one column, and its type."""
+"""Formats with a single column, and its type."""
 _VALUE = "value"
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 Place = tuple[str, int]
-"""A topic and the number of a partition."""
+"""A topic and a partition number."""
 
 
 class Span(NamedTuple):
-    """Where a split begins, and behind which offset it ends (None: never)."""
+    """The offset that a split starts at, and its end offset (exclusive; None: unbounded)."""
 
     next: int
     end: int | None = None
@@ -53,14 +52,14 @@ class Span(NamedTuple):
 def kafka_schema(
     source: KafkaStream, keys: pa.Schema | None = None, values: pa.Schema | None = None
 ) -> pa.Schema:
-    """The columns of a source: its key's, its value's, then the rest of a record.
+    """The columns of a source: those of the key, of the value, then the rest of a record.
 
-    `keys` and `values` are what the user says; where they are None the formats tell, if they can.
+    `keys` and `values` are given by the user; None: derived from the format's schema.
 
     Raises
     ------
     PlanError
-        A format can't tell, or can't hold such columns.
+        A format has no schema, or does not support these columns.
     """
     subject = next(iter(source.topics), "")
     if not source.key:
@@ -77,13 +76,13 @@ def kafka_schema(
 
 
 def value_columns(source: KafkaStream, schema: pa.Schema) -> pa.Schema:
-    """Those of `schema` that come from a record's value."""
+    """The columns of `schema` that come from a record's value."""
     others = {*source.key, *(name for _, name in source.columns)}
     return pa.schema([field for field in schema if field.name not in others])
 
 
 def key_columns(source: KafkaStream, schema: pa.Schema) -> pa.Schema:
-    """Those of `schema` that come from a record's key."""
+    """The columns of `schema` that come from a record's key."""
     return pa.schema([field for field in schema if field.name in source.key])
 
 
@@ -95,7 +94,7 @@ def _columns_of(format: RowFormat, subject: str, names: Iterable[str]) -> pa.Sch
     found = format_schema(format, format.subject or subject)
     if found is None:
         raise PlanError(
-            f"the columns of records in {format.name} are not known; write: "
+            f"the columns of {format.name} records are unknown without a schema; write: "
             'schema={"id": "int64", "text": "string"}'
         )
     return found
@@ -104,8 +103,9 @@ def _columns_of(format: RowFormat, subject: str, names: Iterable[str]) -> pa.Sch
 def _check_columns(format: RowFormat, columns: pa.Schema) -> None:
     if format.name in _WHOLE and len(columns) != 1:
         raise PlanError(
-            f"{format.name} is one column, got {len(columns)}: {', '.join(columns.names)}; for "
-            'several choose another format, as in format="json"'
+            f"format {format.name} has one column, got {len(columns)}: "
+            f"{', '.join(columns.names)}; for several columns choose another format, as in "
+            'format="json"'
         )
     from fabric.io.codecs import check_format
 
@@ -116,49 +116,50 @@ def _check_columns(format: RowFormat, columns: pa.Schema) -> None:
 
 
 def check(source: KafkaStream) -> None:
-    """Refuse what means nothing, whatever the brokers say; raises `ConfigError`, `PlanError`."""
+    """Refuse what is invalid independently of the brokers; raises `ConfigError`, `PlanError`."""
     check_reach(source)
     if bool(source.topics) == bool(source.pattern):
-        raise ConfigError("a Kafka stream has topics or a pattern, and not both")
+        raise ConfigError("a Kafka stream needs either topics or a pattern, not both")
     for topic in source.topics:
         if not _TOPIC.fullmatch(topic) or topic in (".", ".."):
             raise ConfigError(
-                f"{topic!r} is no name of a topic: those have letters, digits, dots, underscores "
-                "and dashes; many topics are named by pattern="
+                f"{topic!r} is not a valid topic name, which has letters, digits, dots, "
+                "underscores and dashes; to match several topics use pattern="
             )
     if len(set(source.topics)) != len(source.topics):
-        raise ConfigError("a topic is named twice")
+        raise ConfigError(f"a topic is given twice: {', '.join(source.topics)}")
     try:
         re.compile(source.pattern)
     except re.error as error:
-        raise ConfigError(f"pattern {source.pattern!r} is no regular expression: {error}") from None
+        raise ConfigError(
+            f"pattern {source.pattern!r} is not a valid regular expression: {error}"
+        ) from None
     if source.discover_s <= 0:
         raise ConfigError(f"discover_s must be positive, got {source.discover_s}")
     if source.buffer_bytes < 1:
         raise ConfigError(f"buffer_bytes must be positive, got {source.buffer_bytes}")
     for name, _ in source.settings:
         if is_secret(name):
-            raise ConfigError(f"setting {name!r} is secret and may only be among the secrets")
+            raise ConfigError(f"setting {name!r} is secret and must be passed in secrets")
     for topic, partition, _ in source.offsets:
         if partition < ALL_PARTITIONS or not is_meant(source, topic):
-            raise ConfigError(
-                f"start names partition {partition} of topic {topic!r}, which is not read"
-            )
+            where = "" if partition == ALL_PARTITIONS else f"partition {partition} of "
+            raise ConfigError(f"start= names {where}topic {topic!r}, which is not read")
     unknown = [part for part, _ in source.columns if part not in PARTS]
     if unknown:
-        raise ConfigError(f"a record has no {unknown[0]!r}; it has {', '.join(PARTS)}")
+        raise ConfigError(f"a Kafka record has no {unknown[0]!r}; it has {', '.join(PARTS)}")
 
 
 def is_meant(source: KafkaStream, topic: str) -> bool:
     """Whether `source` reads that topic."""
     if source.topics:
         return topic in source.topics
-    # Kafka's own topics (offsets, transactions) are nobody's rows.
+    # Kafka's internal topics (offsets, transactions) hold no rows.
     return not topic.startswith("__") and re.fullmatch(source.pattern, topic) is not None
 
 
 def split_name(place: Place) -> str:
-    """The name of a partition's split, the same for ever.
+    """The name of a partition's split, which never changes.
 
     >>> split_name(("clicks-2024", 7))
     'clicks-2024-7'
@@ -177,34 +178,34 @@ def place_of(split: str) -> Place:
 
 
 def owns(split: str, share: Share) -> bool:
-    """Whether the task of `share` reads that partition."""
+    """Whether the task of `share` reads the partition."""
     return task_of(split, share.n_tasks) == share.task
 
 
 def span_of(split: Split) -> Span:
-    """Where a split begins and ends; one without a ticket was found later: all of it."""
+    """The span of a split; one without a ticket was discovered later and is read from the start."""
     return Span(**json.loads(split.ticket)) if split.ticket else Span(EARLIEST)
 
 
 def enumerate_partitions(source: KafkaStream) -> list[Split]:
-    """The partitions there are, and where each begins and ends.
+    """The existing partitions, each with its start and end offset.
 
     Raises
     ------
     NotFoundError
         A topic, or a partition that `start` names, does not exist.
     AuthError
-        The brokers refuse the credentials, or what they may read.
+        The brokers rejected the credentials, or the user may not read a topic.
     ExternalError
-        No broker answers.
+        No broker answered.
     """
     check(source)
     with Asking(source) as asking:
         places = found_places(source, asking.partitions())
         if len(places) > SPLITS_MAX:
             raise ConfigError(
-                f"there are {len(places)} partitions, a stream has at most {SPLITS_MAX}; name "
-                "fewer topics"
+                f"the topics have {len(places)} partitions, and a stream reads at most "
+                f"{SPLITS_MAX}; read fewer topics"
             )
         begins = _begins(source, asking, places)
         ends: dict[Place, int | None] = dict.fromkeys(places)
@@ -214,12 +215,12 @@ def enumerate_partitions(source: KafkaStream) -> list[Split]:
 
 
 def found_places(source: KafkaStream, partitions: Mapping[str, int | str]) -> list[Place]:
-    """The partitions of what `source` reads, given those of each topic (or what is wrong with it).
+    """The partitions that `source` reads, given each topic's partition count or error code.
 
     Raises
     ------
     NotFoundError, AuthError
-        Of a topic that is named.
+        A topic that `source` names does not exist, or the user may not read it.
     """
     for topic in source.topics:
         found = partitions.get(topic, "UNKNOWN_TOPIC_OR_PART")
@@ -236,15 +237,15 @@ def found_places(source: KafkaStream, partitions: Mapping[str, int | str]) -> li
 def _refused(topic: str, error: str, servers: str) -> NotFoundError | AuthError:
     if "AUTHORIZATION" in error:
         return AuthError(
-            f"the user given may not read topic {topic!r} of {servers} ({error}); allow it to "
-            "describe and read the topic"
+            f"the user is not authorized to read topic {topic!r} at {servers} ({error}); grant "
+            "DESCRIBE and READ on the topic to the user"
         )
     if "UNKNOWN_TOPIC" in error:
         return NotFoundError(
-            f"there is no topic {topic!r} at {servers}; create it, or name topics that may come by "
-            "pattern="
+            f"there is no topic {topic!r} at {servers}; create the topic, or use pattern= for "
+            "topics that are created later"
         )
-    return NotFoundError(f"topic {topic!r} of {servers} can't be read now: {error}")
+    return NotFoundError(f"topic {topic!r} at {servers} cannot be read now: {error}")
 
 
 def _begins(source: KafkaStream, asking: Asking, places: list[Place]) -> dict[Place, int]:
@@ -262,8 +263,8 @@ def _begins(source: KafkaStream, asking: Asking, places: list[Place]) -> dict[Pl
         if partition != ALL_PARTITIONS and (topic, partition) not in places:
             n = sum(1 for place in places if place[0] == topic)
             raise NotFoundError(
-                f"start names partition {partition} of topic {topic!r}, which has {n} partitions, "
-                "counted from 0"
+                f"start= names partition {partition} of topic {topic!r}, which has {n} partitions, "
+                "numbered from 0"
             )
     return {
         place: given.get(place, given.get((place[0], ALL_PARTITIONS), EARLIEST)) for place in places

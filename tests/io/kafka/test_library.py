@@ -56,11 +56,11 @@ def test_python_and_fabric_share_one_library() -> None:
 def test_what_was_never_run_is_refused_in_a_sentence(tmp_path: Path) -> None:
     import _ctypes
 
-    assert loaded(_ctypes.__file__) == f"no librdkafka was found behind {_ctypes.__file__}"
+    assert loaded(_ctypes.__file__) == f"no librdkafka was found in {_ctypes.__file__}"
     assert loaded("/nowhere/cimpl.so").startswith("it can't be loaded: /nowhere/cimpl.so")
     for number, text in ((0x010902FF, "1.9.2"), (0x020700FF, "2.7.0"), (0x030000FF, "3.0.0")):
         why = loaded(fake(tmp_path, number, text))
-        assert why == f"it brings librdkafka {text}, 2.8.0 or newer of version 2 is needed"
+        assert why.startswith(f"it bundles librdkafka {text}, and Fabric needs version 2.8.0")
     why = loaded(fake(tmp_path, 0x021000FF, "2.16.0"))
     assert re.fullmatch(r"its librdkafka lacks (rd_kafka_\w+(, )?){50,}", why)
 
@@ -76,7 +76,7 @@ def test_python_is_used_where_native_code_can_not_be() -> None:
     assert said.startswith(
         "False fabric.io.kafka.python_reader fabric.io.kafka.python_writer Kafka"
     )
-    assert "because of the installed confluent-kafka: no librdkafka was found behind" in said
+    assert "because of the installed confluent-kafka: no librdkafka was found in" in said
 
 
 def test_without_confluent_kafka_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

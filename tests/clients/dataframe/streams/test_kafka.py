@@ -74,24 +74,27 @@ def test_columns_and_their_types() -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"offset": "id"}, 'two columns are called "id"; write: offset="id_2"'),
-        ({"key": "text"}, 'two columns are called "text"; write: key="text_2"'),
+        ({"offset": "id"}, 'two columns are named "id"; write: offset="id_2"'),
+        ({"key": "text"}, 'two columns are named "text"; write: key="text_2"'),
         ({"pattern": "x"}, "topics or a pattern, got both"),
         ({"topics": ()}, "topics or a pattern, got neither"),
-        ({"topics": "a b"}, "'a b' is no name of a topic"),
-        ({"topics": ["a", "a"]}, "a topic is named twice"),
-        ({"topics": (), "pattern": "("}, "is no regular expression"),
-        ({"servers": "a b"}, "servers of Kafka are hosts and ports"),
-        ({"schema": None}, "the columns of records in json are not known; write: schema="),
+        ({"topics": "a b"}, "'a b' is not a valid topic name"),
+        ({"topics": ["a", "a"]}, "a topic is given twice: a, a"),
+        ({"topics": (), "pattern": "("}, "is not a valid regular expression"),
+        ({"servers": "a b"}, "servers must be host:port"),
+        (
+            {"schema": None},
+            "the columns of json records are unknown without a schema; write: schema=",
+        ),
         ({"format": "jsn"}, "format='jsn' is not valid"),
-        ({"format": "raw"}, "raw is one column, got 2: id, text"),
-        ({"format": "csv", "registry": "http://r:1"}, "a registry has schemas for json, avro"),
-        ({"registry": "r:1"}, "registry is not a URL"),
-        ({"key_format": "text"}, "key_format is of a key; name its column"),
-        ({"key": "k", "key_format": "json"}, 'has columns of its own; write: key={"k": "int64"}'),
-        ({"key": {"k": "int64"}}, "say how the key is written"),
+        ({"format": "raw"}, "format raw has one column, got 2: id, text"),
+        ({"format": "csv", "registry": "http://r:1"}, "a schema registry supports json, avro"),
+        ({"registry": "r:1"}, "registry must be a URL"),
+        ({"key_format": "text"}, "key_format= needs a column for the key"),
+        ({"key": "k", "key_format": "json"}, 'needs columns with types; write: key={"k": "int64"}'),
+        ({"key": {"k": "int64"}}, "the format of the key is not given"),
         ({"start": "2024-01-31"}, r"write: start=datetime.datetime\(2024, 1, 31"),
-        ({"start": {"u": 5}}, "start names partition -1 of topic 'u', which is not read"),
+        ({"start": {"u": 5}}, "start= names topic 'u', which is not read"),
         ({"start": {"t": {0: -1}}}, "not a whole number of at least 0"),
         ({"until": "later"}, "until='later' is not valid"),
         ({"on_bad": "drop"}, "on_bad='drop' is not valid"),
@@ -99,8 +102,11 @@ def test_columns_and_their_types() -> None:
         ({"discover": 5}, 'discover is a length of time, got 5; write: discover="5 seconds"'),
         ({"rows_per_s": -1}, "rows_per_s=-1"),
         ({"buffer_bytes": 5}, "buffer_bytes=5"),
-        ({"settings": {"group.id": "x"}}, "say group="),
-        ({"settings": {"sasl.password": object()}}, "'sasl.password' is a text, number or bool"),
+        ({"settings": {"group.id": "x"}}, "use group="),
+        (
+            {"settings": {"sasl.password": object()}},
+            "'sasl.password' must be a string, number or bool",
+        ),
     ],
 )
 def test_what_means_nothing_is_refused_at_the_call(options: dict[str, Any], text: str) -> None:
@@ -121,11 +127,11 @@ def test_a_secret_is_nowhere() -> None:
 
 
 def test_formats_that_mean_nothing() -> None:
-    with pytest.raises(PlanError, match="subject is for a registry"):
+    with pytest.raises(PlanError, match="subject= needs a schema registry"):
         formats.avro("{}", subject="x")
     with pytest.raises(PlanError, match="strategy='x' is not valid"):
         formats.avro(registry="http://r:1", strategy="x")  # type: ignore[arg-type]
     with pytest.raises(PlanError, match=r"write: schema=Path\(.*\).read_text\(\)"):
         formats.avro(Path("x.avsc"))  # type: ignore[arg-type]
-    with pytest.raises(PlanError, match="holds a user or password"):
+    with pytest.raises(PlanError, match="contains a user or password"):
         formats.avro(registry="http://a:b@r:1")
