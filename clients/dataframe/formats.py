@@ -1,7 +1,7 @@
-"""How rows are written as bytes, as users say it: ``fabric.formats``.
+"""Row formats, which encode rows as bytes, for users: ``fabric.formats``.
 
-One job: a `RowFormat` for `read_kafka`, `write_kafka` and whatever else holds one row in one
-message. Where a format needs nothing but its name, the name alone does: ``format="json"``.
+One job: a `RowFormat` for `read_kafka`, `write_kafka` and whatever else stores one row per message.
+A format without options can be given by its name alone: ``format="json"``.
 """
 
 from __future__ import annotations
@@ -31,17 +31,25 @@ def json(
     registry_settings: Mapping[str, object] | None = None,
     **options: OptionValue,
 ) -> RowFormat:
-    """One JSON object a row; with a `registry`, JSON Schema behind the id of a schema.
+    """One JSON object per row; with a `registry`, each value starts with the id of a JSON Schema.
+
+    A missing field is null; a field without a column is ignored. A value that does not fit its
+    column exactly makes the record unreadable. Null values are rows of nulls.
 
     Parameters
     ----------
     schema
-        A JSON Schema, of which columns and types are taken.
+        The text of a JSON Schema that defines the columns and their types.
     registry
-        URL of a schema registry, as of Confluent's; `registry_settings` as for `avro`.
+        The URL of a schema registry with Confluent's API; `registry_settings` as for `avro`.
     subject, strategy
-        Under which name schemas are registered: `subject`, else by ``topic``, ``record`` or
-        ``topic_record``.
+        The subject of the schema: `subject`, or else a name derived by the strategy ``topic``,
+        ``record`` or ``topic_record``.
+
+    Raises
+    ------
+    PlanError
+        If an argument is invalid, or needs a `registry` that is not given.
 
     Examples
     --------
@@ -62,19 +70,32 @@ def avro(
     registry_settings: Mapping[str, object] | None = None,
     **options: OptionValue,
 ) -> RowFormat:
-    """Avro: bare values of `schema`, or with a `registry` values behind the id of their schema.
+    """Avro: plain values of `schema`; with a `registry`, each value starts with its schema's id.
+
+    Null values are rows of nulls; a field is null if its union has a null branch.
 
     Parameters
     ----------
     schema
-        Avro's JSON. With a registry, what rows are read as, or written by (none: what is registered
-        last, or what the columns are).
+        The text of an Avro schema. With a registry, the schema to read rows as, or to write them
+        with; by default the newest one of the subject, or one derived from the columns.
     registry
-        URL of a schema registry, as of Confluent's.
+        The URL of a schema registry with Confluent's API.
+    subject, strategy
+        The subject of the schema: `subject`, or else a name derived by the strategy ``topic``,
+        ``record`` or ``topic_record``.
     registry_settings
         ``basic.auth.user.info`` (``user:password``), ``bearer.auth.token``, ``ssl.ca.location``,
-        ``ssl.certificate.location``, ``ssl.key.location``. Files are read here; what is secret is
-        never shown.
+        ``ssl.certificate.location``, ``ssl.key.location``; ``request.timeout.ms`` and ``wait.ms``
+        (how long to wait for an unreachable registry, 60 000 by default). Files are read on this
+        machine; secrets are never shown.
+    options
+        ``record_name``: the name of the record if the schema is derived from the columns.
+
+    Raises
+    ------
+    PlanError
+        If an argument is invalid, or needs a `registry` that is not given.
 
     Examples
     --------
@@ -98,7 +119,10 @@ def protobuf(
     registry_settings: Mapping[str, object] | None = None,
     **options: OptionValue,
 ) -> RowFormat:
-    """Protobuf: `message` of the .proto file whose text is `schema`, or of a `registry` (`avro`).
+    """Protobuf: the `message` of a .proto file, given as text in `schema` or by a `registry`.
+
+    Without a `message` it is the first one of the file. Fields that do not track presence read as
+    their type's zero, others as null. Arguments and errors are as for `avro`.
 
     >>> from fabric import formats
     >>> click = 'syntax = "proto3"; message Click { int64 user = 1; string page = 2; }'
@@ -110,27 +134,35 @@ def protobuf(
 
 
 def csv(**options: OptionValue) -> RowFormat:
-    """One line of CSV a row, without a header; `options` as of `fabric.read_csv`."""
+    """One line of CSV per row, without a header; an empty field is null.
+
+    `options` are ``delimiter``, ``quote``, ``null_values``, ``ragged`` and ``quote_style``, as for
+    CSV files.
+
+    >>> from fabric import formats
+    >>> formats.csv(delimiter=";").options
+    (('delimiter', ';'),)
+    """
     return _format(RowFormat("csv", tuple(options.items())))
 
 
 def text() -> RowFormat:
-    """UTF-8 text: one column, as it is; by its name, ``format="text"``."""
+    """UTF-8 text: one column of strings; the same as ``format="text"``."""
     return RowFormat("text")
 
 
 def raw() -> RowFormat:
-    """Bytes: one column of binary, as it is."""
+    """Bytes: one column of binary; the same as ``format="raw"``."""
     return RowFormat("raw")
 
 
 def ipc() -> RowFormat:
-    """Arrow's IPC stream: a message holds one row or many."""
+    """Arrow IPC streams: one message holds any number of rows; the same as ``format="ipc"``."""
     return RowFormat("ipc")
 
 
 def to_format(given: str | RowFormat, verb: str, name: str = "format") -> RowFormat:
-    """The format that argument `name` of `verb` means; raises `PlanError`.
+    """The format given as argument `name` of `verb`; raises `PlanError`.
 
     >>> to_format("json", "read_kafka").name
     'json'
@@ -141,13 +173,13 @@ def to_format(given: str | RowFormat, verb: str, name: str = "format") -> RowFor
 
 
 def _format(given: RowFormat, registry_settings: Mapping[str, object] | None = None) -> RowFormat:
-    """`given` when its arguments mean something, with the settings of its registry."""
+    """`given` with the settings of its registry; raises `PlanError` if an argument is invalid."""
     from fabric.io.kafka.settings import check_url, set_apart
 
     verb = f"formats.{given.name}"
     if isinstance(given.schema_text, Path):
         line = f"schema=Path({quoted(str(given.schema_text))}).read_text()"
-        raise PlanError(f"{verb}: schema is text; write: {line}")
+        raise PlanError(f"{verb}: schema must be the text of a schema, not a path; write: {line}")
     named = (
         ("schema", given.schema_text), ("message", given.message), ("registry", given.registry),
         ("subject", given.subject),
@@ -162,13 +194,13 @@ def _format(given: RowFormat, registry_settings: Mapping[str, object] | None = N
     except ConfigError as error:
         raise PlanError(f"{verb}: {error.message}") from None
     if not given.registry and (lost := _of_registry(given, registry_settings)):
-        raise PlanError(f"{verb}: {lost} is for a registry; give registry= as well")
+        raise PlanError(f"{verb}: {lost}= needs a schema registry; set registry= as well")
     options = tuple(sorted(given.options))
     return replace(given, options=options, registry_settings=settings, registry_secrets=secrets)
 
 
 def _of_registry(given: RowFormat, settings: Mapping[str, object] | None) -> str:
-    """The argument that means nothing without a registry."""
+    """The name of an argument that needs a registry, if one is given."""
     if settings:
         return "registry_settings"
     if given.subject:

@@ -1,5 +1,5 @@
-"""Rows in the form of messages: values of bytes decoded into columns, and columns encoded.
+"""Row formats: values (bytes) decoded into columns, and columns encoded as values.
 
-Each format is a pair of classes of C++ behind one face (`codec.pyx`); nothing here reads or writes
-anything, and nothing here is a topic's or a file's alone.
+Each format is a pair of C++ classes behind one interface (`codec.pyx`). Nothing here does I/O or is
+specific to topics or files.
 """

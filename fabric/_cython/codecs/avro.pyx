@@ -1,7 +1,7 @@
-"""Avro rows to columns and back: the face of `avro.hpp`.
+"""Avro rows to columns and back: the Python interface of `avro.hpp`.
 
-One job: hand it the programs that `fabric.io.codecs.avro_program` makes, and ask for one whenever a
-row names a schema that was not met before. About 15 ns a field, GIL released.
+One job: pass on the programs that `fabric.io.codecs.avro_program` compiles, and request one when a
+row has a schema id that is new. About 15 ns per field, GIL released.
 """
 
 cimport cython
@@ -10,7 +10,7 @@ from fabric._cython.codecs.framed cimport Lookup, lookup_of
 
 
 cdef int ask(void* decoder, const string& header, string* reason) except -1 with gil:
-    """Make a schema known to a decoder; 0 with a reason when its rows are bad."""
+    """Add the program of a schema id to a decoder; 0 with a reason if rows of it are bad."""
     cdef AvroDecoder found = <AvroDecoder> decoder
     cdef bytes text = header
     program = found.lookup(int.from_bytes(text[1:], "big"))
@@ -23,22 +23,22 @@ cdef int ask(void* decoder, const string& header, string* reason) except -1 with
 
 @cython.final
 cdef class AvroDecoder(Decoder):
-    """Rows of Avro to rows of `schema`.
+    """Decodes Avro values into rows of `schema`.
 
     Parameters
     ----------
     schema
         The wanted columns; `pyarrow.Schema`.
     program
-        A `Program` for these columns: it reads every row. None with a `lookup`.
+        The `Program` that reads every row into these columns; None with a `lookup`.
     lookup
-        Rows begin with a zero byte and a schema's id. Called once for each id, with the GIL, in the
-        midst of `decode`: returns the program that reads its rows, or a text that says why they are
-        bad (then it is called again for the next one). What it raises, `decode` raises.
+        For rows that start with a zero byte and a schema id. Called once per id during `decode`,
+        with the GIL: returns the program that reads rows with this id, or a string that says why
+        they are bad (and is then called again for the next row). `decode` raises its exceptions.
     Raises
     ------
     ValueError
-        If a column has a type that no row can be decoded into.
+        If a column has an unsupported type.
     Examples
     --------
     >>> import pyarrow as pa
@@ -50,7 +50,7 @@ cdef class AvroDecoder(Decoder):
     >>> decoder = AvroDecoder(columns, avro_program(writer, columns))
     >>> found = decoder.decode(pa.array([b"\\x02", b"\\x80", None], pa.binary()))
     >>> found.batch["x"].to_pylist(), found.bad[0].row, found.bad[0].reason
-    ([1, None], 1, 'a number is cut off at byte 1 of 1')
+    ([1, None], 1, 'a number is truncated at byte 1 of 1')
     """
 
     def __cinit__(self, schema not None, program=None, *, lookup=None):
@@ -69,20 +69,20 @@ cdef class AvroDecoder(Decoder):
 
 @cython.final
 cdef class AvroEncoder(Encoder):
-    """Rows of `schema` to Avro.
+    """Encodes rows of `schema` as Avro values.
 
     Parameters
     ----------
     schema
         The columns; `pyarrow.Schema`.
     program
-        What `written_program` makes of them and an Avro schema.
+        The result of `written_program` for these columns and an Avro schema.
     header
-        What each value begins with: a registry's id.
+        Bytes that each value starts with: the schema id of a registry.
     Raises
     ------
     ValueError
-        If a column has a type that no row can be encoded from.
+        If a column has an unsupported type.
     Examples
     --------
     >>> import pyarrow as pa

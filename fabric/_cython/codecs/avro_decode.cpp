@@ -22,7 +22,7 @@ int64_t unzigzag(uint64_t raw) {
 }
 
 void check_program(bool is_right) {
-  if (!is_right) throw std::invalid_argument("an Avro program names what it does not have");
+  if (!is_right) throw std::invalid_argument("an Avro program has an index out of range");
 }
 
 }  // namespace
@@ -74,7 +74,7 @@ bool AvroDecoder::decode(const Span& value, std::string& reason) {
   Row row{rest.data, rest.data, rest.data + rest.size, 0, 0, reason};
   if (!run(*program, program->root, row)) return false;
   if (row.at == row.end) return true;
-  reason = std::to_string(row.left()) + " bytes are left behind the row's end, after byte " +
+  reason = std::to_string(row.left()) + " bytes follow the end of the row, at byte " +
            std::to_string(row.at - row.begin);
   return false;
 }
@@ -93,7 +93,7 @@ bool AvroDecoder::Row::number(uint64_t& out, const char* what) {
   uint64_t value = 0;
   for (int shift = 0; at < end; shift += 7) {
     const uint8_t byte = *at++;
-    if (shift == 63 && byte > 1) return wrong("a number has over 64 bits");
+    if (shift == 63 && byte > 1) return wrong("a number has more than 64 bits");
     value |= static_cast<uint64_t>(byte & 0x7F) << shift;
     if (byte < 0x80) {
       out = value;
@@ -126,13 +126,13 @@ bool AvroDecoder::run(const AvroProgram& program, int32_t node_id, Row& row) {
   switch (node.op) {
     case AvroOp::int64: case AvroOp::int32: {
       uint64_t raw = 0;
-      if (!row.number(raw, "a number is cut off")) return false;
+      if (!row.number(raw, "a number is truncated")) return false;
       const int64_t value = unzigzag(raw);
       if (node.op == AvroOp::int64) {
         node.column->number(value);
         return true;
       }
-      if (value != static_cast<int32_t>(value)) return row.wrong("an int has over 32 bits");
+      if (value != static_cast<int32_t>(value)) return row.wrong("an int has more than 32 bits");
       node.column->number(static_cast<int32_t>(value));
       return true;
     }
@@ -141,7 +141,7 @@ bool AvroDecoder::run(const AvroProgram& program, int32_t node_id, Row& row) {
     case AvroOp::decimal: case AvroOp::duration: case AvroOp::enum_:
       return scalar(program, node, row);
     default: {
-      if (++row.depth > AVRO_DEPTH_MAX) return row.wrong("values lie too deep in each other");
+      if (++row.depth > AVRO_DEPTH_MAX) return row.wrong("values are nested too deeply");
       const bool is_right = branch(program, node, row);
       --row.depth;
       return is_right;
@@ -159,9 +159,9 @@ bool AvroDecoder::branch(const AvroProgram& program, const AvroNode& node, Row& 
       return true;
     case AvroOp::union_: {
       int64_t index = 0;
-      if (!row.integer(index, "a union's branch is cut off")) return false;
+      if (!row.integer(index, "a union's branch is truncated")) return false;
       if (index < 0 || index >= static_cast<int64_t>(node.children.size())) {
-        return row.wrong("a union has no such branch");
+        return row.wrong("a union's branch index is out of range");
       }
       return run(program, node.children[static_cast<size_t>(index)], row);
     }
@@ -192,7 +192,7 @@ bool AvroDecoder::member(const AvroProgram& program, const AvroNode& node, Row& 
 }
 
 bool AvroDecoder::items(const AvroProgram& program, const AvroNode& node, Row& row) {
-  const char* cut_off = "a count of items is cut off";
+  const char* cut_off = "a count of items is truncated";
   for (;;) {
     int64_t count = 0;
     if (!row.integer(count, cut_off)) return false;
@@ -200,7 +200,7 @@ bool AvroDecoder::items(const AvroProgram& program, const AvroNode& node, Row& r
     if (count < 0) {  // its size in bytes follows, so that a reader may jump over it
       int64_t size = 0;
       if (!row.integer(size, cut_off)) return false;
-      if (size < 0 || size > row.left()) return row.wrong("a block of items is cut off");
+      if (size < 0 || size > row.left()) return row.wrong("a block of items is truncated");
       if (node.column == nullptr) {
         row.at += size;
         continue;
@@ -209,7 +209,7 @@ bool AvroDecoder::items(const AvroProgram& program, const AvroNode& node, Row& r
       count = -count;
     }
     if (node.a > 0 ? count > row.left() / node.a : count > EMPTY_ITEMS_MAX - row.n_empty) {
-      return row.wrong("a count says more items than the row has room for");
+      return row.wrong("an item count exceeds the size of the row");
     }
     if (node.a <= 0) row.n_empty += count;
     for (int64_t k = 0; k < count; ++k) {
@@ -233,18 +233,18 @@ bool AvroDecoder::scalar(const AvroProgram& program, const AvroNode& node, Row& 
       if (node.column != nullptr) node.column->null();
       return true;
     case AvroOp::boolean:
-      if (!row.bytes(1, at, "a boolean is cut off")) return false;
+      if (!row.bytes(1, at, "a boolean is truncated")) return false;
       if (*at > 1) return row.wrong("a boolean is neither 0 nor 1");
       if (node.column != nullptr) node.column->boolean(*at == 1);
       return true;
     case AvroOp::int_: case AvroOp::long_:
-      if (!row.integer(value, "a number is cut off")) return false;
+      if (!row.integer(value, "a number is truncated")) return false;
       if (node.op == AvroOp::int_ && value != static_cast<int32_t>(value)) {
-        return row.wrong("an int has over 32 bits");
+        return row.wrong("an int has more than 32 bits");
       }
       if (node.column == nullptr) return true;
       if (node.b > 1 && value % node.b != 0) {
-        return row.wrong("a time has digits that its column has no room for");
+        return row.wrong("a time is more precise than its column");
       }
       if (node.b > 1) value /= node.b;
       if ((node.a > 1 && __builtin_mul_overflow(value, node.a, &value)) ||
@@ -254,7 +254,7 @@ bool AvroDecoder::scalar(const AvroProgram& program, const AvroNode& node, Row& 
       return true;
     case AvroOp::float_: {
       float number;
-      if (!row.bytes(sizeof number, at, "a float is cut off")) return false;
+      if (!row.bytes(sizeof number, at, "a float is truncated")) return false;
       std::memcpy(&number, at, sizeof number);
       if (node.column == nullptr) return true;
       if (node.kind == Kind::float32) node.column->number(number);
@@ -263,28 +263,28 @@ bool AvroDecoder::scalar(const AvroProgram& program, const AvroNode& node, Row& 
     }
     case AvroOp::double_: {
       double number;
-      if (!row.bytes(sizeof number, at, "a double is cut off")) return false;
+      if (!row.bytes(sizeof number, at, "a double is truncated")) return false;
       std::memcpy(&number, at, sizeof number);
       if (node.column != nullptr) node.column->number(number);
       return true;
     }
     case AvroOp::bytes:
-      if (!row.sized(at, value, "a string or bytes are cut off")) return false;
+      if (!row.sized(at, value, "a string or bytes are truncated")) return false;
       if (node.column == nullptr) return true;
       if (node.kind == Kind::text && !is_utf8(at, value)) return row.wrong("a string is not UTF-8");
       node.column->bytes(at, value);
       return true;
     case AvroOp::fixed:
-      if (!row.bytes(node.a, at, "a fixed is cut off")) return false;
+      if (!row.bytes(node.a, at, "a fixed is truncated")) return false;
       if (node.column != nullptr) node.column->fixed(at);
       return true;
     case AvroOp::decimal:
       return decimal(node, row);
     case AvroOp::duration: {
-      if (!row.bytes(12, at, "a duration is cut off")) return false;
+      if (!row.bytes(12, at, "a duration is truncated")) return false;
       uint32_t parts[3];
       std::memcpy(parts, at, sizeof parts);
-      if ((parts[0] | parts[1]) >> 31 != 0) return row.wrong("a duration has over 2^31 days");
+      if ((parts[0] | parts[1]) >> 31 != 0) return row.wrong("a duration is out of range");
       const int64_t nanoseconds = int64_t{parts[2]} * 1'000'000;
       uint8_t made[16];
       std::memcpy(made, parts, 8);
@@ -293,11 +293,11 @@ bool AvroDecoder::scalar(const AvroProgram& program, const AvroNode& node, Row& 
       return true;
     }
     default:
-      if (!row.integer(value, "an enum is cut off")) return false;
-      if (value < 0 || value >= node.b) return row.wrong("an enum has no such symbol");
+      if (!row.integer(value, "an enum is truncated")) return false;
+      if (value < 0 || value >= node.b) return row.wrong("an enum's symbol index is out of range");
       const std::string& symbol = program.texts[static_cast<size_t>(node.a + value)];
       if (node.children[static_cast<size_t>(value)] == 0) {
-        row.reason = "the enum symbol " + symbol + " is not one of the reader's";
+        row.reason = "the enum symbol " + symbol + " is not in the reader's schema";
         return false;
       }
       node.column->bytes(symbol);
@@ -308,7 +308,7 @@ bool AvroDecoder::scalar(const AvroProgram& program, const AvroNode& node, Row& 
 bool AvroDecoder::decimal(const AvroNode& node, Row& row) {
   const uint8_t* at = nullptr;
   int64_t size = node.a;
-  const char* cut_off = "a decimal is cut off";
+  const char* cut_off = "a decimal is truncated";
   if (!(size >= 0 ? row.bytes(size, at, cut_off) : row.sized(at, size, cut_off))) return false;
   Int256 value;
   if (!read_int256(at, size, node.most, value)) return row.wrong("a decimal has too many digits");

@@ -38,7 +38,7 @@ AvroEncoder::AvroEncoder(const ArrowSchema& schema, AvroProgram program, std::st
     for (size_t k = is_member ? 1 : 0; k < node.children.size(); k += is_member ? 2 : 1) {
       is_right = is_right && node.children[k] >= 0 && node.children[k] < n_nodes;
     }
-    if (!is_right) throw std::invalid_argument("an Avro program names what it does not have");
+    if (!is_right) throw std::invalid_argument("an Avro program has an index out of range");
     if (node.column_id >= 0) node.kind = rows_.type(node.column_id).kind;
     for (int64_t k = 0; node.op == AvroOp::enum_ && k < node.b; ++k) {
       symbols_[n].emplace(program_.texts[static_cast<size_t>(node.a + k)], k);
@@ -75,17 +75,19 @@ void AvroEncoder::write(int32_t node_id, int64_t i, Bytes& out) const {
   }
   const Source& source = rows_[node.column_id];
   if (node.op == AvroOp::null) {
-    if (node.kind != Kind::null && !source.is_null(i)) refuse(node, "is not null; its field is");
+    if (node.kind != Kind::null && !source.is_null(i)) {
+      refuse(node, "is not null, but its field is");
+    }
     return;
   }
   const bool is_null = source.is_null(i);
   if (node.op == AvroOp::union_) {
-    if (is_null && node.a < 0) refuse(node, "is null, and its field can't be");
+    if (is_null && node.a < 0) refuse(node, "is null, but its field is not nullable");
     write_varint(is_null ? node.a : node.b, out);
     return is_null ? void() : write(node.children[0], i, out);
   }
   if (is_null && !(node.op == AvroOp::member && node.a >= 0)) {
-    refuse(node, "is null, and its field can't be");
+    refuse(node, "is null, but its field is not nullable");
   }
   switch (node.op) {
     case AvroOp::record:
@@ -121,10 +123,10 @@ void AvroEncoder::write_member(const AvroNode& node, int64_t i, Bytes& out) cons
     const AvroNode& child = program_.nodes[static_cast<size_t>(node.children[k + 1])];
     if (child.kind == Kind::null) continue;
     if (rows_[child.column_id].is_null(i)) continue;
-    if (found >= 0) refuse(node, "has two members of its union that are not null");
+    if (found >= 0) refuse(node, "has two non-null members for its union");
     found = static_cast<int64_t>(k);
   }
-  if (found < 0 && node.a < 0) refuse(node, "has no member of its union that is not null");
+  if (found < 0 && node.a < 0) refuse(node, "has no non-null member for its union");
   if (found < 0) return write_varint(node.a, out);
   write_varint(node.children[static_cast<size_t>(found)], out);
   write(node.children[static_cast<size_t>(found) + 1], i, out);
@@ -138,7 +140,7 @@ void AvroEncoder::write_symbol(
   const auto& symbols = symbols_[static_cast<size_t>(&node - program_.nodes.data())];
   const auto found = symbols.find(text);
   if (found == symbols.end()) {
-    refuse(node, "is '" + std::string(text) + "', which is no symbol of its enum");
+    refuse(node, "is '" + std::string(text) + "', which is not a symbol of its enum");
   }
   write_varint(found->second, out);
 }
@@ -188,7 +190,7 @@ void AvroEncoder::write_integer(
   if (node.kind == Kind::uint64 && value < 0) {
     refuse(node, "is over 2^63 - 1, the most that a long holds");
   }
-  if (node.b > 1 && value % node.b != 0) refuse(node, "has digits that its field has no room for");
+  if (node.b > 1 && value % node.b != 0) refuse(node, "is more precise than its field");
   if (node.b > 1) value /= node.b;
   if (node.a > 1 && __builtin_mul_overflow(value, node.a, &value)) {
     refuse(node, "is out of its field's range");

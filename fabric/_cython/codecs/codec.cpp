@@ -14,7 +14,7 @@ void Decoder::append(const Span* values, int64_t n) {
         if (column.type().is_nullable) column.null();
         else is_good = false;
       }
-      if (!is_good) reason_ = "the value is null, and a column can't be";
+      if (!is_good) reason_ = "the value is null, but a column is not nullable";
     }
     if (is_good) {
       rows_.end_struct();

@@ -90,7 +90,7 @@ class Encoder {
   virtual ~Encoder() = default;
 
   // Append a value for each row of a struct array of the encoder's schema. Throws
-  // std::invalid_argument where a row has no form in this format.
+  // std::invalid_argument where a row can't be represented in this format.
   virtual void encode(const ArrowArray& rows, Values& out) = 0;
 };
 

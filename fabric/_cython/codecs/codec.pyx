@@ -1,8 +1,8 @@
-"""Decoders and encoders of rows: the face that is the same for every format.
+"""Decoders and encoders of rows: the interface that all formats share.
 
-One job: `Decoder` and `Encoder`, which hold the C++ of a format (`codec.hpp`) so that other native
-code can call it without the GIL, and the same for a caller with Arrow arrays. Formats subclass
-them and set `core`.
+One job: `Decoder` and `Encoder`, which hold the C++ object of a format (`codec.hpp`), so that other
+native code can call it without the GIL, and Python code can call it with Arrow arrays. Formats
+subclass them and set `core`.
 """
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ cdef uint8_t NOTHING = 0  # what empty values point to: a null pointer is a null
 
 
 def flat_type(dtype not None):
-    """The type without encodings and views, at any depth: the one that codecs build.
+    """The type without dictionaries, run-end encoding and views, at any depth; codecs build these.
 
     >>> import pyarrow as pa
     >>> flat_type(pa.list_(pa.dictionary(pa.int32(), pa.string_view())))
@@ -48,7 +48,7 @@ def flat_type(dtype not None):
 
 cdef object flat_field(object field):
     if "\0" in field.name:
-        raise ValueError(f"a column's name can't hold a zero byte: {field.name!r}")
+        raise ValueError(f"a column name must not contain a zero byte, got {field.name!r}")
     return field.with_type(flat_type(field.type)).remove_metadata()
 
 
@@ -57,8 +57,8 @@ cdef object flat_schema(object schema):
 
 
 def in_layout(column not None, dtype not None):
-    """The column in a type with the same flat type. Arrow casts few encodings inside of others,
-    and damages nulls in list views (25).
+    """The column as `dtype`, which has the same flat type. Arrow casts few nested encodings, and
+    corrupts nulls in list views (as of version 25).
 
     >>> import pyarrow as pa
     >>> in_layout(pa.array([["x"], None], pa.list_view(pa.string_view())), pa.list_(pa.string()))[1]
@@ -116,7 +116,7 @@ cdef object list_in_layout(object column, object dtype, object nulls):
 
 
 cdef int add_spans(object array, vector[Span]& spans, list keep) except -1:
-    """Where the values of a binary or text array lie; `keep` holds them there."""
+    """Append the spans of a binary or string array's values; `keep` keeps their memory alive."""
     t = pa.types
     if isinstance(array, pa.ChunkedArray):
         for chunk in array.chunks:
@@ -126,7 +126,7 @@ cdef int add_spans(object array, vector[Span]& spans, list keep) except -1:
         array = array.cast(pa.large_binary())
     elif not (t.is_binary(array.type) or t.is_large_binary(array.type)
               or t.is_string(array.type) or t.is_large_string(array.type)):
-        raise TypeError(f"values to decode are binary or text, not {array.type}")
+        raise TypeError(f"values to decode must be binary or string, got {array.type}")
     capsules = array.__arrow_c_array__()
     keep.append(capsules)
     fill_spans(array_of(capsules[1]),
@@ -158,17 +158,17 @@ cdef void fill_spans(const ArrowArray* array, bint is_large, vector[Span]& spans
 
 
 cdef class Decoder:
-    """Values of bytes to rows of `schema`, by one format; for one thread at a time.
+    """Decodes values (bytes) of one format into rows of `schema`; for one thread at a time.
 
-    A null value is a row of nulls. A bad value is left out and reported, its neighbours are
-    untouched. Native code calls `core` itself and then `finished`.
+    A null value is a row of nulls. A bad value is left out and reported; other values are not
+    affected. Native code calls `core` directly and then `finished`.
     """
 
     is_native = True
     """Whether native code may call `core`."""
 
     cdef const ArrowSchema* prepare(self, object schema) except NULL:
-        """Take the wanted columns; the types in which `core` is to build them."""
+        """Store the wanted columns; returns the types that `core` builds."""
         self.schema = schema
         self.flat = flat_schema(schema)
         self.flat_capsule = self.flat.__arrow_c_schema__()
@@ -188,9 +188,9 @@ cdef class Decoder:
         Raises
         ------
         TypeError
-            If `values` are of another type.
+            If `values` have another type.
         OverflowError
-            If a column would take more than 2 GiB.
+            If a column would exceed 2 GiB.
         """
         cdef vector[Span] spans
         cdef list keep = []
@@ -205,7 +205,7 @@ cdef class Decoder:
         return self.finished()
 
     def finished(self):
-        """What `core` was given since the last call, as `Decoded`."""
+        """All rows that `core` decoded since the last call, as `Decoded`."""
         cdef ArrowArray rows
         cdef vector[CBad] bad
         memset(&rows, 0, sizeof(rows))
@@ -221,20 +221,20 @@ cdef class Decoder:
 
 
 cdef class Encoder:
-    """Rows of `schema` to values of bytes, by one format; for one thread at a time."""
+    """Encodes rows of `schema` as values (bytes) of one format; for one thread at a time."""
 
     is_native = True
     """Whether native code may call `core`."""
 
     cdef const ArrowSchema* prepare(self, object schema) except NULL:
-        """Take the columns; the types in which `core` gets them."""
+        """Store the columns; returns the types that `core` expects."""
         self.schema = schema
         self.flat = flat_schema(schema)
         self.flat_capsule = self.flat.__arrow_c_schema__()
         return schema_of(self.flat_capsule)
 
     def flattened(self, batch not None):
-        """`batch` in the layout that `core` takes: a record batch with the encoder's columns.
+        """`batch` in the layout that `core` expects: a record batch with the encoder's columns.
 
         Raises
         ------
@@ -242,7 +242,8 @@ cdef class Encoder:
             If `batch` has other columns than `schema`.
         """
         if batch.schema.names != self.schema.names or batch.schema.types != self.schema.types:
-            raise ValueError(f"rows to encode have {self.schema.names}, got {batch.schema.names}")
+            raise ValueError(
+                f"the encoder expects the columns {self.schema.names}, got {batch.schema.names}")
         if batch.schema.types == self.flat.types:
             return batch
         columns = [in_layout(column, field.type)
@@ -250,12 +251,12 @@ cdef class Encoder:
         return pa.RecordBatch.from_arrays(columns, schema=self.flat)
 
     def encode(self, batch not None):
-        """A value for each row of a record batch of `schema`: binary, large_binary above 2 GiB.
+        """One value per row of a record batch of `schema`: binary, or large_binary above 2 GiB.
 
         Raises
         ------
         ValueError
-            If `batch` has other columns than `schema`, or a row has no form in this format.
+            If `batch` has other columns than `schema`, or this format can't represent a row.
         """
         cdef Values values
         cdef ArrowArray found

@@ -22,11 +22,11 @@ std::vector<int32_t> numbers_of(const ArrowSchema& schema) {
   while (at != nullptr && at < end) {
     int32_t number = 0;
     const auto [behind, error] = std::from_chars(at + 1, end, number);
-    if (error != std::errc()) refuse(schema, "which is damaged");
+    if (error != std::errc()) refuse(schema, "which is invalid");
     found.push_back(number);
     at = behind;
   }
-  if (found.empty()) refuse(schema, "which is damaged");
+  if (found.empty()) refuse(schema, "which is invalid");
   return found;
 }
 
@@ -50,7 +50,7 @@ constexpr Simple SIMPLE[] = {
 
 void read_decimal(const ArrowSchema& schema, FieldType& type) {
   const auto numbers = numbers_of(schema);
-  if (numbers.size() < 2) refuse(schema, "which is damaged");
+  if (numbers.size() < 2) refuse(schema, "which is invalid");
   const int32_t bits = numbers.size() > 2 ? numbers[2] : 128;
   type.kind = Kind::decimal;
   type.precision = numbers[0], type.scale = numbers[1], type.width = bits / 8;
@@ -86,7 +86,7 @@ void read_temporal(const ArrowSchema& schema, FieldType& type) {
     type.width = 16;
     type.shown = "month_day_nano_interval";
   } else {
-    refuse(schema, "which rows can't be decoded into");
+    refuse(schema, "which is not supported for rows");
   }
 }
 
@@ -111,7 +111,7 @@ void read_nested(const ArrowSchema& schema, FieldType& type) {
       type.shown = "map";
       return;
     default:
-      refuse(schema, "which rows can't be decoded into");
+      refuse(schema, "which is not supported for rows");
   }
 }
 
@@ -119,7 +119,7 @@ FieldType read_type(const ArrowSchema& schema) {
   FieldType type;
   type.name = schema.name ? schema.name : "";
   type.is_nullable = (schema.flags & ARROW_FLAG_NULLABLE) != 0;
-  if (schema.dictionary != nullptr) refuse(schema, "encoded; decode into its values' type");
+  if (schema.dictionary != nullptr) refuse(schema, "a dictionary; use the type of its values");
   const char code = schema.format[0];
   if (code == 'd') {
     read_decimal(schema, type);
@@ -138,7 +138,7 @@ FieldType read_type(const ArrowSchema& schema) {
       type.is_large = code == 'U' || code == 'Z';
       return type;
     }
-    refuse(schema, "which rows can't be decoded into");
+    refuse(schema, "which is not supported for rows");
   }
   return type;
 }
@@ -219,7 +219,7 @@ void Column::begin() {
 }
 
 void Column::too_large() const {
-  throw std::overflow_error("column '" + type_.name + "' of one batch takes more than 2 GiB; " +
+  throw std::overflow_error("column '" + type_.name + "' exceeds 2 GiB in one batch; " +
                             "use smaller batches, or the large type");
 }
 

@@ -39,7 +39,7 @@ class Framed {
   // Whether a row begins as one of a registry does; with a reason if not.
   static bool has_id(const Span& value, std::string& reason) {
     if (value.size >= ID_BYTES && value.data[0] == 0) return true;
-    reason = "it does not begin with a schema's id (a zero byte and four more)";
+    reason = "the value does not start with a schema id (a zero byte and a 4-byte id)";
     return false;
   }
 
@@ -56,7 +56,7 @@ class Framed {
       if (!has_header() || !lookup_(header, reason)) return nullptr;
       found = programs_.find(key);
       if (found == programs_.end()) {
-        reason = "its schema is not known";
+        reason = "the schema is unknown";
         return nullptr;
       }
     }

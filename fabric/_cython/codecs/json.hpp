@@ -26,12 +26,12 @@ bool is_json(std::string_view text, int64_t depth_max);
 // A text in quotes, with what JSON can't hold escaped.
 void write_json_string(std::string_view text, Bytes& out);
 
-// Throws std::invalid_argument where a column, or what is inside, has no form in JSON.
+// Throws std::invalid_argument where a column, or what is inside, can't be represented in JSON.
 inline void check_json_type(const Column& column) {
   const FieldType& type = column.type();
   if (type.kind == Kind::interval) {
     throw std::invalid_argument("column '" + type.name + "' is a " + type.shown +
-                                ", which has no form in JSON");
+                                ", which can't be represented in JSON");
   }
   for (const Column& child : column.children()) check_json_type(child);
 }

@@ -1,8 +1,8 @@
 """Rows as JSON objects, one document a value.
 
-One job: the face of `json.hpp`. Values mean what `fabric.io.files.ndjson` reads and are written as
-`fabric.io.sinks.json_texts` writes them: times are ISO 8601 (read also as a number of the type's
-units), bytes base64, decimals numbers with all their digits (read also as texts), maps objects.
+One job: the Python interface of `json.hpp`. Values are read like `fabric.io.files.ndjson` and
+written like `fabric.io.sinks.json_texts`: times are ISO 8601 (also read as a number in the type's
+unit), bytes base64, decimals numbers with all their digits (also read as strings), maps objects.
 """
 
 cimport cython
@@ -11,26 +11,26 @@ from cython.operator cimport dereference
 
 @cython.final
 cdef class JsonDecoder(Decoder):
-    """JSON documents (simdjson, about 0.15 µs for a small one) to rows of `schema`.
+    """Decodes JSON documents into rows of `schema` (simdjson, about 0.15 µs for a small one).
 
-    A missing field is null, one that is not in `schema` is ignored, though it must be JSON. Of a
-    key that is there twice the last value counts, as in Python. A column of text takes any value,
-    as it is written. ``NaN`` and ``Infinity`` are floats, as in Python.
+    A missing field is null; a field that is not in `schema` is ignored but must be valid JSON. If a
+    key occurs twice, the last value counts, as in Python. A string column accepts any value, as it
+    is written. ``NaN`` and ``Infinity`` are floats, as in Python.
 
-    A value is bad where it is not one JSON object in UTF-8 (empty, truncated, followed by anything,
-    nested deeper than 1,000 levels, with half a surrogate pair), where a number does not fit its
-    type exactly or a text is none of its type, and where a column that can't be null is.
+    A value is bad if it is not exactly one JSON object in UTF-8 (empty, truncated, followed by
+    other data, nested deeper than 1,000 levels, with an unpaired surrogate), if a number does not
+    fit its type exactly or a string is not valid for its type, or if a non-nullable column is null.
 
     Parameters
     ----------
     schema
         `pyarrow.Schema` of the wanted columns; names are matched exactly.
     framed
-        Whether the 5 bytes of a schema registry come before each document; the id is not looked at.
+        Whether each document follows the 5-byte header of a schema registry; its id is ignored.
     Raises
     ------
     ValueError
-        If a type has no form in JSON: unions, intervals.
+        If a type can't be represented in JSON: unions, intervals.
     Examples
     --------
     >>> import pyarrow as pa
@@ -46,21 +46,21 @@ cdef class JsonDecoder(Decoder):
 
 @cython.final
 cdef class JsonEncoder(Encoder):
-    """Rows of `schema` to compact JSON documents, the texts that Fabric's JSON files have.
+    """Encodes rows of `schema` as compact JSON documents, like Fabric's JSON files.
 
-    Null is written as null, as is a float that is not finite. Times with a zone are in UTC; one
-    beyond the years -32767 to 32767 is a ValueError. Durations are numbers of their unit.
+    Nulls and non-finite floats are written as null. Times with a zone are in UTC; a time outside
+    the years -32767 to 32767 is a ValueError. Durations are numbers in their unit.
 
     Parameters
     ----------
     schema
         `pyarrow.Schema` of the columns.
     prefix
-        What comes before each document: the header of a schema registry.
+        Bytes written before each document: the header of a schema registry.
     Raises
     ------
     ValueError
-        If a type has no form in JSON: unions, intervals, maps with nested keys.
+        If a type can't be represented in JSON: unions, intervals, maps with nested keys.
     Examples
     --------
     >>> import pyarrow as pa

@@ -79,7 +79,7 @@ class JsonDecoder final : public Decoder {
     int64_t size = value.size;
     if (framed_) {
       if (size < HEADER_BYTES || *data != 0) {
-        return bad("the value does not begin with a schema's id, as values of a registry do");
+        return bad("the value does not start with a schema id (a zero byte and a 4-byte id)");
       }
       data += HEADER_BYTES, size -= HEADER_BYTES;
     }
@@ -107,7 +107,7 @@ class JsonDecoder final : public Decoder {
       return bad("'" + shown({text, static_cast<size_t>(size)}) + "' is not a JSON object");
     }
     if (!fields(top_, n_rows(), object, 1)) return false;
-    return found.at_end() || bad("the value goes on behind its JSON object");
+    return found.at_end() || bad("the value continues after its JSON object");
   }
 
   void grow(int64_t size) {
@@ -163,7 +163,7 @@ class JsonDecoder final : public Decoder {
     for (Field& child : parent.inside) {
       if (child.column->length() > row) continue;
       if (!child.column->type().is_nullable) {
-        return bad("column '" + child.path + "' is missing, and can't be null");
+        return bad("column '" + child.path + "' is missing, and null is not allowed");
       }
       child.column->null();
     }
@@ -246,7 +246,7 @@ class JsonDecoder final : public Decoder {
     const Kind kind = column.type().kind;
     const std::string_view token = trimmed(found.raw_json_token());
     if (token == "null") {
-      if (!column.type().is_nullable) return misfit(field, "it can't be null");
+      if (!column.type().is_nullable) return misfit(field, "null is not allowed");
       column.null();
       return true;
     }

@@ -60,7 +60,7 @@ struct Node {
     if (type->kind != Kind::map) return;
     if (!inside[0].inside[0].inside.empty()) {
       throw std::invalid_argument("column '" + type->name +
-                                  "' is a map whose keys are not scalars; JSON has keys of text");
+                                  "' is a map whose keys are not scalars; JSON keys are strings");
     }
   }
 };

@@ -87,7 +87,8 @@ class CsvDecoder final : public Decoder {
     }
     goes_on = at_ < end_;
     if (goes_on && *at_ != rules_.delimiter) {
-      reason = is_quoted_ ? "the line goes on behind a closing quote" : "the value has two lines";
+      reason = is_quoted_ ? "the line continues after a closing quote"
+                          : "the value has more than one line";
       return false;
     }
     at_ += goes_on;
@@ -132,7 +133,7 @@ class CsvDecoder final : public Decoder {
 
   static bool null(Column& column, std::string& reason) {
     if (!column.type().is_nullable) {
-      reason = "column '" + column.type().name + "': it can't be null";
+      reason = "column '" + column.type().name + "': null is not allowed";
       return false;
     }
     column.null();
@@ -204,7 +205,7 @@ class CsvEncoder final : public Encoder {
 
 const Column& one_column(const Column& rows) {
   if (rows.children().size() != 1) {
-    throw std::invalid_argument("values of plain text or bytes are one column, not " +
+    throw std::invalid_argument("plain text and raw values have one column, not " +
                                 std::to_string(rows.children().size()));
   }
   return checked(rows, "a plain text");

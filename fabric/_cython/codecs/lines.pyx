@@ -1,7 +1,7 @@
 """Rows as lines of CSV, and rows of one column as plain text or bytes.
 
-One job: the face of `lines.hpp`. Fields mean what `fabric.io.files.csv` reads: an empty field is
-null, a quoted empty one the text ""; and are written as Arrow's writer of CSV files does.
+One job: the Python interface of `lines.hpp`. Fields are read like `fabric.io.files.csv`: an empty
+field is null, a quoted empty field is the string "". They are written like Arrow's CSV writer.
 """
 
 import pyarrow as pa
@@ -14,12 +14,12 @@ cdef dict STYLES = {"necessary": 0, "always": 1, "never": 2}
 
 @cython.final
 cdef class CsvDecoder(Decoder):
-    """A line of CSV each, by position: fields of `schema`, of which `columns` are wanted.
+    """Decodes lines of CSV by position: `schema` has all fields, `columns` names the wanted ones.
 
-    One line end behind it is allowed; quoted fields may hold others. A value is bad where its line
-    has too few or too many fields, quotes that are not closed or go on, a second line, a field that
-    is none of its type (spaces around numbers and times are not looked at), or text that is not
-    UTF-8. Bytes are as they are; durations are numbers of their unit.
+    A trailing line end is allowed, and quoted fields may contain line ends. A value is bad if its
+    line has too few or too many fields, an unclosed quote, text after a closing quote, a second
+    line, a field that is not valid for its type (spaces around numbers and times are ignored), or
+    text that is not UTF-8. Bytes are taken as they are; durations are numbers in their unit.
 
     Parameters
     ----------
@@ -30,13 +30,14 @@ cdef class CsvDecoder(Decoder):
     delimiter, quote
         One ASCII character each; `quote` may be empty for no quoting.
     null_values
-        Texts that are null besides, also in quotes.
+        Further strings that are read as null, also if quoted.
     fill
-        Whether missing fields are null and further ones cut off, instead of bad.
+        Whether missing fields are null and additional ones are dropped, instead of the value being
+        bad.
     Raises
     ------
     ValueError
-        If a wanted column is nested, or a character is not one.
+        If a wanted column is nested, or `delimiter` or `quote` is not one character.
     Examples
     --------
     >>> import pyarrow as pa
@@ -62,13 +63,13 @@ cdef class CsvDecoder(Decoder):
 
 cdef char one_character(str text) except? 0:
     if len(text) != 1 or not text.isascii() or text in "\r\n\0":
-        raise ValueError(f"a delimiter or quote is one ASCII character, not {text!r}")
+        raise ValueError(f"a delimiter or quote must be one ASCII character, got {text!r}")
     return ord(text)
 
 
 @cython.final
 cdef class CsvEncoder(Encoder):
-    """Rows of `schema` to lines of CSV without a line end.
+    """Encodes rows of `schema` as lines of CSV without a line end.
 
     Parameters
     ----------
@@ -77,12 +78,12 @@ cdef class CsvEncoder(Encoder):
     delimiter
         One ASCII character.
     quote_style
-        Which values are in quotes: "necessary" all texts and bytes, "always" all but nulls, "never"
-        none: then a text with a quote, a delimiter or a line end is a ValueError.
+        Which values are quoted: "necessary" all strings and bytes, "always" all but nulls, "never"
+        none: then a string with a quote, a delimiter or a line end is a ValueError.
     Raises
     ------
     ValueError
-        If a column is nested, or there is no such style.
+        If a column is nested, or the style is unknown.
     Examples
     --------
     >>> import pyarrow as pa
@@ -93,19 +94,20 @@ cdef class CsvEncoder(Encoder):
 
     def __cinit__(self, schema not None, str delimiter=",", str quote_style="necessary"):
         if quote_style not in STYLES:
-            raise ValueError(f"quote_style is one of {', '.join(STYLES)}, not {quote_style!r}")
+            raise ValueError(
+                f"quote_style must be one of {', '.join(STYLES)}, got {quote_style!r}")
         self.core = make_csv_encoder(dereference(self.prepare(schema)), one_character(delimiter),
                                      <Quoting> (<int32_t> STYLES[quote_style]))
 
 
 @cython.final
 cdef class TextDecoder(Decoder):
-    """The one column of `schema` is the text of the value: UTF-8, a number, a time; or its bytes.
+    """Decodes each value as the single column of `schema`: UTF-8 text, a number, a time or bytes.
 
     Raises
     ------
     ValueError
-        If there is not one column, or it is nested.
+        If `schema` does not have exactly one column, or the column is nested.
     Examples
     --------
     >>> import pyarrow as pa
@@ -120,12 +122,12 @@ cdef class TextDecoder(Decoder):
 
 @cython.final
 cdef class TextEncoder(Encoder):
-    """The one column of `schema` as text; bytes and text as they are. Null is a null value.
+    """Encodes the single column of `schema` as text, bytes unchanged, null as a null value.
 
     Raises
     ------
     ValueError
-        If there is not one column, or it is nested.
+        If `schema` does not have exactly one column, or the column is nested.
     Examples
     --------
     >>> import pyarrow as pa

@@ -1,7 +1,7 @@
-"""Protobuf messages to columns and back: the face of `protobuf.hpp`.
+"""Protobuf messages to columns and back: the Python interface of `protobuf.hpp`.
 
-One job: hand it the tables that `fabric.io.codecs.protobuf_program` makes, and ask for one whenever
-a row names a schema or a message that was not met before. GIL released.
+One job: pass on the tables that `fabric.io.codecs.protobuf_program` compiles, and request one when
+a row has a schema id or message that is new. GIL released.
 """
 
 cimport cython
@@ -10,7 +10,7 @@ from fabric._cython.codecs.framed cimport Lookup, lookup_of
 
 
 cdef int ask(void* decoder, const string& header, string* reason) except -1 with gil:
-    """Make a header known to a decoder; 0 with a reason when its rows are bad."""
+    """Add the program of a header to a decoder; 0 with a reason if rows of it are bad."""
     cdef ProtobufDecoder found = <ProtobufDecoder> decoder
     cdef bytes text = header
     program = found.lookup(int.from_bytes(text[1:5], "big"), indexes_of(text[5:]))
@@ -22,7 +22,7 @@ cdef int ask(void* decoder, const string& header, string* reason) except -1 with
 
 
 cdef tuple indexes_of(bytes text):
-    """The message's indexes: how many and each, in zig-zag; 0 alone is the first message."""
+    """The message indexes: their count and values, zig-zag encoded; a single 0 means (0,)."""
     numbers, value, shift = [], 0, 0
     for byte in text:
         value |= (byte & 0x7F) << shift
@@ -35,22 +35,22 @@ cdef tuple indexes_of(bytes text):
 
 @cython.final
 cdef class ProtobufDecoder(Decoder):
-    """Messages of Protobuf to rows of `schema`.
+    """Decodes Protobuf messages into rows of `schema`.
 
     Parameters
     ----------
     schema
         The wanted columns; `pyarrow.Schema`.
     program
-        A `Program` for these columns: it reads every row. None with a `lookup`.
+        The `Program` that reads every row into these columns; None with a `lookup`.
     lookup
-        Rows begin with a zero byte, a schema's id and the indexes of a message in it. Called once
-        for each, with the GIL, in the midst of `decode`: returns the program that reads its rows,
-        or a text that says why they are bad. What it raises, `decode` raises.
+        For rows that start with a zero byte, a schema id and the indexes of a message. Called once
+        per such header during `decode`, with the GIL: returns the program that reads its rows, or a
+        string that says why they are bad. `decode` raises its exceptions.
     Raises
     ------
     ValueError
-        If a column has a type that no row can be decoded into.
+        If a column has an unsupported type.
     Examples
     --------
     >>> import pyarrow as pa
@@ -79,20 +79,20 @@ cdef class ProtobufDecoder(Decoder):
 
 @cython.final
 cdef class ProtobufEncoder(Encoder):
-    """Rows of `schema` to messages of Protobuf.
+    """Encodes rows of `schema` as Protobuf messages.
 
     Parameters
     ----------
     schema
         The columns; `pyarrow.Schema`.
     program
-        What `protobuf_program` makes of a message and them, with ``writes=True``.
+        The result of `protobuf_program` for a message and these columns, with ``writes=True``.
     header
-        What each value begins with: a registry's id and the message's indexes.
+        Bytes that each value starts with: the schema id and the message indexes.
     Raises
     ------
     ValueError
-        If a column has a type that no row can be encoded from.
+        If a column has an unsupported type.
     Examples
     --------
     >>> import pyarrow as pa

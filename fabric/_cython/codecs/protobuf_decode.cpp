@@ -40,7 +40,7 @@ void check_program(const PbProgram& program, size_t n_columns) {
       }
     }
   }
-  if (!is_right) throw std::invalid_argument("a Protobuf program names what it does not have");
+  if (!is_right) throw std::invalid_argument("a Protobuf program has an index out of range");
 }
 
 // One message of a program. A type that holds itself has no columns, so each is in use once at a
@@ -110,7 +110,7 @@ struct ProtobufDecoder::Table {
       }
       if (is_right) continue;
       if (reason.empty()) {
-        reason = "a field is cut off or damaged at byte " + std::to_string(before - begin) +
+        reason = "a field is truncated or corrupt at byte " + std::to_string(before - begin) +
                  " of a message of " + std::to_string(wires.end - begin);
       }
       return false;
@@ -260,7 +260,7 @@ struct ProtobufDecoder::Table {
         const bool is_ours = is_right && wire == VARINT && (number == 1 || number == 2);
         if (is_right) is_right = is_ours ? wires.varint(raw) : wires.skip(number, wire, inside);
         if (!is_right) {
-          reason = "a time is cut off or damaged";
+          reason = "a time is truncated or corrupt";
           return false;
         }
         if (is_ours && number == 1) seconds = static_cast<int64_t>(raw);
@@ -270,13 +270,13 @@ struct ProtobufDecoder::Table {
     const bool is_mixed = (seconds > 0 && nanos < 0) || (seconds < 0 && nanos > 0);
     const bool is_time = field.is.shape == PbShape::timestamp;
     if (nanos <= -1'000'000'000 || nanos >= 1'000'000'000 || (is_time ? nanos < 0 : is_mixed)) {
-      reason = "a time has nanoseconds that are none";
+      reason = "a time's nanoseconds are out of range";
       return false;
     }
     const int64_t per_second = field.column->type().per_second;
     const int64_t unit = 1'000'000'000 / per_second;
     if (nanos % unit != 0) {
-      reason = "a time has digits that its column has no room for";
+      reason = "a time is more precise than its column";
       return false;
     }
     // A second later and back, so that the least moment does not overflow on its way.
@@ -438,7 +438,7 @@ bool ProtobufDecoder::decode(const Span& value, std::string& reason) {
       is_right = wires.varint(raw);
     }
     if (!is_right) {
-      reason = "its message's indexes behind the schema's id are damaged";
+      reason = "the message indexes after the schema id are corrupt";
       return false;
     }
     n_header = wires.at - value.data;

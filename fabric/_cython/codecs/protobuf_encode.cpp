@@ -62,7 +62,7 @@ struct ProtobufEncoder::Writer {
         continue;
       }
       if (field.oneof_id >= 0) {
-        if (set >> field.oneof_id & 1) refuse(field, "is the second of its oneof that is not null");
+        if (set >> field.oneof_id & 1) refuse(field, "is the second non-null member of its oneof");
         set |= uint64_t{1} << field.oneof_id;
       }
       if (field.shape == PbShape::map) write_map(field, source, i, out);
@@ -77,7 +77,7 @@ struct ProtobufEncoder::Writer {
     const Source& items = rows[field.column_id + 1];
     const auto each = [&, begin = begin, end = end](auto write) {
       for (int64_t k = begin; k < end; ++k) {
-        if (items.is_null(k)) refuse(field, "has a list with a null in it");
+        if (items.is_null(k)) refuse(field, "has a list that contains null");
         write(k);
       }
     };
@@ -97,7 +97,7 @@ struct ProtobufEncoder::Writer {
       put_sized(out, [&, k = k] {
         for (const PbField& part : entry.fields) {
           const Source& values = rows[part.column_id];
-          if (values.is_null(shift + k)) refuse(field, "has a map with a null in it");
+          if (values.is_null(shift + k)) refuse(field, "has a map that contains null");
           write_field(part, values, shift + k, out, false);
         }
       });
@@ -190,7 +190,7 @@ struct ProtobufEncoder::Writer {
     int32_t number = 0;
     const auto [behind, error] = std::from_chars(at + begin, at + end, number);
     if (names.is_closed || error != std::errc() || behind != at + end || name.empty()) {
-      refuse(field, "is '" + name + "', which is no name of its enum");
+      refuse(field, "is '" + name + "', which is not a value of its enum");
     }
     return number;
   }

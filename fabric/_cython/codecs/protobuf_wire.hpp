@@ -12,7 +12,7 @@ namespace fabric::codecs {
 
 enum Wire : uint32_t { VARINT = 0, FIXED64 = 1, SIZED = 2, BEGIN = 3, END = 4, FIXED32 = 5 };
 
-// Bytes being read; false is always "cut off or damaged".
+// Bytes being read; false is always "truncated or corrupt".
 struct Wires {
   const uint8_t* at;
   const uint8_t* end;

@@ -1,4 +1,4 @@
-"""What decoding gives: the rows, and the values that were none."""
+"""The result of decoding: the rows, and the values that could not be decoded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """A value that could not be decoded: its place among those given, and why (no full stop)."""
+    """A value that could not be decoded: its index among the values, and why (no full stop)."""
 
     row: int
     reason: str
@@ -21,8 +21,8 @@ class Bad:
 class Decoded:
     """The rows of the good values, in order, and the bad values.
 
-    `origin` says which value each row came from, int64, shape (rows,), where a value may hold any
-    number of rows; None: each good value is one row.
+    `origin` has the index of each row's value, int64, shape (rows,), for formats whose values have
+    any number of rows; None: each good value is one row.
     """
 
     batch: pa.RecordBatch

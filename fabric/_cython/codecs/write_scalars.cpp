@@ -200,7 +200,7 @@ char* put_clock(char* at, int64_t units, int64_t per_second) {
 
 [[noreturn]] void refuse(int64_t value, const FieldType& type) {
   throw std::invalid_argument("column '" + type.name + "': " + std::to_string(value) + " of type " +
-                              type.shown + " has no form in ISO 8601");
+                              type.shown + " can't be represented in ISO 8601");
 }
 
 void write_day(int64_t days, int64_t value, const FieldType& type, Bytes& out) {

@@ -1,17 +1,17 @@
-"""Row formats: what a record's bytes mean, for Kafka, files and calls alike.
+"""Row formats: how a record's bytes are decoded and encoded, for Kafka, files and calls alike.
 
 One job: from a `RowFormat` to its columns (`format_schema`), its check before a plan runs
 (`check_format`), its decoder and encoder. Each format is a `Codec` in the table `CODECS`. Options:
 
-    avro                   record_name: of a schema that is made of the columns ("Row")
+    avro                   record_name: of a schema derived from the columns ("Row")
     json, protobuf         none
     csv                    delimiter (default ","), quote (default '"', reading), null_values and
                            ragged ("error", "fill"; reading), quote_style ("necessary", "always",
-                           "never"; writing): as files of CSV have them, without a header
-    text, raw              none; one column: its text, whatever scalar it is, or just its bytes
+                           "never"; writing): as in CSV files, without a header
+    text, raw              none; one column: any scalar as text, or plain bytes
     ipc                    none; Arrow IPC streams, or record batch messages
 
-What is null, missing, repeated or bad in a value is said by the decoders (`fabric._cython.codecs`).
+The decoders (`fabric._cython.codecs`) document null, missing, repeated and bad values.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Options: TypeAlias = Mapping[str, OptionValue]
 
 
 class RowDecoder(Protocol):
-    """Values to rows; `is_native`: native code may call its C++."""
+    """Decodes values into rows; `is_native`: native code may call it directly."""
 
     @property
     def is_native(self) -> bool: ...  # noqa: D102
@@ -46,7 +46,7 @@ class RowDecoder(Protocol):
 
 
 class RowEncoder(Protocol):
-    """Rows to values; `is_native`: native code may call its C++."""
+    """Encodes rows as values; `is_native`: native code may call it directly."""
 
     @property
     def is_native(self) -> bool: ...  # noqa: D102
@@ -56,20 +56,20 @@ class RowEncoder(Protocol):
 
 
 def format_schema(format: RowFormat, subject: str) -> pa.Schema | None:
-    """The columns that the format's schema tells, or the newest of `subject`; None: it has none.
+    """The columns of the format's schema, or of the newest schema of `subject`; None without one.
 
     Raises
     ------
-    PlanError
-        If its schema is none.
+    PlanError, DataError
+        If the schema is invalid.
     ExternalError
-        If the registry does not answer.
+        If the registry does not respond.
     """
     return _codec(format).columns(format, subject)
 
 
 def check_format(format: RowFormat, schema: pa.Schema, *, writes: bool) -> None:
-    """Refuse what the format can't read, or write, before anything runs.
+    """Refuse columns and options that the format can't read, or write, before anything runs.
 
     >>> check_format(RowFormat("csv"), pa.schema([("a", pa.list_(pa.int8()))]), writes=True)
     Traceback (most recent call last):
@@ -78,9 +78,9 @@ def check_format(format: RowFormat, schema: pa.Schema, *, writes: bool) -> None:
     Raises
     ------
     ConfigError
-        If it has an option that there is not, or of a wrong value.
+        If an option is unknown or has an invalid value.
     PlanError
-        If it has no form for a column, or the registry would refuse its schema.
+        If the format can't represent a column, or the registry would reject the schema.
     """
     codec, options = _codec(format), _options(format)
     try:
@@ -99,7 +99,7 @@ def check_format(format: RowFormat, schema: pa.Schema, *, writes: bool) -> None:
 def make_decoder(
     format: RowFormat, schema: pa.Schema, columns: Iterable[str] | None = None
 ) -> RowDecoder:
-    """The decoder of rows of `schema`, all fields of a value, to its `columns` (None: all).
+    """A decoder of values whose fields are `schema`, into the chosen `columns` (None: all).
 
     Raises
     ------
@@ -117,7 +117,7 @@ def make_decoder(
 
 
 def make_encoder(format: RowFormat, schema: pa.Schema) -> RowEncoder:
-    """The encoder of rows of `schema`; with a registry its schema is registered now.
+    """An encoder of rows of `schema`; with a registry, the schema is registered now.
 
     Raises
     ------
@@ -136,19 +136,19 @@ def make_encoder(format: RowFormat, schema: pa.Schema) -> RowEncoder:
 
 
 class Check(Protocol):
-    """What a format refuses; see `check_format`."""
+    """The check of a format; see `check_format`."""
 
     def __call__(self, format: RowFormat, columns: pa.Schema, *, writes: bool) -> None:
-        """Refuse columns that can't be read, or written."""
+        """Refuse columns that the format can't read, or write."""
 
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """What a format is made of.
+    """The parts of a format.
 
-    `decoder` is given all columns of a value, and those that are wanted. `columns` tells what a
-    schema of its own, or its subject's in a registry, says. Without a `check` it is enough that a
-    decoder or an encoder can be made.
+    `decoder` receives all columns of a value, and the wanted ones. `columns` returns the columns of
+    the format's own schema, or of its subject in a registry. Without a `check`, creating a decoder
+    or an encoder is the check.
     """
 
     decoder: Callable[[RowFormat, pa.Schema, pa.Schema, Options], RowDecoder]
@@ -222,7 +222,8 @@ CODECS: Mapping[RowFormatName, Callable[[], Codec]] = {
     "json": _json, "avro": _avro, "protobuf": _protobuf, "csv": _csv, "text": _text, "raw": _raw,
     "ipc": _ipc,
 }  # fmt: skip
-"""By name; called for the first row of a format, since some import what others can do without."""
+"""By name; called when a format is first used, since some import packages that others do not need.
+"""
 
 
 @cache
@@ -242,7 +243,7 @@ def _options(format: RowFormat) -> Options:
     ):
         if options.get(name, allowed[0]) not in allowed:
             raise ConfigError(
-                f"option {name} of format {format.name} is one of {', '.join(allowed)}, "
+                f"option {name} of format {format.name} must be one of {', '.join(allowed)}, "
                 f"got {options[name]!r}"
             )
     return options
@@ -271,7 +272,7 @@ def _csv_encoder(format: RowFormat, schema: pa.Schema, options: Options) -> CsvE
 def _one_column(format: RowFormat, schema: pa.Schema, wanted: pa.Schema) -> pa.Schema:
     if len(schema) != 1:
         raise PlanError(
-            f"a value in the format {format.name} is one column, got {len(schema)}: {schema.names}"
+            f"format {format.name} has one column, got {len(schema)}: {', '.join(schema.names)}"
         )
     return wanted if len(wanted) else schema
 
@@ -282,7 +283,7 @@ def _bytes_column(format: RowFormat, schema: pa.Schema, wanted: pa.Schema) -> pa
     more = (t.is_binary_view, t.is_fixed_size_binary)
     if not any(test(field.type) for test in tests + more):
         raise PlanError(
-            f"a value in the format raw is the bytes of a text or binary column; {field.name!r} is "
-            f"{field.type}, so cast it or use the format text"
+            f"format raw needs a string or binary column, and column {field.name!r} is "
+            f"{field.type}; cast it, or use format text"
         )
     return pa.schema([field])

@@ -1,8 +1,8 @@
-"""Rows of Avro by a row format: the columns, the decoder and the encoder of one.
+"""The Avro row format: its columns, decoder and encoder.
 
 One job: where the writer's schema comes from. Without a registry it is the format's `schema_text`,
-for every row. With one, each row names its own: it is asked for once, when it is met first, and
-`schema_text` (else nothing but the columns) is what all are read as. See `avro_program`.
+for every row. With one, each row has the id of its schema, which is looked up once, and all rows
+are read as `schema_text`, or else as the columns alone. See `avro_program`.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
 
 
 def avro_columns(format: RowFormat, subject: str) -> pa.Schema | None:
-    """The columns of rows of `format`; None when neither it nor the registry knows them.
+    """The columns of rows of `format`; None without a schema of its own or in the registry.
 
     Raises
     ------
-    PlanError
-        If the schema is none, or of no columns.
+    PlanError, DataError
+        If the schema is invalid, or does not describe columns.
     """
     avro = _read_as(format, subject)
     return None if avro is None else arrow_schema(avro)
 
 
 def avro_decoder(format: RowFormat, columns: pa.Schema) -> AvroDecoder:
-    """The decoder of `columns`; behind a registry's ids each row by its own schema.
+    """A decoder of `columns`; with a registry, each row is decoded by its own schema.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def avro_decoder(format: RowFormat, columns: pa.Schema) -> AvroDecoder:
     flat = _flat(columns)
     if not format.registry:
         if reader is None:
-            raise PlanError("Avro without a registry needs its schema; write: formats.avro(schema)")
+            raise PlanError("Avro without a registry needs a schema; write: formats.avro(schema)")
         return AvroDecoder(columns, avro_program(reader, flat))
     from fabric.io.kafka.registry import registry_of
 
@@ -67,18 +67,18 @@ def avro_decoder(format: RowFormat, columns: pa.Schema) -> AvroDecoder:
         except NotFoundError as error:
             return error.message
         except (PlanError, DataError) as error:
-            return f"it was written by schema {schema_id}: {error.message}"
+            return f"the value was written with schema {schema_id}: {error.message}"
 
     return AvroDecoder(columns, lookup=lookup)
 
 
 def avro_encoder(format: RowFormat, columns: pa.Schema) -> AvroEncoder:
-    """The encoder of `columns`, whose schema is registered now if there is a registry.
+    """An encoder of `columns`; with a registry, their schema is registered now.
 
     Raises
     ------
     PlanError
-        If a column has no form in the schema, or the registry refuses it.
+        If the schema can't represent a column, or the registry rejects it.
     """
     schema, avro = _written_as(format, columns)
     program = _program(columns, avro)
@@ -86,12 +86,12 @@ def avro_encoder(format: RowFormat, columns: pa.Schema) -> AvroEncoder:
 
 
 def check_avro(format: RowFormat, columns: pa.Schema, *, writes: bool) -> None:
-    """Refuse columns that can't be read or written, and what the registry would not take.
+    """Refuse columns that can't be read or written, and a schema that the registry would reject.
 
     Raises
     ------
     PlanError
-        With the path of the column and the two types, or the registry's reason.
+        The message names the column's path and both types, or the registry's reason.
     """
     if not writes:
         avro = _read_as(format, format.subject)
@@ -109,10 +109,10 @@ def registered_avro(found: Registered) -> AvroType:
     Raises
     ------
     DataError
-        If it is not one of Avro.
+        If the schema is not an Avro schema.
     """
     if found.kind != "AVRO":
-        raise DataError(f"schema {found.id} of the registry is of type {found.kind}, not AVRO")
+        raise DataError(f"schema {found.id} of the registry is {found.kind}, expected AVRO")
     return parse_avro(found.text, [text for _, text in found.needed])
 
 
@@ -125,7 +125,7 @@ def _flat(columns: pa.Schema) -> pa.Schema:
 
 
 def _read_as(format: RowFormat, subject: str) -> AvroType | None:
-    """The reader's schema: given, or the newest of its subject."""
+    """The reader's schema: the given one, or the newest of its subject."""
     if format.schema_text:
         return parse_avro(format.schema_text)
     if not format.registry or not subject:
@@ -144,5 +144,5 @@ def _written_as(format: RowFormat, columns: pa.Schema) -> tuple[WrittenSchema, A
 
 
 def record_name(format: RowFormat) -> str:
-    """What the record of columns is called: the option ``record_name``, else ``Row``."""
+    """The name of the record derived from the columns: the option ``record_name``, or ``Row``."""
     return str(dict(format.options).get("record_name", "Row"))

@@ -1,7 +1,7 @@
 """Avro types as Arrow types, and back.
 
-One job: the table below. `arrow_schema` is what a schema's rows look like as columns when nobody
-asks for other types; `derived_avro` is the schema that columns are written with when none is given.
+One job: the table below. `arrow_schema` has a schema's columns unless the user asks for other
+types; `derived_avro` is the schema that columns are written with if none is given.
 
 | Avro | Arrow |
 |---|---|
@@ -19,9 +19,10 @@ asks for other types; `derived_avro` is the schema that columns are written with
 | uuid | string, of a fixed(16) fixed_size_binary(16) |
 | duration | month_day_nano_interval |
 
-The names of a union's members are Spark's. A type that holds itself has no columns: it is refused
-by name, but may be skipped. Columns of other Arrow types are written as the smallest Avro type that
-holds them (int8 as int, uint32 and uint64 as long: a value over 2⁶³ − 1 is refused then).
+The names of a union's members are Spark's. A recursive type has no columns: it is an error that
+names the type, but the field may be skipped. Columns of other Arrow types are written as the
+smallest Avro type that fits (int8 as int, uint32 and uint64 as long: a value over 2⁶³ − 1 is an
+error then).
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def arrow_schema(avro: AvroType) -> pa.Schema:
     Raises
     ------
     PlanError
-        If the schema is not a record, or a type in it holds itself.
+        If the schema is not a record, or a type in it is recursive.
     Examples
     --------
     >>> from fabric.io.codecs.avro_schema import parse_avro
@@ -76,7 +77,7 @@ def arrow_schema(avro: AvroType) -> pa.Schema:
 
 
 def row_of(avro: AvroType) -> AvroType:
-    """The record that a message's schema is, also as a union of null and it."""
+    """The record type of a message's schema, which may be a union of null and the record."""
     named = [branch for branch in avro.branches if branch.kind != "null"]
     found = named[0] if avro.kind == "union" and len(named) == 1 else avro
     if found.kind != "record":
@@ -91,8 +92,8 @@ def arrow_type(avro: AvroType, outer: tuple[AvroType, ...] = ()) -> pa.DataType:
     if avro.kind == "record":
         if any(avro is one for one in outer):
             raise PlanError(
-                f"Avro record {avro.name!r} holds itself, which no column can; "
-                "give a schema without the field that does"
+                f"Avro record {avro.name!r} contains itself, which columns can't represent; "
+                "give a schema without the recursive field"
             )
         inner = (*outer, avro)
         return pa.struct([pa.field(f.name, arrow_type(f.type, inner)) for f in avro.fields])
@@ -120,7 +121,7 @@ def _union_type(avro: AvroType, outer: tuple[AvroType, ...]) -> pa.DataType:
 
 
 def members_of(avro: AvroType) -> list[AvroType]:
-    """The branches of a union but null; any other type is its only branch."""
+    """The branches of a union except null; any other type is its own only branch."""
     return [one for one in (avro.branches or (avro,)) if one.kind != "null"]
 
 
@@ -130,7 +131,7 @@ def derived_avro(schema: pa.Schema, name: str = "Row") -> AvroType:
     Raises
     ------
     PlanError
-        If a column's name or type is none that Avro has.
+        If Avro can't represent a column's name or type.
     Examples
     --------
     >>> from fabric.io.codecs.avro_schema import written
@@ -146,7 +147,7 @@ def _derived_record(fields: list[pa.Field], name: str) -> AvroType:
     for one in fields:
         if not NAME.match(one.name):
             raise PlanError(
-                f"column {one.name!r} can't be a field of Avro: a name is letters, digits and _"
+                f"column {one.name!r} can't be an Avro field: a name has letters, digits and _"
             )
         apart = "_" if one.name in PRIMITIVES else ""
         inner = _derived(one.type, one.name, f"{name}.{one.name}{apart}")
@@ -165,7 +166,9 @@ def _derived(arrow: pa.DataType, path: str, name: str) -> AvroType:
         return _derived_record(list(arrow), name)
     if pa.types.is_map(arrow):
         if not pa.types.is_string(arrow.key_type):
-            raise PlanError(f"column {path!r} has keys of {arrow.key_type}; a map of Avro has text")
+            raise PlanError(
+                f"column {path!r} has keys of {arrow.key_type}; the keys of an Avro map are strings"
+            )
         return AvroType("map", items=_nullable(_derived(arrow.item_type, path, f"{name}.value")))
     if pa.types.is_list(arrow) or pa.types.is_large_list(arrow):
         return AvroType("array", items=_nullable(_derived(arrow.value_type, path, f"{name}.item")))
@@ -173,7 +176,7 @@ def _derived(arrow: pa.DataType, path: str, name: str) -> AvroType:
         return AvroType("fixed", name=name, size=arrow.byte_width)
     if pa.types.is_decimal128(arrow) or pa.types.is_decimal256(arrow):
         if not 0 <= arrow.scale <= arrow.precision:
-            raise PlanError(f"column {path!r} is {arrow}; a scale of Avro is 0 … precision")
+            raise PlanError(f"column {path!r} is {arrow}; Avro needs a scale from 0 to precision")
         return AvroType("bytes", logical="decimal", precision=arrow.precision, scale=arrow.scale)
     if pa.types.is_interval(arrow):
         return AvroType("fixed", name=name, size=12, logical="duration")
@@ -183,7 +186,7 @@ def _derived(arrow: pa.DataType, path: str, name: str) -> AvroType:
         return AvroType("long", logical=f"{local}timestamp-{unit}")
     if found := DERIVED.get(str(arrow)):
         return AvroType(found[0], logical=found[1])
-    raise PlanError(f"column {path!r} is {arrow}, which Avro has no type for; cast it before")
+    raise PlanError(f"column {path!r} is {arrow}, which Avro can't represent; cast it first")
 
 
 DERIVED = {
@@ -201,9 +204,9 @@ DERIVED = {
 
 
 def matching(writer: AvroType, reader: AvroType) -> bool:
-    """Whether bytes of `writer` may be read as `reader`: same type, or one that it promotes to.
+    """Whether bytes of `writer` may be read as `reader`: the same type, or a promotion of it.
 
-    Names are compared without their namespaces, as the specification says; aliases count.
+    Names are compared without namespaces, as the specification says; aliases count.
     """
     if writer.kind == reader.kind and writer.name:
         names = {reader.short_name, *(alias.rpartition(".")[2] for alias in reader.aliases)}

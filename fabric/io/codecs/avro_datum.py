@@ -1,6 +1,6 @@
 """The bytes of a default value: JSON in a schema, encoded as that schema's data.
 
-One job: `datum`. A default is then read by the program that reads any other value.
+One job: `datum`. The default is then decoded by the same program as any other value.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def datum(value: Json, avro: AvroType, path: str) -> bytes:
     Raises
     ------
     PlanError
-        If it is not a value of that type.
+        If `value` is not valid for the type.
     Examples
     --------
     >>> datum([1, -1], AvroType("array", items=AvroType("int")), "P.x").hex()
@@ -30,7 +30,9 @@ def datum(value: Json, avro: AvroType, path: str) -> bytes:
     try:
         return b"".join(_pieces(value, avro))
     except (TypeError, ValueError, KeyError, OverflowError, struct.error) as error:
-        raise PlanError(f"Avro schema: {path} has the default {value!r}, not a {avro}") from error
+        raise PlanError(
+            f"Avro schema: {path} has the default {value!r}, which is not a valid {avro}"
+        ) from error
 
 
 def varint(number: int) -> bytes:
@@ -117,7 +119,7 @@ def _block(items: list[Iterable[bytes]]) -> Iterable[bytes]:
 
 
 def _branch(value: Json, avro: AvroType) -> bytes:
-    """The first branch that the value fits: since 1.12 it need not be the very first."""
+    """The first branch that fits the value: since Avro 1.12 it need not be branch 0."""
     for index, branch in enumerate(avro.branches):
         try:
             return varint(index) + b"".join(_pieces(value, branch))

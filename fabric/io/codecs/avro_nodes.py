@@ -1,7 +1,7 @@
-"""The nodes of an Avro program, as the native decoder and encoder take them.
+"""The nodes of an Avro program, as the native decoder and encoder expect them.
 
-One job: `Op`, `Program`, and what reading and writing share: how columns are numbered, and how the
-units of times are turned into each other.
+One job: `Op`, `Program`, and what reading and writing share: the numbering of columns, and the
+conversion between units of time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fabric.io.codecs.avro_schema import AvroType
 
 
 class Op(IntEnum):
-    """What a node reads, and what it does with it when it has a column (the same in avro.hpp)."""
+    """What a node reads, and how it fills its column if it has one (the same in avro.hpp)."""
 
     NULL = 0  # reads nothing; the column's value is null
     BOOLEAN = 1
@@ -40,9 +40,9 @@ class Op(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Nodes as (op, column, a, b, children), the texts they name, and the node that reads a row.
+    """Nodes as (op, column, a, b, children), the texts they refer to, and the node of a row.
 
-    Columns are numbered depth first, as they lie in the Arrow schema, from 0.
+    Columns are numbered depth first, in the order of the Arrow schema, from 0.
     """
 
     nodes: tuple[tuple[int, int, int, int, tuple[int, ...]], ...]
@@ -52,7 +52,7 @@ class Program:
 
 @dataclass(slots=True)
 class Compiler:
-    """Gathers nodes and texts."""
+    """Collects nodes and texts."""
 
     nodes: list[tuple[int, int, int, int, tuple[int, ...]]] = field(default_factory=list)
     texts: list[bytes] = field(default_factory=list)
@@ -71,7 +71,7 @@ class Compiler:
         return len(self.texts) - 1
 
     def fail(self, why: str) -> int:
-        """A node that makes the row a bad one."""
+        """A node that marks the row as bad."""
         return self.add(Op.FAIL, a=self.text(why.encode()))
 
 
@@ -98,7 +98,7 @@ NAMED_UNITS = {"millis": "ms", "micros": "us", "nanos": "ns"}
 
 
 def ratio(writer: AvroType, arrow: pa.DataType) -> tuple[int, int] | None:
-    """Factor and divisor of an int or long read as `arrow`; None when it can't be."""
+    """Factor and divisor of an int or long read as `arrow`; None if that is impossible."""
     t, logical, wide = pa.types, writer.logical, writer.kind == "long"
     if t.is_floating(arrow) and not t.is_float16(arrow):
         return 1, 1
@@ -137,7 +137,7 @@ def is_text(arrow: pa.DataType) -> bool:
 
 
 def is_binary(arrow: pa.DataType) -> bool:
-    """Whether it is bytes of any length."""
+    """Whether it is binary of any length."""
     return bool(pa.types.is_binary(arrow) or pa.types.is_large_binary(arrow))
 
 

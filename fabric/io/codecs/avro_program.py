@@ -1,20 +1,20 @@
 """A writer's Avro schema, resolved to a reader's columns: a program for the native decoder.
 
 One job: `avro_program`. It follows the specification's "Schema Resolution": promotions, defaults,
-aliases, missing and extra fields, enums with a default, unions by the first branch that fits. What
-it adds is said here:
+aliases, missing and extra fields, enums with a default, unions by the first branch that fits. In
+addition:
 
-- Without a reader's schema the columns alone decide: a field is found by its name, a column that
-  the writer does not have is null, and names of records do not matter.
-- Logical types take part: a timestamp in milliseconds read as microseconds is multiplied. A row
-  with digits that the column's unit has no room for is a bad row; none are dropped in silence.
-- A column may be of a narrower Arrow type that Avro has no name for (int8 from int, uint64 from
-  long): a value out of its range is a bad row. A plain int or long may be read as a date, time or
-  timestamp: it counts in the column's unit.
-- What can't be resolved in one branch of a writer's union is a bad row where that branch occurs, as
-  the specification says; what can't be resolved at all is refused before anything is read.
+- Without a reader's schema only the columns count: fields are matched by name, a column that the
+  writer does not have is null, and record names are ignored.
+- Logical types are converted: a timestamp in milliseconds read as microseconds is multiplied. A row
+  with a value more precise than the column's unit is bad; no digits are dropped silently.
+- A column may have a narrower Arrow type that Avro lacks (int8 from int, uint64 from long): a row
+  with a value out of range is bad. A plain int or long may be read as a date, time or timestamp in
+  the column's unit.
+- If one branch of a writer's union can't be resolved, rows with that branch are bad, as the
+  specification says; if nothing can be resolved, that is an error before anything is read.
 
-Fields that no column asks for are skipped, not decoded: also those of types that hold themselves.
+Fields without a column are skipped, not decoded, including recursive ones.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from fabric.io.codecs.avro_schema import NO_DEFAULT, AvroField, AvroType
 
 
 def avro_program(writer: AvroType, columns: pa.Schema, reader: AvroType | None = None) -> Program:
-    """How rows of `writer` become `columns`; with a `reader`, by the rules of the specification.
+    """The program that reads rows of `writer` into `columns`; a `reader` applies schema resolution.
 
     Raises
     ------
     PlanError
-        If a column can't be had from the writer's schema; the message names its path.
+        If a column can't be read from the writer's schema; the message names its path.
     Examples
     --------
     >>> from fabric.io.codecs.avro_schema import parse_avro

@@ -1,8 +1,8 @@
 """Avro schemas: parsed, checked and written back.
 
-One job: `parse_avro` makes an `AvroType` of a schema's JSON text, with every name resolved, and
-refuses what the specification (1.12) refuses, by name. Which Arrow type a schema means is
-`avro_arrow`'s, how one schema's bytes are read as another `avro_program`'s.
+One job: `parse_avro` parses a schema's JSON text into an `AvroType`, with every name resolved, and
+rejects what the specification (1.12) rejects. `avro_arrow` maps schemas to Arrow types,
+`avro_program` reads the bytes of one schema as another.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Json = object
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 NAMED = ("record", "error", "enum", "fixed")
 # Logical types by the types that they may annotate; any other annotation is ignored, as the
-# specification wants.
+# specification requires.
 LOGICAL = {
     "date": ("int",),
     "time-millis": ("int",),
@@ -34,7 +34,7 @@ LOGICAL = {
     "uuid": ("string", "fixed"),
     "duration": ("fixed",),
 }
-DEPTH_MAX = 100  # levels of a schema's text; JSON of a hostile registry must not end the process
+DEPTH_MAX = 100  # levels of a schema; a malicious schema must not crash the process
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -60,7 +60,7 @@ class AvroField:
 
 @dataclass(slots=True, eq=False)
 class AvroType:
-    """One type of a schema; a named type is one object wherever it is used, so it may hold itself.
+    """One type of a schema; a named type is one object wherever it is used, so it may be recursive.
 
     `kind` is a primitive's name or ``record | enum | fixed | array | map | union``.
     """
@@ -90,7 +90,7 @@ class AvroType:
         return self.items
 
     def __str__(self) -> str:
-        """What a message calls it."""
+        """How a message names the type."""
         return f"{self.kind} {self.name}" if self.name else (self.logical or self.kind)
 
 
@@ -122,7 +122,7 @@ def _parse_text(text: str, names: dict[str, AvroType]) -> AvroType:
         if bare in PRIMITIVES or bare in names:  # registries also keep "string" without its quotes
             declared = bare
         else:
-            raise DataError(f"an Avro schema is not valid JSON: {error}") from error
+            raise DataError(f"the Avro schema is not valid JSON: {error}") from error
     return _Parser(names).parse(declared, "", "", 0)
 
 
@@ -165,7 +165,7 @@ class _Parser:
         full = name if "." in name or not space else f"{space}.{name}"
         found = self.names.get(full) or self.names.get(name)
         if found is None:
-            raise _wrong(path, f"names the type {name!r}, which is not declared before")
+            raise _wrong(path, f"has the type {name!r}, which is not declared")
         return found
 
     def union(self, declared: list[Json], space: str, path: str, depth: int) -> AvroType:
@@ -174,12 +174,12 @@ class _Parser:
         seen: set[str] = set()
         for branch in branches:
             if branch.kind == "union":
-                raise _wrong(path, "is a union right inside a union")
+                raise _wrong(path, "is a union directly inside a union")
             if (key := branch.name or branch.kind) in seen:
                 raise _wrong(path, f"is a union that has {key!r} twice")
             seen.add(key)
         if not branches:
-            raise _wrong(path, "is a union of nothing")
+            raise _wrong(path, "is an empty union")
         return AvroType("union", branches=branches)
 
     def named(self, declared: dict[str, Json], space: str, path: str, depth: int) -> AvroType:
@@ -213,7 +213,7 @@ class _Parser:
             name = one.get("name")
             path = f"{made.name}.{name}"
             if not isinstance(name, str) or not NAME.match(name):
-                raise _wrong(made.name, f"has a field called {name!r}")
+                raise _wrong(made.name, f"has a field with the invalid name {name!r}")
             if any(name == other.name for other in made.fields):
                 raise _wrong(made.name, f"has the field {name!r} twice")
             inner = one if isinstance(one["type"], str) and "logicalType" in one else one["type"]
@@ -223,27 +223,27 @@ class _Parser:
 
 
 def _wrong(path: str, what: str) -> DataError:
-    return DataError(f"Avro schema: {path or 'it'} {what}")
+    return DataError(f"Avro schema: {path or 'the root'} {what}")
 
 
 def _listed(declared: dict[str, Json], key: str, path: str) -> list[Json]:
     listed = declared.get(key, [])
     if not isinstance(listed, list):
-        raise _wrong(path, f"has {key} that are not a list")
+        raise _wrong(path, f"has {key!r} that is not a list")
     return listed
 
 
 def _full_name(declared: dict[str, Json], space: str, path: str) -> tuple[str, str]:
-    """The full name of a declaration, and the namespace that its inner names lie in."""
+    """The full name of a declaration, and the namespace of the names inside it."""
     name = declared.get("name")
     given = declared.get("namespace", space)
     if not isinstance(name, str) or not isinstance(given, str):
-        raise _wrong(path, f"declares a type called {name!r}")
+        raise _wrong(path, f"declares a type with the invalid name {name!r}")
     full = name if "." in name or not given else f"{given}.{name}"
     if not all(NAME.match(part) for part in full.split(".")):
-        raise _wrong(path, f"declares a type called {full!r}")
+        raise _wrong(path, f"declares a type with the invalid name {full!r}")
     if full in PRIMITIVES:
-        raise _wrong(path, f"declares a type called {full!r} like the primitive one")
+        raise _wrong(path, f"declares a type with the name of the primitive type {full!r}")
     return full, full.rpartition(".")[0]
 
 
@@ -256,18 +256,18 @@ def _enum(made: AvroType, declared: dict[str, Json]) -> None:
     symbols = _listed(declared, "symbols", made.name)
     for symbol in symbols:
         if not isinstance(symbol, str) or not NAME.match(symbol):
-            raise _wrong(made.name, f"has the symbol {symbol!r}")
+            raise _wrong(made.name, f"has the invalid symbol {symbol!r}")
     made.symbols = tuple(str(symbol) for symbol in symbols)
     if len(set(made.symbols)) != len(made.symbols):
         raise _wrong(made.name, "has a symbol twice")
     default = declared.get("default")
     if default is not None and default not in made.symbols:
-        raise _wrong(made.name, f"has the default {default!r}, which is none of its symbols")
+        raise _wrong(made.name, f"has the default {default!r}, which is not one of its symbols")
     made.default = None if default is None else str(default)
 
 
 def _annotated(made: AvroType, declared: dict[str, Json]) -> AvroType:
-    """Put a valid logical type on; an invalid one is ignored, as the specification wants."""
+    """Set a valid logical type; an invalid one is ignored, as the specification requires."""
     logical = declared.get("logicalType")
     if not isinstance(logical, str) or made.kind not in LOGICAL.get(logical, ()):
         return made
@@ -294,7 +294,7 @@ def _digits(size: int) -> int:
 
 
 def written(avro: AvroType) -> str:
-    """The schema as JSON text, each named type in full where it is met first."""
+    """The schema as JSON text, each named type in full at its first use."""
     return json.dumps(_written(avro, set()))
 
 

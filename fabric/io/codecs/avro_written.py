@@ -1,9 +1,9 @@
-"""Columns, written by an Avro schema: a program for the native encoder.
+"""Columns written with an Avro schema: a program for the native encoder.
 
-One job: `written_program`. A column goes to the field of its name. What may be written as what is
-the table of `avro_arrow`, seen from the other side, plus what loses nothing: int32 as long, a text
-as an enum, a time in a finer unit. A value that its field can't hold is an error that names the row
-and the column: nothing is cut.
+One job: `written_program`. A column goes to the field with its name. The allowed conversions are
+the table of `avro_arrow` in reverse, plus lossless ones: int32 as long, a string as an enum, a time
+in a finer unit. A value that does not fit its field is an error that names the row and the column;
+nothing is truncated.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def written_program(columns: pa.Schema, avro: AvroType) -> Program:
     Raises
     ------
     PlanError
-        If a column has no field, a field without default no column, or their types do not go
-        together; the message names the path.
+        If a column has no field, a field without a default has no column, or their types are
+        incompatible; the message names the path.
     Examples
     --------
     >>> from fabric.io.codecs.avro_arrow import derived_avro
@@ -52,7 +52,7 @@ def written_program(columns: pa.Schema, avro: AvroType) -> Program:
 
 
 class _Writer(Compiler):
-    """Makes the nodes of columns that are written."""
+    """Builds the nodes of columns that are written."""
 
     def constant(self, text: bytes) -> int:
         return self.add(Op.DEFAULT, a=self.text(text))
@@ -75,7 +75,7 @@ class _Writer(Compiler):
 
     def absent(self, field: AvroField, path: str) -> int:
         if field.default is NO_DEFAULT:
-            raise PlanError(f"Avro field {path} has no column and no default")
+            raise PlanError(f"Avro field {path} has neither a column nor a default")
         return self.constant(datum(field.default, field.type, path))
 
     def value(self, arrow: pa.DataType, avro: AvroType, column: int, path: str) -> int:
@@ -112,7 +112,7 @@ class _Writer(Compiler):
         for one, place in zip(fields, numbered(fields, column + 1), strict=True):
             number = int(one.name.removeprefix("member"))
             if number >= len(members):
-                raise PlanError(f"column {path}.{one.name} is no branch of its Avro union")
+                raise PlanError(f"column {path}.{one.name} is not a branch of its Avro union")
             index, avro = members[number]
             children += [index, self.plain(one.type, avro, place, path)]
         return self.add(Op.MEMBER, column, null, 0, children)
@@ -163,7 +163,7 @@ class _Writer(Compiler):
 
 
 def _turned(avro: AvroType, arrow: pa.DataType) -> tuple[int, int] | None:
-    """Factor and divisor on the way from `arrow` to an int or long."""
+    """Factor and divisor of the conversion from `arrow` to an int or long."""
     if pa.types.is_integer(arrow):
         wide = pa.types.is_int64(arrow) or pa.types.is_uint64(arrow) or pa.types.is_uint32(arrow)
         return None if avro.kind == "int" and wide else (1, 1)
@@ -172,7 +172,7 @@ def _turned(avro: AvroType, arrow: pa.DataType) -> tuple[int, int] | None:
 
 
 def _same(arrow: pa.DataType, avro: AvroType) -> bool:
-    """Whether a branch is the one that a column is naturally written to."""
+    """Whether a branch has exactly the type of a column."""
     return avro.kind == {"int32": "int", "float": "float", "double": "double"}.get(str(arrow))
 
 

@@ -1,8 +1,8 @@
-"""Values that hold Arrow IPC: any number of rows each.
+"""Values in Arrow IPC format, each with any number of rows.
 
-One job: decode and encode them behind the face that native codecs have. A value is a stream (its
-schema, then batches) or one record batch message of the known schema. Nothing of a value is handed
-on before all of it was checked: a damaged offset in a hostile one would kill the process.
+One job: decode and encode such values with the interface of native codecs. A value is a stream (its
+schema, then batches) or one record batch message of the known schema. A value is validated
+completely before any of its rows is used: a corrupt offset could crash the process.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _OPTIONS = pa.ipc.IpcReadOptions(use_threads=False)
 
 
 class IpcDecoder:
-    """Values with Arrow IPC to rows of `schema`.
+    """Decodes values in Arrow IPC format into rows of `schema`.
 
-    A column that a value lacks is null, a further one is left out. A null value is no row. A value
-    is bad as a whole: where it is no IPC or is damaged, has more than 16,777,216 rows, or has
-    a column of another type; layouts of one type (views, dictionaries) are converted.
+    A column that a value lacks is null, an additional one is ignored. A null value has no rows. A
+    value is rejected as a whole if it is not valid IPC, has more than 16,777,216 rows, or has a
+    column of another type; views and dictionaries are converted.
 
     >>> rows = pa.record_batch({"a": [1, 2]})
     >>> values = IpcEncoder(rows.schema).encode_whole(rows)
@@ -35,13 +35,13 @@ class IpcDecoder:
     """
 
     is_native = False
-    """Whether native code may call it: no, it holds no C++."""
+    """Native code cannot call this codec: it is written in Python."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
 
     def decode(self, values: pa.Array | pa.ChunkedArray) -> Decoded:
-        """The rows of all values, `origin` says which value each came from."""
+        """The rows of all values; `origin` has the index of each row's value."""
         batches: list[pa.RecordBatch] = []
         bad: list[Bad] = []
         counts = np.zeros(len(values), np.int64)
@@ -51,7 +51,7 @@ class IpcDecoder:
             try:
                 found = [self._columns(batch) for batch in self._checked(value)]
             except (pa.ArrowException, ValueError, MemoryError, OSError) as error:
-                bad.append(Bad(number, first_line(error).removesuffix(".") or "no memory for it"))
+                bad.append(Bad(number, first_line(error).removesuffix(".") or "not enough memory"))
                 continue
             batches += found
             counts[number] = sum(batch.num_rows for batch in found)
@@ -65,7 +65,7 @@ class IpcDecoder:
         return Decoded(batch, tuple(bad), np.repeat(np.arange(len(values)), counts))
 
     def _checked(self, value: bytes | str) -> list[pa.RecordBatch]:
-        """The batches of a value, all of them valid inside."""
+        """The fully validated batches of a value."""
         data = pa.py_buffer(value.encode() if isinstance(value, str) else value)
         batches, n_rows = [], 0
         for batch in self._batches(data):
@@ -78,7 +78,7 @@ class IpcDecoder:
 
     def _batches(self, data: pa.Buffer) -> Iterator[pa.RecordBatch]:
         if not data.size:
-            raise ValueError("the value is empty; Arrow IPC was expected")
+            raise ValueError("the value is empty, expected Arrow IPC")
         message = pa.ipc.read_message(data)
         if message.type == "record batch":
             yield pa.ipc.read_record_batch(message, self.schema)
@@ -97,7 +97,7 @@ class IpcDecoder:
             if flat_type(column.type) != flat_type(field.type):
                 raise ValueError(f"column {field.name!r} is {column.type}, expected {field.type}")
             if column.null_count and not field.nullable:
-                raise ValueError(f"column {field.name!r}: it can't be null")
+                raise ValueError(f"column {field.name!r}: null is not allowed")
             if column.type != field.type:
                 column = in_layout(in_layout(column, flat_type(field.type)), field.type)
             columns.append(column)
@@ -107,7 +107,7 @@ class IpcDecoder:
 
 
 class IpcEncoder:
-    """Rows of `schema` to Arrow IPC streams, which say their own schema.
+    """Encodes rows of `schema` as Arrow IPC streams, which contain their schema.
 
     >>> rows = pa.record_batch({"a": [1, 2]})
     >>> [pa.ipc.open_stream(v.as_buffer()).read_all()["a"].to_pylist()
@@ -116,20 +116,22 @@ class IpcEncoder:
     """
 
     is_native = False
-    """Whether native code may call it: no, it holds no C++."""
+    """Native code cannot call this codec: it is written in Python."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
 
     def encode(self, batch: pa.RecordBatch) -> pa.Array:
-        """A stream for each row, binary: some hundred bytes more than the row itself."""
+        """One stream per row, binary; each has an overhead of some hundred bytes."""
         rows = (batch.slice(row, 1) for row in range(batch.num_rows))
         return pa.array([self.encode_whole(row) for row in rows], pa.binary())
 
     def encode_whole(self, batch: pa.RecordBatch) -> bytes:
         """One stream with all rows."""
         if not batch.schema.equals(self.schema):
-            raise ValueError(f"rows to encode have {self.schema.names}, got {batch.schema.names}")
+            raise ValueError(
+                f"the encoder expects the columns {self.schema.names}, got {batch.schema.names}"
+            )
         out = pa.BufferOutputStream()
         with pa.ipc.new_stream(out, self.schema) as stream:
             stream.write_batch(batch)

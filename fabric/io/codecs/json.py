@@ -1,7 +1,7 @@
-"""Rows of JSON by a row format: plain documents, or behind a registry's ids of JSON Schemas.
+"""The JSON row format: plain documents, or documents with the schema id of a registry.
 
-One job: the schema of a format of JSON. A document says its own names, so a reader needs no schema
-but its columns: what a row's id says is not looked up.
+One job: the schema of a JSON format. A document contains its field names, so a reader needs only
+its columns and never looks up the schema id of a row.
 """
 
 from __future__ import annotations
@@ -21,40 +21,40 @@ from fabric.plan.sources import RowFormat
 
 
 def columns_of_json(format: RowFormat, subject: str) -> pa.Schema | None:
-    """The columns that the format's JSON Schema tells, or the registry's; None: there is none.
+    """The columns of the format's JSON Schema, or of the registry's; None without a schema.
 
     Raises
     ------
     PlanError
-        If the schema is none, or of no columns.
+        If the schema is invalid, or does not describe columns.
     """
     text = _text(format, subject)
     return None if text is None else json_columns(text)
 
 
 def json_decoder(format: RowFormat, columns: pa.Schema) -> JsonDecoder:
-    """The decoder of `columns`; with a registry each value begins with an id."""
+    """A decoder of `columns`; with a registry, each value starts with a schema id."""
     return JsonDecoder(columns, framed=bool(format.registry))
 
 
 def json_encoder(format: RowFormat, columns: pa.Schema) -> JsonEncoder:
-    """The encoder of `columns`, whose schema is registered now if there is a registry.
+    """An encoder of `columns`; with a registry, their schema is registered now.
 
     Raises
     ------
     PlanError
-        If the registry refuses the schema.
+        If the registry rejects the schema.
     """
     return JsonEncoder(columns, prefix=header_of(format, _written_as(format, columns)))
 
 
 def check_json(format: RowFormat, columns: pa.Schema, *, writes: bool) -> None:
-    """Refuse columns that JSON has no form for, and a schema that the registry would not take.
+    """Refuse columns that JSON can't represent, and a schema that the registry would reject.
 
     Raises
     ------
     PlanError
-        With the column, or the registry's reason.
+        The message names the column, or the registry's reason.
     """
     if not writes:
         json_decoder(format, columns)
@@ -72,7 +72,7 @@ def _text(format: RowFormat, subject: str) -> str | None:
 
     found = registry_of(format).newest(subject)
     if found.kind != "JSON":
-        raise DataError(f"schema {found.id} of the registry is of type {found.kind}, not JSON")
+        raise DataError(f"schema {found.id} of the registry is {found.kind}, expected JSON")
     return found.text
 
 

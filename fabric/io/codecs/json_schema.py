@@ -1,8 +1,8 @@
-"""JSON Schema, as registries keep it for rows of JSON: as columns, and of columns.
+"""JSON Schema, as registries store it for JSON rows: converted to columns, and derived from them.
 
-One job: `json_columns` and `derived_json_schema`. Only what says a column's type is read (type,
-format, properties, items, additionalProperties, anyOf with null, $ref inside the schema); what it
-forbids beyond that is not checked row by row.
+One job: `json_columns` and `derived_json_schema`. Only keywords that define a column's type are
+read (type, format, properties, items, additionalProperties, anyOf with null, $ref inside the
+schema); further restrictions are not checked row by row.
 
 | JSON Schema | Arrow |
 |---|---|
@@ -13,7 +13,7 @@ forbids beyond that is not checked row by row.
 | enum or const of texts | string |
 | a type or null | the type, nullable |
 
-Anything else (a choice of several types, objects of which nothing is known) is refused by name.
+Anything else (a choice of several types, objects without properties) is an error with its path.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def json_columns(text: str) -> pa.Schema:
     Raises
     ------
     PlanError
-        If it describes no object, or a property whose type is not known; with its path.
+        If the schema does not describe an object, or a property has no single type; with its path.
     Examples
     --------
     >>> json_columns('{"type": "object", "properties": {"a": {"type": ["integer", "null"]}}}')
@@ -55,7 +55,7 @@ def json_columns(text: str) -> pa.Schema:
     try:
         declared = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise PlanError(f"a JSON Schema is not valid JSON: {error}") from error
+        raise PlanError(f"the JSON Schema is not valid JSON: {error}") from error
     found = _Reader(declared).type_of(declared, "", 0)
     if not pa.types.is_struct(found):
         raise PlanError(f"the JSON Schema describes {found}, expected an object with properties")
@@ -63,7 +63,7 @@ def json_columns(text: str) -> pa.Schema:
 
 
 class _Reader:
-    """Reads one document; references are into it."""
+    """Reads one document, including references within it."""
 
     def __init__(self, document: Json) -> None:
         self.document = document
@@ -71,7 +71,10 @@ class _Reader:
     def type_of(self, declared: Json, path: str, depth: int) -> pa.DataType:
         """The type of what `declared` describes."""
         if depth > DEPTH_MAX:
-            raise PlanError(f"JSON Schema: {path or 'it'} holds itself, or is too deep")
+            raise PlanError(
+                f"JSON Schema: {path or 'the root'} contains itself, or is nested deeper than "
+                f"{DEPTH_MAX} levels"
+            )
         if not isinstance(declared, dict):
             raise _unknown(path, declared)
         if "$ref" in declared:
@@ -97,7 +100,7 @@ class _Reader:
         return PLAIN[str(kind)]
 
     def object(self, declared: dict[str, Json], path: str, depth: int) -> pa.DataType:
-        """A struct of known properties, or a map of any."""
+        """A struct of the given properties, or a map without them."""
         properties = declared.get("properties")
         if isinstance(properties, dict) and properties:
             inner = f"{path}." if path else ""
@@ -110,7 +113,7 @@ class _Reader:
         return pa.map_(pa.string(), self.type_of(other, f"{path}{{}}", depth + 1))
 
     def choice(self, branches: Json, path: str, depth: int) -> pa.DataType:
-        """Null or one other; more are no column."""
+        """The single type that is not null; several types are an error."""
         if not isinstance(branches, list):
             raise _unknown(path, branches)
         kinds = [self.type_of(one, path, depth + 1) for one in branches]
@@ -120,15 +123,18 @@ class _Reader:
         return named[0] if named else pa.null()
 
     def referred(self, name: Json, path: str) -> Json:
-        """What a reference like ``#/definitions/x`` means."""
+        """The part of the document that ``#/definitions/x`` references."""
         found = self.document
         if not isinstance(name, str) or not name.startswith("#"):
-            raise PlanError(f"JSON Schema: {path or 'it'} refers to {name!r}, outside of it")
+            raise PlanError(
+                f"JSON Schema: {path or 'the root'} references {name!r}, which is outside of the "
+                "schema"
+            )
         for part in name.split("/")[1:]:
             key = part.replace("~1", "/").replace("~0", "~")
             if not isinstance(found, dict) or key not in found:
                 raise PlanError(
-                    f"JSON Schema: {path or 'it'} refers to {name!r}, which is not there"
+                    f"JSON Schema: {path or 'the root'} references {name!r}, which does not exist"
                 )
             found = found[key]
         return found
@@ -145,7 +151,9 @@ def _of_values(declared: dict[str, Json], path: str) -> pa.DataType:
 
 def _unknown(path: str, what: Json) -> PlanError:
     shown = what if isinstance(what, str) else json.dumps(what)[:100]
-    return PlanError(f"JSON Schema: {path or 'it'} is {shown}, which is not a column of one type")
+    return PlanError(
+        f"JSON Schema: {path or 'the root'} is {shown}, which is not a single column type"
+    )
 
 
 def derived_json_schema(columns: pa.Schema, title: str = "Row") -> str:

@@ -1,8 +1,9 @@
-"""Rows of Protobuf by a row format: the columns, the decoder and the encoder of one.
+"""The Protobuf row format: its columns, decoder and encoder.
 
-One job: which message a row is. Without a registry it is `message` of the format's `schema_text`.
-With one, a row says its schema's id and the message's place in it. It is read by the numbers of the
-reader's fields where those are known, as Protobuf means it, else by the writer's.
+One job: which message type a row has. Without a registry it is `message` of the format's
+`schema_text`. With one, a row has a schema id and the indexes of the message in that schema. It is
+read by the field numbers of the reader's message if there is one, as Protobuf intends, or else of
+the writer's.
 """
 
 from __future__ import annotations
@@ -40,19 +41,19 @@ if TYPE_CHECKING:
 
 
 def protobuf_columns(format: RowFormat, subject: str) -> pa.Schema | None:
-    """The columns of rows of `format`; None when neither it nor the registry knows them.
+    """The columns of rows of `format`; None without a schema of its own or in the registry.
 
     Raises
     ------
     PlanError
-        If the schema has no such message, or one that holds itself.
+        If the schema has no such message, or the message is recursive.
     """
     found = _known(format, subject)
     return None if found is None else message_schema(found)
 
 
 def protobuf_decoder(format: RowFormat, columns: pa.Schema) -> ProtobufDecoder:
-    """The decoder of `columns`; behind a registry's ids each row by its own message.
+    """A decoder of `columns`; with a registry, each row is decoded by its own message type.
 
     Raises
     ------
@@ -64,7 +65,7 @@ def protobuf_decoder(format: RowFormat, columns: pa.Schema) -> ProtobufDecoder:
     if not format.registry:
         if reader is None:
             raise PlanError(
-                "Protobuf without a registry needs its schema; write: formats.protobuf(schema)"
+                "Protobuf without a registry needs a schema; write: formats.protobuf(schema)"
             )
         return ProtobufDecoder(columns, protobuf_program(reader, flat))
     from fabric.io.kafka.registry import registry_of
@@ -75,12 +76,12 @@ def protobuf_decoder(format: RowFormat, columns: pa.Schema) -> ProtobufDecoder:
 
 
 def protobuf_encoder(format: RowFormat, columns: pa.Schema) -> ProtobufEncoder:
-    """The encoder of `columns`, whose schema is registered now if there is a registry.
+    """An encoder of `columns`; with a registry, their schema is registered now.
 
     Raises
     ------
     PlanError
-        If a column has no form in the message, or the registry refuses its schema.
+        If the message can't represent a column, or the registry rejects the schema.
     """
     schema, message = _written_as(format, columns)
     program = protobuf_program(message, _flat(columns), writes=True)
@@ -91,12 +92,12 @@ def protobuf_encoder(format: RowFormat, columns: pa.Schema) -> ProtobufEncoder:
 
 
 def check_protobuf(format: RowFormat, columns: pa.Schema, *, writes: bool) -> None:
-    """Refuse columns that can't be read or written, and what the registry would not take.
+    """Refuse columns that can't be read or written, and a schema that the registry would reject.
 
     Raises
     ------
     PlanError
-        With the path of the column and the two types, or the registry's reason.
+        The message names the column's path and both types, or the registry's reason.
     """
     if not writes:
         if (known := _known(format, format.subject)) is not None:
@@ -114,14 +115,14 @@ def _program_of(
     schema_id: int,
     indexes: tuple[int, ...],
 ) -> Program | str:
-    """How rows of a message of a schema are read, or why they are bad."""
+    """The program that reads rows of a schema's message, or the reason why they are bad."""
     try:
         writer = registered(schema_id, indexes)
         return protobuf_program(reader or writer, columns)
     except NotFoundError as error:
         return error.message
     except (PlanError, DataError) as error:
-        return f"it was written by schema {schema_id}: {error.message}"
+        return f"the value was written with schema {schema_id}: {error.message}"
 
 
 def _message_of(
@@ -129,13 +130,13 @@ def _message_of(
 ) -> Descriptor:
     found = message_at(_file(registry.schema(schema_id)), indexes)
     if wanted and wanted not in (found.full_name, found.name):
-        raise DataError(f"it is the message {found.full_name}, not {wanted}")
+        raise DataError(f"it is a message {found.full_name}, expected {wanted}")
     return found
 
 
 def _file(found: Registered) -> FileDescriptor:
     if found.kind != "PROTOBUF":
-        raise DataError(f"schema {found.id} of the registry is of type {found.kind}, not PROTOBUF")
+        raise DataError(f"schema {found.id} of the registry is {found.kind}, expected PROTOBUF")
     return file_of(found.text, found.needed)
 
 
@@ -146,7 +147,7 @@ def _given(format: RowFormat) -> Descriptor | None:
 
 
 def _known(format: RowFormat, subject: str) -> Descriptor | None:
-    """The message of rows: given, or of the newest schema of its subject."""
+    """The message type of rows: the given one, or that of the newest schema of its subject."""
     if (given := _given(format)) is not None:
         return given
     if not format.registry or not subject:
@@ -160,12 +161,12 @@ def _written_as(format: RowFormat, columns: pa.Schema) -> tuple[WrittenSchema, D
     name = format.message or "Row"
     found = written_schema(format, "PROTOBUF", lambda: derived_proto(_flat(columns), name))
     if format.registry and is_compiled(found.text):
-        raise PlanError("a registry keeps .proto texts: give one, not a compiled file")
+        raise PlanError("a registry stores .proto texts; give the text, not a compiled file")
     return found, message_of(file_of(found.text, found.needed), format.message)
 
 
 def _written_indexes(message: Descriptor) -> bytes:
-    """How many indexes, and each; the first message of a file is a 0 alone."""
+    """The encoded message indexes: count and values; the first message is a single 0."""
     indexes = indexes_of(message)
     if indexes == (0,):
         return b"\0"

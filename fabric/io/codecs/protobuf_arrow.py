@@ -1,24 +1,24 @@
-"""Messages of Protobuf as Arrow columns, and back.
+"""Protobuf messages as Arrow columns, and back.
 
-One job: the table below. `message_schema` is what a message looks like as columns when nobody asks
-for other types; `derived_proto` is the .proto text that columns are written by when none is given.
+One job: the table below. `message_schema` has a message's columns unless the user asks for other
+types; `derived_proto` is the .proto text that columns are written with if none is given.
 
 | Protobuf | Arrow |
 |---|---|
 | double, float, bool, string, bytes | float64, float32, bool, string, binary |
 | int32, sint32, sfixed32; int64, sint64, sfixed64 | int32; int64 |
 | uint32, fixed32; uint64, fixed64 | uint32; uint64 |
-| enum | string (the name; a number without one is its digits, as in Protobuf's JSON) |
+| enum | string (the name; a number without a name is its digits, as in Protobuf's JSON) |
 | message, group | struct |
 | repeated | list, never null |
-| map | map; of a key that occurs twice the last |
+| map | map; the last value counts if a key occurs twice |
 | google.protobuf.Timestamp, Duration | timestamp[ns, UTC], duration[ns] |
 | google.protobuf.Int64Value and the other wrappers | their value, nullable |
 
-Null is a field that is not there, where the message can tell: `optional`, members of a oneof,
-messages, proto2. Where it can't (proto3 without `optional`), it is the type's zero. Members of a
-oneof are columns of their own; at most one is not null. A message that holds itself has no columns:
-it is refused by name, but may be skipped.
+An absent field is null if the message tracks presence: `optional`, members of a oneof, messages,
+proto2. Otherwise (proto3 without `optional`) it is the type's zero. Each member of a oneof is a
+column; at most one of them is not null. A recursive message has no columns: it is an error that
+names the message, but the field may be skipped.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def message_schema(message: Descriptor) -> pa.Schema:
     Raises
     ------
     PlanError
-        If a message in it holds itself.
+        If a message in it is recursive.
     Examples
     --------
     >>> from google.protobuf.duration_pb2 import Duration
@@ -89,8 +89,8 @@ def _value_type(field: FieldDescriptor, outer: tuple[Descriptor, ...]) -> pa.Dat
         return PLAIN[message.fields_by_name["value"].type]
     if any(message.full_name == one.full_name for one in outer):
         raise PlanError(
-            f"Protobuf message {message.full_name!r} holds itself, which no column can; give a "
-            f"schema without {field.full_name}"
+            f"Protobuf message {message.full_name!r} contains itself, which columns can't "
+            f"represent; give a schema without {field.full_name}"
         )
     return pa.struct([(one.name, field_type(one, (*outer, message))) for one in message.fields])
 
@@ -124,12 +124,12 @@ KEYS = frozenset(("bool", "int32", "int64", "uint32", "uint64", "string"))
 
 
 def derived_proto(columns: pa.Schema, name: str = "Row") -> str:
-    """The .proto text that rows of `columns` are written by: fields by their order, from 1.
+    """The .proto text that rows of `columns` are written with: fields numbered in order, from 1.
 
     Raises
     ------
     PlanError
-        If a column's name or type is none that Protobuf has.
+        If Protobuf can't represent a column's name or type.
     Examples
     --------
     >>> print(derived_proto(pa.schema([("user", pa.int64()), ("tags", pa.list_(pa.string()))])))
@@ -149,7 +149,9 @@ def _derived_message(fields: list[pa.Field], name: str, used: set[str], indent: 
     inner, lines, nested = f"{indent}  ", [], []
     for number, one in enumerate(fields, 1):
         if not NAME.match(one.name):
-            raise PlanError(f"column {one.name!r} can't be a field of Protobuf")
+            raise PlanError(
+                f"column {one.name!r} can't be a Protobuf field: a name has letters, digits and _"
+            )
         text, message = _derived_field(one.type, one.name, used, inner)
         nested += [message] if message else []
         lines.append(f"{inner}{text} {one.name} = {number};")
@@ -167,7 +169,10 @@ def _derived_field(
         key, _ = _derived_value(arrow.key_type, name, used, indent)
         value, message = _derived_value(arrow.item_type, name, used, indent)
         if key not in KEYS:
-            raise PlanError(f"column {name!r} has keys of {arrow.key_type}; a map has text, or int")
+            raise PlanError(
+                f"column {name!r} has keys of {arrow.key_type}; the keys of a Protobuf map are "
+                "strings, integers or booleans"
+            )
         return f"map<{key}, {value}>", message
     text, message = _derived_value(arrow, name, used, indent)
     return f"optional {text}", message
@@ -188,6 +193,6 @@ def _derived_value(
         return DURATION, None
     if (found := DERIVED.get(str(arrow))) is None:
         raise PlanError(
-            f"column {name!r} is {arrow}, which Protobuf has no type for; cast it before"
+            f"column {name!r} is {arrow}, which Protobuf can't represent; cast it first"
         )
     return found, None

@@ -1,10 +1,10 @@
-"""A message of Protobuf and columns, as tables for the native decoder and encoder.
+"""A Protobuf message and its columns, as tables for the native decoder and encoder.
 
-One job: `protobuf_program`. A field goes to the column of its name, whatever its number. Reading, a
-column that the message does not have is null; a column may be wider than its field, an enum also
-int32 (its number), a Timestamp in any unit whose digits suffice: a row with more is a bad row.
-Writing, every column must have a field that holds all of its type's values, or values that do not
-fit it are errors by row and column; a field without a column is left out.
+One job: `protobuf_program`. A field maps to the column with its name, whatever its number. When
+reading, a column that the message does not have is null; a column may be wider than its field, an
+enum also int32 (its number), a Timestamp in any unit: a row with a more precise value is bad. When
+writing, every column needs a field; a value that does not fit its field is an error that names the
+row and the column; a field without a column is left out.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ class Program:
 
 
 def protobuf_program(message: Descriptor, columns: pa.Schema, *, writes: bool = False) -> Program:
-    """How messages become rows of `columns`, or with `writes` the rows messages.
+    """The tables that read messages into rows of `columns`, or with `writes` encode the rows.
 
     Raises
     ------
     PlanError
-        If a column and its field do not go together, or a column to write has no field; the message
+        If a column and its field are incompatible, or a column to write has no field; the message
         names the path.
     Examples
     --------
@@ -105,10 +105,12 @@ class _Compiler:
             if (found := names.get(one.name)) is not None:
                 fields.append(self.field(found, one.type, column))
             elif self.writes:
-                raise PlanError(f"column {one.name!r} is not a field of {message.full_name}")
+                raise PlanError(
+                    f"column {one.name!r} is not a field of Protobuf message {message.full_name}"
+                )
             else:
                 absent.append(column)
-        # A member of a oneof that nobody reads still takes the place of one that is read.
+        # A member of a oneof without a column still clears a member that has one.
         read = {one.number for one in fields}
         oneofs = {one.oneof for one in fields} - {-1}
         for other in message.fields:
@@ -123,9 +125,11 @@ class _Compiler:
     def check_written(self, message: Descriptor, numbers: set[int]) -> None:
         for one in message.fields:
             if one.is_required and one.number not in numbers:
-                raise PlanError(f"required field {one.full_name} has no column")
+                raise PlanError(f"required Protobuf field {one.full_name} has no column")
         if len(message.oneofs) > ONEOFS_MAX:
-            raise PlanError(f"{message.full_name} has over {ONEOFS_MAX} oneofs")
+            raise PlanError(
+                f"Protobuf message {message.full_name} has more than {ONEOFS_MAX} oneofs"
+            )
 
     def field(self, one: FieldDescriptor, arrow: pa.DataType, column: int) -> Field:
         """A field and the column that it goes to."""
@@ -231,7 +235,9 @@ def _refused(one: FieldDescriptor, arrow: pa.DataType) -> PlanError:
     kind = one.message_type or one.enum_type
     name = kind.full_name if kind is not None else KIND.get(one.type, "message")
     many = "repeated " if one.is_repeated else ""
-    return PlanError(f"Protobuf {one.full_name} is {many}{name}, which is not a column of {arrow}")
+    return PlanError(
+        f"Protobuf {one.full_name} is {many}{name}, which does not fit a column of {arrow}"
+    )
 
 
 KIND = {

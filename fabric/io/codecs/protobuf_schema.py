@@ -1,9 +1,8 @@
-"""Messages of Protobuf by their names: from the text of a .proto file, or from compiled ones.
+"""Protobuf messages by name, from the text of a .proto file or from compiled files.
 
-One job: `file_of` and the messages in one. A text is compiled by `protoc` of the package
-grpcio-tools in a process of its own (it may come from a registry, and its errors are ours to tell);
-compiled files need nothing but the protobuf package. What a message means as columns is
-`protobuf_arrow`'s.
+One job: `file_of` and the messages of a file. A text is compiled by `protoc` of the package
+grpcio-tools in a separate process (the text may come from a registry, and its errors must be
+reported); compiled files need only the protobuf package. `protobuf_arrow` maps messages to columns.
 """
 
 from __future__ import annotations
@@ -37,16 +36,17 @@ def file_of(text: str, needed: tuple[tuple[str, str], ...] = ()) -> FileDescript
     Parameters
     ----------
     text
-        A .proto file, or a FileDescriptorSet in base64 whose last file is the one
+        A .proto file, or a FileDescriptorSet in base64 whose last file is the one wanted
         (``protoc --include_imports --descriptor_set_out=…``).
     needed
-        Files that it imports, as pairs of a name and a text; Google's well-known ones are known.
+        The files that it imports, as pairs of name and text; Google's well-known files are built
+        in.
     Raises
     ------
     DataError
-        If it is neither, with the compiler's words.
+        If the text is neither, with the compiler's message.
     ConfigError
-        If a text is to be compiled and grpcio-tools is not installed.
+        If a text needs to be compiled and grpcio-tools is not installed.
     Examples
     --------
     >>> file = file_of('syntax = "proto3"; message Click { int64 user = 1; }')
@@ -61,16 +61,16 @@ def file_of(text: str, needed: tuple[tuple[str, str], ...] = ()) -> FileDescript
             pool.Add(one)
         return pool.FindFileByName(files[-1].name)
     except (TypeError, KeyError, ValueError) as error:
-        raise DataError(f"the files of Protobuf do not go together: {error}") from error
+        raise DataError(f"the Protobuf files are inconsistent: {error}") from error
 
 
 def message_of(file: FileDescriptor, name: str) -> Descriptor:
-    """A message of a file by its full or short name; the first one without a name.
+    """A message of a file by its full or short name; the first message without a name.
 
     Raises
     ------
     PlanError
-        If there is none of that name, or several.
+        If no message has the name, or several have.
     Examples
     --------
     >>> file = file_of('syntax = "proto3"; package p; message A { message B {} }')
@@ -84,17 +84,19 @@ def message_of(file: FileDescriptor, name: str) -> Descriptor:
     found = exact or [one for one in messages if one.full_name.endswith(f".{name}")]
     if len(found) != 1:
         names = ", ".join(one.full_name for one in (found or messages)[:10]) or "no message"
-        raise PlanError(f"Protobuf message {name!r} is not one of the file's: {names}")
+        raise PlanError(
+            f"Protobuf message {name!r} does not name one message of the file; it has {names}"
+        )
     return found[0]
 
 
 def is_compiled(text: str) -> bool:
-    """Whether it is compiled files in base64, not the text of a .proto file."""
+    """Whether `text` is compiled files in base64, not the text of a .proto file."""
     return _compiled(text) is not None
 
 
 def indexes_of(message: Descriptor) -> tuple[int, ...]:
-    """Where a message lies in its file: its place among those of each level."""
+    """The indexes of a message: its position among the messages of each nesting level."""
     found: list[int] = []
     outer = message.containing_type
     while outer is not None:
@@ -104,12 +106,12 @@ def indexes_of(message: Descriptor) -> tuple[int, ...]:
 
 
 def message_at(file: FileDescriptor, indexes: tuple[int, ...]) -> Descriptor:
-    """The message at these places; raises `DataError` where there is none."""
+    """The message with these indexes; raises `DataError` if it does not exist."""
     level: list[Descriptor] = list(file.message_types_by_name.values())
     found: Descriptor | None = None
     for index in indexes:
         if not 0 <= index < len(level):
-            raise DataError(f"the schema has no message at {list(indexes)}")
+            raise DataError(f"the schema has no message with the indexes {list(indexes)}")
         found = level[index]
         level = list(found.nested_types)
     assert found is not None
@@ -140,7 +142,7 @@ def _compiled(text: str) -> FileDescriptorSet | None:
 
 
 def _files(found: FileDescriptorSet) -> list[FileDescriptorProto]:
-    """The files, each after those that it imports; well-known ones from the protobuf package."""
+    """The files, each after its imports; well-known ones come from the protobuf package."""
     by_name = {one.name: one for one in found.file}
     ordered: dict[str, FileDescriptorProto] = {}
 
@@ -177,7 +179,7 @@ def _well_known(name: str) -> FileDescriptorProto:
     except KeyError:
         found = None
     if found is None:
-        raise DataError(f"the Protobuf file {name!r} is imported and not there")
+        raise DataError(f"the imported Protobuf file {name!r} does not exist")
     made = FileDescriptorProto()
     found.CopyToProto(made)
     return made
@@ -186,14 +188,14 @@ def _well_known(name: str) -> FileDescriptorProto:
 def _protoc(text: str, needed: tuple[tuple[str, str], ...]) -> FileDescriptorSet:
     if find_spec("grpc_tools") is None:
         raise ConfigError(
-            "a .proto text is compiled by grpcio-tools: pip install 'flight-fabric[kafka]', or "
-            "give a compiled FileDescriptorSet in base64"
+            "compiling a .proto text needs the package grpcio-tools, which is not installed; run: "
+            "pip install 'flight-fabric[kafka]', or give a compiled FileDescriptorSet in base64"
         )
     with tempfile.TemporaryDirectory() as folder:
         for name, source in (*needed, (MAIN, text)):
             path = PurePosixPath(name)
             if path.is_absolute() or ".." in path.parts:
-                raise DataError(f"a Protobuf file may not be called {name!r}")
+                raise DataError(f"the file name {name!r} is not allowed for a Protobuf import")
             place = Path(folder, "in", *path.parts)
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(source)
@@ -206,8 +208,10 @@ def _protoc(text: str, needed: tuple[tuple[str, str], ...]) -> FileDescriptorSet
                 timeout=COMPILE_S_MAX,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            raise DataError("the .proto text was not compiled in time") from None
+            raise DataError(
+                f"compiling the .proto text took longer than {COMPILE_S_MAX:g} s"
+            ) from None
         if ran.returncode != 0:
             told = [line for line in ran.stderr.splitlines() if not line.startswith("W")]
-            raise DataError(f"the .proto text is wrong: {'; '.join(told)[:1000]}")
+            raise DataError(f"the .proto text is invalid: {'; '.join(told)[:1000]}")
         return FileDescriptorSet.FromString(made.read_bytes())

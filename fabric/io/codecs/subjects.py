@@ -1,8 +1,8 @@
-"""Under which name a registry keeps the schema of a topic's values or keys.
+"""The subject under which a registry stores the schema of a topic's values or keys.
 
-One job: `settled`, which a plan calls before it is sent: it fills in the subject by the format's
-strategy, and for a reader the newest schema, so that all tasks read the same columns however the
-topic goes on.
+One job: `settled`, which is called before a plan is submitted: it derives the subject from the
+format's strategy, and for a reader the newest schema, so that all tasks read the same columns even
+if another schema is registered later.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ Part = Literal["value", "key"]
 
 
 def settled(format: RowFormat, topic: str, part: Part = "value", *, reads: bool) -> RowFormat:
-    """`format` with its subject, and with the newest schema if it `reads` and has none.
+    """`format` with its subject, and with the newest schema if it `reads` without a schema.
 
-    Without a registry it is returned as it is. `topic` is empty where there are several: a writer
-    then needs the strategy ``record`` or a subject, a reader its schema or columns.
+    Without a registry, `format` is returned unchanged. `topic` is empty if there are several
+    topics: a writer then needs the strategy ``record`` or a subject, a reader a schema or columns.
 
     Raises
     ------
     PlanError
-        If the strategy needs a topic or a record's name that is not known.
+        If the strategy needs a topic or a record name that is unknown.
     ExternalError
-        If the registry does not answer.
+        If the registry does not respond.
     Examples
     --------
     >>> settled(RowFormat("avro", registry="http://h:1"), "clicks", reads=False).subject
@@ -37,7 +37,7 @@ def settled(format: RowFormat, topic: str, part: Part = "value", *, reads: bool)
     if not format.registry:
         return format
     if not format.subject and reads and (format.schema_text or not topic):
-        return format  # rows say their schemas' ids, and nobody asks for the newest
+        return format  # rows have schema ids, and the newest schema is not needed
     if not format.subject:
         format = replace(format, subject=_subject(format, topic, part))
     if reads and not format.schema_text:
@@ -48,8 +48,8 @@ def settled(format: RowFormat, topic: str, part: Part = "value", *, reads: bool)
 def _subject(format: RowFormat, topic: str, part: Part) -> str:
     if format.strategy != "record" and not topic:
         raise PlanError(
-            f'the strategy "{format.strategy}" names schemas by their topic, which is a column '
-            'here; write: subject=, or strategy="record"'
+            f'the strategy "{format.strategy}" derives the subject from the topic, which is a '
+            'column here; write: subject=, or strategy="record"'
         )
     if format.strategy == "topic":
         return f"{topic}-{part}"
@@ -58,7 +58,7 @@ def _subject(format: RowFormat, topic: str, part: Part) -> str:
 
 
 def _record(format: RowFormat) -> str:
-    """The full name of what a row is."""
+    """The full name of the record type of a row."""
     if format.name == "avro":
         from fabric.io.codecs.avro import record_name
         from fabric.io.codecs.avro_arrow import row_of
@@ -76,14 +76,14 @@ def _record(format: RowFormat) -> str:
         found = str(declared.get("title", "")) if isinstance(declared, dict) else ""
     if not found:
         raise PlanError(
-            f'the strategy "{format.strategy}" names schemas by their record, which the format '
-            "does not name; write: subject=, or give the schema"
+            f'the strategy "{format.strategy}" derives the subject from the record name, which the '
+            "format does not have; write: subject=, or schema="
         )
     return found
 
 
 def _newest(format: RowFormat) -> str:
-    """The newest schema as a text that needs no other; empty while the subject has none."""
+    """The newest schema as self-contained text; empty if the subject has none."""
     from fabric.io.kafka.registry import registry_of
 
     try:

@@ -1,8 +1,8 @@
-"""The schema that rows of a format are written by, and its id where a registry keeps it.
+"""The schema that rows of a format are written with, and its id if a registry stores it.
 
-One job: `written_schema` and what is done with it: checked before a job runs, registered when its
-tasks begin. Given text is registered as it is; the newest schema of a subject is used, not
-registered anew; else one is made of the columns.
+One job: `written_schema`, its check before a job runs, and its registration when the tasks start.
+A schema given by the user is registered as it is; otherwise the newest schema of the subject is
+used; without one, a schema is derived from the columns and registered.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WrittenSchema:
-    """A schema's text and what it needs, by name; `id` is None while it is not registered."""
+    """A schema's text and its references by name; `id` is None until it is registered."""
 
     kind: SchemaType
     text: str
@@ -31,12 +31,12 @@ class WrittenSchema:
 def written_schema(
     format: RowFormat, kind: SchemaType, derived: Callable[[], str]
 ) -> WrittenSchema:
-    """The schema to write rows of `format` by; `derived` makes one of the columns.
+    """The schema to write rows of `format` with; `derived` derives one from the columns.
 
     Raises
     ------
     DataError
-        If the newest of the subject is of another kind.
+        If the newest schema of the subject has another type.
     """
     if format.schema_text:
         return WrittenSchema(kind, format.schema_text)
@@ -45,18 +45,16 @@ def written_schema(
 
         try:
             found = registry_of(format).newest(_subject(format))
-        except NotFoundError:  # the first of its subject
+        except NotFoundError:  # the subject has no schema yet
             return WrittenSchema(kind, derived())
         if found.kind != kind:
-            raise DataError(
-                f"schema {found.id} of the registry is of type {found.kind}, not {kind}"
-            )
+            raise DataError(f"schema {found.id} of the registry is {found.kind}, expected {kind}")
         return WrittenSchema(kind, found.text, found.needed, found.id)
     return WrittenSchema(kind, derived())
 
 
 def check_registered(format: RowFormat, schema: WrittenSchema) -> None:
-    """Refuse what the registry would not take; raises `PlanError` with its reason."""
+    """Refuse a schema that the registry would reject; raises `PlanError` with its reason."""
     if format.registry and schema.id is None:
         from fabric.io.kafka.registry import registry_of
 
@@ -64,12 +62,12 @@ def check_registered(format: RowFormat, schema: WrittenSchema) -> None:
 
 
 def header_of(format: RowFormat, schema: WrittenSchema) -> bytes:
-    """What each value begins with; nothing without a registry, else the schema is registered now.
+    """The bytes that each value starts with; with a registry, registers the schema for its id.
 
     Raises
     ------
     PlanError
-        If the registry refuses the schema.
+        If the registry rejects the schema.
     """
     if not format.registry:
         return b""
@@ -83,5 +81,7 @@ def header_of(format: RowFormat, schema: WrittenSchema) -> bytes:
 
 def _subject(format: RowFormat) -> str:
     if not format.subject:
-        raise PlanError("a schema is registered under a subject; write: subject=")
+        raise PlanError(
+            "a schema is registered under a subject, which is not given; write: subject="
+        )
     return format.subject

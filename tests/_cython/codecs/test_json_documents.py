@@ -227,9 +227,9 @@ def test_what_can_not_be_null_is_a_bad_row() -> None:
     rows, bad = decoded(schema, '{"a": 1}', '{"b": 1}', '{"a": null}', None, '{"a": 2, "b": 3}')
     assert rows == [{"a": 1, "b": None}, {"a": 2, "b": 3}]
     assert bad == {
-        1: "column 'a' is missing, and can't be null",
-        2: "column 'a': it can't be null",
-        3: "the value is null, and a column can't be",
+        1: "column 'a' is missing, and null is not allowed",
+        2: "column 'a': null is not allowed",
+        3: "the value is null, but a column is not nullable",
     }
 
 
@@ -279,13 +279,13 @@ def test_encodings_and_views_come_as_asked_for() -> None:
 
 
 def test_types_and_batches_that_can_not_be() -> None:
-    with pytest.raises(ValueError, match="no form in JSON"):
+    with pytest.raises(ValueError, match="can't be represented in JSON"):
         JsonDecoder(pa.schema([("a", pa.month_day_nano_interval())]))
     with pytest.raises(ValueError, match="keys are not scalars"):
         JsonEncoder(pa.schema([("a", pa.map_(pa.list_(pa.int8()), pa.int8()))]))
-    with pytest.raises(TypeError, match="binary or text, not int64"):
+    with pytest.raises(TypeError, match="binary or string, got int64"):
         JsonDecoder(pa.schema([("a", pa.int8())])).decode(pa.array([1]))
-    with pytest.raises(ValueError, match="rows to encode have"):
+    with pytest.raises(ValueError, match="the encoder expects the columns"):
         JsonEncoder(pa.schema([("a", pa.int8())])).encode(pa.record_batch({"b": [1]}))
 
 

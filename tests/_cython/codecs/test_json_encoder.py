@@ -117,5 +117,5 @@ def test_times_at_the_ends_are_written_as_files_have_them() -> None:
 def test_times_without_a_form_are_refused_by_name(kind: pa.DataType, value: int) -> None:
     width = pa.int32() if kind.bit_width == 32 else pa.int64()
     batch = pa.record_batch({"x": pa.array([value], width).view(kind)})
-    with pytest.raises(ValueError, match=f"column 'x': {value} of type .* no form in ISO 8601"):
+    with pytest.raises(ValueError, match=f"column 'x': {value} of type .* represented in ISO 8601"):
         JsonEncoder(batch.schema).encode(batch)

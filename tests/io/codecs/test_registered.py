@@ -69,7 +69,7 @@ def test_a_schema_may_change_in_the_middle_of_a_topic() -> None:
     # One of the old schema refuses by name what does not fit it: int from long.
     (bad,) = decoder.decode(pa.array(rows)).bad
     assert bad.row == 1
-    assert f"written by schema {second}: Avro R.a was written as long" in bad.reason
+    assert f"written with schema {second}: Avro R.a was written as long" in bad.reason
 
 
 def test_unknown_ids_and_other_kinds_are_bad_rows() -> None:
@@ -78,8 +78,8 @@ def test_unknown_ids_and_other_kinds_are_bad_rows() -> None:
     decoder = avro_decoder(avro("t"), pa.schema([("a", pa.int64())]))
     rows = [b"\0\x7f\0\0\0\x02", b"\0" + other.to_bytes(4, "big") + b"\x02"]
     reasons = [bad.reason for bad in decoder.decode(pa.array(rows)).bad]
-    assert reasons[0] == f"the schema registry has no schema {0x7F000000}"
-    assert f"schema {other} of the registry is of type JSON, not AVRO" in reasons[1]
+    assert reasons[0] == f"the schema registry has no schema with id {0x7F000000}"
+    assert f"schema {other} of the registry is JSON, expected AVRO" in reasons[1]
 
 
 def test_what_is_written_is_registered_and_read_back() -> None:
@@ -104,7 +104,7 @@ def test_a_schema_that_the_registry_would_not_take_is_refused_before() -> None:
     registry._ask("PUT", f"/config/{topic}-value", b'{"compatibility": "BACKWARD"}')
     must = record(A, {"name": "b", "type": "string"})
     columns = pa.schema([("a", pa.int32()), ("b", pa.string())])
-    with pytest.raises(PlanError, match=f"not compatible with subject '{topic}-value'"):
+    with pytest.raises(PlanError, match=f"is incompatible with subject '{topic}-value'"):
         check_avro(avro(topic, schema_text=must), columns, writes=True)
 
 
@@ -147,16 +147,16 @@ def test_a_registry_that_stays_away_is_an_error_that_may_be_retried() -> None:
         format = RowFormat("avro", registry=server.url, registry_settings=settings)
         decoder = make_decoder(format, pa.schema([("a", pa.int64())]))
         rows = pa.array([b"\0\0\0\0\1\2"])
-        with pytest.raises(ExternalError, match="answered 503") as caught:
+        with pytest.raises(ExternalError, match="HTTP status 503") as caught:
             decoder.decode(rows)
         assert caught.value.retryable
         assert decoder.decode(rows).batch["a"].to_pylist() == [1]
 
 
 def test_a_subject_that_nobody_can_name_is_refused() -> None:
-    with pytest.raises(PlanError, match="names schemas by their topic, which is a column"):
+    with pytest.raises(PlanError, match="derives the subject from the topic, which is a column"):
         settled(RowFormat("avro", registry="http://h:1"), "", reads=False)
-    with pytest.raises(PlanError, match="names schemas by their record"):
+    with pytest.raises(PlanError, match="derives the subject from the record name"):
         settled(RowFormat("json", registry="http://h:1", strategy="record"), "t", reads=False)
 
 
@@ -191,7 +191,7 @@ def test_messages_are_registered_and_read_back_by_their_place_in_the_file() -> N
     other = protobuf_decoder(replace(reader, message="shop.Other"), pa.schema([("x", pa.string())]))
     reasons = [bad.reason for bad in other.decode(values).bad]
     assert len(reasons) == 5
-    assert all(one.endswith("it is the message shop.Click, not shop.Other") for one in reasons)
+    assert all(one.endswith("it is a message shop.Click, expected shop.Other") for one in reasons)
 
 
 def test_columns_are_their_own_message_where_none_is_given() -> None:
@@ -210,7 +210,7 @@ def test_columns_are_their_own_message_where_none_is_given() -> None:
 def test_damaged_indexes_are_bad_rows(tail: bytes) -> None:
     decoder = protobuf_decoder(protobuf("t"), pa.schema([("a", pa.int64())]))
     (bad,) = decoder.decode(pa.array([b"\0\0\0\0\1" + tail])).bad
-    assert bad.reason == "its message's indexes behind the schema's id are damaged"
+    assert bad.reason == "the message indexes after the schema id are corrupt"
 
 
 def test_json_behind_ids_has_its_schema_registered() -> None:
@@ -247,9 +247,12 @@ def test_json_schemas_are_columns(text: str, columns: Any) -> None:
     [
         ("{", "not valid JSON"),
         ('{"type": "string"}', "expected an object"),
-        ('{"properties": {"a": {"type": ["string", "integer"]}}}', "a is .*not a column of one"),
-        ('{"properties": {"a": {"$ref": "#"}}}', "holds itself"),
-        ('{"properties": {"a": {"$ref": "http://x"}}}', "outside of it"),
+        (
+            '{"properties": {"a": {"type": ["string", "integer"]}}}',
+            "a is .*not a single column type",
+        ),
+        ('{"properties": {"a": {"$ref": "#"}}}', "contains itself"),
+        ('{"properties": {"a": {"$ref": "http://x"}}}', "outside of the schema"),
     ],
 )
 def test_json_schemas_of_no_columns_are_refused(text: str, reason: str) -> None:
