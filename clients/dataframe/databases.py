@@ -1,4 +1,4 @@
-"""Tables of databases that rows are written to, as users say it.
+"""Database tables as targets, from a user's arguments.
 
 One job: `postgres_target`, for `DataFrame.write_postgres` and `fabric.streams.to_postgres`.
 """
@@ -39,7 +39,7 @@ def postgres_target(
     insecure: bool = False,
     verb: str = "write_postgres",
 ) -> PostgresTarget:
-    """The table, by what users say; see `DataFrame.write_postgres`."""
+    """The target table given by these arguments; see `DataFrame.write_postgres`."""
     schema, name = _named(table, verb)
     given = [key] if isinstance(key, str | Expr) or not isinstance(key, Iterable) else key
     keys = tuple(column_name(each, f"{verb}: key") for each in given)
@@ -50,10 +50,10 @@ def postgres_target(
 
 
 def by_changes(node: Node, target: PostgresTarget) -> tuple[Node, PostgresTarget]:
-    """Rows of changing results with their kinds, which the target goes by; others as they are.
+    """Add the row kind, which the target needs, to changing results; other rows are unchanged.
 
-    A row of a key comes from one task alone where what changes is grouped by nothing else: else
-    nobody could say which of two changes of it is the last.
+    All changes of a key must come from one task, so the results must be grouped by no other
+    columns: otherwise it would be unknown which of two changes is the last.
     """
     stream = stream_of(node)
     if stream is None or not stream.changes or target.kind:
@@ -62,7 +62,7 @@ def by_changes(node: Node, target: PostgresTarget) -> tuple[Node, PostgresTarget
     if not target.key or not set(grouped) <= set(target.key):
         names = ", ".join(map(quoted, grouped))
         raise PlanError(
-            "these results change, and a table holds the last row of each key; write: "
+            "these results change, so the table needs a key to keep the last row of; write: "
             f".write_postgres({quoted(target.table)}, key=[{names}])"
         )
     kind = free_name("row_kind", schema_of(node).names)
@@ -70,7 +70,7 @@ def by_changes(node: Node, target: PostgresTarget) -> tuple[Node, PostgresTarget
 
 
 def _grouping(node: Node) -> list[str]:
-    """The columns that the last step with changing results groups by."""
+    """The grouping columns of the last step with changing results."""
     for step in walk(node):
         keys = getattr(step, "keys", ())
         stream = stream_of(step)
@@ -88,7 +88,7 @@ def _named(table: Table, verb: str) -> tuple[str, str]:
     schema, name = (PUBLIC, parts[0]) if len(parts) == 1 else (parts[0], parts[-1])
     if len(parts) > 2 or not all(isinstance(part, str) for part in parts):
         raise PlanError(
-            f'{verb}: a table is named "name" or "schema.name"; where a name has a point in '
-            f'it, ("schema", "na.me"); got {table!r}'
+            f'{verb}: table must be "name" or "schema.name", or ("schema", "na.me") for a name '
+            f"that contains a dot; got {table!r}"
         )
     return check_name(schema, f"{verb}: the schema"), check_name(name, f"{verb}: the table")

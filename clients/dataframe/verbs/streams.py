@@ -310,10 +310,20 @@ class StreamVerbs(Verbs):
         return self._then(node)
 
     def side_output(self, tag: str) -> DataFrame:
-        """What a step puts aside: ``late``, ``bad`` or ``errors`` rows, or an own tag.
+        """The rows that an earlier step puts aside: its dead letters.
 
-        It is the last step before that can; filters and selects after it don't count.
+        `tag` is ``"late"`` (rows behind the watermark), ``"bad"`` (rows without a time),
+        ``"errors"`` (rows that a function failed on), ``"unreadable"`` (records that could not be
+        decoded) or a tag of your own. The step is the last one before this call that has such an
+        output. The result is a stream like any other, with the columns of that output.
 
+        Raises
+        ------
+        PlanError
+            No earlier step has an output with this tag.
+
+        Examples
+        --------
         >>> from fabric import streams
         >>> rows = streams.generator(n_rows=10).with_watermark("ts")
         >>> counts = rows.group_by("key").window("1 minute", late="side").count()

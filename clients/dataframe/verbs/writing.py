@@ -208,44 +208,54 @@ class WritingVerbs(Verbs):
         name: str = "",
         wait: bool = True,
     ) -> Job:
-        """Write the rows to a table of PostgreSQL (13 or newer), each once, whatever fails.
+        """Write the rows to a PostgreSQL table (13 or newer) exactly once, whatever fails.
 
-        Rows with an end are there all at once when the job has succeeded, those of a stream
-        checkpoint by checkpoint; of one without an end it returns at once. Needs psycopg here and
-        on the agents: ``pip install 'fabric[postgres]'``.
+        The rows of a bounded input become visible together when the job succeeds, those of a stream
+        with each complete checkpoint; for an unbounded stream the call returns the running job.
+        Needs psycopg on this machine and the agents: ``pip install 'flight-fabric[postgres]'``.
 
         Parameters
         ----------
         table
-            ``"name"`` (in the schema ``public``), ``"schema.name"``, or a pair of both; as it is
-            written, with capitals.
+            ``"name"`` (in the schema ``public``), ``"schema.name"``, or a pair of both. Names are
+            case-sensitive.
         dsn
             ``postgresql://user:password@host:port/database?sslmode=…`` or libpq's
-            ``host=… dbname=…``. A password is in no plan's text, log, error or checkpoint.
+            ``host=… dbname=…``. The password never appears in plan texts, logs, errors or
+            checkpoints.
         key
-            Columns that a row is known by: it replaces the one with the same key, and of results
-            that change the last one of each key stays, what is withdrawn is deleted.
+            The columns that identify a row: a row replaces the one with the same key. Of changing
+            results the table keeps the last row of each key; withdrawn rows are deleted.
         mode
-            ``create`` makes the table (with `key` as primary key), and refuses one that is there;
-            ``append`` adds rows; ``upsert`` replaces those with the same `key`; ``overwrite``
-            replaces all at once (not of streams). By default ``upsert`` with a key, else
-            ``create``.
+            ``create`` creates the table (with `key` as primary key) and fails if it exists;
+            ``append`` adds rows; ``upsert`` replaces rows with the same `key`; ``overwrite``
+            replaces all rows at once (not for streams). The default is ``upsert`` with a key, and
+            ``create`` without.
         password
-            Instead of one in `dsn`; else that of the variable ``PGPASSWORD`` here.
+            The password, if it is not part of `dsn`; by default the variable ``PGPASSWORD``.
         staging
-            The schema for what is not to be seen yet; it is made where it is not there.
+            The schema for staging tables; it is created if it does not exist.
         insecure
-            Let password and rows go in the clear to another machine.
+            Allow an unencrypted connection to another machine.
         wait
-            False returns while the job runs.
+            False returns while the job of a bounded input runs.
 
         Raises
         ------
         PlanError, AuthError, ConfigError
-            Before anything is written: the table, its columns, rights or constraints don't fit;
-            the message has the SQL that mends it.
+            Before anything is written: the table, its columns, privileges or constraints do not
+            fit; the message has the SQL statement to fix that.
         DataError
-            Rows break a constraint of the table.
+            Rows violate a constraint of the table.
+
+        Examples
+        --------
+        >>> import fabric
+        >>> orders = fabric.DataFrame({"id": [1, 2], "amount": [1.5, 2.5]})
+        >>> orders.write_postgres("a.b.c", dsn="postgresql://ann@localhost/shop")
+        Traceback (most recent call last):
+        fabric.errors.PlanError: write_postgres: table must be "name" or "schema.name", or \
+("schema", "na.me") for a name that contains a dot; got 'a.b.c'
         """
         target = postgres_target(
             table, dsn, key=key, mode=mode, password=password, staging=staging, insecure=insecure

@@ -18,7 +18,7 @@ from fabric.plan.sources import PostgresTarget, Settings
 
 CONNECT_S = 5
 """For one attempt to connect."""
-NEEDED = "psycopg, which is not installed; run: pip install 'fabric[postgres]'"
+NEEDED = "psycopg, which is not installed; run: pip install 'flight-fabric[postgres]'"
 SECRETS = ("password", "sslpassword")
 _FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl", "passfile")
 _PARAMETERS = frozenset({
