@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
 import pytest
@@ -28,9 +28,9 @@ from fabric.errors import (
 )
 from fabric.io.streams import stream_schema
 from fabric.plan.nodes import Sink
-from fabric.plan.sources import GeneratorStream, KafkaTarget
+from fabric.plan.sources import GeneratorStream, Guarantee, KafkaTarget
 from fabric.plan.streams import StreamScan
-from tests.services.kafka import SharedBroker, kafka_broker
+from tests.services.kafka import SharedBroker, kafka_broker, own_broker
 from tests.services.sasl import PASSWORD, sasl_broker
 from tests.support.embedded import EmbeddedFabric, embedded_pair
 from tests.support.wait import wait_until
@@ -213,6 +213,27 @@ def test_a_compacted_topic_wants_a_key(broker: SharedBroker) -> None:
 def test_a_topic_that_is_not_there_is_named(broker: SharedBroker) -> None:
     with pytest.raises(NotFoundError, match='no topic "missing-topic"'):
         fb.DataFrame({"id": ["a"]}).write_kafka("missing-topic", servers=broker.servers)
+
+
+def test_a_topic_is_never_created_by_its_look_up() -> None:
+    """Brokers create what a producer asks about, by default, and with a policy of their own."""
+    rows = fb.DataFrame({"id": ["a"]})
+    with own_broker({"auto.create.topics.enable": "true"}) as broker:
+        for guarantee in get_args(Guarantee):
+            with pytest.raises(NotFoundError, match='no topic "typo"'):
+                rows.write_kafka("typo", servers=broker.servers, guarantee=guarantee)
+        topic = broker.new_topic("there")
+        rows.write_kafka(topic, servers=broker.servers)
+        assert "typo" not in broker.metadata().topics
+        assert broker.topic_configs("fabric-markers")["cleanup.policy"] == "compact"
+
+
+@pytest.mark.parametrize("setting", [{"sasl.pasword": "x"}, {"socket.timeout.ms": "soon"}])
+def test_a_setting_that_is_misspelt_is_named(
+    broker: SharedBroker, setting: dict[str, object]
+) -> None:
+    with pytest.raises(ConfigError, match=rf"{next(iter(setting))}.*check .* in settings="):
+        fb.DataFrame({"id": ["a"]}).write_kafka("t", servers=broker.servers, settings=setting)
 
 
 def test_two_jobs_can_not_share_transactional_ids(

@@ -146,6 +146,7 @@ def configuration(place: Place) -> dict[str, str]:
     return {
         "bootstrap.servers": ",".join(servers_of(place.servers)),
         "client.id": "fabric",
+        "allow.auto.create.topics": "false",  # a producer's look-up of a topic would create it
         **dict(place.settings),
         **dict(place.secrets),
     }
