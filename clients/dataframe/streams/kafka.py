@@ -161,7 +161,8 @@ def read_kafka(
     try:
         source, found = _source(given, topics, (format, schema, key, start), options)
     except ConfigError as error:
-        raise PlanError(f"{_VERB}: {error.message}") from None
+        verb = "" if error.message.startswith(_VERB) else f"{_VERB}: "
+        raise PlanError(f"{verb}{error.message}") from None
     _no_clash(source, found)
     return DataFrame.of(StreamScan(source, found), None, session)
 

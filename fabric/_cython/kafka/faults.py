@@ -83,7 +83,7 @@ def error_of(
     if code in REFUSED:
         return DataError(f"{named}; {REFUSED[code]}")
     if code == INVALID_ARG and not row >= 0:
-        return ConfigError(text)
+        return ConfigError(f"{text}; check the names and values in settings=")
     if code == MSG_SIZE_TOO_LARGE:
         return RowTooLargeError(named, row=row)
     again = (retryable or code in AGAIN) and not fatal

@@ -145,6 +145,6 @@ class Sources:
 
 def _as_rows(found: Sequence[Unreadable | BadRecord]) -> pa.RecordBatch:
     first = found[0]
-    _log.warning("what can't be read is left out", where=first.where, offset=first.offset,
+    _log.warning("skipped unreadable records", where=first.where, offset=first.offset,
                  why=first.error, n=len(found))  # fmt: skip
     return pa.RecordBatch.from_pylist([asdict(one) for one in found], first.schema)

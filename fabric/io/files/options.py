@@ -25,6 +25,7 @@ _WORDS: dict[type, str] = {
 
 
 _ARGUMENTS: dict[str, tuple[str, ...]] = {
+    "read_kafka": ("format", "key", "schema", "servers", "session", "start", "topics", "until"),
     "read_stream": ("grows", "n_splits", "on_bad", "poll", "schema", "settle", "until"),
     "read": ("columns", "hive", "schema"),
     "write": ("max_rows_per_file", "mode", "partition_by"),

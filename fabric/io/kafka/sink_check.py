@@ -81,8 +81,8 @@ def _asked(settings: dict[str, str], target: KafkaTarget) -> float | None:
 
     faults = SimpleQueue[KafkaError]()
     given: dict[str, Any] = {**settings, "error_cb": faults.put, "log_level": 0}
-    admin = AdminClient(given)
     try:
+        admin = AdminClient(given)
         known = _topics(admin, faults, target)
         if target.topic:
             error = known.topics[target.topic].error
@@ -125,24 +125,27 @@ def _topics(admin: AdminClient, faults: SimpleQueue[KafkaError], target: KafkaTa
     """The metadata of the topics; rejected credentials are an error at once, not after `ASK_S`."""
     from confluent_kafka import KafkaException
 
-    end_s = time.monotonic() + ASK_S
+    end_s, fault = time.monotonic() + ASK_S, None
     while True:
         admin.poll(0)
         while not faults.empty():
             fault = faults.get()
-            if error := refusal(fault.name(), fault.str(), target.servers):
-                raise error
+            if refused := refusal(fault.name(), fault.str(), target.servers):
+                raise refused
         try:
             return admin.list_topics(target.topic or None, timeout=_STEP_S)
-        except KafkaException:
-            if time.monotonic() >= end_s:
-                raise
+        except KafkaException as error:
+            if time.monotonic() >= end_s:  # the client's own error says more, as why it is away
+                raise error if fault is None else KafkaException(fault) from error
 
 
-def _refused(target: KafkaTarget, fault: Any) -> AuthError | ExternalError:
-    text = f"the brokers at {target.servers} cannot be queried: {fault.str()} ({fault.name()})"
-    if "AUTH" in fault.name():
-        return AuthError(f"{text}; grant the user access to the topic and cluster metadata")
+def _refused(target: KafkaTarget, fault: Any) -> AuthError | ConfigError | ExternalError:
+    name, text = fault.name(), fault.str()
+    if name == "_INVALID_ARG":
+        return ConfigError(f"{text}; check the names and values in settings=")
+    what = f"the brokers at {target.servers} cannot be queried: {text} ({name})"
+    if "AUTH" in name:
+        return AuthError(f"{what}; grant the user access to the topic and cluster metadata")
     return ExternalError(
-        f"{text}; check servers= and that the coordinator and the agents can reach these addresses"
+        f"{what}; check servers= and that the coordinator and the agents can reach these addresses"
     )

@@ -93,9 +93,11 @@ def _columns_of(format: RowFormat, subject: str, names: Iterable[str]) -> pa.Sch
 
     found = format_schema(format, format.subject or subject)
     if found is None:
+        line = 'schema={"id": "int64", "text": "string"}'
+        if format.name in ("avro", "protobuf") and not format.registry:
+            line = f'format=formats.{format.name}(schema), or registry="http://host:8081"'
         raise PlanError(
-            f"the columns of {format.name} records are unknown without a schema; write: "
-            'schema={"id": "int64", "text": "string"}'
+            f"the columns of {format.name} records are unknown without a schema; write: {line}"
         )
     return found
 

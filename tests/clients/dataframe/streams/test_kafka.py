@@ -103,6 +103,8 @@ def test_columns_and_their_types() -> None:
         ({"rows_per_s": -1}, "rows_per_s=-1"),
         ({"buffer_bytes": 5}, "buffer_bytes=5"),
         ({"settings": {"group.id": "x"}}, "use group="),
+        ({"group_id": "x"}, "^read_kafka has no option 'group_id'; did you mean 'group'"),
+        ({"format": "avro", "schema": None}, r"write: format=formats.avro\(schema\), or registry"),
         (
             {"settings": {"sasl.password": object()}},
             "'sasl.password' must be a string, number or bool",
