@@ -212,8 +212,7 @@ class Publisher:
         _together(lambda task: _fenced(target, task, topics), tasks, sessions)
         found = markers.of_job(job, target.publish_timeout_s)
         for task in tasks:
-            value = found.get(key_of(*task))
-            sessions[task].marker = Marker.decode(value) if value else NONE
+            sessions[task].marker = _newest(found, task)
 
     def _publish(
         self, target: KafkaTarget, session: Session, task: Subtask, portions: list[Facts]
@@ -375,8 +374,13 @@ def _fenced(target: KafkaTarget, task: Subtask, topics: Sequence[str]) -> Sessio
 def _published(target: KafkaTarget, task: Subtask, portions: Sequence[Facts]) -> bool:
     """Whether another publisher has published all portions, and so deleted their files."""
     found = Markers(configuration(target), target.markers).of_job(task[0], CONNECT_S)
+    return _place(portions[-1])[1:] <= _newest(found, task).place
+
+
+def _newest(found: Mapping[bytes, bytes], task: Subtask) -> Marker:
+    """The newest marker of a subtask, given those of its job; `NONE` before its first portion."""
     value = found.get(key_of(*task))
-    return value is not None and _place(portions[-1])[1:] <= Marker.decode(value).place
+    return Marker.decode(value) if value else NONE
 
 
 def _follow(marker: Marker, portions: Sequence[Facts]) -> Marker:
