@@ -211,16 +211,17 @@ RAW = RowFormat("raw")
 class KafkaStream:
     """The records of Kafka topics; a split is a partition, named ``topic-partition``.
 
-    The topics are named, or those that `pattern` (a regular expression) matches in full. `start`
-    is where a partition without a position in a checkpoint begins: "time" from `start_ms` (of the
-    epoch) on, "offsets" at those given as (topic, partition, offset), partition -1 for all others
-    of a topic, and at the earliest elsewhere; partitions that are found while it runs always begin
-    at the earliest. `until` "now" ends with what was there at the start.
+    Either `topics` are given, or `pattern`, a regular expression for whole topic names. `start` is
+    where a partition without a position in a checkpoint starts: "time" at `start_ms` (since the
+    epoch); "offsets" at the given (topic, partition, offset), with partition -1 for all other
+    partitions of a topic, and at the earliest offset elsewhere. Partitions that are discovered
+    while the job runs always start at the earliest offset. `until` "now" ends the stream at the end
+    offsets as of the submission.
 
-    `key` are the columns of the record's key, read by `key_format`, `columns` what else of a record
-    is wanted, by part, under a column's name; all other columns come from its value, by `value`.
-    `group` is told the offsets of complete checkpoints, and never asked. `settings` are
-    librdkafka's; what of them is secret lies in `secrets` only.
+    `key` names the columns of the record's key, in the format `key_format`; `columns` are pairs of
+    another part of a record and the name of its column; all other columns come from the value, in
+    the format `value`. The offsets of complete checkpoints are committed to `group`, and never
+    read. `settings` are librdkafka's; secret ones are only in `secrets`.
     """
 
     servers: str
@@ -340,19 +341,18 @@ class LiveTarget:
 
 @dataclass(frozen=True, slots=True)
 class KafkaTarget:
-    """Records of the Kafka topic `topic`, or of the one that each row names in `topic_column`.
+    """Records of the Kafka topic `topic`, or of the topic that each row names in `topic_column`.
 
-    `key` are the columns that a record's key is made of by `key_format`; `columns` those of its
-    value, by `value` (none: all that say nothing else). `partition_column` says where a row goes,
-    else the hash of its key (murmur2, as Java's client). `headers` and `timestamp` are columns of
-    a record's own. `kind` is the column of row kinds where results change: they are upserts by
-    `key`, and what is withdrawn a null value.
+    `key` names the columns of a record's key, in the format `key_format`; `columns` those of its
+    value, in the format `value` (empty: all that are not used otherwise). `partition_column` has
+    the partition of each row, by default the hash of its key (murmur2, like the Java client).
+    `headers` and `timestamp` name columns. `kind` is the column of row kinds of changing results:
+    these are upserts by `key`, and a withdrawn row is a null value.
 
-    "exactly_once" publishes complete checkpoints in transactions whose ids begin with
+    "exactly_once" publishes complete checkpoints in transactions whose ids start with
     `transactional_prefix` (empty: the job's id), each with a record in the topic `markers`.
-    A transaction may take `transaction_timeout_s` (0: as long as interval and publishing need),
-    publishing `publish_timeout_s`. `settings` are librdkafka's; what is secret lies in `secrets`
-    only.
+    A transaction may take `transaction_timeout_s` (0: publishing plus 30 seconds), publishing
+    `publish_timeout_s`. `settings` are librdkafka's; secret ones are only in `secrets`.
     """
 
     servers: str
@@ -379,12 +379,12 @@ class KafkaTarget:
 class PostgresTarget:
     """Rows of the table `table` in `schema` of a PostgreSQL database.
 
-    "create" makes the table, with `key` as its primary key, and refuses one that is there; the
-    other modes write one that is: "append" adds rows, "upsert" replaces those with the same `key`,
-    "overwrite" replaces all of them at once. `kind` is the column of row kinds where results
-    change: what is withdrawn is deleted by `key`. What is not to be seen yet lies in the schema
-    `staging`. `settings` are libpq's parameters; what is secret lies in `secrets` only, and
-    `insecure` lets it go in the clear to other machines.
+    "create" creates the table, with `key` as its primary key, and fails if it exists; the other
+    modes write to an existing table: "append" adds rows, "upsert" replaces those with the same
+    `key`, "overwrite" replaces all of them at once. `kind` is the column of row kinds of changing
+    results: withdrawn rows are deleted by `key`. Rows are staged in the schema `staging` until
+    their checkpoint is complete. `settings` are libpq's parameters; secret ones are only in
+    `secrets`, and `insecure` allows unencrypted connections to other machines.
     """
 
     table: str

@@ -350,8 +350,8 @@ def check_sizes(writer: Any, target: KafkaTarget, portions: Sequence[Facts]) -> 
             if partition >= 0 and partition >= (n := writer.partitions(topic)):
                 raise DataError(
                     f"task {facts['task']} has records for partition {partition} of topic "
-                    f"{quoted(topic)}, which has {n} partitions; add partitions to the topic and "
-                    "restart the job"
+                    f"{quoted(topic)}, which has {n} partitions; correct the partition column, or "
+                    "add partitions to the topic and restart the job"
                 )
 
 
