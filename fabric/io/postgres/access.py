@@ -62,15 +62,14 @@ def parameters_of(
     given = _taken_apart(dsn, verb)
     if unknown := sorted(given.keys() - _PARAMETERS):
         raise ConfigError(
-            f"{verb}: the address can't have {', '.join(unknown)}; it may have host, port, dbname, "
-            "user, password, sslmode, sslrootcert, sslcert, sslkey and other parameters of libpq "
-            "that are about the connection alone"
+            f"{verb}: dsn has unknown parameters: {', '.join(unknown)}; it may have host, port, "
+            "dbname, user, password, sslmode, sslrootcert, sslcert, sslkey and other parameters of "
+            "libpq that concern only the connection"
         )
     for name in ("host", "dbname", "user"):
         if not given.get(name) and not (name == "host" and given.get("hostaddr")):
             raise ConfigError(
-                f"{verb}: the address names no {name}; write: "
-                'dsn="postgresql://user@host:5432/database"'
+                f'{verb}: dsn has no {name}; write: dsn="postgresql://user@host:5432/database"'
             )
     if password:
         given["password"] = password
@@ -90,14 +89,14 @@ def _taken_apart(dsn: str, verb: str) -> dict[str, str]:
     except ImportError as error:
         raise ConfigError(f"{verb} needs {NEEDED}") from error
     if not isinstance(dsn, str):
-        raise ConfigError(f"{verb}: dsn must be a text, got a {type(dsn).__name__}")
+        raise ConfigError(f"{verb}: dsn must be a string, got {type(dsn).__name__}")
     try:
         found = conninfo_to_dict(dsn)
     except ProgrammingError:  # its text may hold a password
         found = {}
     if not found:
         raise ConfigError(
-            f"{verb}: dsn is not the address of a database; write: "
+            f"{verb}: dsn is not a valid connection string; write: "
             'dsn="postgresql://user:password@host:5432/database"'
         )
     return {name: str(value) for name, value in found.items()}
@@ -108,8 +107,8 @@ def _check_clear(given: Mapping[str, str], insecure: bool) -> None:
         return
     host = given.get("host") or given.get("hostaddr", "")
     raise AuthError(
-        f"refusing to send a password and rows to {host} in the clear: whoever is on the way can "
-        f"read them; use sslmode=verify-full (or require), or say insecure=True"
+        f"refusing to send a password and rows to {host} in the clear: others on the network could "
+        f"read them; use sslmode=verify-full (or require), or set insecure=True"
     )
 
 
@@ -149,7 +148,9 @@ def check_place(target: PostgresTarget) -> None:
     """
     given = {name: str(value) for name, value in (*target.settings, *target.secrets)}
     if unknown := sorted(given.keys() - _PARAMETERS):
-        raise PlanError(f"the address of a database can't have {', '.join(unknown)[:200]}")
+        raise PlanError(
+            f"the address of a database has unknown parameters: {', '.join(unknown)[:200]}"
+        )
     hosts = (given.get("hostaddr") or given.get("host") or "").split(",")
     ports = given.get("port", "").split(",")
     for number, host in enumerate(hosts):

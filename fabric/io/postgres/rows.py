@@ -229,7 +229,7 @@ def _microseconds(column: pa.Array, dtype: ColumnType) -> npt.NDArray[np.int64]:
     if column.type.unit == "ns":
         if (counts % 1_000).any():
             raise DataError(
-                f"column {dtype.name!r} holds nanoseconds that are no whole microseconds, which "
+                f"column {dtype.name!r} has nanoseconds that are not whole microseconds, which "
                 f"PostgreSQL can't keep; cast it to {str(column.type).replace('ns', 'us')} first"
             )
         return counts // 1_000
@@ -260,7 +260,9 @@ def _interval(column: pa.Array, dtype: ColumnType) -> _Cells:
         found = found if valid is None else np.where(valid, found, np.zeros(1, layout))
         counts, parts = found["ns"] // 1_000, np.stack([found["days"], found["months"]])
         if (found["ns"] % 1_000).any():
-            raise DataError(f"column {dtype.name!r} holds nanoseconds, PostgreSQL microseconds")
+            raise DataError(
+                f"column {dtype.name!r} has nanoseconds, but PostgreSQL stores microseconds"
+            )
     words = [_words(counts, ">i8"), *(_words(part, ">i4") for part in parts)]
     return _Even(np.concatenate(words, axis=1), _valid(column))
 
@@ -271,8 +273,8 @@ def _check_range(
     # Ends are left out: PostgreSQL takes the smallest and largest number for infinity.
     if len(values) and not (least < values.min() and values.max() < most):
         raise DataError(
-            f"column {dtype.name!r} holds a {column.type} that is too far away for PostgreSQL; "
-            "filter such rows out, or put null there"
+            f"column {dtype.name!r} holds a {column.type} that is out of PostgreSQL's range; "
+            "filter such rows out, or replace the value with null"
         )
 
 
@@ -280,7 +282,7 @@ def _uuid(column: pa.Array, dtype: ColumnType) -> _Cells:
     """Sixteen bytes, or their text."""
     if t.is_binary(column.type) or t.is_large_binary(column.type):
         if pc.any(pc.not_equal(pc.binary_length(column), 16)).as_py():
-            raise DataError(f"column {dtype.name!r} holds a UUID that has not 16 bytes")
+            raise DataError(f"column {dtype.name!r} has a UUID that is not 16 bytes long")
         return _bytes(column, dtype)
     bare = pc.drop_null(pc.replace_substring(column, "-", ""))
     digits = "".join(bare.to_pylist())
@@ -289,7 +291,7 @@ def _uuid(column: pa.Array, dtype: ColumnType) -> _Cells:
         if pc.any(pc.not_equal(pc.utf8_length(bare), 32)).as_py():
             raise ValueError
     except ValueError:
-        raise DataError(f"column {dtype.name!r} holds a text that is not a valid UUID") from None
+        raise DataError(f"column {dtype.name!r} has a string that is not a valid UUID") from None
     valid = np.ones(len(column), bool) if _valid(column) is None else _valid(column)
     filled = np.zeros((len(column), 16), np.uint8)
     filled[valid] = np.frombuffer(data, np.uint8).reshape(-1, 16)

@@ -35,7 +35,7 @@ try:
     import psycopg
     from psycopg.abc import RV, PQGen
 except ImportError as error:
-    raise ConfigError(f"a table of PostgreSQL needs {NEEDED}") from error
+    raise ConfigError(f"writing to PostgreSQL needs {NEEDED}") from error
 
 PAUSE_S = 0.25
 """Between two attempts to connect."""
@@ -161,7 +161,7 @@ class Session:
         self.close()
 
     def _cancelled(self) -> CancelledError:
-        return CancelledError(f"writing to {shown(self._target.settings)} was abandoned")
+        return CancelledError(f"writing to {shown(self._target.settings)} was cancelled")
 
     def _connected(self) -> Connection:
         """Try until `patience_s` is over, as long as that may help."""
@@ -182,7 +182,7 @@ class Session:
                 break
             time.sleep(PAUSE_S)
         if hidden:
-            _log.warning("a plan's database can't be used", error=str(failure))
+            _log.warning("a plan's database is unavailable", error=str(failure))
             raise StorageAwayError(
                 f"no database at {shown(self._target.settings)} answered within "
                 f"{self._patience_s:g} s; check the address, and that this fabric's machines may "
@@ -228,14 +228,14 @@ def as_fabric(error: psycopg.Error, target: PostgresTarget) -> FabricError:
     state = error.sqlstate or ""
     where, why = shown(target.settings), _reason(error, target)
     if state.startswith(_PASSING) or state == _READ_ONLY:
-        return StorageAwayError(f"{where} does not take this now: {why}")
+        return StorageAwayError(f"{where} is temporarily unavailable: {why}")
     if state.startswith(_VALUES):
-        return DataError(f"{where} refuses rows of {target.schema}.{target.table}: {why}")
+        return DataError(f"{where} rejected rows of {target.schema}.{target.table}: {why}")
     if not state and not any(sign in why for sign in _FINAL):
-        return StorageAwayError(f"{where} does not answer: {why}")
+        return StorageAwayError(f"{where} does not respond: {why}")
     if not state and any(sign in why for sign in _AUTH):
-        return AuthError(f"{where} refuses: {why}")
-    return StorageError(f"{where} refuses: {why}")
+        return AuthError(f"{where} rejected the request: {why}")
+    return StorageError(f"{where} rejected the request: {why}")
 
 
 def _reason(error: psycopg.Error, target: PostgresTarget) -> str:

@@ -81,7 +81,7 @@ def _check_absent(session: Session, target: PostgresTarget, schema: pa.Schema) -
             f'there is no table {table_name(target)}; use mode="create", or run: {sql};'
         )
     if not may:
-        why = "there is no schema" if may is None else "the database user may make no table in"
+        why = "there is no schema" if may is None else "the database user may not create tables in"
         raise PlanError(f"{why} {target.schema}; have its owner run: {sql};")
 
 
@@ -249,7 +249,7 @@ class Portion:
         for name in target.key:
             if batch.column(name).null_count:
                 raise DataError(
-                    f"a row has no value in {name!r}, which {table_name(target)} is upserted by; "
+                    f"a row has null in the key column {name!r} of {table_name(target)}; "
                     f"filter such rows out: .filter(col({name!r}).is_not_null())"
                 )
         columns = [batch.column(one.name) for one in self._columns]
@@ -307,9 +307,9 @@ def _move(
     names = [fact["name"] for fact in owed if fact["name"]]
     if lost := sorted(set(names) - set(staging.staged())):
         raise StorageError(
-            f"the staged rows of {table_name(target)} are gone from {shown(target.settings)}: "
-            f"there is no {staging.path(lost[0])}; was it removed by hand, or is this another "
-            "server?"
+            f"the staged rows of {table_name(target)} are missing from {shown(target.settings)}: "
+            f"{staging.path(lost[0])} does not exist; was the table dropped by hand, or is this "
+            "another server?"
         )
     if is_first and not owed[0]["stream"]:
         if look(session, target) is None:
@@ -343,7 +343,7 @@ def _take_back(target: PostgresTarget, sink: str, facts: list[dict[str, Any]]) -
         if any(done.get(fact["task"], (-1, -1)) >= _place(fact) for fact in facts):
             raise PlanError(
                 f"rows that were committed to {table_name(target)} at {shown(target.settings)} "
-                "can't be taken back; delete what the stream wrote, and start it anew"
+                "can't be taken back; delete the stream's rows, and start a new job"
             )
         staging.drop(fact["name"] for fact in facts if fact["name"])
         session.commit()
@@ -384,7 +384,7 @@ def _tidied(target: PostgresTarget | None, sink: str, tidy: Callable[[Staging], 
     try:
         _patiently(once, PUBLISH_S)
     except FabricError as error:
-        _log.warning("staged rows were not removed; they will be after some days",
+        _log.warning("staged rows could not be removed; they are removed after some days",
                      sink=sink, error=str(error))  # fmt: skip
 
 
@@ -402,7 +402,7 @@ def _patiently(call: Callable[[], T], within_s: float) -> T:
 
 def _known(target: PostgresTarget | None) -> PostgresTarget:
     if not isinstance(target, PostgresTarget):
-        raise InternalError("a sink of PostgreSQL was asked to publish without its address")
+        raise InternalError("a PostgreSQL sink has no address to publish to")
     check_place(target)
     return target
 

@@ -100,7 +100,7 @@ class Staging:
         if newest > run or ended:
             raise CancelledError(
                 f"another run of this job writes to {table_name(self._target)} at "
-                f"{shown(self._target.settings)}, or it has ended"
+                f"{shown(self._target.settings)}, or the job has ended"
             )
 
     def is_maker(self) -> bool:
@@ -224,20 +224,22 @@ def check_area(session: Session, target: PostgresTarget) -> None:
     )
     where = shown(target.settings)
     if version < 130_000:
-        raise PlanError(f"{where} is PostgreSQL {version // 10_000}; at least 13 is needed")
+        raise PlanError(
+            f"{where} is PostgreSQL {version // 10_000}; version 13 or newer is required"
+        )
     if standby:
-        raise PlanError(f"{where} is a standby, which takes no rows; name the primary server")
+        raise PlanError(f"{where} is a read-only standby; use the address of the primary server")
     if not there and not may_make:
         raise PlanError(
             f"rows are staged in the schema {target.staging} until their checkpoint is complete, "
-            f"and the database user may not make it; have the owner of the database run: CREATE "
+            f"and the database user may not create it; have the owner of the database run: CREATE "
             f"SCHEMA {area} AUTHORIZATION {user};"
         )
     if there and not may_use:
         raise PlanError(
             f"rows are staged in the schema {target.staging}, which the database user may not "
-            f"write; have its owner run: GRANT USAGE, CREATE ON SCHEMA {area} TO {user};  or name "
-            "another one: staging="
+            f"write; have its owner run: GRANT USAGE, CREATE ON SCHEMA {area} TO {user};  or use "
+            "another schema: staging="
         )
 
 
