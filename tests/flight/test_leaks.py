@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
@@ -11,10 +12,16 @@ import pyarrow as pa
 
 from fabric._cython.shuffle.store.budget import Budget
 from fabric.agent.store import PartitionStore
+from fabric.clock import SystemClock
 from fabric.flight.remote import FlightTransport
 from fabric.flight.ticket import PartitionRequest
 from fabric.ids import EdgeId
+from fabric.io.kafka.splits import enumerate_partitions, kafka_schema
+from fabric.io.streams import Polled, open_reader
+from fabric.plan.sources import KafkaStream, RowFormat
+from tests.services.kafka import kafka_broker
 from tests.support.flight_rig import FlightRig
+from tests.support.leaks import n_kafka_threads
 from tests.support.wait import wait_until
 
 SOAK = bool(os.environ.get("FABRIC_SOAK"))
@@ -52,6 +59,28 @@ def test_jobs_of_a_thousand_tasks_leave_memory_flat() -> None:
     assert found["objects"] < n * 20  # a few events and a status
     assert found["blocks"] < n * 500  # not one for each task
     assert found["bytes"] < (16 << 20) + n * (256 << 10)
+
+
+def test_a_reader_of_kafka_that_is_closed_leaves_no_thread() -> None:
+    """Nor until Python collects: a task that begins again and again would have all of them."""
+    broker = kafka_broker()
+    topic, columns = broker.new_topic("closed"), pa.schema([("value", pa.binary())])
+    broker.produce(topic, [(b"k", b"v")])
+    source = KafkaStream(broker.servers, (topic,), value=RowFormat("raw"))
+    splits = enumerate_partitions(source)
+    gc.collect()
+    before = n_kafka_threads()
+    gc.disable()
+    try:
+        reader = open_reader(source, kafka_schema(source, None, columns), SystemClock())
+        try:
+            reader.open(splits)
+            wait_until(lambda: isinstance(reader.poll(10, 0.05), Polled))
+        finally:
+            reader.close()
+        wait_until(lambda: n_kafka_threads() <= before)
+    finally:
+        gc.enable()
 
 
 def test_what_came_and_nobody_took_counts(rig: FlightRig) -> None:

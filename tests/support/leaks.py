@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from fabric.agent.memory import give_back, prepare_process
@@ -53,6 +54,15 @@ def held() -> dict[str, int]:
         "blocks": sys.getallocatedblocks(),
         "bytes": resident_bytes(),
     }
+
+
+def n_kafka_threads() -> int:
+    """How many threads Kafka's clients have in this process."""
+    found = 0
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+            found += (task / "comm").read_text().startswith("rdk:")
+    return found
 
 
 def grown(work: Callable[[int], None], n: int, n_before: int = N_BEFORE) -> dict[str, int]:

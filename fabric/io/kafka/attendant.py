@@ -108,6 +108,12 @@ class Attendant:
             raise CancelledError("the reader was closed")
 
     def _work(self) -> None:
+        try:
+            self._attend()
+        finally:  # its client has threads and connections, which would wait for Python's collector
+            self._admin = None
+
+    def _attend(self) -> None:
         look_s = time.monotonic() + self._looked()
         while not self._over.is_set():
             if (wait_s := look_s - time.monotonic()) <= 0:  # first: questions come again
