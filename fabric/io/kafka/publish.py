@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 import pyarrow as pa
 
@@ -43,8 +44,9 @@ from fabric.plan.faults import quoted
 from fabric.plan.sources import KafkaTarget
 from fabric.telemetry.logs import logger
 
-CONNECT_S, IDLE_S = 15.0, 120.0
-"""How long brokers may take to answer; how long an idle producer is kept."""
+CONNECT_S, IDLE_S = 15.0, 30.0
+"""How long brokers may take to answer; how long an idle producer is kept, three checkpoints at the
+usual interval: to create one takes a tenth of a second, to keep one costs threads and megabytes."""
 MARGIN_S = 30.0
 """By default the transaction timeout exceeds the publish timeout by this margin."""
 MISSING_S = 30.0
@@ -97,13 +99,21 @@ class Session:
 
 
 class Publisher:
-    """Publishes portions; one per process. `close` closes all of its producers."""
+    """Publishes portions; one per process. `close` closes all of its producers.
 
-    def __init__(self) -> None:
+    It also closes producers that have been idle for `idle_s`: an agent may publish once, for one
+    that was away, and never again.
+    """
+
+    def __init__(self, idle_s: float = IDLE_S) -> None:
+        self._idle_s = idle_s
         self._sessions: dict[tuple[str, Subtask], Session] = {}
-        self._locks: dict[Subtask, threading.Lock] = defaultdict(threading.Lock)
+        self._locks: WeakValueDictionary[Subtask, threading.Lock] = WeakValueDictionary()
+        """Of subtasks that are published now, or wait for it."""
         self._guard = threading.Lock()
         self._missing_since_s: dict[Subtask, float] = {}
+        self._timer: threading.Timer | None = None
+        """Runs while there is any producer."""
 
     def publish(self, target: KafkaTarget, portions: Sequence[Facts]) -> None:
         """Publish these portions of one sink, each exactly once; may be repeated.
@@ -132,7 +142,8 @@ class Publisher:
                 ) from error
             except NotFoundError as error:
                 raise self._missing(min(by_task), error) from error
-        self.close_idle()
+            finally:
+                self._close_later()
 
     def _publish_all(self, target: KafkaTarget, by_task: Mapping[Subtask, list[Facts]]) -> None:
         tasks = sorted(by_task)
@@ -155,26 +166,63 @@ class Publisher:
             gone = [self._sessions.pop(key) for key in mine]
         for session in gone:
             session.writer.close()
-
-    def close_idle(self, idle_s: float = IDLE_S) -> None:
-        """Close producers that have been idle for `idle_s`."""
-        before_s = time.monotonic() - idle_s
-        with self._guard:
-            old = [k for k, s in self._sessions.items() if s.used_s <= before_s]
-            free = [key for key in old if not self._locks[key[1]].locked()]
-            gone = [self._sessions.pop(key) for key in free]
-        for session in gone:
-            session.writer.close()
+        self._stop_timer()
 
     def close(self) -> None:
         """Close all producers that are not in use."""
-        self.close_idle(-1.0)
+        self._close_unused(-1.0)
+        self._stop_timer()
 
     # ---- inside
 
     def _lock_of(self, task: Subtask) -> threading.Lock:
         with self._guard:
-            return self._locks[task]
+            if (lock := self._locks.get(task)) is None:
+                lock = self._locks[task] = threading.Lock()
+            return lock
+
+    def _is_at_work(self, task: Subtask) -> bool:
+        lock = self._locks.get(task)
+        return lock is not None and lock.locked()
+
+    def _close_unused(self, idle_s: float) -> None:
+        """Close producers that were not used for so long."""
+        before_s = time.monotonic() - idle_s
+        with self._guard:
+            old = [k for k, s in self._sessions.items() if s.used_s <= before_s]
+            free = [key for key in old if not self._is_at_work(key[1])]
+            gone = [self._sessions.pop(key) for key in free]
+        for session in gone:
+            session.writer.close()
+
+    def _close_later(self) -> None:
+        """Look when the first producer may have been idle for long enough."""
+        with self._guard:
+            if not self._sessions or self._timer is not None:
+                return
+            due_s = min(session.used_s for session in self._sessions.values()) + self._idle_s
+            wait_s = max(self._idle_s / 10, due_s - time.monotonic())
+            self._timer = threading.Timer(wait_s, self._on_time)
+            self._timer.name, self._timer.daemon = "kafka-idle", True
+            self._timer.start()
+
+    def _stop_timer(self) -> None:
+        """Unless there is something to look for."""
+        with self._guard:
+            if self._sessions or self._timer is None:
+                return
+            timer, self._timer = self._timer, None
+        timer.cancel()
+        timer.join()
+
+    def _on_time(self) -> None:
+        """In the timer's thread."""
+        with self._guard:
+            if self._timer is not threading.current_thread():  # closed meanwhile
+                return
+            self._timer = None
+        self._close_unused(self._idle_s)
+        self._close_later()
 
     def _opened(
         self, target: KafkaTarget, tasks: list[Subtask], portions: list[Facts]

@@ -47,6 +47,7 @@ from fabric.plan.windowing import Count
 from fabric.testing.operators import Rows, run_rescaled
 from tests.services.kafka import kafka_broker
 from tests.services.topics import Topics
+from tests.support.leaks import n_kafka_threads
 from tests.support.wait import wait_until
 
 SCHEMA = pa.schema([("id", pa.string()), ("n", pa.int64())])
@@ -64,8 +65,8 @@ class Rig:
         self.publishers: list[Publisher] = []
         self._n = 0
 
-    def publisher(self) -> Publisher:
-        self.publishers.append(Publisher())
+    def publisher(self, **options: float) -> Publisher:
+        self.publishers.append(Publisher(**options))
         return self.publishers[-1]
 
     def rows(self, n: int) -> pa.RecordBatch:
@@ -134,6 +135,18 @@ def test_again_is_once(rig: Rig) -> None:
     rig.check(150)
     assert list(rig.transactions().values()) == [[1], [1]]
     assert not any(Path(facts["path"]).exists() for facts in (*first, *second))
+
+
+def test_an_agent_that_publishes_no_more_keeps_no_producer(rig: Rig) -> None:
+    """As one that published for an agent that was away."""
+    publisher = rig.publisher(idle_s=0.2)
+    before = n_kafka_threads()
+    publisher.publish(rig.target, [*rig.portion(10), *rig.portion(5, task=1)])
+    wait_until(lambda: n_kafka_threads() <= before)
+    publisher.publish(rig.target, rig.portion(5, run=2))
+    wait_until(lambda: n_kafka_threads() <= before)
+    rig.check(20)
+    assert sorted(rig.transactions().values()) == [[1], [1, 2]]
 
 
 def test_an_epoch_without_rows_is_no_transaction(rig: Rig) -> None:
