@@ -61,6 +61,14 @@ def test_jobs_of_a_thousand_tasks_leave_memory_flat() -> None:
     assert found["bytes"] < (16 << 20) + n * (256 << 10)
 
 
+def test_checkpoints_of_a_sink_of_kafka_leave_memory_flat() -> None:
+    n = 3000 if SOAK else 300
+    found = grown("epochs", n, 100)
+    assert found["descriptors"] <= 0
+    assert found["objects"] < n
+    assert found["blocks"] < 3 * n
+
+
 def test_a_reader_of_kafka_that_is_closed_leaves_no_thread() -> None:
     """Nor until Python collects: a task that begins again and again would have all of them."""
     broker = kafka_broker()

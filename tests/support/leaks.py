@@ -1,6 +1,6 @@
 """What servers, streams and jobs leave behind in a process like an agent's.
 
-One job: `python -m tests.support.leaks servers|streams|jobs N SIZE`, which does something N times
+One job: `python -m tests.support.leaks servers|streams|jobs|epochs N SIZE`, which does it N times
 and prints as JSON how much more it holds afterwards than after the first few times: threads,
 descriptors, objects (those that Python's collector knows), blocks (of small allocations), bytes of
 memory. A process of its own, so that nothing else is counted.
@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import count, islice
 from pathlib import Path
 
 from fabric.agent.memory import give_back, prepare_process
@@ -31,6 +32,11 @@ from fabric.control import control_pb2 as pb
 from fabric.flight.remote import FlightTransport
 from fabric.flight.ticket import PartitionRequest
 from fabric.heap import resident_bytes
+from fabric.ids import TaskId
+from fabric.io.kafka import sink
+from fabric.io.kafka.aside import Stored
+from fabric.io.sinks.protocol import unfolded
+from fabric.plan.sources import KafkaTarget
 from fabric.telemetry.logs import logger
 from fabric.telemetry.recorder import JOBS_MAX, LINES_MAX
 from tests.support.embedded import embedded_pair
@@ -146,6 +152,27 @@ def jobs(n: int, n_tasks: int) -> dict[str, int]:
         return grown(run, n, 1)
 
 
+def epochs(n: int, n_rows: int) -> dict[str, int]:
+    """A checkpoint of one task that writes `n_rows` to Kafka: prepared, complete, published."""
+    schema = pa.schema([("v", pa.string())])
+    rows = pa.record_batch([["x"] * n_rows], schema)
+    numbers = count(1)
+    with tempfile.TemporaryDirectory() as folder:
+        writer = sink.open_stream(
+            KafkaTarget("nowhere:9092", "t"), schema, TaskId("job-1", 0, 0), 1, run=1, folder=folder
+        )
+
+        def work(times: int) -> None:
+            for number in islice(numbers, times):
+                writer.write(rows)
+                handle = writer.prepare(number)
+                writer.on_complete(number)
+                for one in unfolded([handle]):
+                    Stored(one.facts).remove()  # as whoever publishes does at last
+
+        return grown(work, n)
+
+
 def _fill_log() -> None:
     """As full as it ever gets of the last lines of the last jobs, which are kept for clients."""
     log = logger("fabric.agent")
@@ -160,5 +187,5 @@ def _fill_log() -> None:
 
 
 if __name__ == "__main__":
-    kind = {"servers": servers, "streams": streams, "jobs": jobs}[sys.argv[1]]
+    kind = {"servers": servers, "streams": streams, "jobs": jobs, "epochs": epochs}[sys.argv[1]]
     print(json.dumps(kind(int(sys.argv[2]), int(sys.argv[3]))))

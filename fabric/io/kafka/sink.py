@@ -179,6 +179,7 @@ class Bounded(Epochs):
         """See `StreamWriter.on_complete`."""
         super().on_complete(checkpoint)
         self._complete = checkpoint
+        self._forget_published()
 
     def interrupt(self) -> None:
         """See `StreamWriter.interrupt`."""
@@ -212,9 +213,13 @@ class Bounded(Epochs):
 
     def _unpublished(self) -> int:
         """The bytes of the largest complete portion that is not published; 0 if there is none."""
+        self._forget_published()
+        return max((n_bytes for id, _, n_bytes in self._sizes if id <= self._complete), default=0)
+
+    def _forget_published(self) -> None:
+        """Publishing removes a portion's file; a task that never waits has to forget it, too."""
         done = self._complete
         self._sizes = [one for one in self._sizes if one[0] > done or one[1].exists()]
-        return max((n_bytes for id, _, n_bytes in self._sizes if id <= done), default=0)
 
 
 class Direct:
