@@ -61,6 +61,9 @@ lock: .venv/dev.stamp
 	$(COMPILE) requirements/kafka_oldest.in -o requirements/kafka_oldest.lock
 	$(COMPILE) requirements/go.in -o requirements/go.lock
 	$(COMPILE) requirements/tpcds.in -o requirements/tpcds.lock
+	for peer in quix bytewax faust flink; do \
+		$(COMPILE) requirements/bench_$$peer.in -o requirements/bench_$$peer.lock || exit; \
+	done
 
 proto: .venv/dev.stamp ## generate the protobuf modules from the .proto files
 	$(PY) -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. fabric/control/control.proto

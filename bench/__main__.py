@@ -19,6 +19,7 @@ from bench.report import print_json, print_table
 TOOLS = {
     "__main__",
     "harness",
+    "homes",
     "report",
     "worker",
     "made",

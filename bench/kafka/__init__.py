@@ -7,11 +7,13 @@ read in the output topic with read_committed. `cpu_s_per_m` are processor second
 all its processes per million rows, `broker_s_per_m` those of the broker meanwhile. `load` is the
 machine's, this bench included: rates count for that load only.
 
-Peers are slower, so they take in the first 200,000 rows; what they write is compared with what is
-right for these. A stream engine of Python runs in a process and an environment of its
-own, anew each time, and is timed from its first row on. `confluent-kafka` is a plain loop with
-`json` or fastavro. Everybody commits each second. In "latency" the pace is kept by a program beside
-the engine and read by another; `p99_intervals` are intervals of a second.
+Peers in Python are slower, so they take in the first 200,000 rows, Faust one row of 200; what they
+write is compared with what is right for these. A stream engine of Python runs in a process and an
+environment of its own, anew each time, and is timed from its first row on. Flink SQL takes in all
+rows, in a virtual machine that has run the same job before; it is timed from its first row on, too.
+`confluent-kafka` is a plain loop with `json` or fastavro. "two agents" is Fabric with a coordinator
+and agents on this machine. Everybody commits each second. In "latency" the pace is kept by a
+program beside the engine and read by another; `p99_intervals` are intervals of a second.
 """
 
 from __future__ import annotations
@@ -33,11 +35,18 @@ CASES = {
 }
 LATENCY = "latency at 10 K/s"
 SECONDS, SECONDS_QUICK = 30, 6
-_PYTHON, _PEERS, _LATE = "bench.kafka.python_engine", "bench.kafka.peers", "bench.kafka.late"
-_COPIES = {
-    "quix": "quix_run",
-    "quix at least once": "quix_at_least_once_run",
-    "bytewax, no guarantee": "bytewax_run",
+_RUNS, _PYTHON, _PEERS = "bench.kafka.runs", "bench.kafka.python_engine", "bench.kafka.peers"
+_FLINK, _LATE = "bench.kafka.flink_engine", "bench.kafka.late"
+_PEERS_OF = {
+    "exactly-once copy": {
+        "two agents": f"{_RUNS}:agents_copy_run",
+        "flink": f"{_FLINK}:copy_run",
+        "quix": f"{_PEERS}:quix_run",
+        "quix at least once": f"{_PEERS}:quix_at_least_once_run",
+        "faust, at least once": f"{_PEERS}:faust_run",
+        "bytewax, no guarantee": f"{_PEERS}:bytewax_run",
+    },
+    "exactly-once window": {"flink": f"{_FLINK}:window_run"},
 }
 _LATENCIES = {
     None: "at_least_once_run",
@@ -50,7 +59,7 @@ _LATENCIES = {
 def cases(quick: bool) -> Sequence[Case]:
     """Every job, over the same records."""
     rows = N_ROWS_QUICK if quick else N_ROWS
-    found = [Case(name, rows, rows * RECORD_BYTES) for name in CASES]
+    found = [Case(name, rows, rows * RECORD_BYTES, {"quick": quick}) for name in CASES]
     rows = RATE * (SECONDS_QUICK if quick else SECONDS)
     return [*found, Case(LATENCY, rows, rows * RECORD_BYTES)]
 
@@ -61,12 +70,9 @@ def engines(case: Case) -> Sequence[Engine]:
     if case.name == LATENCY:
         return [Engine(peer, f"{_LATE}:{function}") for peer, function in _LATENCIES.items()]
     function = CASES[case.name]
-    ours = Engine(None, f"bench.kafka.runs:{function}")
-    if case.name == "exactly-once copy":
-        return [ours, *(Engine(peer, f"{_PEERS}:{name}") for peer, name in _COPIES.items())]
-    if case.name == "exactly-once window":
-        return [ours]
-    return [ours, Engine("confluent-kafka", f"{_PYTHON}:{function}")]
+    peers = _PEERS_OF.get(case.name, {"confluent-kafka": f"{_PYTHON}:{function}"})
+    ours = Engine(None, f"{_RUNS}:{function}")
+    return [ours, *(Engine(peer, factory) for peer, factory in peers.items())]
 
 
 BENCHMARK = Benchmark(
@@ -76,6 +82,6 @@ BENCHMARK = Benchmark(
     engines=engines,
     rounds=3,
     quick_rounds=1,
-    timeout_s=300.0,
+    timeout_s=900.0,  # Flink is installed the first time
     round_s=0.1,
 )

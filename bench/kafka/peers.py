@@ -18,9 +18,9 @@ from tempfile import TemporaryDirectory
 from threading import Timer
 
 from bench.harness import Answer, Case
+from bench.homes import python_of, version_of
 from bench.kafka import broker, data
-from bench.kafka.homes import python_of
-from bench.kafka.runs import TAKEN, Costs
+from bench.kafka.runs import Costs, taken_by
 
 INTERVAL_S = 1.0
 """Between two commits."""
@@ -32,8 +32,8 @@ _ROOT = Path(__file__).resolve().parents[2]
 class PeerRun:
     """A copy by a peer; a call of `work` is a new process, so the first call warms nothing."""
 
-    def __init__(self, case: Case, peer: str, taken: int, **options: str) -> None:
-        self._case, self._taken = case, min(taken, case.rows)
+    def __init__(self, case: Case, peer: str, **options: str) -> None:
+        self._case, self._taken = case, taken_by(peer, case.rows)
         self._broker = broker.found()
         self._peer, self._options = peer, options
         python_of(peer)
@@ -63,7 +63,8 @@ class PeerRun:
     def answer(self) -> Answer:
         """What others read in its topic."""
         rows, checksum = data.summed(data.read_back(self._broker, self._topic))
-        return Answer(rows, checksum, self._costs.told(self._taken), taken=self._taken)
+        extra = {**self._costs.told(self._taken), "version": version_of(self._peer)}
+        return Answer(rows, checksum, extra, taken=self._taken)
 
     def close(self) -> None:
         """Each process has ended."""
@@ -121,14 +122,19 @@ def _last_words(folder: str) -> str:
 
 def quix_run(case: Case) -> PeerRun:
     """Quix Streams, with transactions."""
-    return PeerRun(case, "quix", TAKEN, guarantee="exactly-once")
+    return PeerRun(case, "quix", guarantee="exactly-once")
 
 
 def quix_at_least_once_run(case: Case) -> PeerRun:
     """Quix Streams as it is by default."""
-    return PeerRun(case, "quix", TAKEN, guarantee="at-least-once")
+    return PeerRun(case, "quix", guarantee="at-least-once")
 
 
 def bytewax_run(case: Case) -> PeerRun:
     """Bytewax, whose sink has no transactions; without recovery, nothing is known after a crash."""
-    return PeerRun(case, "bytewax", TAKEN)
+    return PeerRun(case, "bytewax")
+
+
+def faust_run(case: Case) -> PeerRun:
+    """Faust, which sends what belongs to offsets before it commits them."""
+    return PeerRun(case, "faust")

@@ -1,4 +1,4 @@
-"""Fabric's jobs over topics, in a session of this process, and what a run of any engine is.
+"""Fabric's jobs over topics, in this process and on agents, and what a run of any engine is.
 
 One job: a factory a case. Every call of `work` is a whole job, with its start and end, into a new
 topic; what is told of processors is the median of those behind the first. Checkpoints, and so
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +29,16 @@ CALLS = 4
 """Topics that are made before anything is measured."""
 TAKEN = 200_000
 """How many rows slow engines take in, of cases whose output has the rows of the input."""
+_FAUST_SHARE = 200
+"""It takes in one row of so many: a few thousand a second are all it has."""
+N_AGENTS = 2
 _CHECKPOINTS = {"FABRIC_CHECKPOINT_INTERVAL_S": "1"}
 _MEGA = 1e6
+
+
+def taken_by(peer: str, n_rows: int) -> int:
+    """How many of so many rows a peer takes in."""
+    return n_rows // _FAUST_SHARE if peer == "faust" else min(TAKEN, n_rows)
 
 
 class Costs:
@@ -41,14 +49,14 @@ class Costs:
         self._found: list[tuple[float, float]] = []
         self._before = (0.0, 0.0)
 
-    def begin(self, pid: int) -> None:
-        """Note what process `pid`, with all it started, has used before."""
-        self._before = cpu_s([pid]), cpu_s([self._broker])
+    def begin(self, *pids: int) -> None:
+        """Note what processes, with all they started, have used before."""
+        self._before = cpu_s(pids), cpu_s([self._broker])
 
-    def end(self, pid: int) -> None:
+    def end(self, *pids: int) -> None:
         """Count what was used since then."""
         own, brokers = self._before
-        self._found.append((cpu_s([pid]) - own, cpu_s([self._broker]) - brokers))
+        self._found.append((cpu_s(pids) - own, cpu_s([self._broker]) - brokers))
 
     def told(self, n_rows: int) -> dict[str, float]:
         """Fields of a line: the medians, without the first call where there are more."""
@@ -61,9 +69,10 @@ class Costs:
 
 
 class KafkaRun:
-    """A job in this process: `job` takes the name of an output topic, whether or not it writes.
+    """A job: `job` takes the name of an output topic, whether or not it writes.
 
-    `found` gives the table that is compared; an engine that is slow takes in `taken` rows.
+    `found` gives the table that is compared; an engine that is slow takes in `taken` rows. `others`
+    are the processes that work for it, beside this one.
     """
 
     def __init__(
@@ -73,9 +82,11 @@ class KafkaRun:
         found: Callable[[str], pa.Table],
         stack: ExitStack,
         taken: int = 0,
+        *,
+        others: Sequence[int] = (),
     ) -> None:
         self._case, self._job, self._found, self._stack = case, job, found, stack
-        self._taken = taken
+        self._taken, self._pids = taken, (os.getpid(), *others)
         self._broker = broker.found()
         self._costs = Costs(self._broker.pid)
         self._topics = [self._new_topic() for _ in range(CALLS)]
@@ -84,9 +95,9 @@ class KafkaRun:
     def work(self) -> None:
         """One job."""
         self._topic = self._topics.pop() if self._topics else self._new_topic()
-        self._costs.begin(os.getpid())
+        self._costs.begin(*self._pids)
         self._job(self._topic)
-        self._costs.end(os.getpid())
+        self._costs.end(*self._pids)
 
     def answer(self) -> Answer:
         """What others read, and what it cost."""
@@ -111,8 +122,8 @@ def check(case: Case, found: tuple[int, str]) -> dict[int, tuple[int, str]]:
         right, parts = data.summed(data.windows(case.rows)), {}
     else:
         right = data.summed(data.rows(case.rows))
-        taken = min(TAKEN, case.rows)
-        parts = {taken: data.summed(data.rows(case.rows, taken))}
+        takens = {taken_by(peer, case.rows) for peer in ("", "faust")}
+        parts = {taken: data.summed(data.rows(case.rows, taken)) for taken in takens}
     if found != right:
         raise BenchError(f"it gives {found[0]} rows, checksum {found[1]}; right are {right}")
     return parts
@@ -141,13 +152,32 @@ def write_json_run(case: Case) -> KafkaRun:
 
 def copy_run(case: Case) -> KafkaRun:
     """Topic to topic, decoded and encoded, exactly once."""
-    session, kafka, stack = connected()
+    session, _, stack = connected()
+    return _copying(case, session, stack)
+
+
+def agents_copy_run(case: Case) -> KafkaRun:
+    """The same on a coordinator and two agents, warm."""
+    import fabric
+    from tests.support.local import local_fabric
+
+    stack = ExitStack()
+    local = stack.enter_context(local_fabric(N_AGENTS, environ=_CHECKPOINTS))
+    session = stack.enter_context(fabric.connect(f"fabric://{local.address}", token=local.token))
+    children = (child for child in (local.coordinator, *local.agents) if child is not None)
+    return _copying(case, session, stack, [child.process.pid for child in children])
+
+
+def _copying(
+    case: Case, session: Session, stack: ExitStack, others: Sequence[int] = ()
+) -> KafkaRun:
+    kafka = broker.found()
     topic = data.filled(kafka, case.rows)
 
     def copy(out: str) -> None:
         write(records_of(session, kafka, topic), kafka, out, "key")
 
-    return KafkaRun(case, copy, lambda out: data.read_back(kafka, out), stack)
+    return KafkaRun(case, copy, lambda out: data.read_back(kafka, out), stack, others=others)
 
 
 def window_run(case: Case) -> KafkaRun:

@@ -9,10 +9,8 @@ What varies is how long Flink may hold rows back in a buffer: 0 ms sends each al
 from __future__ import annotations
 
 import atexit
-import os
 import socket
 import subprocess
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -119,34 +117,6 @@ def _read(server: socket.socket) -> _Seen:
 @cache
 def _flink() -> subprocess.Popen[str]:
     """The virtual machine of this process, with the job compiled."""
-    classpath = flink_home.classpath(flink_home.home())
     stack = ExitStack()
     atexit.register(stack.close)
-    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="fabric-bench-flink-"))
-    source = Path(__file__).with_name("Latency.java")
-    done = subprocess.run(
-        ["javac", "-nowarn", "-cp", classpath, "-d", folder, str(source)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    if done.returncode:
-        raise RuntimeError(f"javac failed: {done.stderr}")
-    flink = subprocess.Popen(
-        ["java", *_OPEN, "-cp", os.pathsep.join((folder, classpath)), "Latency"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
-    stack.callback(_end, flink)
-    return flink
-
-
-def _end(flink: subprocess.Popen[str]) -> None:
-    assert flink.stdin is not None
-    flink.stdin.close()
-    try:
-        flink.wait(timeout=10)
-    except subprocess.TimeoutExpired:
-        flink.kill()
-        flink.wait()
-
-
-_OPEN = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in ("lang", "util", "net")]
-"""What Flink looks into."""
+    return stack.enter_context(flink_home.program(Path(__file__).with_name("Latency.java")))
