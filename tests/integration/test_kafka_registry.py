@@ -71,9 +71,13 @@ class Stream:
 
     def wait_for_a_question(self) -> None:
         """Until the job has asked the registry that is away."""
-        asked = self.proxy.n_connections
+
+        def asked() -> int:
+            return self.proxy.n_connections + self.proxy.n_refused
+
+        before = asked()
         self.put(1)
-        wait_until(lambda: self.proxy.n_connections > asked, 60)
+        wait_until(lambda: asked() > before, 60)
 
 
 @contextmanager

@@ -31,7 +31,7 @@ class CutProxy:
         self._lock = threading.Lock()
         self._sockets: set[socket.socket] = set()
         self._closed = False
-        self.n_connections = self.n_cut = 0
+        self.n_connections = self.n_cut = self.n_refused = 0
         self.answered: list[int] = []
         """Bytes of answers that went through each connection."""
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -75,10 +75,15 @@ class CutProxy:
         while True:
             try:
                 client, _ = self._listener.accept()
-                server = socket.create_connection(("127.0.0.1", self._port))
-            except OSError:  # closed, or the server is gone
+            except OSError:
                 if self._closed:
                     return
+                continue
+            try:
+                server = socket.create_connection(("127.0.0.1", self._port))
+            except OSError:  # the server is gone
+                self.n_refused += 1
+                client.close()
                 continue
             with self._lock:
                 n, self.n_connections = self.n_connections, self.n_connections + 1
