@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 
 import fabric
@@ -62,6 +64,28 @@ def test_rows_are_the_same_at_any_latency(two: LocalFabric, latency: str) -> Non
         assert sum(row[2] for row in rows) == N_ROWS
         step = windows(made(session).named("made").configure("made", latency="5 ms"))
         assert told(step.to_arrow()) == rows
+
+
+def n_batches(session: Session, out: Path) -> int:
+    """In how many batches lone rows came to a sink behind an exchange: it writes what it gets."""
+    session.checkpoints(interval_s=60.0)  # a barrier would hand on what lies there
+    rows = streams.generator(rows_per_s=50, n_rows=150, n_splits=2, n_keys=20, session=session)
+    rows.exchange("key", n_partitions=2).write_stream(out, format="ipc").wait(60.0)
+    found = ds.dataset(out, format="ipc").to_table()
+    assert sorted(zip(*(found[name].to_pylist() for name in ("split", "row")), strict=True)) == [
+        (split, row) for split in range(2) for row in range(75)
+    ]
+    files = [pa.ipc.open_file(str(path)) for path in out.iterdir()]
+    return sum(file.num_record_batches for file in files)
+
+
+def test_rows_rest_for_the_latency_and_go_together(two: LocalFabric, tmp_path: Path) -> None:
+    found = []
+    for latency in ("1 ms", "500 ms"):
+        with connected(two, latency=latency) as session:
+            found.append(n_batches(session, tmp_path / latency))
+    lone, gathered = found
+    assert 2 * gathered < lone, f"{lone} batches of lone rows, and {gathered} of those that rest"
 
 
 def test_the_end_of_a_stream_waits_for_no_latency(two: LocalFabric) -> None:
