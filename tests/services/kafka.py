@@ -43,7 +43,9 @@ class KafkaCluster(Topics):
 
     replicas = 3
 
-    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, settings: Mapping[str, str] | None = None, data: Mapping[int, Path] | None = None
+    ) -> None:
         voters, cluster_id = {node: free_port() for node in (1, 2, 3)}, kafka.random_id()
         replicated = {
             "default.replication.factor": "3",
@@ -55,9 +57,12 @@ class KafkaCluster(Topics):
             **(settings or {}),
         }
         self.brokers = [
-            KafkaBroker(replicated, node_id=node, voters=voters, cluster_id=cluster_id)
+            KafkaBroker(
+                replicated, node_id=node, voters=voters, cluster_id=cluster_id,
+                data=(data or {}).get(node),
+            )
             for node in voters
-        ]
+        ]  # fmt: skip
 
     @property
     def servers(self) -> str:
@@ -95,9 +100,14 @@ def own_broker(
     return KafkaBroker({**_SOON_BACK, **(settings or {})}, data=data)
 
 
-def three_brokers(settings: Mapping[str, str] | None = None) -> KafkaCluster:
-    """Three brokers for a `with`, which starts them; ``brokers[i]`` are as from `own_broker`."""
-    return KafkaCluster(settings)
+def three_brokers(
+    settings: Mapping[str, str] | None = None, *, data: Mapping[int, Path] | None = None
+) -> KafkaCluster:
+    """Three brokers for a `with`, which starts them; ``brokers[i]`` are as from `own_broker`.
+
+    `data` says where those of some nodes, 1 to 3, lie.
+    """
+    return KafkaCluster(settings, data)
 
 
 class SharedBroker(Topics):

@@ -78,9 +78,15 @@ class KafkaOrdeal(Submitted):
     """One stream on a fabric, from a topic into another one."""
 
     def __init__(
-        self, running: LocalFabric, kafka: Topics, *, n_rows: int, rows_per_s: int
+        self,
+        running: LocalFabric,
+        kafka: Topics,
+        *,
+        n_rows: int,
+        rows_per_s: int,
+        transaction_timeout: str | None = None,
     ) -> None:
-        self.kafka = kafka
+        self.kafka, self._transaction_timeout = kafka, transaction_timeout
         self.topic = kafka.new_topic("results", partitions=3)
         self._made = GeneratorStream(
             rows_per_s, n_rows, N_KEYS, N_SPLITS, seed=5, start_us=START_US
@@ -99,7 +105,7 @@ class KafkaOrdeal(Submitted):
         results = windows.agg(n=fabric.count(), total=fabric.sum("row"))
         target = to_kafka(
             self.topic, servers=self.kafka.servers, key="key", key_format="json",
-            publish_timeout="20 seconds",
+            publish_timeout="20 seconds", transaction_timeout=self._transaction_timeout,
         )  # fmt: skip
         return Sink(results._node, target)
 
