@@ -76,6 +76,13 @@ class Trial:
         self._job_id = self._fabric.submit(self._job.plan(), parallelism=3)
         self._goes_on(HEALS_S)
 
+    def begin_anew(self, times: int) -> None:
+        """Have all tasks restored so often: processes are as large as they will be only then."""
+        for _ in range(times):
+            self._fabric.kill(-1)
+            self._start_agent(len(self._fabric.agents) - 1)
+            self._goes_on(HEALS_S)
+
     def run(self, seconds: float, every_s: float) -> None:
         """Break something each `every_s`, for so long; the last time is without a fault."""
         end_s = self._clock() + seconds
