@@ -45,8 +45,8 @@ from fabric.plan.sources import KafkaTarget
 from fabric.telemetry.logs import logger
 
 CONNECT_S, IDLE_S = 15.0, 30.0
-"""How long brokers may take to answer; how long an idle producer is kept, three checkpoints at the
-usual interval: to create one takes a tenth of a second, to keep one costs threads and megabytes."""
+"""How long brokers may take to answer; how long an idle producer is kept: three checkpoints at the
+default interval. A new producer takes a tenth of a second, an idle one costs threads and memory."""
 MARGIN_S = 30.0
 """By default the transaction timeout exceeds the publish timeout by this margin."""
 MISSING_S = 30.0
@@ -101,15 +101,15 @@ class Session:
 class Publisher:
     """Publishes portions; one per process. `close` closes all of its producers.
 
-    It also closes producers that have been idle for `idle_s`: an agent may publish once, for one
-    that was away, and never again.
+    A timer closes producers that have been idle for `idle_s`: an agent may publish once, for
+    another agent that was away, and never again.
     """
 
     def __init__(self, idle_s: float = IDLE_S) -> None:
         self._idle_s = idle_s
         self._sessions: dict[tuple[str, Subtask], Session] = {}
         self._locks: WeakValueDictionary[Subtask, threading.Lock] = WeakValueDictionary()
-        """Of subtasks that are published now, or wait for it."""
+        """Of subtasks that are being published, or wait for that."""
         self._guard = threading.Lock()
         self._missing_since_s: dict[Subtask, float] = {}
         self._timer: threading.Timer | None = None
@@ -186,7 +186,7 @@ class Publisher:
         return lock is not None and lock.locked()
 
     def _close_unused(self, idle_s: float) -> None:
-        """Close producers that were not used for so long."""
+        """Close producers that have been idle for `idle_s`."""
         before_s = time.monotonic() - idle_s
         with self._guard:
             old = [k for k, s in self._sessions.items() if s.used_s <= before_s]
