@@ -9,8 +9,15 @@ import sys
 import threading
 from contextlib import suppress
 from datetime import timedelta
+from typing import Any
 
 from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialUpsertion,
@@ -22,6 +29,13 @@ from tests.services.topics import WAIT_S
 from tests.support.certificates import Issuer
 
 USER, PASSWORD = "ada", "kept-from-everybody"
+ASKED_AGAIN_S = 5.0
+"""So long a session by SCRAM goes on without the password."""
+_GUARDED = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+    "super.users": "User:ANONYMOUS",  # brokers, and tests
+}
 _LOGIN = "org.apache.kafka.common.security"
 
 
@@ -35,9 +49,7 @@ class SaslBroker(KafkaBroker):
 
     def __init__(self) -> None:
         self._sasl_port, self._ssl_port = free_port(), free_port()
-        self.password = PASSWORD
-        """The user's for SCRAM, from the next start on."""
-        super().__init__()
+        super().__init__(_GUARDED)
         issuer = Issuer(self.folder / "certificates")
         names = ("IP:127.0.0.1", "DNS:localhost")
         self.roots = issuer.roots
@@ -58,7 +70,7 @@ class SaslBroker(KafkaBroker):
         """The address of the listener with client certificates."""
         return f"127.0.0.1:{self._ssl_port}"
 
-    def sasl(self, mechanism: str, password: str = PASSWORD) -> dict[str, str]:
+    def sasl(self, mechanism: str, password: str = PASSWORD, user: str = USER) -> dict[str, str]:
         """A client's settings for `sasl_servers`; OAUTHBEARER has a token for `USER`."""
         found = {
             "security.protocol": "SASL_SSL",
@@ -70,7 +82,7 @@ class SaslBroker(KafkaBroker):
                 "enable.sasl.oauthbearer.unsecure.jwt": "true",
                 "sasl.oauthbearer.config": f"principal={USER} scope=all",
             }
-        return found | {"sasl.username": USER, "sasl.password": password}
+        return found | {"sasl.username": user, "sasl.password": password}
 
     def mtls(self) -> dict[str, str]:
         """A client's settings for `ssl_servers`."""
@@ -84,11 +96,33 @@ class SaslBroker(KafkaBroker):
     def wait(self) -> None:
         """Wait until it answers, and until it knows the user for SCRAM."""
         super().wait()
+        self.set_password(USER, PASSWORD)
+
+    def set_password(self, user: str, password: str) -> None:
+        """Have SCRAM let in a user, who need not be there yet, with this password alone.
+
+        Whoever is in with another one is asked again `ASKED_AGAIN_S` after he came, or before.
+        """
         info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-        change = UserScramCredentialUpsertion(USER, info, self.password.encode())
+        change = UserScramCredentialUpsertion(user, info, password.encode())
         admin = self.admin()
         for done in admin.alter_user_scram_credentials([change]).values():
             done.result(WAIT_S)
+
+    def forbid(self, user: str, operation: AclOperation, *topics: str) -> None:
+        """From now on the user may not do that with these topics; others may."""
+        given = [binding(topic, user, operation) for topic in topics]
+        given += [binding(topic, "*", AclOperation.ALL) for topic in topics]
+        admin = self.admin()
+        for done in admin.create_acls(given).values():
+            done.result(WAIT_S)
+
+    def allow(self, user: str, operation: AclOperation, *topics: str) -> None:
+        """Take back `forbid`."""
+        admin = self.admin()
+        filters = [binding(topic, user, operation, AclBindingFilter) for topic in topics]
+        for done in admin.delete_acls(filters).values():
+            assert done.result(WAIT_S), "there was nothing to take back"
 
     def listeners(self) -> dict[str, str]:
         """The settings that say where it listens, and how."""
@@ -103,6 +137,7 @@ class SaslBroker(KafkaBroker):
             ),
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(self.folder / "broker.pem"),
+            f"{sasl}.scram-sha-512.connections.max.reauth.ms": str(round(ASKED_AGAIN_S * 1000)),
             f"{ssl}.ssl.client.auth": "required",
             f"{ssl}.ssl.truststore.type": "PEM",
             f"{ssl}.ssl.truststore.location": str(self.folder / "certificates" / "roots.pem"),
@@ -118,6 +153,13 @@ class SaslBroker(KafkaBroker):
                 'unsecuredLoginStringClaim_sub="broker";'
             ),
         }
+
+
+def binding(topic: str, user: str, operation: AclOperation, kind: Any = AclBinding) -> Any:
+    """A rule for one topic: everybody (``*``) may do that, a user may not."""
+    how = AclPermissionType.ALLOW if user == "*" else AclPermissionType.DENY
+    pattern = ResourcePatternType.LITERAL
+    return kind(ResourceType.TOPIC, topic, pattern, f"User:{user}", "*", operation, how)
 
 
 def sasl_broker() -> SaslBroker:

@@ -37,7 +37,8 @@ class StreamSink:
 
     def __init__(self, node: str, writer: StreamWriter) -> None:
         self.node, self.writer = node, writer
-        self.rows = 0
+        self.rows, self.is_broken = 0, False
+        """Broken: it did not prepare what was written, which ends the task."""
         self._handles: list[SinkHandle] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -47,14 +48,21 @@ class StreamSink:
 
     def on_barrier(self, checkpoint: int) -> tuple[SinkHandle, ...]:
         """What is to be published with `checkpoint`, earlier ones that were given up included."""
-        self._handles.append(SinkHandle(checkpoint, self.writer.prepare(checkpoint)))
+        self._prepare(checkpoint)
         failpoints.reach("stream.sink-prepared")
         return tuple(self._handles)
 
     def on_end(self) -> tuple[SinkHandle, ...]:
         """The same for what the task has at its end."""
-        self._handles.append(SinkHandle(FINAL, self.writer.prepare(FINAL)))
+        self._prepare(FINAL)
         return tuple(self._handles)
+
+    def _prepare(self, checkpoint: int) -> None:
+        try:
+            self._handles.append(SinkHandle(checkpoint, self.writer.prepare(checkpoint)))
+        except BaseException:
+            self.is_broken = True
+            raise
 
     def on_complete(self, checkpoint: int) -> None:
         """That checkpoint is complete: what it has is the coordinator's."""

@@ -232,6 +232,8 @@ class StreamTask:
         try:
             taken = self._taken(checkpoint)
         except FabricError as error:
+            if self._sink is not None and self._sink.is_broken:
+                raise  # it may have lost rows: no later checkpoint must pass for whole
             self._uploads.decline(checkpoint, error)
         else:
             self._uploads.begin(taken)

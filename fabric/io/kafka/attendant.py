@@ -1,23 +1,27 @@
 """Metadata requests that a Kafka reader makes while it reads, in a separate thread.
 
 One job: `Attendant`, which discovers new partitions periodically, detects that a topic was
-recreated or deleted, and requests the offsets of a partition, so that the reading thread never
-waits for a broker. Answers stay in a queue until the reader takes them.
+recreated or deleted, requests the offsets of a partition, and checks whether brokers still reject
+the client, so that the reading thread never waits for a broker. Answers stay in a queue until the
+reader takes them.
 """
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import wait
+from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
-from fabric.errors import CancelledError, FabricError, UserError
+from fabric.errors import AuthError, CancelledError, FabricError, UserError
 from fabric.io.kafka.asking import Asking
+from fabric.io.kafka.refusals import ASK_AGAIN_S, Admission
 from fabric.io.kafka.settings import configuration
 from fabric.io.kafka.splits import Place, found_places
 from fabric.plan.sources import KafkaStream
@@ -61,6 +65,13 @@ class Lost:
     error: FabricError
 
 
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A question: do brokers let us in, and to these topics?"""
+
+    topics: tuple[str, ...] = ()
+
+
 Answer = Seen | Bounds | Lost
 
 
@@ -71,8 +82,11 @@ class Attendant:
         self._source, self._wake = source, wake
         self._asking = Asking(source, reader, self._go_on)
         self._answers: SimpleQueue[Answer] = SimpleQueue()
-        self._questions: SimpleQueue[Place | float] = SimpleQueue()
+        self._questions: SimpleQueue[Place | Refused | float] = SimpleQueue()
         """Partitions whose bounds are requested; a number: list the topics within that time."""
+        self._admission, self._ask_s = Admission(source), math.inf
+        self._refused_topics: set[str] = set()
+        self._look_s, self._bounds = time.monotonic(), set[Place]()
         self._over = threading.Event()
         self._admin: AdminClient | None = None
         self._n_failed = 0
@@ -87,6 +101,10 @@ class Attendant:
     def ask_bounds(self, place: Place) -> None:
         """Request the offsets of a partition."""
         self._questions.put(place)
+
+    def find_out(self, topic: str = "") -> None:
+        """Brokers have refused us, or to have us read a topic: `Lost` comes if that lasts."""
+        self._questions.put(Refused((topic,) if topic else ()))
 
     def take(self) -> list[Answer]:
         """The answers since the last call."""
@@ -114,29 +132,64 @@ class Attendant:
             self._admin = None
 
     def _attend(self) -> None:
-        look_s = time.monotonic() + self._looked()
         while not self._over.is_set():
-            if (wait_s := look_s - time.monotonic()) <= 0:  # first: questions come again
-                look_s = time.monotonic() + self._looked()
-                continue
-            try:
-                question = self._questions.get(timeout=wait_s)
-            except Empty:
-                continue
+            self._hear()
+            now_s = time.monotonic()
             if self._over.is_set():
                 return
-            if isinstance(question, float):
-                look_s = min(look_s, time.monotonic() + question)
-            else:
-                self._tell_bounds(question)
+            if self._ask_s <= now_s:
+                self._ask_s = time.monotonic() + self._asked_whether_in()
+            elif self._look_s <= now_s:  # before bounds, which are asked for again and again
+                self._look_s = time.monotonic() + self._looked()
+            elif self._bounds:
+                self._tell_bounds(self._bounds.pop())
+
+    def _hear(self) -> None:
+        """Take all questions that came; where nothing is due, wait for one."""
+        now_s = time.monotonic()
+        due_s = now_s if self._bounds else min(self._look_s, self._ask_s)
+        with suppress(Empty):
+            question = self._questions.get(timeout=max(0.0, due_s - now_s))
+            while True:
+                match question:
+                    case float():
+                        self._look_s = min(self._look_s, time.monotonic() + question)
+                    case Refused(topics=topics):
+                        self._doubt(topics)
+                    case _:
+                        self._bounds.add(question)
+                question = self._questions.get_nowait()
+
+    def _doubt(self, topics: Iterable[str] = ()) -> None:
+        """Ask whether brokers let us in, again and again until they do."""
+        self._refused_topics |= set(topics)
+        self._ask_s = min(self._ask_s, time.monotonic())
+
+    def _asked_whether_in(self) -> float:
+        """Returns how long until the next time."""
+        try:
+            if not self._admission.ask(self._refused_topics, self._go_on):
+                return ASK_AGAIN_S
+        except CancelledError:
+            return 0.0
+        except FabricError as error:
+            self._tell(Lost(error))
+        self._refused_topics.clear()
+        self._admission.settle()
+        return math.inf
 
     def _looked(self) -> float:
         """Request the topics; returns the seconds until the next request."""
+        if self._admission.is_refused:
+            return ASK_AGAIN_S
         try:
             places = found_places(self._source, self._asking.partitions())
             self._tell(Seen(tuple(places), self._topic_ids({topic for topic, _ in places})))
         except CancelledError:
             return 0.0
+        except AuthError:
+            self._doubt(self._source.topics)
+            return ASK_AGAIN_S
         except UserError as error:
             if self._missed:
                 self._tell(Lost(error))
@@ -144,6 +197,7 @@ class Attendant:
             self._missed = True
             return GONE_S
         except FabricError as error:
+            self._doubt()
             return self._failed(error)
         self._missed, self._n_failed = False, 0
         return self._source.discover_s
@@ -153,12 +207,15 @@ class Attendant:
             self._tell(Bounds(place, *self._asking.bounds(place)))
         except CancelledError:
             return
+        except AuthError:
+            self._doubt([place[0]])
+            self._over.wait(ASK_AGAIN_S)
+            self._bounds.add(place)
         except UserError as error:
             self._tell(Lost(error))
         except FabricError as error:
             self._over.wait(self._failed(error))
-            if not self._over.is_set():
-                self._questions.put(place)
+            self._bounds.add(place)
 
     def _failed(self, error: FabricError) -> float:
         self._n_failed += 1

@@ -17,12 +17,14 @@ import time
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from queue import SimpleQueue
 from typing import Any
 
 import pyarrow as pa
 
-from fabric.errors import BrokerError, ConfigError, ExternalError, PlanError
+from fabric.errors import AuthError, BrokerError, ConfigError, ExternalError, PlanError
 from fabric.io.kafka.library import client
+from fabric.io.kafka.refusals import NO_RIGHT, listed
 from fabric.plan.faults import quoted
 
 PARTITIONS, REPLICAS = 16, 3
@@ -78,15 +80,19 @@ def made(settings: Mapping[str, str], topic: str, timeout_s: float = 15.0) -> in
     ------
     ConfigError
         The topic exists and its retention would delete markers.
+    AuthError
+        The brokers reject the credentials, or the user may not use the topic.
     ExternalError
         The topic could not be created or described, or the brokers did not answer.
     """
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient, NewTopic
 
-    admin = AdminClient({**settings, "client.id": "fabric", "log_level": 0})
+    faults = SimpleQueue[Any]()
+    given: dict[str, Any] = {**settings, "error_cb": faults.put, "log_level": 0}
+    admin, servers = AdminClient({"client.id": "fabric", **given}), settings["bootstrap.servers"]
     try:
-        known = admin.list_topics(topic, timeout=timeout_s).topics[topic]
+        known = listed(admin, faults, servers, topic=topic, timeout_s=timeout_s).topics[topic]
         if known.error is not None:
             n_brokers = len(admin.list_topics(timeout=timeout_s).brokers)
             wanted = NewTopic(topic, PARTITIONS, min(REPLICAS, n_brokers), config=SETTINGS)
@@ -201,6 +207,11 @@ class Markers:
                     raise ExternalError(
                         f"the markers topic {quoted(self.topic)} cannot be read: {fault.text}"
                     )
+                if fault.name == NO_RIGHT:  # it is reported once, so waiting is in vain
+                    raise AuthError(
+                        f"the user is not authorized to read the markers topic "
+                        f"{quoted(self.topic)}: {fault.text}; grant READ on the topic to the user"
+                    )
             if time.monotonic() > deadline_s:
                 raise ExternalError(
                     f"the markers topic {quoted(self.topic)} could not be read up to its end "
@@ -282,9 +293,10 @@ def _configured(admin: Any, topic: str, timeout_s: float) -> Any:
         time.sleep(WAIT_S)
 
 
-def _refused(topic: str, error: Exception) -> ExternalError:
+def _refused(topic: str, error: Exception) -> AuthError | ExternalError:
     fault: Any = error.args[0]
-    return ExternalError(
+    text = (
         f"the markers topic {quoted(topic)} could not be created or described: {fault.str()} "
         f"({fault.name()})"
     )
+    return AuthError(text) if "AUTHORIZATION" in fault.name() else ExternalError(text)

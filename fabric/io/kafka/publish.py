@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from fabric import failpoints
 from fabric.errors import (
+    AuthError,
     BrokerError,
     DataError,
     ExternalError,
@@ -39,14 +40,16 @@ from fabric.io.kafka.aside import Stored, topics_of
 from fabric.io.kafka.library import client
 from fabric.io.kafka.markers import NONE, Marker, Markers, key_of, partition_of, record_arrays
 from fabric.io.kafka.records import OVERHEAD_BYTES
+from fabric.io.kafka.refusals import Admission
 from fabric.io.kafka.settings import configuration
 from fabric.plan.faults import quoted
 from fabric.plan.sources import KafkaTarget
 from fabric.telemetry.logs import logger
 
-CONNECT_S, IDLE_S = 15.0, 30.0
+CONNECT_S, IDLE_S, FLUSH_S = 15.0, 30.0, 3.0
 """How long brokers may take to answer; how long an idle producer is kept: three checkpoints at the
-default interval. A new producer takes a tenth of a second, an idle one costs threads and memory."""
+default interval, as a new one takes a tenth of a second, and an idle one costs threads and memory;
+how long a flush waits until the brokers are asked whether they reject the client."""
 MARGIN_S = 30.0
 """By default the transaction timeout exceeds the publish timeout by this margin."""
 MISSING_S = 30.0
@@ -114,6 +117,8 @@ class Publisher:
         self._missing_since_s: dict[Subtask, float] = {}
         self._timer: threading.Timer | None = None
         """Runs while there is any producer."""
+        self._admissions: dict[tuple[str, int], Admission] = {}
+        """Of sinks whose last publication failed."""
 
     def publish(self, target: KafkaTarget, portions: Sequence[Facts]) -> None:
         """Publish these portions of one sink, each exactly once; may be repeated.
@@ -136,12 +141,18 @@ class Publisher:
                     f"another publisher took over the transaction ({error.message}); the next "
                     "attempt reads the markers to see what was published"
                 ) from error
-            except BrokerError as error:  # a new producer reads the marker and continues
-                raise ExternalError(
-                    f"publishing to Kafka at {target.servers} failed: {error.message}"
-                ) from error
             except NotFoundError as error:
                 raise self._missing(min(by_task), error) from error
+            except AuthError as error:
+                self._admission(target, min(by_task)).heard(error)
+                raise ExternalError(error.message) from error
+            except ExternalError as error:
+                self._admission(target, min(by_task)).ask(())  # else nobody would say that it lasts
+                if isinstance(error, BrokerError):  # a new producer reads the marker and continues
+                    raise ExternalError(
+                        f"publishing to Kafka at {target.servers} failed: {error.message}"
+                    ) from error
+                raise
             finally:
                 self._close_later()
 
@@ -151,6 +162,7 @@ class Publisher:
         _together(lambda t: self._publish(target, sessions[t], t, by_task[t]), tasks, {})
         for task in tasks:
             self._missing_since_s.pop(task, None)
+            self._admissions.pop(task[:2], None)
 
     def _missing(self, task: Subtask, error: NotFoundError) -> FabricError:
         """The error for a missing topic; retryable at first, since restarting brokers list few."""
@@ -159,11 +171,15 @@ class Publisher:
             return error
         return ExternalError(error.message)
 
+    def _admission(self, target: KafkaTarget, task: Subtask) -> Admission:
+        return self._admissions.setdefault(task[:2], Admission(target))
+
     def end(self, job: str, stage: int) -> None:
         """Close the producers of a sink whose job has ended."""
         with self._guard:
             mine = [key for key in self._sessions if key[1][:2] == (job, stage)]
             gone = [self._sessions.pop(key) for key in mine]
+        self._admissions.pop((job, stage), None)
         for session in gone:
             session.writer.close()
         self._stop_timer()
@@ -308,10 +324,22 @@ class Publisher:
         for facts in portions:
             send(writer, target, Stored(facts), deadline_s)
         mark(deadline_s)
-        writer.flush(_left(target, deadline_s))
+        self._flush(target, task, writer, deadline_s)
         failpoints.reach("kafka.flushed")
         writer.commit(_left(target, deadline_s))
         failpoints.reach("kafka.committed")
+
+    def _flush(self, target: KafkaTarget, task: Subtask, writer: Any, deadline_s: float) -> None:
+        """Wait until brokers have all; who is kept out hears that before the time is over."""
+        while True:
+            try:
+                writer.flush(min(FLUSH_S, _left(target, deadline_s)))
+            except BrokerError as error:
+                if not error.retryable or writer.failures:
+                    raise
+                self._admission(target, task).ask(())
+            else:
+                return
 
     def _claim_then_send(
         self,

@@ -16,17 +16,25 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
-from fabric.errors import CancelledError, FabricError, InternalError, PlanError
+from fabric.errors import (
+    AuthError,
+    CancelledError,
+    ExternalError,
+    FabricError,
+    InternalError,
+    PlanError,
+)
 from fabric.ids import TaskId
 from fabric.io.kafka.aside import RecordFile, Stored, remove_all, remove_earlier
 from fabric.io.kafka.library import client
 from fabric.io.kafka.markers import Markers
 from fabric.io.kafka.publish import Publisher, producer_settings, send_batch
 from fabric.io.kafka.records import Records
+from fabric.io.kafka.refusals import MENDABLE, REFUSED_S, Admission
 from fabric.io.kafka.settings import configuration
 from fabric.io.sinks.protocol import Handle, SinkWriter, portions
 from fabric.io.streams.sinks.epochs import Epochs, StreamWriter
@@ -225,11 +233,15 @@ class Bounded(Epochs):
 class Direct:
     """See `StreamWriter`: sends records as they come; a barrier waits for acknowledgements.
 
-    It retries while no broker accepts records, so records in flight may be sent twice.
+    It retries while no broker accepts records, so records in flight may be sent twice. If brokers
+    keep rejecting it, the task fails. Rejected rows are lost to the producer, so if the right is
+    granted again, the task restarts from its checkpoint.
     """
 
     def __init__(self, target: KafkaTarget, records: Records) -> None:
         self._target, self._records = target, records
+        self._topics = {target.topic} - {""}
+        self._admission = Admission(target)
         self._writer: Writer | None = None
         self._working, self._interrupted = threading.Lock(), threading.Event()
         self._abandoned = False
@@ -237,6 +249,8 @@ class Direct:
     def write(self, batch: pa.RecordBatch) -> None:
         """Pass records to the producer; waits while its queue is full."""
         made = self._records.made(batch)
+        if not self._target.topic:
+            self._topics.update(made.column("topic").unique().to_pylist())
         with self._at_work():
             for begin in range(0, made.num_rows, SENT_ROWS):
                 writer, part = self._opened(), made.slice(begin, SENT_ROWS)
@@ -290,8 +304,12 @@ class Direct:
             try:
                 self._writer = client().Writer(settings, topics)
             except FabricError as error:
-                if not error.retryable:
+                if not (error.retryable or isinstance(error, AuthError)):
                     raise
+                if isinstance(error, AuthError):
+                    self._admission.heard(error)
+                else:
+                    self._admission.ask((), self._check)
                 _log.warning("Kafka is unreachable, retrying", error=error.message)
                 self._interrupted.wait(PAUSE_S)
         return self._writer
@@ -302,11 +320,27 @@ class Direct:
             self._check()
             try:
                 call()
+            except AuthError as error:
+                self._on_refused(error)
             except FabricError as error:
                 if not error.retryable or writer.failures:
                     raise
+                self._admission.ask((), self._check)
             else:
+                self._admission.settle()
                 return
+
+    def _on_refused(self, error: AuthError) -> NoReturn:
+        """Rows were refused, or under way when we were: wait whether that is mended."""
+        if not any(name in error.message for name in MENDABLE):
+            raise error
+        self._admission.settle()
+        end_s = time.monotonic() + 2 * REFUSED_S
+        while not self._admission.ask(self._topics, self._check) and time.monotonic() < end_s:
+            self._interrupted.wait(PAUSE_S)
+        raise ExternalError(
+            f"{error.message}; what was written since the last checkpoint is written again"
+        ) from error
 
     def _check(self) -> None:
         if self._interrupted.is_set():

@@ -6,7 +6,6 @@ brokers, checks the owner of the transactional prefix, and creates the markers t
 
 from __future__ import annotations
 
-import time
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -16,17 +15,15 @@ from fabric.errors import AuthError, ConfigError, ExternalError, NotFoundError, 
 from fabric.io.kafka.markers import Markers
 from fabric.io.kafka.publish import MARGIN_S, transaction_timeout_s
 from fabric.io.kafka.records import check_columns
-from fabric.io.kafka.refusals import refusal
+from fabric.io.kafka.refusals import listed
 from fabric.io.kafka.settings import configuration
 from fabric.plan.faults import quoted
 from fabric.plan.sources import KafkaTarget
 
 if TYPE_CHECKING:
-    from confluent_kafka import KafkaError
     from confluent_kafka.admin import AdminClient
 
 ASK_S = 15.0
-_STEP_S = 1.0
 _LONGEST = "transaction.max.timeout.ms"
 
 
@@ -83,7 +80,7 @@ def _asked(settings: dict[str, str], target: KafkaTarget) -> float | None:
     given: dict[str, Any] = {**settings, "error_cb": faults.put, "log_level": 0}
     try:
         admin = AdminClient(given)
-        known = _topics(admin, faults, target)
+        known = listed(admin, faults, target.servers, topic=target.topic or None, timeout_s=ASK_S)
         if target.topic:
             error = known.topics[target.topic].error
             if error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
@@ -119,24 +116,6 @@ def _check_keyless(admin: AdminClient, target: KafkaTarget) -> None:
             f"topic {quoted(target.topic)} is compacted (cleanup.policy={policy}) and rejects "
             'records without a key; write: key="column"'
         )
-
-
-def _topics(admin: AdminClient, faults: SimpleQueue[KafkaError], target: KafkaTarget) -> Any:
-    """The metadata of the topics; rejected credentials are an error at once, not after `ASK_S`."""
-    from confluent_kafka import KafkaException
-
-    end_s, fault = time.monotonic() + ASK_S, None
-    while True:
-        admin.poll(0)
-        while not faults.empty():
-            fault = faults.get()
-            if refused := refusal(fault.name(), fault.str(), target.servers):
-                raise refused
-        try:
-            return admin.list_topics(target.topic or None, timeout=_STEP_S)
-        except KafkaException as error:
-            if time.monotonic() >= end_s:  # the client's own error says more, as why it is away
-                raise error if fault is None else KafkaException(fault) from error
 
 
 def _refused(target: KafkaTarget, fault: Any) -> AuthError | ConfigError | ExternalError:

@@ -12,16 +12,16 @@ same name is recreated.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from fabric._cython.kafka.results import EARLIEST, LATEST, Fault
 from fabric.clock import Clock
-from fabric.errors import AuthError, DataError, ExternalError
+from fabric.errors import DataError, ExternalError
 from fabric.io.kafka.attendant import GONE_S, Attendant, Bounds, Lost, Seen
 from fabric.io.kafka.incoming import Records
-from fabric.io.kafka.refusals import refusal
+from fabric.io.kafka.refusals import NO_RIGHT, refusal
 from fabric.io.kafka.settings import configuration
 from fabric.io.kafka.splits import (
     Place,
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 _log = logger("fabric.kafka")
 LOOK_S = 0.1
 """How often the client is polled for errors."""
-REFUSED_S = 8.0
-"""How long credentials may be rejected until the task fails: starting brokers reject them, too."""
 _NOTHING = Later(1.0)
 """A record wakes the reader; a client that cannot do so is polled as often as the task runs."""
 _GONE_OFFSET = ("OFFSET_OUT_OF_RANGE", "_AUTO_OFFSET_RESET")
@@ -50,7 +48,8 @@ _GONE_TOPIC = (
     "UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_ID",
     "INCONSISTENT_TOPIC_ID",
 )  # fmt: skip
-_MAY_NOT = ("TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED")
+_ALL_DOWN = "_ALL_BROKERS_DOWN"
+"""It may be that all refuse, which is not told where it was told before."""
 _FETCH_BYTES = 1 << 20
 _AHEAD_ROWS = 16_384
 """A client fetches more of a partition below this count, which is the size of one read. Each record
@@ -79,8 +78,6 @@ class KafkaReader(CursorReader):
         self._new: list[str] = []
         """Splits that were discovered and not announced yet."""
         self._looked_s = self._warned_s = float("-inf")
-        self._refused, self._refused_s = "", cast("float | None", None)
-        """The first rejection and its time; None once something was read afterwards."""
         self._n_read, self._counted_s = 0, clock.monotonic_s()
         self._committing: dict[int, dict[Place, int]] = {}
 
@@ -99,7 +96,6 @@ class KafkaReader(CursorReader):
             return Polled(self._new.pop(0), self._records.empty)
         found = super().poll(rows_max, wait_s, gather_s)
         if isinstance(found, Polled):
-            self._refused_s = None
             self._n_read += found.batch.num_rows
         return found
 
@@ -178,8 +174,6 @@ class KafkaReader(CursorReader):
 
     def _on_seen(self, seen: Seen) -> None:
         assert self._attendant is not None
-        if self._refused not in _MAY_NOT:
-            self._refused_s = None
         for place in seen.places:
             name = split_name(place)
             if place not in self._cursors and not self._source.until and owns(name, self._share):
@@ -205,23 +199,15 @@ class KafkaReader(CursorReader):
             self._attendant.look()
         elif fault.name in _GONE_TOPIC:
             self._attendant.look()
-        elif fault.name in _MAY_NOT or refusal(fault.name, fault.text, self._source.servers):
-            self._on_refused(fault, now_s)
-        elif now_s - self._warned_s >= 1.0:
-            self._warned_s = now_s
-            _log.warning("the Kafka client reported an error", servers=self._source.servers,
-                         fault=fault.name, why=fault.text)  # fmt: skip
-
-    def _on_refused(self, fault: Fault, now_s: float) -> None:
-        if self._refused_s is None:
-            self._refused_s, self._refused = now_s, fault.name
-            _log.warning("Kafka rejected a request, retrying", servers=self._source.servers,
-                         why=fault.text)  # fmt: skip
-        elif now_s - self._refused_s >= REFUSED_S:
-            raise refusal(fault.name, fault.text, self._source.servers) or AuthError(
-                f"the user is not authorized to read topic {fault.topic!r} at "
-                f"{self._source.servers}: {fault.text}; grant READ on the topic to the user"
-            )
+        elif fault.name == NO_RIGHT or refusal(fault.name, fault.text, self._source.servers):
+            self._attendant.find_out(fault.topic if fault.name == NO_RIGHT else "")
+        else:
+            if fault.name == _ALL_DOWN:
+                self._attendant.find_out()
+            if now_s - self._warned_s >= 1.0:
+                self._warned_s = now_s
+                _log.warning("the Kafka client reported an error", servers=self._source.servers,
+                             fault=fault.name, why=fault.text)  # fmt: skip
 
 
 class Partition(Plain):
