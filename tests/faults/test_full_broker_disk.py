@@ -73,7 +73,9 @@ def test_a_job_waits_until_there_is_room(n_refused: int, short: dict[str, str], 
         ordeal.go_on(2, PATIENCE_S)
         filler = fill(disk)
         wait_for_its_end(broker)
-        wait_until(lambda: said(running, "trouble with Kafka", "not published"), PATIENCE_S)
+        wait_until(
+            lambda: said(running, "the Kafka client reported an error", "not published"), PATIENCE_S
+        )
         wait_until(lambda: said(running, "not published") >= n_refused, PATIENCE_S)
         ordeal.check_runs()
         filler.unlink()
