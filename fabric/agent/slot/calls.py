@@ -58,10 +58,14 @@ class CallPage:
             self._free.append(line)
 
     def oldest(self) -> Call | None:
-        """The call that runs longest."""
+        """The call that runs longest; None once the page is closed, as its process has ended."""
+        try:
+            lines = self._page[:_BYTES]
+        except ValueError:
+            return None
         calls = [
             Call(function, since_ns / 1e9)
-            for function, since_ns in _LINE.iter_unpack(self._page[:_BYTES])
+            for function, since_ns in _LINE.iter_unpack(lines)
             if since_ns
         ]
         return min(calls, key=lambda call: call.since_s, default=None)

@@ -48,3 +48,11 @@ def test_calls_beyond_the_page_go_unseen_and_harm_nothing(pages: Pages) -> None:
         slot.end(line)
     assert agent.oldest() is None
     assert slot.begin(1) >= 0
+
+
+def test_a_closed_page_has_no_calls(pages: Pages) -> None:
+    """The thread of a task may look once more at a slot that another one has ended."""
+    agent, slot = pages
+    slot.begin(7)
+    agent.close()
+    assert agent.oldest() is None
