@@ -67,7 +67,7 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A question: do brokers let us in, and to these topics?"""
+    """A question: do the brokers still reject the client, or its access to these topics?"""
 
     topics: tuple[str, ...] = ()
 
@@ -103,7 +103,7 @@ class Attendant:
         self._questions.put(place)
 
     def find_out(self, topic: str = "") -> None:
-        """Brokers have refused us, or to have us read a topic: `Lost` comes if that lasts."""
+        """Check a rejection, of the client or for a topic; `Lost` is the answer if it lasts."""
         self._questions.put(Refused((topic,) if topic else ()))
 
     def take(self) -> list[Answer]:
@@ -128,7 +128,7 @@ class Attendant:
     def _work(self) -> None:
         try:
             self._attend()
-        finally:  # its client has threads and connections, which would wait for Python's collector
+        finally:  # its threads and connections would stay until a garbage collection
             self._admin = None
 
     def _attend(self) -> None:
@@ -139,13 +139,13 @@ class Attendant:
                 return
             if self._ask_s <= now_s:
                 self._ask_s = time.monotonic() + self._asked_whether_in()
-            elif self._look_s <= now_s:  # before bounds, which are asked for again and again
+            elif self._look_s <= now_s:  # before bounds, which are requested again and again
                 self._look_s = time.monotonic() + self._looked()
             elif self._bounds:
                 self._tell_bounds(self._bounds.pop())
 
     def _hear(self) -> None:
-        """Take all questions that came; where nothing is due, wait for one."""
+        """Take all pending questions; wait for one if nothing is due."""
         now_s = time.monotonic()
         due_s = now_s if self._bounds else min(self._look_s, self._ask_s)
         with suppress(Empty):
@@ -161,12 +161,12 @@ class Attendant:
                 question = self._questions.get_nowait()
 
     def _doubt(self, topics: Iterable[str] = ()) -> None:
-        """Ask whether brokers let us in, again and again until they do."""
+        """Ask whether brokers accept the client, repeatedly until they do."""
         self._refused_topics |= set(topics)
         self._ask_s = min(self._ask_s, time.monotonic())
 
     def _asked_whether_in(self) -> float:
-        """Returns how long until the next time."""
+        """Ask once; returns the seconds until the next time."""
         try:
             if not self._admission.ask(self._refused_topics, self._go_on):
                 return ASK_AGAIN_S

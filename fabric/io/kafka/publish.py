@@ -147,7 +147,7 @@ class Publisher:
                 self._admission(target, min(by_task)).heard(error)
                 raise ExternalError(error.message) from error
             except ExternalError as error:
-                self._admission(target, min(by_task)).ask(())  # else nobody would say that it lasts
+                self._admission(target, min(by_task)).ask(())  # else nobody reports one that lasts
                 if isinstance(error, BrokerError):  # a new producer reads the marker and continues
                     raise ExternalError(
                         f"publishing to Kafka at {target.servers} failed: {error.message}"

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 REFUSED_S = 8.0
-"""How long brokers may refuse until it is an error."""
+"""How long brokers may reject the client before that is an error."""
 ASK_AGAIN_S, _UNANSWERED_S = 1.0, 30.0
-"""So long after one question whether they still do comes the next; at the most, while they don't
-and nothing comes all the same."""
+"""The delay between two questions whether they still do; the longest delay while they answer that
+they do not, but the records do not arrive either."""
 NO_RIGHT = "TOPIC_AUTHORIZATION_FAILED"
 MENDABLE = (NO_RIGHT, "_AUTHENTICATION")
 """In an error: `Admission` finds out whether it lasts."""
@@ -71,7 +71,7 @@ class Admission:
 
     @property
     def is_refused(self) -> bool:
-        """Whether some refused when they were asked last."""
+        """Whether some broker rejected the client when they were last asked."""
         return self._since_s is not None
 
     def ask(self, topics: Collection[str], go_on: Callable[[], None] = lambda: None) -> bool:
@@ -100,11 +100,11 @@ class Admission:
             return is_in
 
     def settle(self) -> None:
-        """What was waited for came: the next question may come at once."""
+        """The wait was successful: forget the rejection, and allow the next question at once."""
         self._since_s, self._due_s, self._pause_s = None, 0.0, ASK_AGAIN_S
 
     def heard(self, error: AuthError) -> None:
-        """They refuse: raise `error` if they have for `REFUSED_S`."""
+        """Note a rejection; raises `error` once they have lasted for `REFUSED_S`."""
         now_s = time.monotonic()
         if self._since_s is None:
             self._since_s = now_s
@@ -122,12 +122,12 @@ def listed(
     timeout_s: float,
     go_on: Callable[[], None] = lambda: None,
 ) -> Any:
-    """Brokers and topics, as `admin` is told, whose faults are put into `faults`.
+    """The brokers and topics that `admin` lists; its `error_cb` puts errors into `faults`.
 
     Raises
     ------
     AuthError
-        A broker refuses: at once, however long others might take.
+        A broker rejects the client; raised at once, even if other brokers would still answer.
     KafkaException
         No broker answers.
     """
@@ -158,7 +158,7 @@ def _check(
 
 
 def _is_in(place: Place, topics: Collection[str], go_on: Callable[[], None]) -> bool:
-    """Ask each broker for something that it answers to whom it lets in, whatever their rights."""
+    """Send each broker a request that it answers to every authenticated client."""
     from confluent_kafka import KafkaException, TopicCollection
     from confluent_kafka.admin import AdminClient, ConfigResource
 
@@ -192,25 +192,25 @@ def _is_in(place: Place, topics: Collection[str], go_on: Callable[[], None]) -> 
         for topic in topics:
             _check_right(place, topic, rights[topic])
     asked: dict[Any, Any] = {}
-    for broker in known.brokers:  # one for each: of brokers, a question names the one it is for
+    for broker in known.brokers:  # one request each: it is sent to the broker that it names
         resource = ConfigResource(ConfigResource.Type.BROKER, str(broker))
         asked |= admin.describe_configs([resource], request_timeout=_ANSWER_S)
     return answered(asked) and all(map(_is_answer, asked.values()))
 
 
 def _topic_of(place: Place) -> str | None:
-    """Any of its topics, so that brokers need not tell all of theirs."""
+    """One of the topics, so that brokers need not list all of theirs."""
     topics = place.topics if isinstance(place, KafkaStream) else (place.topic,)
     return next(filter(None, topics), None)
 
 
 def _is_answer(asked: Any) -> bool:
-    """Also that we may not ask is one; negative errors are the client's own."""
+    """A refusal to answer counts, too; negative error codes are the client's own."""
     return asked.exception() is None or int(asked.exception().args[0].code()) > 0
 
 
 def _check_right(place: Place, topic: str, asked: Any) -> None:
-    """Raise where we may not read the topic, or write to it; one that is gone is no refusal."""
+    """Raise if the user may not read (or write to) the topic; a missing topic is not a refusal."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AclOperation
 
