@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 
@@ -30,9 +31,11 @@ from bench.nexmark.data import n_cores
 SLOTS = n_cores()
 SETTINGS = {
     "execution.checkpointing.interval": f"{INTERVAL_S:.0f} s",
+    "execution.checkpointing.storage": "filesystem",  # the job manager's memory holds 5 MB a task
     "parallelism.default": SLOTS,
     "taskmanager.numberOfTaskSlots": SLOTS,
     "pipeline.object-reuse": "true",
+    "restart-strategy.type": "disable",  # a job that fails is told, not tried for ever
     "table.local-time-zone": "UTC",
     "rest.port": 0,
 }
@@ -152,6 +155,8 @@ def _flink() -> subprocess.Popen[str]:
     """The virtual machine of this process."""
     stack = ExitStack()
     atexit.register(stack.close)
-    settings = (f"{name}={value}" for name, value in SETTINGS.items())
+    folder = stack.enter_context(TemporaryDirectory(prefix="fabric-bench-flink-"))
+    given = {**SETTINGS, "execution.checkpointing.dir": f"file://{folder}"}
+    settings = (f"{name}={value}" for name, value in given.items())
     source = Path(__file__).with_name("FlinkSql.java")
     return stack.enter_context(flink_home.program(source, *settings, kafka=True))
