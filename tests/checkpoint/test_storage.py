@@ -19,6 +19,7 @@ from fabric.checkpoint.files import SystemFiles
 from fabric.checkpoint.manifest import FINAL, FileRecord, Manifest, Seal, TaskSnapshot
 from fabric.checkpoint.storage import FolderStorage
 from fabric.errors import DataError, InternalError, NotFoundError, StorageError
+from tests.support.disk import mounted
 
 JOB, NODE = "job-1", "Enrich/window ü"
 
@@ -279,12 +280,8 @@ def test_a_writer_takes_each_name_once(storage: FolderStorage) -> None:
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 256 KiB (tests run as root)."""
-    (disk := tmp_path / "disk").mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", disk], check=True)
-    try:
+    with mounted(tmp_path / "disk", "size=256k") as disk:
         yield disk
-    finally:
-        subprocess.run(["umount", "--lazy", disk], check=True)
 
 
 def test_a_full_disk_fails_one_checkpoint_and_not_the_next(disk: Path) -> None:

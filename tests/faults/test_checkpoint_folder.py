@@ -22,6 +22,7 @@ from fabric.io.streams import stream_schema
 from fabric.plan.nodes import Sink
 from fabric.plan.sources import GeneratorStream, StreamFileTarget
 from fabric.plan.streams import StreamScan
+from tests.support.disk import mounted
 from tests.support.embedded import EmbeddedFabric, embedded_pair
 from tests.support.wait import wait_until
 
@@ -32,12 +33,8 @@ SOURCE = GeneratorStream(n_splits=3, rows_per_s=4_000)
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 2 MiB of its own (tests run as root)."""
-    (disk := tmp_path / "disk").mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", disk], check=True)
-    try:
+    with mounted(tmp_path / "disk", "size=2m") as disk:
         yield disk
-    finally:
-        subprocess.run(["umount", "--lazy", disk], check=True)
 
 
 class Running:

@@ -7,13 +7,13 @@ others take over. Each row is there once, whatever was half written (see `KafkaO
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.services.kafka import KafkaBroker, own_broker, three_brokers
+from tests.support.disk import mounted
 from tests.support.kafka_ordeal import PARALLELISM, KafkaOrdeal
 from tests.support.local import LocalFabric, local_fabric
 from tests.support.wait import wait_until
@@ -28,13 +28,8 @@ LEFT_BYTES = 64 << 10
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """One of 64 MB (tests run as root)."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", folder], check=True)
-    try:
+    with mounted(tmp_path / "disk", "size=64m") as folder:
         yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", folder], check=True)
 
 
 def fill(disk: Path) -> Path:

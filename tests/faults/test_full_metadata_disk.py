@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from fabric.control import control_pb2 as pb
 from fabric.errors import StorageError
 from fabric.plan.codec import encode
 from fabric.testing import Gate
+from tests.support.disk import mounted
 from tests.support.local import LocalFabric, local_fabric
 from tests.support.ordeal import Ordeal, gate, wait_idle
 from tests.support.wait import wait_until
@@ -31,15 +31,11 @@ def small_disk(running: LocalFabric) -> Iterator[Path]:
     store, aside = running.home / "coordinator", running.home / "aside"
     running.kill_coordinator()
     store.rename(aside)
-    store.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", store], check=True)
-    try:
+    with mounted(store, "size=8m"):
         shutil.copytree(aside, store, dirs_exist_ok=True)
         running.start_coordinator()
         running.wait_attached()
         yield store
-    finally:
-        subprocess.run(["umount", "--lazy", store], check=True)
 
 
 def fill(disk: Path) -> Path:

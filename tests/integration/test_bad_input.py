@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from fabric.plan.codec import encode
 from fabric.plan.expr import Column
 from fabric.plan.nodes import Filter, Plan, Sink
 from fabric.testing import Gate
+from tests.support.disk import mounted
 from tests.support.local import LocalFabric
 
 Told = Callable[..., None]
@@ -284,24 +284,8 @@ def test_what_is_there_is_not_overwritten_unasked(
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 1 MiB; tests and CI run as root."""
-    with mounted(tmp_path / "small", 1) as path:
+    with mounted(tmp_path / "small", "size=1m") as path:
         yield path
-
-
-class mounted:
-    """A tmpfs of `size_mb` at `path`."""
-
-    def __init__(self, path: Path, size_mb: int) -> None:
-        self.path, self.size_mb = path, size_mb
-
-    def __enter__(self) -> Path:
-        self.path.mkdir(parents=True, exist_ok=True)
-        options = f"size={self.size_mb}m"
-        subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", self.path], check=True)
-        return self.path
-
-    def __exit__(self, *_: object) -> None:
-        subprocess.run(["umount", "--lazy", self.path], check=True)
 
 
 def noise(session: fabric.Session, n_rows: int = 200_000) -> DataFrame:
@@ -327,7 +311,7 @@ def test_a_full_disk(
 def test_full_disks_of_agents(tmp_path: Path, told: Told) -> None:
     """A dataset that does not fit is not there, and what was there stays."""
     running = LocalFabric(tmp_path / "home", 2)
-    with mounted(tmp_path / "home" / "agents", 2) as disk:
+    with mounted(tmp_path / "home" / "agents", "size=2m") as disk:
         try:
             running.start(2)
             with fabric.connect(f"fabric://{running.address}", token=running.token) as session:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ import fabric
 from fabric import DataFrame
 from fabric.clients.demo.checksum import checksum
 from fabric.errors import PartitionLostError, StorageError
+from tests.support.disk import mounted
 from tests.support.local import LocalFabric, local_fabric
 from tests.support.wait import wait_until
 
@@ -39,17 +39,6 @@ def tight(spill: Path) -> Iterator[tuple[LocalFabric, fabric.Session]]:
         with fabric.connect(f"fabric://{running.address}", token=running.token) as session:
             yield running, session
         running.agents[0].check()
-
-
-@contextmanager
-def mounted(path: Path, options: str) -> Iterator[Path]:
-    """A tmpfs; tests and CI run as root."""
-    path.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", path], check=True)
-    try:
-        yield path
-    finally:
-        subprocess.run(["umount", "--lazy", path], check=True)
 
 
 def spilled(folder: Path) -> list[Path]:

@@ -15,6 +15,7 @@ from fabric.coordinator.metadata.rocksdb import RocksStore
 from fabric.coordinator.metadata.store import TABLES, Write
 from fabric.coordinator.metadata.torn import is_cut_short
 from fabric.errors import StorageError
+from tests.support.disk import mounted
 
 SOAK = bool(os.environ.get("FABRIC_SOAK"))
 OURS = ("held", "LOCK", "IDENTITY", "rocksdict-config.json")
@@ -177,11 +178,8 @@ def test_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Callable[[], Path]]:
     """A disk of 1 MB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], check=True)
-    yield lambda: folder
-    subprocess.run(["umount", "--lazy", folder], check=True)
+    with mounted(tmp_path / "disk", "size=1m") as folder:
+        yield lambda: folder
 
 
 def test_a_full_disk_is_told_and_nothing_acknowledged_is_lost(

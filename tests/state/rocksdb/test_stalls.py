@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from fabric.errors import StorageError
 from fabric.state import StateSpec, open_states
 from fabric.state.rocksdb.stalls import PATIENCE_S, taken
+from tests.support.disk import mounted
 
 STALL = Exception("Result incomplete: Write stall")
 
@@ -81,11 +81,8 @@ def test_another_error_is_told_at_once() -> None:
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 48 MB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", folder], check=True)
-    yield folder
-    subprocess.run(["umount", "--lazy", folder], check=True)
+    with mounted(tmp_path / "disk", "size=48m") as folder:
+        yield folder
 
 
 def test_a_full_disk_ends_a_states_writes(small_disk: Path) -> None:
