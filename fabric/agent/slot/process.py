@@ -1,7 +1,7 @@
 """One slot, seen from its agent.
 
 One job: `SlotProcess`: start it, talk with it, hear what it prints, notice that a function takes
-too long, kill it. One thread uses it at a time; any may `kill` it.
+too long, kill it. One thread uses it at a time, another may wait in `receive`; any may `kill` it.
 """
 
 from __future__ import annotations
@@ -60,6 +60,9 @@ class SlotProcess:
     def __init__(self, nursery: Nursery, clock: Clock, *, compiles: bool = False) -> None:
         self._nursery, self._clock = nursery, clock
         self._lock, self._ended = Lock(), False
+        self._receiving = Lock()
+        """Held in `receive`: when a descriptor is closed meanwhile another file may get its number
+        at once, and who polls it would wait for that file."""
         self._status: int | None = None
         self._folders: list[Path] = []
         self._worked = (-1, 0.0)
@@ -119,6 +122,17 @@ class SlotProcess:
         TooLargeError
             It took more memory.
         """
+        with self._receiving:
+            if self._ended:
+                raise SlotEndedError
+            self._await(batch_s, bytes_max, limits_s)
+            try:
+                return self.channel.receive()
+            except ChannelClosedError as error:
+                raise SlotEndedError from error
+
+    def _await(self, batch_s: float, bytes_max: int, limits_s: Mapping[int, float]) -> None:
+        """Until it has said something, or hangs up."""
         poll = select.poll()
         poll.register(self.channel.fileno(), select.POLLIN)
         poll.register(self.output.descriptor, select.POLLIN)
@@ -133,10 +147,6 @@ class SlotProcess:
                 poll.unregister(self.output.descriptor)  # it closed its output
             if self.channel.fileno() in ready:
                 break
-        try:
-            return self.channel.receive()
-        except ChannelClosedError as error:
-            raise SlotEndedError from error
 
     def stack(self) -> str:
         """Where its threads are, as Python's fault handler says; "" when that says nothing."""
@@ -171,13 +181,15 @@ class SlotProcess:
         """End it unless it ended; returns its wait status, None when nobody knows."""
         if self._ended:
             return self._status
-        self.channel.close()  # which it takes for its end, when it still listens
+        self.channel.hang_up()  # which it takes for its end, when it still listens
         self._status = self._nursery.reap(self.pid)
-        with self._lock:
-            self._ended = True
-            os.close(self._handle)
-        self.output.close()
-        self.calls.close()
+        with self._receiving:  # who waits has heard that nothing more will come
+            with self._lock:
+                self._ended = True
+                os.close(self._handle)
+            self.channel.close()
+            self.output.close()
+            self.calls.close()
         for folder in self._folders:
             shutil.rmtree(folder, ignore_errors=True)
         return self._status
