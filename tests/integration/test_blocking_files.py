@@ -79,8 +79,8 @@ def test_a_pipe_in_place_of_a_planned_file_is_refused(
         getattr(fabric.DataFrame({"k": [1]}), f"write_{format}")(path)
         first = one.submit(Sink(scan(path, format), gate.target))  # type: ignore[arg-type]
         planned = getattr(session, f"read_{format}")(path).write_csv(tmp_path / "out", wait=False)
-        path.unlink()
-        os.mkfifo(path)
+        os.mkfifo(pipe := tmp_path / "pipe")
+        pipe.replace(path)  # the first job may open the file now: there is always one
         gate.open()
         with pytest.raises(DataError, match=r"/x\.\w+ is a named pipe"):
             planned.wait()
