@@ -6,6 +6,7 @@ others take over. Each row is there once, whatever was half written (see `KafkaO
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,9 +34,16 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(disk: Path) -> Path:
-    """A file that leaves little room: it is the job's own records that don't fit any more."""
+    """A file that leaves little room: it is the job's own records that don't fit any more.
+
+    The broker goes on writing meanwhile, so there may be no room left before the file is whole.
+    """
     room, filler = os.statvfs(disk), disk / "filler"
-    filler.write_bytes(bytes(room.f_bavail * room.f_frsize - LEFT_BYTES))
+    try:
+        filler.write_bytes(bytes(room.f_bavail * room.f_frsize - LEFT_BYTES))
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
     return filler
 
 
