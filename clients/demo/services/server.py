@@ -27,6 +27,8 @@ START_S = 120.0
 STOP_S = 60.0
 KEEPER = (sys.executable, "-I", "-S", str(Path(__file__).with_name("keeper.py")))
 _LOW, _HIGH = 15_000, 32_000
+_GIVEN: set[int] = set()
+"""Nothing may listen there yet: a cluster takes six before its first broker starts."""
 
 
 class Server(ABC):
@@ -161,18 +163,21 @@ class Server(ABC):
 
 
 def free_port() -> int:
-    """A loopback port on which nothing listens.
+    """A loopback port on which nothing listens, never twice the same.
 
     It is below those that the system gives to connections, so it is still free a second later, and
     after a restart.
     """
     for _ in range(100):
         port = random.SystemRandom().randrange(_LOW, _HIGH)
+        if port in _GIVEN:
+            continue
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
+            _GIVEN.add(port)
             return port
     raise ConfigError(f"no free port was found between {_LOW} and {_HIGH}")
 
