@@ -102,5 +102,5 @@ def test_a_soak_with_a_fault_each_minute(tmp_path: Path) -> None:
         trial.finish()
         print(trial.facts)
         for series in watch.series():
-            print(told(series))
+            print(told(series, watch))
     check_growth(watch, needed=SECONDS >= 2 * LONG_S)

@@ -62,7 +62,7 @@ def test_a_soak_with_a_fault_each_minute(running: LocalFabric, tmp_path: Path) -
         trial.finish()
     print(trial.facts)
     for series in watch.series():
-        print(told(series))
+        print(told(series, watch))
     check_growth(watch, needed=SECONDS >= 2 * LONG_S)
 
 
@@ -83,9 +83,10 @@ if SOAK:
         print(f"{trial.facts}, {n_million / (SECONDS / 4):.2f} M rows/s")
         long = [series for series in watch.series() if series.seconds() > SECONDS / 8]
         for series in long:
-            print(told(series), f"KB per million rows {kb_per_million(series, n_million)}")
+            print(told(series, watch), f"KB per million rows {kb_per_million(series, n_million)}")
         for series in long:
-            assert kb_per_million(series, n_million).least <= KB_PER_MILLION_MAX, told(series)
+            line = told(series, watch)
+            assert kb_per_million(series, n_million).least <= KB_PER_MILLION_MAX, line
 
 
 def kb_per_million(series: Series, n_million: float) -> Slope:

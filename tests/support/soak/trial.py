@@ -76,12 +76,18 @@ class Trial:
         self._job_id = self._fabric.submit(self._job.plan(), parallelism=3)
         self._goes_on(HEALS_S)
 
-    def begin_anew(self, times: int) -> None:
-        """Have all tasks restored so often: processes are as large as they will be only then."""
-        for _ in range(times):
+    def begin_anew(self, restores: int) -> None:
+        """Restore all tasks so often, then break everything once.
+
+        Processes are as large as they will be only then: memory is judged from here on.
+        """
+        for _ in range(restores):
             self._fabric.kill(-1)
             self._start_agent(len(self._fabric.agents) - 1)
             self._goes_on(HEALS_S)
+        for fault in (self._kill_coordinator, *self._others()):
+            self._break(fault)
+        self._watch.judge()
 
     def run(self, seconds: float, every_s: float) -> None:
         """Break something each `every_s`, for so long; the last time is without a fault."""
@@ -107,16 +113,21 @@ class Trial:
     # ---- faults
 
     def _chosen(self, n: int) -> list[Callable[[], str]]:
-        """The coordinator first: afterwards it lives to the end."""
+        """The coordinator first, unless it was killed before: afterwards it lives to the end."""
+        others = self._others()
+        rounds = [] if self._watch.judged_s else [self._kill_coordinator]
+        while len(rounds) < n:
+            rounds += self._rng.sample(others, len(others))
+        return rounds[:n]
+
+    def _others(self) -> list[Callable[[], str]]:
+        """All faults but the coordinator's death."""
         others = [self._kill_agent, self._pause_agent, *self._more]
         if self._job.takes_back:
             others.append(self._damage)
         if isinstance(self._fabric, NetnsFabric):
             others.append(self._cut)
-        rounds = [self._kill_coordinator] if n else []
-        while len(rounds) < n:
-            rounds += self._rng.sample(others, len(others))
-        return rounds[:n]
+        return others
 
     def _break(self, fault: Callable[[], str]) -> None:
         began_s = self._clock()

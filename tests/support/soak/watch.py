@@ -18,7 +18,8 @@ from tests.support.soak.slopes import Slope, theil_sen
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 LONG_S, WARM_S = 300.0, 240.0
-"""A slope is judged of processes that were watched for so long, after the first so long."""
+"""A slope is judged of processes that were watched for so long, after the first so long; after
+`Watch.judge` of those that there were then, from then on: no other has seen each kind of fault."""
 MB_PER_HOUR_MAX = 5.0
 _BLOCKS = 48
 """Medians of so many equal times make a slope: samples close to each other are alike."""
@@ -72,6 +73,8 @@ class Watch:
         self._series: dict[int, Series] = {}
         self._ended: list[Series] = []
         """Of processes that are gone: another one may have such an id later."""
+        self.judged_s = 0.0
+        """When `judge` was called; 0: it was not."""
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
 
@@ -90,6 +93,10 @@ class Watch:
     def add(self, name: str, pid: int) -> None:
         """Sample a process until it ends."""
         self._series[pid] = Series(name)
+
+    def judge(self) -> None:
+        """Processes are warm: what they grow from now on is growth."""
+        self.judged_s = time.monotonic()
 
     def series(self) -> list[Series]:
         """All processes there were."""
@@ -114,22 +121,32 @@ class Watch:
 
 def check_growth(watch: Watch, *, needed: bool, mb_per_hour_max: float = MB_PER_HOUR_MAX) -> None:
     """Memory, threads and descriptors of what lived for long; `needed`: some did."""
-    long = [series for series in watch.series() if series.seconds() > LONG_S]
+    long = [series for series in watch.series() if _is_judged(series, watch)]
     assert len(long) >= 2 or not needed, "nothing lived long enough to be judged"
     for series in long:
-        assert series.mb_per_hour(WARM_S).least <= mb_per_hour_max, told(series)
-        assert abs(series.spread("threads", WARM_S)) <= 2, told(series)
-        assert abs(series.spread("descriptors", WARM_S)) <= 2, told(series)
+        warm_s, line = _warm_s(series, watch), told(series, watch)
+        assert series.mb_per_hour(warm_s).least <= mb_per_hour_max, line
+        assert abs(series.spread("threads", warm_s)) <= 2, line
+        assert abs(series.spread("descriptors", warm_s)) <= 2, line
 
 
-def told(series: Series) -> str:
+def told(series: Series, watch: Watch) -> str:
     """A line about one process."""
     last = series.samples[-1]
     text = f"{series.name}: {series.seconds():.0f} s, {last.rss_bytes / 1e6:.0f} MB, "
     text += f"{last.threads} threads, {last.descriptors} descriptors"
-    if series.seconds() > LONG_S:
-        text += f", MB/h {series.mb_per_hour(WARM_S)}"
+    if _is_judged(series, watch):
+        text += f", MB/h {series.mb_per_hour(_warm_s(series, watch))}"
     return text
+
+
+def _is_judged(series: Series, watch: Watch) -> bool:
+    was_there = not watch.judged_s or series.samples[0].at_s <= watch.judged_s
+    return was_there and series.samples[-1].at_s - watch.judged_s > LONG_S < series.seconds()
+
+
+def _warm_s(series: Series, watch: Watch) -> float:
+    return watch.judged_s - series.samples[0].at_s if watch.judged_s else WARM_S
 
 
 def sample(pid: int) -> Sample | None:
