@@ -27,10 +27,12 @@ _BLOCKS = 48
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Of one process; `rss_bytes` without what it maps of files."""
+    """Of one process; `rss_bytes` without what it maps of files, `held_bytes` what is in use."""
 
     at_s: float
     rss_bytes: int
+    held_bytes: int
+    """The same as `rss_bytes` where the process does not say (`within/sitecustomize.py`)."""
     threads: int
     descriptors: int
 
@@ -52,10 +54,10 @@ class Series:
         return self.samples[-1].at_s - self.samples[0].at_s if self.samples else 0.0
 
     def mb_per_hour(self, warm_s: float) -> Slope:
-        """How fast its memory grows."""
+        """How fast what it holds grows."""
         blocks = _medians(self.after(warm_s))
         return theil_sen(
-            [block.at_s / 3600 for block in blocks], [block.rss_bytes / 1e6 for block in blocks]
+            [block.at_s / 3600 for block in blocks], [block.held_bytes / 1e6 for block in blocks]
         )
 
     def spread(self, name: str, warm_s: float) -> int:
@@ -66,10 +68,13 @@ class Series:
 
 
 class Watch:
-    """Use it in a ``with``; `add` processes as they start, those they start are found."""
+    """Use it in a ``with``; `add` processes as they start, those they start are found.
 
-    def __init__(self, every_s: float = 0.5) -> None:
-        self._every_s = every_s
+    Processes that are started with `environ_of` say in `held` how much they have in use.
+    """
+
+    def __init__(self, held: Path | None = None, every_s: float = 0.5) -> None:
+        self._held, self._every_s = held, every_s
         self._series: dict[int, Series] = {}
         self._ended: list[Series] = []
         """Of processes that are gone: another one may have such an id later."""
@@ -106,7 +111,7 @@ class Watch:
     def _run(self) -> None:
         while not self._over.wait(self._every_s):
             for pid, series in list(self._series.items()):
-                if (found := sample(pid)) is not None:
+                if (found := sample(pid, self._held)) is not None:
                     series.samples.append(found)
                     self._add_children(pid, series.name)
                 elif self._series.get(pid) is series:
@@ -133,7 +138,8 @@ def check_growth(watch: Watch, *, needed: bool, mb_per_hour_max: float = MB_PER_
 def told(series: Series, watch: Watch) -> str:
     """A line about one process."""
     last = series.samples[-1]
-    text = f"{series.name}: {series.seconds():.0f} s, {last.rss_bytes / 1e6:.0f} MB, "
+    text = f"{series.name}: {series.seconds():.0f} s, {last.rss_bytes / 1e6:.0f} MB, of these "
+    text += f"{last.held_bytes / 1e6:.1f} in use, "
     text += f"{last.threads} threads, {last.descriptors} descriptors"
     if _is_judged(series, watch):
         text += f", MB/h {series.mb_per_hour(_warm_s(series, watch))}"
@@ -149,15 +155,22 @@ def _warm_s(series: Series, watch: Watch) -> float:
     return watch.judged_s - series.samples[0].at_s if watch.judged_s else WARM_S
 
 
-def sample(pid: int) -> Sample | None:
+def environ_of(held: Path) -> dict[str, str]:
+    """Variables that have a process say in the folder `held` how much it has in use."""
+    return {"PYTHONPATH": str(Path(__file__).with_name("within")), "SOAK_HELD": str(held)}
+
+
+def sample(pid: int, held: Path | None = None) -> Sample | None:
     """What a process holds now; None: it is gone."""
     try:
         descriptors = len(os.listdir(f"/proc/{pid}/fd"))
         threads = len(os.listdir(f"/proc/{pid}/task"))
-        rss = _anonymous(pid)
+        rss = in_use = _anonymous(pid)
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
-    return Sample(time.monotonic(), rss, threads, descriptors)
+    if held is not None and (held / str(pid)).exists():
+        in_use = int((held / str(pid)).read_text())
+    return Sample(time.monotonic(), rss, in_use, threads, descriptors)
 
 
 def children(pid: int) -> list[int]:
@@ -197,6 +210,6 @@ def _medians(samples: list[Sample]) -> list[Sample]:
     for each in samples:
         blocks.setdefault(int((each.at_s - begin) / width), []).append(each)
     return [
-        sorted(block, key=lambda sample: sample.rss_bytes)[(len(block) - 1) // 2]
+        sorted(block, key=lambda sample: sample.held_bytes)[(len(block) - 1) // 2]
         for block in blocks.values()
     ]
