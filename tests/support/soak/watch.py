@@ -61,7 +61,7 @@ class Series:
         )
 
     def spread(self, name: str, warm_s: float) -> int:
-        """How far a count moved between the halves of its samples."""
+        """How much a count grew between the halves of its samples."""
         counts = [getattr(each, name) for each in self.after(warm_s)]
         half = len(counts) // 2
         return int(median(counts[half:]) - median(counts[:half]))
@@ -124,15 +124,15 @@ class Watch:
                 self._series[child] = Series(f"{name}/{child}")
 
 
-def check_growth(watch: Watch, *, needed: bool, mb_per_hour_max: float = MB_PER_HOUR_MAX) -> None:
+def check_growth(watch: Watch, *, needed: bool, descriptors_max: int = 2) -> None:
     """Memory, threads and descriptors of what lived for long; `needed`: some did."""
     long = [series for series in watch.series() if _is_judged(series, watch)]
     assert len(long) >= 2 or not needed, "nothing lived long enough to be judged"
     for series in long:
         warm_s, line = _warm_s(series, watch), told(series, watch)
-        assert series.mb_per_hour(warm_s).least <= mb_per_hour_max, line
-        assert abs(series.spread("threads", warm_s)) <= 2, line
-        assert abs(series.spread("descriptors", warm_s)) <= 2, line
+        assert series.mb_per_hour(warm_s).least <= MB_PER_HOUR_MAX, line
+        assert series.spread("threads", warm_s) <= 2, line
+        assert series.spread("descriptors", warm_s) <= descriptors_max, line
 
 
 def told(series: Series, watch: Watch) -> str:
