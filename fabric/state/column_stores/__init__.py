@@ -1,0 +1,57 @@
+"""Rows of operators that lie below their tables: what is cold, in few and large pieces.
+
+    hash uint64 | time int64 | columns of the schema          one row of a `ColumnStore`
+
+`open_column_store` makes a `ColumnStore`; the engines are ``memory`` and ``arrow`` (files).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from fabric.errors import ConfigError
+from fabric.state.column_stores.contract import ALL_HASHES, ALL_TIMES, ColumnStore, Found, Order
+from fabric.state.column_stores.runs import RunStore
+
+__all__ = ["ALL_HASHES", "ALL_TIMES", "ColumnStore", "Found", "Order", "open_column_store"]
+
+
+def open_column_store(
+    engine: str, schema: pa.Schema, folder: Path | None = None, *, order: Order = "hash"
+) -> ColumnStore:
+    """An empty store of rows with the columns `schema`.
+
+    Parameters
+    ----------
+    engine
+        ``memory``, or ``arrow``, which keeps files in `folder`: one that is empty or missing.
+    order
+        What rows are sorted by first: by ``hash`` where keys are looked up, by ``time`` where all
+        rows of a time are wanted at once.
+
+    Raises
+    ------
+    ConfigError
+        If the engine is unknown or has no folder.
+    StorageError
+        If the folder holds anything, or can't be written.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> store = open_column_store("memory", pa.schema([("n", pa.int64())]))
+    >>> rows = pa.record_batch({"n": [1, 2]})
+    >>> store.put(0, np.array([7, 9], np.uint64), np.array([10, 10]), rows)
+    >>> [found.rows.to_pydict() for found in store.scan(hashes=(8, 10))]
+    [{'n': [2]}]
+    """
+    match engine:
+        case "memory":
+            return RunStore(schema, order=order)
+        case "arrow" if folder is not None:
+            return RunStore(schema, folder, order=order)
+        case "arrow":
+            raise ConfigError("the column store arrow needs a folder")
+    raise ConfigError(f"a column store is memory or arrow, not {engine!r}")

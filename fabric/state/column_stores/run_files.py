@@ -1,0 +1,412 @@
+"""One sorted run of rows: its blocks, where they begin and end, and the file that holds them.
+
+    block | block | … | index | length of index u64, its CRC-32 u32, b"FABRICR1"
+
+One job: `Blocks` (`InMemory`, or a file of a `Folder`) and the `Index` of them. A block is an Arrow
+IPC stream of one batch, compressed with LZ4. The index has a CRC-32 of each, so what is damaged is
+named, never read. A file is removed when nobody refers to it any more.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import weakref
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fabric.errors import DataError, StorageError
+from fabric.state.backend import SnapshotReader, SnapshotWriter
+from fabric.state.column_stores.contract import Hashes, Order, Span
+
+HASH, TIME, KIND = "__hash", "__time", "__kind"
+BLOCK_ROWS = 1 << 14
+"""Rows of a block at most."""
+_BESIDE = [pa.field(HASH, pa.uint64()), pa.field(TIME, pa.int64()), pa.field(KIND, pa.uint8())]
+_MAGIC = b"FABRICR1"
+_TRAILER = struct.Struct("<QI8s")
+_SIGN = np.uint64(1 << 63)
+_FILTER_BITS = 12
+"""Of a block's filter, a row. With three bits a hash 1 % of those that are absent look present."""
+_MIX = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
+_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+
+Place = tuple[int, int]
+"""What rows are sorted by, first and second: hash and time, or time and hash."""
+U64 = NDArray[np.uint64]
+
+
+def stored_schema(schema: pa.Schema) -> pa.Schema:
+    """The columns of a run of rows with `schema`."""
+    return pa.schema([*_BESIDE, *schema])
+
+
+def places(rows: pa.RecordBatch, order: Order) -> tuple[U64, U64]:
+    """What the rows of a run are sorted by; times become unsigned, as hashes are."""
+    hashes: U64 = rows.column(HASH).to_numpy()
+    times: U64 = rows.column(TIME).to_numpy().view(np.uint64) ^ _SIGN
+    return (hashes, times) if order == "hash" else (times, hashes)
+
+
+# ---- what is known of the blocks
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """A row a block. Parts of places are as `places` says."""
+
+    order: Order
+    counts: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    """Where each begins in the file, and, last, where the last one ends."""
+    crcs: NDArray[np.uint32]
+    firsts: tuple[U64, U64]
+    """The place of the first row: all first parts, all second parts."""
+    lasts: tuple[U64, U64]
+    minors: tuple[U64, U64]
+    """The least and the greatest second part."""
+    filters: NDArray[np.uint8]
+    filter_ends: NDArray[np.int64]
+    """Where the filter of a block ends; it has bits for the hashes of the block."""
+    hides: bool
+    """Whether any row hides older ones."""
+
+    @property
+    def n_bytes(self) -> int:
+        """What the blocks take."""
+        return int(self.offsets[-1])
+
+    @property
+    def n_rows(self) -> int:
+        """Of all blocks."""
+        return int(self.counts.sum())
+
+    def first(self, block: int) -> Place:
+        """The place of its first row."""
+        return int(self.firsts[0][block]), int(self.firsts[1][block])
+
+    def last(self, block: int) -> Place:
+        """The place of its last row."""
+        return int(self.lasts[0][block]), int(self.lasts[1][block])
+
+    def blocks(self, major: Span, minor: Span, among: Hashes | None) -> NDArray[np.int64]:
+        """Those that may have rows with places in these spans, and hashes `among` (sorted)."""
+        found = _overlap(self.firsts[0], self.lasts[0], major)
+        found &= _overlap(*self.minors, minor)
+        if among is not None:
+            bounds = (self.firsts[0], self.lasts[0]) if self.order == "hash" else self.minors
+            found &= np.searchsorted(among, bounds[0], "left") < np.searchsorted(
+                among, bounds[1], "right"
+            )
+        return np.flatnonzero(found)
+
+    def may_have(self, hashes: Hashes) -> NDArray[np.bool_]:
+        """Which of these hashes some row may have."""
+        if self.order == "time" or not len(self.counts):
+            return np.full(len(hashes), len(self.counts) > 0)
+        block = np.searchsorted(self.lasts[0], hashes, "left")
+        found = block < len(self.counts)
+        block = np.minimum(block, len(self.counts) - 1)
+        found &= self.firsts[0][block] <= hashes
+        ends = self.filter_ends[block]
+        begins = np.where(block > 0, self.filter_ends[block - 1], 0)
+        for bits in _filter_bits(hashes, (ends - begins).astype(np.uint64) * np.uint64(8)):
+            byte = self.filters[begins + (bits >> np.uint64(3)).astype(np.int64)]
+            found &= (byte >> (bits & np.uint64(7)).astype(np.uint8)) & 1 == 1
+        return found
+
+    def encode(self) -> pa.Buffer:
+        """For the file."""
+        begins = np.append(0, self.filter_ends)[:-1]
+        columns = {
+            "count": self.counts, "begin": self.offsets[:-1], "end": self.offsets[1:],
+            "crc": self.crcs, "first_major": self.firsts[0], "first_minor": self.firsts[1],
+            "last_major": self.lasts[0], "last_minor": self.lasts[1],
+            "least_minor": self.minors[0], "most_minor": self.minors[1],
+            "filter": [
+                self.filters[b:e].tobytes() for b, e in zip(begins, self.filter_ends, strict=True)
+            ],
+        }  # fmt: skip
+        rows = pa.record_batch({name: pa.array(values) for name, values in columns.items()})
+        facts = {"order": self.order, "hides": str(int(self.hides))}
+        return ipc(rows.replace_schema_metadata(facts))
+
+    @classmethod
+    def decode(cls, data: bytes) -> Index:
+        """What `encode` made."""
+        rows = pa.ipc.open_stream(data).read_all().combine_chunks()
+        facts = {k.decode(): v.decode() for k, v in rows.schema.metadata.items()}
+        columns = {name: rows.column(name) for name in rows.schema.names}
+        filters = columns.pop("filter").to_pylist()
+        got = {name: column.to_numpy() for name, column in columns.items()}
+        return cls(
+            order="time" if facts["order"] == "time" else "hash",
+            counts=got["count"],
+            offsets=np.append(got["begin"], got["end"][-1:] if len(got["end"]) else 0),
+            crcs=got["crc"],
+            firsts=(got["first_major"], got["first_minor"]),
+            lasts=(got["last_major"], got["last_minor"]),
+            minors=(got["least_minor"], got["most_minor"]),
+            filters=np.frombuffer(b"".join(filters), np.uint8),
+            filter_ends=np.cumsum([len(each) for each in filters], dtype=np.int64),
+            hides=facts["hides"] == "1",
+        )
+
+
+class _Noting:
+    """Makes the index of blocks as they pass."""
+
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self._rows: list[tuple[int, ...]] = []
+        self._filters: list[NDArray[np.uint8]] = []
+        self._ends, self._crcs, self._hides = [0], list[int](), False
+
+    def note(self, block: pa.RecordBatch, n_bytes: int, crc: int = 0) -> None:
+        """One more."""
+        major, minor = places(block, self._order)
+        first, last = (int(major[0]), int(minor[0])), (int(major[-1]), int(minor[-1]))
+        self._rows.append((len(block), *first, *last, int(minor.min()), int(minor.max())))
+        self._filters.append(_filter(major) if self._order == "hash" else np.zeros(0, np.uint8))
+        self._ends.append(self._ends[-1] + n_bytes)
+        self._crcs.append(crc)
+        self._hides = self._hides or bool(block.column(KIND).to_numpy().any())
+
+    def index(self) -> Index:
+        """Of all."""
+        columns = list(zip(*self._rows, strict=True)) or [()] * 7
+        counts, *parts = columns
+        places_ = [np.array(each, np.uint64) for each in parts]
+        return Index(
+            order=self._order,
+            counts=np.array(counts, np.int64),
+            offsets=np.array(self._ends, np.int64),
+            crcs=np.array(self._crcs, np.uint32),
+            firsts=(places_[0], places_[1]),
+            lasts=(places_[2], places_[3]),
+            minors=(places_[4], places_[5]),
+            filters=np.concatenate([np.zeros(0, np.uint8), *self._filters]),
+            filter_ends=np.cumsum([len(each) for each in self._filters], dtype=np.int64),
+            hides=self._hides,
+        )
+
+
+# ---- where they lie
+
+
+class Blocks(Protocol):
+    """The rows of a run."""
+
+    @property
+    def index(self) -> Index:
+        """Of the blocks."""
+
+    def block(self, number: int, columns: Sequence[str] | None) -> pa.RecordBatch:
+        """The rows of a block: hash, time and kind, then these columns (None: all)."""
+
+    def store(self, out: SnapshotWriter, name: str, content: str) -> None:
+        """Put it into a snapshot."""
+
+
+@dataclass(frozen=True, slots=True)
+class InMemory:
+    """Blocks as they are."""
+
+    index: Index
+    batches: tuple[pa.RecordBatch, ...]
+
+    @classmethod
+    def of(cls, rows: Iterable[pa.RecordBatch], order: Order) -> InMemory:
+        """A run of sorted rows."""
+        noting, batches = _Noting(order), tuple(_cut(rows))
+        for each in batches:
+            noting.note(each, each.nbytes)
+        return cls(noting.index(), batches)
+
+    @classmethod
+    def read(cls, data: pa.Buffer, name: str) -> InMemory:
+        """What `store` put, or a `Folder`."""
+        index = _read_index(lambda at, n: data.slice(at, n).to_pybytes(), data.size, name)
+        batches = []
+        for number, crc in enumerate(index.crcs.tolist()):
+            begin, end = index.offsets[number : number + 2].tolist()
+            if zlib.crc32(block := data.slice(begin, end - begin)) != crc:
+                raise DataError(f"the file {name} of a snapshot is damaged at byte {begin}")
+            batches.append(_decoded(block, None))
+        return cls(index, tuple(batches))
+
+    def block(self, number: int, columns: Sequence[str] | None) -> pa.RecordBatch:
+        """See `Blocks.block`."""
+        rows = self.batches[number]
+        return rows if columns is None else rows.select([HASH, TIME, KIND, *columns])
+
+    def store(self, out: SnapshotWriter, name: str, content: str) -> None:
+        """See `Blocks.store`."""
+        sink = pa.BufferOutputStream()
+        _write(sink, self.batches, self.index.order)
+        out.put(name, sink.getvalue())
+
+
+class FileBlocks:
+    """Blocks in a file, which goes when this does."""
+
+    def __init__(self, path: Path, index: Index) -> None:
+        self._path, self._index = path, index
+        weakref.finalize(self, path.unlink, missing_ok=True)
+
+    @property
+    def index(self) -> Index:
+        """See `Blocks.index`."""
+        return self._index
+
+    def block(self, number: int, columns: Sequence[str] | None) -> pa.RecordBatch:
+        """See `Blocks.block`."""
+        begin, end = self._index.offsets[number : number + 2]
+        try:
+            with open(self._path, "rb", buffering=0) as file:
+                data = os.pread(file.fileno(), int(end - begin), int(begin))
+        except OSError as error:
+            raise StorageError(f"{self._path} can't be read: {error.strerror}") from error
+        if len(data) != end - begin or zlib.crc32(data) != self._index.crcs[number]:
+            raise StorageError(
+                f"{self._path} is damaged: bytes {begin} to {end} are not what was written there; "
+                "the job goes on from its last checkpoint"
+            )
+        return _decoded(data, columns)
+
+    def store(self, out: SnapshotWriter, name: str, content: str) -> None:
+        """See `Blocks.store`."""
+        out.link(name, self._path, content)
+
+
+class Folder:
+    """Files of runs; nothing else lies there."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            others = sorted(each.name for each in path.iterdir())
+        except OSError as error:
+            raise StorageError(f"{path} can't hold state: {error.strerror}") from error
+        if others:
+            raise StorageError(
+                f"{path} holds {', '.join(others[:3])}; a store begins in an empty folder"
+            )
+
+    def write(self, name: str, rows: Iterable[pa.RecordBatch], order: Order) -> FileBlocks:
+        """A new file of sorted rows; after an error there is none."""
+        path = self._path / name
+        try:
+            with open(path, "xb") as file:
+                index = _write(file, _cut(rows), order)
+        except BaseException as error:
+            path.unlink(missing_ok=True)
+            if isinstance(error, OSError):
+                raise StorageError(f"{path} can't be written: {error.strerror}") from error
+            raise
+        return FileBlocks(path, index)
+
+    def take(self, snapshot: SnapshotReader, name: str, to: str) -> FileBlocks:
+        """A file of a snapshot."""
+        path = self._path / to
+        snapshot.fetch(name, path)
+        try:
+            with open(path, "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                index = _read_index(lambda at, n: os.pread(file.fileno(), n, at), size, name)
+        except OSError as error:
+            raise StorageError(f"{path} can't be read: {error.strerror}") from error
+        return FileBlocks(path, index)
+
+    def close(self) -> None:
+        """Remove the folder, unless snapshots still have files of it."""
+        with suppress(OSError):
+            self._path.rmdir()
+
+
+def _write(file: BinaryIO, blocks: Iterable[pa.RecordBatch], order: Order) -> Index:
+    """The whole of a file."""
+    noting = _Noting(order)
+    for each in blocks:
+        data = ipc(each)
+        file.write(data)
+        noting.note(each, data.size, zlib.crc32(data))
+    index = noting.index()
+    footer = index.encode()
+    file.write(footer)
+    file.write(_TRAILER.pack(footer.size, zlib.crc32(footer), _MAGIC))
+    return index
+
+
+def _read_index(read: Callable[[int, int], bytes], size: int, name: str) -> Index:
+    """The index of a file of `size` bytes, of which `read` gives some from a place on."""
+    trailer = read(max(0, size - _TRAILER.size), _TRAILER.size)
+    if len(trailer) == _TRAILER.size:
+        n_bytes, crc, magic = _TRAILER.unpack(trailer)
+        begin = size - _TRAILER.size - n_bytes
+        if magic == _MAGIC and begin >= 0 and zlib.crc32(footer := read(begin, n_bytes)) == crc:
+            return Index.decode(footer)
+    raise DataError(f"the file {name} of a snapshot is damaged: its end is not what was written")
+
+
+def ipc(rows: pa.RecordBatch) -> pa.Buffer:
+    """An Arrow IPC stream of one batch."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema, options=_OPTIONS) as writer:
+        writer.write_batch(rows)
+    return sink.getvalue()
+
+
+def _decoded(data: bytes | pa.Buffer, columns: Sequence[str] | None) -> pa.RecordBatch:
+    if columns is None:
+        return pa.ipc.open_stream(data).read_next_batch()
+    names = pa.ipc.open_stream(data).schema.names
+    wanted = [HASH, TIME, KIND, *columns]
+    options = pa.ipc.IpcReadOptions(included_fields=[names.index(name) for name in wanted])
+    return pa.ipc.open_stream(data, options=options).read_next_batch().select(wanted)
+
+
+def _cut(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in blocks; small batches are joined."""
+    held, n_held = list[pa.RecordBatch](), 0
+    for batch in rows:
+        left = batch
+        while n_held + len(left) >= BLOCK_ROWS:
+            taken = BLOCK_ROWS - n_held
+            yield pa.concat_batches([*held, left.slice(0, taken)])
+            held, n_held, left = [], 0, left.slice(taken)
+        if len(left):
+            held, n_held = [*held, left], n_held + len(left)
+    if held:
+        yield pa.concat_batches(held)
+
+
+def _overlap(least: U64, most: U64, span: Span) -> NDArray[np.bool_]:
+    """Which of the ranges, ends included, reach into a span, whose end may be 2^64."""
+    if span[0] >= span[1]:
+        return np.zeros(len(least), np.bool_)
+    found: NDArray[np.bool_] = (most >= np.uint64(span[0])) & (least <= np.uint64(span[1] - 1))
+    return found
+
+
+def _filter(hashes: Hashes) -> NDArray[np.uint8]:
+    n_bytes = -(-len(hashes) * _FILTER_BITS // 8)
+    bits = np.zeros(8 * n_bytes, np.bool_)
+    for at in _filter_bits(hashes, np.uint64(8 * n_bytes)):
+        bits[at] = True
+    return np.packbits(bits, bitorder="little")
+
+
+def _filter_bits(hashes: Hashes, n_bits: U64 | np.uint64) -> Iterator[U64]:
+    """The bits of each hash in a filter of so many."""
+    for factor in _MIX:
+        yield ((hashes * np.uint64(factor)) >> np.uint64(32)) % n_bits
