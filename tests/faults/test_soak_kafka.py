@@ -47,8 +47,7 @@ FORGETFUL = {
 """A week and a day by default."""
 FORGOTTEN_S, PAUSE_S = 90.0, 12.0
 KNOWN = "30 seconds"
-"""So that state has its full size before memory is judged. What still shows is 1 MB more, once, in
-each process and also without Kafka: a block of 1 MB that malloc mapped becomes one of 2 MB."""
+"""So that state has its full size before memory is judged."""
 CONNECTIONS = 4
 """More than before, of a process with five clients: leaders move, and with them connections."""
 BEFORE = 5
