@@ -7,9 +7,10 @@ in the rows. `unlike_model` compares them with DuckDB's windows over the same ro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -115,16 +116,17 @@ class SoakJob:
         end_us = window_start_us + self.window_us - _us(START) + 200_000
         return -(-end_us * rate // 1_000_000) + self.n_splits
 
-    def unlike_model(self, seen: pa.Table) -> str:
+    def unlike_model(self, seen: pa.Table, besides: Iterable[pa.Table] = ()) -> str:
         """How what was put out differs from what it should be; "": not at all.
 
         Each key's windows must be the first ones, each once, up to where the job was stopped.
+        `besides` are rows that came in once more.
         """
         duck = duckdb.connect()
         duck.execute("SET threads = 1")
         duck.register("seen", seen)
         (last,) = duck.sql("SELECT epoch_us(max(window_start)) FROM seen").fetchall()[0]
-        self._fill_model(duck, last)
+        self._fill_model(duck, last, besides)
         told = []
         for what, query in _CHECKS.items():
             found = duck.sql(f"SELECT * FROM ({query}) LIMIT 5").fetchall()
@@ -132,21 +134,25 @@ class SoakJob:
                 told.append(f"{what}: {found}")
         return "; ".join(told)
 
-    def _fill_model(self, duck: duckdb.DuckDBPyConnection, last_us: int) -> None:
+    def _fill_model(
+        self, duck: duckdb.DuckDBPyConnection, last_us: int, besides: Iterable[pa.Table]
+    ) -> None:
         source = self.made()
         duck.execute(
             "CREATE TABLE parts (key BIGINT, w BIGINT, n BIGINT, rows HUGEINT, most BIGINT)"
         )
         n_rows = self.n_rows_until(last_us)
-        for index in range(self.n_splits):
-            mine = generator.n_rows_of(n_rows, index, self.n_splits)
-            for begin in range(0, mine, _CHUNK_ROWS):
-                end = min(mine, begin + _CHUNK_ROWS)
-                rows = generator.rows(source, index, begin, end, source.start_us)  # noqa: F841
-                duck.execute(
-                    "INSERT INTO parts SELECT key, epoch_us(ts) // ? * ? AS w, count(*), "
-                    "sum(row), max(value) FROM rows GROUP BY key, w", [self.window_us] * 2,
-                )  # fmt: skip
+        chunks = (
+            generator.rows(source, index, begin, min(mine, begin + _CHUNK_ROWS), source.start_us)
+            for index in range(self.n_splits)
+            for mine in [generator.n_rows_of(n_rows, index, self.n_splits)]
+            for begin in range(0, mine, _CHUNK_ROWS)
+        )
+        for rows in chain(besides, chunks):  # noqa: B007 - DuckDB reads it
+            duck.execute(
+                "INSERT INTO parts SELECT key, epoch_us(ts) // ? * ? AS w, count(*), "
+                "sum(row), max(value) FROM rows GROUP BY key, w", [self.window_us] * 2,
+            )  # fmt: skip
         duck.execute(
             "CREATE TABLE model AS SELECT key, w, n, rows, most, "
             "sum(n) OVER (PARTITION BY key ORDER BY w) AS total, "
