@@ -157,7 +157,11 @@ def _warm_s(series: Series, watch: Watch) -> float:
 
 def environ_of(held: Path) -> dict[str, str]:
     """Variables that have a process say in the folder `held` how much it has in use."""
-    return {"PYTHONPATH": str(Path(__file__).with_name("within")), "SOAK_HELD": str(held)}
+    return {
+        "PYTHONPATH": str(Path(__file__).with_name("within")),
+        "SOAK_HELD": str(held),
+        "FABRIC_AGENT_SLOT_ENVIRONMENT": "SOAK_HELD,GLIBC_TUNABLES",
+    }
 
 
 def sample(pid: int, held: Path | None = None) -> Sample | None:

@@ -1,8 +1,9 @@
 """Has a process of a soak say each second how many bytes it has in use.
 
 One job: Python imports this as it starts, by ``PYTHONPATH``; with ``SOAK_HELD`` a thread writes the
-number into that folder, under the process id. Pages that an allocator keeps are no growth, and they
-come and go by megabytes; what is in use does not. Python's small objects count as 64 bytes each.
+number into that folder, under the process id, and so does each process that is forked. Pages that
+an allocator keeps are no growth, and they come and go by megabytes; what is in use does not.
+Python's small objects count as 64 bytes each.
 
 Python's table of interned strings has 128 Ki places from the start. Otherwise the table grows from
 64 Ki once enough names have come and gone: 1 MB in each process, after minutes, and never again.
@@ -10,11 +11,12 @@ Python's table of interned strings has 128 Ki places from the start. Otherwise t
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import os
 import sys
-import threading
 import time
+from functools import partial
 
 _EVERY_S = 1.0
 _BLOCK_BYTES = 64
@@ -40,8 +42,12 @@ def _grow_interned() -> None:
     names.clear()
 
 
+def _begin(folder: str) -> None:
+    """In a thread that `threading` does not count: slots say whether any are left."""
+    _thread.start_new_thread(_say, (folder,))
+
+
 def _say(folder: str) -> None:
-    _grow_interned()
     libc = ctypes.CDLL(None)
     libc.mallinfo2.restype = _Mallinfo
     path = os.path.join(folder, str(os.getpid()))
@@ -57,4 +63,6 @@ def _say(folder: str) -> None:
 
 
 if _folder := os.environ.get("SOAK_HELD"):
-    threading.Thread(target=_say, args=(_folder,), name="soak-held", daemon=True).start()
+    _grow_interned()
+    _begin(_folder)
+    os.register_at_fork(after_in_child=partial(_begin, _folder))
