@@ -11,11 +11,20 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from fabric.config import StateBackend
 from fabric.errors import ConfigError
 from fabric.state.column_stores.contract import ALL_HASHES, ALL_TIMES, ColumnStore, Found, Order
 from fabric.state.column_stores.runs import RunStore
 
-__all__ = ["ALL_HASHES", "ALL_TIMES", "ColumnStore", "Found", "Order", "open_column_store"]
+__all__ = [
+    "ALL_HASHES", "ALL_TIMES", "ColumnStore", "Found", "Order", "column_engine",
+    "open_column_store",
+]  # fmt: skip
+
+
+def column_engine(state: StateBackend) -> str:
+    """The engine for what built-in operators know, where a job's state lies in `state`."""
+    return "arrow" if state in ("arrow", "auto") else "memory"
 
 
 def open_column_store(

@@ -121,6 +121,13 @@ class ColumnStore(ABC):
         """Forget all rows of a generation, without reading them."""
 
     @abstractmethod
+    def expire(self, before: int) -> None:
+        """Forget all rows with an earlier time, without reading them.
+
+        A file goes when it has no others; so a generation should hold rows that expire together.
+        """
+
+    @abstractmethod
     def generations(self) -> list[int]:
         """Those that hold anything, sorted."""
 

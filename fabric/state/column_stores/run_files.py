@@ -33,7 +33,8 @@ BLOCK_ROWS = 1 << 14
 _BESIDE = [pa.field(HASH, pa.uint64()), pa.field(TIME, pa.int64()), pa.field(KIND, pa.uint8())]
 _MAGIC = b"FABRICR1"
 _TRAILER = struct.Struct("<QI8s")
-_SIGN = np.uint64(1 << 63)
+SHIFT = 1 << 63
+"""What is added to times, which makes them unsigned and keeps their order."""
 _FILTER_BITS = 12
 """Of a block's filter, a row. With three bits a hash 1 % of those that are absent look present."""
 _MIX = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
@@ -52,7 +53,7 @@ def stored_schema(schema: pa.Schema) -> pa.Schema:
 def places(rows: pa.RecordBatch, order: Order) -> tuple[U64, U64]:
     """What the rows of a run are sorted by; times become unsigned, as hashes are."""
     hashes: U64 = rows.column(HASH).to_numpy()
-    times: U64 = rows.column(TIME).to_numpy().view(np.uint64) ^ _SIGN
+    times: U64 = rows.column(TIME).to_numpy().view(np.uint64) ^ np.uint64(SHIFT)
     return (hashes, times) if order == "hash" else (times, hashes)
 
 
@@ -88,6 +89,11 @@ class Index:
     def n_rows(self) -> int:
         """Of all blocks."""
         return int(self.counts.sum())
+
+    def times(self) -> tuple[int, int]:
+        """The least and the greatest of all rows."""
+        least, most = self.minors if self.order == "hash" else (self.firsts[0], self.lasts[0])
+        return int(least.min()) - SHIFT, int(most.max()) - SHIFT
 
     def first(self, block: int) -> Place:
         """The place of its first row."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +37,7 @@ from fabric.state.column_stores.contract import (
 from fabric.state.column_stores.run_files import (
     HASH,
     KIND,
+    SHIFT,
     TIME,
     Blocks,
     Folder,
@@ -65,6 +66,15 @@ class Run:
     blocks: Blocks
     hashes: Span = ALL_HASHES
     """Rows with others are not this store's."""
+    since: int = ALL_TIMES[0]
+    """Rows with earlier times have expired."""
+
+    def expired(self, before: int) -> Run | None:
+        """The same without rows of earlier times; None: it has no others."""
+        least, most = self.index.times()
+        if most < before:
+            return None
+        return self if max(least, self.since) >= before else replace(self, since=before)
 
 
 class RunStore(ColumnStore):
@@ -106,6 +116,14 @@ class RunStore(ColumnStore):
     def drop(self, generation: int) -> None:
         """See `ColumnStore.drop`."""
         self._runs.pop(generation, None)
+
+    def expire(self, before: int) -> None:
+        """See `ColumnStore.expire`."""
+        cut = {
+            generation: [left for run in runs if (left := run.expired(before)) is not None]
+            for generation, runs in self._runs.items()
+        }
+        self._runs = {generation: runs for generation, runs in cut.items() if runs}
 
     def _add(
         self, generation: int, hashes: Hashes, times: Times, kind: int, columns: Sequence[pa.Array]
@@ -194,10 +212,10 @@ class RunStore(ColumnStore):
         for snapshot in snapshots:
             facts = json.loads(bytes(snapshot.read(_RUNS)))
             self._check(facts)
-            for generation, content, first, end in facts["runs"]:
+            for generation, content, first, end, since in facts["runs"]:
                 own = max(first, hashes[0]), min(end, hashes[1])
                 if own[0] < own[1]:
-                    run = self._taken(snapshot, content, own)
+                    run = replace(self._taken(snapshot, content), hashes=own, since=since)
                     self._runs.setdefault(int(generation), []).append(run)
 
     def _check(self, facts: dict[str, object]) -> None:
@@ -208,16 +226,16 @@ class RunStore(ColumnStore):
                 f"{ours} by {self.order}; start the job anew, or restore it with the plan it had"
             )
 
-    def _taken(self, snapshot: SnapshotReader, content: str, hashes: Span) -> Run:
+    def _taken(self, snapshot: SnapshotReader, content: str) -> Run:
         for run in (each for runs in self._runs.values() for each in runs):
             if run.content == content:  # two old tasks shared a file, each with hashes of its own
-                return Run(content, run.index, run.blocks, hashes)
+                return run
         blocks: Blocks
         if self._folder is None:
             blocks = InMemory.read(snapshot.read(_file(content)), _file(content))
         else:
             blocks = self._folder.take(snapshot, _file(content), content)
-        return Run(content, blocks.index, blocks, hashes)
+        return Run(content, blocks.index, blocks)
 
     def close(self) -> None:
         """See `ColumnStore.close`."""
@@ -239,7 +257,7 @@ class RunSnapshot:
         listed, written = [], set[str]()
         for generation, runs in sorted(self.runs.items()):
             for run in runs:
-                listed.append([generation, run.content, *run.hashes])
+                listed.append([generation, run.content, *run.hashes, run.since])
                 if run.content not in written:  # what two old tasks had is one file
                     run.blocks.store(out, _file(run.content), run.content)
                     written.add(run.content)
@@ -259,13 +277,13 @@ class _Wanted:
 
     def __init__(self, order: Order, hashes: Span, times: Span, among: Hashes | None) -> None:
         self.order, self.hashes, self.among = order, hashes, among
-        shift = 1 << 63  # as `places` does
-        self.times = times[0] + shift, times[1] + shift
+        self.times = times
 
     def spans(self, run: Run) -> tuple[Span, Span]:
         """Of the first and the second part of places; `run` has only some hashes."""
         hashes = max(run.hashes[0], self.hashes[0]), min(run.hashes[1], self.hashes[1])
-        return (hashes, self.times) if self.order == "hash" else (self.times, hashes)
+        times = max(run.since, self.times[0]) + SHIFT, self.times[1] + SHIFT
+        return (hashes, times) if self.order == "hash" else (times, hashes)
 
     def blocks(self, run: Run) -> NDArray[np.int64]:
         """The blocks of a run that may have such rows."""

@@ -132,6 +132,12 @@ class Histories(RuleBasedStateMachine):
             store.drop(generation)
         self.rows = [row for row in self.rows if row.generation != generation]
 
+    @rule(before=TIME)
+    def expire(self, before: int) -> None:
+        for store in self.tasks:
+            store.expire(before)
+        self.rows = [row for row in self.rows if row.time >= before]
+
     def forget(self, generation: int, pairs: list[tuple[int, int]]) -> None:
         gone = {(generation, *pair) for pair in pairs}
         self.rows = [r for r in self.rows if (r.generation, r.hash, r.time) not in gone]
